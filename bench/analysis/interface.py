@@ -1,0 +1,52 @@
+"""Whether an ONNX file still has the inputs and outputs that its task declares."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from bench.api import Task, TensorSpec
+from bench.errors import ArtifactError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+
+def check_interface(path: Path, task: Task) -> None:
+    """Compare names, dtypes and shapes of an ONNX file's inputs and outputs with the task's.
+
+    A dimension without a size passes for any declared one; a fixed size where the task declares a dynamic dimension
+    does not: the model would work for one batch size or image size only.
+
+    Raises:
+        ArtifactError: they differ; the message says where.
+    """
+    import onnx
+
+    graph = onnx.load(path, load_external_data=False).graph
+    stored = {tensor.name for tensor in graph.initializer}  # before IR version 4 weights are listed as inputs, too
+    _check("input", task.inputs, (value for value in graph.input if value.name not in stored))
+    _check("output", task.outputs, graph.output)
+
+
+def _check(kind: str, specs: tuple[TensorSpec, ...], values: Iterable[Any]) -> None:
+    from onnx.helper import tensor_dtype_to_np_dtype
+
+    types = {value.name: value.type.tensor_type for value in values}
+    names = [spec.name for spec in specs]
+    if sorted(types) != sorted(names):
+        raise ArtifactError(f"the file's {kind}s are {', '.join(types)}; the task's are {', '.join(names)}")
+    for spec in specs:
+        found = types[spec.name]
+        dtype = tensor_dtype_to_np_dtype(found.elem_type).name
+        if dtype != spec.dtype:
+            raise ArtifactError(f"{kind} {spec.name} is {dtype} in the file; the task says {spec.dtype}")
+        if not found.HasField("shape"):
+            continue
+        sizes = [dim.dim_value if dim.HasField("dim_value") else None for dim in found.shape.dim]
+        fits = len(sizes) == len(spec.shape) and all(
+            size is None or size == dim for size, dim in zip(sizes, spec.shape, strict=True)
+        )
+        if not fits:
+            shape = ", ".join("?" if size is None else str(size) for size in sizes)
+            raise ArtifactError(f"{kind} {spec.name} is ({shape}) in the file; the task says {spec.shape}")

@@ -1,0 +1,204 @@
+"""What the author of a task, an exporter, a variant or a runtime imports.
+
+A plugin is a file that defines one subclass of `Exporter`, `Variant` or `Runtime`; a task is a folder whose
+`task.py` defines one subclass of `Task`. The file's or folder's name is the plugin's name. Importing the file must
+be cheap: packages that take time to import are imported inside methods, which run only in child processes.
+"""
+
+from __future__ import annotations
+
+import abc
+import dataclasses
+import importlib.util
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
+
+if TYPE_CHECKING:
+    from types import ModuleType
+
+    import numpy as np
+
+    Arrays = Mapping[str, np.ndarray]
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class TensorSpec:
+    """One input or output of a task.
+
+    Attributes:
+        name: as in every export and every feed.
+        dtype: numpy's name of it, such as `float32`.
+        shape: the batch first; a text is the name of a dynamic dimension, such as `("batch", 1, "height", "width")`.
+    """
+
+    name: str
+    dtype: str
+    shape: tuple[int | str, ...]
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Samples:
+    """One split of a dataset.
+
+    Attributes:
+        inputs: by input name, an array with the N samples along its first axis.
+        targets: N targets, one a sample, in whatever form the task's loss and metrics take.
+        names: N names to show, or empty.
+    """
+
+    inputs: Arrays
+    targets: Sequence[Any]
+    names: tuple[str, ...] = ()
+
+    @property
+    def num_samples(self) -> int:
+        return len(self.targets)
+
+
+class Plugin:
+    """What every plugin has: its name and file, and whether it can work here."""
+
+    requires: ClassVar[tuple[str, ...]] = ()
+    """Import names of the packages without which it cannot work, such as `("torch",)`."""
+    extra: ClassVar[str | None] = None
+    """The extra of `inferometer` that installs them."""
+
+    def __init__(self, *, name: str, path: Path) -> None:
+        self.name = name
+        self.path = path
+
+    def skip(self) -> str | None:
+        """Why it cannot work on this machine, with what would fix it; None when it can."""
+        missing = [name for name in self.requires if importlib.util.find_spec(name) is None]
+        if not missing:
+            return None
+        how = f"pip install 'inferometer[{self.extra}]'" if self.extra else "pip install " + " ".join(missing)
+        return f"{', '.join(missing)} not installed; {how}"
+
+
+class Task(Plugin, abc.ABC):
+    """A model under test: its builders, its inputs and outputs, its data, loss and metric."""
+
+    sources: ClassVar[tuple[str, ...]]
+    """Frameworks it can be built in, such as `("torch", "tf")`; the first defines the reference outputs."""
+    inputs: ClassVar[tuple[TensorSpec, ...]]
+    outputs: ClassVar[tuple[TensorSpec, ...]]
+    dataset: ClassVar[str | None] = None
+    """Name of the folder under `datasets/` that `samples` reads; its files are part of a result's key."""
+    weights: ClassVar[str | None] = "weights.safetensors"
+    """The one weights file, inside the task's folder."""
+    metric_name: ClassVar[str]
+    """The key of `metrics` that ranks, with its unit, such as `psnr_db`."""
+    higher_is_better: ClassVar[bool] = True
+    close: ClassVar[float] = 1e-4
+    """Largest absolute error over the reference's largest magnitude that still counts as the same outputs."""
+    max_metric_loss: ClassVar[float]
+    """Outputs whose metric is worse than the reference's by more than this, in the metric's unit, are broken."""
+
+    @property
+    def folder(self) -> Path:
+        return self.path.parent
+
+    @property
+    def weights_path(self) -> Path:
+        assert self.weights is not None, f"{self.name} has no weights file"
+        return self.folder / self.weights
+
+    def module(self, name: str) -> ModuleType:
+        """The Python file `<name>.py` beside `task.py`."""
+        from bench.plugins import load_module
+
+        return load_module(self.folder / f"{name}.py")
+
+    @abc.abstractmethod
+    def build(self, source: str, weights: Path) -> Any:
+        """The trained float32 model in one framework, in inference mode, taking the inputs in order.
+
+        Args:
+            source: one of `sources`.
+            weights: the weights file to read.
+        """
+
+    @abc.abstractmethod
+    def samples(self, split: str) -> Samples:
+        """The `test` split (held out) or the `train` split (for calibration), always in the same order."""
+
+    @abc.abstractmethod
+    def loss(self, outputs: Arrays, targets: Sequence[Any]) -> float:
+        """Mean loss a sample. `outputs` are by output name with the N samples along the first axis."""
+
+    @abc.abstractmethod
+    def metrics(self, outputs: Arrays, targets: Sequence[Any]) -> dict[str, float]:
+        """Every metric by name with its unit; `metric_name` is among them."""
+
+
+class Exporter(Plugin, abc.ABC):
+    """Task -> Artifact."""
+
+    sources: ClassVar[tuple[str, ...]]
+    """Frameworks it takes a model from; empty means every one."""
+
+    @abc.abstractmethod
+    def format(self, source: str) -> str:
+        """The format of what it writes for a source: `onnx`, `torch`, `keras`, ..."""
+
+    @abc.abstractmethod
+    def export(self, task: Task, source: str, target: Path) -> dict[str, Any]:
+        """Write the artifact to `target` (one file) and return what is worth keeping, such as its opset."""
+
+
+class Variant(Plugin, abc.ABC):
+    """Artifact -> Artifact."""
+
+    formats: ClassVar[tuple[str, ...]] = ("onnx",)
+    options: ClassVar[tuple[str, ...]] = ("",)
+    """One variant each: with file `ort.py`, options `("basic", "all")` give the variants `ort-basic` and `ort-all`;
+    the option `""` is the variant named as the file."""
+
+    @abc.abstractmethod
+    def apply(self, source: Path, target: Path, *, option: str, task: Task) -> dict[str, Any]:
+        """Read the artifact `source`, write the changed one to `target` and return what is worth keeping."""
+
+
+class Session(abc.ABC):
+    """An opened artifact that answers requests."""
+
+    precision: str = "float32"
+    """The precision that really runs, asked of the runtime where it can tell."""
+    num_params: int | None = None
+    """Parameters of the model, shared ones counted once, where the framework knows; an ONNX file is counted itself."""
+
+    @abc.abstractmethod
+    def run(self, feeds: Arrays) -> Sequence[np.ndarray]:
+        """One inference: host arrays by input name in, host arrays in the order of the task's outputs out.
+
+        This is what is timed: it must return only when the outputs can be read.
+        """
+
+    def close(self) -> None:  # noqa: B027 (most sessions have nothing to give back)
+        """Give back what the session holds."""
+
+
+class Runtime(Plugin, abc.ABC):
+    """Opens an artifact on a provider."""
+
+    formats: ClassVar[tuple[str, ...]]
+    """Artifact formats it opens."""
+    default_for: ClassVar[tuple[str, ...]] = ()
+    """Formats of which this is the framework's own plain way to run: the baseline of tasks in that framework."""
+
+    def providers(self) -> tuple[str, ...]:
+        """Providers it can use here, found without importing a framework; the first is its default."""
+        return ("cpu",)
+
+    def environment(self, threads: int) -> dict[str, str]:
+        """Environment variables its packages read at import."""
+        return {}
+
+    def import_packages(self) -> None:
+        """Import what `open` needs, so that imports are told apart from loading a model."""
+
+    @abc.abstractmethod
+    def open(self, artifact: Path, *, task: Task, source: str, provider: str, threads: int) -> Session:
+        """Load the artifact and make it ready to run with `threads` intra-op threads."""

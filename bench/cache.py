@@ -1,0 +1,72 @@
+"""Files that are made once and found again by a hash of all that went into them.
+
+An entry is a folder named by that hash; its `entry.json` holds the file's checksum, so a corrupt entry is made again,
+never used. It is written beside its place and renamed, so a half-made one is never found.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+ENTRY = "entry.json"
+
+
+def folder() -> Path:
+    """`$BENCH_CACHE`, or `.cache/bench` in the working folder."""
+    return Path(os.environ.get("BENCH_CACHE") or ".cache/bench").resolve()
+
+
+def digest(value: Any) -> str:
+    """Short hash of a value's canonical JSON."""
+    text = json.dumps(value, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()[:24]
+
+
+def file_digest(path: Path) -> str:
+    """SHA-256 of a file's content."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def obtain(key: str, file_name: str, make: Callable[[Path], dict[str, Any]]) -> tuple[Path, dict[str, Any]]:
+    """The cached file of that key, made now if need be.
+
+    Args:
+        make: writes the file to the path it is given and returns facts to keep with it; what it raises passes through
+            and leaves nothing behind.
+
+    Returns:
+        The file and its entry: `sha256`, `size_bytes` and the facts.
+    """
+    place = folder() / key
+    if (entry := _read(place, file_name)) is not None:
+        return place / file_name, entry
+    place.parent.mkdir(parents=True, exist_ok=True)
+    making = Path(tempfile.mkdtemp(dir=place.parent, prefix="making-"))
+    try:
+        target = making / file_name
+        facts = make(target)
+        entry = {**facts, "sha256": file_digest(target), "size_bytes": target.stat().st_size}
+        (making / ENTRY).write_text(json.dumps(entry, indent=1))
+        shutil.rmtree(place, ignore_errors=True)
+        with contextlib.suppress(FileExistsError):  # another process made the same file meanwhile
+            making.rename(place)
+    finally:
+        shutil.rmtree(making, ignore_errors=True)
+    return place / file_name, entry
+
+
+def _read(place: Path, file_name: str) -> dict[str, Any] | None:
+    try:
+        entry: dict[str, Any] = json.loads((place / ENTRY).read_text())
+        return entry if file_digest(place / file_name) == entry["sha256"] else None
+    except (OSError, ValueError, KeyError, TypeError):
+        return None

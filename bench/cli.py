@@ -1,0 +1,276 @@
+"""The command line: the only place that prints and exits."""
+
+from __future__ import annotations
+
+import enum
+import re
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from bench.errors import BenchError, InputError
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from bench.report.rows import Row
+
+app = typer.Typer(
+    help="Which deployment of a trained model to ship on this machine, what it costs in accuracy, and how sure we are.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    add_completion=False,
+)
+DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(s|m|h)?")
+SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*(MiB|GiB)")
+INTERRUPTED = 130  # 128 + SIGINT, as shells have it
+
+
+class Format(enum.StrEnum):
+    """Formats of `bench show`."""
+
+    table = "table"
+    md = "md"
+    csv = "csv"
+    json = "json"
+    latex = "latex"
+
+
+Globs = Annotated[
+    list[str] | None,
+    typer.Argument(help="Cells, as globs over task/source/exporter/variant/runtime/provider/b1t1.", show_default=False),
+]
+Results = Annotated[Path, typer.Option("--results", help="Folder of the results.")]
+
+
+@app.command("list")
+def list_() -> None:
+    """Tasks, exporters, variants, runtimes and providers: usable, or why not and what would fix it."""
+    from bench.report.listing import listing
+
+    typer.echo(listing(), nl=False)
+
+
+@app.command()
+def run(
+    globs: Globs = None,
+    *,
+    sweep: Annotated[str | None, typer.Option(help="A named sweep: quick or full.")] = None,
+    model: Annotated[Path | None, typer.Option(help="An .onnx file, or a folder with a task.py.")] = None,
+    budget: Annotated[str | None, typer.Option(help="Time for measuring, such as 10m; no limit by default.")] = None,
+    margin: Annotated[str, typer.Option(help="Half-width of the ratio's interval to aim at.")] = "2%",
+    launches: Annotated[int, typer.Option(min=1, help="Most launches of a cell.")] = 6,
+    timeout: Annotated[str | None, typer.Option(help="Time for each step of a cell, such as 5m.")] = None,
+    memory: Annotated[
+        str | None, typer.Option(help="Memory for each process, such as 4GiB; half of the machine's by default.")
+    ] = None,
+    results: Results = Path("results"),
+    force: Annotated[bool, typer.Option("--force", help="Measure again what is already settled.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the cells and stop.")] = False,
+    strict: Annotated[bool, typer.Option("--strict", help="Exit with 1 when a row failed.")] = False,
+) -> None:
+    """Run a sweep, or measure one model; what is already settled is not measured again."""
+    from rich.console import Console
+
+    from bench import progress, sweeps
+    from bench.measure import machine
+    from bench.measure.block import Method
+    from bench.measure.rounds import Goal
+    from bench.prepare import Limits
+    from bench.report import assemble
+    from bench.run import Options, Sweep
+    from bench.store import Store
+
+    if model is not None:
+        from bench.user_model import adopt
+
+        name = adopt(model)
+        globs = [f"{name}/{glob}" for glob in globs or ["*"]]
+    cells = sweeps.select(globs or [], sweep)
+    if dry_run:
+        typer.echo("\n".join(cell.path for cell in cells))
+        return
+    step_s = _seconds(timeout) if timeout else None
+    limits = Limits.of(step_s=step_s, memory_bytes=_size_bytes(memory) if memory else None)
+    goal = Goal(
+        margin=_share(margin),
+        min_launches=min(Goal.min_launches, launches),
+        max_launches=launches,
+        budget_s=_seconds(budget) if budget else None,
+    )
+    options = Options(method=Method(limits=limits), goal=goal, force=force)
+    store = Store(results, machine.name())
+    paths = [cell.path for cell in cells]
+
+    def rows() -> list[Row]:
+        found = {row.cell: row for row in assemble.rows(store.current_records(), margin=goal.margin)}
+        return [found[path] for path in paths if path in found]
+
+    try:
+        with progress.observer(Console(stderr=True), rows) as watch:
+            Sweep(store, options, watch).run(cells)
+    except KeyboardInterrupt:
+        _say("interrupted; everything finished is kept, and the same command goes on from there")
+        raise typer.Exit(INTERRUPTED) from None
+    shown = rows()
+    _print_table(shown)
+    if strict and any(row.status == "failed" or row.fidelity == "broken" for row in shown):
+        raise typer.Exit(1)
+
+
+@app.command()
+def show(
+    globs: Globs = None,
+    *,
+    format: Annotated[Format, typer.Option(help="How to print it.")] = Format.table,
+    baseline: Annotated[str | None, typer.Option(help="Cell to compare with, instead of each task's own.")] = None,
+    columns: Annotated[str | None, typer.Option(help="Keys of a row, joined by commas.")] = None,
+    sort: Annotated[str | None, typer.Option(help="Key of a row to sort by; fastest first by default.")] = None,
+    margin: Annotated[str, typer.Option(help="What counts as noise.")] = "2%",
+    results: Results = Path("results"),
+    output: Annotated[Path | None, typer.Option(help="File to write instead of printing.")] = None,
+) -> None:
+    """The table, from stored results."""
+    from bench.report import tables
+    from bench.store import write_atomically
+
+    rows = _stored_rows(results, globs, _share(margin), baseline)
+    chosen = tuple(columns.split(",")) if columns else None
+    if format is Format.table and output is None:
+        _print_table(rows, chosen, sort)
+        return
+    text = tables.render(rows, format=format.value, columns=chosen, sort=sort)
+    if output is None:
+        typer.echo(text)
+    else:
+        write_atomically(output, text + "\n")
+
+
+@app.command()
+def plot(
+    globs: Globs = None,
+    *,
+    results: Results = Path("results"),
+    output: Annotated[Path | None, typer.Option(help="Folder for the pictures; beside the results by default.")] = None,
+) -> None:
+    """Figures as PNG and SVG: latency, accuracy against latency, memory and size."""
+    from bench.report import assemble, plots
+    from bench.store import Store
+
+    rows = _stored_rows(results, globs, 0.02, None)
+    folder = _machine_folder(results)
+    higher = assemble.higher_is_better(Store(results, folder.name).current_records())
+    paths = plots.draw(rows, output or folder / "plots", higher_is_better=higher)
+    if not paths:
+        raise InputError("nothing to draw: no cell has been timed; `bench run` measures")
+    typer.echo("\n".join(str(path) for path in paths))
+
+
+@app.command()
+def doctor() -> None:
+    """What this machine can run, and how noisy it is just now."""
+    from bench.report import doctor as examination
+
+    with _console().status("measuring this machine's noise"):
+        text = examination.examine()
+    typer.echo(text, nl=False)
+
+
+def _stored_rows(results: Path, globs: list[str] | None, margin: float, baseline: str | None) -> list[Row]:
+    """Rows of the results in a folder.
+
+    Raises:
+        InputError: there are none, or none that a glob matches.
+    """
+    from bench.cell import Cell, matches
+    from bench.plugins import suggest
+    from bench.report import assemble
+    from bench.store import Store
+
+    folder = _machine_folder(results)
+    rows = assemble.rows(Store(results, folder.name).current_records(), baseline=baseline, margin=margin)
+    if not rows:
+        raise InputError(f"no results in {folder}; `bench run` measures")
+    for glob in globs or []:
+        if not any(matches(Cell.from_path(row.cell), [glob]) for row in rows):
+            raise InputError(f"no result matches {glob!r}; {suggest(glob, [row.cell for row in rows])}")
+    return [row for row in rows if not globs or matches(Cell.from_path(row.cell), globs)]
+
+
+def _machine_folder(results: Path) -> Path:
+    """The folder of this machine's results, or the only one there is.
+
+    Raises:
+        InputError: there is none, or it is not clear which.
+    """
+    from bench.measure import machine
+
+    if not results.is_dir():
+        raise InputError(f"no such folder: {results}; `bench run` makes it")
+    if (results / machine.name()).is_dir():
+        return results / machine.name()
+    if list(results.glob("*.jsonl")):
+        return results
+    folders = sorted({path.parent for path in results.glob("*/*.jsonl")})
+    if len(folders) == 1:
+        return folders[0]
+    if not folders:
+        raise InputError(f"no results in {results}; `bench run` measures")
+    names = ", ".join(str(folder) for folder in folders)
+    raise InputError(f"{results} holds no results of this machine, but of others: give one with --results: {names}")
+
+
+def _print_table(rows: list[Row], columns: tuple[str, ...] | None = None, sort: str | None = None) -> None:
+    from bench.report import tables
+
+    _console().print(tables.terminal_table(rows, columns=columns, sort=sort))
+
+
+def _console() -> Console:
+    from rich.console import Console
+
+    return Console()
+
+
+def _say(message: str) -> None:
+    print(f"bench: {message}", file=sys.stderr)
+
+
+def _seconds(text: str) -> float:
+    found = DURATION.fullmatch(text.strip())
+    if found is None or float(found[1]) <= 0:
+        raise InputError(f"not a duration: {text!r}; write 90s, 10m or 1.5h")
+    return float(found[1]) * {"s": 1, "m": 60, "h": 3600}[found[2] or "s"]
+
+
+def _share(text: str) -> float:
+    try:
+        value = float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
+    except ValueError as error:
+        raise InputError(f"not a share: {text!r}; write 2% or 0.02") from error
+    if not 0 < value < 1:
+        raise InputError(f"not a share between 0 and 100 %: {text!r}")
+    return value
+
+
+def _size_bytes(text: str) -> int:
+    found = SIZE.fullmatch(text.strip())
+    if found is None:
+        raise InputError(f"not a size: {text!r}; write 512MiB or 4GiB")
+    return int(float(found[1]) * {"MiB": 2**20, "GiB": 2**30}[found[2]])
+
+
+def main() -> None:
+    """Run a command; a known error becomes one line and exit code 2."""
+    try:
+        code = app(standalone_mode=False)
+    except BenchError as error:
+        _say(str(error))
+        code = 2
+    except typer.Abort:
+        code = INTERRUPTED
+    except BrokenPipeError:
+        code = 0
+    sys.exit(code)

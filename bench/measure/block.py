@@ -1,0 +1,189 @@
+"""A block: comparable cells alive in parked workers at the same time, run in short bursts in random order.
+
+Every block holds the baseline twice, once as the common reference and once as the A/A control. One worker runs at a
+time; a parked one waits for its next request and uses no CPU.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import random
+import uuid
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from bench import plugins
+from bench.cell import Cell
+from bench.errors import ChildError
+from bench.measure import machine
+from bench.measure.clock import BurstPlan
+from bench.measure.compare import CELL, CONTROL, REFERENCE, Launch
+from bench.measure.process import Child, thread_environment
+from bench.prepare import Artifact, Limits
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Subject:
+    """A cell ready to be measured.
+
+    Attributes:
+        inputs: `.npz` file with the held-out split's inputs.
+        rss_bytes: what a worker with it holds, from its verification.
+    """
+
+    cell: Cell
+    key: str
+    artifact: Artifact
+    inputs: Path
+    rss_bytes: int
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Method:
+    """How a block measures.
+
+    Attributes:
+        num_passes: bursts of each worker that count.
+        min_passes: fewest passes that make a launch when time runs out.
+    """
+
+    num_passes: int = 20
+    min_passes: int = 5
+    burst: BurstPlan = BurstPlan()
+    limits: Limits = Limits()
+
+
+@dataclasses.dataclass(kw_only=True)
+class _Seat:
+    """One worker of a block and what it has measured."""
+
+    subject: Subject
+    role: str
+    child: Child
+    line: Launch
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Failure:
+    """A cell that failed in a block, and how."""
+
+    subject: Subject
+    stage: str
+    error: ChildError
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Result:
+    """Launches by subject, the baseline's reference and control first, and the cells that failed."""
+
+    launches: tuple[tuple[Subject, Launch], ...]
+    failures: tuple[Failure, ...]
+
+
+def run_block(
+    baseline: Subject,
+    subjects: Sequence[Subject],
+    method: Method,
+    *,
+    out_of_time: Callable[[], bool] = lambda: False,
+) -> Result:
+    """Measure some cells beside their baseline.
+
+    A cell that fails leaves the block, which goes on; when the baseline fails there is nothing to compare with and
+    nothing is kept.
+    """
+    block = uuid.uuid4().hex[:16]
+    roles = [(baseline, REFERENCE), (baseline, CONTROL), *((subject, CELL) for subject in subjects)]
+    seats: list[_Seat] = []
+    failures: list[Failure] = []
+    with contextlib.ExitStack() as workers:
+
+        def drop(seat: _Seat, stage: str, error: ChildError) -> None:
+            failures.append(Failure(subject=seat.subject, stage=stage, error=error))
+            seat.child.kill()
+            if seat in seats:
+                seats.remove(seat)
+
+        def lost() -> bool:
+            return any(failure.subject.key == baseline.key for failure in failures)
+
+        for subject, role in random.sample(roles, len(roles)):
+            seat = _seat(subject, role, block, baseline, method.limits)
+            workers.callback(seat.child.close)
+            try:
+                _open(seat, method.limits)
+                seats.append(seat)
+            except ChildError as error:
+                drop(seat, "open", error)
+            if lost():
+                return Result(launches=(), failures=tuple(failures))
+        for number in range(method.num_passes + 1):
+            if number > method.min_passes and out_of_time():
+                break
+            for seat in random.sample(seats, len(seats)):
+                try:
+                    _burst(seat, method, warmup=number == 0)
+                except ChildError as error:
+                    drop(seat, "measure", error)
+                if lost():
+                    return Result(launches=(), failures=tuple(failures))
+        for seat in list(seats):
+            try:
+                seat.line |= seat.child.request("finish", timeout_s=method.limits.burst_s)
+            except ChildError as error:
+                drop(seat, "measure", error)
+    if lost():
+        return Result(launches=(), failures=tuple(failures))
+    order = {REFERENCE: 0, CONTROL: 1, CELL: 2}
+    finished = sorted(seats, key=lambda seat: (order[seat.role], seat.subject.cell))
+    return Result(launches=tuple((seat.subject, seat.line) for seat in finished), failures=tuple(failures))
+
+
+def _seat(subject: Subject, role: str, block: str, baseline: Subject, limits: Limits) -> _Seat:
+    runtime = plugins.runtime(subject.cell.runtime)
+    threads = subject.cell.threads
+    child = Child(
+        environment=thread_environment(threads) | runtime.environment(threads),
+        memory_bytes=limits.memory_bytes,
+    )
+    line: Launch = {
+        "kind": "launch",
+        "launch": uuid.uuid4().hex[:16],
+        "block": block,
+        "role": role,
+        "reference": baseline.cell.path,
+        "machine": machine.state(),
+        "warmup_ns": [],
+        "cold_ns": [],
+        "steady_ns": [],
+        "num_restless": 0,
+    }
+    return _Seat(subject=subject, role=role, child=child, line=line)
+
+
+def _open(seat: _Seat, limits: Limits) -> None:
+    cell = seat.subject.cell
+    seat.line |= seat.child.request(
+        "open_session",
+        timeout_s=limits.open_s,
+        task=cell.task,
+        source=cell.source,
+        runtime=cell.runtime,
+        provider=cell.provider,
+        artifact=str(seat.subject.artifact.path),
+        batch=cell.batch,
+        threads=cell.threads,
+        inputs=str(seat.subject.inputs),
+    )
+
+
+def _burst(seat: _Seat, method: Method, *, warmup: bool) -> None:
+    """One burst. The first of a launch is a warm-up: runtimes tune themselves in their first inferences."""
+    samples = seat.child.request("burst", timeout_s=method.limits.burst_s, **dataclasses.asdict(method.burst))
+    seat.line["num_restless"] += not samples["quiet"]
+    if warmup:
+        seat.line["warmup_ns"] = samples["cold_ns"] + samples["steady_ns"]
+    else:
+        seat.line["cold_ns"].append(samples["cold_ns"])
+        seat.line["steady_ns"].append(samples["steady_ns"])

@@ -1,0 +1,75 @@
+"""What a child process does to itself before anything else: limits, no network, and dying with its parent."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import signal
+import sys
+from pathlib import Path
+
+PR_SET_PDEATHSIG = 1
+CLONE_NEWUSER = 0x10000000
+CLONE_NEWNET = 0x40000000
+
+
+def confine(*, parent_pid: int, memory_bytes: int | None) -> dict[str, bool]:
+    """Confine this process; it must still have one thread.
+
+    Args:
+        parent_pid: the process whose death ends this one.
+        memory_bytes: limit on private writable memory; allocations past it fail.
+
+    Returns:
+        Which of `dies_with_parent`, `memory_limited` and `no_network` this system could do.
+    """
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to handle
+    return {
+        "dies_with_parent": _die_with(parent_pid),
+        "memory_limited": memory_bytes is not None and _limit_memory(memory_bytes),
+        "no_network": _leave_network(),
+    }
+
+
+def _die_with(parent_pid: int) -> bool:
+    if sys.platform != "linux":
+        return False
+    done = ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0) == 0
+    if os.getppid() != parent_pid:  # it died before the call
+        os._exit(1)
+    return done
+
+
+def _limit_memory(memory_bytes: int) -> bool:
+    """Limit data, not address space: frameworks reserve more address space than they use.
+
+    RLIMIT_DATA counts private writable pages since Linux 4.7. Source: setrlimit(2).
+    """
+    if sys.platform != "linux":
+        return False
+    import resource
+
+    _, hard = resource.getrlimit(resource.RLIMIT_DATA)
+    if hard != resource.RLIM_INFINITY:
+        memory_bytes = min(memory_bytes, hard)
+    resource.setrlimit(resource.RLIMIT_DATA, (memory_bytes, memory_bytes))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # a crash is a row, not a core file
+    return True
+
+
+def _leave_network() -> bool:
+    """Move into a network namespace with no interface: a benchmark makes no connection, and a hostile model cannot."""
+    if sys.platform != "linux":
+        return False
+    libc = ctypes.CDLL(None)
+    uid, gid = os.geteuid(), os.getegid()
+    if uid == 0:
+        return bool(libc.unshare(CLONE_NEWNET) == 0)
+    if libc.unshare(CLONE_NEWUSER | CLONE_NEWNET) != 0:
+        return False
+    # Stay who we were: packages look the user up to name their cache folders.
+    for name, text in (("setgroups", "deny"), ("uid_map", f"{uid} {uid} 1"), ("gid_map", f"{gid} {gid} 1")):
+        with contextlib.suppress(OSError):
+            Path("/proc/self", name).write_text(text)
+    return True

@@ -1,0 +1,73 @@
+"""Which machine this is, and what state it is in."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import json
+import os
+import platform
+import re
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+CPUINFO = Path("/proc/cpuinfo")
+
+
+@functools.cache
+def describe() -> dict[str, Any]:
+    """What tells machines apart for a benchmark: processor, instruction sets, cores, memory, system."""
+    info = _cpuinfo()
+    return {
+        "processor": info.get("model name") or platform.processor() or platform.machine(),
+        "family": [info.get(key, "") for key in ("cpu family", "model", "stepping")],
+        "flags_sha256": hashlib.sha256(info.get("flags", info.get("Features", "")).encode()).hexdigest()[:16],
+        "architecture": platform.machine(),
+        "system": platform.system(),
+        "num_cores": num_cores(),
+        "memory_gib": round(psutil.virtual_memory().total / 2**30),
+    }
+
+
+@functools.cache
+def name() -> str:
+    """A short name that is also a folder's name, such as `amd-epyc-2c-23g-1f0c9a2b`."""
+    facts = describe()
+    slug = re.sub(r"[^a-z0-9]+", "-", re.sub(r"\(.*?\)", "", facts["processor"].lower())).strip("-")[:40].strip("-")
+    digest = hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:8]
+    return f"{slug}-{facts['num_cores']}c-{facts['memory_gib']}g-{digest}"
+
+
+def num_cores() -> int:
+    """Cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def state() -> dict[str, Any]:
+    """What may change from minute to minute: load, free memory, clock, governor, temperature."""
+    frequency = psutil.cpu_freq()
+    governor = Path("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor")
+    return {
+        "load_1m": round(os.getloadavg()[0], 2) if hasattr(os, "getloadavg") else None,
+        "available_bytes": psutil.virtual_memory().available,
+        "clock_mhz": round(frequency.current) if frequency else None,
+        "governor": governor.read_text().strip() if governor.exists() else None,
+        "temperature_c": _temperature_c(),
+    }
+
+
+def _temperature_c() -> float | None:
+    if not hasattr(psutil, "sensors_temperatures"):
+        return None
+    sensors = [reading.current for group in psutil.sensors_temperatures().values() for reading in group]
+    return max(sensors, default=None)
+
+
+def _cpuinfo() -> dict[str, str]:
+    if not CPUINFO.exists():
+        return {}
+    first = CPUINFO.read_text().split("\n\n")[0]
+    pairs = (line.partition(":") for line in first.splitlines())
+    return {key.strip(): value.strip() for key, _, value in pairs}

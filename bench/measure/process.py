@@ -1,0 +1,167 @@
+"""The parent's side of a child process: send a request, wait for its answer, tell why it died."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import select
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from bench.errors import ChildError
+
+LOG_TAIL_BYTES = 4000
+QUIET_ENVIRONMENT = {
+    "DO_NOT_TRACK": "1",
+    "HF_HUB_OFFLINE": "1",
+    "PYTHONUNBUFFERED": "1",
+}
+OUT_OF_MEMORY = ("MemoryError", "bad_alloc", "Cannot allocate memory", "out of memory")
+
+
+def thread_environment(threads: int) -> dict[str, str]:
+    """Variables that numeric libraries read at import to size their thread pools."""
+    names = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMEXPR_NUM_THREADS")
+    return dict.fromkeys(names, str(threads))
+
+
+class Child:
+    """A process that does one request at a time; use it as a context manager.
+
+    It waits for an answer without using CPU: a parent that polls takes time from the child it times.
+    """
+
+    def __init__(
+        self,
+        *,
+        environment: Mapping[str, str] | None = None,
+        memory_bytes: int | None = None,
+        module: str = "bench.measure.worker",
+    ) -> None:
+        self._log = tempfile.TemporaryFile()  # noqa: SIM115 (closed with the child)
+        self._memory_bytes = memory_bytes
+        self._buffer = b""
+        settings = json.dumps({"parent_pid": os.getpid(), "memory_bytes": memory_bytes})
+        self._process = subprocess.Popen(
+            [sys.executable, "-P", "-m", module, settings],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._log,
+            env={**os.environ, **QUIET_ENVIRONMENT, **(environment or {})},
+            process_group=0,  # its own group, so that what it starts ends with it, and Ctrl-C reaches us alone
+        )
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    def request(self, operation: str, *, timeout_s: float, **arguments: Any) -> dict[str, Any]:
+        """Ask the child for one thing and wait for its answer.
+
+        Args:
+            operation: the name of a function in the worker.
+            timeout_s: the child is killed when it has not answered by then.
+
+        Raises:
+            ChildError: it raised, died, ran out of memory or out of time.
+        """
+        line = json.dumps({"operation": operation, "arguments": arguments}) + "\n"
+        assert self._process.stdin is not None
+        try:
+            self._process.stdin.write(line.encode())
+            self._process.stdin.flush()
+            answer = self._read_line(timeout_s)
+        except BrokenPipeError:
+            answer = None
+        except TimeoutError:
+            self.kill()
+            raise ChildError("timeout", f"no answer within {timeout_s:g} s", detail=self._log_tail()) from None
+        if answer is None:
+            raise self._death()
+        reply = json.loads(answer)
+        if "error" in reply:
+            raise self._raised(reply)
+        result: dict[str, Any] = reply["result"]
+        return result
+
+    def _read_line(self, timeout_s: float) -> bytes | None:
+        """The next line of the child's answers; None at its end."""
+        assert self._process.stdout is not None
+        descriptor = self._process.stdout.fileno()
+        deadline = time.monotonic() + timeout_s
+        while b"\n" not in self._buffer:
+            if not select.select([descriptor], [], [], max(0.0, deadline - time.monotonic()))[0]:
+                raise TimeoutError
+            data = os.read(descriptor, 1 << 16)
+            if not data:
+                return None
+            self._buffer += data
+        line, _, self._buffer = self._buffer.partition(b"\n")
+        return line
+
+    def _raised(self, reply: Mapping[str, str]) -> ChildError:
+        if reply["kind"] == "memory":
+            return self._out_of_memory(reply["traceback"])
+        return ChildError("error", reply["error"], detail=reply["traceback"] + self._log_tail())
+
+    def _death(self) -> ChildError:
+        """Why the child ended without an answer."""
+        try:
+            code = self._process.wait(timeout=10)
+        except subprocess.TimeoutExpired:  # it closed its output but lives on
+            self.kill()
+            return ChildError("exit", "closed its output without an answer", detail=self._log_tail())
+        tail = self._log_tail()
+        if any(sign in tail for sign in OUT_OF_MEMORY):
+            return self._out_of_memory(tail)
+        if code >= 0:
+            return ChildError("exit", f"exited with status {code} without an answer", detail=tail)
+        name = signal.Signals(-code).name
+        hint = ", perhaps by the system for want of memory" if name == "SIGKILL" else ""
+        return ChildError("signal", f"killed by {name}{hint}", detail=tail)
+
+    def _out_of_memory(self, detail: str) -> ChildError:
+        limit = f" (limit {self._memory_bytes / 2**30:.3g} GiB)" if self._memory_bytes else ""
+        return ChildError("memory", f"out of memory{limit}", detail=detail)
+
+    def _log_tail(self) -> str:
+        size = os.fstat(self._log.fileno()).st_size
+        start = max(0, size - LOG_TAIL_BYTES)
+        return os.pread(self._log.fileno(), LOG_TAIL_BYTES, start).decode(errors="replace")
+
+    def kill(self) -> None:
+        """End the child and whatever it started."""
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self._process.pid, signal.SIGKILL)
+        self._process.wait()
+
+    def close(self) -> None:
+        """End the child, which has nothing left to lose, and free its pipes."""
+        self.kill()
+        for stream in (self._process.stdin, self._process.stdout):
+            assert stream is not None
+            with contextlib.suppress(BrokenPipeError):
+                stream.close()
+        self._log.close()
+
+    def __enter__(self) -> Child:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def ask_once(operation: str, *, timeout_s: float, memory_bytes: int | None, threads: int = 1, **arguments: Any) -> Any:
+    """Do one request in a child of its own.
+
+    Raises:
+        ChildError: as `Child.request`.
+    """
+    with Child(environment=thread_environment(threads), memory_bytes=memory_bytes) as child:
+        return child.request(operation, timeout_s=timeout_s, **arguments)

@@ -1,0 +1,165 @@
+"""Rounds: every cell gets an estimate first, then the uncertain ones get fresh launches until they are settled.
+
+Breadth first, so a sweep may be stopped at any time. Each launch is a fresh process in a block of cells drawn anew.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import random
+import time
+from collections.abc import Callable, Sequence
+
+import psutil
+
+from bench.measure import compare
+from bench.measure.block import Method, Result, Subject, run_block
+from bench.measure.compare import Comparison, Launch
+
+MAX_WORKERS = 10  # a longer pass would let the machine drift between a burst and its reference's
+MEMORY_SHARE = 0.6  # of the memory now free, for the workers of one block
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Goal:
+    """When a cell has been measured enough.
+
+    Attributes:
+        margin: half-width of the ratio's interval, as a share.
+        min_launches: fewest launches of a cell;
+        max_launches: and most, when the margin is never reached.
+        budget_s: seconds for all measuring; None is no limit.
+    """
+
+    margin: float = 0.02
+    min_launches: int = 3
+    max_launches: int = 6
+    budget_s: float | None = None
+
+
+@dataclasses.dataclass(kw_only=True)
+class Ledger:
+    """What is known of one subject: its launches, those of earlier runs included."""
+
+    subject: Subject
+    launches: list[Launch]
+    failed: bool = False
+
+
+@dataclasses.dataclass(kw_only=True)
+class Group:
+    """Cells that answer the same request, and the baseline they are compared with (which may be one of them)."""
+
+    baseline: Ledger
+    ledgers: list[Ledger]
+
+    def comparison(self, ledger: Ledger) -> Comparison:
+        """A cell against the group's baseline, as it stands."""
+        return compare.against_baseline(ledger.launches, self.baseline.launches)
+
+    def settled(self, ledger: Ledger, goal: Goal) -> bool:
+        """Whether no further launch is wanted."""
+        if ledger.failed or self.baseline.failed:
+            return True
+        comparison = self.comparison(ledger)
+        if comparison.ratio is None or comparison.num_launches < goal.min_launches:
+            return False
+        return comparison.num_launches >= goal.max_launches or comparison.ratio.half_width <= goal.margin
+
+    def num_wanted(self, ledger: Ledger, goal: Goal) -> int:
+        """A guess at how many launches are still to come."""
+        if self.settled(ledger, goal):
+            return 0
+        return max(1, goal.min_launches - self.comparison(ledger).num_launches)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Progress:
+    """How far a sweep's measuring is.
+
+    Attributes:
+        seconds_left: a guess from the blocks so far, at most what is left of the budget.
+    """
+
+    num_round: int
+    num_settled: int
+    num_cells: int
+    seconds_left: float
+
+
+def measure(
+    groups: Sequence[Group],
+    method: Method,
+    goal: Goal,
+    *,
+    keep: Callable[[Result], None],
+    report: Callable[[Progress], None],
+) -> None:
+    """Run rounds of blocks until every cell is settled or the time is up.
+
+    Args:
+        keep: stores what a block brought, at once.
+        report: told before the first block and after each one.
+    """
+    start = time.monotonic()
+    seconds_per_launch: list[float] = []
+
+    def out_of_time() -> bool:
+        return goal.budget_s is not None and time.monotonic() - start > goal.budget_s
+
+    def tell(num_round: int) -> None:
+        pairs = [(group, ledger) for group in groups for ledger in group.ledgers]
+        wanted = sum(group.num_wanted(ledger, goal) for group, ledger in pairs)
+        left = wanted * (sum(seconds_per_launch) / max(1, len(seconds_per_launch)))
+        if goal.budget_s is not None:
+            left = min(left, max(0.0, goal.budget_s - (time.monotonic() - start)))
+        settled = sum(group.settled(ledger, goal) for group, ledger in pairs)
+        report(Progress(num_round=num_round, num_settled=settled, num_cells=len(pairs), seconds_left=left))
+
+    num_round = 0
+    tell(num_round)
+    while not out_of_time():
+        num_round += 1
+        plan = [(group, block) for group in groups for block in _blocks(group, goal)]
+        if not plan:
+            return
+        for group, block in plan:
+            if out_of_time():
+                return
+            block_start = time.monotonic()
+            result = run_block(
+                group.baseline.subject, [ledger.subject for ledger in block], method, out_of_time=out_of_time
+            )
+            _note(group, result)
+            keep(result)
+            seconds_per_launch.append((time.monotonic() - block_start) / max(1, len(block)))
+            tell(num_round)
+
+
+def _blocks(group: Group, goal: Goal) -> list[list[Ledger]]:
+    """The unsettled cells of a group in random order, cut into blocks that fit the machine's memory."""
+    waiting = [ledger for ledger in group.ledgers if not group.settled(ledger, goal)]
+    others = [ledger for ledger in waiting if ledger is not group.baseline]
+    budget = MEMORY_SHARE * psutil.virtual_memory().available
+    twins = 2 * group.baseline.subject.rss_bytes
+    blocks: list[list[Ledger]] = []
+    used = 0.0
+    for ledger in random.sample(others, len(others)):
+        full = blocks and (len(blocks[-1]) + 2 >= MAX_WORKERS or used + ledger.subject.rss_bytes > budget)
+        if not blocks or full:
+            blocks.append([])
+            used = twins
+        blocks[-1].append(ledger)
+        used += ledger.subject.rss_bytes
+    if not blocks and waiting:  # the baseline alone: its block is the reference and the control
+        blocks.append([])
+    return blocks
+
+
+def _note(group: Group, result: Result) -> None:
+    """Enter a block's launches and failures into the ledgers."""
+    ledgers = {ledger.subject.key: ledger for ledger in (group.baseline, *group.ledgers)}
+    for subject, launch in result.launches:
+        ledgers[subject.key].launches.append(launch)
+    for failure in result.failures:
+        ledgers[failure.subject.key].failed = True

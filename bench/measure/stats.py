@@ -1,0 +1,177 @@
+"""Statistics of the comparison: from paired bursts to a ratio, its interval and a verdict.
+
+Three levels of noise are kept apart. Within a burst, the median of its samples. Within a launch, the Hodges-Lehmann
+centre of the paired log-ratios of its passes. Across launches, Student's interval, because each launch (memory layout,
+thread placement) is one sample however many inferences it ran. Few launches estimate their own spread poorly, so it is
+moderated by the A/A controls, whose true log-ratio is known to be zero.
+
+Sources: Hodges and Lehmann 1963 (the centre); Smyth 2004, doi 10.2202/1544-6115.1027 (moderated variance); Kalibera and
+Jones 2013, doi 10.1145/2464157.2464160 (levels of repetition).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import itertools
+import math
+from collections.abc import Sequence
+
+import numpy as np
+from scipy import special
+
+CONFIDENCE = 0.95
+PRIOR_WEIGHT = 4.0  # launches' worth of belief in the A/A controls' spread, at most
+NOISE_FLOOR = 0.005  # smaller ratios are never called: where code lands in memory makes as much
+MIN_LAUNCHES = 2  # before a verdict
+NUM_RESAMPLES = 1000
+FASTER, SLOWER, NOISE, UNDECIDED = "faster", "slower", "noise", "undecided"
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Estimate:
+    """A figure and its 95 % interval, in the figure's own unit."""
+
+    value: float
+    low: float
+    high: float
+
+    @property
+    def half_width(self) -> float:
+        """Half the interval over the value."""
+        return (self.high - self.low) / 2 / self.value
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Pairs:
+    """One launch's comparison: for each pass, the medians of both bursts of that pass, in nanoseconds."""
+
+    cell_ns: tuple[float, ...]
+    reference_ns: tuple[float, ...]
+
+    def log_ratios(self) -> np.ndarray:
+        """Natural logarithm of cell over reference, one a pass."""
+        return np.log(np.asarray(self.cell_ns, float) / np.asarray(self.reference_ns, float))
+
+
+def centre(values: np.ndarray) -> float:
+    """Hodges-Lehmann centre: the median of the means of all pairs; robust, and almost as sharp as the mean."""
+    first, second = np.triu_indices(len(values))
+    return float(np.median((values[first] + values[second]) / 2))
+
+
+def spread(values: np.ndarray) -> float:
+    """Standard deviation of one value, from the quartiles, so that a stall does not count."""
+    if len(values) < 2:
+        return math.nan
+    low, high = np.percentile(values, [25, 75])
+    return float(high - low) / 1.349  # the quartiles of the normal distribution are 1.349 deviations apart
+
+
+def ratio(launches: Sequence[Pairs], controls: Sequence[Pairs]) -> Estimate | None:
+    """Latency ratio of a cell to its reference over its launches.
+
+    Args:
+        launches: of the cell.
+        controls: A/A comparisons, one a block: the reference's twin against the reference.
+
+    Returns:
+        None without a launch; without a control, one launch has no interval but (0, inf).
+    """
+    if not launches:
+        return None
+    effects = np.array([centre(pairs.log_ratios()) for pairs in launches])
+    null_effects = np.array([centre(pairs.log_ratios()) for pairs in controls])
+    value = float(effects.mean())
+    half = _half_width(launches, effects, null_effects)
+    return Estimate(value=math.exp(value), low=math.exp(value - half), high=_exp(value + half))
+
+
+def _half_width(launches: Sequence[Pairs], effects: np.ndarray, null_effects: np.ndarray) -> float:
+    """Half of the 95 % interval of the mean effect, on the log scale."""
+    own_freedom = len(effects) - 1
+    own_squares = float(((effects - effects.mean()) ** 2).sum())
+    prior_freedom = min(float(len(null_effects)), PRIOR_WEIGHT)  # their mean is known, so none is lost to it
+    prior_variance = float((null_effects**2).mean()) if len(null_effects) else 0.0
+    freedom = own_freedom + prior_freedom
+    if freedom == 0:
+        return math.inf
+    variance = (own_squares + prior_freedom * prior_variance) / freedom
+    # Launches cannot agree better than their own passes allow; when they seem to, it is luck.
+    inner = np.array([spread(pairs.log_ratios()) ** 2 / len(pairs.cell_ns) for pairs in launches])
+    inner_variance = float(np.nanmean(inner)) if np.isfinite(inner).any() else 0.0
+    quantile = float(special.stdtrit(freedom, (1 + CONFIDENCE) / 2))
+    normal = float(special.ndtri((1 + CONFIDENCE) / 2))
+    return max(quantile * math.sqrt(variance), normal * math.sqrt(inner_variance)) / math.sqrt(len(effects))
+
+
+def _exp(value: float) -> float:
+    return math.exp(value) if value < 700 else math.inf
+
+
+def verdict(estimate: Estimate, control: Estimate | None, *, num_launches: int, margin: float) -> str:
+    """What the data say of a cell against its reference.
+
+    `faster` and `slower`: the whole interval lies outside the A/A control's interval and outside the noise floor.
+    `noise`: no winner, and the whole interval lies within the margin, so any difference is smaller than that.
+    `undecided`: neither can be said yet.
+
+    Args:
+        control: the A/A control's own ratio, estimated the same way.
+        margin: half-width of the interval that was aimed at, as a share.
+    """
+    low = min(1 - NOISE_FLOOR, control.low if control else 1.0)
+    high = max(1 + NOISE_FLOOR, control.high if control else 1.0)
+    if num_launches < MIN_LAUNCHES:
+        return UNDECIDED
+    if estimate.high < low:
+        return FASTER
+    if estimate.low > high:
+        return SLOWER
+    return NOISE if 1 - margin <= estimate.low and estimate.high <= 1 + margin else UNDECIDED
+
+
+def percentile_ns(samples_ns: np.ndarray, percent: float) -> float | None:
+    """Percentile by nearest rank (`inverted_cdf`): the smallest sample that `percent` of all samples do not exceed.
+
+    Returns:
+        None when there are fewer than `min_samples(percent)`.
+    """
+    if len(samples_ns) < min_samples(percent):
+        return None
+    return float(np.percentile(samples_ns, percent, method="inverted_cdf"))
+
+
+@functools.cache
+def min_samples(percent: float) -> int:
+    """Samples that a tail percentile needs: 64 for p90, 662 for p99.
+
+    It is the smallest number of which, with 99 % confidence, at least two lie above the percentile.
+    Source: the binomial bound of MLPerf inference's early stopping, `loadgen/early_stopping.cc`.
+    """
+    above = 1 - percent / 100
+    return next(n for n in itertools.count(2) if special.bdtr(1, n, above) <= 0.01)
+
+
+def median_ns(launches: Sequence[Sequence[Sequence[int]]]) -> Estimate | None:
+    """Median latency of all samples, with a hierarchical bootstrap interval: launches, and passes within them.
+
+    Args:
+        launches: for each launch, for each pass, the steady samples in nanoseconds.
+    """
+    groups = [[np.asarray(samples, float) for samples in passes if len(samples)] for passes in launches]
+    groups = [passes for passes in groups if passes]
+    if not groups:
+        return None
+    value = float(np.median(np.concatenate([samples for passes in groups for samples in passes])))
+    # The medians of passes stand for their samples: a pass is the smallest thing that repeats independently.
+    medians = [np.array([np.median(samples) for samples in passes]) for passes in groups]
+    random = np.random.default_rng(0)
+    resampled = np.empty(NUM_RESAMPLES)
+    for index in range(NUM_RESAMPLES):
+        chosen = random.integers(len(medians), size=len(medians))
+        drawn = [random.choice(medians[launch], size=len(medians[launch])) for launch in chosen]
+        resampled[index] = np.median(np.concatenate(drawn))
+    tail = (1 - CONFIDENCE) / 2 * 100
+    low, high = np.percentile(resampled, [tail, 100 - tail])
+    return Estimate(value=value, low=min(float(low), value), high=max(float(high), value))

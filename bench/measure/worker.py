@@ -1,0 +1,236 @@
+"""The child's side: does one request at a time, in a process of its own with limits.
+
+Requests come as lines of JSON on standard input and are answered as lines of JSON on what was standard output;
+whatever packages print goes to standard error, which the parent keeps for the day they fail.
+Run as `python -P -m bench.measure.worker SETTINGS`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import traceback
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from bench.api import Samples, Session
+from bench.measure import clock
+from bench.measure.confine import confine
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from bench.measure.memory import MemoryLog
+
+Feeds = Mapping[str, "np.ndarray"]
+OPERATIONS: dict[str, Callable[..., dict[str, Any]]] = {}
+
+
+def operation(function: Callable[..., dict[str, Any]]) -> Callable[..., dict[str, Any]]:
+    """Make a function answer requests of its name."""
+    OPERATIONS[function.__name__] = function
+    return function
+
+
+class _Opened:
+    """The session that this process holds between requests."""
+
+    session: Session
+    feeds: Feeds
+    memory: MemoryLog
+
+
+@operation
+def memory_method() -> dict[str, Any]:
+    """How this process's memory is measured."""
+    from bench.measure.memory import MemoryLog
+
+    return {"method": MemoryLog().method}
+
+
+@operation
+def export(*, task: str, source: str, exporter: str, target: str) -> dict[str, Any]:
+    """Make an artifact from a task."""
+    from bench import plugins
+
+    info = plugins.exporter(exporter).export(plugins.task(task), source, Path(target))
+    return {"info": info, **_describe(Path(target))}
+
+
+@operation
+def transform(*, task: str, variant: str, source: str, target: str) -> dict[str, Any]:
+    """Make an artifact from another."""
+    from bench import plugins
+
+    named = plugins.variant(variant)
+    info = named.variant.apply(Path(source), Path(target), option=named.option, task=plugins.task(task))
+    return {"info": info, **_describe(Path(target))}
+
+
+def _describe(path: Path) -> dict[str, Any]:
+    if not path.is_file() or path.stat().st_size == 0:
+        raise ValueError("no artifact was written")
+    if path.suffix != ".onnx":
+        return {"canonical": None, "num_params": None}
+    from bench.analysis.graph import canonical_digest, num_params
+
+    return {"canonical": canonical_digest(path), "num_params": num_params(path)}
+
+
+@operation
+def save_inputs(*, task: str, split: str, target: str) -> dict[str, Any]:
+    """Write a split's inputs where measuring workers read them, so that none of them loads a dataset."""
+    import numpy as np
+
+    from bench import plugins
+
+    samples = plugins.task(task).samples(split)
+    with Path(target).open("wb") as file:
+        np.savez(file, **dict(samples.inputs))  # type: ignore[arg-type]
+    return {"num_samples": samples.num_samples}
+
+
+@operation
+def verify(
+    *, task: str, source: str, runtime: str, provider: str, artifact: str, batch: int, threads: int,
+    reference: str | None, save_outputs: str | None,
+) -> dict[str, Any]:  # fmt: skip
+    """Run a whole split through an artifact and judge the outputs against the reference's."""
+    import numpy as np
+
+    from bench import plugins, quality
+
+    definition = plugins.task(task)
+    samples = definition.samples("test")
+    opener = plugins.runtime(runtime)
+    opener.import_packages()
+    session = opener.open(Path(artifact), task=definition, source=source, provider=provider, threads=threads)
+    outputs = _run_all(session, samples, batch, [spec.name for spec in definition.outputs])
+    expected = None
+    if reference is not None:
+        with np.load(reference) as file:
+            expected = dict(file)
+    judged = quality.judge(definition, samples, outputs, expected)
+    if save_outputs is not None:
+        with Path(save_outputs).open("wb") as file:
+            np.savez(file, **outputs)  # type: ignore[arg-type]
+    result = {
+        **judged,
+        "precision": session.precision,
+        "num_params": session.num_params,
+        "rss_bytes": _rss_bytes(),
+    }
+    session.close()
+    return result
+
+
+def _run_all(session: Session, samples: Samples, batch: int, names: list[str]) -> dict[str, np.ndarray]:
+    """Outputs of every sample by name, in batches of exactly `batch`: the last one is filled up and cut again."""
+    import numpy as np
+
+    parts: list[list[np.ndarray]] = [[] for _ in names]
+    for start in range(0, samples.num_samples, batch):
+        end = min(start + batch, samples.num_samples)
+        rows = [*range(start, end), *[end - 1] * (batch - (end - start))]
+        outputs = session.run({name: np.ascontiguousarray(array[rows]) for name, array in samples.inputs.items()})
+        if len(outputs) != len(names):
+            raise ValueError(f"{len(outputs)} outputs; the task has {len(names)}: {', '.join(names)}")
+        for part, output in zip(parts, outputs, strict=True):
+            part.append(np.array(output)[: end - start])
+    return {name: np.concatenate(part) for name, part in zip(names, parts, strict=True)}
+
+
+def _rss_bytes() -> int:
+    import psutil
+
+    return int(psutil.Process().memory_info().rss)
+
+
+@operation
+def open_session(
+    *, task: str, source: str, runtime: str, provider: str, artifact: str, batch: int, threads: int, inputs: str
+) -> dict[str, Any]:
+    """Open an artifact and run it once, each step timed and its memory recorded."""
+    import numpy as np
+
+    from bench import plugins
+    from bench.measure.memory import MemoryLog
+
+    definition, opener = plugins.task(task), plugins.runtime(runtime)
+    with np.load(inputs) as file:
+        arrays = {name: np.resize(file[name], (batch, *file[name].shape[1:])) for name in file}
+    _Opened.feeds = arrays
+    _Opened.memory = memory = MemoryLog()
+    with memory.phase("imports"):
+        import_ns = clock.time_call_ns(opener.import_packages)
+
+    def load() -> None:
+        _Opened.session = opener.open(
+            Path(artifact), task=definition, source=source, provider=provider, threads=threads
+        )
+
+    with memory.phase("load"):
+        load_ns = clock.time_call_ns(load)
+    with memory.phase("first_inference"):
+        first_inference_ns = clock.time_call_ns(lambda: _Opened.session.run(arrays))
+    return {
+        "import_ns": import_ns,
+        "load_ns": load_ns,
+        "first_inference_ns": first_inference_ns,
+        "precision": _Opened.session.precision,
+        "quiet": clock.settle(),
+    }
+
+
+@operation
+def burst(*, warm_ns: int, target_ns: int, min_runs: int, max_runs: int) -> dict[str, Any]:
+    """Run the open session for a short while and become quiet again."""
+    plan = clock.BurstPlan(warm_ns=warm_ns, target_ns=target_ns, min_runs=min_runs, max_runs=max_runs)
+    cold, steady = clock.burst(_Opened.session.run, _Opened.feeds, plan)
+    return {"cold_ns": cold, "steady_ns": steady, "quiet": clock.settle()}
+
+
+@operation
+def finish() -> dict[str, Any]:
+    """Record the memory of the steady state and close the session."""
+    with _Opened.memory.phase("steady"):
+        _Opened.session.run(_Opened.feeds)
+    _Opened.session.close()
+    return {"memory": _Opened.memory.as_json()}
+
+
+def answer(line: str) -> dict[str, Any]:
+    """The reply to one request: its result, or what it raised."""
+    request = json.loads(line)
+    try:
+        return {"result": OPERATIONS[request["operation"]](**request["arguments"])}
+    except MemoryError:
+        return {"error": "out of memory", "kind": "memory", "traceback": traceback.format_exc()}
+    except Exception as error:
+        return {"error": _one_line(error), "kind": "error", "traceback": traceback.format_exc()}
+
+
+def _one_line(error: Exception) -> str:
+    from bench.errors import BenchError
+
+    text = " ".join(str(error).split())
+    text = text if len(text) <= 300 else text[:297] + "..."
+    return text if isinstance(error, BenchError) else f"{type(error).__name__}: {text}"
+
+
+def main() -> None:
+    """Answer requests until the parent closes the pipe."""
+    settings = json.loads(sys.argv[1])
+    confined = confine(parent_pid=settings["parent_pid"], memory_bytes=settings["memory_bytes"])
+    replies = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)
+    OPERATIONS["confined"] = lambda: {"confined": confined}
+    for line in sys.stdin:
+        replies.write(json.dumps(answer(line)) + "\n")
+        replies.flush()
+
+
+if __name__ == "__main__":
+    main()

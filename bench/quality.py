@@ -1,0 +1,75 @@
+"""Loss, metric and drift of outputs against the reference's: one implementation for every runtime."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from bench.api import Samples, Task
+
+if TYPE_CHECKING:
+    import numpy as np
+
+EXACT, CLOSE, DRIFTED, BROKEN = "exact", "close", "drifted", "broken"
+
+
+def judge(
+    task: Task,
+    samples: Samples,
+    outputs: Mapping[str, np.ndarray],
+    expected: Mapping[str, np.ndarray] | None,
+) -> dict[str, Any]:
+    """Judge the outputs of a whole split.
+
+    Args:
+        outputs: by name, the N samples along the first axis.
+        expected: the reference's outputs for the same samples; None for the reference itself.
+
+    Returns:
+        `fidelity` and why (`reason`), `loss`, `metrics`, `max_abs_error` (largest absolute difference of any element)
+        and `relative_error` (the same over the largest magnitude of that output); None where it has no meaning.
+    """
+    expected = outputs if expected is None else expected
+    result: dict[str, Any] = dict.fromkeys(("loss", "metrics", "max_abs_error", "relative_error", "reason"))
+    result |= {"metric_name": task.metric_name, "higher_is_better": task.higher_is_better}
+    if (reason := _malformed(outputs, expected)) is not None:
+        return {**result, "fidelity": BROKEN, "reason": reason}
+    errors = {name: _error(outputs[name], expected[name]) for name in expected}
+    result["max_abs_error"] = max(absolute for absolute, _ in errors.values())
+    result["relative_error"] = max(relative for _, relative in errors.values())
+    result["loss"] = float(task.loss(outputs, samples.targets))
+    result["metrics"] = {name: float(value) for name, value in task.metrics(outputs, samples.targets).items()}
+    if result["max_abs_error"] == 0:
+        return {**result, "fidelity": EXACT}
+    reference_metric = float(task.metrics(expected, samples.targets)[task.metric_name])
+    sign = 1 if task.higher_is_better else -1
+    lost = sign * (reference_metric - result["metrics"][task.metric_name])
+    if not lost <= task.max_metric_loss:  # a metric that is no number counts as lost
+        reason = f"{task.metric_name} is worse than the reference's by {lost:.4g}; at most {task.max_metric_loss:g}"
+        return {**result, "fidelity": BROKEN, "reason": reason}
+    return {**result, "fidelity": CLOSE if result["relative_error"] <= task.close else DRIFTED}
+
+
+def _malformed(outputs: Mapping[str, np.ndarray], expected: Mapping[str, np.ndarray]) -> str | None:
+    """What makes the outputs impossible to compare, or None."""
+    import numpy as np
+
+    for name, reference in expected.items():
+        output = outputs[name]
+        if output.shape != reference.shape:
+            return f"output {name} has shape {output.shape}; the reference has {reference.shape}"
+        if not np.issubdtype(output.dtype, np.number) and output.dtype != np.bool_:
+            return f"output {name} holds {output.dtype}, not numbers"
+        num_bad = int(np.count_nonzero(~np.isfinite(output)))
+        if num_bad:
+            return f"output {name} holds {num_bad} values that are not finite, of {output.size}"
+    return None
+
+
+def _error(output: np.ndarray, reference: np.ndarray) -> tuple[float, float]:
+    """Largest absolute difference, and the same over the reference's largest magnitude."""
+    import numpy as np
+
+    absolute = float(np.abs(output.astype(np.float64) - reference.astype(np.float64)).max(initial=0.0))
+    scale = float(np.abs(reference.astype(np.float64)).max(initial=0.0))
+    return absolute, absolute / scale if scale else absolute

@@ -1,0 +1,135 @@
+"""Rows from stored records: every figure of a report is computed here, from raw samples."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from bench.errors import InputError
+from bench.measure import compare, stats
+from bench.measure.compare import Comparison, Launch
+from bench.measure.rounds import Goal
+from bench.report.rows import Row
+from bench.run import same_as
+from bench.store import Record
+
+PHASES = ("load", "first_inference", "steady")
+
+
+def rows(records: Mapping[str, Record], *, baseline: str | None = None, margin: float = Goal().margin) -> list[Row]:
+    """One row for each record, in the records' order.
+
+    Args:
+        records: the current record of each cell path.
+        baseline: compare with this cell instead of each group's own; rows of other groups have no ratio.
+        margin: what counts as `noise`, as a share.
+
+    Raises:
+        InputError: there is no result for `baseline`.
+    """
+    if baseline is not None and baseline not in records:
+        raise InputError(f"no result for the baseline {baseline!r}; `bench show` lists the cells that have one")
+    twins = same_as([record for record in records.values() if record.quality is not None])
+    return [_row(record, records, twins.get(path), baseline, margin) for path, record in records.items()]
+
+
+def _row(record: Record, records: Mapping[str, Record], twin: str | None, other: str | None, margin: float) -> Row:
+    cell, quality, artifact = record.cell, record.quality or {}, record.header["artifact"] or {}
+    status = "ok" if record.failure is None else "skipped" if record.failure["stage"] == "skip" else "failed"
+    metrics = quality.get("metrics") or {}
+    metric_name = quality.get("metric_name")
+    return Row(
+        cell=cell.path,
+        task=cell.task,
+        source=cell.source,
+        exporter=cell.exporter,
+        variant=cell.variant,
+        runtime=cell.runtime,
+        provider=cell.provider,
+        precision=quality.get("precision"),
+        batch=cell.batch,
+        threads=cell.threads,
+        status=status,
+        reason=record.failure["reason"] if record.failure else quality.get("reason"),
+        fidelity=quality.get("fidelity"),
+        same_as=twin,
+        size_bytes=artifact.get("size_bytes"),
+        num_params=artifact.get("num_params") or quality.get("num_params"),
+        loss=quality.get("loss"),
+        metric=metrics.get(metric_name),
+        metric_name=metric_name,
+        max_abs_error=quality.get("max_abs_error"),
+        **(_timing(record.launches, cell.batch) if record.launches else {}),
+        **_comparison(record, records, other, margin),
+    )
+
+
+def _timing(launches: Sequence[Launch], batch: int) -> dict[str, Any]:
+    """Latency, cold start and memory of a cell's launches."""
+    samples = np.array([sample for launch in launches for burst in launch["steady_ns"] for sample in burst], float)
+    median = stats.median_ns([launch["steady_ns"] for launch in launches])
+    return {
+        "latency_p50_ns": median.value if median else None,
+        "latency_p50_low_ns": median.low if median else None,
+        "latency_p50_high_ns": median.high if median else None,
+        "latency_p90_ns": stats.percentile_ns(samples, 90),
+        "latency_p99_ns": stats.percentile_ns(samples, 99),
+        "throughput_per_s": batch * 1e9 / float(samples.mean()),
+        "load_ns": float(np.median([launch["load_ns"] for launch in launches])),
+        "first_inference_ns": float(np.median([launch["first_inference_ns"] for launch in launches])),
+        "peak_rss_bytes": int(np.median([_peak(launch) for launch in launches])),
+        "model_rss_bytes": int(np.median([_peak(launch) - _imported(launch) for launch in launches])),
+        "num_launches": len(launches),
+        "num_samples": len(samples),
+    }
+
+
+def _peak(launch: Launch) -> int:
+    phases = launch["memory"]["phases"]
+    return max(phases[name]["peak_rss_bytes"] for name in PHASES)
+
+
+def _imported(launch: Launch) -> int:
+    return int(launch["memory"]["phases"]["imports"]["rss_bytes"])
+
+
+def _comparison(record: Record, records: Mapping[str, Record], other: str | None, margin: float) -> dict[str, Any]:
+    """The ratio to the baseline, or to another cell of the same group."""
+    baseline = baseline_of(record, records)
+    if baseline is None:
+        return {}
+    if other is None or records[other].cell.group != record.cell.group:
+        found = compare.against_baseline(record.launches, baseline.launches) if other is None else None
+        is_baseline = record.key == baseline.key
+    else:
+        found = compare.between(record.launches, records[other].launches, baseline.launches)
+        is_baseline = record.cell.path == other
+    return _figures(found, margin, is_baseline=is_baseline) if found else {}
+
+
+def _figures(found: Comparison, margin: float, *, is_baseline: bool) -> dict[str, Any]:
+    control = found.control
+    figures: dict[str, Any] = {
+        "aa_low": control.low if control else None,
+        "aa_high": control.high if control else None,
+    }
+    if is_baseline:  # by definition; its own noise is the A/A interval
+        return {**figures, "ratio": 1.0, "ratio_low": 1.0, "ratio_high": 1.0}
+    if found.ratio is not None and np.isfinite(found.ratio.high):
+        figures |= {"ratio": found.ratio.value, "ratio_low": found.ratio.low, "ratio_high": found.ratio.high}
+        figures["verdict"] = found.verdict(margin)
+    return figures
+
+
+def baseline_of(record: Record, records: Mapping[str, Record]) -> Record | None:
+    """The record of the cell that a record's launches ran beside, under its present key."""
+    if not record.launches:
+        return None
+    return records.get(record.launches[-1]["reference"])
+
+
+def higher_is_better(records: Mapping[str, Record]) -> dict[str, bool]:
+    """By task, whether its metric is better when it is larger."""
+    return {record.cell.task: record.quality["higher_is_better"] for record in records.values() if record.quality}

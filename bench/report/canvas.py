@@ -1,0 +1,214 @@
+"""What the figures share: palette, panels laid out in inches, named lines, and files that are never half written."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import math
+import textwrap
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+# Okabe and Ito, "Color Universal Design" (2008); yellow last, it is faint on white.
+COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#000000", "#F0E442")
+MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
+HATCHES = ("", "////", "....", "xxxx", "\\\\\\\\", "++++", "oooo", "----")
+STYLE: Any = {
+    "font.family": ["DejaVu Sans"],
+    "font.size": 8.0,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.titlesize": 9.0,
+    "axes.titlelocation": "left",
+    "axes.formatter.useoffset": False,
+    "hatch.linewidth": 0.6,
+    "text.parse_math": False,  # a `$` in a name is a dollar
+    "svg.fonttype": "none",  # text stays text
+    "svg.hashsalt": "bench",  # the same rows give the same file
+}
+# Inches.
+MARGIN, TITLE, LINE, PANEL_TITLE, GAP, X_AXIS = 0.15, 0.42, 0.17, 0.3, 0.1, 0.55
+PLOT_WIDTH = 5.5
+
+
+@dataclasses.dataclass(frozen=True)
+class Look:
+    """How one runtime's marks look: never by colour alone."""
+
+    colour: str
+    marker: str
+    hatch: str
+
+
+@dataclasses.dataclass(frozen=True)
+class Line:
+    """One line of a panel: a name on the left, a note on the right."""
+
+    name: str
+    note: str
+    is_bold: bool = False
+
+
+def looks_of(runtimes: Iterable[str]) -> dict[str, Look]:
+    """A look for each runtime, by name; the same runtimes look the same in every figure."""
+    names = sorted(set(runtimes))
+    turns = [index + index // 8 for index in range(len(names))]  # past eight, a colour meets another marker
+    return {
+        n: Look(COLOURS[i % 8], MARKERS[t % 8], HATCHES[t % 8])
+        for i, (n, t) in enumerate(zip(names, turns, strict=True))
+    }
+
+
+def save(figure: Figure, path: Path) -> Path:
+    temporary = path.with_name(f".{path.name}.part")
+    nothing: dict[str, Any] = {"Software": None} if path.suffix == ".png" else {"Date": None, "Creator": None}
+    try:
+        figure.savefig(temporary, format=path.suffix[1:], dpi=150, metadata=nothing)
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)
+    return path
+
+
+def text_width(texts: Iterable[str]) -> float:
+    """Inches of the widest text, in bold."""
+    from matplotlib.font_manager import FontProperties
+    from matplotlib.textpath import TextPath
+
+    font = FontProperties(weight="bold")
+    return max((TextPath((0, 0), text, size=8, prop=font).get_extents().x1 / 72 for text in texts if text), default=0.0)
+
+
+def sheet(
+    title: str,
+    panels: Sequence[tuple[str, float]],
+    *,
+    left: float,
+    right: float,
+    handles: Sequence[Any],
+    footnote: str,
+) -> tuple[Figure, list[Axes]]:
+    """A figure of panels one below another, measured in inches so that nothing overlaps or is cut.
+
+    Args:
+        title: of the figure.
+        panels: the title of each (or nothing) and its height.
+        left: room for names beside the panels.
+        right: room for notes beside the panels.
+        handles: of the legend, above the panels.
+        footnote: is wrapped.
+    """
+    from matplotlib.figure import Figure
+
+    width = 2 * MARGIN + left + PLOT_WIDTH + right
+    item = text_width(handle.get_label() for handle in handles) + 0.55
+    num_columns = max(1, min(len(handles), int((width - 2 * MARGIN) / item)))
+    legend = LINE * 1.15 * math.ceil(len(handles) / num_columns) + 0.1 if handles else 0.0
+    notes = textwrap.wrap(footnote, int((width - 2 * MARGIN) / 0.062))
+    bottom = MARGIN + LINE * len(notes)
+    height = TITLE + legend + sum((PANEL_TITLE if name else GAP) + panel + X_AXIS for name, panel in panels) + bottom
+    figure = Figure(figsize=(width, height))
+    figure.text(MARGIN / width, 1 - MARGIN / height, title, fontsize=11, fontweight="bold", va="top")
+    figure.text(MARGIN / width, MARGIN / height / 2, "\n".join(notes), va="bottom", color="#444444", linespacing=1.3)
+    if handles:
+        corner = (MARGIN / width, 1 - TITLE / height)
+        figure.legend(
+            handles=handles, loc="upper left", bbox_to_anchor=corner, ncols=num_columns, frameon=False, borderaxespad=0
+        )
+    axes, top = [], height - TITLE - legend
+    for name, panel in panels:
+        top -= (PANEL_TITLE if name else GAP) + panel
+        box = ((MARGIN + left) / width, top / height, PLOT_WIDTH / width, panel / height)
+        axes.append(figure.add_axes(box, title=name))
+        top -= X_AXIS
+    return figure, axes
+
+
+def name_lines(axes: Axes, lines: Sequence[Line]) -> None:
+    """Name the lines of a panel, the first at the top."""
+    axes.set_ylim(len(lines) - 0.5, -0.5)
+    axes.set_yticks(range(len(lines)), [line.name for line in lines])
+    axes.tick_params(axis="y", length=0)
+    axes.grid(axis="x", color="#DDDDDD", linewidth=0.6)
+    axes.set_axisbelow(True)
+    for index, (line, label) in enumerate(zip(lines, axes.get_yticklabels(), strict=True)):
+        weight = "bold" if line.is_bold else "normal"
+        label.set_fontweight(weight)
+        axes.annotate(
+            line.note,
+            (1, index),
+            (6, 0),
+            xycoords=axes.get_yaxis_transform(),
+            textcoords="offset points",
+            va="center",
+            fontweight=weight,
+            annotation_clip=False,
+        )
+
+
+def handles_of(runtimes: Iterable[str], looks: Mapping[str, Look], *, as_bars: bool) -> list[Any]:
+    from matplotlib.lines import Line2D
+    from matplotlib.patches import Patch
+
+    names = sorted(set(runtimes))
+    if as_bars:
+        return [Patch(fc=looks[n].colour, hatch=looks[n].hatch, ec="white", label=n) for n in names]
+    return [Line2D([], [], color=looks[n].colour, marker=looks[n].marker, ls="", label=n) for n in names]
+
+
+def place_labels(
+    axes: Axes,
+    points: Sequence[tuple[float, float]],
+    labels: Sequence[tuple[str, tuple[float, float]]],
+    *,
+    upward: bool,
+) -> None:
+    """Write each label near its point where it covers neither a point nor another label.
+
+    Args:
+        axes: with its limits set.
+        points: everything that is drawn, in data coordinates.
+        labels: a text and the point that it belongs to.
+        upward: rather above the points than below.
+    """
+    angles = [angle if upward else -angle for angle in (90, 135, 180, 45, -135, -45, 0, -90)]
+    to_points = 72 * PLOT_WIDTH / axes.bbox.width
+    taken = [(x * to_points, y * to_points, 4.0, 4.0) for x, y in axes.transData.transform(points)]
+    left, bottom, right, top = (edge * to_points for edge in axes.bbox.extents)
+    for text, point in labels:
+        x, y = (value * to_points for value in axes.transData.transform(point))
+        half_width, half_height = 3.0 * len(text) + 1, 5.0
+        tried: list[tuple[int, int, int, float, float]] = []
+        for distance, angle in itertools.product((11, 16, 23, 32, 44), angles):
+            dx, dy = distance * math.cos(math.radians(angle)), distance * math.sin(math.radians(angle))
+            inside = (
+                left < x + dx - half_width and x + dx + half_width < right and bottom < y + dy - 5 < y + dy + 5 < top
+            )
+            clashes = sum(
+                abs(x + dx - other_x) < half_width + w and abs(y + dy - other_y) < half_height + h
+                for other_x, other_y, w, h in taken
+            )
+            tried.append((clashes + 100 * (not inside), distance, len(tried), dx, dy))
+        _, distance, _, dx, dy = min(tried)
+        taken.append((x + dx, y + dy, half_width, half_height))
+        axes.annotate(
+            text,
+            point,
+            (dx, dy),
+            textcoords="offset points",
+            ha="center",
+            va="center",
+            fontweight="bold",
+            arrowprops={"arrowstyle": "-", "linewidth": 0.6, "shrinkA": 5, "shrinkB": 3} if distance > 11 else None,
+            zorder=5,
+        )
+
+
+def digits(value: float, count: int) -> str:
+    """A number to so many significant digits, zeros at its end kept."""
+    return f"{value:#.{count}g}".rstrip(".")

@@ -1,0 +1,29 @@
+"""The Pareto front: the points that no other point beats in both cost and quality."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+
+def pareto_front(points: Sequence[tuple[float | None, float | None]], *, higher_is_better: bool = True) -> list[int]:
+    """Indices of the points on the front, cheapest first.
+
+    A point is off the front when another is at least as good in both and better in one. Equal points stay together on
+    it. A point with a figure that is None or not a number is never on it.
+
+    Args:
+        points: (cost, quality); a lower cost is better.
+        higher_is_better: whether a higher quality is.
+    """
+    sign = -1.0 if higher_is_better else 1.0
+    known = [
+        (cost, sign * quality, index)
+        for index, (cost, quality) in enumerate(points)
+        if cost is not None and quality is not None and not math.isnan(cost) and not math.isnan(quality)
+    ]
+    front: list[tuple[float, float, int]] = []
+    for point in sorted(known):
+        if not front or point[1] < front[-1][1] or point[:2] == front[-1][:2]:
+            front.append(point)
+    return [index for _, _, index in front]

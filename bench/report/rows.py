@@ -1,0 +1,64 @@
+"""A row: everything a report shows of one cell. Its fields are the keys of `bench show --format json`."""
+
+from __future__ import annotations
+
+import dataclasses
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Row:
+    """One cell's figures; a figure that was not measured is None, never 0.
+
+    Attributes:
+        status: `ok`, `skipped` (cannot run here) or `failed`; `reason` says why.
+        fidelity: `exact`, `close`, `drifted` or `broken`; a broken row has no place in a ranking.
+        same_as: the cell whose artifact is the same graph with the same weights; this one was not timed.
+        ratio: latency over the baseline's, paired; below 1 is faster; with its interval.
+        verdict: `faster`, `slower`, `noise` or `undecided`; None for the baseline itself.
+        aa_low: interval of the ratio of the baseline to a second copy of itself in the same blocks.
+        model_rss_bytes: growth of the peak over the process with its packages imported.
+        num_samples: steady inferences timed, over all launches.
+    """
+
+    cell: str
+    task: str
+    source: str
+    exporter: str
+    variant: str
+    runtime: str
+    provider: str
+    precision: str | None = None
+    batch: int
+    threads: int
+    status: str
+    reason: str | None = None
+    fidelity: str | None = None
+    same_as: str | None = None
+    latency_p50_ns: float | None = None
+    latency_p50_low_ns: float | None = None
+    latency_p50_high_ns: float | None = None
+    latency_p90_ns: float | None = None
+    latency_p99_ns: float | None = None
+    throughput_per_s: float | None = None
+    ratio: float | None = None
+    ratio_low: float | None = None
+    ratio_high: float | None = None
+    verdict: str | None = None
+    aa_low: float | None = None
+    aa_high: float | None = None
+    load_ns: float | None = None
+    first_inference_ns: float | None = None
+    peak_rss_bytes: int | None = None
+    model_rss_bytes: int | None = None
+    size_bytes: int | None = None
+    num_params: int | None = None
+    macs: int | None = None
+    loss: float | None = None
+    metric: float | None = None
+    metric_name: str | None = None
+    max_abs_error: float | None = None
+    num_launches: int = 0
+    num_samples: int = 0
+
+
+COLUMNS = tuple(field.name for field in dataclasses.fields(Row))

@@ -1,0 +1,270 @@
+"""One sweep, one way: cells -> prepare -> verify -> measure -> store. Nothing here prints; an observer is told."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Protocol
+
+from bench import cache, plugins, prepare, sweeps, verify
+from bench.cell import Cell
+from bench.errors import ArtifactError, BenchError, ChildError
+from bench.measure import machine, rounds
+from bench.measure.block import Method, Result, Subject
+from bench.measure.rounds import Goal, Group, Ledger, Progress
+from bench.prepare import Artifact
+from bench.quality import BROKEN
+from bench.store import SCHEMA, Line, Record, Store
+
+
+class Observer(Protocol):
+    """Who watches a sweep."""
+
+    def stage(self, name: str, total: int) -> None:
+        """A stage of `total` cells begins."""
+
+    def cell(self, cell: Cell, outcome: str) -> None:
+        """A cell is through the present stage."""
+
+    def measured(self, cells: Sequence[Cell]) -> None:
+        """Launches of these cells were stored."""
+
+    def progress(self, progress: Progress) -> None:
+        """How far measuring is."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Options:
+    """How a sweep is run.
+
+    Attributes:
+        force: measure again what is already settled.
+    """
+
+    method: Method = Method()
+    goal: Goal = Goal()
+    force: bool = False
+
+
+@dataclasses.dataclass(kw_only=True)
+class _Entry:
+    """A cell on its way through the sweep, with what earlier runs stored of it."""
+
+    cell: Cell
+    artifact: Artifact
+    record: Record
+
+
+class Sweep:
+    """Takes cells from their names to stored records."""
+
+    def __init__(self, store: Store, options: Options, observer: Observer) -> None:
+        self._store = store
+        self._options = options
+        self._observer = observer
+        self._limits = options.method.limits
+        self._keys: dict[str, str] = {}
+        self._references: dict[str, tuple[Cell, Path] | ArtifactError] = {}
+        self._inputs: dict[str, Path] = {}
+
+    def run(self, cells: Sequence[Cell]) -> None:
+        """Prepare, verify and measure the cells, and whatever baselines they are compared with.
+
+        Raises:
+            StoreError: results cannot be written; all that was finished is kept.
+        """
+        baselines = [
+            next((cell for cell in sweeps.baselines(*group) if plugins.skip_reason(cell) is None), None)
+            for group in dict.fromkeys(cell.group for cell in cells)
+        ]
+        extra = dict.fromkeys(cell for cell in baselines if cell is not None and cell not in cells)
+        with self._store.locked():
+            entries = self._prepare([*cells, *extra])
+            self._store.point(self._keys)
+            if self._options.force:
+                self._reset([entry for entry in entries if entry.cell not in baselines])
+            entries = self._verify(entries)
+            self._measure(self._groups(entries, set(cells)))
+
+    def _prepare(self, cells: Sequence[Cell]) -> list[_Entry]:
+        """Cells whose artifacts could be made; the others are stored with their reason."""
+        self._observer.stage("prepare", len(cells))
+        made: dict[str, Artifact | ArtifactError] = {}
+        entries = []
+        for cell in cells:
+            if (reason := plugins.skip_reason(cell)) is not None:
+                self._keep_skip(cell, reason)
+                continue
+            if cell.artifact_path not in made:
+                try:
+                    made[cell.artifact_path] = prepare.artifact_of(cell, self._limits)
+                except ArtifactError as error:
+                    made[cell.artifact_path] = error
+            artifact = made[cell.artifact_path]
+            if isinstance(artifact, ArtifactError):
+                self._keep_failure(self._open_record(cell, None), "prepare", artifact)
+                continue
+            entries.append(_Entry(cell=cell, artifact=artifact, record=self._open_record(cell, artifact)))
+            self._observer.cell(cell, "prepared")
+        return entries
+
+    def _verify(self, entries: Sequence[_Entry]) -> list[_Entry]:
+        """Cells that run, each with its quality stored."""
+        self._observer.stage("verify", len(entries))
+        passed = []
+        for entry in entries:
+            if entry.record.quality is None:
+                try:
+                    line = self._judge(entry)
+                except (ArtifactError, ChildError) as error:
+                    self._keep_failure(entry.record, "verify", error)
+                    continue
+                self._store.append(entry.record.key, line)
+                entry.record = dataclasses.replace(entry.record, quality=line, failure=None)
+            assert entry.record.quality is not None
+            passed.append(entry)
+            self._observer.cell(entry.cell, entry.record.quality["fidelity"])
+        return passed
+
+    def _judge(self, entry: _Entry) -> Line:
+        name = entry.cell.task
+        if name not in self._references:
+            try:
+                self._references[name] = verify.reference_of(plugins.task(name), self._limits)
+            except ArtifactError as error:
+                self._references[name] = error
+        reference = self._references[name]
+        if isinstance(reference, ArtifactError):
+            raise reference
+        judged = verify.verify(entry.cell, entry.artifact, reference[1], self._limits)
+        return {"kind": "quality", "reference": reference[0].path, **judged}
+
+    def _groups(self, entries: Sequence[_Entry], wanted: set[Cell]) -> list[Group]:
+        """The cells to time, in groups with their baselines: not the broken ones, and each same thing once."""
+        sound = [entry for entry in entries if entry.record.quality and entry.record.quality["fidelity"] != BROKEN]
+        twins = same_as([entry.record for entry in sound if entry.cell in wanted])
+        groups = []
+        for group in dict.fromkeys(entry.cell.group for entry in sound):
+            members = {entry.cell: entry for entry in sound if entry.cell.group == group}
+            baseline = next((cell for cell in sweeps.baselines(*group) if cell in members), next(iter(members)))
+            timed = [cell for cell in members if cell in wanted and (cell.path not in twins or cell == baseline)]
+            ledgers = {cell: self._ledger(members[cell]) for cell in {baseline: 0, **dict.fromkeys(timed)}}
+            groups.append(Group(baseline=ledgers[baseline], ledgers=[ledgers[cell] for cell in timed]))
+        return groups
+
+    def _ledger(self, entry: _Entry) -> Ledger:
+        task = plugins.task(entry.cell.task)
+        if task.name not in self._inputs:
+            self._inputs[task.name] = prepare.inputs_of(task, self._limits)
+        assert entry.record.quality is not None
+        subject = Subject(
+            cell=entry.cell,
+            key=entry.record.key,
+            artifact=entry.artifact,
+            inputs=self._inputs[task.name],
+            rss_bytes=entry.record.quality["rss_bytes"],
+        )
+        return Ledger(subject=subject, launches=list(entry.record.launches))
+
+    def _measure(self, groups: Sequence[Group]) -> None:
+        self._observer.stage("measure", sum(len(group.ledgers) for group in groups))
+        rounds.measure(
+            groups, self._options.method, self._options.goal, keep=self._keep, report=self._observer.progress
+        )
+
+    def _keep(self, result: Result) -> None:
+        """Store what a block brought: the baseline first, since the others mean nothing without it."""
+        for subject, launch in result.launches:
+            self._store.append(subject.key, launch)
+        for failure in result.failures:
+            self._store.append(failure.subject.key, _failure_line(failure.stage, failure.error))
+            self._observer.cell(failure.subject.cell, f"failed: {failure.error.reason}")
+        self._observer.measured([subject.cell for subject, _ in result.launches])
+
+    def _reset(self, entries: Sequence[_Entry]) -> None:
+        """Start the records of cells anew; the lines before stay in their files."""
+        for entry in entries:
+            self._store.append(entry.record.key, {"kind": "reset"})
+            entry.record = dataclasses.replace(entry.record, quality=None, launches=(), failure=None)
+
+    def _keep_skip(self, cell: Cell, reason: str) -> None:
+        record = self._open_record(cell, None)
+        if record.failure is None or record.failure["reason"] != reason:
+            self._store.append(record.key, {"kind": "failure", "stage": "skip", "reason": reason})
+        self._observer.cell(cell, f"skipped: {reason}")
+
+    def _keep_failure(self, record: Record, stage: str, error: BenchError) -> None:
+        line = _failure_line(stage, error)
+        self._store.append(record.key, line)
+        self._observer.cell(record.cell, f"failed: {line['reason']}")
+
+    def _open_record(self, cell: Cell, artifact: Artifact | None) -> Record:
+        """What is stored of a cell with this artifact; a new record where there is nothing."""
+        key = record_key(cell, artifact)
+        self._keys[cell.path] = key
+        if (record := self._store.read(key)) is not None:
+            return record
+        header: Line = {
+            "kind": "cell",
+            "schema": SCHEMA,
+            "key": key,
+            "cell": cell.path,
+            "machine": machine.describe(),
+            "versions": prepare.versions(plugins.runtime(cell.runtime).requires),
+            "artifact": None,
+        }
+        if artifact is not None:
+            fields = {field.name: getattr(artifact, field.name) for field in dataclasses.fields(artifact)}
+            header["artifact"] = {name: value for name, value in fields.items() if name != "path"}
+        self._store.append(key, header)
+        record = self._store.read(key)
+        assert record is not None
+        return record
+
+
+def record_key(cell: Cell, artifact: Artifact | None) -> str:
+    """Hash of all that a cell's figures depend on."""
+    task, runtime = plugins.task(cell.task), plugins.runtime(cell.runtime)
+    parts = [
+        SCHEMA,
+        machine.describe(),
+        cell.path,
+        artifact.sha256 if artifact else None,
+        plugins.digest_files([runtime.path]),
+        prepare.versions(runtime.requires),
+        prepare.task_digest(task),
+        prepare.dataset_digest(task),
+    ]
+    return cache.digest(parts)
+
+
+def same_as(records: Sequence[Record]) -> dict[str, str]:
+    """Cells that need no timing of their own: path of each, to the path of the one that runs the very same thing.
+
+    The same thing is the same canonical graph with the same weights on the same runtime, provider, batch and threads.
+    Of each such set the one already timed stands for all, or else the first.
+    """
+    sets: dict[tuple[object, ...], list[Record]] = {}
+    for record in records:
+        artifact = record.header["artifact"]
+        if artifact and artifact["canonical"]:
+            place = (record.cell.group, record.cell.runtime, record.cell.provider, artifact["canonical"])
+            sets.setdefault(place, []).append(record)
+    found: dict[str, str] = {}
+    for members in sets.values():
+        keeper = max(members, key=lambda record: bool(record.launches))
+        found |= {record.cell.path: keeper.cell.path for record in members if not record.launches and record != keeper}
+    return found
+
+
+def _failure_line(stage: str, error: BenchError) -> Line:
+    cause = error if isinstance(error, ChildError) else error.__cause__
+    child = cause if isinstance(cause, ChildError) else None
+    return {
+        "kind": "failure",
+        "stage": stage,
+        "reason": str(error),
+        "how": child.kind if child else "error",
+        "detail": child.detail if child else "",
+    }

@@ -1,0 +1,156 @@
+"""Named sweeps: plain functions that give the cells to measure. A public function here is a sweep of that name."""
+
+from __future__ import annotations
+
+import inspect
+import itertools
+from collections.abc import Callable, Iterable, Sequence
+
+from bench import plugins
+from bench.cell import CHAIN, RAW, Cell, matches
+from bench.errors import InputError
+from bench.measure import machine
+
+CHAINS = ("onnxoptimizer+onnxsim",)
+"""Chains worth measuring beside every single variant."""
+SWEEP_SIGNATURE = inspect.Signature(return_annotation=list[Cell])
+EVERYDAY_TASKS = ("super_resolution",)
+
+
+def quick() -> list[Cell]:
+    """The two frameworks and their plain exports, one thread: a first table in a minute or two."""
+    return [cell for cell in full() if cell.threads == 1 and cell.variant in (RAW, "ort-all")]
+
+
+def full() -> list[Cell]:
+    """Every combination of every reference task, at one thread and at all cores."""
+    threads = sorted({1, machine.num_cores()})
+    return cells_of(EVERYDAY_TASKS, variants=(RAW, *plugins.variants(), *CHAINS), threads=threads)
+
+
+def cells_of(
+    tasks: Iterable[str], *, variants: Sequence[str], batches: Sequence[int] = (1,), threads: Sequence[int] = (1,)
+) -> list[Cell]:
+    """All cells of some tasks whose parts fit together.
+
+    Args:
+        variants: chains joined by `+`, or `raw`.
+    """
+    cells = []
+    for task_name in tasks:
+        for source, exporter_name in itertools.product(plugins.task(task_name).sources, plugins.find("exporters")):
+            exporter = plugins.exporter(exporter_name)
+            if exporter.sources and source not in exporter.sources:
+                continue
+            format_ = exporter.format(source)
+            fitting = [chain for chain in variants if _fits(chain, format_)]
+            opening = [name for name in plugins.find("runtimes") if format_ in plugins.runtime(name).formats]
+            for variant, runtime, batch, num_threads in itertools.product(fitting, opening, batches, threads):
+                cells += [
+                    Cell(
+                        task=task_name,
+                        source=source,
+                        exporter=exporter_name,
+                        variant=variant,
+                        runtime=runtime,
+                        provider=provider,
+                        batch=batch,
+                        threads=num_threads,
+                    )
+                    for provider in plugins.runtime(runtime).providers()
+                ]
+    return cells
+
+
+def _fits(chain: str, format_: str) -> bool:
+    return chain == RAW or all(format_ in plugins.variant(name).variant.formats for name in chain.split(CHAIN))
+
+
+def named() -> dict[str, Callable[[], list[Cell]]]:
+    """Sweeps by name."""
+    functions = {name: item for name, item in globals().items() if inspect.isfunction(item)}
+    return {
+        name: function
+        for name, function in functions.items()
+        if inspect.signature(function, eval_str=True) == SWEEP_SIGNATURE and not name.startswith("_")
+    }
+
+
+def select(globs: Sequence[str], sweep: str | None) -> list[Cell]:
+    """Cells of a sweep that a glob matches; with globs and no sweep, of everything there is; `full` by default.
+
+    A glob that is a whole cell path names that cell, with whatever chain, batch and threads it says.
+
+    Raises:
+        InputError: no such sweep, or a glob that matches nothing.
+    """
+    if sweep is not None and sweep not in named():
+        raise InputError(f"no sweep named {sweep!r}; {plugins.suggest(sweep, named())}")
+    if not globs:
+        return named()[sweep or "full"]()
+    pool = named()[sweep]() if sweep else _everything()
+    chosen: dict[Cell, None] = {}
+    for glob in globs:
+        if not any(sign in glob for sign in "*?["):
+            found = [_checked(Cell.from_path(glob))] if glob.count("/") == 6 else []
+        else:
+            found = []
+        found = found or [cell for cell in pool if matches(cell, [glob])]
+        if not found:
+            raise InputError(f"no cell matches {glob!r}; {_nearest(glob, pool)}")
+        chosen |= dict.fromkeys(found)
+    return list(chosen)
+
+
+def _everything() -> list[Cell]:
+    threads = sorted({1, machine.num_cores()})
+    return cells_of(plugins.find("models"), variants=(RAW, *plugins.variants(), *CHAINS), threads=threads)
+
+
+def _checked(cell: Cell) -> Cell:
+    """The cell itself, after all its names were found."""
+    task, exporter, runtime = plugins.task(cell.task), plugins.exporter(cell.exporter), plugins.runtime(cell.runtime)
+    for name in cell.chain:
+        plugins.variant(name)
+    if cell.source not in task.sources:
+        raise InputError(f"{cell.task} has no source {cell.source!r}; {plugins.suggest(cell.source, task.sources)}")
+    if exporter.sources and cell.source not in exporter.sources:
+        raise InputError(f"{cell.exporter} exports {' and '.join(exporter.sources)}, not {cell.source}")
+    if exporter.format(cell.source) not in runtime.formats:
+        raise InputError(f"{cell.runtime} opens {', '.join(runtime.formats)}, not {exporter.format(cell.source)}")
+    if cell.provider not in runtime.providers():
+        known = plugins.suggest(cell.provider, runtime.providers())
+        raise InputError(f"{cell.runtime} has no provider {cell.provider!r} here; {known}")
+    return cell
+
+
+def _nearest(glob: str, pool: Sequence[Cell]) -> str:
+    """What the person may have meant: the first part of the path that no cell has."""
+    fields = ("task", "source", "exporter", "variant", "runtime", "provider")
+    for part in glob.split("/"):
+        names = {getattr(cell, field) for cell in pool for field in fields}
+        if part and not any(sign in part for sign in "*?[") and part not in names:
+            return plugins.suggest(part, sorted(names))
+    return "see `bench run --dry-run` for what there is"
+
+
+def baselines(task_name: str, batch: int, threads: int) -> list[Cell]:
+    """The task's plain native cells in the order of its sources: the first that works is the baseline."""
+    task, native = plugins.task(task_name), plugins.exporter("native")
+    found = []
+    for source in task.sources:
+        for runtime in plugins.find("runtimes"):
+            if native.format(source) in plugins.runtime(runtime).default_for:
+                found.append(
+                    Cell(
+                        task=task_name,
+                        source=source,
+                        exporter="native",
+                        variant=RAW,
+                        runtime=runtime,
+                        provider=plugins.runtime(runtime).providers()[0],
+                        batch=batch,
+                        threads=threads,
+                    )
+                )
+    return found

@@ -1,0 +1,294 @@
+"""The contract of `bench.api`, kept by every plugin that is found: a new file is tested as soon as it is there.
+
+Anything that needs a package runs in a child process (`child.py`), where it cannot disturb the next plugin, and once.
+"""
+
+from __future__ import annotations
+
+import ast
+import functools
+import importlib.metadata
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from bench import plugins
+from bench.analysis.interface import check_interface
+from bench.api import Exporter, Plugin, Task
+from bench.errors import BenchError
+
+LOADERS = {
+    "exporters": plugins.exporter,
+    "variants": plugins._variant_file,
+    "runtimes": plugins.runtime,
+    "models": plugins.task,
+}
+FOUND = [(kind, name) for kind in LOADERS for name in plugins.find(kind)]
+TASKS = ("super_resolution", "toy")
+"""Small tasks to try exporters, variants and runtimes on, the first that fits."""
+FRAMEWORK_FREE = "toy"
+BATCHES = [1, 2, 5]  # an export that bakes its example's batch passes at one of them only
+
+
+def task_for(source: str) -> Task | None:
+    return next((plugins.task(name) for name in TASKS if source in plugins.task(name).sources), None)
+
+
+def exports() -> list[Any]:
+    """Every exporter with every source that it takes."""
+    every = dict.fromkeys(source for name in TASKS for source in plugins.task(name).sources)
+    cases = []
+    for name in plugins.find("exporters"):
+        for source in plugins.exporter(name).sources or every:
+            if (task := task_for(source)) is not None:
+                marks = [] if task.name == FRAMEWORK_FREE else [pytest.mark.framework]
+                cases.append(pytest.param(name, source, marks=marks, id=f"{name}-{source}"))
+    return cases
+
+
+class Workshop:
+    """Makes each artifact and each set of outputs once."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def child(self, **request: Any) -> None:
+        command = [sys.executable, "-P", str(Path(__file__).with_name("child.py")), json.dumps(request)]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=240, check=False)
+        assert done.returncode == 0, f"{request}\n{done.stdout}\n{done.stderr}"
+
+    @functools.cache  # noqa: B019 (one workshop a session)
+    def artifact(self, exporter: str, source: str) -> Path:
+        """A fresh folder with the artifact of the task for this source."""
+        task = task_for(source)
+        assert task is not None
+        target = self.folder / f"{exporter}-{source}" / f"model.{plugins.exporter(exporter).format(source)}"
+        target.parent.mkdir()
+        self.child(do="export", exporter=exporter, task=task.name, source=source, target=str(target))
+        return target
+
+    @functools.cache  # noqa: B019
+    def outputs(self, runtime: str, provider: str, source: str, artifact: Path) -> dict[str, np.ndarray]:
+        task = task_for(source)
+        assert task is not None
+        target = self.folder / "outputs.npz"
+        self.child(
+            do="run",
+            runtime=runtime,
+            provider=provider,
+            task=task.name,
+            source=source,
+            artifact=str(artifact),
+            batches=BATCHES,
+            target=str(target),
+        )
+        with np.load(target) as saved:
+            return dict(saved)
+
+    def reference(self, task: Task) -> dict[str, np.ndarray]:
+        """What the first of the task's frameworks gives for its own form of the model."""
+        source = task.sources[0]
+        exporter = next(name for name in plugins.find("exporters") if own_form(plugins.exporter(name)))
+        runtime = openers(plugins.exporter(exporter).format(source))[0]
+        return self.outputs(runtime, plugins.runtime(runtime).providers()[0], source, self.artifact(exporter, source))
+
+
+def own_form(exporter: Exporter) -> bool:
+    return not exporter.sources
+
+
+def openers(artifact_format: str) -> list[str]:
+    """Runtimes that open a format and can work here."""
+    names = [name for name in plugins.find("runtimes") if {"*", artifact_format} & set(plugins.runtime(name).formats)]
+    usable = [name for name in names if plugins.runtime(name).skip() is None]
+    if not usable:
+        pytest.skip(f"no runtime here opens {artifact_format}")
+    return usable
+
+
+def drift(outputs: dict[str, np.ndarray], reference: dict[str, np.ndarray]) -> float:
+    """Largest absolute error over the reference's largest magnitude, of any output at any batch size."""
+    assert outputs.keys() == reference.keys()
+    errors = []
+    for name, expected in reference.items():
+        assert outputs[name].shape == expected.shape, name
+        errors.append(float(np.abs(outputs[name] - expected).max() / np.abs(expected).max()))
+    return float(np.max(errors))  # unlike max(), it keeps a NaN
+
+
+def skip_without(plugin: Plugin) -> None:
+    if (reason := plugin.skip()) is not None:
+        pytest.skip(f"{plugin.name}: {reason}")
+
+
+@pytest.fixture(scope="session")
+def workshop(tmp_path_factory: pytest.TempPathFactory) -> Workshop:
+    return Workshop(tmp_path_factory.mktemp("workshop"))
+
+
+@pytest.mark.parametrize(("kind", "name"), FOUND)
+def test_declares_what_it_is(kind: str, name: str) -> None:
+    plugin = LOADERS[kind](name)
+    assert plugin.name == name
+    assert plugin.path == plugins.find(kind)[name]
+    assert name == (plugin.path.parent.name if kind in plugins.ENTRY else plugin.path.stem)
+    module = sys.modules[type(plugin).__module__]
+    for item in (module, type(plugin)):
+        first = (vars(item).get("__doc__") or "").strip().partition("\n\n")[0]
+        assert first.endswith("."), f"the docstring of {item} must begin with a sentence"
+    assert all(part.isidentifier() for package in plugin.requires for part in package.split("."))
+    extras = importlib.metadata.metadata("inferometer").get_all("Provides-Extra")
+    assert plugin.extra is None or plugin.extra in extras
+
+
+@pytest.mark.parametrize(("kind", "name"), [case for case in FOUND if case[0] != "models"])
+def test_requires_every_package_that_it_imports(kind: str, name: str) -> None:
+    plugin = LOADERS[kind](name)
+    imported = set()
+    for node in ast.walk(ast.parse(plugin.path.read_text())):
+        if isinstance(node, ast.Import):
+            imported |= {alias.name.partition(".")[0] for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            imported.add((node.module or "").partition(".")[0])
+    known = {*sys.stdlib_module_names, "bench", "numpy"}  # numpy is there wherever the harness is
+    assert imported - known <= {package.partition(".")[0] for package in plugin.requires}
+
+
+@pytest.mark.parametrize(("kind", "name"), FOUND)
+def test_says_what_is_missing_and_how_to_mend_it(kind: str, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    plugin = LOADERS[kind](name)
+    reason = plugin.skip()
+    assert reason is None or reason.strip()
+    monkeypatch.setattr(type(plugin), "requires", (*plugin.requires, "no_such_package"))
+    reason = plugin.skip()
+    assert reason is not None
+    assert "no_such_package" in reason
+    assert "pip install" in reason
+
+
+def test_listing_plugins_imports_no_package() -> None:
+    code = f"""
+import sys
+before = set(sys.modules)
+from bench import plugins
+for kind, load in {{"exporters": plugins.exporter, "runtimes": plugins.runtime, "models": plugins.task}}.items():
+    for name in plugins.find(kind):
+        plugin = load(name)
+        plugin.skip()
+        if kind == "runtimes":
+            plugin.providers(), plugin.environment(1)
+plugins.variants()
+names = [name for name in sys.modules if name not in before]
+assert len([name for name in names if name.startswith("bench_plugin_")]) >= {len(FOUND)}
+print(*[name for name in names if "site-packages" in (getattr(sys.modules[name], "__file__", None) or "")])
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == []
+
+
+@pytest.mark.parametrize(("exporter", "source"), exports())
+def test_export_gives_the_reference_outputs(exporter: str, source: str, workshop: Workshop) -> None:
+    plugin, task = plugins.exporter(exporter), task_for(source)
+    assert task is not None
+    skip_without(plugin)
+    artifact = workshop.artifact(exporter, source)
+    assert list(artifact.parent.iterdir()) == [artifact], "an artifact is one file"
+    reference = workshop.reference(task)
+    for runtime in openers(plugin.format(source)):
+        provider = plugins.runtime(runtime).providers()[0]
+        assert drift(workshop.outputs(runtime, provider, source, artifact), reference) <= task.close, runtime
+
+
+@pytest.mark.framework
+@pytest.mark.parametrize("name", list(plugins.variants()))
+def test_variant_keeps_interface_and_outputs(name: str, workshop: Workshop, tmp_path: Path) -> None:
+    variant = plugins.variant(name).variant
+    skip_without(variant)
+    tried = 0
+    for case in exports():
+        exporter, source = case.values
+        file_format, task = plugins.exporter(exporter).format(source), task_for(source)
+        assert task is not None
+        if file_format not in variant.formats or plugins.exporter(exporter).skip() is not None:
+            continue
+        tried += 1
+        target = tmp_path / f"{exporter}-{source}" / f"model.{file_format}"
+        target.parent.mkdir()
+        artifact = workshop.artifact(exporter, source)
+        before = artifact.read_bytes()
+        workshop.child(do="apply", variant=name, task=task.name, artifact=str(artifact), target=str(target))
+        assert artifact.read_bytes() == before, "a variant leaves its source alone"
+        assert list(target.parent.iterdir()) == [target], "an artifact is one file"
+        if file_format == "onnx":
+            check_interface(target, task)
+        runtime = openers(file_format)[0]
+        outputs = workshop.outputs(runtime, plugins.runtime(runtime).providers()[0], source, target)
+        reference = workshop.reference(task)
+        if getattr(variant, "lossy", False):
+            assert metric_loss(task, outputs, reference) <= task.max_metric_loss
+        else:
+            assert drift(outputs, reference) <= task.close
+    if not tried:
+        pytest.skip(f"nothing here exports {' or '.join(variant.formats)}")
+
+
+def metric_loss(task: Task, outputs: dict[str, np.ndarray], reference: dict[str, np.ndarray]) -> float:
+    """How much worse the task's metric is than the reference's, on the largest batch."""
+    batch = BATCHES[-1]
+    targets = task.samples("test").targets
+    targets = [targets[at % len(targets)] for at in range(batch)]
+    values = []
+    for arrays in (reference, outputs):
+        named = {spec.name: arrays[f"{batch}/{spec.name}"] for spec in task.outputs}
+        values.append(task.metrics(named, targets)[task.metric_name])
+    loss = values[0] - values[1]
+    return loss if task.higher_is_better else -loss
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=[pytest.mark.framework] if plugins.runtime(name).requires else [])
+        for name in plugins.find("runtimes")
+    ],
+)
+def test_runtime_opens_every_format_on_every_provider(name: str, workshop: Workshop) -> None:
+    plugin = plugins.runtime(name)
+    skip_without(plugin)
+    assert plugin.providers()
+    tried = 0
+    for case in exports():
+        exporter, source = case.values
+        task = task_for(source)
+        assert task is not None
+        skipped = plugins.exporter(exporter).skip() is not None
+        if skipped or not {"*", plugins.exporter(exporter).format(source)} & set(plugin.formats):
+            continue
+        artifact = workshop.artifact(exporter, source)
+        # One exporter is enough for the providers that are not the default.
+        for provider in plugin.providers() if not tried else plugin.providers()[:1]:
+            outputs = workshop.outputs(name, provider, source, artifact)
+            for batch in BATCHES:
+                for spec in task.outputs:
+                    array = outputs[f"{batch}/{spec.name}"]
+                    assert array.dtype.name == spec.dtype
+                    assert array.shape[0] == batch
+                    assert len(array.shape) == len(spec.shape)
+                    assert all(
+                        isinstance(dim, str) or size == dim for size, dim in zip(array.shape, spec.shape, strict=True)
+                    )
+        tried += 1
+    if not tried:
+        pytest.skip(f"nothing here exports {' or '.join(plugin.formats)}")
+
+
+@pytest.mark.parametrize("name", list(plugins.find("runtimes")))
+def test_runtime_refuses_an_unknown_provider(name: str, tmp_path: Path) -> None:
+    plugin, task = plugins.runtime(name), plugins.task(FRAMEWORK_FREE)
+    with pytest.raises(BenchError, match="no-such-provider"):
+        plugin.open(tmp_path / "none", task=task, source="null", provider="no-such-provider", threads=1)

@@ -1,0 +1,149 @@
+"""The photographs: committed files are verified, made as described, and the splits do not overlap."""
+
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from bench.errors import InputError
+from bench.plugins import find, load_module
+
+DATASET = find("datasets")["photographs"]
+photographs = load_module(DATASET)
+
+
+@pytest.fixture
+def copied(tmp_path, monkeypatch):
+    """The data set with its files in a folder that a test may spoil."""
+    for split in ("test", "train"):
+        shutil.copytree(DATASET.parent / split, tmp_path / split)
+    monkeypatch.setattr(photographs, "FOLDER", tmp_path)
+    return tmp_path
+
+
+@pytest.mark.parametrize(("split", "count"), [("test", 4), ("train", 16)])
+def test_images_are_grey_and_divisible_by_the_scale(split, count):
+    images = photographs.load(split)
+
+    assert len(images) == count
+    assert len({name for name, _ in images}) == count
+    for _, image_HW in images:
+        assert image_HW.dtype == np.uint8
+        assert image_HW.ndim == 2
+        assert all(side % photographs.SCALE == 0 for side in image_HW.shape)
+
+
+def test_every_committed_file_has_a_sum():
+    on_disk = {path.relative_to(DATASET.parent).as_posix() for path in DATASET.parent.glob("*/*.png")}
+
+    assert on_disk == set(photographs.SHA256)
+
+
+def test_committed_files_stay_small():
+    for split, limit_bytes in (("test", 1_000_000), ("train", 500_000)):
+        assert sum(path.stat().st_size for path in (DATASET.parent / split).iterdir()) < limit_bytes
+
+
+def test_unknown_split_names_the_known_ones():
+    with pytest.raises(InputError, match="'validation'; there are: test, train"):
+        photographs.load("validation")
+
+
+def test_missing_file_is_named(copied):
+    (copied / "test/coffee.png").unlink()
+
+    with pytest.raises(InputError, match=r"missing: .*coffee\.png"):
+        photographs.load("test")
+
+
+def keep_half(path: Path) -> None:
+    content = path.read_bytes()
+    path.write_bytes(content[: len(content) // 2])
+
+
+def flip_a_byte(path: Path) -> None:
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 0xFF
+    path.write_bytes(content)
+
+
+def write_text(path: Path) -> None:
+    path.write_text("no image")
+
+
+def change_a_pixel(path: Path) -> None:
+    image_HW = np.array(Image.open(path))
+    image_HW[5, 5] ^= 1
+    Image.fromarray(image_HW).save(path)
+
+
+@pytest.mark.parametrize("spoil", [keep_half, flip_a_byte, write_text, change_a_pixel])
+def test_corrupt_file_is_named(copied, spoil):
+    spoil(copied / "test/camera.png")
+
+    with pytest.raises(InputError, match=r"photograph (unreadable|changed): .*camera\.png.*git checkout"):
+        photographs.load("test")
+
+
+def test_missing_package_is_named_with_the_command_that_installs_it(monkeypatch):
+    monkeypatch.setattr(photographs.importlib.util, "find_spec", lambda name: None)
+
+    with pytest.raises(InputError, match="pip install scikit-image"):
+        photographs.held_out_photographs()
+
+
+def test_test_split_can_be_rebuilt_from_the_wheel():
+    pytest.importorskip("skimage")
+    rebuilt = {name: photographs.pixel_hash(image) for name, image in photographs.held_out_photographs()}
+
+    assert rebuilt == {name: photographs.SHA256[f"test/{name}.png"] for name in photographs.TEST}
+
+
+def test_train_split_comes_from_training_photographs():
+    pytest.importorskip("skimage")
+    pytest.importorskip("sklearn")
+    originals = {
+        name: {cell.tobytes() for cell in cells(image_HW)} for name, image_HW in photographs.training_photographs()
+    }
+
+    for name, crop_HW in photographs.load("train"):
+        assert crop_HW.tobytes() in originals[name.rpartition("-")[0]], name
+
+
+def cells(image_HW: np.ndarray) -> list[np.ndarray]:
+    size = photographs.CROP
+    height, width = image_HW.shape
+    return [
+        image_HW[y : y + size, x : x + size]
+        for y in range(0, height - size + 1, size)
+        for x in range(0, width - size + 1, size)
+    ]
+
+
+def test_no_held_out_photograph_is_trained_on():
+    pytest.importorskip("skimage")
+    pytest.importorskip("sklearn")
+    trained_on = photographs.training_photographs()
+
+    assert len(trained_on) == 11
+    assert not {name for name, _ in trained_on} & {name for name, _ in photographs.load("test")}
+    assert not set(photographs.TEST.values()) & set(photographs.TRAIN.values())
+    hashes = {photographs.pixel_hash(image_HW) for _, image_HW in trained_on}
+    assert not hashes & {photographs.pixel_hash(image_HW) for _, image_HW in photographs.load("test")}
+
+
+def test_downscale_and_bicubic_upscale_undo_each_other_in_size():
+    image_HW = photographs.load("test")[2][1]
+
+    small_HW = photographs.downscale(image_HW)
+
+    assert small_HW.shape == (100, 150)
+    assert photographs.upscale_bicubic(small_HW).shape == image_HW.shape
+
+
+def test_downscale_is_antialiased():
+    stripes_HW = np.tile(np.array([0, 255], np.uint8), (60, 30))
+
+    assert photographs.downscale(stripes_HW)[5:-5, 5:-5].std() < 20

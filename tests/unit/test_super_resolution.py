@@ -1,0 +1,210 @@
+"""The super-resolution task: one network in two frameworks, and figures that mean what they say."""
+
+import numpy as np
+import pytest
+
+from bench import plugins
+from bench.errors import InputError
+
+NUM_PARAMETERS = 59_657
+
+
+@pytest.fixture(scope="module")
+def task():
+    return plugins.task("super_resolution")
+
+
+@pytest.fixture(scope="module")
+def quality(task):
+    return task.module("image_quality")
+
+
+@pytest.fixture(scope="module")
+def samples(task):
+    return task.samples("test")
+
+
+@pytest.fixture(scope="module")
+def torch_model(task):
+    pytest.importorskip("torch")
+    return task.build("torch", task.weights_path)
+
+
+@pytest.fixture(scope="module")
+def keras_model(task):
+    pytest.importorskip("tensorflow")
+    return task.build("tf", task.weights_path)
+
+
+def run_torch(model, lr_NCHW):
+    import torch
+
+    with torch.no_grad():
+        return model(torch.from_numpy(lr_NCHW)).numpy()
+
+
+def run_keras(model, lr_NCHW):
+    return model(lr_NCHW).numpy()
+
+
+@pytest.fixture(scope="module")
+def torch_outputs(torch_model, samples):
+    return {"hr": run_torch(torch_model, samples.inputs["lr"])}
+
+
+@pytest.fixture(scope="module")
+def keras_outputs(keras_model, samples):
+    return {"hr": run_keras(keras_model, samples.inputs["lr"])}
+
+
+def perfect(samples):
+    """Outputs that hold the originals, with nonsense where the metrics must not look."""
+    hr_NCHW = np.full((samples.num_samples, 1, 672, 672), 7, np.float32)
+    for hr_CHW, target_HW in zip(hr_NCHW, samples.targets, strict=True):
+        hr_CHW[0, : target_HW.shape[0], : target_HW.shape[1]] = target_HW / np.float32(255)
+    return {"hr": hr_NCHW}
+
+
+@pytest.mark.parametrize(("split", "count"), [("test", 4), ("train", 16)])
+def test_samples_fit_the_declared_input(task, split, count):
+    samples = task.samples(split)
+    lr_NCHW = samples.inputs["lr"]
+
+    assert lr_NCHW.shape == (count, 1, 224, 224)
+    assert lr_NCHW.dtype == task.inputs[0].dtype
+    assert lr_NCHW.min() >= 0
+    assert lr_NCHW.max() <= 1
+    assert samples.num_samples == len(samples.names) == count
+
+
+def test_samples_are_always_the_same(task, samples):
+    again = task.samples("test")
+
+    assert again.names == samples.names == ("astronaut", "camera", "chelsea", "coffee")
+    np.testing.assert_array_equal(again.inputs["lr"], samples.inputs["lr"])
+
+
+def test_padding_repeats_the_edge(samples):
+    chelsea_HW = samples.inputs["lr"][2, 0]
+
+    np.testing.assert_array_equal(chelsea_HW[100:, :150], np.broadcast_to(chelsea_HW[99, :150], (124, 150)))
+    np.testing.assert_array_equal(chelsea_HW[:, 150:], np.broadcast_to(chelsea_HW[:, 149:150], (224, 74)))
+
+
+def test_perfect_outputs_have_no_loss(task, samples):
+    assert task.loss(perfect(samples), samples.targets) == pytest.approx(0, abs=1e-12)
+    assert task.metrics(perfect(samples), samples.targets) == {"psnr_db": float("inf"), "ssim": pytest.approx(1)}
+
+
+def test_loss_is_the_mean_squared_error_on_the_scale_of_0_to_1(task, samples):
+    outputs = {"hr": perfect(samples)["hr"] + np.float32(0.1)}
+
+    assert task.loss(outputs, samples.targets) == pytest.approx(0.01, rel=1e-4)
+
+
+def test_psnr_of_a_known_error(quality):
+    grey_HW = np.full((30, 30), 100.0)
+
+    assert quality.psnr_db(grey_HW + 5, grey_HW) == pytest.approx(20 * np.log10(255 / 5))
+
+
+def test_metrics_of_nan_are_nan(task, samples):
+    hr_NCHW = perfect(samples)["hr"]
+    hr_NCHW[1, 0, 50, 50] = np.nan
+
+    metrics = task.metrics({"hr": hr_NCHW}, samples.targets)
+
+    assert np.isnan(metrics["psnr_db"])
+    assert np.isnan(metrics["ssim"])
+    assert np.isnan(task.loss({"hr": hr_NCHW}, samples.targets))
+
+
+def test_metrics_ignore_a_border_of_three_pixels(task, samples):
+    hr_NCHW = perfect(samples)["hr"]
+    hr_NCHW[:, :, :3] = hr_NCHW[:, :, :, :3] = 0
+
+    assert task.metrics({"hr": hr_NCHW}, samples.targets)["psnr_db"] == float("inf")
+
+
+def test_ssim_is_that_of_scikit_image(quality, task, samples):
+    skimage_metrics = pytest.importorskip("skimage.metrics")
+    bicubic_NCHW = np.round(task.bicubic("test")["hr"] * 255)
+
+    for image_CHW, target_HW in zip(bicubic_NCHW, samples.targets, strict=True):
+        image_HW = image_CHW[0, : target_HW.shape[0], : target_HW.shape[1]].astype(np.float64)
+        expected = skimage_metrics.structural_similarity(
+            image_HW,
+            target_HW.astype(np.float64),
+            data_range=255,
+            gaussian_weights=True,
+            sigma=1.5,
+            use_sample_covariance=False,
+        )
+        assert quality.ssim(image_HW, target_HW) == pytest.approx(expected, abs=1e-9)
+
+
+def test_unknown_source_is_refused(task):
+    with pytest.raises(InputError, match="'jax'; it can in: torch, tf"):
+        task.build("jax", task.weights_path)
+
+
+@pytest.mark.framework
+def test_parameter_count_in_pytorch(torch_model):
+    assert sum(parameter.numel() for parameter in torch_model.parameters()) == NUM_PARAMETERS
+    assert not torch_model.training
+
+
+@pytest.mark.framework
+def test_parameter_count_in_keras(keras_model):
+    assert keras_model.count_params() == NUM_PARAMETERS
+
+
+@pytest.mark.framework
+def test_frameworks_agree_on_every_photograph(samples, torch_outputs, keras_outputs):
+    for name, expected, actual in zip(samples.names, torch_outputs["hr"], keras_outputs["hr"], strict=True):
+        assert np.abs(actual - expected).max() <= 1e-4 * np.abs(expected).max(), name
+
+
+@pytest.mark.framework
+def test_frameworks_have_the_same_psnr(task, samples, torch_outputs, keras_outputs):
+    for at, name in enumerate(samples.names):
+        one = slice(at, at + 1)
+        expected = task.metrics({"hr": torch_outputs["hr"][one]}, samples.targets[one])["psnr_db"]
+        actual = task.metrics({"hr": keras_outputs["hr"][one]}, samples.targets[one])["psnr_db"]
+        # A pixel at the edge between two grey levels may round either way: a few millionths of a dB each.
+        assert actual == pytest.approx(expected, abs=1e-4), name
+
+
+@pytest.mark.framework
+def test_network_beats_bicubic_interpolation(task, samples, torch_outputs):
+    bicubic = task.metrics(task.bicubic("test"), samples.targets)
+    espcn = task.metrics(torch_outputs, samples.targets)
+
+    assert espcn["psnr_db"] >= bicubic["psnr_db"] + 1.0
+    assert espcn["ssim"] > bicubic["ssim"]
+
+
+@pytest.mark.framework
+@pytest.mark.parametrize("shape", [(1, 1, 224, 224), (2, 1, 17, 40), (5, 1, 33, 8)])
+def test_batch_and_size_are_dynamic(torch_model, keras_model, shape):
+    lr_NCHW = np.random.default_rng(0).random(shape, dtype=np.float32)
+
+    expected = run_torch(torch_model, lr_NCHW)
+    actual = run_keras(keras_model, lr_NCHW)
+
+    assert expected.shape == actual.shape == (shape[0], 1, 3 * shape[2], 3 * shape[3])
+    np.testing.assert_allclose(actual, expected, rtol=0, atol=1e-4 * np.abs(expected).max())
+
+
+@pytest.mark.framework
+def test_channels_are_put_in_the_order_of_depth_to_space_also_for_more_than_one(task):
+    torch = pytest.importorskip("torch")
+    tf = pytest.importorskip("tensorflow")
+    depth_last = task.module("tf_model")._depth_last
+    colours_NCHW = np.random.default_rng(0).random((2, 3 * 9, 4, 5), dtype=np.float32)
+
+    expected = torch.nn.PixelShuffle(3)(torch.from_numpy(colours_NCHW)).numpy()
+    reordered_NCHW = np.stack([depth_last(image_CHW) for image_CHW in colours_NCHW])
+    actual_NHWC = tf.nn.depth_to_space(reordered_NCHW.transpose(0, 2, 3, 1), 3).numpy()
+
+    np.testing.assert_array_equal(actual_NHWC.transpose(0, 3, 1, 2), expected)

@@ -1,0 +1,334 @@
+"""Tables, by rows made by hand: order, units, escapes, and what is shown of a figure that was not measured."""
+
+import csv
+import dataclasses
+import io
+import json
+
+import pytest
+from rich.console import Console
+
+from bench.errors import InputError
+from bench.report.order import select
+from bench.report.rows import COLUMNS, Row
+from bench.report.tables import DASH, LEGEND, render, scale, terminal_table
+
+
+def make(path: str, **figures) -> Row:
+    task, source, exporter, variant, runtime, provider, sizes = path.split("/")
+    batch, threads = sizes[1:].split("t")
+    fields = {"task": task, "source": source, "exporter": exporter, "variant": variant, "runtime": runtime}
+    sizes_of = {"batch": int(batch), "threads": int(threads)}
+    return Row(**{"cell": path, "provider": provider, "status": "ok"} | fields | sizes_of | figures)
+
+
+def timed(path: str, ms: float, ratio: float, verdict: str | None, **figures) -> Row:
+    p50 = ms * 1e6
+    interval = {"latency_p50_low_ns": p50 * 0.99, "latency_p50_high_ns": p50 * 1.01}
+    ends = {"ratio_low": round(ratio - 0.007, 3), "ratio_high": round(ratio + 0.007, 3)}
+    usual = {"latency_p50_ns": p50, "ratio": ratio, "verdict": verdict, "fidelity": "close", "num_launches": 3}
+    return make(path, **(usual | interval | ends | figures))
+
+
+BASELINE = timed(
+    "crnn/torch/native/raw/pytorch/cpu/b1t2",
+    34.0,
+    1.0,
+    None,
+    **{"ratio_low": 1.0, "ratio_high": 1.0, "aa_low": 0.991, "aa_high": 1.012, "fidelity": "exact"},
+)
+FAST = timed(
+    "crnn/torch/torch_onnx/raw/onnxruntime/cpu/b1t2",
+    17.4,
+    0.512,
+    "faster",
+    **{"model_rss_bytes": 123_456_789, "size_bytes": 33_400_000, "metric": 0.98765, "metric_name": "accuracy"},
+)
+SLOW = timed("crnn/tf/native/raw/tensorflow/cpu/b1t2", 51.0, 1.5, "slower", num_launches=5)
+BROKEN = timed(
+    "crnn/torch/torch_onnx/int8_dynamic/onnxruntime/cpu/b1t2",
+    1.7,
+    0.05,
+    "faster",
+    fidelity="broken",
+    reason="accuracy fell to 0.1",
+)
+TWIN = make("crnn/torch/torch_onnx/onnxsim/onnxruntime/cpu/b1t2", same_as=FAST.cell, fidelity="exact")
+LOST_TWIN = make("crnn/torch/torch_onnx/dedup/onnxruntime/cpu/b1t2", same_as="crnn/a/b/c/d/e/b1t2")
+UNTIMED = make("crnn/torch/torch_onnx/raw/null/cpu/b1t2")
+FAILED = make("crnn/torch/torch_onnx/x/onnxruntime/cpu/b1t2", status="failed", reason="died: a|b & 5% of_it\\n")
+SKIPPED = make("crnn/torch/torch_onnx/raw/onnxruntime/cuda/b1t2", status="skipped", reason="no CUDA")
+EVERY = [SKIPPED, FAILED, TWIN, LOST_TWIN, BROKEN, UNTIMED, SLOW, BASELINE, FAST]
+
+
+def names(rows) -> list[str]:
+    return [row.cell for row in rows]
+
+
+def body(text: str) -> list[list[str]]:
+    """Cells of the lines of a Markdown table under its head."""
+    lines = [line for line in text.splitlines() if line.startswith("|")]
+    return [[cell.strip() for cell in line.strip("|").split(" |")] for line in lines[2:]]
+
+
+def test_order_is_ranked_then_untimed_then_broken_then_failed_then_skipped_and_a_twin_is_under_its_twin():
+    expected = [FAST, TWIN, BASELINE, SLOW, UNTIMED, BROKEN, LOST_TWIN, FAILED, SKIPPED]
+    assert names(select(EVERY).rows) == names(expected)
+    assert names(select(EVERY[::-1]).rows) == names(expected)
+
+
+def test_only_ranked_rows_are_numbered():
+    (group,) = select(EVERY).groups
+    assert group.numbers == {FAST.cell: 1, BASELINE.cell: 2, SLOW.cell: 3}
+
+
+@pytest.mark.parametrize("sort", ["latency_p50_ns", "ratio", "-ratio", "size_bytes", "-size_bytes", "cell", "-cell"])
+def test_a_broken_row_is_under_every_ranked_one_however_sorted(sort):
+    order = names(select([BROKEN, SLOW, FAST, BASELINE], sort=sort).rows)
+    assert order[-1] == BROKEN.cell
+
+
+def test_sort_is_smallest_first_largest_first_after_a_dash_and_missing_last():
+    small, large = (dataclasses.replace(row, size_bytes=size) for row, size in ((SLOW, 1), (BASELINE, 2)))
+    missing = dataclasses.replace(FAST, size_bytes=None)
+    rows = [missing, large, small]
+    assert names(select(rows, sort="size_bytes").rows) == names([small, large, missing])
+    assert names(select(rows, sort="-size_bytes").rows) == names([large, small, missing])
+
+
+def test_twins_of_one_row_keep_their_order_under_it():
+    other = dataclasses.replace(TWIN, cell=TWIN.cell.replace("onnxsim", "zzz"))
+    assert names(select([other, SLOW, TWIN, FAST]).rows) == names([FAST, TWIN, other, SLOW])
+
+
+def test_over_two_baselines_latency_ranks_since_ratios_do_not_compare():
+    other = timed("crnn/tf/native/raw/tensorflow/cpu/b1t2", 10.0, 1.0, None)
+    assert names(select([BASELINE, FAST, other]).rows) == names([other, FAST, BASELINE])
+
+
+def test_groups_are_in_the_order_of_task_batch_and_threads():
+    def at(path):
+        return make(f"{path.split()[0]}/torch/native/raw/pytorch/cpu/{path.split()[1]}")
+
+    rows = [at("b b1t1"), at("a b8t1"), at("a b1t10"), at("a b1t2")]
+    titles = [group.title for group in select(rows).groups]
+    assert titles == ["a, batch 1, 2 threads", "a, batch 1, 10 threads", "a, batch 8, 1 thread", "b, batch 1, 1 thread"]
+
+
+def test_json_has_every_key_and_null_for_what_was_not_measured():
+    (record,) = json.loads(render([UNTIMED], format="json"))
+    assert list(record) == list(COLUMNS)
+    assert record["cell"] == UNTIMED.cell
+    assert record["batch"] == 1
+    measured = {"cell", "task", "source", "exporter", "variant", "runtime", "provider", "batch", "threads", "status"}
+    assert {key for key, value in record.items() if value is not None} == measured | {"num_launches", "num_samples"}
+
+
+def test_json_keeps_raw_units_and_has_no_nan():
+    (record,) = json.loads(render([dataclasses.replace(FAST, metric=float("nan"))], format="json"))
+    assert record["latency_p50_ns"] == 17_400_000.0
+    assert record["size_bytes"] == 33_400_000
+    assert record["metric"] is None
+
+
+def test_csv_has_every_key_raw_units_blanks_and_quotes():
+    reason = 'a "b", c\nd'
+    row = dataclasses.replace(FAST, reason=reason)
+    text = render([row], format="csv")
+    (record,) = csv.DictReader(io.StringIO(text))
+    assert text.splitlines()[0] == ",".join(COLUMNS)
+    assert '"a ""b"", c' in text
+    assert (record["reason"], record["size_bytes"], record["latency_p99_ns"]) == (reason, "33400000", "")
+    assert record["latency_p50_ns"] == "17400000.0"
+
+
+def test_no_rows_are_an_empty_list_a_head_and_a_sentence():
+    assert render([], format="json") == "[]\n"
+    assert render([], format="csv") == ",".join(COLUMNS) + "\n"
+    assert {render([], format=name) for name in ("table", "md", "latex")} == {"No rows.\n"}
+
+
+def test_columns_choose_and_order_the_keys():
+    columns = ("size_bytes", "cell", "size_bytes")
+    assert json.loads(render([FAST], format="json", columns=columns)) == [{"size_bytes": 33_400_000, "cell": FAST.cell}]
+    assert render([FAST], format="csv", columns=columns) == f"size_bytes,cell\n33400000,{FAST.cell}\n"
+    assert "| \\# | size (MB) | cell |\n" in render([FAST], format="md", columns=columns)
+
+
+@pytest.mark.parametrize(
+    ("wanted", "message"),
+    [
+        ({"format": "csv", "columns": ("cell", "latency_p5_ns")}, "no column named 'latency_p5_ns'; did you mean"),
+        ({"format": "md", "sort": "-ratios"}, "no column named 'ratios'; did you mean 'ratio'?"),
+        ({"format": "jsn"}, "no format named 'jsn'; did you mean 'json'?"),
+        ({"format": "html5"}, "no format named 'html5'; there are: table, md, csv, json, latex"),
+    ],
+)
+def test_an_unknown_name_is_an_error_that_names_the_nearest(wanted, message):
+    with pytest.raises(InputError) as caught:
+        render([FAST], **wanted)
+    assert str(caught.value).startswith(message)
+
+
+def test_markdown_in_human_units():
+    text = render([SLOW, BASELINE, FAST], format="md")
+    head = next(line for line in text.splitlines() if line.startswith("| "))
+    assert text.startswith("### crnn, batch 1, 2 threads\n")
+    assert head == (
+        "| \\# | cell | latency p50 (ms) [95 %] | ratio [95 %] | verdict | memory (MB) | size (MB) "
+        "| metric (accuracy) | fidelity | notes |"
+    )
+    assert body(text) == [
+        [
+            *("1", "torch/torch\\_onnx/raw/onnxruntime/cpu", "17.40 [17.23, 17.57]", "0.512 [0.505, 0.519]", "faster"),
+            *("123.5", "33.40", "0.9877", "close", ""),
+        ],
+        [
+            *("2", "torch/native/raw/pytorch/cpu", "34.00 [33.66, 34.34]", "1.000", "baseline"),
+            *(DASH, DASH, DASH, "exact", ""),
+        ],
+        [
+            *("3", "tf/native/raw/tensorflow/cpu", "51.00 [50.49, 51.51]", "1.500 [1.493, 1.507]", "slower"),
+            *(DASH, DASH, DASH, "close", ""),
+        ],
+    ]
+
+
+def test_the_caption_names_baseline_noise_floor_and_launches():
+    caption = render([SLOW, BASELINE, FAST], format="md").strip().splitlines()[-1]
+    assert caption == (
+        "Baseline: torch/native/raw/pytorch/cpu. Noise floor (the baseline against its own copy): 0.991 to 1.012. "
+        f"3 to 5 launches of each cell; brackets: 95 % interval. {LEGEND}"
+    )
+
+
+def test_the_caption_says_what_is_not_known():
+    alone = dataclasses.replace(SLOW, num_launches=1)
+    text = render([alone], format="md")
+    assert (
+        "The baseline was not timed. Noise floor (the baseline against its own copy): not measured. 1 launch of" in text
+    )
+    assert "Nothing was timed." in render([SKIPPED], format="md")
+
+
+def test_one_unit_for_a_column_and_for_the_groups_of_a_task():
+    large = timed("crnn/torch/native/raw/pytorch/cpu/b8t2", 250.0, 1.0, None)
+    text = render([timed("crnn/tf/native/raw/tensorflow/cpu/b1t2", 0.75, 0.5, "faster"), BASELINE, large], format="md")
+    assert text.count("latency p50 (ms)") == 2
+    assert [line[2].split()[0] for line in body(text) if line[2].endswith("]")][:2] == ["0.75", "34.00"]
+
+
+@pytest.mark.parametrize(
+    ("ns", "expected"),
+    [(17_520, "17.52 [17.34, 17.70]"), (1_752_000, "1.752 [1.734, 1.770]"), (2.5e9, "2.500 [2.475, 2.525]")],
+)
+def test_latency_to_four_digits_in_the_unit_that_suits_it(ns, expected):
+    text = render([timed(FAST.cell, ns / 1e6, 0.5, "faster")], format="md")
+    unit = {17_520: "µs", 1_752_000: "ms", 2.5e9: "s"}[ns]
+    assert f"latency p50 ({unit})" in text
+    assert body(text)[0][2] == expected
+
+
+def test_every_other_kind_of_figure():
+    row = dataclasses.replace(
+        FAST,
+        latency_p90_ns=18.1e6,
+        load_ns=2.5e5,
+        macs=1_234_000_000,
+        num_params=8_300,
+        throughput_per_s=12_345.6,
+        max_abs_error=3.25e-6,
+        loss=0.0,
+        num_samples=300,
+    )
+    columns = ("latency_p90_ns", "latency_p99_ns", "load_ns", "macs", "num_params", "throughput_per_s")
+    columns += ("max_abs_error", "loss", "num_samples", "latency_p50_low_ns")
+    text = render([row], format="md", columns=columns)
+    head = next(line for line in text.splitlines() if line.startswith("| "))
+    assert head == (
+        "| \\# | latency p90 (ms) | latency p99 (ms) | load (µs) | MACs (billion) | parameters (thousand) "
+        "| throughput (1/s) | max abs error | loss | num samples | latency p50, low (ms) |"
+    )
+    expected = ["1", "18.10", DASH, "250.0", "1.234", "8.300", "12346", "3.250e-06", "0", "300", "17.23"]
+    assert body(text)[0] == expected
+
+
+@pytest.mark.parametrize(
+    ("row", "verdict", "note"),
+    [
+        (TWIN, "same as 1", ""),
+        (LOST_TWIN, "same", "the same graph and weights as crnn/a/b/c/d/e/b1t2"),
+        (BROKEN, "broken", "accuracy fell to 0.1"),
+        (SKIPPED, "skipped", "no CUDA"),
+        (FAILED, "failed", "died: a\\|b &amp; 5% of\\_it\\\\n"),
+        (UNTIMED, DASH, ""),
+    ],
+)
+def test_what_is_said_of_a_row_without_a_rank(row, verdict, note):
+    (line,) = (cells for cells in body(render([FAST, row], format="md")) if cells[0] == "")
+    assert (line[4], line[-1]) == (verdict, note)
+
+
+def test_latex_escapes_and_keeps_brackets_out_of_row_options():
+    text = render([FAST, FAILED], format="latex")
+    assert r"  1 & torch/torch\_onnx/raw/onnxruntime/cpu & 17.40 {[}17.23, 17.57{]} & " in text
+    assert r"died: a\textbar{}b \& 5\% of\_it\textbackslash{}n \\" in text
+    assert r"\begin{tabular}{rlrrlrrrll}" in text
+    assert DASH not in text
+
+
+def test_table_names_each_reason_once_over_its_cells():
+    other = dataclasses.replace(SKIPPED, cell=SKIPPED.cell.replace("raw", "onnxsim"), variant="onnxsim")
+    lines = render([FAST, SKIPPED, other], format="table", width=100).splitlines()
+    start = lines.index("skipped: no CUDA")
+    expected = ["  torch/torch_onnx/onnxsim/onnxruntime/cuda", "  torch/torch_onnx/raw/onnxruntime/cuda"]
+    assert lines[start + 1 : start + 3] == expected
+
+
+@pytest.mark.parametrize("width", [60, 80, 120, 160, 240])
+def test_table_fits_its_width_and_never_cuts_a_name(width):
+    long = "torch/torch_onnx_legacy/onnxoptimizer+onnxsim+int8_dynamic/onnxruntime/cpu"
+    text = render([*EVERY, timed(f"crnn/{long}/b1t2", 20.0, 0.6, "faster")], format="table", width=width)
+    assert max(map(len, text.splitlines())) <= width
+    assert "…" not in text
+    # A name broken over lines starts at the same place in each; no other column is glued to it.
+    joined = "".join(line[3:].split("  ")[0].strip() for line in text.splitlines())
+    assert long in joined
+
+
+def test_wide_table_shows_every_column_and_a_narrow_one_names_what_it_leaves_out():
+    wide, narrow = (render(EVERY, format="table", width=width) for width in (120, 80))
+    for title in ("latency p50", "ratio", "verdict", "memory", "size", "metric", "fidelity"):
+        assert title in wide
+    assert "Left out" not in wide
+    assert "Left out at this width: memory (MB), size (MB), fidelity, metric (accuracy)." in " ".join(narrow.split())
+    assert {"faster", "slower", "baseline", "broken"} <= set(narrow.split())
+
+
+def test_table_of_chosen_columns_has_the_rows_without_figures_too():
+    text = render([FAST, SKIPPED], format="table", columns=("cell", "status", "reason"), width=100)
+    assert [line.split() for line in text.splitlines()[3:5]] == [
+        ["1", "torch/torch_onnx/raw/onnxruntime/cpu", "ok", DASH],
+        ["torch/torch_onnx/raw/onnxruntime/cuda", "skipped", "no", "CUDA"],
+    ]
+
+
+def test_brackets_are_text_and_not_markup():
+    row = dataclasses.replace(FAILED, reason="[red]ORT[/red] [E] \x1b[31mred\n  next")
+    text = render([FAST, row], format="table", width=200)
+    assert "failed: [red]ORT[/red] [E] [31mred next" in text
+    assert "17.40 [17.23, 17.57]" in text
+    assert "\x1b" not in text
+
+
+def test_colour_only_on_a_terminal_and_words_with_it():
+    file = io.StringIO()
+    Console(file=file, force_terminal=True, color_system="standard", width=160).print(terminal_table([SLOW, FAST]))
+    assert "\x1b[32mfaster" in file.getvalue()
+    assert "\x1b" not in render([SLOW, FAST], format="table", width=160)
+
+
+def test_scale_is_the_unit_of_the_median():
+    assert scale([1e6, 2e6, 3e9], ((1e3, "µs"), (1e6, "ms"), (1e9, "s"))) == (1e6, "ms")
+    assert scale([], ((1e3, "µs"), (1e6, "ms"))) == (1e3, "µs")
+    assert scale([0, float("nan")], ((1e3, "kB"), (1e6, "MB"))) == (1e3, "kB")
