@@ -43,17 +43,18 @@ class Samples:
 
     Attributes:
         inputs: by input name, an array with the N samples along its first axis.
-        targets: N targets, one a sample, in whatever form the task's loss and metrics take.
+        targets: N targets, one a sample, in whatever form the task's loss and metrics take; None where nothing is known
+            but what the reference gives: then they are its own outputs, a dict by output name for each sample.
         names: N names to show, or empty.
     """
 
     inputs: Arrays
-    targets: Sequence[Any]
+    targets: Sequence[Any] | None
     names: tuple[str, ...] = ()
 
     @property
     def num_samples(self) -> int:
-        return len(self.targets)
+        return len(next(iter(self.inputs.values())))
 
 
 class Plugin:
@@ -84,6 +85,9 @@ class Task(Plugin, abc.ABC):
     """Frameworks it can be built in, such as `("torch", "tf")`; the first defines the reference outputs."""
     inputs: ClassVar[tuple[TensorSpec, ...]]
     outputs: ClassVar[tuple[TensorSpec, ...]]
+    batched: ClassVar[bool] = True
+    """Whether the first axis of every input and output is that of the samples. If not, a sample is a whole request, the
+    arrays of a split have one axis more than what is fed, and the only batch is 1."""
     dataset: ClassVar[str | None] = None
     """Name of the folder under `datasets/` that `samples` reads; its files are part of a result's key."""
     weights: ClassVar[str | None] = "weights.safetensors"

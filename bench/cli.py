@@ -264,13 +264,21 @@ def _size_bytes(text: str) -> int:
 
 def main() -> None:
     """Run a command; a known error becomes one line and exit code 2."""
+    # What Typer raises at wrong usage. It exports the one class only, and has the others from click or from itself.
+    usage_error: type[Exception] = typer.BadParameter.__mro__[2]
     try:
         code = app(standalone_mode=False)
     except BenchError as error:
         _say(str(error))
         code = 2
+    except usage_error as error:
+        _say(error.format_message() or "no command given; `bench --help` lists them")  # type: ignore[attr-defined]
+        code = 2
     except typer.Abort:
         code = INTERRUPTED
     except BrokenPipeError:
         code = 0
+    except OSError as error:  # a cache or a pipe that cannot be written, or a model that cannot be read
+        _say(f"{error.filename}: {error.strerror}" if error.filename else str(error.strerror or error))
+        code = 2
     sys.exit(code)

@@ -145,6 +145,12 @@ def variant(name: str) -> NamedVariant:
     return variants()[name]
 
 
+def forget() -> None:
+    """Look for everything anew at the next call: the search path has changed."""
+    for cached in (find, load_module, task, exporter, runtime, _variant_file, variants):
+        cached.cache_clear()
+
+
 def dataset_path(name: str) -> Path:
     """The file `datasets/<name>/dataset.py`."""
     found = find("datasets")

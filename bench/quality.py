@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -23,31 +24,45 @@ def judge(
 
     Args:
         outputs: by name, the N samples along the first axis.
-        expected: the reference's outputs for the same samples; None for the reference itself.
+        expected: the reference's outputs for the same samples, which are the targets, too, where the samples have
+            none; None for the reference itself.
 
     Returns:
         `fidelity` and why (`reason`), `loss`, `metrics`, `max_abs_error` (largest absolute difference of any element)
-        and `relative_error` (the same over the largest magnitude of that output); None where it has no meaning.
+        and `relative_error` (the same over the largest magnitude of that output); None where it has no meaning or is
+        not finite.
     """
     expected = outputs if expected is None else expected
+    targets = _rows(expected, samples.num_samples) if samples.targets is None else samples.targets
     result: dict[str, Any] = dict.fromkeys(("loss", "metrics", "max_abs_error", "relative_error", "reason"))
     result |= {"metric_name": task.metric_name, "higher_is_better": task.higher_is_better}
     if (reason := _malformed(outputs, expected)) is not None:
         return {**result, "fidelity": BROKEN, "reason": reason}
     errors = {name: _error(outputs[name], expected[name]) for name in expected}
-    result["max_abs_error"] = max(absolute for absolute, _ in errors.values())
-    result["relative_error"] = max(relative for _, relative in errors.values())
-    result["loss"] = float(task.loss(outputs, samples.targets))
-    result["metrics"] = {name: float(value) for name, value in task.metrics(outputs, samples.targets).items()}
-    if result["max_abs_error"] == 0:
+    absolute_error = max(absolute for absolute, _ in errors.values())
+    relative_error = max(relative for _, relative in errors.values())
+    metrics = {name: float(value) for name, value in task.metrics(outputs, targets).items()}
+    result["max_abs_error"], result["relative_error"] = _finite(absolute_error), _finite(relative_error)
+    result["loss"] = _finite(float(task.loss(outputs, targets)))
+    result["metrics"] = {name: _finite(value) for name, value in metrics.items()}
+    if absolute_error == 0:
         return {**result, "fidelity": EXACT}
-    reference_metric = float(task.metrics(expected, samples.targets)[task.metric_name])
+    reference_metric = float(task.metrics(expected, targets)[task.metric_name])
     sign = 1 if task.higher_is_better else -1
-    lost = sign * (reference_metric - result["metrics"][task.metric_name])
+    lost = sign * (reference_metric - metrics[task.metric_name])
     if not lost <= task.max_metric_loss:  # a metric that is no number counts as lost
         reason = f"{task.metric_name} is worse than the reference's by {lost:.4g}; at most {task.max_metric_loss:g}"
         return {**result, "fidelity": BROKEN, "reason": reason}
-    return {**result, "fidelity": CLOSE if result["relative_error"] <= task.close else DRIFTED}
+    return {**result, "fidelity": CLOSE if relative_error <= task.close else DRIFTED}
+
+
+def _rows(arrays: Mapping[str, np.ndarray], num_samples: int) -> list[dict[str, np.ndarray]]:
+    return [{name: array[row] for name, array in arrays.items()} for row in range(num_samples)]
+
+
+def _finite(value: float) -> float | None:
+    """The value where it is a number that JSON has."""
+    return value if math.isfinite(value) else None
 
 
 def _malformed(outputs: Mapping[str, np.ndarray], expected: Mapping[str, np.ndarray]) -> str | None:

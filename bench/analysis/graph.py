@@ -63,7 +63,7 @@ def canonical_digest(path: Path) -> str:
     ]
     outputs = [_hash(value.name.encode(), _type(value.type, symbols)) for value in graph.output]
     functions = sorted(_function(function) for function in model.functions)
-    used = {_domain(node) for node in _all_nodes(model)}
+    used = {_domain(node) for node in all_nodes(model)}
     opsets = _opsets(model.opset_import, used)
     return _hash(b"model", content, _hash(*inputs), _hash(*outputs), _hash(*functions), opsets).hex()
 
@@ -89,7 +89,7 @@ def num_params(path: Path) -> int:
     for tensor in _all_tensors(model):
         if tensor.data_type in floating and tensor.dims:
             total += math.prod(tensor.dims)
-    constants = (node for node in _all_nodes(model) if node.op_type == "Constant")
+    constants = (node for node in all_nodes(model) if node.op_type == "Constant")
     return total + sum(len(attribute.floats) for node in constants for attribute in node.attribute)
 
 
@@ -301,21 +301,28 @@ def _subgraphs(node: onnx.NodeProto) -> Iterator[onnx.GraphProto]:
         yield from attribute.graphs
 
 
-def _all_nodes(model: onnx.ModelProto) -> Iterator[onnx.NodeProto]:
+def all_graphs(model: onnx.ModelProto) -> Iterator[onnx.GraphProto]:
+    """The graph with all subgraphs, those of functions, too."""
+    yield model.graph
+    for node in all_nodes(model):
+        yield from _subgraphs(node)
+
+
+def all_nodes(model: onnx.ModelProto) -> Iterator[onnx.NodeProto]:
+    """Nodes of the graph, its subgraphs and its functions."""
     yield from _nodes(model.graph.node)
     for function in model.functions:
         yield from _nodes(function.node)
 
 
 def _all_tensors(model: onnx.ModelProto) -> Iterator[onnx.TensorProto]:
-    """Initializers of the graph and of subgraphs, and tensors in Constant nodes."""
-    graphs = [model.graph, *[graph for node in _all_nodes(model) for graph in _subgraphs(node)]]
-    for graph in graphs:
+    """Initializers and the tensors in Constant nodes."""
+    for graph in all_graphs(model):
         yield from graph.initializer
         yield from (sparse.values for sparse in graph.sparse_initializer)
-    for node in _all_nodes(model):
-        if node.op_type == "Constant":
-            yield from (attribute.t for attribute in node.attribute if attribute.HasField("t"))
-            yield from (
-                attribute.sparse_tensor.values for attribute in node.attribute if attribute.HasField("sparse_tensor")
-            )
+    constants = (node for node in all_nodes(model) if node.op_type == "Constant")
+    for attribute in (attribute for node in constants for attribute in node.attribute):
+        if attribute.HasField("t"):
+            yield attribute.t
+        if attribute.HasField("sparse_tensor"):
+            yield attribute.sparse_tensor.values

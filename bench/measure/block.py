@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import random
+import time
 import uuid
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -16,7 +17,7 @@ from pathlib import Path
 from bench import plugins
 from bench.cell import Cell
 from bench.errors import ChildError
-from bench.measure import machine
+from bench.measure import compare, machine, stats
 from bench.measure.clock import BurstPlan
 from bench.measure.compare import CELL, CONTROL, REFERENCE, Launch
 from bench.measure.process import Child, thread_environment
@@ -44,12 +45,16 @@ class Method:
     """How a block measures.
 
     Attributes:
-        num_passes: bursts of each worker that count.
-        min_passes: fewest passes that make a launch when time runs out.
+        min_passes: fewest bursts of each worker that make a launch;
+        max_passes: and most.
+        pass_error: passes go on until the standard error of every cell's log-ratio within its launch is down to this,
+        max_s: or they have taken this many seconds.
     """
 
-    num_passes: int = 20
-    min_passes: int = 5
+    min_passes: int = 15
+    max_passes: int = 60
+    pass_error: float = 0.003
+    max_s: float = 30.0
     burst: BurstPlan = BurstPlan()
     limits: Limits = Limits()
 
@@ -118,8 +123,10 @@ def run_block(
                 drop(seat, "open", error)
             if lost():
                 return Result(launches=(), failures=tuple(failures))
-        for number in range(method.num_passes + 1):
-            if number > method.min_passes and out_of_time():
+        start = time.monotonic()
+        for number in range(method.max_passes + 1):
+            long_enough = time.monotonic() - start > method.max_s or out_of_time()
+            if number > method.min_passes and (long_enough or _is_precise(seats, method)):
                 break
             for seat in random.sample(seats, len(seats)):
                 try:
@@ -138,6 +145,13 @@ def run_block(
     order = {REFERENCE: 0, CONTROL: 1, CELL: 2}
     finished = sorted(seats, key=lambda seat: (order[seat.role], seat.subject.cell))
     return Result(launches=tuple((seat.subject, seat.line) for seat in finished), failures=tuple(failures))
+
+
+def _is_precise(seats: Sequence[_Seat], method: Method) -> bool:
+    """Whether further passes of these launches would tell little."""
+    reference = next(seat.line for seat in seats if seat.role == REFERENCE)
+    pairs = [compare.pair(seat.line, reference) for seat in seats if seat.role != REFERENCE]
+    return all(stats.centre_error(pair.log_ratios()) <= method.pass_error for pair in pairs)
 
 
 def _seat(subject: Subject, role: str, block: str, baseline: Subject, limits: Limits) -> _Seat:

@@ -20,6 +20,9 @@ QUIET_SHARE = 0.05  # of one core: below it the threads have stopped spinning
 class BurstPlan:
     """How long one worker runs at a stretch.
 
+    Short, because a busy machine goes from one speed to another and back within tens of milliseconds, and a burst and
+    its reference's should see the same one.
+
     Attributes:
         warm_ns: inferences after waking are kept apart until this much time has passed (at least one).
         target_ns: the burst goes on until this much time has passed,
@@ -27,9 +30,9 @@ class BurstPlan:
         max_runs: and at most so many.
     """
 
-    warm_ns: int = 5_000_000
-    target_ns: int = 50_000_000
-    min_runs: int = 3
+    warm_ns: int = 2_000_000
+    target_ns: int = 10_000_000
+    min_runs: int = 1
     max_runs: int = 100
 
 

@@ -1,12 +1,14 @@
 """Statistics of the comparison: from paired bursts to a ratio, its interval and a verdict.
 
-Three levels of noise are kept apart. Within a burst, the median of its samples. Within a launch, the Hodges-Lehmann
-centre of the paired log-ratios of its passes. Across launches, Student's interval, because each launch (memory layout,
-thread placement) is one sample however many inferences it ran. Few launches estimate their own spread poorly, so it is
-moderated by the A/A controls, whose true log-ratio is known to be zero.
+Three levels of noise are kept apart. Within a burst, the median of its samples. Within a launch, the median of the
+paired log-ratios of its passes: a neighbour on the machine slows whole bursts, so up to half of the pairs may be off on
+either side, which is more than a mean or the Hodges-Lehmann centre can bear. Across launches, Student's interval,
+because each launch (memory layout, thread placement) is one sample however many inferences it ran. Few launches
+estimate their own spread poorly, so it is moderated by the A/A controls, whose true log-ratio is known to be zero.
 
-Sources: Hodges and Lehmann 1963 (the centre); Smyth 2004, doi 10.2202/1544-6115.1027 (moderated variance); Kalibera and
-Jones 2013, doi 10.1145/2464157.2464160 (levels of repetition).
+Sources: McKean and Schrader 1984, doi 10.1080/03610928408828722 (error of a median from its order statistics); Smyth
+2004, doi 10.2202/1544-6115.1027 (moderated variance); Kalibera and Jones 2013, doi 10.1145/2464157.2464160 (levels of
+repetition).
 """
 
 from __future__ import annotations
@@ -55,17 +57,18 @@ class Pairs:
 
 
 def centre(values: np.ndarray) -> float:
-    """Hodges-Lehmann centre: the median of the means of all pairs; robust, and almost as sharp as the mean."""
-    first, second = np.triu_indices(len(values))
-    return float(np.median((values[first] + values[second]) / 2))
+    """The median of one launch's log-ratios."""
+    return float(np.median(values))
 
 
-def spread(values: np.ndarray) -> float:
-    """Standard deviation of one value, from the quartiles, so that a stall does not count."""
+def centre_error(values: np.ndarray) -> float:
+    """Standard error of `centre`: half the distance of the order statistics one deviation around the middle."""
     if len(values) < 2:
-        return math.nan
-    low, high = np.percentile(values, [25, 75])
-    return float(high - low) / 1.349  # the quartiles of the normal distribution are 1.349 deviations apart
+        return math.inf
+    middle, deviation = (len(values) - 1) / 2, math.sqrt(len(values)) / 2
+    low, high = max(0, math.floor(middle - deviation)), min(len(values) - 1, math.ceil(middle + deviation))
+    ordered = np.sort(values)
+    return float(ordered[high] - ordered[low]) / 2
 
 
 def ratio(launches: Sequence[Pairs], controls: Sequence[Pairs]) -> Estimate | None:
@@ -98,8 +101,7 @@ def _half_width(launches: Sequence[Pairs], effects: np.ndarray, null_effects: np
         return math.inf
     variance = (own_squares + prior_freedom * prior_variance) / freedom
     # Launches cannot agree better than their own passes allow; when they seem to, it is luck.
-    inner = np.array([spread(pairs.log_ratios()) ** 2 / len(pairs.cell_ns) for pairs in launches])
-    inner_variance = float(np.nanmean(inner)) if np.isfinite(inner).any() else 0.0
+    inner_variance = float(np.mean([centre_error(pairs.log_ratios()) ** 2 for pairs in launches]))
     quantile = float(special.stdtrit(freedom, (1 + CONFIDENCE) / 2))
     normal = float(special.ndtri((1 + CONFIDENCE) / 2))
     return max(quantile * math.sqrt(variance), normal * math.sqrt(inner_variance)) / math.sqrt(len(effects))

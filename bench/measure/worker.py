@@ -11,11 +11,12 @@ import json
 import os
 import sys
 import traceback
-from collections.abc import Callable, Mapping
+import zipfile
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bench.api import Samples, Session
+from bench.api import Samples, Session, Task
 from bench.measure import clock
 from bench.measure.confine import confine
 
@@ -80,15 +81,29 @@ def _describe(path: Path) -> dict[str, Any]:
 
 
 @operation
+def inspect_onnx(*, path: str) -> dict[str, Any]:
+    """Read what an ONNX file from outside says of itself."""
+    from bench.analysis import outside
+
+    return outside.inspect(Path(path))
+
+
+@operation
+def embed_onnx(*, path: str, target: str) -> dict[str, Any]:
+    """Write an ONNX file with all its external data as one file."""
+    from bench.analysis import outside
+
+    outside.embed(Path(path), Path(target))
+    return {}
+
+
+@operation
 def save_inputs(*, task: str, split: str, target: str) -> dict[str, Any]:
     """Write a split's inputs where measuring workers read them, so that none of them loads a dataset."""
-    import numpy as np
-
     from bench import plugins
 
     samples = plugins.task(task).samples(split)
-    with Path(target).open("wb") as file:
-        np.savez(file, **dict(samples.inputs))  # type: ignore[arg-type]
+    _save(Path(target), samples.inputs)
     return {"num_samples": samples.num_samples}
 
 
@@ -107,39 +122,67 @@ def verify(
     opener = plugins.runtime(runtime)
     opener.import_packages()
     session = opener.open(Path(artifact), task=definition, source=source, provider=provider, threads=threads)
-    outputs = _run_all(session, samples, batch, [spec.name for spec in definition.outputs])
+    outputs = _run_all(session, definition, samples, batch)
     expected = None
     if reference is not None:
         with np.load(reference) as file:
             expected = dict(file)
     judged = quality.judge(definition, samples, outputs, expected)
     if save_outputs is not None:
-        with Path(save_outputs).open("wb") as file:
-            np.savez(file, **outputs)  # type: ignore[arg-type]
+        _save(Path(save_outputs), outputs)
     result = {
         **judged,
         "precision": session.precision,
         "num_params": session.num_params,
+        "input_shapes": {name: array.shape for name, array in _feeds(definition, samples.inputs, [0] * batch).items()},
         "rss_bytes": _rss_bytes(),
     }
     session.close()
     return result
 
 
-def _run_all(session: Session, samples: Samples, batch: int, names: list[str]) -> dict[str, np.ndarray]:
+def _feeds(task: Task, inputs: Feeds, rows: Sequence[int]) -> Feeds:
+    """What one inference is fed: these samples of a split."""
+    import numpy as np
+
+    from bench.errors import InputError
+
+    if task.batched:
+        return {name: np.ascontiguousarray(array[list(rows)]) for name, array in inputs.items()}
+    if len(rows) != 1:
+        raise InputError(f"{task.name} takes one whole request at a time; the batch must be 1, not {len(rows)}")
+    return {name: np.array(array[rows[0]]) for name, array in inputs.items()}
+
+
+def _run_all(session: Session, task: Task, samples: Samples, batch: int) -> dict[str, np.ndarray]:
     """Outputs of every sample by name, in batches of exactly `batch`: the last one is filled up and cut again."""
     import numpy as np
 
+    names = [spec.name for spec in task.outputs]
     parts: list[list[np.ndarray]] = [[] for _ in names]
     for start in range(0, samples.num_samples, batch):
         end = min(start + batch, samples.num_samples)
         rows = [*range(start, end), *[end - 1] * (batch - (end - start))]
-        outputs = session.run({name: np.ascontiguousarray(array[rows]) for name, array in samples.inputs.items()})
+        outputs = session.run(_feeds(task, samples.inputs, rows))
         if len(outputs) != len(names):
             raise ValueError(f"{len(outputs)} outputs; the task has {len(names)}: {', '.join(names)}")
         for part, output in zip(parts, outputs, strict=True):
-            part.append(np.array(output)[: end - start])
+            part.append(np.array(output)[: end - start] if task.batched else np.array(output)[None])
+    for name, part in zip(names, parts, strict=True):
+        if len(shapes := {output.shape[1:] for output in part}) > 1:
+            first, second, *_ = sorted(shapes)
+            raise ValueError(f"output {name} has shape {first} for some samples and {second} for others")
     return {name: np.concatenate(part) for name, part in zip(names, parts, strict=True)}
+
+
+def _save(path: Path, arrays: Feeds) -> None:
+    """Write an `.npz` file. `numpy.savez` takes the names as its own arguments, and one of them is `file`."""
+    import numpy as np
+
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, array in arrays.items():
+            with archive.open(f"{name}.npy", "w", force_zip64=True) as file:
+                np.lib.format.write_array(file, np.asarray(array), allow_pickle=False)
 
 
 def _rss_bytes() -> int:
@@ -160,7 +203,10 @@ def open_session(
 
     definition, opener = plugins.task(task), plugins.runtime(runtime)
     with np.load(inputs) as file:
-        arrays = {name: np.resize(file[name], (batch, *file[name].shape[1:])) for name in file}
+        samples = dict(file)
+    num_samples = len(next(iter(samples.values())))
+    arrays = _feeds(definition, samples, [row % num_samples for row in range(batch)])
+    del samples  # its memory is not the model's
     _Opened.feeds = arrays
     _Opened.memory = memory = MemoryLog()
     with memory.phase("imports"):

@@ -81,7 +81,9 @@ def text_width(texts: Iterable[str]) -> float:
     from matplotlib.textpath import TextPath
 
     font = FontProperties(weight="bold")
-    return max((TextPath((0, 0), text, size=8, prop=font).get_extents().x1 / 72 for text in texts if text), default=0.0)
+    paths = [TextPath((0, 0), text, size=8, prop=font) for text in set(texts) if text.strip()]
+    # Control points enclose the curves; exact extents take ten times as long.
+    return max((float(path.vertices[:, 0].max()) / 72 for path in paths), default=0.0)
 
 
 def sheet(

@@ -7,14 +7,12 @@ from bench.cell import Cell
 from bench.errors import ChildError
 from bench.measure import compare, machine
 from bench.measure.block import Method, Subject, run_block
-from bench.measure.clock import BurstPlan
 from bench.measure.process import Child
 from bench.prepare import Limits
 
 PROBE = "toy/null/native/raw/null/cpu/b1t1"
 NUM_BLOCKS = 3
 QUIET_SPREAD = 0.01
-PASSES = Method(num_passes=10, burst=BurstPlan(target_ns=20_000_000))
 
 
 def examine() -> str:
@@ -67,7 +65,7 @@ def _noise() -> list[str]:
     subject = Subject(cell=cell, key="probe", artifact=artifact, inputs=inputs, rss_bytes=0)
     launches = []
     for _ in range(NUM_BLOCKS):
-        result = run_block(subject, [], PASSES)
+        result = run_block(subject, [], Method())
         if result.failures:
             raise ChildError("error", f"the probe failed: {result.failures[0].error}")
         launches += [launch for _, launch in result.launches]

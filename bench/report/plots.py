@@ -283,7 +283,7 @@ def _accuracy(groups: list[Group], looks: Mapping[str, Look], is_higher_better: 
         axes.grid(color="#E5E5E5", linewidth=0.6)
         axes.set_axisbelow(True)
         axes.set_ylabel(f"{metric_name}, {better}")
-        for row in group.rows:
+        for row in sorted(group.rows, key=lambda row: row.cell in label):  # the labelled on top
             y = min(high, max(low, row.metric or 0.0))
             _point(axes, row, y, unit, looks[row.runtime], size=6, edge="black" if row.cell in label else None)
         front = [row for row in group.rows if label.get(row.cell, "B") != "B"]

@@ -1,0 +1,63 @@
+"""What the benchmarks of the instrument share: a whole comparison in fresh processes, and a busy machine."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+os.environ["BENCH_PATH"] = str(Path(__file__).parent / "plugins")
+
+from bench.cell import Cell
+from bench.measure import machine
+from bench.measure.rounds import Goal, Progress
+from bench.report import assemble
+from bench.report.rows import Row
+from bench.run import Options, Sweep
+from bench.store import Store
+
+BUSY = "while True: pass"
+
+
+class Silence:
+    """An observer that says nothing."""
+
+    def stage(self, name: str, total: int) -> None: ...
+    def cell(self, cell: Cell, outcome: str) -> None: ...
+    def measured(self, cells: Sequence[Cell]) -> None: ...
+    def progress(self, progress: Progress) -> None: ...
+
+
+def compare(cells: Sequence[str], goal: Goal) -> dict[str, Row]:
+    """Rows of a sweep over some cells with nothing stored before, as `bench run` makes them, by cell path."""
+    with tempfile.TemporaryDirectory() as folder:
+        store = Store(Path(folder), machine.name())
+        Sweep(store, Options(goal=goal), Silence()).run([Cell.from_path(path) for path in cells])
+        rows = {row.cell: row for row in assemble.rows(store.current_records(), margin=goal.margin)}
+    for row in rows.values():
+        if row.status != "ok":
+            raise SystemExit(f"{row.cell}: {row.reason}")
+    return rows
+
+
+@contextlib.contextmanager
+def busy(num_processes: int) -> Iterator[None]:
+    """Other processes that use all the time they can get."""
+    others = [subprocess.Popen([sys.executable, "-c", BUSY]) for _ in range(num_processes)]
+    try:
+        yield
+    finally:
+        for other in others:
+            other.kill()
+            other.wait()
+
+
+def finish(failures: Sequence[str]) -> None:
+    """Exit with 1 and the reasons when something was not as it must be."""
+    if failures:
+        raise SystemExit("FAILED: " + "; ".join(failures))
+    sys.stdout.write("passed\n")

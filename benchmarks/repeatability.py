@@ -1,0 +1,120 @@
+"""Repeatability on a busy machine: the same pair of cells compared again and again, in sweeps of their own.
+
+The pairs are the super-resolution model on ONNX Runtime with graph optimizations on (the baseline) against off, at one
+thread and at two, and a null pair that differs by 3 %. Beside each sweep the same two cells are timed the way other
+harnesses do it, one after the other (median of 60 runs after 10 to warm up), in the same minutes.
+
+The spread (standard deviation over mean) of each pair's ratio must be at most 1.5 %, and no comparison may name the
+wrong winner.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import time
+
+import instrument
+
+from bench import plugins, prepare, user_model
+from bench.cell import Cell
+from bench.measure.process import Child, thread_environment
+from bench.measure.rounds import Goal
+from bench.prepare import Limits
+from bench.report.rows import Row
+
+MODEL = "super_resolution/torch/torch_onnx/raw/onnxruntime/cpu/b1t1"
+UNOPTIMIZED = "onnxruntime_unoptimized"
+NULL = "toy/null/native/planted-{}/null/cpu/b1t1"
+MAX_SPREAD = 0.015
+LIMITS = Limits()
+
+
+def main() -> None:
+    """Compare each pair as often as asked and print a line each."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--repeats", type=int, default=12)
+    parser.add_argument("--busy", type=int, default=2, help="processes that load the machine meanwhile")
+    arguments = parser.parse_args()
+    failures = []
+    for name, baseline, other in pairs():
+        print(f"{name}: {other} over {baseline}")
+        together, in_turn = [], []
+        with instrument.busy(arguments.busy):
+            for repeat in range(arguments.repeats):
+                start = time.monotonic()
+                row = instrument.compare([other], Goal())[other]
+                together.append(row)
+                in_turn.append(sequential(baseline, other))
+                print(
+                    f"{repeat + 1:3}  interleaved {row.ratio:.4f} [{row.ratio_low:.4f}, {row.ratio_high:.4f}] "
+                    f"{row.verdict:9}  sequential {in_turn[-1]:.4f}  ({time.monotonic() - start:.0f} s)",
+                    flush=True,
+                )
+        failures += summarize(name, together, in_turn)
+    instrument.finish(failures)
+
+
+def pairs() -> list[tuple[str, str, str]]:
+    """Name, baseline and other cell of each pair; the baselines are their tasks' own."""
+    model = prepare.artifact_of(Cell.from_path(MODEL), LIMITS).path
+    task = user_model.adopt(model)
+    found = []
+    for threads in (1, 2):
+        baseline = f"{task}/onnx/native/raw/onnxruntime/cpu/b1t{threads}"
+        found.append(
+            (f"optimizations off, {threads} threads", baseline, baseline.replace("runtime/", "runtime_unoptimized/"))
+        )
+    found.append(("null, 3 % more work", NULL.format("none"), NULL.format("3percent")))
+    return found
+
+
+def sequential(baseline: str, other: str) -> float:
+    """The ratio of two cells timed one after the other, each in a process of its own."""
+    first, second = (_median_ns(Cell.from_path(path)) for path in (baseline, other))
+    return second / first
+
+
+def _median_ns(cell: Cell) -> float:
+    environment = thread_environment(cell.threads) | plugins.runtime(cell.runtime).environment(cell.threads)
+    with Child(environment=environment) as child:
+        child.request(
+            "open_session",
+            timeout_s=LIMITS.open_s,
+            task=cell.task,
+            source=cell.source,
+            runtime=cell.runtime,
+            provider=cell.provider,
+            artifact=str(prepare.artifact_of(cell, LIMITS).path),
+            batch=cell.batch,
+            threads=cell.threads,
+            inputs=str(prepare.inputs_of(plugins.task(cell.task), LIMITS)),
+        )
+        long = {"target_ns": 10**12, "timeout_s": 600}
+        child.request("burst", warm_ns=0, min_runs=10, max_runs=10, **long)
+        return statistics.median(child.request("burst", warm_ns=0, min_runs=60, max_runs=60, **long)["steady_ns"])
+
+
+def summarize(name: str, together: list[Row], in_turn: list[float]) -> list[str]:
+    """Print both ways' spreads; what was not as it must be."""
+    ratios = [row.ratio for row in together]
+    right = "slower" if statistics.median(ratios) > 1 else "faster"
+    wrong = sum(row.verdict in ("faster", "slower") and row.verdict != right for row in together)
+    wrong_in_turn = sum((ratio > 1) != (right == "slower") for ratio in in_turn)
+    print(f"     interleaved {_spread(ratios)}, wrong winner in {wrong} of {len(ratios)}")
+    print(f"     sequential  {_spread(in_turn)}, wrong winner in {wrong_in_turn} of {len(in_turn)}")
+    failures = []
+    if statistics.stdev(ratios) / statistics.mean(ratios) > MAX_SPREAD:
+        failures.append(f"{name}: the ratios spread too far")
+    if wrong:
+        failures.append(f"{name}: a wrong winner")
+    return failures
+
+
+def _spread(ratios: list[float]) -> str:
+    spread = statistics.stdev(ratios) / statistics.mean(ratios)
+    return f"ratio {min(ratios):.4f} to {max(ratios):.4f}, spread (sd/mean) {spread:.2%}"
+
+
+if __name__ == "__main__":
+    main()

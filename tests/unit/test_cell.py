@@ -1,0 +1,96 @@
+"""Cells: their path form there and back, what is not a cell, and globs."""
+
+from __future__ import annotations
+
+import pytest
+
+from bench.cell import Cell, matches
+from bench.errors import InputError
+
+PATH = "crnn/tf/tf2onnx/onnxoptimizer+onnxsim/onnxruntime/cpu-bf16/b4t2"
+CELL = Cell(
+    task="crnn",
+    source="tf",
+    exporter="tf2onnx",
+    variant="onnxoptimizer+onnxsim",
+    runtime="onnxruntime",
+    provider="cpu-bf16",
+    batch=4,
+    threads=2,
+)
+
+
+@pytest.mark.parametrize("path", [PATH, "toy/null/native/raw/null/cpu/b1t1", "a_1/b.c/d-e/f+g+h/i/j/b10t128"])
+def test_path_there_and_back(path: str) -> None:
+    assert Cell.from_path(path).path == path
+    assert Cell.from_path(Cell.from_path(path).path) == Cell.from_path(path)
+
+
+def test_parts_of_a_path() -> None:
+    assert Cell.from_path(PATH) == CELL
+    assert str(CELL) == PATH
+    assert CELL.chain == ("onnxoptimizer", "onnxsim")
+    assert CELL.artifact_path == "crnn/tf/tf2onnx/onnxoptimizer+onnxsim"
+    assert CELL.group == ("crnn", 4, 2)
+    assert Cell.from_path("toy/null/native/raw/null/cpu/b1t1").chain == ()
+
+
+@pytest.mark.parametrize(
+    ("path", "named"),
+    [
+        ("", "a cell reads"),
+        ("toy/null/native/raw/null/cpu", "a cell reads"),
+        ("toy/null/native/raw/null/cpu/b1t1/more", "'b1t1/more'|a cell reads"),
+        ("extra/toy/null/native/raw/null/cpu/b1t1", "a cell reads"),
+        ("toy/null/native/raw/null/cpu/b0t1", "a cell reads"),
+        ("toy/null/native/raw/null/cpu/b1t01", "a cell reads"),
+        ("toy/null/native/raw/null/cpu/b1t1\n", "a cell reads"),
+        ("toy/null/native/raw/null/cpu/1x1", "a cell reads"),
+        ("toy//native/raw/null/cpu/b1t1", "'' is not a name"),
+        ("toy/null/native/a++b/null/cpu/b1t1", "'' is not a name"),
+        ("toy/null/native/+a/null/cpu/b1t1", "'' is not a name"),
+        ("toy/null/native/ra w/null/cpu/b1t1", "'ra w' is not a name"),
+        ("../null/native/raw/null/cpu/b1t1", "'..' is not a name"),
+        ("toy/null/native/-x/null/cpu/b1t1", "'-x' is not a name"),
+    ],
+)
+def test_not_a_cell(path: str, named: str) -> None:
+    with pytest.raises(InputError, match=named) as raised:
+        Cell.from_path(path)
+    assert repr(path) in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("glob", "expected"),
+    [
+        (PATH, True),
+        ("crnn", True),
+        ("crnn/", True),
+        ("crnn/tf", True),
+        ("crnn/*", True),
+        ("*", True),
+        ("*/b4t2", True),
+        ("*onnxruntime*", True),
+        ("crnn/t?/tf2onnx/*", True),
+        ("crnn/[st]f/*", True),
+        ("crn", False),
+        ("rnn", False),
+        ("CRNN/*", False),
+        ("crnn/t", False),
+        ("*/b4t", False),
+        ("tf", False),
+    ],
+)
+def test_glob(glob: str, expected: bool) -> None:
+    assert matches(CELL, [glob]) is expected
+
+
+def test_any_glob_will_do_and_none_matches_nothing() -> None:
+    assert matches(CELL, ["toy", "crnn"])
+    assert not matches(CELL, [])
+
+
+def test_cells_are_ordered_and_hashable() -> None:
+    first, second = Cell.from_path("a/a/a/raw/a/cpu/b1t1"), Cell.from_path("a/a/a/raw/a/cpu/b2t1")
+    assert sorted([second, first]) == [first, second]
+    assert len({first, Cell.from_path(first.path)}) == 1

@@ -1,0 +1,167 @@
+"""Plugins: where they are looked for, what is wrong with a file that cannot be used, and variants with options."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from bench import plugins
+from bench.cell import Cell
+from bench.errors import InputError, PluginError
+
+RUNTIME = """
+from bench.api import Runtime, Session
+
+class Mine(Runtime):
+    formats = ("null",)
+
+    def open(self, artifact, *, task, source, provider, threads):
+        raise NotImplementedError
+"""
+VARIANT = """
+from bench.api import Variant
+
+class Mine(Variant):
+    formats = ("null",)
+    options = {options}
+    requires = {requires}
+
+    def apply(self, source, target, *, option, task):
+        return {{}}
+"""
+
+
+def put(folder: Path, file: str, text: str) -> Path:
+    path = folder / file
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+    return path
+
+
+def test_earlier_folders_win(plugin_folder: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    second = tmp_path / "second"
+    paths = {name: put(plugin_folder, f"runtimes/{name}.py", RUNTIME) for name in ("first_only", "both", "null")}
+    paths["second_only"] = put(second, "runtimes/second_only.py", RUNTIME)
+    put(second, "runtimes/both.py", RUNTIME)
+    put(Path.cwd(), "runtimes/both.py", RUNTIME)
+    paths["here"] = put(Path.cwd(), "runtimes/here.py", RUNTIME)
+    monkeypatch.setenv("BENCH_PATH", f"{plugin_folder}:{second}")
+    found = plugins.find("runtimes")
+    assert {name: found[name] for name in paths} == paths
+    assert found["onnxruntime"].parent == plugins.PACKAGE / "runtimes"  # the package comes last
+    assert list(found) == sorted(found)
+    assert plugins.runtime("null").path == paths["null"]
+    assert plugins.search_path()[:3] == (plugin_folder, second, Path.cwd())
+
+
+def test_folder_that_is_missing_is_named(plugin_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("BENCH_PATH", f"{plugin_folder}:{plugin_folder}/nowhere")
+    with pytest.raises(InputError, match="BENCH_PATH names a folder that does not exist: .*/nowhere"):
+        plugins.find("runtimes")
+
+
+def test_private_files_are_no_plugins(plugin_folder: Path) -> None:
+    put(plugin_folder, "runtimes/_shared.py", "raise RuntimeError")
+    put(plugin_folder, "models/_draft/task.py", "raise RuntimeError")
+    put(plugin_folder, "models/empty/other.py", "raise RuntimeError")
+    assert "_shared" not in plugins.find("runtimes")
+    assert not {"_draft", "empty"} & set(plugins.find("models"))
+
+
+def test_broken_file_is_named_with_its_error(plugin_folder: Path) -> None:
+    path = put(plugin_folder, "runtimes/broken.py", "import nothing_of_that_name")
+    with pytest.raises(PluginError, match=f"cannot load {path}: ModuleNotFoundError: .*nothing_of_that_name") as raised:
+        plugins.runtime("broken")
+    assert isinstance(raised.value.__cause__, ModuleNotFoundError)
+    path.write_text("def (:")
+    plugins.forget()
+    with pytest.raises(PluginError, match=f"cannot load {path}: SyntaxError"):
+        plugins.runtime("broken")
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (RUNTIME + RUNTIME.replace("Mine", "Other"), "must define one subclass of bench.api.Runtime; it defines 2"),
+        ("from bench.api import Runtime", "it defines 0"),
+        (VARIANT.format(options=("",), requires=()), "must define one subclass of bench.api.Runtime; it defines 0"),
+        ("from bench.api import Runtime\nclass Half(Runtime):\n    pass", "Half does not define open"),
+    ],
+    ids=["two", "none", "another kind", "abstract"],
+)
+def test_file_that_breaks_the_rules(plugin_folder: Path, text: str, expected: str) -> None:
+    path = put(plugin_folder, "runtimes/odd.py", text)
+    with pytest.raises(PluginError, match=expected) as raised:
+        plugins.runtime("odd")
+    assert str(path) in str(raised.value)
+
+
+def test_classes_that_a_file_imports_do_not_count(plugin_folder: Path) -> None:
+    put(plugin_folder, "runtimes/child.py", "from bench.runtimes.null import NullRuntime\nclass C(NullRuntime): pass")
+    found = plugins.runtime("child")
+    assert (type(found).__name__, found.name, found.formats) == ("C", "child", ("null",))
+
+
+def test_dataclasses_work_in_a_plugin(plugin_folder: Path) -> None:
+    """They look their module up in `sys.modules` when annotations are text."""
+    text = "from __future__ import annotations\nimport dataclasses\n@dataclasses.dataclass\nclass A:\n    b: int = 1\n"
+    put(plugin_folder, "runtimes/with_data.py", text + RUNTIME)
+    assert plugins.runtime("with_data").name == "with_data"
+
+
+def test_loaded_once(plugin_folder: Path) -> None:
+    put(plugin_folder, "runtimes/mine.py", RUNTIME)
+    assert plugins.runtime("mine") is plugins.runtime("mine")
+
+
+def test_unknown_name_gets_a_suggestion(plugin_folder: Path) -> None:
+    with pytest.raises(InputError, match="no runtime named 'nul'; did you mean 'null'?"):
+        plugins.runtime("nul")
+    put(plugin_folder, "variants/halve.py", VARIANT.format(options=("",), requires=()))
+    with pytest.raises(InputError, match="no variant named 'halved'; did you mean 'halve'?"):
+        plugins.variant("halved")
+    with pytest.raises(InputError, match="no dataset named 'xyzzy'; there are: "):
+        plugins.dataset_path("xyzzy")
+
+
+def test_suggest() -> None:
+    assert plugins.suggest("onnxrutime", ["null", "onnxruntime"]) == "did you mean 'onnxruntime'?"
+    assert plugins.suggest("xyz", ["null", "toy"]) == "there are: null, toy"
+    assert plugins.suggest("xyz", []) == "there are: none"
+
+
+def test_variants_with_options(plugin_folder: Path) -> None:
+    put(plugin_folder, "variants/shrink.py", VARIANT.format(options=("", "half", "all"), requires=()))
+    named = {name: plugins.variant(name) for name in ("shrink", "shrink-half", "shrink-all")}
+    assert {name: found.option for name, found in named.items()} == {
+        "shrink": "",
+        "shrink-half": "half",
+        "shrink-all": "all",
+    }
+    assert len({id(found.variant) for found in named.values()}) == 1
+    assert named["shrink-all"].variant.name == "shrink"
+
+
+def test_variant_without_the_plain_option_has_no_plain_name(plugin_folder: Path) -> None:
+    put(plugin_folder, "variants/shrink.py", VARIANT.format(options=("half",), requires=()))
+    assert "shrink-half" in plugins.variants()
+    with pytest.raises(InputError, match="no variant named 'shrink'"):
+        plugins.variant("shrink")
+
+
+def test_reason_to_skip_names_the_plugin_and_the_fix(plugin_folder: Path) -> None:
+    put(plugin_folder, "variants/needy.py", VARIANT.format(options=("",), requires=("nothing_of_that_name",)))
+    reason = plugins.skip_reason(Cell.from_path("toy/null/native/needy/null/cpu/b1t1"))
+    assert reason == "needy: nothing_of_that_name not installed; pip install nothing_of_that_name"
+    assert plugins.skip_reason(Cell.from_path("toy/null/native/raw/null/cpu/b1t1")) is None
+
+
+def test_digest_of_files_depends_on_names_and_contents_not_on_order(tmp_path: Path) -> None:
+    one, two = put(tmp_path, "one", "1"), put(tmp_path, "two", "2")
+    digest = plugins.digest_files([one, two])
+    assert digest == plugins.digest_files([two, one])
+    two.write_text("3")
+    assert plugins.digest_files([one, two]) != digest
+    two.write_text("2")
+    assert plugins.digest_files([one, two.rename(tmp_path / "three")]) != digest
