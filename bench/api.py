@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     Arrays = Mapping[str, np.ndarray]
 
 
+UNKNOWN = "?"
+
+
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class TensorSpec:
     """One input or output of a task.
@@ -30,6 +33,7 @@ class TensorSpec:
         name: as in every export and every feed.
         dtype: numpy's name of it, such as `float32`.
         shape: the batch first; a text is the name of a dynamic dimension, such as `("batch", 1, "height", "width")`.
+            In an output, `UNKNOWN` is a size that cannot be told beforehand.
     """
 
     name: str

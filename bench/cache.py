@@ -6,7 +6,7 @@ never used. It is written beside its place and renamed, so a half-made one is ne
 
 from __future__ import annotations
 
-import contextlib
+import errno
 import hashlib
 import json
 import os
@@ -56,12 +56,24 @@ def obtain(key: str, file_name: str, make: Callable[[Path], dict[str, Any]]) -> 
         facts = make(target)
         entry = {**facts, "sha256": file_digest(target), "size_bytes": target.stat().st_size}
         (making / ENTRY).write_text(json.dumps(entry, indent=1))
-        shutil.rmtree(place, ignore_errors=True)
-        with contextlib.suppress(FileExistsError):  # another process made the same file meanwhile
-            making.rename(place)
+        entry = _put(making, place, file_name) or entry
     finally:
         shutil.rmtree(making, ignore_errors=True)
     return place / file_name, entry
+
+
+def _put(making: Path, place: Path, file_name: str) -> dict[str, Any] | None:
+    """Give an entry its place; when another process was faster, its entry stays (it may be in use) and is returned."""
+    if (other := _read(place, file_name)) is not None:
+        return other
+    shutil.rmtree(place, ignore_errors=True)  # what stands there is corrupt
+    try:
+        making.rename(place)
+    except OSError as error:
+        if error.errno not in (errno.EEXIST, errno.ENOTEMPTY):  # Linux says the latter of a folder
+            raise
+        return _read(place, file_name)
+    return None
 
 
 def _read(place: Path, file_name: str) -> dict[str, Any] | None:

@@ -262,6 +262,15 @@ def _size_bytes(text: str) -> int:
     return int(float(found[1]) * {"MiB": 2**20, "GiB": 2**30}[found[2]])
 
 
+def _os_line(error: OSError) -> str:
+    from bench import cache
+
+    if not error.filename:
+        return str(error)
+    fix = " (BENCH_CACHE can name another folder)" if str(error.filename).startswith(str(cache.folder())) else ""
+    return f"cannot use {error.filename}: {error.strerror}{fix}"
+
+
 def main() -> None:
     """Run a command; a known error becomes one line and exit code 2."""
     # What Typer raises at wrong usage. It exports the one class only, and has the others from click or from itself.
@@ -279,6 +288,6 @@ def main() -> None:
     except BrokenPipeError:
         code = 0
     except OSError as error:  # a cache or a pipe that cannot be written, or a model that cannot be read
-        _say(f"{error.filename}: {error.strerror}" if error.filename else str(error.strerror or error))
+        _say(_os_line(error))
         code = 2
     sys.exit(code)

@@ -16,7 +16,7 @@ from bench import cache, plugins
 from bench.api import Plugin, Task
 from bench.cell import Cell
 from bench.errors import ArtifactError, ChildError
-from bench.measure import clock
+from bench.measure import clock, machine
 from bench.measure.process import ask_once
 
 SCHEMA = 1  # raise it when the same recipe would make another file
@@ -101,7 +101,8 @@ def dataset_digest(task: Task) -> str | None:
 
 def _recipe(plugin: Plugin, **more: Any) -> dict[str, Any]:
     code = plugins.digest_files([plugin.path])
-    return {"schema": SCHEMA, "plugin": code, "versions": versions(plugin.requires), **more}
+    here = machine.describe()  # some optimizers write for the processor they run on
+    return {"schema": SCHEMA, "plugin": code, "versions": versions(plugin.requires), "machine": here, **more}
 
 
 def artifact_of(cell: Cell, limits: Limits) -> Artifact:

@@ -230,7 +230,8 @@ def record_key(cell: Cell, artifact: Artifact | None) -> str:
         SCHEMA,
         machine.describe(),
         cell.path,
-        artifact.sha256 if artifact else None,
+        # The graph rather than the file: some exporters never write the same bytes twice.
+        (artifact.canonical or artifact.sha256) if artifact else None,
         plugins.digest_files([runtime.path]),
         prepare.versions(runtime.requires),
         prepare.task_digest(task),

@@ -139,12 +139,15 @@ class Store:
 
     def current(self) -> dict[str, str]:
         """The current key of each cell path; where none was said, the file written last."""
+        path = self.folder / CURRENT
         try:
-            said = json.loads((self.folder / CURRENT).read_text())
+            said = json.loads(path.read_text())
+            if not isinstance(said, dict):
+                raise ValueError("not an object")
         except FileNotFoundError:
             said = {}
         except ValueError as error:
-            raise StoreError(f"{self.folder / CURRENT} is not JSON: {error}; delete it and run again") from error
+            raise StoreError(f"{path} is not what it should be: {error}; delete it and run again") from error
         return {str(path): str(key) for path, key in said.items()}
 
     def current_records(self) -> dict[str, Record]:

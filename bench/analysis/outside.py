@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bench.analysis.graph import all_graphs
+from bench.api import UNKNOWN
 from bench.errors import InputError
 
 if TYPE_CHECKING:
@@ -136,7 +137,7 @@ def _interface(model: onnx.ModelProto) -> tuple[list[tuple[str, str, Shape]], li
     names = {dim for _, _, shape in inputs for dim in shape if isinstance(dim, str)}
     found = _inferred(model)
     outputs = [
-        (name, dtype, _merged(name, shape, found.get(name, ()), names)) for name, (dtype, shape) in stated.items()
+        (name, dtype, _merged(shape, found.get(name, (None,)), names)) for name, (dtype, shape) in stated.items()
     ]
     return inputs, outputs
 
@@ -185,33 +186,25 @@ def _inferred(model: onnx.ModelProto) -> dict[str, Shape]:
     return {value.name: _shape(value) for value in model.graph.output}
 
 
-def _merged(name: str, stated: Shape, inferred: Shape, names: set[str]) -> Shape:
-    """What is stated of an output's shape and what is inferred; for each axis the more that is known.
+def _merged(stated: Shape, inferred: Shape, names: set[str]) -> Shape:
+    """What is stated of an output's shape or else inferred: sizes, and names of the inputs' dynamic dimensions.
 
-    Args:
-        names: of the inputs' dynamic dimensions. An exporter that invents a new name for each output's dimension loses
-            to an inference that finds one of these.
+    Any other name says nothing: many exporters invent one for each dimension of each output.
     """
-    if stated == (None,) or len(stated) != len(inferred):
-        stated, inferred = (inferred, inferred) if stated == (None,) and inferred else (stated, stated)
-
-    def best(axis: int) -> int | str:
-        pair = (stated[axis], inferred[axis])
-        for dim in pair:
-            if isinstance(dim, int):
-                return dim
-        known = [dim for dim in pair if dim is not None]
-        return next((dim for dim in known if dim in names), next(iter(known), f"{name}_{axis}"))
-
-    return tuple(best(axis) for axis in range(len(stated)))
+    if stated == (None,):
+        stated = inferred
+    if len(inferred) != len(stated):
+        inferred = stated
+    pairs = zip(stated, inferred, strict=True)
+    return tuple(next((dim for dim in pair if isinstance(dim, int) or dim in names), UNKNOWN) for pair in pairs)
 
 
 def _batch(shapes: list[Shape]) -> str | int | None:
     """The first dimension of every input and output where it is that of the samples, and None otherwise."""
     firsts = {shape[0] if shape else None for shape in shapes}
-    if len(firsts) != 1:
+    first = firsts.pop()
+    if firsts:
         return None
-    (first,) = firsts
     later = {dim for shape in shapes for dim in shape[1:]}
     if isinstance(first, str):
         inner = any(isinstance(dim, str) and "batch" in dim.lower() for dim in later)

@@ -53,8 +53,8 @@ class Method:
 
     min_passes: int = 15
     max_passes: int = 60
-    pass_error: float = 0.003
-    max_s: float = 30.0
+    pass_error: float = 0.004
+    max_s: float = 15.0
     burst: BurstPlan = BurstPlan()
     limits: Limits = Limits()
 

@@ -101,5 +101,10 @@ def _comparable(launches: Sequence[Launch]) -> dict[str, Launch]:
 def quotient(one: Estimate, other: Estimate) -> Estimate:
     """Ratio of two ratios to the same baseline, their errors taken as independent (they share some, so it is wide)."""
     value = one.value / other.value
-    half = math.hypot(math.log(one.high / one.low), math.log(other.high / other.low)) / 2
+    half = math.hypot(_log_width(one), _log_width(other)) / 2
     return Estimate(value=value, low=value * math.exp(-half), high=value * math.exp(half))
+
+
+def _log_width(estimate: Estimate) -> float:
+    """Width of an interval on the log scale; one launch without a control has the interval (0, inf)."""
+    return math.log(estimate.high / estimate.low) if estimate.low > 0 else math.inf

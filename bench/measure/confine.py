@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 PR_SET_PDEATHSIG = 1
+HIGHEST_PRIORITY = -20
 CLONE_NEWUSER = 0x10000000
 CLONE_NEWNET = 0x40000000
 
@@ -22,13 +23,14 @@ def confine(*, parent_pid: int, memory_bytes: int | None) -> dict[str, bool]:
         memory_bytes: limit on private writable memory; allocations past it fail.
 
     Returns:
-        Which of `dies_with_parent`, `memory_limited` and `no_network` this system could do.
+        Which of `dies_with_parent`, `memory_limited`, `no_network` and `high_priority` this system allowed.
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to handle
     return {
         "dies_with_parent": _die_with(parent_pid),
         "memory_limited": memory_bytes is not None and _limit_memory(memory_bytes),
         "no_network": _leave_network(),
+        "high_priority": _come_first(),
     }
 
 
@@ -55,6 +57,21 @@ def _limit_memory(memory_bytes: int) -> bool:
         memory_bytes = min(memory_bytes, hard)
     resource.setrlimit(resource.RLIMIT_DATA, (memory_bytes, memory_bytes))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # a crash is a row, not a core file
+    return True
+
+
+def _come_first() -> bool:
+    """Run before other processes, which otherwise take turns with an inference and make its time theirs, too.
+
+    It takes privileges (CAP_SYS_NICE). Where the system schedules by session, that group's priority counts, too.
+    Source: sched(7).
+    """
+    try:
+        os.setpriority(os.PRIO_PROCESS, 0, HIGHEST_PRIORITY)
+    except OSError:
+        return False
+    with contextlib.suppress(OSError):
+        Path("/proc/self/autogroup").write_text(str(HIGHEST_PRIORITY))
     return True
 
 

@@ -36,19 +36,20 @@ def operation(function: Callable[..., dict[str, Any]]) -> Callable[..., dict[str
 
 
 class _Opened:
-    """The session that this process holds between requests."""
+    """What this process holds between requests."""
 
+    confined: dict[str, bool]
     session: Session
     feeds: Feeds
     memory: MemoryLog
 
 
 @operation
-def memory_method() -> dict[str, Any]:
-    """How this process's memory is measured."""
+def protection() -> dict[str, Any]:
+    """What this system lets a worker do, and how its memory is measured."""
     from bench.measure.memory import MemoryLog
 
-    return {"method": MemoryLog().method}
+    return {**_Opened.confined, "memory_method": MemoryLog().method}
 
 
 @operation
@@ -158,6 +159,8 @@ def _run_all(session: Session, task: Task, samples: Samples, batch: int) -> dict
     """Outputs of every sample by name, in batches of exactly `batch`: the last one is filled up and cut again."""
     import numpy as np
 
+    from bench.errors import ArtifactError
+
     names = [spec.name for spec in task.outputs]
     parts: list[list[np.ndarray]] = [[] for _ in names]
     for start in range(0, samples.num_samples, batch):
@@ -171,7 +174,7 @@ def _run_all(session: Session, task: Task, samples: Samples, batch: int) -> dict
     for name, part in zip(names, parts, strict=True):
         if len(shapes := {output.shape[1:] for output in part}) > 1:
             first, second, *_ = sorted(shapes)
-            raise ValueError(f"output {name} has shape {first} for some samples and {second} for others")
+            raise ArtifactError(f"output {name} has shape {first} for some samples and {second} for others")
     return {name: np.concatenate(part) for name, part in zip(names, parts, strict=True)}
 
 
@@ -227,6 +230,7 @@ def open_session(
         "first_inference_ns": first_inference_ns,
         "precision": _Opened.session.precision,
         "quiet": clock.settle(),
+        "confined": _Opened.confined,
     }
 
 
@@ -269,10 +273,9 @@ def _one_line(error: Exception) -> str:
 def main() -> None:
     """Answer requests until the parent closes the pipe."""
     settings = json.loads(sys.argv[1])
-    confined = confine(parent_pid=settings["parent_pid"], memory_bytes=settings["memory_bytes"])
+    _Opened.confined = confine(parent_pid=settings["parent_pid"], memory_bytes=settings["memory_bytes"])
     replies = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
-    OPERATIONS["confined"] = lambda: {"confined": confined}
     for line in sys.stdin:
         replies.write(json.dumps(answer(line)) + "\n")
         replies.flush()

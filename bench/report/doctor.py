@@ -37,10 +37,12 @@ def _machine() -> list[str]:
 def _protection() -> list[str]:
     """What a worker can do to protect the machine, and the figures."""
     with Child(memory_bytes=2**32) as child:
-        can = child.request("confined", timeout_s=30)["confined"]
-        memory = child.request("memory_method", timeout_s=30)["method"]
+        can = child.request("protection", timeout_s=30)
+    memory, first = can["memory_method"], can["high_priority"]
     return [
         f"memory      tracked by {memory}" + ("" if memory == "kernel" else ": a short peak may be missed"),
+        "priority    "
+        + ("workers run before other processes" if first else "not permitted (CAP_SYS_NICE): a busy machine will show"),
         f"limits      memory of workers {'limited' if can['memory_limited'] else 'cannot be limited here'}",
         f"network     {'shut off for workers' if can['no_network'] else 'cannot be shut off for workers here'}",
     ]

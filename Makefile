@@ -1,0 +1,42 @@
+# Every target sets up what it needs: a fresh clone needs nothing but Python 3.11 and make.
+.DEFAULT_GOAL := help
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+RUN := $(BIN)/bench
+
+$(READY): pyproject.toml constraints.txt
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[all,dev]'
+	touch $@
+
+install: $(READY)  ## set up .venv with every framework, runtime and tool
+bench: install  ## the full sweep, to tables and plots under results/; goes on where it was stopped
+	$(RUN) run
+	$(MAKE) --no-print-directory report
+quick: install  ## a small sweep: the two frameworks and their plain exports, in under 3 minutes
+	$(RUN) run --sweep quick --launches 3 --budget 90s
+test: install  ## the tests
+	$(BIN)/python -m pytest
+lint: install  ## ruff and mypy
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+report: install  ## tables and plots from the stored results, without measuring
+	$(RUN) show --format md --output results/table.md
+	$(RUN) show --format csv --output results/table.csv
+	$(RUN) plot --output results/plots
+check: install  ## measure the instrument itself: repeatability, false alarms, power, overhead, start-up
+	$(BIN)/python benchmarks/startup.py
+	$(BIN)/python benchmarks/overhead.py
+	$(BIN)/python benchmarks/verdicts.py
+	$(BIN)/python benchmarks/repeatability.py
+train: install  ## train the reference models again, from nothing
+	for script in models/*/train.py; do $(BIN)/python $$script || exit 1; done
+clean:  ## remove the environment and the caches; results stay
+	rm -rf $(VENV) .cache build *.egg-info .mypy_cache .ruff_cache .pytest_cache .benchmarks
+help:  ## this list
+	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## (.*)/  make \1\t\2/' | expand -t 16
+
+.PHONY: install bench quick test lint report check train clean help

@@ -1,0 +1,234 @@
+"""Bad input at the real command line: exit code 2, one clear line on stderr, and nothing lost."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from onnx import TensorProto, helper
+
+from bench.errors import StoreError
+from bench.measure import machine
+from bench.store import Store, read_lines
+
+COMMAND = Path(sys.executable).with_name("bench")
+TOY = "toy/null/native/raw/null/cpu/b1t1"
+SHORT = ("--budget", "1s", "--launches", "1")
+Bench = Callable[..., subprocess.CompletedProcess[str]]
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> Bench:
+    """Runs the command in an empty folder with a cache of its own."""
+
+    def run(*arguments: str | Path, **environment: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [COMMAND, *arguments],
+            cwd=tmp_path,
+            env={**os.environ, "BENCH_CACHE": str(tmp_path / "cache"), "BENCH_PATH": "", **environment},
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+        )
+
+    return run
+
+
+def refused(done: subprocess.CompletedProcess[str], *, after_progress: bool = False) -> str:
+    """The one line that says why, after the lines that tell how far it was."""
+    assert done.returncode == 2, done.stderr
+    assert "Traceback" not in done.stderr
+    lines = done.stderr.splitlines()
+    assert after_progress or len(lines) == 1, lines
+    assert [line.startswith("bench: ") for line in lines] == [False] * (len(lines) - 1) + [True]
+    return lines[-1]
+
+
+def content(folder: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def save_model(path: Path) -> bytes:
+    x, y = (helper.make_tensor_value_info(name, TensorProto.FLOAT, ["batch", 8]) for name in ("x", "y"))
+    graph = helper.make_graph([helper.make_node("Relu", ["x"], ["y"])], "graph", [x], [y])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=10)
+    path.write_bytes(model.SerializeToString())
+    return path.read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["runn"], "did you mean 'run'"),
+        (["run", "--marginn", "2%"], "no such option.*--margin"),
+        (["run", "--launches", "0"], "--launches.*1"),
+        (["show", "--format", "xml"], "'xml'.*'table', 'md', 'csv', 'json', 'latex'"),
+        (["run", "toyy/*"], "no cell matches 'toyy/.*did you mean 'toy'"),
+        (["run", "toy/null/native/raw/null/cpu/b0t1"], "not a cell.*b1t1"),
+        (["run", "super_resolution/torch/torch_onnx/onnxsimm/onnxruntime/cpu/b1t1"], "did you mean 'onnxsim'"),
+        (["run", "super_resolution/*/onnxsimm/*"], "did you mean 'onnxsim'"),
+        (["run", "super_resolution/torch/torch_onnx/raw/onnxruntim/cpu/b1t1"], "did you mean 'onnxruntime'"),
+        (["run", "--sweep", "quik"], "no sweep named 'quik'; did you mean 'quick'"),
+        (["run", "toy", "--budget", "soon"], "not a duration: 'soon'; write 90s, 10m"),
+        (["run", "toy", "--budget", "0s"], "not a duration: '0s'"),
+        (["run", "toy", "--timeout", "-5s"], "not a duration: '-5s'"),
+        (["run", "toy", "--margin", "small"], "not a share: 'small'; write 2%"),
+        (["run", "toy", "--margin", "200%"], "not a share between 0 and 100 %: '200%'"),
+        (["run", "toy", "--memory", "4GB"], "not a size: '4GB'; write 512MiB or 4GiB"),
+        (["run", "--model", "missing.onnx"], "no such file or folder: missing.onnx"),
+        (["run", "--model", "."], r"no task\.py in .*an \.onnx file, or a folder with a task\.py"),
+        (["show"], "no such folder: results; `bench run` makes it"),
+        (["plot"], "no such folder: results; `bench run` makes it"),
+        ([], "no command"),
+    ],
+    ids=" ".join,
+)
+def test_wrong_usage(arguments: list[str], says: str, bench: Bench, tmp_path: Path) -> None:
+    assert re.search(says, refused(bench(*arguments)), re.IGNORECASE)
+    assert not (tmp_path / "results").exists()
+
+
+@pytest.mark.parametrize(
+    ("name", "damage", "says"),
+    [
+        ("empty.onnx", lambda whole: b"", "empty.onnx is empty"),
+        ("cut.onnx", lambda whole: whole[: len(whole) // 2], "cut.onnx: it is not an ONNX file, or only a part of one"),
+        ("text.onnx", lambda whole: b"Dear reader,\nthis is no model.\n", "text.onnx: it is not an ONNX file"),
+        ("h.onnx", lambda whole: b"h\x00", "h.onnx: it is not an ONNX file"),  # a field that protobuf does not know
+        ("model.pb", lambda whole: whole, "model.pb is not called .onnx"),
+    ],
+)
+def test_a_file_that_is_no_model(
+    name: str, damage: Callable[[bytes], bytes], says: str, bench: Bench, tmp_path: Path
+) -> None:
+    path = tmp_path / name
+    data = damage(save_model(path))
+    path.write_bytes(data)
+    assert says in refused(bench("run", "--model", name))
+    assert path.read_bytes() == data
+    assert not (tmp_path / "results").exists()
+
+
+def test_a_task_that_does_not_load(bench: Bench, tmp_path: Path) -> None:
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "task.py").write_text("import no_such_package\n")
+    assert "no_such_package" in refused(bench("run", "--model", "mine"))
+
+
+def test_results_that_are_a_file(bench: Bench, tmp_path: Path) -> None:
+    (tmp_path / "results").write_text("mine\n")
+    assert "cannot write to results" in refused(bench("run", TOY))
+    assert (tmp_path / "results").read_text() == "mine\n"
+
+
+def test_a_cache_that_is_a_file(bench: Bench, tmp_path: Path) -> None:
+    (tmp_path / "taken").write_text("mine\n")
+    save_model(tmp_path / "model.onnx")
+    line = refused(bench("run", TOY, BENCH_CACHE=str(tmp_path / "taken")), after_progress=True)
+    assert f"cannot use {tmp_path / 'taken'}" in line
+    assert "BENCH_CACHE" in line
+    line = refused(bench("run", "--model", "model.onnx", BENCH_CACHE=str(tmp_path / "taken")))
+    assert f"cannot use {tmp_path / 'taken'}" in line
+    assert (tmp_path / "taken").read_text() == "mine\n"
+
+
+@pytest.mark.parametrize("damage", [b"{not json}", b"\x00\xff\xfe", b"[]"], ids=["text", "bytes", "json"])
+def test_results_damaged_in_the_middle(damage: bytes, bench: Bench, tmp_path: Path) -> None:
+    folder = tmp_path / "results" / machine.name()
+    store = Store(tmp_path / "results", machine.name())
+    folder.mkdir(parents=True)
+    for kind in ("cell", "quality", "launch"):
+        store.append("0" * 24, {"kind": kind, "key": "0" * 24, "cell": TOY})
+    (path,) = folder.glob("*.jsonl")
+    lines = path.read_bytes().splitlines()
+    path.write_bytes(b"\n".join([lines[0], damage, lines[2], b""]))
+    before = content(folder)
+    line = refused(bench("show"))
+    assert f"{path.name}, line 2, is damaged" in line
+    assert "move the file away" in line
+    assert content(folder) == before
+
+
+def test_a_second_run_beside_the_first(bench: Bench, tmp_path: Path) -> None:
+    folder = tmp_path / "results" / machine.name()
+    folder.mkdir(parents=True)
+    with (folder / ".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        assert "another `bench` is writing" in refused(bench("run", TOY))
+    assert list(folder.iterdir()) == [folder / ".lock"]
+
+
+def mount(*arguments: str | Path) -> None:
+    """Mount something; skip where that is not allowed."""
+    done = subprocess.run(["mount", *arguments], capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        pytest.skip(f"cannot mount: {done.stderr.strip()}")
+
+
+@pytest.fixture
+def disk(tmp_path: Path) -> Iterator[Path]:
+    """A small file system of its own, as the results folder."""
+    folder = tmp_path / "results"
+    folder.mkdir()
+    if os.geteuid() != 0:
+        pytest.skip("only root can mount a file system")
+    mount("-t", "tmpfs", "-o", "size=512k", "tmpfs", folder)
+    try:
+        yield folder
+    finally:
+        subprocess.run(["umount", folder], check=True)
+
+
+def test_a_read_only_disk(bench: Bench, disk: Path) -> None:
+    assert bench("run", TOY, *SHORT).returncode == 0
+    before = content(disk)
+    mount("-o", "remount,ro", disk)
+    assert "choose another folder with --results" in refused(bench("run", TOY, "--force"))
+    assert content(disk) == before
+    assert bench("show").returncode == 0
+
+
+def test_a_full_disk(bench: Bench, disk: Path) -> None:
+    assert bench("run", TOY, *SHORT).returncode == 0
+    before = content(disk)
+    with pytest.raises(OSError, match="No space left"), (disk / "filler").open("wb", buffering=0) as file:
+        while True:
+            file.write(bytes(1024))
+    done = bench("run", "toy", *SHORT, "--force")
+    assert "free some space and run again; everything finished so far is kept" in refused(done, after_progress=True)
+    for name, data in before.items():
+        assert (disk / name).read_bytes().startswith(data)
+        if name.endswith(".jsonl"):
+            assert len(read_lines(disk / name)) >= data.count(b"\n")
+    (disk / "filler").unlink()
+    assert bench("run", "toy", *SHORT).returncode == 0
+
+
+def test_no_space_in_the_middle_of_a_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = Store(tmp_path, "here")
+    store.folder.mkdir()
+    store.append("key", {"kind": "cell"})
+    before = content(store.folder)
+    write = os.pwrite
+    written = []
+
+    def pwrite(descriptor: int, data: bytes, offset: int) -> int:
+        if written:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        written.append(write(descriptor, data[:10], offset))
+        return written[-1]
+
+    monkeypatch.setattr("bench.store.os.pwrite", pwrite)
+    with pytest.raises(StoreError, match=r"No space left on device \(free some space and run again") as caught:
+        store.append("key", {"kind": "launch", "steady_ns": list(range(1000))})
+    assert written == [10], "the line was begun"
+    assert "\n" not in str(caught.value)
+    assert content(store.folder) == before

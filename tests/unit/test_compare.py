@@ -1,0 +1,141 @@
+"""Comparison: launches meet by block, never across blocks."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+
+from bench.measure import compare
+from bench.measure.compare import CELL, CONTROL, REFERENCE, Comparison
+from bench.measure.stats import Estimate
+
+PASSES = 6
+
+
+def launch(block: str, role: str, ns: int) -> dict[str, Any]:
+    return {"launch": f"{block}-{role}-{ns}", "block": block, "role": role, "steady_ns": [[ns, ns, 9 * ns]] * PASSES}
+
+
+def baseline(**speeds: int) -> list[dict[str, Any]]:
+    """Blocks by name, each with the machine's speed at that time."""
+    blocks = speeds or {"a": 1000, "b": 2000}
+    return [launch(block, role, ns) for block, ns in blocks.items() for role in (REFERENCE, CONTROL)]
+
+
+def test_median_of_each_pass() -> None:
+    assert compare.burst_medians({"steady_ns": [[3, 1, 2], [10], [4, 5]]}) == (2.0, 10.0, 4.5)
+
+
+def test_a_launch_meets_the_reference_of_its_own_block() -> None:
+    """Block b ran on a machine twice as slow; the ratio does not see it."""
+    found = compare.against_baseline([launch("a", CELL, 500), launch("b", CELL, 1000)], baseline())
+    assert found.num_launches == 2
+    assert found.ratio is not None
+    assert [found.ratio.value, found.ratio.low, found.ratio.high] == pytest.approx([0.5] * 3)
+    assert found.control is not None
+    assert [found.control.low, found.control.high] == pytest.approx([1.0, 1.0])
+    assert found.verdict(0.02) == "faster"
+
+
+def test_launch_of_a_block_that_the_baseline_lost_does_not_count() -> None:
+    launches = [launch("a", CELL, 500), launch("gone", CELL, 9999)]
+    found = compare.against_baseline(launches, baseline())
+    assert found.num_launches == 1
+    assert found.ratio is not None
+    assert found.ratio.value == pytest.approx(0.5)
+    assert compare.against_baseline(launches[1:], baseline()).ratio is None
+
+
+def test_no_common_block_no_verdict() -> None:
+    found = compare.against_baseline([], baseline())
+    assert (found.ratio, found.num_launches, found.verdict(0.02)) == (None, 0, None)
+    assert compare.against_baseline([], []) == Comparison(ratio=None, control=None, num_launches=0)
+
+
+def test_controls_are_twins_of_references_of_the_same_block() -> None:
+    lines = [launch("a", REFERENCE, 1000), launch("a", CONTROL, 1010), launch("b", REFERENCE, 7), launch("c", CONTROL, 7)]
+    (pairs,) = compare.controls(lines)
+    assert pairs.cell_ns == (1010.0,) * PASSES
+    assert pairs.reference_ns == (1000.0,) * PASSES
+
+
+def test_control_widens_with_the_noise() -> None:
+    lines = baseline(a=1000, b=1000)
+    lines[1] = launch("a", CONTROL, 1050)
+    lines[3] = launch("b", CONTROL, 950)
+    found = compare.against_baseline([launch("a", CELL, 1030), launch("b", CELL, 1030)], lines)
+    assert found.control is not None
+    assert found.control.low < 0.95 < 1.05 < found.control.high
+    assert found.verdict(0.02) == "undecided"
+
+
+def test_baseline_against_itself_is_the_control() -> None:
+    lines = baseline(a=1000, b=2000)
+    lines[1] = launch("a", CONTROL, 1010)
+    found = compare.against_baseline(lines, lines)
+    assert found.num_launches == 2
+    assert found.ratio == found.control
+    assert found.ratio is not None
+    assert math.log(found.ratio.value) == pytest.approx(math.log(1.01) / 2)
+
+
+def test_baseline_whose_block_was_cut_short_has_no_ratio() -> None:
+    lines = [launch("a", REFERENCE, 1000)]
+    assert compare.against_baseline(lines, lines) == Comparison(ratio=None, control=None, num_launches=0)
+
+
+def test_between_two_cells_of_the_same_blocks_is_direct() -> None:
+    """Their common noise cancels: both are twice as slow in b than the baseline says."""
+    one = [launch("a", CELL, 600), launch("b", CELL, 2400)]
+    other = [launch("a", CELL, 500), launch("b", CELL, 2000)]
+    found = compare.between(one, other, baseline(a=1000, b=1000))
+    assert found.num_launches == 2
+    assert found.ratio is not None
+    assert [found.ratio.value, found.ratio.low, found.ratio.high] == pytest.approx([1.2] * 3)
+
+
+def test_between_two_cells_of_other_blocks_goes_through_the_baseline() -> None:
+    one = [launch("a", CELL, 600), launch("b", CELL, 600)]
+    other = [launch("c", CELL, 2000), launch("d", CELL, 2000), launch("b", CELL, 500)]
+    lines = baseline(a=1000, b=1000, c=4000, d=4000)
+    found = compare.between(one, other, lines)
+    assert found.num_launches == 2  # one common block is too few
+    assert found.ratio is not None
+    assert found.ratio.value == pytest.approx(0.6 / 0.5)
+
+
+def test_between_a_cell_and_the_baseline_is_its_ratio() -> None:
+    lines = baseline()
+    cells = [launch("a", CELL, 500), launch("b", CELL, 1000)]
+    found = compare.between(cells, lines, lines)
+    assert found.ratio is not None
+    assert found.ratio.value == pytest.approx(0.5)
+    back = compare.between(lines, cells, lines)
+    assert back.ratio is not None
+    assert back.ratio.value == pytest.approx(2.0)
+    own = compare.between(lines, lines, lines)
+    assert own.ratio is not None
+    assert own.ratio.value == pytest.approx(1.0)
+
+
+def test_between_cells_that_were_never_compared() -> None:
+    found = compare.between([launch("x", CELL, 1)], [launch("a", CELL, 1)], baseline())
+    assert (found.ratio, found.num_launches) == (None, 0)
+    assert found.control is not None
+
+
+def test_quotient() -> None:
+    one = Estimate(value=0.5, low=0.5 / 1.03, high=0.5 * 1.03)
+    other = Estimate(value=0.25, low=0.25 / 1.04, high=0.25 * 1.04)
+    found = compare.quotient(one, other)
+    half = math.hypot(math.log(1.03), math.log(1.04))
+    assert found.value == pytest.approx(2.0)
+    assert [math.log(found.low / 2), math.log(found.high / 2)] == pytest.approx([-half, half])
+
+
+def test_quotient_with_a_ratio_of_unknown_error() -> None:
+    known, unknown = Estimate(value=0.5, low=0.4, high=0.6), Estimate(value=0.25, low=0.0, high=math.inf)
+    assert compare.quotient(known, unknown) == Estimate(value=2.0, low=0.0, high=math.inf)
+    assert compare.quotient(unknown, known) == Estimate(value=0.5, low=0.0, high=math.inf)

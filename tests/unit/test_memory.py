@@ -1,0 +1,118 @@
+"""Memory by phase: a peak belongs to the phase it happened in, and to no other."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from bench.measure import memory
+from bench.measure.memory import MemoryLog, Phase
+
+MIB = 2**20
+SIZE = 64 * MIB
+
+
+def touch(size: int) -> bytearray:
+    return bytearray(b"\1") * size  # written, so that it is resident
+
+
+@pytest.fixture
+def kernel() -> MemoryLog:
+    log = MemoryLog()
+    if log.method != "kernel":
+        pytest.skip("this system cannot reset its peak")
+    return log
+
+
+def phases(log: MemoryLog) -> dict[str, Phase]:
+    return {phase.name: phase for phase in log.phases}
+
+
+def test_peak_belongs_to_its_phase(kernel: MemoryLog) -> None:
+    with kernel.phase("before"):
+        pass
+    with kernel.phase("peak"):
+        touch(SIZE)  # and given back at once
+    with kernel.phase("after"):
+        pass
+    found = phases(kernel)
+    assert list(found) == ["before", "peak", "after"]
+    growth = found["peak"].peak_rss_bytes - found["before"].rss_bytes
+    assert 0.95 * SIZE < growth < SIZE + 16 * MIB
+    assert found["peak"].rss_bytes - found["before"].rss_bytes < 8 * MIB
+    assert abs(found["after"].peak_rss_bytes - found["before"].peak_rss_bytes) < 8 * MIB
+
+
+def test_what_stays_is_told_from_the_peak(kernel: MemoryLog) -> None:
+    with kernel.phase("before"):
+        pass
+    with kernel.phase("load"):
+        kept = touch(SIZE)
+    with kernel.phase("steady"):
+        pass
+    found = phases(kernel)
+    assert len(kept) == SIZE
+    for field in ("rss_bytes", "private_bytes"):
+        grown = getattr(found["load"], field) - getattr(found["before"], field)
+        assert 0.95 * SIZE < grown < SIZE + 8 * MIB, field
+    assert found["steady"].rss_bytes >= found["load"].rss_bytes - 8 * MIB
+
+
+def test_peak_is_never_below_what_stays(kernel: MemoryLog) -> None:
+    for name in "abc":
+        with kernel.phase(name):
+            pass
+    assert all(phase.peak_rss_bytes >= phase.rss_bytes > 0 for phase in kernel.phases)
+
+
+def test_falls_back_to_polling_and_says_so(tmp_path: Path) -> None:
+    log = MemoryLog(tmp_path / "no proc")
+    with log.phase("before"):
+        pass
+    with log.phase("peak"):
+        kept = touch(SIZE)
+    found = log.as_json()
+    assert found["method"] == "polling"
+    assert list(found["phases"]) == ["before", "peak"]
+    grown = found["phases"]["peak"]["peak_rss_bytes"] - found["phases"]["before"]["rss_bytes"]
+    assert len(kept) == SIZE
+    assert grown > 0.95 * SIZE
+    assert found["phases"]["peak"]["private_bytes"] is None
+
+
+@pytest.mark.parametrize("status", ["", "VmRSS:\t 12 kB\n", "VmHWM:\t 0 kB\n"])
+def test_a_kernel_that_does_not_say_its_peak_is_polled(tmp_path: Path, status: str) -> None:
+    (tmp_path / "clear_refs").write_text("")
+    (tmp_path / "status").write_text(status)
+    assert MemoryLog(tmp_path).method == "polling"
+
+
+def test_fields_of_the_kernel(tmp_path: Path) -> None:
+    """The peak is reset at the start of each phase and read at its end."""
+    (tmp_path / "clear_refs").write_text("")
+    (tmp_path / "status").write_text("Name:\tpython\nVmHWM:\t  99999999 kB\nThreads:\t1\n")
+    (tmp_path / "smaps_rollup").write_text("0-1 ---p 0 00:00 0 [rollup]\nPrivate_Clean: 3 kB\nPrivate_Dirty: 4 kB\n")
+    log = MemoryLog(tmp_path)
+    assert log.method == "kernel"
+    (tmp_path / "clear_refs").write_text("")
+    with log.phase("load"):
+        assert (tmp_path / "clear_refs").read_text() == "5"
+    (phase,) = log.phases
+    assert (phase.peak_rss_bytes, phase.private_bytes) == (99999999 * 1024, 7 * 1024)
+
+
+def test_poller_ends_when_the_phase_fails(tmp_path: Path) -> None:
+    code = (
+        "import sys, threading; from pathlib import Path; from bench.measure.memory import MemoryLog\n"
+        "log = MemoryLog(Path('nowhere'))\n"
+        "try:\n    with log.phase('a'): raise ValueError\nexcept ValueError: print(threading.active_count())"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=tmp_path, check=True)
+    assert done.stdout == "1\n"
+
+
+def test_poll_interval_is_short() -> None:
+    assert memory.POLL_S <= 0.005

@@ -1,0 +1,387 @@
+"""Children: however one ends, its parent is told why, and nothing of it is left.
+
+The children here run `worker_that_fails`, this project's worker with operations that fail for real.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bench.errors import ChildError
+from bench.measure.process import Child, ask_once, thread_environment
+
+MIB = 2**20
+WORKER = '''
+"""A worker with operations that fail."""
+
+import ctypes, os, signal, socket, subprocess, sys, time
+import multiprocessing
+from bench.measure import worker
+from bench.measure.worker import operation
+
+
+@operation
+def echo(**arguments):
+    return arguments
+
+
+@operation
+def fail(text):
+    raise ValueError(text)
+
+
+@operation
+def leave(status):
+    sys.exit(status)
+
+
+@operation
+def crash():
+    ctypes.string_at(0)
+
+
+@operation
+def end(number):
+    os.kill(os.getpid(), number)
+    time.sleep(60)
+
+
+@operation
+def hang():
+    print("still here", flush=True)
+    time.sleep(60)
+
+
+@operation
+def spin():
+    while True:
+        pass
+
+
+@operation
+def take(num_bytes):
+    return {"taken": len(bytearray(b"1") * num_bytes)}
+
+
+@operation
+def take_in_c(num_bytes):
+    print("terminate called after throwing an instance of 'std::bad_alloc'", file=sys.stderr, flush=True)
+    os.abort()
+
+
+@operation
+def chatter():
+    print("to stdout")
+    print('{"result": "forged"}', flush=True)
+    os.write(1, b'{"result": "forged"}\\n')
+    subprocess.run(["echo", '{"result": "forged"}'], check=True)
+    sys.stderr.write("to stderr\\n")
+    return {"answer": 42}
+
+
+@operation
+def connect(port):
+    socket.create_connection(("127.0.0.1", port), timeout=5).close()
+    return {}
+
+
+@operation
+def spawn():
+    return {"pid": subprocess.Popen(["sleep", "60"]).pid}
+
+
+@operation
+def fork_and_die():
+    pid = os.fork()
+    if pid == 0:
+        time.sleep(60)
+    os.kill(os.getpid(), signal.SIGSEGV)
+
+
+@operation
+def variable(name):
+    return {"value": os.environ.get(name)}
+
+
+@operation
+def not_json():
+    return {"value": object()}
+
+
+@operation
+def not_a_number():
+    return {"value": float("nan")}
+
+
+@operation
+def close_output():
+    sys.stdout.flush()
+    os.closerange(3, 100)
+    time.sleep(60)
+
+
+worker.main()
+'''
+
+
+@pytest.fixture(autouse=True)
+def _worker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "worker_that_fails.py").write_text(WORKER)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+
+
+def start(**options: Any) -> Child:
+    return Child(module="worker_that_fails", **options)
+
+
+@pytest.fixture
+def child() -> Iterator[Child]:
+    with start() as child:
+        yield child
+
+
+def failure(child: Child, operation: str, timeout_s: float = 30, **arguments: Any) -> ChildError:
+    with pytest.raises(ChildError) as raised:
+        child.request(operation, timeout_s=timeout_s, **arguments)
+    return raised.value
+
+
+def state(pid: int) -> str | None:
+    """One letter from /proc, such as `S` (asleep) or `Z` (a zombie); None when there is no such process."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except FileNotFoundError:
+        return None
+
+
+def wait_until(condition: Callable[[], bool], limit_s: float = 10) -> bool:
+    deadline = time.monotonic() + limit_s
+    while not condition():
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.01)
+    return True
+
+
+def is_gone(pid: int) -> bool:
+    return state(pid) in (None, "Z")  # what reaps orphans is not ours to test
+
+
+def test_answers_in_turn(child: Child) -> None:
+    for number in range(3):
+        assert child.request("echo", timeout_s=30, number=number, text="ä\n\u2028") == {
+            "number": number,
+            "text": "ä\n\u2028",
+        }
+
+
+def test_answer_longer_than_a_pipe_holds(child: Child) -> None:
+    values = list(range(100_000))
+    assert child.request("echo", timeout_s=30, values=values) == {"values": values}
+
+
+def test_what_it_raises_is_told_and_it_lives_on(child: Child) -> None:
+    error = failure(child, "fail", text="two\nlines")
+    assert (error.kind, error.reason) == ("error", "ValueError: two lines")
+    assert 'raise ValueError(text)' in error.detail
+    assert child.request("echo", timeout_s=30, a=1) == {"a": 1}
+
+
+def test_long_messages_are_cut(child: Child) -> None:
+    reason = failure(child, "fail", text="x" * 10_000).reason
+    assert reason.endswith("...")
+    assert len(reason) < 350
+
+
+@pytest.mark.parametrize("status", [0, 3])
+def test_exit(child: Child, status: int) -> None:
+    error = failure(child, "leave", status=status)
+    assert (error.kind, error.reason) == ("exit", f"exited with status {status} without an answer")
+
+
+def test_segmentation_fault(child: Child) -> None:
+    error = failure(child, "crash")
+    assert (error.kind, error.reason) == ("signal", "killed by SIGSEGV")
+
+
+def test_kill_from_outside_hints_at_memory(child: Child) -> None:
+    error = failure(child, "end", number=int(signal.SIGKILL))
+    assert error.kind == "signal"
+    assert error.reason == "killed by SIGKILL, perhaps by the system for want of memory"
+
+
+def test_signal_without_a_name(child: Child) -> None:
+    assert failure(child, "end", number=int(signal.SIGRTMIN) + 5).kind == "signal"
+
+
+def test_dead_child_says_so_at_every_request(child: Child) -> None:
+    failure(child, "crash")
+    assert failure(child, "echo").reason == "killed by SIGSEGV"
+    assert failure(child, "echo").reason == "killed by SIGSEGV"
+
+
+@pytest.mark.parametrize("operation", ["hang", "spin"])
+def test_hang_is_ended_at_its_time_limit(child: Child, operation: str) -> None:
+    child.request("echo", timeout_s=30)
+    start_s = time.monotonic()
+    error = failure(child, operation, timeout_s=0.5)
+    assert 0.5 <= time.monotonic() - start_s < 5
+    assert (error.kind, error.reason) == ("timeout", "no answer within 0.5 s")
+    assert state(child.pid) is None
+    if operation == "hang":
+        assert "still here" in error.detail
+
+
+def test_output_closed_without_an_answer(child: Child, monkeypatch: pytest.MonkeyPatch) -> None:
+    wait = subprocess.Popen.wait
+
+    def impatient(self: subprocess.Popen, timeout: float | None = None) -> int:
+        return wait(self, timeout and 0.2)
+
+    monkeypatch.setattr(subprocess.Popen, "wait", impatient)
+    error = failure(child, "close_output")
+    assert (error.kind, error.reason) == ("exit", "closed its output without an answer")
+    assert state(child.pid) is None
+
+
+def test_memory_limit() -> None:
+    with start(memory_bytes=512 * MIB) as child:
+        if not child.request("protection", timeout_s=30)["memory_limited"]:
+            pytest.skip("this system cannot limit memory")
+        assert child.request("take", timeout_s=30, num_bytes=64 * MIB) == {"taken": 64 * MIB}
+        error = failure(child, "take", num_bytes=1024 * MIB)
+        assert (error.kind, error.reason) == ("memory", "out of memory (limit 0.5 GiB)")
+        assert child.request("echo", timeout_s=30) == {}
+
+
+def test_native_code_that_aborts_for_want_of_memory(child: Child) -> None:
+    error = failure(child, "take_in_c", num_bytes=1)
+    assert (error.kind, error.reason) == ("memory", "out of memory")
+
+
+def test_what_a_package_prints_is_not_an_answer(child: Child) -> None:
+    assert child.request("chatter", timeout_s=30) == {"answer": 42}
+    assert child.request("echo", timeout_s=30, a=1) == {"a": 1}
+    detail = failure(child, "fail", text="now").detail
+    assert "to stdout" in detail
+    assert "to stderr" in detail
+
+
+@pytest.mark.parametrize(("operation", "expected"), [("not_json", "TypeError"), ("not_a_number", "ValueError")])
+def test_answer_that_is_not_json_is_an_error_of_the_plugin(child: Child, operation: str, expected: str) -> None:
+    error = failure(child, operation)
+    assert error.kind == "error"
+    assert expected in error.reason
+    assert child.request("echo", timeout_s=30) == {}
+
+
+def test_no_network() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server, start() as child:
+        if not child.request("protection", timeout_s=30)["no_network"]:
+            pytest.skip("this system cannot shut the network off")
+        port = server.getsockname()[1]
+        socket.create_connection(("127.0.0.1", port), timeout=5).close()  # it does listen
+        error = failure(child, "connect", port=port)
+        assert "OSError" in error.reason or "unreachable" in error.reason or "refused" in error.reason
+        server.accept()[0].close()  # our own
+        server.settimeout(0.1)
+        with pytest.raises(TimeoutError):
+            server.accept()
+
+
+@pytest.mark.parametrize("how", ["close", "timeout"])
+def test_what_it_started_ends_with_it(how: str) -> None:
+    with start() as child:
+        pid = child.request("spawn", timeout_s=30)["pid"]
+        assert state(pid) is not None
+        if how == "timeout":
+            failure(child, "hang", timeout_s=0.1)
+            assert wait_until(lambda: is_gone(pid))
+    assert wait_until(lambda: is_gone(pid))
+
+
+def test_death_is_noticed_though_a_fork_holds_the_pipe(child: Child) -> None:
+    """A worker that crashes in a package which forks is a crash, and not a hang."""
+    start_s = time.monotonic()
+    error = failure(child, "fork_and_die", timeout_s=20)
+    assert (error.kind, error.reason) == ("signal", "killed by SIGSEGV")
+    assert time.monotonic() - start_s < 10
+
+
+PARENT = """
+import sys
+from bench.measure.process import Child
+child = Child(module="worker_that_fails")
+child.request("echo", timeout_s=30)
+print(child.pid, flush=True)
+sys.stdin.read()
+"""
+
+
+def test_dies_with_its_parent() -> None:
+    with subprocess.Popen([sys.executable, "-c", PARENT], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as parent:
+        assert parent.stdout is not None
+        pid = int(parent.stdout.readline())
+        assert not is_gone(pid)
+        parent.kill()
+    assert wait_until(lambda: is_gone(pid))
+
+
+def test_ctrl_c_is_its_parents() -> None:
+    """Neither the terminal's signal, which goes to the parent's group, nor one sent to it ends a child."""
+    code = PARENT.replace("sys.stdin.read()", "sys.stdin.readline(); print(child.request('echo', timeout_s=30, a=1))")
+    code = "import signal; signal.signal(signal.SIGINT, lambda *_: None)\n" + code
+    with subprocess.Popen(
+        [sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, process_group=0
+    ) as parent:
+        assert parent.stdout is not None
+        pid = int(parent.stdout.readline())
+        assert os.getpgid(pid) != os.getpgid(parent.pid)
+        os.killpg(parent.pid, signal.SIGINT)
+        os.kill(pid, signal.SIGINT)
+        output, _ = parent.communicate(b"\n", timeout=30)
+    assert output == b"{'a': 1}\n"
+
+
+def test_environment() -> None:
+    with start(environment={"OMP_NUM_THREADS": "3", "MINE": "yes"}) as child:
+        found = {
+            name: child.request("variable", timeout_s=30, name=name)["value"]
+            for name in ("OMP_NUM_THREADS", "MINE", "HF_HUB_OFFLINE")
+        }
+    assert found == {"OMP_NUM_THREADS": "3", "MINE": "yes", "HF_HUB_OFFLINE": "1"}
+    assert thread_environment(3)["OPENBLAS_NUM_THREADS"] == "3"
+
+
+def test_close_twice_and_after_death() -> None:
+    child = start()
+    failure(child, "crash")
+    child.close()
+    child.kill()
+    assert state(child.pid) is None
+
+
+def test_waiting_uses_no_cpu(child: Child) -> None:
+    """A parent that polls would take time from the child that it times."""
+    child.request("echo", timeout_s=30)
+    before = time.process_time()
+    failure(child, "hang", timeout_s=0.5)
+    assert time.process_time() - before < 0.05
+
+
+def test_one_request_in_a_child_of_its_own() -> None:
+    assert ask_once("protection", timeout_s=30, memory_bytes=None)["memory_method"] in ("kernel", "polling")
+    with pytest.raises(ChildError, match="KeyError") as raised:
+        ask_once("nothing_of_that_name", timeout_s=30, memory_bytes=None)
+    assert json.dumps(raised.value.reason)

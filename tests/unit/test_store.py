@@ -1,0 +1,294 @@
+"""The store: what was appended is read again, whatever cut the last line short."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bench.cell import Cell
+from bench.errors import StoreError
+from bench.store import CURRENT, Line, Store, read_lines, write_atomically
+
+KEY, PATH = "0123abcd", "toy/null/native/raw/null/cpu/b1t1"
+HEADER: Line = {"kind": "cell", "key": KEY, "cell": PATH, "artifact": None}
+QUALITY: Line = {"kind": "quality", "fidelity": "exact"}
+FAILURE: Line = {"kind": "failure", "stage": "open", "reason": "it broke"}
+
+
+def launch(name: str) -> Line:
+    return {"kind": "launch", "launch": name, "steady_ns": [[1, 2], [3]]}
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    (tmp_path / "machine").mkdir()
+    return Store(tmp_path, "machine")
+
+
+@pytest.fixture
+def file(store: Store) -> Path:
+    return store.folder / f"{KEY}.jsonl"
+
+
+def append(store: Store, *lines: Line) -> None:
+    for line in lines:
+        store.append(KEY, line)
+
+
+def launches(store: Store) -> list[str]:
+    record = store.read(KEY)
+    assert record is not None
+    return [line["launch"] for line in record.launches]
+
+
+def test_lines_come_back(store: Store, file: Path) -> None:
+    append(store, HEADER, QUALITY, launch("one"), launch("two"))
+    record = store.read(KEY)
+    assert record is not None
+    assert (record.key, record.cell) == (KEY, Cell.from_path(PATH))
+    assert record.quality is not None
+    assert record.quality["fidelity"] == "exact"
+    assert [line["launch"] for line in record.launches] == ["one", "two"]
+    assert record.launches[0]["steady_ns"] == [[1, 2], [3]]
+    assert record.failure is None
+    assert all(line["time"].endswith("+00:00") for line in read_lines(file))
+    assert file.read_text().count("\n") == 4
+
+
+def test_nothing_stored(store: Store) -> None:
+    assert store.read(KEY) is None
+    assert store.read_all() == {}
+    assert store.current() == {}
+    assert store.current_records() == {}
+
+
+@pytest.mark.parametrize("cut", [1, 5, 60], ids=lambda cut: f"{cut} bytes")
+def test_cut_last_line_is_left_out_and_healed_by_the_next(store: Store, file: Path, cut: int) -> None:
+    append(store, HEADER, QUALITY, launch("one"), launch("two"))
+    file.write_bytes(file.read_bytes()[:-cut])
+    assert launches(store) == ["one"]
+    append(store, launch("three"))
+    assert launches(store) == ["one", "three"]
+    assert file.read_bytes().endswith(b"\n")
+    assert len(read_lines(file)) == 4
+
+
+def test_cut_is_healed_however_long_the_line(store: Store, file: Path) -> None:
+    """Longer than what is looked through at a time."""
+    append(store, HEADER, launch("one"), {**launch("two"), "steady_ns": [list(range(40_000))]})
+    assert file.stat().st_size > 3 * 65536
+    file.write_bytes(file.read_bytes()[:-1])
+    append(store, launch("three"))
+    assert launches(store) == ["one", "three"]
+
+
+def test_cut_header_is_no_record_and_healed(store: Store, file: Path) -> None:
+    append(store, HEADER)
+    file.write_bytes(file.read_bytes()[:-10])
+    assert store.read(KEY) is None
+    append(store, HEADER, launch("one"))
+    assert launches(store) == ["one"]
+
+
+@pytest.mark.parametrize(
+    ("number", "text"), [(2, b"{broken"), (2, b"[1, 2]"), (3, b'{"no": "kind"}'), (3, b"\xff\xfe"), (3, b"")]
+)
+def test_damaged_line_is_named(store: Store, file: Path, number: int, text: bytes) -> None:
+    append(store, HEADER, QUALITY, launch("one"), launch("two"))
+    lines = file.read_bytes().splitlines()
+    lines[number - 1] = text
+    file.write_bytes(b"\n".join(lines) + b"\n")
+    with pytest.raises(StoreError, match=f"{file}, line {number}, is damaged: .*; move the file away"):
+        store.read(KEY)
+
+
+def test_file_without_its_header_is_named(store: Store, file: Path) -> None:
+    append(store, launch("one"))
+    with pytest.raises(StoreError, match=f"{file} does not begin with a cell line"):
+        store.read(KEY)
+
+
+def test_unicode_line_separators_in_a_reason_do_not_split_a_line(store: Store) -> None:
+    reason = "a\u2028b\x85c\x1cd\re"
+    append(store, HEADER, {**FAILURE, "reason": reason})
+    record = store.read(KEY)
+    assert record is not None
+    assert record.failure is not None
+    assert record.failure["reason"] == reason
+
+
+def test_launch_appended_twice_stands_once(store: Store) -> None:
+    append(store, HEADER, launch("one"), launch("two"), launch("one"))
+    assert launches(store) == ["one", "two"]
+
+
+def test_reset_starts_anew_and_keeps_the_lines(store: Store, file: Path) -> None:
+    append(store, HEADER, QUALITY, launch("one"), FAILURE, {"kind": "reset"})
+    record = store.read(KEY)
+    assert record is not None
+    assert (record.quality, record.launches, record.failure) == (None, (), None)
+    append(store, launch("two"))
+    assert launches(store) == ["two"]
+    assert len(read_lines(file)) == 6
+
+
+@pytest.mark.parametrize("success", [QUALITY, launch("one")], ids=["quality", "launch"])
+def test_success_clears_a_failure(store: Store, success: Line) -> None:
+    append(store, HEADER, QUALITY, FAILURE)
+    record = store.read(KEY)
+    assert record is not None
+    assert record.failure is not None
+    assert record.failure["reason"] == "it broke"
+    append(store, success)
+    record = store.read(KEY)
+    assert record is not None
+    assert record.failure is None
+
+
+def test_failure_keeps_what_was_measured_before(store: Store) -> None:
+    append(store, HEADER, QUALITY, launch("one"), FAILURE)
+    record = store.read(KEY)
+    assert record is not None
+    assert record.failure is not None
+    assert record.quality is not None
+    assert launches(store) == ["one"]
+
+
+def test_lines_of_a_kind_unknown_here_are_passed_over(store: Store) -> None:
+    append(store, HEADER, {"kind": "from the future"}, launch("one"))
+    assert launches(store) == ["one"]
+
+
+def test_line_that_is_not_json_is_refused_and_nothing_is_written(store: Store, file: Path) -> None:
+    append(store, HEADER)
+    before = file.read_bytes()
+    with pytest.raises(ValueError, match="JSON"):
+        append(store, {"kind": "quality", "loss": float("nan")})
+    assert file.read_bytes() == before
+
+
+def test_disk_full_in_the_middle_of_a_line(store: Store, file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    append(store, HEADER, launch("one"))
+    before, write = file.read_bytes(), os.pwrite
+    calls = []
+
+    def pwrite(descriptor: int, data: bytes, offset: int) -> int:
+        calls.append(len(data))
+        if len(calls) > 1:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return write(descriptor, data[:10], offset)
+
+    monkeypatch.setattr(os, "pwrite", pwrite)
+    with pytest.raises(StoreError, match=f"cannot write {file}: No space left on device .free some space"):
+        append(store, launch("two"))
+    assert calls[1] == calls[0] - 10
+    assert file.read_bytes() == before
+    monkeypatch.undo()
+    append(store, launch("three"))
+    assert launches(store) == ["one", "three"]
+
+
+def test_line_is_on_the_disk_when_append_returns(store: Store, file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    synced = []
+    monkeypatch.setattr(os, "fsync", lambda descriptor: synced.append(os.fstat(descriptor).st_size))
+    append(store, HEADER)
+    assert synced == [file.stat().st_size]
+
+
+def test_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:
+    (tmp_path / "results").write_text("a file, not a folder")
+    with pytest.raises(StoreError, match=f"cannot write to {tmp_path}/results/machine"):
+        Store(tmp_path / "results", "machine").locked().__enter__()
+    with pytest.raises(StoreError, match=f"cannot write {tmp_path}/results/machine/{KEY}.jsonl"):
+        Store(tmp_path / "results", "machine").append(KEY, HEADER)
+
+
+HOLD = """
+import sys
+from pathlib import Path
+from bench.store import Store
+with Store(Path(sys.argv[1]), "machine").locked():
+    print("held", flush=True)
+    sys.stdin.read()
+"""
+
+
+def test_lock_held_by_another_process(store: Store, tmp_path: Path) -> None:
+    with subprocess.Popen(
+        [sys.executable, "-c", HOLD, str(tmp_path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as holder:
+        assert holder.stdout is not None
+        assert holder.stdout.readline() == b"held\n"
+        with (
+            pytest.raises(StoreError, match=f"another `bench` is writing to {store.folder}; wait for it to end"),
+            store.locked(),
+        ):
+            pass
+        holder.kill()  # even so its lock is gone
+        holder.wait()
+    with store.locked():
+        pass
+    with store.locked():
+        pass
+
+
+def test_point_and_current(store: Store) -> None:
+    store.point({"a": "1", "b": "2"})
+    store.point({"b": "3", "c": "4"})
+    assert store.current() == {"a": "1", "b": "3", "c": "4"}
+
+
+@pytest.mark.parametrize("text", ["{", "[]", "null"])
+def test_damaged_current_is_named(store: Store, text: str) -> None:
+    (store.folder / CURRENT).write_text(text)
+    with pytest.raises(StoreError, match=f"{store.folder / CURRENT} is not what it should be: .*; delete it and run again"):
+        store.current()
+
+
+def test_current_record_is_the_one_said_or_else_the_latest(store: Store, file: Path) -> None:
+    def put(key: str, time: str, path: str = PATH) -> None:
+        header: dict[str, Any] = {**HEADER, "key": key, "cell": path, "time": time}
+        (store.folder / f"{key}.jsonl").write_text(json.dumps(header) + "\n")
+
+    put("old", "2024-01-01")
+    put("new", "2025-01-01")
+    put("middle", "2024-06-01")
+    put("other", "2020-01-01", PATH.replace("b1t1", "b1t2"))
+    keys = {path: record.key for path, record in store.current_records().items()}
+    assert keys == {PATH: "new", PATH.replace("b1t1", "b1t2"): "other"}
+    store.point({PATH: "old", "gone/null/native/raw/null/cpu/b1t1": "lost"})
+    keys = {path: record.key for path, record in store.current_records().items()}
+    assert keys == {PATH: "old", PATH.replace("b1t1", "b1t2"): "other"}
+    assert set(store.read_all()) == {"old", "new", "middle", "other"}
+
+
+def test_atomic_write_leaves_the_old_file_on_failure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "new folder" / "table.md"
+    write_atomically(path, "old")
+    assert path.read_text() == "old"
+
+    def fail(descriptor: int) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fsync", fail)
+        with pytest.raises(StoreError, match="No space left on device"):
+            write_atomically(path, "new")
+    assert path.read_text() == "old"
+    assert [item.name for item in path.parent.iterdir()] == ["table.md"]
+    write_atomically(path, "new")
+    assert path.read_text() == "new"
+    assert path.stat().st_mode & 0o777 == 0o644
+
+
+def test_atomic_write_over_a_folder(tmp_path: Path) -> None:
+    with pytest.raises(StoreError, match=f"cannot write {tmp_path}"):
+        write_atomically(tmp_path, "text")
+    assert list(tmp_path.iterdir()) == []
