@@ -74,7 +74,7 @@ def run(
     """Run a sweep, or measure one model; what is already settled is not measured again."""
     from rich.console import Console
 
-    from bench import progress, sweeps
+    from bench import plugins, progress, sweeps
     from bench.measure import machine
     from bench.measure.block import Method
     from bench.measure.rounds import Goal
@@ -87,6 +87,9 @@ def run(
         from bench.user_model import adopt
 
         name = adopt(model)
+        guesses = getattr(plugins.task(name), "sizes", {})
+        if guesses:
+            _say("sizes left open were guessed: " + ", ".join(f"{dim}={size}" for dim, size in guesses.items()))
         globs = [f"{name}/{glob}" for glob in globs or ["*"]]
     cells = sweeps.select(globs or [], sweep)
     if dry_run:

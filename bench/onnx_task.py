@@ -61,10 +61,11 @@ class OnnxTask(Task):
         """Mean squared error against the reference's outputs, the mean over the outputs."""
         import numpy as np
 
-        errors = [
-            float(np.mean((outputs[name].astype(np.float64) - expected) ** 2)) if expected.size else 0.0
-            for name, expected in _stacked(targets).items()
-        ]
+        with np.errstate(over="ignore"):
+            errors = [
+                float(np.mean((outputs[name].astype(np.float64) - expected) ** 2)) if expected.size else 0.0
+                for name, expected in _stacked(targets).items()
+            ]
         return sum(errors) / len(errors)
 
     def metrics(self, outputs: Arrays, targets: Sequence[Target]) -> dict[str, float]:

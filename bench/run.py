@@ -151,6 +151,8 @@ class Sweep:
             timed = [cell for cell in members if cell in wanted and (cell.path not in twins or cell == baseline)]
             ledgers = {cell: self._ledger(members[cell]) for cell in {baseline: 0, **dict.fromkeys(timed)}}
             groups.append(Group(baseline=ledgers[baseline], ledgers=[ledgers[cell] for cell in timed]))
+            if self._options.force:  # a baseline is not reset: other cells' launches need those beside them
+                ledgers[baseline].num_stale = groups[-1].comparison(ledgers[baseline]).num_launches
         return groups
 
     def _ledger(self, entry: _Entry) -> Ledger:
@@ -172,6 +174,10 @@ class Sweep:
         rounds.measure(
             groups, self._options.method, self._options.goal, keep=self._keep, report=self._observer.progress
         )
+        for group in groups:
+            if group.baseline.failed:
+                reason = f"not timed: its baseline {group.baseline.subject.cell} failed"
+                self._keep_untimed([ledger.subject for ledger in group.ledgers if not ledger.launches], reason)
 
     def _keep(self, result: Result) -> None:
         """Store what a block brought: the baseline first, since the others mean nothing without it."""
@@ -181,6 +187,14 @@ class Sweep:
             self._store.append(failure.subject.key, _failure_line(failure.stage, failure.error))
             self._observer.cell(failure.subject.cell, f"failed: {failure.error.reason}")
         self._observer.measured([subject.cell for subject, _ in result.launches])
+
+    def _keep_untimed(self, subjects: Sequence[Subject], reason: str) -> None:
+        """Store why sound cells have no figures; those with a reason of their own keep it."""
+        for subject in subjects:
+            record = self._store.read(subject.key)
+            if record is not None and record.failure is None:
+                self._store.append(subject.key, {"kind": "failure", "stage": "measure", "reason": reason})
+                self._observer.cell(subject.cell, f"failed: {reason}")
 
     def _reset(self, entries: Sequence[_Entry]) -> None:
         """Start the records of cells anew; the lines before stay in their files."""

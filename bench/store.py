@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.cell import Cell
-from bench.errors import StoreError
+from bench.errors import InputError, StoreError
 
 SCHEMA = 1  # of the lines, and of the measuring code that fills them: raise it when old figures no longer compare
 CURRENT = "current.json"
@@ -124,8 +124,12 @@ class Store:
         Raises:
             StoreError: a line before the last is not JSON, or the file cannot be read.
         """
-        lines = read_lines(self.folder / f"{key}.jsonl")
-        return Record.from_lines(lines) if lines else None
+        path = self.folder / f"{key}.jsonl"
+        lines = read_lines(path)
+        try:
+            return Record.from_lines(lines) if lines else None
+        except (KeyError, TypeError, InputError) as error:
+            raise StoreError(f"{path} is damaged: {error!r}; move the file away and run again") from error
 
     def read_all(self) -> dict[str, Record]:
         """Every record in the folder, by key."""

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bench.analysis.graph import all_graphs
-from bench.api import Task, TensorSpec
+from bench.api import UNKNOWN, Task, TensorSpec
 from bench.errors import ArtifactError
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ def _check(kind: str, specs: tuple[TensorSpec, ...], values: Iterable[Any]) -> N
             continue
         sizes = [dim.dim_value if dim.HasField("dim_value") else None for dim in found.shape.dim]
         fits = len(sizes) == len(spec.shape) and all(
-            size is None or size == dim for size, dim in zip(sizes, spec.shape, strict=True)
+            size is None or dim in (size, UNKNOWN) for size, dim in zip(sizes, spec.shape, strict=True)
         )
         if not fits:
             shape = ", ".join("?" if size is None else str(size) for size in sizes)

@@ -125,7 +125,7 @@ def _interface(model: onnx.ModelProto) -> tuple[list[tuple[str, str, Shape]], li
     given = [value for value in graph.input if value.name not in stored]
     for value in given:
         for axis, dim in enumerate(value.type.tensor_type.shape.dim):
-            if not dim.dim_param and dim.dim_value <= 0 and not (dim.HasField("dim_value") and dim.dim_value == 0):
+            if dim.dim_param in ("", UNKNOWN) and not (dim.HasField("dim_value") and dim.dim_value >= 0):
                 dim.dim_param = f"{value.name}_{axis}"  # so that inference tells which outputs share it
     inputs = [(value.name, _dtype("input", value), _shape(value)) for value in given]
     stated = {value.name: (_dtype("output", value), _shape(value)) for value in graph.output}
@@ -181,7 +181,7 @@ def _inferred(model: onnx.ModelProto) -> dict[str, Shape]:
         value.type.tensor_type.ClearField("shape")
     try:
         model = onnx.shape_inference.infer_shapes(model, data_prop=True)
-    except Exception:  # whatever it says of a damaged graph: the runtime says it better
+    except (onnx.shape_inference.InferenceError, ValueError):  # what is wrong, the runtime says better
         return {}
     return {value.name: _shape(value) for value in model.graph.output}
 

@@ -56,6 +56,7 @@ class Child:
             env={**os.environ, **QUIET_ENVIRONMENT, **(environment or {})},
             process_group=0,  # its own group, so that what it starts ends with it, and Ctrl-C reaches us alone
         )
+        self._died = _death_descriptor(self._process.pid)
 
     @property
     def pid(self) -> int:
@@ -94,11 +95,14 @@ class Child:
         """The next line of the child's answers; None at its end."""
         assert self._process.stdout is not None
         descriptor = self._process.stdout.fileno()
+        # What a dead child forked may hold its pipe open.
+        watched = [descriptor] if self._died is None else [descriptor, self._died]
         deadline = time.monotonic() + timeout_s
         while b"\n" not in self._buffer:
-            if not select.select([descriptor], [], [], max(0.0, deadline - time.monotonic()))[0]:
+            ready = select.select(watched, [], [], max(0.0, deadline - time.monotonic()))[0]
+            if not ready:
                 raise TimeoutError
-            data = os.read(descriptor, 1 << 16)
+            data = os.read(descriptor, 1 << 16) if descriptor in ready else b""
             if not data:
                 return None
             self._buffer += data
@@ -122,7 +126,7 @@ class Child:
             return self._out_of_memory(tail)
         if code >= 0:
             return ChildError("exit", f"exited with status {code} without an answer", detail=tail)
-        name = signal.Signals(-code).name
+        name = _signal_name(-code)
         hint = ", perhaps by the system for want of memory" if name == "SIGKILL" else ""
         return ChildError("signal", f"killed by {name}{hint}", detail=tail)
 
@@ -148,6 +152,9 @@ class Child:
             assert stream is not None
             with contextlib.suppress(BrokenPipeError):
                 stream.close()
+        if self._died is not None:
+            os.close(self._died)
+            self._died = None
         self._log.close()
 
     def __enter__(self) -> Child:
@@ -155,6 +162,23 @@ class Child:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:  # most real-time signals have no name
+        return f"signal {number}"
+
+
+def _death_descriptor(pid: int) -> int | None:
+    """A descriptor that can be read when the process has died, where the system has such things."""
+    if sys.platform != "linux":
+        return None
+    try:
+        return os.pidfd_open(pid)
+    except OSError:
+        return None
 
 
 def ask_once(operation: str, *, timeout_s: float, memory_bytes: int | None, threads: int = 1, **arguments: Any) -> Any:

@@ -39,11 +39,16 @@ class Goal:
 
 @dataclasses.dataclass(kw_only=True)
 class Ledger:
-    """What is known of one subject: its launches, those of earlier runs included."""
+    """What is known of one subject: its launches, those of earlier runs included.
+
+    Attributes:
+        num_stale: launches that count for the figures but not for whether it is settled: it is to be measured again.
+    """
 
     subject: Subject
     launches: list[Launch]
     failed: bool = False
+    num_stale: int = 0
 
 
 @dataclasses.dataclass(kw_only=True)
@@ -62,15 +67,16 @@ class Group:
         if ledger.failed or self.baseline.failed:
             return True
         comparison = self.comparison(ledger)
-        if comparison.ratio is None or comparison.num_launches < goal.min_launches:
+        num_launches = comparison.num_launches - ledger.num_stale
+        if comparison.ratio is None or num_launches < goal.min_launches:
             return False
-        return comparison.num_launches >= goal.max_launches or comparison.ratio.half_width <= goal.margin
+        return num_launches >= goal.max_launches or comparison.ratio.half_width <= goal.margin
 
     def num_wanted(self, ledger: Ledger, goal: Goal) -> int:
         """A guess at how many launches are still to come."""
         if self.settled(ledger, goal):
             return 0
-        return max(1, goal.min_launches - self.comparison(ledger).num_launches)
+        return max(1, goal.min_launches - self.comparison(ledger).num_launches + ledger.num_stale)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -58,7 +58,7 @@ def export(*, task: str, source: str, exporter: str, target: str) -> dict[str, A
     from bench import plugins
 
     info = plugins.exporter(exporter).export(plugins.task(task), source, Path(target))
-    return {"info": info, **_describe(Path(target))}
+    return _facts(info, Path(target))
 
 
 @operation
@@ -68,17 +68,20 @@ def transform(*, task: str, variant: str, source: str, target: str) -> dict[str,
 
     named = plugins.variant(variant)
     info = named.variant.apply(Path(source), Path(target), option=named.option, task=plugins.task(task))
-    return {"info": info, **_describe(Path(target))}
+    return _facts(info, Path(target))
 
 
-def _describe(path: Path) -> dict[str, Any]:
+def _facts(info: object, path: Path) -> dict[str, Any]:
+    """What is kept of a step: what its plugin returned, and what can be told from the file."""
+    if not isinstance(info, dict):
+        raise TypeError(f"it returned {type(info).__name__}; it must return a dict of what is worth keeping")
     if not path.is_file() or path.stat().st_size == 0:
         raise ValueError("no artifact was written")
     if path.suffix != ".onnx":
-        return {"canonical": None, "num_params": None}
+        return {"info": info, "canonical": None, "num_params": None}
     from bench.analysis.graph import canonical_digest, num_params
 
-    return {"canonical": canonical_digest(path), "num_params": num_params(path)}
+    return {"info": info, "canonical": canonical_digest(path), "num_params": num_params(path)}
 
 
 @operation
@@ -251,15 +254,17 @@ def finish() -> dict[str, Any]:
     return {"memory": _Opened.memory.as_json()}
 
 
-def answer(line: str) -> dict[str, Any]:
+def answer(line: str) -> str:
     """The reply to one request: its result, or what it raised."""
     request = json.loads(line)
     try:
-        return {"result": OPERATIONS[request["operation"]](**request["arguments"])}
+        result = OPERATIONS[request["operation"]](**request["arguments"])
+        return json.dumps({"result": result}, allow_nan=False)  # what a plugin gave may be anything
     except MemoryError:
-        return {"error": "out of memory", "kind": "memory", "traceback": traceback.format_exc()}
+        reply = {"error": "out of memory", "kind": "memory", "traceback": traceback.format_exc()}
     except Exception as error:
-        return {"error": _one_line(error), "kind": "error", "traceback": traceback.format_exc()}
+        reply = {"error": _one_line(error), "kind": "error", "traceback": traceback.format_exc()}
+    return json.dumps(reply)
 
 
 def _one_line(error: Exception) -> str:
@@ -277,7 +282,7 @@ def main() -> None:
     replies = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
     for line in sys.stdin:
-        replies.write(json.dumps(answer(line)) + "\n")
+        replies.write(answer(line) + "\n")
         replies.flush()
 
 

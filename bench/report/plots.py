@@ -262,7 +262,8 @@ def _accuracy(groups: list[Group], looks: Mapping[str, Look], is_higher_better: 
         return None
     rows = [row for group in shown for row in group.rows]
     unit, unit_name = scale((row.latency_p50_ns or 0 for row in rows), TIME)
-    metric_name = next((row.metric_name for row in rows if row.metric_name), "metric").replace("_", " ")
+    metric_name = next((row.metric_name for row in rows if row.metric_name), "metric")
+    metric_name = metric_name.removesuffix("_db").replace("_", " ") + (" (dB)" if metric_name.endswith("_db") else "")
     labels = [_labels(group, is_higher_better) for group in shown]
     keys = [_key(group, label, unit, unit_name) for group, label in zip(shown, labels, strict=True)]
     figure, panels = sheet(

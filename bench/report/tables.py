@@ -60,8 +60,8 @@ TEXT = {"cell", "task", "source", "exporter", "variant", "runtime", "provider", 
 }
 LEGEND = (
     "Ratio: latency over the baseline's, paired; below 1 is faster. Verdicts: faster or slower, by more than the noise "
-    "floor; noise, no more than it; undecided, the interval is too wide to say. Memory: growth of the peak resident "
-    "set over the process with its packages imported."
+    "floor; noise, any difference is smaller than the margin; undecided, the interval is too wide to say. Memory: "
+    "growth of the peak resident set over the process with its packages imported."
 )
 STYLES = {"faster": "green", "slower": "dark_orange", "baseline": "bold", "broken": "red", "failed": "red"}
 LATEX = {character: f"\\{character}" for character in "&%$#_{}"} | {

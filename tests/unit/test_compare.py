@@ -55,7 +55,12 @@ def test_no_common_block_no_verdict() -> None:
 
 
 def test_controls_are_twins_of_references_of_the_same_block() -> None:
-    lines = [launch("a", REFERENCE, 1000), launch("a", CONTROL, 1010), launch("b", REFERENCE, 7), launch("c", CONTROL, 7)]
+    lines = [
+        launch("a", REFERENCE, 1000),
+        launch("a", CONTROL, 1010),
+        launch("b", REFERENCE, 7),
+        launch("c", CONTROL, 7),
+    ]
     (pairs,) = compare.controls(lines)
     assert pairs.cell_ns == (1010.0,) * PASSES
     assert pairs.reference_ns == (1000.0,) * PASSES

@@ -194,7 +194,7 @@ def test_answer_longer_than_a_pipe_holds(child: Child) -> None:
 def test_what_it_raises_is_told_and_it_lives_on(child: Child) -> None:
     error = failure(child, "fail", text="two\nlines")
     assert (error.kind, error.reason) == ("error", "ValueError: two lines")
-    assert 'raise ValueError(text)' in error.detail
+    assert "raise ValueError(text)" in error.detail
     assert child.request("echo", timeout_s=30, a=1) == {"a": 1}
 
 
@@ -364,7 +364,7 @@ def test_environment() -> None:
     assert thread_environment(3)["OPENBLAS_NUM_THREADS"] == "3"
 
 
-def test_close_twice_and_after_death() -> None:
+def test_close_after_death() -> None:
     child = start()
     failure(child, "crash")
     child.close()

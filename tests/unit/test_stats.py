@@ -146,7 +146,7 @@ def test_no_launch_and_no_interval() -> None:
 )
 def test_interval_covers_the_truth(launch_sd: float, pass_sd: float, num_launches: int) -> None:
     world = World(launch_sd=launch_sd, pass_sd=pass_sd, seed=7)
-    repeats, truth = 600, 1.3
+    repeats, truth = 400, 1.3
     found = [world.cell(truth, num_launches)[0] for _ in range(repeats)]
     covered = sum(estimate.low <= truth <= estimate.high for estimate in found) / repeats
     assert 0.90 <= covered <= 0.99
@@ -155,7 +155,7 @@ def test_interval_covers_the_truth(launch_sd: float, pass_sd: float, num_launche
 @pytest.mark.parametrize(("launch_sd", "pass_sd"), [(0.0, 0.01), (0.005, 0.01), (0.02, 0.02)])
 def test_identical_cells_rarely_have_a_winner(launch_sd: float, pass_sd: float) -> None:
     world = World(launch_sd=launch_sd, pass_sd=pass_sd, seed=8)
-    verdicts = [world.verdict(1.0) for _ in range(500)]
+    verdicts = [world.verdict(1.0) for _ in range(300)]
     called = sum(verdict in (stats.FASTER, stats.SLOWER) for verdict in verdicts)
     assert called <= 0.02 * len(verdicts)
 
@@ -165,7 +165,6 @@ def test_three_percent_is_found_at_low_noise(true_ratio: float, expected: str) -
     world = World(launch_sd=0.003, pass_sd=0.005, seed=9)
     verdicts = [world.verdict(true_ratio) for _ in range(300)]
     assert verdicts.count(expected) >= 0.95 * len(verdicts)
-
 
 
 @pytest.mark.parametrize(
@@ -236,7 +235,7 @@ def test_median_of_all_samples() -> None:
     assert found is not None
     assert found.value == 4.0
     assert found.low <= found.value <= found.high
-    assert 2.0 <= found.low  # medians of the passes are 2, 10 and 5
+    assert found.low >= 2.0  # medians of the passes are 2, 10 and 5
     assert found.high <= 10.0
 
 

@@ -248,7 +248,9 @@ def test_point_and_current(store: Store) -> None:
 @pytest.mark.parametrize("text", ["{", "[]", "null"])
 def test_damaged_current_is_named(store: Store, text: str) -> None:
     (store.folder / CURRENT).write_text(text)
-    with pytest.raises(StoreError, match=f"{store.folder / CURRENT} is not what it should be: .*; delete it and run again"):
+    with pytest.raises(
+        StoreError, match=f"{store.folder / CURRENT} is not what it should be: .*; delete it and run again"
+    ):
         store.current()
 
 

@@ -1,0 +1,133 @@
+"""Killed at any moment, a sweep loses nothing that was finished, leaves no process, and goes on where it was."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import random
+import signal
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from conftest import Harness
+
+NUM_KILLS = 20
+NUM_LAUNCHES = 2
+FAULTS = Path(__file__).parents[1] / "faults"
+CELLS = [
+    f"toy/null/native/{variant}/null/cpu/{sizes}" for sizes in ("b1t1", "b2t1", "b4t1") for variant in ("raw", "fewer")
+]
+
+
+FEW = CELLS[:2]
+
+
+def command(cells: list[str], launches: int = NUM_LAUNCHES) -> tuple[str, ...]:
+    return ("run", *cells, "--launches", str(launches))
+
+
+@pytest.fixture(autouse=True)
+def _variants(harness: Harness) -> None:
+    harness.environment["BENCH_PATH"] = str(FAULTS)
+
+
+def wait_for(condition: Callable[[], bool], what: str, limit_s: float = 30) -> None:
+    deadline = time.monotonic() + limit_s
+    while not condition():
+        assert time.monotonic() < deadline, what
+        time.sleep(0.02)
+
+
+def check_complete(harness: Harness, cells: list[str]) -> None:
+    rows = harness.rows()
+    assert set(rows) == set(cells)
+    for cell, row in rows.items():
+        assert (row["status"], row["reason"], row["fidelity"]) == ("ok", None, "exact"), cell
+        assert row["num_launches"] >= NUM_LAUNCHES, cell
+        assert row["latency_p50_ns"] > 0, cell
+        assert row["ratio"] is not None, cell
+
+
+def test_killed_at_twenty_moments(harness: Harness) -> None:
+    """Before, in and between all stages, for the run goes on a little further each time."""
+    moments = random.Random(20)
+    seen: set[str] = set()
+    num_running = 0
+    for _ in range(NUM_KILLS):
+        # Counted in lines of progress, so that the moments are spread alike on a slow machine and a fast one.
+        num_lines, more_s = moments.randint(0, 20), moments.uniform(0.0, 0.4)
+        process = harness.start(*command(CELLS), process_group=0)
+        wait_for(
+            lambda: process.poll() is not None or len(harness.stderr().splitlines()) >= num_lines,  # noqa: B023
+            "no progress",
+        )
+        time.sleep(more_s)
+        num_running += process.poll() is None
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+        ids = harness.launch_ids()
+        assert seen <= set(ids)  # nothing that was finished is lost
+        assert len(ids) == len(set(ids))
+        seen |= set(ids)
+        wait_for(lambda: not harness.workers(), "workers outlive the sweep")
+    assert num_running >= NUM_KILLS / 2  # most were killed at work
+    harness.run(*command(CELLS))
+    ids = harness.launch_ids()
+    assert seen <= set(ids)
+    assert len(ids) == len(set(ids))
+    check_complete(harness, CELLS)
+    for path in harness.files():
+        assert path.read_bytes().endswith(b"\n")  # a line that was cut short is healed
+    harness.run(*command(CELLS))
+    assert harness.launch_ids() == ids  # and nothing is measured again
+
+
+def test_line_that_was_cut_short_is_measured_again(harness: Harness) -> None:
+    """As a power cut leaves it."""
+    harness.run(*command(FEW))
+    cut = next(path for path in harness.files() if "/fewer/" in path.read_text().splitlines()[0])
+    assert b'"kind":"launch"' in cut.read_bytes().splitlines()[-1]
+    cut.write_bytes(cut.read_bytes()[:-40])
+    before = harness.launch_ids()
+    harness.run(*command(FEW))
+    assert set(before) < set(harness.launch_ids())
+    check_complete(harness, FEW)
+
+
+def test_interrupt(harness: Harness) -> None:
+    """Ctrl-C goes to the whole group, as a terminal sends it."""
+    process = harness.start(*command(FEW, launches=50), "--margin", "0.0001%", process_group=0)
+    wait_for(lambda: len(harness.launch_ids()) >= 3, "no block was finished")
+    finished = harness.launch_ids()
+    os.killpg(process.pid, signal.SIGINT)
+    assert process.wait(timeout=30) == 130
+    last = harness.stderr().splitlines()[-1]
+    assert last == "bench: interrupted; everything finished is kept, and the same command goes on from there"
+    assert "Traceback" not in harness.stderr()
+    assert harness.workers() == []
+    assert set(finished) <= set(harness.launch_ids())
+    harness.run(*command(FEW))
+    assert set(finished) <= set(harness.launch_ids())
+    check_complete(harness, FEW)
+
+
+def test_two_sweeps_at_once_are_refused(harness: Harness) -> None:
+    """They would measure each other."""
+    process = harness.start(*command(FEW), process_group=0)
+    wait_for(lambda: bool(harness.lines("quality")), "nothing was verified")
+    os.killpg(process.pid, signal.SIGSTOP)
+    try:
+        harness.run(*command(FEW), code=2)
+        assert "another `bench` is writing to" in harness.stderr()
+    finally:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+    wait_for(lambda: not harness.workers(), "workers outlive the sweep")
+    harness.run(*command(FEW))  # the lock ended with its holder
+    check_complete(harness, FEW)

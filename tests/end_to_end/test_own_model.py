@@ -1,0 +1,169 @@
+"""`bench run --model` on small models that are hard to measure: each cell ends ok, or with its reason."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+COMMAND = Path(sys.executable).with_name("bench")
+FLOAT, INT64 = TensorProto.FLOAT, TensorProto.INT64
+VOCABULARY, EMBEDDING, HIDDEN = 50, 16, 32
+Run = Callable[..., list[dict[str, Any]]]
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Run:
+    """Saves a model as `own.onnx`, measures it for a moment and gives the rows."""
+
+    def run(model: onnx.ModelProto, *globs: str) -> list[dict[str, Any]]:
+        (tmp_path / "own.onnx").write_bytes(model.SerializeToString())
+        environment = {**os.environ, "BENCH_CACHE": str(tmp_path / "cache"), "BENCH_PATH": ""}
+        outputs = []
+        for arguments in (
+            ["run", "--model", "own.onnx", *globs, "--budget", "1s", "--launches", "1"],
+            ["show", "--format", "json"],
+        ):
+            done = subprocess.run(
+                [COMMAND, *arguments],
+                cwd=tmp_path,
+                env=environment,
+                capture_output=True,
+                text=True,
+                timeout=200,
+                check=False,
+            )
+            assert done.returncode == 0, done.stderr
+            assert "Traceback" not in done.stdout + done.stderr
+            outputs.append(done.stdout)
+        rows: list[dict[str, Any]] = json.loads(outputs[1])
+        for row in rows:
+            assert row["variant"] in outputs[0], "the table shows every cell"
+            assert row["status"] == "ok" or row["reason"]
+        return rows
+
+    return run
+
+
+def make_model(
+    inputs: dict[str, tuple[int, list[Any]]],
+    outputs: dict[str, tuple[int, list[Any]]],
+    nodes: list[onnx.NodeProto],
+    weights: dict[str, np.ndarray],
+) -> onnx.ModelProto:
+    values = [[helper.make_tensor_value_info(name, *of) for name, of in side.items()] for side in (inputs, outputs)]
+    tensors = [numpy_helper.from_array(array, name) for name, array in weights.items()]
+    graph = helper.make_graph(nodes, "graph", *values, tensors)
+    opsets = [helper.make_opsetid("", 17), helper.make_opsetid("mine", 1)]
+    return helper.make_model(graph, opset_imports=opsets, ir_version=8)
+
+
+def weights(**shapes: tuple[int, ...]) -> dict[str, np.ndarray]:
+    generator = np.random.default_rng(1)
+    return {name: 0.3 * generator.standard_normal(shape, dtype=np.float32) for name, shape in shapes.items()}
+
+
+def test_recurrent_model_with_tokens_and_state(run: Run) -> None:
+    """Tokens and a state in; logits, classes and the next state out; the batch first in each."""
+    rows = run(
+        make_model(
+            {"tokens": (INT64, ["batch", "seq"]), "state": (FLOAT, ["batch", 1, HIDDEN])},
+            {
+                "logits": (FLOAT, ["batch", "seq", 10]),
+                "classes": (INT64, ["batch", "seq"]),
+                "next_state": (FLOAT, ["batch", 1, HIDDEN]),
+            },
+            [
+                helper.make_node("Gather", ["embedding", "tokens"], ["embedded_BTE"]),
+                helper.make_node("Transpose", ["embedded_BTE"], ["embedded_TBE"], perm=[1, 0, 2]),
+                helper.make_node("Transpose", ["state"], ["state_DBH"], perm=[1, 0, 2]),
+                helper.make_node(
+                    "LSTM",
+                    ["embedded_TBE", "W", "R", "", "", "state_DBH"],
+                    ["all_TDBH", "last_DBH"],
+                    hidden_size=HIDDEN,
+                ),
+                helper.make_node("Squeeze", ["all_TDBH", "one"], ["all_TBH"]),
+                helper.make_node("Transpose", ["all_TBH"], ["all_BTH"], perm=[1, 0, 2]),
+                helper.make_node("MatMul", ["all_BTH", "head"], ["logits"]),
+                helper.make_node("ArgMax", ["logits"], ["classes"], axis=-1, keepdims=0),
+                helper.make_node("Transpose", ["last_DBH"], ["next_state"], perm=[1, 0, 2]),
+            ],
+            {
+                **weights(
+                    embedding=(VOCABULARY, EMBEDDING),
+                    W=(1, 4 * HIDDEN, EMBEDDING),
+                    R=(1, 4 * HIDDEN, HIDDEN),
+                    head=(HIDDEN, 10),
+                ),
+                "one": np.array([1]),
+            },
+        ),
+        "*/b1t1",
+    )
+    found = {row["variant"]: row for row in rows}
+    assert {"raw", "onnxoptimizer", "onnxsim", "ort-basic", "ort-all", "onnxoptimizer+onnxsim"} <= found.keys()
+    for row in rows:
+        assert (row["status"], row["reason"]) == ("ok", None), row
+        assert row["fidelity"] in ("exact", "close")
+        assert row["metric"] > 80
+        assert row["num_launches"] or row["same_as"] or row["variant"] != "raw"
+    baseline = found["raw"]
+    assert baseline["cell"] == "own/onnx/native/raw/onnxruntime/cpu/b1t1"
+    assert (baseline["ratio"], baseline["metric"], baseline["loss"]) == (1.0, 120.0, 0.0)
+    assert baseline["latency_p50_ns"] > 0
+
+
+def test_batch_elsewhere_than_first_and_a_scalar(run: Run) -> None:
+    """Each sample is a whole request: time first, the state's batch second, a rate without any axis."""
+    (row,) = run(
+        make_model(
+            {"x": (FLOAT, ["seq", "batch", EMBEDDING]), "state": (FLOAT, [1, "batch", HIDDEN]), "rate": (FLOAT, [])},
+            {"y": (FLOAT, ["seq", 1, "batch", HIDDEN]), "next_state": (FLOAT, [1, "batch", HIDDEN])},
+            [
+                helper.make_node("LSTM", ["x", "W", "R", "", "", "state"], ["y", "last"], hidden_size=HIDDEN),
+                helper.make_node("Mul", ["last", "rate"], ["next_state"]),
+            ],
+            weights(W=(1, 4 * HIDDEN, EMBEDDING), R=(1, 4 * HIDDEN, HIDDEN)),
+        ),
+        "onnx/native/raw/onnxruntime/cpu/b1t1",
+    )
+    assert (row["status"], row["fidelity"], row["num_launches"] > 0) == ("ok", "exact", True)
+
+
+def test_batch_fixed_at_four(run: Run, tmp_path: Path) -> None:
+    rows = run(
+        make_model(
+            {"x": (FLOAT, [4, 3, 8, 8])},
+            {"y": (FLOAT, [4, 5, 8, 8])},
+            [helper.make_node("Conv", ["x", "kernel"], ["y"], pads=[1, 1, 1, 1])],
+            weights(kernel=(5, 3, 3, 3)),
+        ),
+        "onnx/native/raw/onnxruntime/cpu/b1t1",
+        "onnx/native/raw/onnxruntime/cpu/b2t1",
+    )
+    one, two = sorted(rows, key=lambda row: row["batch"])
+    assert (one["status"], one["fidelity"]) == ("ok", "exact")
+    assert two["status"] == "failed"
+    assert "own takes one whole request at a time; the batch must be 1, not 2" in two["reason"]
+    (record,) = [path for path in (tmp_path / "results").rglob("*.jsonl") if "b1t1" in path.read_text()]
+    (quality,) = [line for line in map(json.loads, record.read_text().splitlines()) if line["kind"] == "quality"]
+    assert quality["input_shapes"] == {"x": [4, 3, 8, 8]}
+
+
+def test_operator_that_the_runtime_does_not_have(run: Run) -> None:
+    node = helper.make_node("Unheard", ["x"], ["y"], domain="mine")
+    rows = run(make_model({"x": (FLOAT, ["batch", 8])}, {"y": (FLOAT, ["batch", 8])}, [node], {}), "*/b1t1")
+    assert len(rows) >= 6
+    for row in rows:
+        assert row["status"] == "failed"
+        assert "mine:Unheard(-1) is not a registered function/op" in row["reason"]

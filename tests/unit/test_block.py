@@ -1,0 +1,242 @@
+"""A block of real workers with the null runtime and tiny bursts."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bench import plugins, prepare
+from bench.cell import Cell
+from bench.errors import ChildError
+from bench.measure import block
+from bench.measure.block import Method, Result, Subject, run_block
+from bench.measure.clock import BurstPlan
+from bench.measure.compare import CELL, CONTROL, REFERENCE
+from bench.measure.process import Child
+from bench.prepare import Artifact, Limits
+
+PASSES = 4
+METHOD = Method(
+    min_passes=PASSES,
+    max_passes=PASSES,
+    burst=BurstPlan(warm_ns=0, target_ns=0, min_runs=2, max_runs=2),
+    limits=Limits.of(step_s=30, memory_bytes=2**30),
+)
+FLAKY = '''
+"""The null runtime; an artifact may say at which run it fails."""
+
+import ctypes, json
+from bench.runtimes.null import NullRuntime
+
+
+class Flaky(NullRuntime):
+    default_for = ()
+
+    def open(self, artifact, *, task, source, provider, threads):
+        session = super().open(artifact, task=task, source=source, provider=provider, threads=threads)
+        plan = json.loads(artifact.read_text())
+        if plan.get("fail_at") == "open":
+            raise ValueError("cannot open")
+        left, run = [plan.get("fail_at", -1)], session.run
+
+        def counted(feeds):
+            left[0] -= 1
+            if left[0] == 0:
+                if plan.get("how") == "crash":
+                    ctypes.string_at(0)
+                raise ValueError("cannot run")
+            return run(feeds)
+
+        session.run = counted
+        return session
+'''
+
+
+@pytest.fixture
+def make(plugin_folder: Path, tmp_path: Path) -> Any:
+    (plugin_folder / "runtimes").mkdir()
+    (plugin_folder / "runtimes" / "flaky.py").write_text(FLAKY)
+    plugins.forget()
+    inputs = prepare.inputs_of(plugins.task("toy"), METHOD.limits)
+
+    def make(name: str, **model: Any) -> Subject:
+        """A cell whose variant has that name; `model` may hold `fail_at` and `how`."""
+        path = tmp_path / f"{name}.null"
+        path.write_text(json.dumps({"rounds": 1, "scale": 2.0, **model}))
+        artifact = Artifact(
+            path=path, format="null", sha256=name, size_bytes=1, canonical=None, num_params=None, info={}
+        )
+        cell = Cell.from_path(f"toy/null/native/{name}/flaky/cpu/b2t1")
+        return Subject(cell=cell, key=name, artifact=artifact, inputs=inputs, rss_bytes=0)
+
+    return make
+
+
+class Order:
+    """Notes each request to each worker, in order."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.requests: list[tuple[str, int]] = []
+        request = Child.request
+
+        def note(child: Child, operation: str, **arguments: Any) -> dict[str, Any]:
+            self.requests.append((operation, child.pid))
+            return request(child, operation, **arguments)
+
+        monkeypatch.setattr(Child, "request", note)
+
+    def passes(self, num_workers: int) -> list[list[int]]:
+        pids = [pid for operation, pid in self.requests if operation == "burst"]
+        return [pids[start : start + num_workers] for start in range(0, len(pids), num_workers)]
+
+
+def roles(result: Result) -> list[tuple[str, str]]:
+    return [(subject.key, launch["role"]) for subject, launch in result.launches]
+
+
+def failures(result: Result) -> list[tuple[str, str, str]]:
+    return [(failure.subject.key, failure.stage, failure.error.kind) for failure in result.failures]
+
+
+def is_gone(pids: Sequence[int]) -> bool:
+    return not any(Path("/proc", str(pid)).exists() for pid in pids)
+
+
+def test_launches(make: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    order = Order(monkeypatch)
+    result = run_block(make("raw"), [make("b"), make("a")], METHOD)
+    assert result.failures == ()
+    assert roles(result) == [("raw", REFERENCE), ("raw", CONTROL), ("a", CELL), ("b", CELL)]
+    launches = [launch for _, launch in result.launches]
+    assert len({launch["launch"] for launch in launches}) == 4
+    assert len({launch["block"] for launch in launches}) == 1
+    for launch in launches:
+        assert launch["kind"] == "launch"
+        assert launch["reference"] == "toy/null/native/raw/flaky/cpu/b2t1"
+        assert [len(samples) for samples in launch["cold_ns"]] == [1] * PASSES
+        assert [len(samples) for samples in launch["steady_ns"]] == [2] * PASSES
+        assert len(launch["warmup_ns"]) == 3  # the first burst is kept apart
+        assert all(isinstance(ns, int) and ns > 0 for burst in launch["steady_ns"] for ns in burst)
+        assert min(launch["load_ns"], launch["first_inference_ns"], launch["import_ns"]) > 0
+        assert list(launch["memory"]["phases"]) == ["imports", "load", "first_inference", "steady"]
+        assert set(launch["machine"]) >= {"load_1m", "available_bytes", "governor"}
+        assert 0 <= launch["num_restless"] <= PASSES + 1
+        json.dumps(launch, allow_nan=False)
+    assert is_gone([pid for _, pid in order.requests])
+
+
+def test_every_pass_has_every_worker_once_in_an_order_of_its_own(make: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    random.seed(5)
+    order = Order(monkeypatch)
+    run_block(make("raw"), [make("a"), make("b")], METHOD)
+    passes = order.passes(num_workers=4)
+    assert len(passes) == PASSES + 1
+    workers = set(passes[0])
+    assert len(workers) == 4
+    assert all(set(one) == workers and len(one) == 4 for one in passes)
+    assert len({tuple(one) for one in passes}) > 1
+    kinds = [operation for operation, _ in order.requests]
+    assert kinds == ["open_session"] * 4 + ["burst"] * 4 * (PASSES + 1) + ["finish"] * 4
+
+
+def test_order_of_opening_is_random(make: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """So that being first in memory is nobody's privilege."""
+    opened = []
+
+    def refuse(seat: Any, limits: Limits) -> None:
+        opened.append(seat.role)
+        if len(opened) % 4 == 0:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(block, "_open", refuse)
+    random.seed(6)
+    subjects = [make("a"), make("b")]
+    for _ in range(6):
+        with pytest.raises(KeyboardInterrupt):
+            run_block(make("raw"), subjects, METHOD)
+    orders = {tuple(opened[start : start + 4]) for start in range(0, len(opened), 4)}
+    assert len(orders) > 2
+    assert all(sorted(order) == [CELL, CELL, CONTROL, REFERENCE] for order in orders)
+
+
+@pytest.mark.parametrize(
+    ("model", "stage", "kind"),
+    [
+        ({"fail_at": "open"}, "open", "error"),
+        ({"fail_at": 1}, "open", "error"),  # the first inference
+        ({"fail_at": 6}, "measure", "error"),
+        ({"fail_at": 6, "how": "crash"}, "measure", "signal"),
+        ({"fail_at": 2 + 3 * (PASSES + 1)}, "measure", "error"),  # the very last one, after all bursts
+    ],
+    ids=["open", "first inference", "burst", "crash", "last"],
+)
+def test_failing_member_leaves_the_others_whole(make: Any, model: dict[str, Any], stage: str, kind: str) -> None:
+    result = run_block(make("raw"), [make("bad", **model), make("good")], METHOD)
+    assert failures(result) == [("bad", stage, kind)]
+    assert roles(result) == [("raw", REFERENCE), ("raw", CONTROL), ("good", CELL)]
+    assert [len(launch["steady_ns"]) for _, launch in result.launches] == [PASSES] * 3
+
+
+@pytest.mark.parametrize("model", [{"fail_at": "open"}, {"fail_at": 6}, {"fail_at": 2 + 3 * (PASSES + 1)}])
+def test_failing_baseline_keeps_nothing(make: Any, model: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    order = Order(monkeypatch)
+    result = run_block(make("raw", **model), [make("good")], METHOD)
+    assert result.launches == ()
+    assert {failure[0] for failure in failures(result)} == {"raw"}
+    assert is_gone([pid for _, pid in order.requests])
+
+
+def test_time_that_runs_out_ends_a_block_after_the_fewest_passes(make: Any) -> None:
+    longer = Method(min_passes=2, max_passes=50, pass_error=0.0, burst=METHOD.burst, limits=METHOD.limits)
+    result = run_block(make("raw"), [make("a")], longer, out_of_time=lambda: True)
+    assert [len(launch["steady_ns"]) for _, launch in result.launches] == [2, 2, 2]
+
+
+def test_block_that_takes_too_long_ends(make: Any) -> None:
+    longer = Method(min_passes=2, max_passes=50, pass_error=0.0, max_s=0.0, burst=METHOD.burst, limits=METHOD.limits)
+    result = run_block(make("raw"), [], longer)
+    assert [len(launch["steady_ns"]) for _, launch in result.launches] == [2, 2]
+
+
+def test_block_that_is_precise_ends(make: Any) -> None:
+    def passes(pass_error: float) -> int:
+        method = Method(min_passes=2, max_passes=6, pass_error=pass_error, burst=METHOD.burst, limits=METHOD.limits)
+        return len(run_block(make("raw"), [], method).launches[0][1]["steady_ns"])
+
+    assert passes(pass_error=1e9) == 2
+    assert passes(pass_error=0.0) == 6
+
+
+def test_interrupt_leaves_no_worker(make: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    order = Order(monkeypatch)
+    bursts = []
+
+    def interrupt(*arguments: Any, **options: Any) -> None:
+        bursts.append(1)
+        if len(bursts) == 3:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(block, "_burst", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        run_block(make("raw"), [make("a")], METHOD)
+    pids = {pid for _, pid in order.requests}
+    assert len(pids) == 3
+    assert is_gone(sorted(pids))
+
+
+def test_a_hang_costs_its_limit_and_no_more(make: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    def hang(seat: Any, method: Method, *, warmup: bool) -> None:
+        if seat.subject.key == "bad":
+            raise ChildError("timeout", "no answer within 1 s")
+        real(seat, method, warmup=warmup)
+
+    real = block._burst
+    monkeypatch.setattr(block, "_burst", hang)
+    result = run_block(make("raw"), [make("bad"), make("good")], METHOD)
+    assert failures(result) == [("bad", "measure", "timeout")]
+    assert len(result.launches) == 3

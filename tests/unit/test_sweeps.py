@@ -1,0 +1,147 @@
+"""Sweeps: which cells there are, and how people name them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from bench import plugins, sweeps
+from bench.cell import Cell
+from bench.errors import InputError
+from bench.measure import machine
+
+BASELINE = "toy/null/native/raw/null/cpu/b1t1"
+RUNTIME = """
+from bench.runtimes.null import NullRuntime
+
+class Twin(NullRuntime):
+    default_for = ()
+    requires = {requires}
+
+    def providers(self):
+        return ("cpu", "cpu-slow")
+"""
+VARIANT = """
+from bench.api import Variant
+
+class Mine(Variant):
+    formats = ({format!r},)
+
+    def apply(self, source, target, *, option, task):
+        raise NotImplementedError
+"""
+
+
+@pytest.fixture(autouse=True)
+def _plugins(plugin_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A second runtime for null artifacts, and variants for them and for another format."""
+    for kind, name, text in (
+        ("runtimes", "twin", RUNTIME.format(requires=())),
+        ("variants", "halve", VARIANT.format(format="null")),
+        ("variants", "prune", VARIANT.format(format="null")),
+        ("variants", "elsewhere", VARIANT.format(format="other")),
+    ):
+        path = plugin_folder / kind / f"{name}.py"
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(text)
+    monkeypatch.setattr(machine, "num_cores", lambda: 3)
+    plugins.forget()
+
+
+def paths(cells: list[Cell]) -> list[str]:
+    return [cell.path for cell in cells]
+
+
+def test_every_combination_that_fits() -> None:
+    found = sweeps.cells_of(("toy",), variants=("raw", "halve", "elsewhere", "halve+prune", "halve+elsewhere"))
+    assert sorted(paths(found)) == sorted(
+        f"toy/null/native/{variant}/{runtime}/b1t1"
+        for variant in ("raw", "halve", "halve+prune")
+        for runtime in ("null/cpu", "twin/cpu", "twin/cpu-slow")
+    )
+
+
+def test_batches_and_threads() -> None:
+    found = sweeps.cells_of(("toy",), variants=("raw",), batches=(1, 8), threads=(1, 2))
+    sizes = [cell.path.rpartition("/")[2] for cell in found if cell.runtime == "null"]
+    assert sizes == ["b1t1", "b1t2", "b8t1", "b8t2"]
+
+
+def test_globs_choose_of_everything_there_is() -> None:
+    found = paths(sweeps.select(["toy/*/null/cpu/b1t1"], None))
+    assert found == [f"toy/null/native/{name}/null/cpu/b1t1" for name in ("raw", "halve", "prune")]
+    assert {cell.threads for cell in sweeps.select(["toy"], None)} == {1, 3}
+
+
+def test_cells_are_chosen_once_in_the_order_of_the_globs() -> None:
+    found = paths(sweeps.select(["*/halve/null/cpu/b1t1", "toy/*/null/cpu/b1t1"], None))
+    assert [path.split("/")[3] for path in found] == ["halve", "raw", "prune"]
+
+
+def test_whole_path_names_any_chain_batch_and_threads() -> None:
+    path = "toy/null/native/prune+halve+prune/twin/cpu-slow/b7t5"
+    assert paths(sweeps.select([path], None)) == [path]
+
+
+@pytest.mark.parametrize(
+    ("glob", "message"),
+    [
+        ("toy/null/native/halv/null/cpu/b1t1", "no variant named 'halv'; did you mean 'halve'"),
+        ("toy/null/native/raw/nul/cpu/b1t1", "no runtime named 'nul'; did you mean 'null'"),
+        ("toi/null/native/raw/null/cpu/b1t1", "no task named 'toi'; did you mean 'toy'"),
+        ("toy/nul/native/raw/null/cpu/b1t1", "toy has no source 'nul'; did you mean 'null'"),
+        ("toy/null/nativ/raw/null/cpu/b1t1", "no exporter named 'nativ'; did you mean 'native'"),
+        ("toy/null/native/raw/null/gpu/b1t1", "null has no provider 'gpu' here; .*cpu"),
+        ("toy/null/native/raw/onnxruntime/cpu/b1t1", "onnxruntime opens onnx, not null"),
+        ("toy/null/tf2onnx/raw/onnxruntime/cpu/b1t1", "tf2onnx exports .*tf.*, not null"),
+        ("toy/null/native/raw/null/cpu/b0t1", "not a cell: .*b0t1"),
+        ("toy/*/gpu/*", "no cell matches 'toy/.*/gpu/.*'; "),
+        ("tooy", "no cell matches 'tooy'; did you mean 'toy'"),
+        ("tooy/*", "no cell matches .*; did you mean 'toy'"),
+        ("toy/*/b9t9", "no cell matches 'toy/.*/b9t9'; "),
+    ],
+)
+def test_glob_that_matches_nothing_says_what_may_have_been_meant(glob: str, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        sweeps.select([glob], None)
+
+
+def test_one_bad_glob_is_an_error_though_others_match() -> None:
+    with pytest.raises(InputError, match="no cell matches 'tooy'"):
+        sweeps.select(["toy", "tooy"], None)
+
+
+def test_variant_of_another_format_is_refused_when_the_cell_is_made(plugin_folder: Path) -> None:
+    """Not here: the format may change along a chain."""
+    path = "toy/null/native/elsewhere/null/cpu/b1t1"
+    assert paths(sweeps.select([path], None)) == [path]
+
+
+def test_named_sweeps(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert set(sweeps.named()) >= {"quick", "full"}
+    assert not {"cells_of", "baselines", "select"} & set(sweeps.named())
+    monkeypatch.setattr(sweeps, "EVERYDAY_TASKS", ("toy",))
+    full, quick = sweeps.select([], "full"), sweeps.select([], "quick")
+    assert sweeps.select([], None) == full
+    assert set(quick) < set(full)
+    assert {cell.threads for cell in full} == {1, 3}
+    assert {(cell.threads, cell.variant) for cell in quick} == {(1, "raw")}
+    assert sweeps.select(["*/null/cpu/*"], "quick") == [Cell.from_path(BASELINE)]
+    with pytest.raises(InputError, match="no cell matches"):
+        sweeps.select(["*/b1t3"], "quick")
+    with pytest.raises(InputError, match="no sweep named 'quik'; did you mean 'quick'"):
+        sweeps.select([], "quik")
+
+
+def test_baseline_is_the_plain_native_cell_of_its_group() -> None:
+    assert paths(sweeps.baselines("toy", 1, 1)) == [BASELINE]
+    assert paths(sweeps.baselines("toy", 4, 2)) == ["toy/null/native/raw/null/cpu/b4t2"]
+
+
+def test_runtime_that_cannot_work_here_is_still_a_cell(plugin_folder: Path) -> None:
+    """A row that says why is worth more than no row."""
+    (plugin_folder / "runtimes" / "twin.py").write_text(RUNTIME.format(requires=("nothing_of_that_name",)))
+    plugins.forget()
+    (cell,) = sweeps.select(["toy/null/native/raw/twin/cpu/b1t1"], None)
+    assert plugins.skip_reason(cell) == "twin: nothing_of_that_name not installed; pip install nothing_of_that_name"
