@@ -75,11 +75,18 @@ class Plugin:
 
     def skip(self) -> str | None:
         """Why it cannot work on this machine, with what would fix it; None when it can."""
-        missing = [name for name in self.requires if importlib.util.find_spec(name) is None]
+        missing = [name for name in self.requires if not _is_installed(name)]
         if not missing:
             return None
         how = f"pip install 'inferometer[{self.extra}]'" if self.extra else "pip install " + " ".join(missing)
         return f"{', '.join(missing)} not installed; {how}"
+
+
+def _is_installed(name: str) -> bool:
+    try:
+        return importlib.util.find_spec(name) is not None
+    except ModuleNotFoundError:  # the package that `name` should be a part of
+        return False
 
 
 class Task(Plugin, abc.ABC):

@@ -159,12 +159,13 @@ def plot(
     output: Annotated[Path | None, typer.Option(help="Folder for the pictures; beside the results by default.")] = None,
 ) -> None:
     """Figures as PNG and SVG: latency, accuracy against latency, memory and size."""
+    from bench.measure.rounds import Goal
     from bench.report import assemble, plots
     from bench.store import Store
 
-    rows = _stored_rows(results, globs, 0.02, None)
+    rows = _stored_rows(results, globs, Goal.margin, None)
     folder = _machine_folder(results)
-    higher = assemble.higher_is_better(Store(results, folder.name).current_records())
+    higher = assemble.higher_is_better(Store(folder.parent, folder.name).current_records())
     paths = plots.draw(rows, output or folder / "plots", higher_is_better=higher)
     if not paths:
         raise InputError("nothing to draw: no cell has been timed; `bench run` measures")
@@ -193,7 +194,7 @@ def _stored_rows(results: Path, globs: list[str] | None, margin: float, baseline
     from bench.store import Store
 
     folder = _machine_folder(results)
-    rows = assemble.rows(Store(results, folder.name).current_records(), baseline=baseline, margin=margin)
+    rows = assemble.rows(Store(folder.parent, folder.name).current_records(), baseline=baseline, margin=margin)
     if not rows:
         raise InputError(f"no results in {folder}; `bench run` measures")
     for glob in globs or []:

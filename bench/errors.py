@@ -33,7 +33,7 @@ class ChildError(BenchError):
     """A child process failed at a request.
 
     Args:
-        kind: `error` (it raised), `exit`, `signal`, `timeout`, `memory` or `start`.
+        kind: `error` (it raised), `exit`, `signal`, `timeout` or `memory`.
         reason: one line for the cell's row.
         detail: the end of the child's log or traceback, for the store.
     """

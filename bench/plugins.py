@@ -7,6 +7,7 @@ package, and the package itself; the first folder that has a name wins.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import difflib
 import functools
@@ -127,11 +128,12 @@ class NamedVariant:
 @functools.cache
 def variants() -> dict[str, NamedVariant]:
     """Every variant by name: the file's, or `<file>-<option>`."""
-    return {
-        f"{name}-{option}" if option else name: NamedVariant(_variant_file(name), option)
-        for name in find("variants")
-        for option in _variant_file(name).options
-    }
+    found = {}
+    for name in find("variants"):
+        with contextlib.suppress(PluginError):  # it cannot be used; `bench list` says why, and the others go on
+            for option in _variant_file(name).options:
+                found[f"{name}-{option}" if option else name] = NamedVariant(_variant_file(name), option)
+    return found
 
 
 def variant(name: str) -> NamedVariant:
@@ -141,6 +143,8 @@ def variant(name: str) -> NamedVariant:
         InputError: there is none; the message names the nearest.
     """
     if name not in variants():
+        if name in find("variants"):
+            _variant_file(name)  # raises what is wrong with the file
         raise InputError(f"no variant named {name!r}; {suggest(name, variants())}")
     return variants()[name]
 
@@ -171,14 +175,26 @@ def skip_reason(cell: Cell) -> str | None:
     plugins: list[Plugin] = [exporter(cell.exporter), runtime(cell.runtime), task(cell.task)]
     plugins += [variant(name).variant for name in cell.chain]
     for plugin in plugins:
-        if (reason := plugin.skip()) is not None:
+        try:
+            reason = plugin.skip()
+        except Exception as error:
+            raise PluginError(f"{plugin.path}: skip() raised {type(error).__name__}: {error}") from error
+        if reason is not None:
             return f"{plugin.name}: {reason}"
     return None
 
 
-def digest_files(paths: Iterable[Path]) -> str:
-    """SHA-256 over names and contents of files, in sorted order."""
+def digest_files(paths: Iterable[Path], *, root: Path | None = None) -> str:
+    """SHA-256 over names (from `root` on, or just their own) and contents of files, in sorted order."""
     digest = hashlib.sha256()
     for path in sorted(paths):
-        digest.update(path.name.encode() + b"\0" + hashlib.sha256(path.read_bytes()).digest())
+        name = path.relative_to(root).as_posix() if root else path.name
+        digest.update(name.encode() + b"\0" + hashlib.sha256(path.read_bytes()).digest())
     return digest.hexdigest()
+
+
+def digest_folder(folder: Path, *, without: tuple[str, ...] = ()) -> str:
+    """SHA-256 over all files below a folder, but for compiled Python and those named `without` at its top."""
+    files = [path for path in folder.rglob("*") if path.is_file() and "__pycache__" not in path.parts]
+    left_out = {folder / name for name in without}
+    return digest_files([path for path in files if path not in left_out], root=folder)

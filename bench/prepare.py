@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import importlib.metadata
+import inspect
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -83,9 +84,11 @@ def _distributions() -> dict[str, str]:
 
 @functools.cache
 def task_digest(task: Task) -> str:
-    """Hash of a task's folder (code and weights) without its README and training script."""
-    files = (path for path in task.folder.iterdir() if path.is_file() and path.name not in NOT_SOURCE)
-    return plugins.digest_files(files)
+    """Hash of a task's folder (code and weights, not its README and training script) and of the classes it extends."""
+    bases = [inspect.getfile(base) for base in type(task).__mro__[1:-1] if base.__module__.startswith("bench.")]
+    return cache.digest(
+        [plugins.digest_folder(task.folder, without=NOT_SOURCE), plugins.digest_files(map(Path, bases))]
+    )
 
 
 @functools.cache
@@ -93,10 +96,7 @@ def dataset_digest(task: Task) -> str | None:
     """Hash of the dataset's folder that a task reads."""
     if task.dataset is None:
         return None
-    folder = plugins.dataset_path(task.dataset).parent
-    return plugins.digest_files(
-        path for path in folder.rglob("*") if path.is_file() and "__pycache__" not in path.parts
-    )
+    return plugins.digest_folder(plugins.dataset_path(task.dataset).parent)
 
 
 def _recipe(plugin: Plugin, **more: Any) -> dict[str, Any]:
@@ -112,7 +112,7 @@ def artifact_of(cell: Cell, limits: Limits) -> Artifact:
         ArtifactError: a step failed; the message names it.
     """
     exporter = plugins.exporter(cell.exporter)
-    task = task_digest(plugins.task(cell.task))
+    task = [task_digest(plugins.task(cell.task)), dataset_digest(plugins.task(cell.task))]
     artifact = _made(
         step=cell.exporter,
         format_=exporter.format(cell.source),

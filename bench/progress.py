@@ -29,7 +29,7 @@ def observer(console: Console, rows: Callable[[], list[Row]]) -> Iterator[Watch]
     if not console.is_terminal:
         yield Watch(console)
         return
-    with Live(console=console, transient=True, refresh_per_second=2, vertical_overflow="ellipsis") as live:
+    with Live(console=console, transient=True, auto_refresh=False, vertical_overflow="ellipsis") as live:
         yield LiveWatch(console, live, rows)
 
 
@@ -106,7 +106,7 @@ class LiveWatch(Watch):
         self._table = tables.terminal_table([row for row in self._rows() if row.num_launches])
 
     def _changed(self, event: str) -> None:
-        self._live.update(Group(Text(f"{self._status()}  {event}", style="bold"), self._table))
+        self._live.update(Group(Text(f"{self._status()}  {event}", style="bold"), self._table), refresh=True)
 
 
 def _minutes(seconds: float) -> str:

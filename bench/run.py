@@ -15,7 +15,8 @@ from bench.measure.block import Method, Result, Subject
 from bench.measure.rounds import Goal, Group, Ledger, Progress
 from bench.prepare import Artifact
 from bench.quality import BROKEN
-from bench.store import SCHEMA, Line, Record, Store
+from bench.store import SCHEMA, Line, Record, Store, same_as
+from bench.verify import Reference
 
 
 class Observer(Protocol):
@@ -65,8 +66,9 @@ class Sweep:
         self._observer = observer
         self._limits = options.method.limits
         self._keys: dict[str, str] = {}
-        self._references: dict[str, tuple[Cell, Path] | ArtifactError] = {}
+        self._references: dict[str, Reference | ArtifactError] = {}
         self._inputs: dict[str, Path] = {}
+        self._to_reset: set[str] = set()
 
     def run(self, cells: Sequence[Cell]) -> None:
         """Prepare, verify and measure the cells, and whatever baselines they are compared with.
@@ -83,7 +85,7 @@ class Sweep:
             entries = self._prepare([*cells, *extra])
             self._store.point(self._keys)
             if self._options.force:
-                self._reset([entry for entry in entries if entry.cell not in baselines])
+                self._forget([entry for entry in entries if entry.cell not in baselines])
             entries = self._verify(entries)
             self._measure(self._groups(entries, set(cells)))
 
@@ -110,25 +112,30 @@ class Sweep:
         return entries
 
     def _verify(self, entries: Sequence[_Entry]) -> list[_Entry]:
-        """Cells that run, each with its quality stored."""
+        """Cells that run, each with its quality stored, judged against the reference as it is now."""
         self._observer.stage("verify", len(entries))
         passed = []
         for entry in entries:
-            if entry.record.quality is None:
-                try:
-                    line = self._judge(entry)
-                except (ArtifactError, ChildError) as error:
-                    self._keep_failure(entry.record, "verify", error)
-                    continue
-                self._store.append(entry.record.key, line)
-                entry.record = dataclasses.replace(entry.record, quality=line, failure=None)
-            assert entry.record.quality is not None
+            quality = entry.record.quality
+            try:
+                reference = self._reference(entry.cell.task)
+                if quality is None or quality["reference_digest"] != reference.digest:
+                    quality = self._judge(entry, reference)
+            except (ArtifactError, ChildError) as error:
+                self._keep_failure(entry.record, "verify", error)
+                continue
             passed.append(entry)
-            self._observer.cell(entry.cell, entry.record.quality["fidelity"])
+            self._observer.cell(entry.cell, quality["fidelity"])
         return passed
 
-    def _judge(self, entry: _Entry) -> Line:
-        name = entry.cell.task
+    def _judge(self, entry: _Entry, reference: Reference) -> Line:
+        judged = verify.verify(entry.cell, entry.artifact, reference.outputs, self._limits)
+        line = {"kind": "quality", "reference": reference.cell.path, "reference_digest": reference.digest, **judged}
+        self._store.append(entry.record.key, line)
+        entry.record = dataclasses.replace(entry.record, quality=line, failure=None)
+        return line
+
+    def _reference(self, name: str) -> Reference:
         if name not in self._references:
             try:
                 self._references[name] = verify.reference_of(plugins.task(name), self._limits)
@@ -137,8 +144,7 @@ class Sweep:
         reference = self._references[name]
         if isinstance(reference, ArtifactError):
             raise reference
-        judged = verify.verify(entry.cell, entry.artifact, reference[1], self._limits)
-        return {"kind": "quality", "reference": reference[0].path, **judged}
+        return reference
 
     def _groups(self, entries: Sequence[_Entry], wanted: set[Cell]) -> list[Group]:
         """The cells to time, in groups with their baselines: not the broken ones, and each same thing once."""
@@ -182,6 +188,9 @@ class Sweep:
     def _keep(self, result: Result) -> None:
         """Store what a block brought: the baseline first, since the others mean nothing without it."""
         for subject, launch in result.launches:
+            if subject.key in self._to_reset:
+                self._to_reset.remove(subject.key)
+                self._store.append(subject.key, {"kind": "reset"})
             self._store.append(subject.key, launch)
         for failure in result.failures:
             self._store.append(failure.subject.key, _failure_line(failure.stage, failure.error))
@@ -196,11 +205,11 @@ class Sweep:
                 self._store.append(subject.key, {"kind": "failure", "stage": "measure", "reason": reason})
                 self._observer.cell(subject.cell, f"failed: {reason}")
 
-    def _reset(self, entries: Sequence[_Entry]) -> None:
-        """Start the records of cells anew; the lines before stay in their files."""
+    def _forget(self, entries: Sequence[_Entry]) -> None:
+        """Start the records of cells anew; what is stored stands until each cell's first new launch."""
         for entry in entries:
-            self._store.append(entry.record.key, {"kind": "reset"})
             entry.record = dataclasses.replace(entry.record, quality=None, launches=(), failure=None)
+            self._to_reset.add(entry.record.key)
 
     def _keep_skip(self, cell: Cell, reason: str) -> None:
         record = self._open_record(cell, None)
@@ -226,6 +235,7 @@ class Sweep:
             "cell": cell.path,
             "machine": machine.describe(),
             "versions": prepare.versions(plugins.runtime(cell.runtime).requires),
+            "subject": [prepare.task_digest(plugins.task(cell.task)), prepare.dataset_digest(plugins.task(cell.task))],
             "artifact": None,
         }
         if artifact is not None:
@@ -245,32 +255,13 @@ def record_key(cell: Cell, artifact: Artifact | None) -> str:
         machine.describe(),
         cell.path,
         # The graph rather than the file: some exporters never write the same bytes twice.
-        (artifact.canonical or artifact.sha256) if artifact else None,
+        (artifact.canonical or artifact.sha256, artifact.size_bytes) if artifact else None,
         plugins.digest_files([runtime.path]),
         prepare.versions(runtime.requires),
         prepare.task_digest(task),
         prepare.dataset_digest(task),
     ]
     return cache.digest(parts)
-
-
-def same_as(records: Sequence[Record]) -> dict[str, str]:
-    """Cells that need no timing of their own: path of each, to the path of the one that runs the very same thing.
-
-    The same thing is the same canonical graph with the same weights on the same runtime, provider, batch and threads.
-    Of each such set the one already timed stands for all, or else the first.
-    """
-    sets: dict[tuple[object, ...], list[Record]] = {}
-    for record in records:
-        artifact = record.header["artifact"]
-        if artifact and artifact["canonical"]:
-            place = (record.cell.group, record.cell.runtime, record.cell.provider, artifact["canonical"])
-            sets.setdefault(place, []).append(record)
-    found: dict[str, str] = {}
-    for members in sets.values():
-        keeper = max(members, key=lambda record: bool(record.launches))
-        found |= {record.cell.path: keeper.cell.path for record in members if not record.launches and record != keeper}
-    return found
 
 
 def _failure_line(stage: str, error: BenchError) -> Line:

@@ -17,7 +17,7 @@ import fcntl
 import json
 import os
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +26,7 @@ from bench.errors import InputError, StoreError
 
 SCHEMA = 1  # of the lines, and of the measuring code that fills them: raise it when old figures no longer compare
 CURRENT = "current.json"
+WRITING = ".writing-"  # begins the name of a file that is not whole yet
 Line = dict[str, Any]
 
 
@@ -55,7 +56,7 @@ class Record:
             elif line["kind"] == "failure":
                 failure = line
             elif line["kind"] == "reset":
-                quality, failure, launches = None, None, {}
+                failure, launches = None, {}
         return cls(
             key=header["key"],
             cell=Cell.from_path(header["cell"]),
@@ -90,6 +91,8 @@ class Store:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError as error:
                 raise StoreError(f"another `bench` is writing to {self.folder}; wait for it to end") from error
+            for leftover in self.folder.glob(f"{WRITING}*"):  # of a process that was killed
+                leftover.unlink(missing_ok=True)
             yield
 
     def append(self, key: str, line: Line) -> None:
@@ -111,6 +114,8 @@ class Store:
                 os.ftruncate(descriptor, end)
                 _write_all(descriptor, data, end)
                 os.fsync(descriptor)
+                if end == 0:
+                    _sync_folder(self.folder)
             except OSError as error:
                 with contextlib.suppress(OSError):
                     os.ftruncate(descriptor, end)
@@ -142,7 +147,7 @@ class Store:
         write_atomically(path, json.dumps({**self.current(), **keys}, indent=0, sort_keys=True))
 
     def current(self) -> dict[str, str]:
-        """The current key of each cell path; where none was said, the file written last."""
+        """The key that the latest run used for each cell path, where one was said."""
         path = self.folder / CURRENT
         try:
             said = json.loads(path.read_text())
@@ -155,7 +160,7 @@ class Store:
         return {str(path): str(key) for path, key in said.items()}
 
     def current_records(self) -> dict[str, Record]:
-        """The current record of each cell path."""
+        """The current record of each cell path: the one that was said to be, or else the one begun last."""
         records, said = self.read_all(), self.current()
         latest: dict[str, Record] = {}
         for record in sorted(records.values(), key=lambda record: str(record.header["time"])):
@@ -164,6 +169,25 @@ class Store:
             if key in records:
                 latest[path] = records[key]
         return latest
+
+
+def same_as(records: Sequence[Record]) -> dict[str, str]:
+    """Cells that need no timing of their own: path of each, to the path of the one that runs the very same thing.
+
+    The same thing is the same canonical graph with the same weights on the same runtime, provider, batch and threads.
+    Of each such set the one already timed stands for all, or else the first.
+    """
+    sets: dict[tuple[object, ...], list[Record]] = {}
+    for record in records:
+        artifact = record.header["artifact"]
+        if artifact and artifact["canonical"]:
+            place = (record.cell.group, record.cell.runtime, record.cell.provider, artifact["canonical"])
+            sets.setdefault(place, []).append(record)
+    found: dict[str, str] = {}
+    for members in sets.values():
+        keeper = max(members, key=lambda record: bool(record.launches))
+        found |= {record.cell.path: keeper.cell.path for record in members if not record.launches and record != keeper}
+    return found
 
 
 def read_lines(path: Path) -> list[Line]:
@@ -196,18 +220,28 @@ def write_atomically(path: Path, text: str) -> None:
     """
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.NamedTemporaryFile("w", dir=path.parent, prefix=".writing-", delete=False) as file:
+        with tempfile.NamedTemporaryFile("w", dir=path.parent, prefix=WRITING, delete=False) as file:
             try:
                 file.write(text)
                 file.flush()
                 os.fsync(file.fileno())
                 Path(file.name).chmod(0o644)
                 Path(file.name).replace(path)
+                _sync_folder(path.parent)
             except BaseException:
-                Path(file.name).unlink()
+                Path(file.name).unlink(missing_ok=True)
                 raise
     except OSError as error:
         raise _cannot("write", path, error) from error
+
+
+def _sync_folder(folder: Path) -> None:
+    """Have a new file's name on the disk, too."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def _whole_size(descriptor: int) -> int:

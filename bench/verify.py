@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 from typing import Any
 
@@ -13,13 +14,25 @@ from bench.measure.process import Child, thread_environment
 from bench.prepare import Artifact, Limits
 
 
-def reference_of(task: Task, limits: Limits) -> tuple[Cell, Path]:
-    """The cell that defines the task's right outputs, and those outputs as an `.npz` file.
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Reference:
+    """What defines a task's right outputs.
 
-    It is the plain native cell of the first source that works here, at batch 1 and one thread.
+    Attributes:
+        outputs: `.npz` file.
+        digest: of all that the outputs depend on.
+    """
+
+    cell: Cell
+    outputs: Path
+    digest: str
+
+
+def reference_of(task: Task, limits: Limits) -> Reference:
+    """The plain native cell of the first source whose packages are here, at batch 1 and one thread.
 
     Raises:
-        ArtifactError: no source works here.
+        ArtifactError: there is none, or it does not run.
     """
     reasons = []
     for cell in sweeps.baselines(task.name, 1, 1):
@@ -47,7 +60,8 @@ def reference_of(task: Task, limits: Limits) -> tuple[Cell, Path]:
             prepare.task_digest(task),
             prepare.dataset_digest(task),
         ]
-        return cell, cache.obtain(cache.digest(parts), "outputs.npz", make)[0]
+        digest = cache.digest(parts)
+        return Reference(cell=cell, outputs=cache.obtain(digest, "outputs.npz", make)[0], digest=digest)
     raise ArtifactError(f"no source of {task.name} works here: {'; '.join(reasons) or 'none is defined'}")
 
 

@@ -14,7 +14,9 @@ os.environ["BENCH_PATH"] = str(Path(__file__).parent / "plugins")
 
 from bench.cell import Cell
 from bench.measure import machine
+from bench.measure.block import Method
 from bench.measure.rounds import Goal, Progress
+from bench.prepare import Limits
 from bench.report import assemble
 from bench.report.rows import Row
 from bench.run import Options, Sweep
@@ -36,7 +38,9 @@ def compare(cells: Sequence[str], goal: Goal) -> dict[str, Row]:
     """Rows of a sweep over some cells with nothing stored before, as `bench run` makes them, by cell path."""
     with tempfile.TemporaryDirectory() as folder:
         store = Store(Path(folder), machine.name())
-        Sweep(store, Options(goal=goal), Silence()).run([Cell.from_path(path) for path in cells])
+        Sweep(
+            store, Options(goal=goal, method=Method(limits=Limits.of(step_s=None, memory_bytes=None))), Silence()
+        ).run([Cell.from_path(path) for path in cells])
         rows = {row.cell: row for row in assemble.rows(store.current_records(), margin=goal.margin)}
     for row in rows.values():
         if row.status != "ok":

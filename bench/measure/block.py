@@ -45,12 +45,14 @@ class Method:
     """How a block measures.
 
     Attributes:
-        min_passes: fewest bursts of each worker that make a launch;
+        fewest_passes: bursts of each worker that make a launch, at least, when the sweep's time is up;
+        min_passes: and when it is not;
         max_passes: and most.
         pass_error: passes go on until the standard error of every cell's log-ratio within its launch is down to this,
         max_s: or they have taken this many seconds.
     """
 
+    fewest_passes: int = 5
     min_passes: int = 15
     max_passes: int = 60
     pass_error: float = 0.004
@@ -114,6 +116,8 @@ def run_block(
             return any(failure.subject.key == baseline.key for failure in failures)
 
         for subject, role in random.sample(roles, len(roles)):
+            if out_of_time():
+                return Result(launches=(), failures=tuple(failures))
             seat = _seat(subject, role, block, baseline, method.limits)
             workers.callback(seat.child.close)
             try:
@@ -125,7 +129,9 @@ def run_block(
                 return Result(launches=(), failures=tuple(failures))
         start = time.monotonic()
         for number in range(method.max_passes + 1):
-            long_enough = time.monotonic() - start > method.max_s or out_of_time()
+            if number > method.fewest_passes and out_of_time():
+                break
+            long_enough = time.monotonic() - start > method.max_s
             if number > method.min_passes and (long_enough or _is_precise(seats, method)):
                 break
             for seat in random.sample(seats, len(seats)):
@@ -157,10 +163,6 @@ def _is_precise(seats: Sequence[_Seat], method: Method) -> bool:
 def _seat(subject: Subject, role: str, block: str, baseline: Subject, limits: Limits) -> _Seat:
     runtime = plugins.runtime(subject.cell.runtime)
     threads = subject.cell.threads
-    child = Child(
-        environment=thread_environment(threads) | runtime.environment(threads),
-        memory_bytes=limits.memory_bytes,
-    )
     line: Launch = {
         "kind": "launch",
         "launch": uuid.uuid4().hex[:16],
@@ -173,6 +175,8 @@ def _seat(subject: Subject, role: str, block: str, baseline: Subject, limits: Li
         "steady_ns": [],
         "num_restless": 0,
     }
+    environment = thread_environment(threads) | runtime.environment(threads)
+    child = Child(environment=environment, memory_bytes=limits.memory_bytes)
     return _Seat(subject=subject, role=role, child=child, line=line)
 
 

@@ -47,7 +47,10 @@ def num_cores() -> int:
 
 def state() -> dict[str, Any]:
     """What may change from minute to minute: load, free memory, clock, governor, temperature."""
-    frequency = psutil.cpu_freq()
+    try:
+        frequency = psutil.cpu_freq()
+    except (OSError, NotImplementedError):  # some virtual machines do not tell
+        frequency = None
     governor = Path("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor")
     return {
         "load_1m": round(os.getloadavg()[0], 2) if hasattr(os, "getloadavg") else None,

@@ -47,6 +47,7 @@ class Child:
         self._log = tempfile.TemporaryFile()  # noqa: SIM115 (closed with the child)
         self._memory_bytes = memory_bytes
         self._buffer = b""
+        self._num_requests = 0
         settings = json.dumps({"parent_pid": os.getpid(), "memory_bytes": memory_bytes})
         self._process = subprocess.Popen(
             [sys.executable, "-P", "-m", module, settings],
@@ -54,7 +55,7 @@ class Child:
             stdout=subprocess.PIPE,
             stderr=self._log,
             env={**os.environ, **QUIET_ENVIRONMENT, **(environment or {})},
-            process_group=0,  # its own group, so that what it starts ends with it, and Ctrl-C reaches us alone
+            start_new_session=True,  # what it starts ends with it, Ctrl-C reaches us alone, its priority is its own
         )
         self._died = _death_descriptor(self._process.pid)
 
@@ -72,7 +73,8 @@ class Child:
         Raises:
             ChildError: it raised, died, ran out of memory or out of time.
         """
-        line = json.dumps({"operation": operation, "arguments": arguments}) + "\n"
+        self._num_requests += 1
+        line = json.dumps({"id": self._num_requests, "operation": operation, "arguments": arguments}) + "\n"
         assert self._process.stdin is not None
         try:
             self._process.stdin.write(line.encode())
@@ -85,7 +87,13 @@ class Child:
             raise ChildError("timeout", f"no answer within {timeout_s:g} s", detail=self._log_tail()) from None
         if answer is None:
             raise self._death()
-        reply = json.loads(answer)
+        try:
+            reply = json.loads(answer)
+            if reply["id"] != self._num_requests:  # a forked copy of the child answered, too
+                raise ValueError("answer to another request")
+        except (ValueError, KeyError, TypeError) as error:
+            self.kill()
+            raise ChildError("error", f"its answer cannot be read: {error}", detail=self._log_tail()) from error
         if "error" in reply:
             raise self._raised(reply)
         result: dict[str, Any] = reply["result"]

@@ -96,6 +96,8 @@ def _half_width(launches: Sequence[Pairs], effects: np.ndarray, null_effects: np
     own_squares = float(((effects - effects.mean()) ** 2).sum())
     prior_freedom = min(float(len(null_effects)), PRIOR_WEIGHT)  # their mean is known, so none is lost to it
     prior_variance = float((null_effects**2).mean()) if len(null_effects) else 0.0
+    if own_freedom and own_squares / own_freedom > prior_variance * _credible(own_freedom, len(null_effects)):
+        prior_freedom = 0.0  # a noisier cell than its baseline speaks for itself
     freedom = own_freedom + prior_freedom
     if freedom == 0:
         return math.inf
@@ -105,6 +107,12 @@ def _half_width(launches: Sequence[Pairs], effects: np.ndarray, null_effects: np
     quantile = float(special.stdtrit(freedom, (1 + CONFIDENCE) / 2))
     normal = float(special.ndtri((1 + CONFIDENCE) / 2))
     return max(quantile * math.sqrt(variance), normal * math.sqrt(inner_variance)) / math.sqrt(len(effects))
+
+
+@functools.cache
+def _credible(own_freedom: int, num_controls: int) -> float:
+    """How much larger a cell's variance may be than the controls' before they are no guide to it: F at 90 %."""
+    return float(special.fdtri(own_freedom, num_controls, 0.9)) if num_controls else math.inf
 
 
 def _exp(value: float) -> float:
@@ -156,24 +164,23 @@ def min_samples(percent: float) -> int:
 
 
 def median_ns(launches: Sequence[Sequence[Sequence[int]]]) -> Estimate | None:
-    """Median latency of all samples, with a hierarchical bootstrap interval: launches, and passes within them.
+    """Median of the passes' median latencies, with a hierarchical bootstrap interval: launches, and passes within them.
+
+    A pass counts once however many samples it holds: a slow one has fewer, and would count for less than its time.
 
     Args:
         launches: for each launch, for each pass, the steady samples in nanoseconds.
     """
-    groups = [[np.asarray(samples, float) for samples in passes if len(samples)] for passes in launches]
-    groups = [passes for passes in groups if passes]
-    if not groups:
+    medians = [np.array([np.median(samples) for samples in passes if len(samples)]) for passes in launches]
+    medians = [passes for passes in medians if len(passes)]
+    if not medians:
         return None
-    value = float(np.median(np.concatenate([samples for passes in groups for samples in passes])))
-    # The medians of passes stand for their samples: a pass is the smallest thing that repeats independently.
-    medians = [np.array([np.median(samples) for samples in passes]) for passes in groups]
     random = np.random.default_rng(0)
-    resampled = np.empty(NUM_RESAMPLES)
-    for index in range(NUM_RESAMPLES):
-        chosen = random.integers(len(medians), size=len(medians))
-        drawn = [random.choice(medians[launch], size=len(medians[launch])) for launch in chosen]
-        resampled[index] = np.median(np.concatenate(drawn))
+    drawn = [passes[random.integers(len(passes), size=(NUM_RESAMPLES, len(passes)))] for passes in medians]
+    chosen = random.integers(len(medians), size=(NUM_RESAMPLES, len(medians)))
+    resampled = [
+        np.median(np.concatenate([drawn[launch][row] for launch in chosen[row]])) for row in range(NUM_RESAMPLES)
+    ]
     tail = (1 - CONFIDENCE) / 2 * 100
     low, high = np.percentile(resampled, [tail, 100 - tail])
-    return Estimate(value=value, low=min(float(low), value), high=max(float(high), value))
+    return Estimate(value=float(np.median(np.concatenate(medians))), low=float(low), high=float(high))

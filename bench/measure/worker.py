@@ -257,14 +257,15 @@ def finish() -> dict[str, Any]:
 def answer(line: str) -> str:
     """The reply to one request: its result, or what it raised."""
     request = json.loads(line)
+    number = {"id": request.get("id")}
     try:
         result = OPERATIONS[request["operation"]](**request["arguments"])
-        return json.dumps({"result": result}, allow_nan=False)  # what a plugin gave may be anything
+        return json.dumps({**number, "result": result}, allow_nan=False)  # what a plugin gave may be anything
     except MemoryError:
         reply = {"error": "out of memory", "kind": "memory", "traceback": traceback.format_exc()}
     except Exception as error:
         reply = {"error": _one_line(error), "kind": "error", "traceback": traceback.format_exc()}
-    return json.dumps(reply)
+    return json.dumps({**number, **reply})
 
 
 def _one_line(error: Exception) -> str:

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
+from bench.cell import Cell
 from bench.errors import InputError
 from bench.measure import compare, stats
 from bench.measure.compare import Comparison, Launch
 from bench.measure.rounds import Goal
 from bench.report.rows import Row
-from bench.run import same_as
-from bench.store import Record
+from bench.store import Record, same_as
 
 PHASES = ("load", "first_inference", "steady")
 
@@ -32,25 +33,23 @@ def rows(records: Mapping[str, Record], *, baseline: str | None = None, margin: 
     if baseline is not None and baseline not in records:
         raise InputError(f"no result for the baseline {baseline!r}; `bench show` lists the cells that have one")
     twins = same_as([record for record in records.values() if record.quality is not None])
+    baseline = twins.get(baseline, baseline) if baseline is not None else None
+    if baseline is not None and not records[baseline].launches:
+        raise InputError(f"the baseline {baseline!r} has not been timed; `bench show {baseline}` says why")
     return [_row(record, records, twins.get(path), baseline, margin) for path, record in records.items()]
 
 
 def _row(record: Record, records: Mapping[str, Record], twin: str | None, other: str | None, margin: float) -> Row:
     cell, quality, artifact = record.cell, record.quality or {}, record.header["artifact"] or {}
+    if (reason := _outdated(record, records)) is not None:
+        return Row(**_coordinates(cell), status="skipped", reason=reason)
     status = "ok" if record.failure is None else "skipped" if record.failure["stage"] == "skip" else "failed"
+    launches = _compared(record, records)
     metrics = quality.get("metrics") or {}
     metric_name = quality.get("metric_name")
     return Row(
-        cell=cell.path,
-        task=cell.task,
-        source=cell.source,
-        exporter=cell.exporter,
-        variant=cell.variant,
-        runtime=cell.runtime,
-        provider=cell.provider,
+        **_coordinates(cell),
         precision=quality.get("precision"),
-        batch=cell.batch,
-        threads=cell.threads,
         status=status,
         reason=record.failure["reason"] if record.failure else quality.get("reason"),
         fidelity=quality.get("fidelity"),
@@ -61,9 +60,36 @@ def _row(record: Record, records: Mapping[str, Record], twin: str | None, other:
         metric=metrics.get(metric_name),
         metric_name=metric_name,
         max_abs_error=quality.get("max_abs_error"),
-        **(_timing(record.launches, cell.batch) if record.launches else {}),
+        **(_timing(launches, cell.batch) if launches else {}),
         **_comparison(record, records, other, margin),
     )
+
+
+def _coordinates(cell: Cell) -> dict[str, Any]:
+    return {"cell": cell.path, **dataclasses.asdict(cell)}
+
+
+def _outdated(record: Record, records: Mapping[str, Record]) -> str | None:
+    """Why a record's figures have no place beside the others', or None.
+
+    A sweep over some cells leaves the others as they were: of other weights or data, or beside another baseline.
+    """
+    group = [other for other in records.values() if other.cell.task == record.cell.task]
+    newest = max(group, key=lambda other: str(other.header["time"]))
+    if record.header["subject"] != newest.header["subject"]:
+        return "measured with other weights, code or data than the newest result; `bench run` measures it again"
+    if record.launches and not _compared(record, records):
+        return "measured beside a baseline that has changed since; `bench run` measures it again"
+    return None
+
+
+def _compared(record: Record, records: Mapping[str, Record]) -> list[Launch]:
+    """The launches that ran beside the baseline as it is now."""
+    baseline = baseline_of(record, records)
+    if baseline is None:
+        return list(record.launches)
+    blocks = compare.by_block(baseline.launches, compare.REFERENCE)
+    return [launch for launch in record.launches if launch["block"] in blocks]
 
 
 def _timing(launches: Sequence[Launch], batch: int) -> dict[str, Any]:

@@ -188,7 +188,6 @@ def test_results_can_be_read_elsewhere(harness: Harness) -> None:
 
 
 @pytest.mark.usefixtures("plugins")
-@pytest.mark.xfail(reason="`bench show` looks for the machine's folder inside itself", strict=True)
 def test_results_of_one_machine_of_several_can_be_named(harness: Harness) -> None:
     """As the message about several machines says."""
     (machine,) = (harness.folder / "results").iterdir()

@@ -72,11 +72,12 @@ def record(
     failure: Line | None = None,
     canonical: str | None = None,
     artifact: bool = True,
+    subject: str = "weights",
+    time: str = "now",
 ) -> Record:
     made = {"size_bytes": 31, "num_params": None, "canonical": canonical, "format": "null", "sha256": path}
-    lines: list[Line] = [
-        {"kind": "cell", "key": f"key of {path}", "cell": path, "artifact": made if artifact else None, "time": "now"}
-    ]
+    header = {"kind": "cell", "key": f"key of {path}", "cell": path, "subject": subject, "time": time}
+    lines: list[Line] = [{**header, "artifact": made if artifact else None}]
     lines += [line for line in (quality, *launches, failure) if line is not None]
     return Record.from_lines(lines)
 
@@ -250,6 +251,25 @@ def test_launch_whose_baseline_is_lost_has_no_ratio() -> None:
     row = rows(record(HALVE, launch("a", CELL, 500)))[HALVE]
     assert (row.ratio, row.verdict, row.aa_low) == (None, None, None)
     assert row.latency_p50_ns == 501
+
+
+def test_results_beside_a_baseline_that_has_changed_are_out_of_the_table() -> None:
+    row = rows(baseline(c=1000), record(HALVE, launch("a", CELL, 500)))[HALVE]
+    assert (row.status, row.latency_p50_ns, row.ratio) == ("skipped", None, None)
+    assert "baseline that has changed" in str(row.reason)
+
+
+def test_launches_beside_an_older_baseline_count_for_nothing() -> None:
+    row = rows(baseline(b=1000), record(HALVE, launch("a", CELL, 500), launch("b", CELL, 700)))[HALVE]
+    assert (row.num_launches, row.latency_p50_ns) == (1, 701)
+
+
+def test_results_of_other_weights_are_out_of_the_table() -> None:
+    old = record(HALVE, launch("a", CELL, 500), subject="old weights", time="2026-01-01")
+    found = rows(old, record(BASELINE, launch("a", REFERENCE, 1000), time="2026-01-02"))
+    assert found[BASELINE].status == "ok"
+    assert (found[HALVE].status, found[HALVE].latency_p50_ns) == ("skipped", None)
+    assert "other weights" in str(found[HALVE].reason)
 
 
 def test_interval_that_is_not_finite_is_none() -> None:

@@ -192,9 +192,14 @@ def test_failing_baseline_keeps_nothing(make: Any, model: dict[str, Any], monkey
 
 
 def test_time_that_runs_out_ends_a_block_after_the_fewest_passes(make: Any) -> None:
-    longer = Method(min_passes=2, max_passes=50, pass_error=0.0, burst=METHOD.burst, limits=METHOD.limits)
-    result = run_block(make("raw"), [make("a")], longer, out_of_time=lambda: True)
+    longer = Method(fewest_passes=2, max_passes=50, pass_error=0.0, burst=METHOD.burst, limits=METHOD.limits)
+    times = iter([False] * 3)  # one for each worker that is opened
+    result = run_block(make("raw"), [make("a")], longer, out_of_time=lambda: next(times, True))
     assert [len(launch["steady_ns"]) for _, launch in result.launches] == [2, 2, 2]
+
+
+def test_time_that_runs_out_before_the_first_pass_leaves_nothing(make: Any) -> None:
+    assert run_block(make("raw"), [make("a")], METHOD, out_of_time=lambda: True).launches == ()
 
 
 def test_block_that_takes_too_long_ends(make: Any) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from bench import plugins
+from bench.api import Plugin
 from bench.cell import Cell
 from bench.errors import InputError, PluginError
 
@@ -148,6 +149,32 @@ def test_variant_without_the_plain_option_has_no_plain_name(plugin_folder: Path)
     assert "shrink-half" in plugins.variants()
     with pytest.raises(InputError, match="no variant named 'shrink'"):
         plugins.variant("shrink")
+
+
+def test_broken_variant_leaves_the_others_usable(plugin_folder: Path) -> None:
+    put(plugin_folder, "variants/bad.py", "import not_there_at_all\n")
+    plugins.forget()
+    assert "onnxsim" in plugins.variants()
+    assert "bad" not in plugins.variants()
+    with pytest.raises(PluginError, match=r"cannot load .*bad\.py: ModuleNotFoundError"):
+        plugins.variant("bad")
+
+
+def test_part_of_a_missing_package_is_missing(plugin_folder: Path) -> None:
+    assert "not_there.part not installed" in str(Needy(name="needy", path=plugin_folder).skip())
+
+
+class Needy(Plugin):
+    requires = ("not_there.part",)
+
+
+def test_digest_of_a_folder_depends_on_where_files_are(tmp_path: Path) -> None:
+    for part in ("train", "test"):
+        (tmp_path / part).mkdir()
+    (tmp_path / "train" / "a").write_text("same")
+    before = plugins.digest_folder(tmp_path)
+    (tmp_path / "train" / "a").rename(tmp_path / "test" / "a")
+    assert plugins.digest_folder(tmp_path) != before
 
 
 def test_reason_to_skip_names_the_plugin_and_the_fix(plugin_folder: Path) -> None:

@@ -138,7 +138,7 @@ worker.main()
 @pytest.fixture(autouse=True)
 def _worker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "worker_that_fails.py").write_text(WORKER)
-    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=os.pathsep)
 
 
 def start(**options: Any) -> Child:
@@ -330,10 +330,11 @@ sys.stdin.read()
 
 
 def test_dies_with_its_parent() -> None:
-    with subprocess.Popen([sys.executable, "-c", PARENT], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as parent:
+    busy = PARENT.replace("sys.stdin.read()", "child.request('spin', timeout_s=60)")  # so that it reads no pipe's end
+    with subprocess.Popen([sys.executable, "-c", busy], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as parent:
         assert parent.stdout is not None
         pid = int(parent.stdout.readline())
-        assert not is_gone(pid)
+        assert wait_until(lambda: state(pid) == "R")
         parent.kill()
     assert wait_until(lambda: is_gone(pid))
 

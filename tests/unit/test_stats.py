@@ -29,16 +29,17 @@ class World:
         # Of the difference of two workers, so each has its share.
         self._launch_sd, self._pass_sd = launch_sd / math.sqrt(2), pass_sd / math.sqrt(2)
 
-    def worker(self, log_ratio: float = 0.0) -> np.ndarray:
-        offset = self._random.normal(log_ratio, self._launch_sd)
+    def worker(self, log_ratio: float = 0.0, more_launch_sd: float = 0.0) -> np.ndarray:
+        offset = self._random.normal(log_ratio, self._launch_sd + more_launch_sd)
         return 1e6 * np.exp(self._random.normal(offset, self._pass_sd, PASSES))
 
-    def cell(self, ratio: float, num_launches: int = 3) -> tuple[Estimate, Estimate]:
-        """The ratios of a cell and of the control, from blocks that hold both."""
+    def cell(self, ratio: float, num_launches: int = 3, more_launch_sd: float = 0.0) -> tuple[Estimate, Estimate]:
+        """The ratios of a cell, which may be noisier, and of the control, from blocks that hold both."""
         cells, controls = [], []
         for _ in range(num_launches):
             reference = tuple(self.worker())
-            cells.append(Pairs(cell_ns=tuple(self.worker(math.log(ratio))), reference_ns=reference))
+            own = tuple(self.worker(math.log(ratio), more_launch_sd))
+            cells.append(Pairs(cell_ns=own, reference_ns=reference))
             controls.append(Pairs(cell_ns=tuple(self.worker()), reference_ns=reference))
         found, control = stats.ratio(cells, controls), stats.ratio(controls, controls)
         assert found is not None
@@ -152,6 +153,18 @@ def test_interval_covers_the_truth(launch_sd: float, pass_sd: float, num_launche
     assert 0.90 <= covered <= 0.99
 
 
+@pytest.mark.parametrize(("noisy", "num_launches"), [(0.01, 3), (0.02, 3), (0.02, 6)])
+def test_cell_noisier_than_its_baseline_speaks_for_itself(noisy: float, num_launches: int) -> None:
+    world = World(launch_sd=0.002, pass_sd=0.005, seed=10)
+    found = [world.cell(1.0, num_launches, noisy) for _ in range(400)]
+    covered = sum(estimate.low <= 1 <= estimate.high for estimate, _ in found) / len(found)
+    verdicts = [stats.verdict(*pair, num_launches=num_launches, margin=0.02) for pair in found]
+    called = sum(verdict in (stats.FASTER, stats.SLOWER) for verdict in verdicts) / len(found)
+    print(covered, called)
+    assert covered >= 0.9
+    assert called <= 0.05
+
+
 @pytest.mark.parametrize(("launch_sd", "pass_sd"), [(0.0, 0.01), (0.005, 0.01), (0.02, 0.02)])
 def test_identical_cells_rarely_have_a_winner(launch_sd: float, pass_sd: float) -> None:
     world = World(launch_sd=launch_sd, pass_sd=pass_sd, seed=8)
@@ -230,10 +243,11 @@ def test_percentile_below_the_bound_is_none() -> None:
     assert stats.percentile_ns(np.array([]), 90) is None
 
 
-def test_median_of_all_samples() -> None:
+def test_median_of_passes() -> None:
+    """A pass counts once: a slow one holds fewer samples, and would count for less than its time."""
     found = stats.median_ns([[[1, 2, 3], [10]], [[4, 5, 100]]])
     assert found is not None
-    assert found.value == 4.0
+    assert found.value == 5.0
     assert found.low <= found.value <= found.high
     assert found.low >= 2.0  # medians of the passes are 2, 10 and 5
     assert found.high <= 10.0
