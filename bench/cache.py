@@ -12,11 +12,14 @@ import json
 import os
 import shutil
 import tempfile
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 ENTRY = "entry.json"
+MAKING = "making-"  # begins the name of an entry that is not whole yet
+ABANDONED_S = 86_400
 
 
 def folder() -> Path:
@@ -50,7 +53,10 @@ def obtain(key: str, file_name: str, make: Callable[[Path], dict[str, Any]]) -> 
     if (entry := _read(place, file_name)) is not None:
         return place / file_name, entry
     place.parent.mkdir(parents=True, exist_ok=True)
-    making = Path(tempfile.mkdtemp(dir=place.parent, prefix="making-"))
+    for leftover in place.parent.glob(f"{MAKING}*"):  # of a process that was killed
+        if time.time() - leftover.stat().st_mtime > ABANDONED_S:
+            shutil.rmtree(leftover, ignore_errors=True)
+    making = Path(tempfile.mkdtemp(dir=place.parent, prefix=MAKING))
     try:
         target = making / file_name
         facts = make(target)

@@ -9,7 +9,7 @@ from typing import Protocol
 
 from bench import cache, plugins, prepare, sweeps, verify
 from bench.cell import Cell
-from bench.errors import ArtifactError, BenchError, ChildError
+from bench.errors import ArtifactError, BenchError, ChildError, PluginError
 from bench.measure import machine, rounds
 from bench.measure.block import Method, Result, Subject
 from bench.measure.rounds import Goal, Group, Ledger, Progress
@@ -77,7 +77,7 @@ class Sweep:
             StoreError: results cannot be written; all that was finished is kept.
         """
         baselines = [
-            next((cell for cell in sweeps.baselines(*group) if plugins.skip_reason(cell) is None), None)
+            next((cell for cell in sweeps.baselines(*group) if _works(cell)), None)
             for group in dict.fromkeys(cell.group for cell in cells)
         ]
         extra = dict.fromkeys(cell for cell in baselines if cell is not None and cell not in cells)
@@ -95,7 +95,11 @@ class Sweep:
         made: dict[str, Artifact | ArtifactError] = {}
         entries = []
         for cell in cells:
-            if (reason := plugins.skip_reason(cell)) is not None:
+            try:
+                reason = plugins.skip_reason(cell)
+            except PluginError as error:
+                reason = str(error)
+            if reason is not None:
                 self._keep_skip(cell, reason)
                 continue
             if cell.artifact_path not in made:
@@ -245,6 +249,13 @@ class Sweep:
         record = self._store.read(key)
         assert record is not None
         return record
+
+
+def _works(cell: Cell) -> bool:
+    try:
+        return plugins.skip_reason(cell) is None
+    except PluginError:
+        return False
 
 
 def record_key(cell: Cell, artifact: Artifact | None) -> str:

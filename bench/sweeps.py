@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import inspect
 import itertools
 from collections.abc import Callable, Iterable, Sequence
+from typing import TypeVar
 
 from bench import plugins
+from bench.api import Plugin
 from bench.cell import CHAIN, RAW, Cell, matches
-from bench.errors import InputError
+from bench.errors import InputError, PluginError
 from bench.measure import machine
 
+P = TypeVar("P", bound=Plugin)
 CHAINS = ("onnxoptimizer+onnxsim",)
 """Chains worth measuring beside every single variant."""
 SWEEP_SIGNATURE = inspect.Signature(return_annotation=list[Cell])
@@ -37,29 +41,39 @@ def cells_of(
         variants: chains joined by `+`, or `raw`.
     """
     cells = []
+    runtimes = _sound("runtimes", plugins.runtime)
     for task_name in tasks:
-        for source, exporter_name in itertools.product(plugins.task(task_name).sources, plugins.find("exporters")):
-            exporter = plugins.exporter(exporter_name)
+        pairs = itertools.product(plugins.task(task_name).sources, _sound("exporters", plugins.exporter).items())
+        for source, (exporter_name, exporter) in pairs:
             if exporter.sources and source not in exporter.sources:
                 continue
             format_ = exporter.format(source)
             fitting = [chain for chain in variants if _fits(chain, format_)]
-            opening = [name for name in plugins.find("runtimes") if format_ in plugins.runtime(name).formats]
-            for variant, runtime, batch, num_threads in itertools.product(fitting, opening, batches, threads):
+            opening = [name for name, runtime in runtimes.items() if format_ in runtime.formats]
+            for variant, opener, batch, num_threads in itertools.product(fitting, opening, batches, threads):
                 cells += [
                     Cell(
                         task=task_name,
                         source=source,
                         exporter=exporter_name,
                         variant=variant,
-                        runtime=runtime,
+                        runtime=opener,
                         provider=provider,
                         batch=batch,
                         threads=num_threads,
                     )
-                    for provider in plugins.runtime(runtime).providers()
+                    for provider in runtimes[opener].providers()
                 ]
     return cells
+
+
+def _sound(kind: str, load: Callable[[str], P]) -> dict[str, P]:
+    """Plugins of a kind by name, but for files that cannot be loaded: `bench list` says what is wrong with them."""
+    found = {}
+    for name in plugins.find(kind):
+        with contextlib.suppress(PluginError):
+            found[name] = load(name)
+    return found
 
 
 def _fits(chain: str, format_: str) -> bool:
@@ -139,8 +153,8 @@ def baselines(task_name: str, batch: int, threads: int) -> list[Cell]:
     task, native = plugins.task(task_name), plugins.exporter("native")
     found = []
     for source in task.sources:
-        for runtime in plugins.find("runtimes"):
-            if native.format(source) in plugins.runtime(runtime).default_for:
+        for runtime, opener in _sound("runtimes", plugins.runtime).items():
+            if native.format(source) in opener.default_for:
                 found.append(
                     Cell(
                         task=task_name,
@@ -148,7 +162,7 @@ def baselines(task_name: str, batch: int, threads: int) -> list[Cell]:
                         exporter="native",
                         variant=RAW,
                         runtime=runtime,
-                        provider=plugins.runtime(runtime).providers()[0],
+                        provider=opener.providers()[0],
                         batch=batch,
                         threads=threads,
                     )

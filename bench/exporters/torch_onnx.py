@@ -73,8 +73,9 @@ def _example(task: Task) -> dict[str, np.ndarray]:
             )
             for spec in task.inputs
         }
+    rows = range(EXAMPLE_BATCH) if task.batched else 0  # without a batch, one sample is a whole request
     return {
-        spec.name: np.take(inputs[spec.name], range(EXAMPLE_BATCH), axis=0, mode="wrap").astype(spec.dtype, copy=False)
+        spec.name: np.take(inputs[spec.name], rows, axis=0, mode="wrap").astype(spec.dtype, copy=False)
         for spec in task.inputs
     }
 

@@ -156,6 +156,13 @@ def test_force_measures_again(harness: Harness) -> None:
 
 
 @pytest.mark.usefixtures("plugins")
+def test_force_that_is_stopped_leaves_what_there_was(harness: Harness) -> None:
+    before = {cell: row["latency_p50_ns"] for cell, row in harness.rows().items()}
+    assert new_launches(harness, *RUN, "--force", "--budget", "0.001s") == set()
+    assert {cell: row["latency_p50_ns"] for cell, row in harness.rows().items()} == before
+
+
+@pytest.mark.usefixtures("plugins")
 def test_show_in_every_format(harness: Harness) -> None:
     rows = json.loads(harness.run("show", "--format", "json"))
     assert {row["cell"] for row in rows} == {BASELINE, FEWER, VERSIONED}

@@ -145,3 +145,12 @@ def test_runtime_that_cannot_work_here_is_still_a_cell(plugin_folder: Path) -> N
     plugins.forget()
     (cell,) = sweeps.select(["toy/null/native/raw/twin/cpu/b1t1"], None)
     assert plugins.skip_reason(cell) == "twin: nothing_of_that_name not installed; pip install nothing_of_that_name"
+
+
+def test_broken_file_leaves_the_other_plugins_their_cells(plugin_folder: Path) -> None:
+    before = sweeps.select(["toy/*"], None)
+    for kind in ("exporters", "variants", "runtimes"):
+        (plugin_folder / kind).mkdir(exist_ok=True)
+        (plugin_folder / kind / "bad.py").write_text("import not_there_at_all")
+    plugins.forget()
+    assert sweeps.select(["toy/*"], None) == before
