@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 
 import psutil
 
-from bench.measure import compare
+from bench.measure import compare, stats
 from bench.measure.block import Method, Result, Subject, run_block
 from bench.measure.compare import Comparison, Launch
 
@@ -25,7 +25,7 @@ class Goal:
     """When a cell has been measured enough.
 
     Attributes:
-        margin: half-width of the ratio's interval, as a share.
+        margin: half-width of the ratio's interval to reach, as a share, with a verdict.
         min_launches: fewest launches of a cell;
         max_launches: and most, when the margin is never reached.
         budget_s: seconds for all measuring; None is no limit.
@@ -70,7 +70,8 @@ class Group:
         num_launches = comparison.num_launches - ledger.num_stale
         if comparison.ratio is None or num_launches < goal.min_launches:
             return False
-        return num_launches >= goal.max_launches or comparison.ratio.half_width <= goal.margin
+        is_clear = comparison.verdict(goal.margin) != stats.UNDECIDED
+        return num_launches >= goal.max_launches or (is_clear and comparison.ratio.half_width <= goal.margin)
 
     def num_wanted(self, ledger: Ledger, goal: Goal) -> int:
         """A guess at how many launches are still to come."""
