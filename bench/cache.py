@@ -12,6 +12,7 @@ import json
 import os
 import shutil
 import tempfile
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -20,6 +21,8 @@ from typing import Any
 ENTRY = "entry.json"
 MAKING = "making-"  # begins the name of an entry that is not whole yet
 ABANDONED_S = 86_400
+_MAKERS: dict[str, threading.RLock] = {}
+"""By key: two threads that want the same entry make it once."""
 
 
 def folder() -> Path:
@@ -49,7 +52,11 @@ def obtain(key: str, file_name: str, make: Callable[[Path], dict[str, Any]]) -> 
     Returns:
         The file and its entry: `sha256`, `size_bytes` and the facts.
     """
-    place = folder() / key
+    with _MAKERS.setdefault(key, threading.RLock()):
+        return _obtain(folder() / key, file_name, make)
+
+
+def _obtain(place: Path, file_name: str, make: Callable[[Path], dict[str, Any]]) -> tuple[Path, dict[str, Any]]:
     if (entry := _read(place, file_name)) is not None:
         return place / file_name, entry
     place.parent.mkdir(parents=True, exist_ok=True)

@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from bench import cache, plugins, prepare, sweeps, verify
+from bench.at_once import at_once
 from bench.cell import Cell
-from bench.errors import ArtifactError, BenchError, ChildError, PluginError
+from bench.errors import BenchError, ChildError, PluginError
 from bench.measure import machine, rounds
 from bench.measure.block import Method, Result, Subject
 from bench.measure.rounds import Goal, Group, Ledger, Progress
 from bench.prepare import Artifact
 from bench.quality import BROKEN
-from bench.store import SCHEMA, Line, Record, Store, same_as
+from bench.store import SCHEMA, Line, Record, Store, same_as, what_runs
 from bench.verify import Reference
+
+Item = TypeVar("Item")
+Outcome = TypeVar("Outcome")
 
 
 class Observer(Protocol):
@@ -66,7 +70,7 @@ class Sweep:
         self._observer = observer
         self._limits = options.method.limits
         self._keys: dict[str, str] = {}
-        self._references: dict[str, Reference | ArtifactError] = {}
+        self._references: dict[str, Reference | BenchError] = {}
         self._inputs: dict[str, Path] = {}
         self._to_reset: set[str] = set()
 
@@ -77,7 +81,7 @@ class Sweep:
             StoreError: results cannot be written; all that was finished is kept.
         """
         baselines = [
-            next((cell for cell in sweeps.baselines(*group) if _works(cell)), None)
+            next((cell for cell in sweeps.baselines(*group) if _skip_reason(cell) is None), None)
             for group in dict.fromkeys(cell.group for cell in cells)
         ]
         extra = dict.fromkeys(cell for cell in baselines if cell is not None and cell not in cells)
@@ -92,63 +96,71 @@ class Sweep:
     def _prepare(self, cells: Sequence[Cell]) -> list[_Entry]:
         """Cells whose artifacts could be made; the others are stored with their reason."""
         self._observer.stage("prepare", len(cells))
-        made: dict[str, Artifact | ArtifactError] = {}
-        entries = []
+        sharing: dict[str, list[Cell]] = {}
         for cell in cells:
-            try:
-                reason = plugins.skip_reason(cell)
-            except PluginError as error:
-                reason = str(error)
-            if reason is not None:
+            if (reason := _skip_reason(cell)) is None:
+                sharing.setdefault(cell.artifact_path, []).append(cell)
+            else:
                 self._keep_skip(cell, reason)
-                continue
-            if cell.artifact_path not in made:
-                try:
-                    made[cell.artifact_path] = prepare.artifact_of(cell, self._limits)
-                except ArtifactError as error:
-                    made[cell.artifact_path] = error
-            artifact = made[cell.artifact_path]
-            if isinstance(artifact, ArtifactError):
-                self._keep_failure(self._open_record(cell, None), "prepare", artifact)
-                continue
-            entries.append(_Entry(cell=cell, artifact=artifact, record=self._open_record(cell, artifact)))
-            self._observer.cell(cell, "prepared")
-        return entries
+        entries = {}
+
+        def prepared(path: str, artifact: Artifact | BenchError) -> None:
+            for cell in sharing[path]:
+                if isinstance(artifact, BenchError):
+                    self._keep_failure(self._open_record(cell, None), "prepare", artifact)
+                else:
+                    entries[cell] = _Entry(cell=cell, artifact=artifact, record=self._open_record(cell, artifact))
+                    self._observer.cell(cell, "prepared")
+
+        def make(path: str) -> Artifact:
+            return prepare.artifact_of(sharing[path][0], self._limits)
+
+        # Exports before what is made of them: two chains that wait for one export would leave a core idle.
+        self._at_once(make, sorted(sharing, key=lambda path: len(sharing[path][0].chain)), prepared)
+        return [entries[cell] for cell in cells if cell in entries]
 
     def _verify(self, entries: Sequence[_Entry]) -> list[_Entry]:
         """Cells that run, each with its quality stored, judged against the reference as it is now."""
         self._observer.stage("verify", len(entries))
-        passed = []
+        self._at_once(
+            lambda name: verify.reference_of(plugins.task(name), self._limits),
+            dict.fromkeys(entry.cell.task for entry in entries),
+            self._references.__setitem__,
+        )
+        same: dict[object, list[_Entry]] = {}
         for entry in entries:
-            quality = entry.record.quality
-            try:
-                reference = self._reference(entry.cell.task)
-                if quality is None or quality["reference_digest"] != reference.digest:
-                    quality = self._judge(entry, reference)
-            except (ArtifactError, ChildError) as error:
-                self._keep_failure(entry.record, "verify", error)
-                continue
-            passed.append(entry)
-            self._observer.cell(entry.cell, quality["fidelity"])
-        return passed
+            same.setdefault(what_runs(entry.record) or entry.cell, []).append(entry)
+        passed = set()
 
-    def _judge(self, entry: _Entry, reference: Reference) -> Line:
-        judged = verify.verify(entry.cell, entry.artifact, reference.outputs, self._limits)
-        line = {"kind": "quality", "reference": reference.cell.path, "reference_digest": reference.digest, **judged}
-        self._store.append(entry.record.key, line)
-        entry.record = dataclasses.replace(entry.record, quality=line, failure=None)
-        return line
+        def judged(thing: object, quality: Line | BenchError) -> None:
+            for entry in same[thing]:
+                if isinstance(quality, BenchError):
+                    self._keep_failure(entry.record, "verify", quality)
+                    continue
+                if not _is_judged(entry, quality["reference_digest"]):
+                    self._store.append(entry.record.key, quality)
+                    entry.record = dataclasses.replace(entry.record, quality=quality, failure=None)
+                passed.add(entry.cell)
+                self._observer.cell(entry.cell, quality["fidelity"])
 
-    def _reference(self, name: str) -> Reference:
-        if name not in self._references:
-            try:
-                self._references[name] = verify.reference_of(plugins.task(name), self._limits)
-            except ArtifactError as error:
-                self._references[name] = error
-        reference = self._references[name]
-        if isinstance(reference, ArtifactError):
+        self._at_once(lambda thing: self._judge(same[thing]), same, judged)
+        return [entry for entry in entries if entry.cell in passed]
+
+    def _judge(self, entries: Sequence[_Entry]) -> Line:
+        """The quality of cells that all run the same thing."""
+        reference = self._references[entries[0].cell.task]
+        if isinstance(reference, BenchError):
             raise reference
-        return reference
+        for entry in entries:
+            if entry.record.quality is not None and _is_judged(entry, reference.digest):
+                return entry.record.quality
+        judged = verify.verify(entries[0].cell, entries[0].artifact, reference.outputs, self._limits)
+        return {"kind": "quality", "reference": reference.cell.path, "reference_digest": reference.digest, **judged}
+
+    def _at_once(
+        self, step: Callable[[Item], Outcome], items: Iterable[Item], done: Callable[[Item, Outcome | BenchError], None]
+    ) -> None:
+        at_once(step, items, workers=machine.num_cores(), done=done)
 
     def _groups(self, entries: Sequence[_Entry], wanted: set[Cell]) -> list[Group]:
         """The cells to time, in groups with their baselines: not the broken ones, and each same thing once."""
@@ -251,11 +263,17 @@ class Sweep:
         return record
 
 
-def _works(cell: Cell) -> bool:
+def _skip_reason(cell: Cell) -> str | None:
+    """Why a cell cannot work here, broken plugin files included."""
     try:
-        return plugins.skip_reason(cell) is None
-    except PluginError:
-        return False
+        return plugins.skip_reason(cell)
+    except PluginError as error:
+        return str(error)
+
+
+def _is_judged(entry: _Entry, reference_digest: str) -> bool:
+    quality = entry.record.quality
+    return quality is not None and quality["reference_digest"] == reference_digest
 
 
 def record_key(cell: Cell, artifact: Artifact | None) -> str:

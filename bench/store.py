@@ -171,18 +171,24 @@ class Store:
         return latest
 
 
+def what_runs(record: Record) -> object | None:
+    """Equal for two cells that run the very same thing; None where that cannot be told."""
+    artifact = record.header["artifact"]
+    if not artifact or not artifact["canonical"]:
+        return None
+    return (record.cell.group, record.cell.runtime, record.cell.provider, artifact["canonical"])
+
+
 def same_as(records: Sequence[Record]) -> dict[str, str]:
     """Cells that need no timing of their own: path of each, to the path of the one that runs the very same thing.
 
     The same thing is the same canonical graph with the same weights on the same runtime, provider, batch and threads.
     Of each such set the one already timed stands for all, or else the first.
     """
-    sets: dict[tuple[object, ...], list[Record]] = {}
+    sets: dict[object, list[Record]] = {}
     for record in records:
-        artifact = record.header["artifact"]
-        if artifact and artifact["canonical"]:
-            place = (record.cell.group, record.cell.runtime, record.cell.provider, artifact["canonical"])
-            sets.setdefault(place, []).append(record)
+        if (thing := what_runs(record)) is not None:
+            sets.setdefault(thing, []).append(record)
     found: dict[str, str] = {}
     for members in sets.values():
         keeper = max(members, key=lambda record: bool(record.launches))

@@ -10,9 +10,10 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 from bench.errors import ChildError
 
@@ -37,6 +38,10 @@ class Child:
     It waits for an answer without using CPU: a parent that polls takes time from the child it times.
     """
 
+    living: ClassVar[set[Child]] = set()
+    """Those of this process that were not closed yet."""
+    _lock: ClassVar[threading.Lock] = threading.Lock()
+
     def __init__(
         self,
         *,
@@ -58,6 +63,8 @@ class Child:
             start_new_session=True,  # what it starts ends with it, Ctrl-C reaches us alone, its priority is its own
         )
         self._died = _death_descriptor(self._process.pid)
+        with Child._lock:
+            Child.living.add(self)
 
     @property
     def pid(self) -> int:
@@ -155,6 +162,8 @@ class Child:
 
     def close(self) -> None:
         """End the child, which has nothing left to lose, and free its pipes."""
+        with Child._lock:
+            Child.living.discard(self)
         self.kill()
         for stream in (self._process.stdin, self._process.stdout):
             assert stream is not None
@@ -170,6 +179,14 @@ class Child:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+def kill_all() -> None:
+    """Kill every living child from whichever thread; the threads that wait for them learn that they died."""
+    with Child._lock:
+        for child in Child.living:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(child.pid, signal.SIGKILL)
 
 
 def _signal_name(number: int) -> str:

@@ -58,9 +58,16 @@ class Group:
     baseline: Ledger
     ledgers: list[Ledger]
 
+    _known: dict[str, tuple[tuple[int, int], Comparison]] = dataclasses.field(default_factory=dict, repr=False)
+
     def comparison(self, ledger: Ledger) -> Comparison:
         """A cell against the group's baseline, as it stands."""
-        return compare.against_baseline(ledger.launches, self.baseline.launches)
+        size = (len(ledger.launches), len(self.baseline.launches))
+        known = self._known.get(ledger.subject.key)
+        if known is None or known[0] != size:  # launches are only ever added
+            known = (size, compare.against_baseline(ledger.launches, self.baseline.launches))
+            self._known[ledger.subject.key] = known
+        return known[1]
 
     def settled(self, ledger: Ledger, goal: Goal) -> bool:
         """Whether no further launch is wanted."""
