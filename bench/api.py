@@ -103,6 +103,8 @@ class Task(Plugin, abc.ABC):
     """Name of the folder under `datasets/` that `samples` reads; its files are part of a result's key."""
     weights: ClassVar[str | None] = "weights.safetensors"
     """The one weights file, inside the task's folder."""
+    uses: ClassVar[tuple[str, ...]] = ()
+    """Names of tasks whose modules this one loads; their Python files are part of a result's key, too."""
     metric_name: ClassVar[str]
     """The key of `metrics` that ranks, with its unit, such as `psnr_db`."""
     higher_is_better: ClassVar[bool] = True
@@ -120,11 +122,13 @@ class Task(Plugin, abc.ABC):
         assert self.weights is not None, f"{self.name} has no weights file"
         return self.folder / self.weights
 
-    def module(self, name: str) -> ModuleType:
-        """The Python file `<name>.py` beside `task.py`."""
-        from bench.plugins import load_module
+    def module(self, name: str, *, of: str | None = None) -> ModuleType:
+        """The Python file `<name>.py` beside `task.py`, or beside that of a task named in `uses`."""
+        from bench.plugins import load_module, task_path
 
-        return load_module(self.folder / f"{name}.py")
+        assert of is None or of in self.uses, f"{self.name} does not say that it uses {of}"
+        folder = self.folder if of is None else task_path(of).parent
+        return load_module(folder / f"{name}.py")
 
     @abc.abstractmethod
     def build(self, source: str, weights: Path) -> Any:
@@ -170,6 +174,10 @@ class Variant(Plugin, abc.ABC):
     options: ClassVar[tuple[str, ...]] = ("",)
     """One variant each: with file `ort.py`, options `("basic", "all")` give the variants `ort-basic` and `ort-all`;
     the option `""` is the variant named as the file."""
+    lossy: ClassVar[bool] = False
+    """Whether it may change the outputs by more than a task calls close, such as by a reduced precision."""
+    freezes: ClassVar[bool] = False
+    """Whether it fixes dynamic dimensions, except the batch, to the sizes of the task's samples."""
 
     @abc.abstractmethod
     def apply(self, source: Path, target: Path, *, option: str, task: Task) -> dict[str, Any]:

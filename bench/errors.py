@@ -25,6 +25,10 @@ class ArtifactError(BenchError):
     """An artifact could not be made or read; the message is the reason shown in the cell's row."""
 
 
+class RefusedError(ArtifactError):
+    """A variant has nothing to work on in this model, or cannot tell what it must know: the cell is left out."""
+
+
 class StoreError(BenchError):
     """The results folder cannot be read or written."""
 
@@ -33,7 +37,7 @@ class ChildError(BenchError):
     """A child process failed at a request.
 
     Args:
-        kind: `error` (it raised), `exit`, `signal`, `timeout` or `memory`.
+        kind: `error` (it raised), `refused` (it raised a `RefusedError`), `exit`, `signal`, `timeout` or `memory`.
         reason: one line for the cell's row.
         detail: the end of the child's log or traceback, for the store.
     """

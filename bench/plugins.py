@@ -7,6 +7,7 @@ package, and the package itself; the first folder that has a name wins.
 
 from __future__ import annotations
 
+import ast
 import contextlib
 import dataclasses
 import difflib
@@ -151,15 +152,24 @@ def variant(name: str) -> NamedVariant:
 
 def forget() -> None:
     """Look for everything anew at the next call: the search path has changed."""
-    for cached in (find, load_module, task, exporter, runtime, _variant_file, variants):
+    for cached in (find, load_module, task, exporter, runtime, _variant_file, variants, digest_code):
         cached.cache_clear()
 
 
 def dataset_path(name: str) -> Path:
     """The file `datasets/<name>/dataset.py`."""
-    found = find("datasets")
+    return _path("datasets", "dataset", name)
+
+
+def task_path(name: str) -> Path:
+    """The file `models/<name>/task.py`."""
+    return _path("models", "task", name)
+
+
+def _path(kind: str, what: str, name: str) -> Path:
+    found = find(kind)
     if name not in found:
-        raise InputError(f"no dataset named {name!r}; {suggest(name, found)}")
+        raise InputError(f"no {what} named {name!r}; {suggest(name, found)}")
     return found[name]
 
 
@@ -182,6 +192,33 @@ def skip_reason(cell: Cell) -> str | None:
         if reason is not None:
             return f"{plugin.name}: {reason}"
     return None
+
+
+INTERFACE = ("api", "cache", "errors", "plugins")
+"""Modules that plugins import for what they promise, which a change inside them does not change."""
+
+
+@functools.cache
+def digest_code(path: Path) -> str:
+    """SHA-256 over a plugin's file and the modules of this package that it imports, directly or through others."""
+    found = {path}
+    waiting = [path]
+    while waiting:
+        new = _imported(waiting.pop()) - found
+        found |= new
+        waiting += new
+    return digest_files([path, *sorted(found - {path})])
+
+
+def _imported(path: Path) -> set[Path]:
+    names = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            names |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            names |= {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)}
+    inside = {name.removeprefix("bench.") for name in names if name.startswith("bench.")} - set(INTERFACE)
+    return {file for name in inside if (file := PACKAGE / f"{name.replace('.', '/')}.py").is_file()}
 
 
 def digest_files(paths: Iterable[Path], *, root: Path | None = None) -> str:

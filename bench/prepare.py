@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import functools
 import importlib.metadata
-import inspect
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -16,11 +15,11 @@ import psutil
 from bench import cache, plugins
 from bench.api import Plugin, Task
 from bench.cell import Cell
-from bench.errors import ArtifactError, ChildError
+from bench.errors import ArtifactError, ChildError, RefusedError
 from bench.measure import clock, machine
 from bench.measure.process import ask_once
 
-SCHEMA = 1  # raise it when the same recipe would make another file
+SCHEMA = 2  # raise it when the same recipe would make another file, or other facts about it
 NOT_SOURCE = ("README.md", "train.py")
 
 
@@ -84,11 +83,12 @@ def _distributions() -> dict[str, str]:
 
 @functools.cache
 def task_digest(task: Task) -> str:
-    """Hash of a task's folder (code and weights, not its README and training script) and of the classes it extends."""
-    bases = [inspect.getfile(base) for base in type(task).__mro__[1:-1] if base.__module__.startswith("bench.")]
-    return cache.digest(
-        [plugins.digest_folder(task.folder, without=NOT_SOURCE), plugins.digest_files(map(Path, bases))]
-    )
+    """Hash of a task's folder (code and weights, not its README and training script) and of the code it builds on."""
+    used = [plugins.task_path(name).parent for name in task.uses]
+    code = [
+        plugins.digest_files(path for path in folder.glob("*.py") if path.name not in NOT_SOURCE) for folder in used
+    ]
+    return cache.digest([plugins.digest_folder(task.folder, without=NOT_SOURCE), plugins.digest_code(task.path), *code])
 
 
 @functools.cache
@@ -100,7 +100,7 @@ def dataset_digest(task: Task) -> str | None:
 
 
 def _recipe(plugin: Plugin, **more: Any) -> dict[str, Any]:
-    code = plugins.digest_files([plugin.path])
+    code = plugins.digest_code(plugin.path)
     here = machine.describe()  # some optimizers write for the processor they run on
     return {"schema": SCHEMA, "plugin": code, "versions": versions(plugin.requires), "machine": here, **more}
 
@@ -153,7 +153,8 @@ def _ask(step: str, operation: str, timeout_s: float, limits: Limits, **request:
     try:
         answer: dict[str, Any] = ask_once(operation, timeout_s=timeout_s, memory_bytes=limits.memory_bytes, **request)
     except ChildError as error:
-        raise ArtifactError(f"{step}: {error.reason}") from error
+        kind = RefusedError if error.kind == "refused" else ArtifactError
+        raise kind(f"{step}: {error.reason}") from error
     return answer
 
 

@@ -10,7 +10,7 @@ from typing import Protocol, TypeVar
 from bench import cache, plugins, prepare, sweeps, verify
 from bench.at_once import at_once
 from bench.cell import Cell
-from bench.errors import BenchError, ChildError, PluginError
+from bench.errors import BenchError, ChildError, PluginError, RefusedError
 from bench.measure import machine, rounds
 from bench.measure.block import Method, Result, Subject
 from bench.measure.rounds import Goal, Group, Ledger, Progress
@@ -106,7 +106,9 @@ class Sweep:
 
         def prepared(path: str, artifact: Artifact | BenchError) -> None:
             for cell in sharing[path]:
-                if isinstance(artifact, BenchError):
+                if isinstance(artifact, RefusedError):
+                    self._keep_skip(cell, str(artifact))
+                elif isinstance(artifact, BenchError):
                     self._keep_failure(self._open_record(cell, None), "prepare", artifact)
                 else:
                     entries[cell] = _Entry(cell=cell, artifact=artifact, record=self._open_record(cell, artifact))
@@ -285,7 +287,7 @@ def record_key(cell: Cell, artifact: Artifact | None) -> str:
         cell.path,
         # The graph rather than the file: some exporters never write the same bytes twice.
         (artifact.canonical or artifact.sha256, artifact.size_bytes) if artifact else None,
-        plugins.digest_files([runtime.path]),
+        plugins.digest_code(runtime.path),
         prepare.versions(runtime.requires),
         prepare.task_digest(task),
         prepare.dataset_digest(task),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import inspect
 import itertools
 from collections.abc import Callable, Iterable, Sequence
@@ -18,18 +19,65 @@ P = TypeVar("P", bound=Plugin)
 CHAINS = ("onnxoptimizer+onnxsim",)
 """Chains worth measuring beside every single variant."""
 SWEEP_SIGNATURE = inspect.Signature(return_annotation=list[Cell])
-EVERYDAY_TASKS = ("super_resolution",)
+QUICK_TASK = "super_resolution"
+"""Of the tasks in both frameworks the one that is exported and verified soonest."""
+
+
+BATCHES = (1, 4, 16)
 
 
 def quick() -> list[Cell]:
-    """The two frameworks and their plain exports, one thread: a first table in a minute or two."""
-    return [cell for cell in full() if cell.threads == 1 and cell.variant in (RAW, "ort-all")]
+    """One task in the two frameworks and its plain exports, one thread: a first table in a minute or two."""
+    return [cell for cell in cells_of((QUICK_TASK,), variants=(RAW, "ort-all")) if _is_usual(cell)]
 
 
 def full() -> list[Cell]:
-    """Every combination of every reference task, at one thread and at all cores."""
+    """Every choice once for every task: each export on every runtime, each kind of variant on one export.
+
+    Variants are represented by the first option of their file, at one thread on the usual runtime of their format, and
+    exports by the first to that format from the task's first source. All cores are for plain exports on usual runtimes.
+    """
+    every_core = machine.num_cores()
+    kinds = dict.fromkeys(named.variant for named in plugins.variants().values())
+    variants = [next(name for name, named in plugins.variants().items() if named.variant is kind) for kind in kinds]
+    cells = []
+    for task in _tasks():
+        plain = cells_of((task,), variants=(RAW,))
+        cells += plain
+        if every_core > 1:
+            cells += [dataclasses.replace(cell, threads=every_core) for cell in plain if _is_usual(cell)]
+        changed = cells_of((task,), variants=(*variants, *CHAINS))
+        first = {_format(cell): (cell.source, cell.exporter) for cell in reversed(changed)}
+        cells += [cell for cell in changed if _is_usual(cell) and first[_format(cell)] == (cell.source, cell.exporter)]
+    return cells
+
+
+def scaling() -> list[Cell]:
+    """Plain exports on their usual runtimes at several batches and numbers of threads: throughput beside latency."""
     threads = sorted({1, machine.num_cores()})
-    return cells_of(EVERYDAY_TASKS, variants=(RAW, *plugins.variants(), *CHAINS), threads=threads)
+    return [cell for cell in cells_of(_tasks(), variants=(RAW,), batches=BATCHES, threads=threads) if _is_usual(cell)]
+
+
+def everything() -> list[Cell]:
+    """All that globs choose from: every combination of every task, at one thread and at all cores; it takes hours."""
+    threads = sorted({1, machine.num_cores()})
+    return cells_of(plugins.find("models"), variants=(RAW, *plugins.variants(), *CHAINS), threads=threads)
+
+
+def _tasks() -> list[str]:
+    """Tasks but for those that the package brings to try it on."""
+    found = plugins.find("models")
+    return [name for name, path in found.items() if not path.is_relative_to(plugins.PACKAGE.resolve())]
+
+
+def _format(cell: Cell) -> str:
+    return plugins.exporter(cell.exporter).format(cell.source)
+
+
+def _is_usual(cell: Cell) -> bool:
+    """Whether its runtime is the plain way to run its format, at the first provider."""
+    runtime = plugins.runtime(cell.runtime)
+    return _format(cell) in runtime.default_for and cell.provider == runtime.providers()[0]
 
 
 def cells_of(
@@ -102,7 +150,7 @@ def select(globs: Sequence[str], sweep: str | None) -> list[Cell]:
         raise InputError(f"no sweep named {sweep!r}; {plugins.suggest(sweep, named())}")
     if not globs:
         return named()[sweep or "full"]()
-    pool = named()[sweep]() if sweep else _everything()
+    pool = named()[sweep]() if sweep else everything()
     chosen: dict[Cell, None] = {}
     for glob in globs:
         if not any(sign in glob for sign in "*?["):
@@ -114,11 +162,6 @@ def select(globs: Sequence[str], sweep: str | None) -> list[Cell]:
             raise InputError(f"no cell matches {glob!r}; {_nearest(glob, pool)}")
         chosen |= dict.fromkeys(found)
     return list(chosen)
-
-
-def _everything() -> list[Cell]:
-    threads = sorted({1, machine.num_cores()})
-    return cells_of(plugins.find("models"), variants=(RAW, *plugins.variants(), *CHAINS), threads=threads)
 
 
 def _checked(cell: Cell) -> Cell:

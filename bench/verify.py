@@ -10,7 +10,7 @@ from bench import cache, plugins, prepare, sweeps
 from bench.api import Task
 from bench.cell import Cell
 from bench.errors import ArtifactError, ChildError
-from bench.measure.process import Child, thread_environment
+from bench.measure import opening
 from bench.prepare import Artifact, Limits
 
 
@@ -73,18 +73,11 @@ def verify(
     Raises:
         ChildError: the artifact does not run.
     """
-    environment = thread_environment(cell.threads) | plugins.runtime(cell.runtime).environment(cell.threads)
-    with Child(environment=environment, memory_bytes=limits.memory_bytes) as child:
+    with opening.worker(cell, memory_bytes=limits.memory_bytes) as child:
         return child.request(
             "verify",
             timeout_s=limits.verify_s,
-            task=cell.task,
-            source=cell.source,
-            runtime=cell.runtime,
-            provider=cell.provider,
-            artifact=str(artifact.path),
-            batch=cell.batch,
-            threads=cell.threads,
+            **opening.subject(cell, artifact.path),
             reference=str(reference) if reference else None,
             save_outputs=str(save_outputs) if save_outputs else None,
         )

@@ -19,7 +19,8 @@ import instrument
 
 from bench import plugins, prepare, user_model
 from bench.cell import Cell
-from bench.measure.process import Child, thread_environment
+from bench.measure import opening
+from bench.measure.process import Child
 from bench.measure.rounds import Goal
 from bench.prepare import Limits
 from bench.report.rows import Row
@@ -77,20 +78,13 @@ def sequential(baseline: str, other: str) -> float:
 
 
 def _median_ns(cell: Cell) -> float:
-    environment = thread_environment(cell.threads) | plugins.runtime(cell.runtime).environment(cell.threads)
-    with Child(environment=environment) as child:
+    with opening.worker(cell) as child:
         child.request("protection", timeout_s=LIMITS.open_s)  # once it answers, it has raised its own priority
         os.setpriority(os.PRIO_PROCESS, child.pid, 0)
         child.request(
             "open_session",
             timeout_s=LIMITS.open_s,
-            task=cell.task,
-            source=cell.source,
-            runtime=cell.runtime,
-            provider=cell.provider,
-            artifact=str(prepare.artifact_of(cell, LIMITS).path),
-            batch=cell.batch,
-            threads=cell.threads,
+            **opening.subject(cell, prepare.artifact_of(cell, LIMITS).path),
             inputs=str(prepare.inputs_of(plugins.task(cell.task), LIMITS)),
         )
         long = {"target_ns": 10**12, "timeout_s": 600}

@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import math
 import struct
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -37,6 +37,11 @@ FIELDS = {
 }
 """The field of an AttributeProto that holds its value, by type."""
 PLURAL = {kind for kind in FIELDS if kind.endswith("S")}
+NOT_LEARNED = {"BatchNormalization": (3, 4), "Resize": (1, 2), "Upsample": (1,)}
+"""Inputs by position that no training changes: the running mean and variance, regions and scales.
+
+Statistics are not parameters in PyTorch and Keras either.
+"""
 ABSENT = b""
 """Stands for an optional input or output that is left out."""
 
@@ -55,7 +60,7 @@ def canonical_digest(path: Path) -> str:
     """
     model = _load(path)
     graph = model.graph
-    content = _graph(graph, _Scope(None))
+    content = _graph(graph, Scope(None))
     symbols: dict[str, int] = {}
     stored = {tensor.name for tensor in graph.initializer}
     inputs = [
@@ -72,9 +77,13 @@ def num_params(path: Path) -> int:
     """Parameters stored in an ONNX file: elements of its floating-point tensors of rank 1 or more.
 
     Counted among the initializers and the Constant nodes of the graph, its subgraphs and its functions, each tensor
-    once however often it is used. Integers are shapes, axes and indices; a tensor of rank 0 is a constant of a
-    formula, such as the epsilon of a normalization. So the integer weights of a quantized file do not count, only its
-    scales and what stayed floating-point.
+    once however often it is used. These are no parameters:
+
+    - integers, which are shapes, axes and indices: so the integer weights of a quantized file do not count, only its
+      scales and what stayed floating-point;
+    - tensors of rank 0, which are constants of a formula, such as the epsilon of a normalization; one element of rank
+      1 counts, for it may as well be the bias of a single output;
+    - what nodes read only where `NOT_LEARNED` says.
 
     Raises:
         ArtifactError: the file cannot be read.
@@ -85,12 +94,17 @@ def num_params(path: Path) -> int:
     floating = {
         number for name, number in onnx.TensorProto.DataType.items() if name.startswith(("FLOAT", "DOUBLE", "BFLOAT"))
     }
-    total = 0
-    for tensor in _all_tensors(model):
-        if tensor.data_type in floating and tensor.dims:
-            total += math.prod(tensor.dims)
-    constants = (node for node in all_nodes(model) if node.op_type == "Constant")
-    return total + sum(len(attribute.floats) for node in constants for attribute in node.attribute)
+    aside: set[str] = set()
+    used = {value.name for graph in all_graphs(model) for value in graph.output}
+    for node in all_nodes(model):
+        for position, name in enumerate(node.input):
+            (aside if position in NOT_LEARNED.get(node.op_type, ()) else used).add(name)
+    aside -= used
+    return sum(
+        math.prod(dims)
+        for name, data_type, dims in _stored(model)
+        if data_type in floating and dims and name not in aside
+    )
 
 
 def _load(path: Path, *, weights: bool = True) -> onnx.ModelProto:
@@ -106,7 +120,7 @@ def _load(path: Path, *, weights: bool = True) -> onnx.ModelProto:
     return model
 
 
-def _hash(*parts: bytes) -> bytes:
+def _hash(*parts: bytes | memoryview) -> bytes:
     digest = hashlib.sha256()
     for part in parts:
         digest.update(struct.pack("<Q", len(part)))
@@ -118,10 +132,10 @@ def _number(value: int) -> bytes:
     return struct.pack("<q", value)
 
 
-class _Scope:
+class Scope:
     """Hashes of the values that nodes of one graph can read, and how often each is read."""
 
-    def __init__(self, outer: _Scope | None) -> None:
+    def __init__(self, outer: Scope | None) -> None:
         self.outer = outer
         self.depth: int = outer.depth + 1 if outer else 0
         self._hashes: dict[str, bytes] = {}
@@ -135,7 +149,7 @@ class _Scope:
         """The hash of a value of this graph or of one around it."""
         if not name:
             return ABSENT
-        scope: _Scope | None = self
+        scope: Scope | None = self
         while scope is not None:
             if name in scope._hashes:
                 scope._num_uses[name] += 1
@@ -148,9 +162,9 @@ class _Scope:
         return b"".join(_number(self._num_uses.get(name, 0)) for name in names)
 
 
-def _graph(graph: onnx.GraphProto, scope: _Scope) -> bytes:
+def _graph(graph: onnx.GraphProto, scope: Scope) -> bytes:
     """Hash of a graph's content, of its outputs in order and of everything in it, used or not."""
-    tensors = {tensor.name: _tensor(tensor) for tensor in graph.initializer}
+    tensors = {tensor.name: tensor_digest(tensor) for tensor in graph.initializer}
     tensors |= {sparse.values.name: _sparse(sparse) for sparse in graph.sparse_initializer}
     for name, value in tensors.items():
         scope.define(name, value)
@@ -165,7 +179,7 @@ def _graph(graph: onnx.GraphProto, scope: _Scope) -> bytes:
     return _hash(_number(len(inputs)), body, *sorted(weights))
 
 
-def _body(nodes: Iterable[onnx.NodeProto], outputs: list[str], scope: _Scope) -> bytes:
+def _body(nodes: Iterable[onnx.NodeProto], outputs: list[str], scope: Scope) -> bytes:
     made = []
     for node in nodes:
         value = _node(node, scope)
@@ -179,11 +193,11 @@ def _body(nodes: Iterable[onnx.NodeProto], outputs: list[str], scope: _Scope) ->
     return _hash(_hash(*results), *sorted(everything))
 
 
-def _node(node: onnx.NodeProto, scope: _Scope) -> bytes:
+def _node(node: onnx.NodeProto, scope: Scope) -> bytes:
     inputs = [scope.read(name) for name in _without_absent_tail(node.input)]
     # Split gives other values for another number of outputs.
     outputs = [b"1" if name else ABSENT for name in _without_absent_tail(node.output)]
-    attributes = sorted(_attribute(attribute, scope) for attribute in node.attribute)
+    attributes = sorted(attribute_digest(attribute, scope) for attribute in node.attribute)
     operator = (_domain(node).encode(), node.op_type.encode(), node.overload.encode())
     return _hash(*operator, _hash(*inputs), _hash(*outputs), _hash(*attributes))
 
@@ -199,7 +213,7 @@ def _domain(node: onnx.NodeProto) -> str:
     return "" if node.domain == "ai.onnx" else node.domain
 
 
-def _attribute(attribute: onnx.AttributeProto, scope: _Scope) -> bytes:
+def attribute_digest(attribute: onnx.AttributeProto, scope: Scope) -> bytes:
     """Hash of an attribute's name and value; a subgraph may read values of `scope`."""
     kind = attribute.AttributeType.Name(attribute.type)
     if attribute.ref_attr_name:
@@ -216,30 +230,34 @@ def _attribute(attribute: onnx.AttributeProto, scope: _Scope) -> bytes:
     elif kind in ("STRING", "STRINGS"):
         parts = list(values)
     elif kind in ("TENSOR", "TENSORS"):
-        parts = [_tensor(tensor) for tensor in values]
+        parts = [tensor_digest(tensor) for tensor in values]
     elif kind in ("SPARSE_TENSOR", "SPARSE_TENSORS"):
         parts = [_sparse(sparse) for sparse in values]
     elif kind in ("GRAPH", "GRAPHS"):
-        parts = [_graph(graph, _Scope(scope)) for graph in values]
+        parts = [_graph(graph, Scope(scope)) for graph in values]
     else:
         parts = [_type(proto, {}) for proto in values]
     return _hash(attribute.name.encode(), kind.encode(), *parts)
 
 
-def _tensor(tensor: onnx.TensorProto) -> bytes:
-    """Hash of dtype, shape and elements, however they are stored."""
+def tensor_digest(tensor: onnx.TensorProto) -> bytes:
+    """SHA-256 of dtype, shape and elements, however they are stored."""
+    import numpy as np
     import onnx
 
     array = onnx.numpy_helper.to_array(tensor)
+    data: bytes | memoryview
     if tensor.data_type == onnx.TensorProto.STRING:
         data = _hash(*[text if isinstance(text, bytes) else str(text).encode() for text in array.ravel().tolist()])
     else:
-        data = array.tobytes()
+        data = np.ascontiguousarray(array).reshape(-1).view(np.uint8).data  # no copy: weights are large
     return _hash(_number(tensor.data_type), b"".join(_number(dim) for dim in tensor.dims), data)
 
 
 def _sparse(sparse: onnx.SparseTensorProto) -> bytes:
-    return _hash(b"sparse", _tensor(sparse.values), _tensor(sparse.indices), *[_number(dim) for dim in sparse.dims])
+    return _hash(
+        b"sparse", tensor_digest(sparse.values), tensor_digest(sparse.indices), *[_number(dim) for dim in sparse.dims]
+    )
 
 
 def _type(proto: onnx.TypeProto, symbols: dict[str, int]) -> bytes:
@@ -275,12 +293,12 @@ def _opsets(imports: Iterable[onnx.OperatorSetIdProto], used: set[str]) -> bytes
 
 
 def _function(function: onnx.FunctionProto) -> bytes:
-    scope = _Scope(None)
+    scope = Scope(None)
     for position, name in enumerate(function.input):
         scope.define(name, _hash(b"input", _number(scope.depth), _number(position)))
     body = _body(function.node, list(function.output), scope)
     names = [name.encode() for name in sorted(function.attribute)]
-    defaults = sorted(_attribute(attribute, scope) for attribute in function.attribute_proto)
+    defaults = sorted(attribute_digest(attribute, scope) for attribute in function.attribute_proto)
     opsets = _opsets(function.opset_import, {_domain(node) for node in _nodes(function.node)})
     name = (function.domain.encode(), function.name.encode(), function.overload.encode())
     return _hash(*name, body, _number(len(function.input)), _hash(*names), _hash(*defaults), opsets)
@@ -290,11 +308,12 @@ def _nodes(nodes: Iterable[onnx.NodeProto]) -> Iterator[onnx.NodeProto]:
     """Nodes with those of their subgraphs."""
     for node in nodes:
         yield node
-        for graph in _subgraphs(node):
+        for graph in subgraphs(node):
             yield from _nodes(graph.node)
 
 
-def _subgraphs(node: onnx.NodeProto) -> Iterator[onnx.GraphProto]:
+def subgraphs(node: onnx.NodeProto) -> Iterator[onnx.GraphProto]:
+    """The graphs among a node's attributes, as the branches of an If."""
     for attribute in node.attribute:
         if attribute.HasField("g"):
             yield attribute.g
@@ -305,7 +324,7 @@ def all_graphs(model: onnx.ModelProto) -> Iterator[onnx.GraphProto]:
     """The graph with all subgraphs, those of functions, too."""
     yield model.graph
     for node in all_nodes(model):
-        yield from _subgraphs(node)
+        yield from subgraphs(node)
 
 
 def all_nodes(model: onnx.ModelProto) -> Iterator[onnx.NodeProto]:
@@ -315,14 +334,18 @@ def all_nodes(model: onnx.ModelProto) -> Iterator[onnx.NodeProto]:
         yield from _nodes(function.node)
 
 
-def _all_tensors(model: onnx.ModelProto) -> Iterator[onnx.TensorProto]:
-    """Initializers and the tensors in Constant nodes."""
+def _stored(model: onnx.ModelProto) -> Iterator[tuple[str, int, Sequence[int]]]:
+    """Name, data type and shape of the initializers and of what Constant nodes hold."""
     for graph in all_graphs(model):
-        yield from graph.initializer
-        yield from (sparse.values for sparse in graph.sparse_initializer)
-    constants = (node for node in all_nodes(model) if node.op_type == "Constant")
-    for attribute in (attribute for node in constants for attribute in node.attribute):
+        for tensor in graph.initializer:
+            yield tensor.name, tensor.data_type, tensor.dims
+        for sparse in graph.sparse_initializer:
+            yield sparse.values.name, sparse.values.data_type, sparse.values.dims
+    constants = [node for node in all_nodes(model) if node.op_type == "Constant"]
+    for name, attribute in [(node.output[0], attribute) for node in constants for attribute in node.attribute]:
         if attribute.HasField("t"):
-            yield attribute.t
+            yield name, attribute.t.data_type, attribute.t.dims
         if attribute.HasField("sparse_tensor"):
-            yield attribute.sparse_tensor.values
+            yield name, attribute.sparse_tensor.values.data_type, attribute.sparse_tensor.values.dims
+        if attribute.floats:
+            yield name, attribute.t.FLOAT, [len(attribute.floats)]

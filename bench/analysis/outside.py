@@ -34,14 +34,14 @@ def inspect(path: Path) -> dict[str, Any]:
         InputError: it is no model, is not one that can be fed and compared, or needs a file outside its folder.
     """
     model = _read(path)
-    data = sorted({_inside(path.parent, _location(tensor)) for tensor in _external(model)})
+    data = sorted({inside(path.parent, location_of(tensor)) for tensor in external_tensors(model)})
     inputs, outputs = _interface(model)
     batch = _batch([shape for _, _, shape in (*inputs, *outputs)])
     sizes: dict[str, int] = {}
     for _, _, shape in inputs:
         for axis, dim in enumerate(shape):
             if isinstance(dim, str) and dim != batch:
-                sizes.setdefault(dim, _size(dim, axis, len(shape)))
+                sizes.setdefault(dim, guess_size(dim, axis, len(shape)))
     return {
         "inputs": [{"name": name, "dtype": dtype, "shape": shape} for name, dtype, shape in inputs],
         "outputs": [{"name": name, "dtype": dtype, "shape": shape} for name, dtype, shape in outputs],
@@ -60,8 +60,8 @@ def embed(path: Path, target: Path) -> None:
     from onnx.external_data_helper import load_external_data_for_tensor
 
     model = _read(path)
-    tensors = list(_external(model))
-    files = {_inside(path.parent, _location(tensor)) for tensor in tensors}
+    tensors = list(external_tensors(model))
+    files = {inside(path.parent, location_of(tensor)) for tensor in tensors}
     size_bytes = path.stat().st_size + sum(file.stat().st_size for file in files)
     if size_bytes > LARGEST_BYTES:
         raise InputError(f"with its external data it has {size_bytes / 2**30:.1f} GiB; one ONNX file holds 2 GiB")
@@ -87,7 +87,7 @@ def _read(path: Path) -> onnx.ModelProto:
     return model
 
 
-def _external(message: Any) -> Iterator[onnx.TensorProto]:
+def external_tensors(message: Any) -> Iterator[onnx.TensorProto]:
     """Every tensor, wherever it is, that lies in another file."""
     if message.DESCRIPTOR.name == "TensorProto":
         if message.data_location == message.EXTERNAL:
@@ -96,14 +96,14 @@ def _external(message: Any) -> Iterator[onnx.TensorProto]:
     for field, value in message.ListFields():
         if field.message_type is not None:
             for item in [value] if hasattr(value, "DESCRIPTOR") else value:
-                yield from _external(item)
+                yield from external_tensors(item)
 
 
-def _location(tensor: onnx.TensorProto) -> str:
+def location_of(tensor: onnx.TensorProto) -> str:
     return next((str(entry.value) for entry in tensor.external_data if entry.key == "location"), "")
 
 
-def _inside(folder: Path, location: str) -> Path:
+def inside(folder: Path, location: str) -> Path:
     """A file of external data, which may lie nowhere but in the model's folder.
 
     Raises:
@@ -212,7 +212,7 @@ def _batch(shapes: list[Shape]) -> str | int | None:
     return first if first == 1 else None
 
 
-def _size(name: str, axis: int, rank: int) -> int:
+def guess_size(name: str, axis: int, rank: int) -> int:
     """A guess at a dynamic dimension."""
     name = name.lower()
     nameless = name.startswith("unk__") or name.endswith(f"_{axis}")

@@ -14,13 +14,12 @@ import uuid
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from bench import plugins
 from bench.cell import Cell
 from bench.errors import ChildError
-from bench.measure import compare, machine, stats
+from bench.measure import compare, machine, opening, stats
 from bench.measure.clock import BurstPlan
 from bench.measure.compare import CELL, CONTROL, REFERENCE, Launch
-from bench.measure.process import Child, thread_environment
+from bench.measure.process import Child
 from bench.prepare import Artifact, Limits
 
 
@@ -161,8 +160,6 @@ def _is_precise(seats: Sequence[_Seat], method: Method) -> bool:
 
 
 def _seat(subject: Subject, role: str, block: str, baseline: Subject, limits: Limits) -> _Seat:
-    runtime = plugins.runtime(subject.cell.runtime)
-    threads = subject.cell.threads
     line: Launch = {
         "kind": "launch",
         "launch": uuid.uuid4().hex[:16],
@@ -175,24 +172,17 @@ def _seat(subject: Subject, role: str, block: str, baseline: Subject, limits: Li
         "steady_ns": [],
         "num_restless": 0,
     }
-    environment = thread_environment(threads) | runtime.environment(threads)
-    child = Child(environment=environment, memory_bytes=limits.memory_bytes)
+    child = opening.worker(subject.cell, memory_bytes=limits.memory_bytes)
     return _Seat(subject=subject, role=role, child=child, line=line)
 
 
 def _open(seat: _Seat, limits: Limits) -> None:
-    cell = seat.subject.cell
+    subject = seat.subject
     seat.line |= seat.child.request(
         "open_session",
         timeout_s=limits.open_s,
-        task=cell.task,
-        source=cell.source,
-        runtime=cell.runtime,
-        provider=cell.provider,
-        artifact=str(seat.subject.artifact.path),
-        batch=cell.batch,
-        threads=cell.threads,
-        inputs=str(seat.subject.inputs),
+        **opening.subject(subject.cell, subject.artifact.path),
+        inputs=str(subject.inputs),
     )
 
 

@@ -20,7 +20,9 @@ from bench.errors import ChildError
 LOG_TAIL_BYTES = 4000
 QUIET_ENVIRONMENT = {
     "DO_NOT_TRACK": "1",
+    "HF_HUB_DISABLE_TELEMETRY": "1",
     "HF_HUB_OFFLINE": "1",
+    "ORT_DISABLE_TELEMETRY": "1",
     "PYTHONUNBUFFERED": "1",
 }
 OUT_OF_MEMORY = ("MemoryError", "bad_alloc", "Cannot allocate memory", "out of memory")
@@ -127,7 +129,7 @@ class Child:
     def _raised(self, reply: Mapping[str, str]) -> ChildError:
         if reply["kind"] == "memory":
             return self._out_of_memory(reply["traceback"])
-        return ChildError("error", reply["error"], detail=reply["traceback"] + self._log_tail())
+        return ChildError(reply["kind"], reply["error"], detail=reply["traceback"] + self._log_tail())
 
     def _death(self) -> ChildError:
         """Why the child ended without an answer."""

@@ -264,7 +264,10 @@ def answer(line: str) -> str:
     except MemoryError:
         reply = {"error": "out of memory", "kind": "memory", "traceback": traceback.format_exc()}
     except Exception as error:
-        reply = {"error": _one_line(error), "kind": "error", "traceback": traceback.format_exc()}
+        from bench.errors import RefusedError
+
+        kind = "refused" if isinstance(error, RefusedError) else "error"
+        reply = {"error": _one_line(error), "kind": kind, "traceback": traceback.format_exc()}
     return json.dumps({**number, **reply})
 
 

@@ -178,7 +178,7 @@ def _column(key: str, group: Group, task: Sequence[Row]) -> _Column:
     if key in TEXT:
         return _Column(key, title, tuple(_text(key, row, group) for row in group.rows))
     factor, decimals = 1.0, -1
-    if key.endswith(("_ns", "_bytes")) or key in ("macs", "num_params"):
+    if key.endswith(("_ns", "_bytes")) or key == "macs":
         steps = TIME if key.endswith("_ns") else BYTES if key.endswith("_bytes") else COUNT
         like = "latency_p50_ns" if key.startswith("latency") else key
         factor, unit = scale((getattr(row, like) or 0 for row in task), steps)
@@ -212,7 +212,7 @@ def _number(value: float | None, factor: float, decimals: int) -> str:
     if value is None:
         return DASH
     if isinstance(value, int) and factor == 1.0:
-        return str(value)
+        return f"{value:,}"
     if decimals < 0:  # a figure of its own, to four significant digits
         if value and math.isfinite(value) and abs(value) < 1e-3:
             return f"{value:.3e}"

@@ -1,63 +1,55 @@
-"""TensorFlow as it is deployed by default: the model in one tf.function, without XLA."""
+"""TensorFlow as it is deployed by default: the model in one tf.function, without XLA.
+
+On the provider `cpu-bf16` TensorFlow's graph optimizer puts the operators that it deems safe into bfloat16 for oneDNN.
+"""
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from bench.api import Runtime, Session, Task
-from bench.errors import InputError
-from bench.plugins import suggest
+from bench import cpu
+from bench.api import Task
+from bench.tf_export import signature
+from bench.tf_runtime import TfRuntime
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    import numpy as np
-
-    from bench.api import Arrays
+BFLOAT16 = "cpu-bf16"
+EXAMPLE_SIZE = 64
+"""Size of every dynamic dimension but the batch when the graph is optimized to look at it."""
 
 
-class TensorFlowSession(Session):
-    """One traced function; its signature leaves dynamic dimensions open, so no request traces it again."""
-
-    def __init__(self, model: Any, task: Task) -> None:
-        import tensorflow as tf
-
-        signature = [
-            tf.TensorSpec([dim if isinstance(dim, int) else None for dim in spec.shape], spec.dtype, name=spec.name)
-            for spec in task.inputs
-        ]
-        self._names = [spec.name for spec in task.inputs]
-        self._function = tf.function(lambda *tensors: model(*tensors), input_signature=signature)
-        self._function.get_concrete_function()  # tracing is a part of loading, not of the first inference
-
-    def run(self, feeds: Arrays) -> Sequence[np.ndarray]:
-        outputs = self._function(*[feeds[name] for name in self._names])
-        if isinstance(outputs, (list, tuple)):
-            return [output.numpy() for output in outputs]
-        return [outputs.numpy()]
-
-
-class TensorFlow(Runtime):
+class TensorFlow(TfRuntime):
     """Keras models under TensorFlow on the processor."""
 
-    requires = ("tensorflow", "keras")
-    extra = "tf"
-    formats = ("keras",)
     default_for = ("keras",)
 
-    def environment(self, threads: int) -> dict[str, str]:
-        return {"KERAS_BACKEND": "tensorflow", "TF_CPP_MIN_LOG_LEVEL": "2", "OMP_NUM_THREADS": str(threads)}
+    def providers(self) -> tuple[str, ...]:
+        return ("cpu", BFLOAT16) if cpu.multiplies_bfloat16() else ("cpu",)
 
-    def import_packages(self) -> None:
-        import keras  # noqa: F401
-        import tensorflow as tf  # noqa: F401
-
-    def open(self, artifact: Path, *, task: Task, source: str, provider: str, threads: int) -> Session:
-        if provider not in self.providers():
-            raise InputError(f"{self.name} has no provider {provider!r}; {suggest(provider, self.providers())}")
+    def callable(self, model: Any, task: Task, provider: str) -> tuple[Any, str]:
         import tensorflow as tf
 
-        tf.config.threading.set_intra_op_parallelism_threads(threads)
-        tf.config.threading.set_inter_op_parallelism_threads(1)
-        return TensorFlowSession(task.build(source, artifact), task)
+        if provider == BFLOAT16:
+            tf.config.optimizer.set_experimental_options({"auto_mixed_precision_onednn_bfloat16": True})
+        function = tf.function(lambda *tensors: model(*tensors), input_signature=signature(task))
+        function.get_concrete_function()  # tracing is a part of loading, not of the first inference
+        return function, _precision(function, task) if provider == BFLOAT16 else "float32"
+
+
+def _precision(function: Any, task: Task) -> str:
+    """The precision of the optimized graph: the optimizer says nothing when it finds bfloat16 not worth while.
+
+    The graph is there to look at only while the function runs for the first time.
+    """
+    import tensorflow as tf
+    from tensorflow.python.eager import context
+
+    sizes = {spec.shape[0]: 1 for spec in task.inputs}
+    shapes = [[d if isinstance(d, int) else sizes.get(d, EXAMPLE_SIZE) for d in spec.shape] for spec in task.inputs]
+    context.context().enable_graph_collection()
+    try:
+        function(*[tf.ones(shape, spec.dtype) for shape, spec in zip(shapes, task.inputs, strict=True)])
+        graphs = context.context().export_run_metadata().partition_graphs
+    finally:
+        context.context().disable_graph_collection()
+    types = {node.attr["T"].type for graph in graphs for node in graph.node if "T" in node.attr}
+    return "bfloat16" if tf.bfloat16.as_datatype_enum in types else "float32"

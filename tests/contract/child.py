@@ -9,6 +9,9 @@ import json
 import os
 import sys
 from pathlib import Path
+from typing import Any
+
+import numpy as np
 
 from bench import plugins
 
@@ -28,26 +31,76 @@ def apply(*, variant: str, task: str, artifact: str, target: str) -> None:
 
 def run(*, runtime: str, provider: str, task: str, source: str, artifact: str, batches: list[int], target: str) -> None:
     """Save the outputs for the first test samples, at each batch size: `<batch>/<output>` in an npz file."""
-    plugin, the_task = plugins.runtime(runtime), plugins.task(task)
-    os.environ.update(plugin.environment(1))
-    plugin.import_packages()
-    import numpy as np
-
-    inputs = the_task.samples("test").inputs
-    session = plugin.open(Path(artifact), task=the_task, source=source, provider=provider, threads=1)
+    session, inputs = opened(runtime, provider, task, source, artifact)
     saved = {}
     for batch in batches:
-        feeds = {name: np.take(array, range(batch), axis=0, mode="wrap") for name, array in inputs.items()}
-        for array in feeds.values():
-            array.flags.writeable = False  # a runtime may not write to what it is given
-        outputs = session.run(feeds)
-        for spec, output in zip(the_task.outputs, outputs, strict=True):
-            assert isinstance(output, np.ndarray), type(output)
-            saved[f"{batch}/{spec.name}"] = output.copy()
+        for name, output in answers(session, task, taken(inputs, range(batch))).items():
+            saved[f"{batch}/{name}"] = output
     session.close()
     np.savez(target, **saved)
 
 
+def run_small(
+    *,
+    runtime: str,
+    provider: str,
+    task: str,
+    source: str,
+    artifact: str,
+    num_samples: int,
+    batches: list[int],
+    target: str,
+) -> None:
+    """Save the outputs for the first test samples in batches, as `<batch>/<output>`, and for two that are cropped.
+
+    Cropped, as `cropped/<output>`, means that 3/8 is left of each dynamic dimension but that of the samples.
+    """
+    session, inputs = opened(runtime, provider, task, source, artifact)
+    num_samples = min(num_samples, len(next(iter(inputs.values()))))
+    saved = {}
+    for batch in batches:
+        starts = range(0, num_samples, batch)
+        parts = [answers(session, task, taken(inputs, range(start, start + batch))) for start in starts]
+        for name in parts[0]:
+            saved[f"{batch}/{name}"] = np.concatenate([part[name] for part in parts])[:num_samples]
+    feeds = taken(inputs, range(2))
+    for spec in plugins.task(task).inputs:
+        sizes = zip(spec.shape[1:], feeds[spec.name].shape[1:], strict=True)
+        corner = tuple(slice(size * 3 // 8 if isinstance(dim, str) else size) for dim, size in sizes)
+        feeds[spec.name] = np.ascontiguousarray(feeds[spec.name][:, *corner])
+    for name, output in answers(session, task, feeds).items():
+        saved[f"cropped/{name}"] = output
+    session.close()
+    np.savez(target, **saved)
+
+
+def opened(runtime: str, provider: str, task: str, source: str, artifact: str) -> tuple[Any, dict[str, np.ndarray]]:
+    """A session and the test split's inputs."""
+    plugin, the_task = plugins.runtime(runtime), plugins.task(task)
+    os.environ.update(plugin.environment(1))
+    plugin.import_packages()
+    session = plugin.open(Path(artifact), task=the_task, source=source, provider=provider, threads=1)
+    return session, dict(the_task.samples("test").inputs)
+
+
+def taken(inputs: dict[str, np.ndarray], rows: range) -> dict[str, np.ndarray]:
+    """Some samples, beginning again where they end."""
+    return {name: np.take(array, rows, axis=0, mode="wrap") for name, array in inputs.items()}
+
+
+def answers(session: Any, task: str, feeds: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Outputs by name."""
+    for array in feeds.values():
+        array.flags.writeable = False  # a runtime may not write to what it is given
+    outputs = session.run(feeds)
+    named = {}
+    for spec, output in zip(plugins.task(task).outputs, outputs, strict=True):
+        assert isinstance(output, np.ndarray), type(output)
+        named[spec.name] = output.copy()
+    return named
+
+
 if __name__ == "__main__":
     request = json.loads(sys.argv[1])
-    {"export": export, "apply": apply, "run": run}[request.pop("do")](**request)
+    operations = {"export": export, "apply": apply, "run": run, "run_small": run_small}
+    operations[request.pop("do")](**request)

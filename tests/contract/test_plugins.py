@@ -229,7 +229,7 @@ def test_variant_keeps_interface_and_outputs(name: str, workshop: Workshop, tmp_
         runtime = openers(file_format)[0]
         outputs = workshop.outputs(runtime, plugins.runtime(runtime).providers()[0], source, target)
         reference = workshop.reference(task)
-        if getattr(variant, "lossy", False):
+        if variant.lossy:
             assert metric_loss(task, outputs, reference) <= task.max_metric_loss
         else:
             assert drift(outputs, reference) <= task.close

@@ -17,9 +17,12 @@ FRAMEWORKS = (
     "onnxscript",
     "onnxsim",
     "openvino",
+    "safetensors",
+    "sentencepiece",
     "tensorflow",
     "tf2onnx",
     "torch",
+    "transformers",
 )
 SWEEP = """
 import json, sys

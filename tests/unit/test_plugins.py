@@ -192,3 +192,55 @@ def test_digest_of_files_depends_on_names_and_contents_not_on_order(tmp_path: Pa
     assert plugins.digest_files([one, two]) != digest
     two.write_text("2")
     assert plugins.digest_files([one, two.rename(tmp_path / "three")]) != digest
+
+
+TASK = """
+from bench.plugins import find, load_module
+Toy = load_module(find('models')['toy']).Toy
+
+class Mine(Toy):
+    uses = {uses!r}
+"""
+
+
+def test_module_of_another_task(plugin_folder: Path) -> None:
+    put(plugin_folder, "models/mine/task.py", TASK.format(uses=("other", "gone")))
+    put(plugin_folder, "models/mine/network.py", "SIZE = 1")
+    put(plugin_folder, "models/other/task.py", TASK.format(uses=()))
+    put(plugin_folder, "models/other/network.py", "SIZE = 2")
+    plugins.forget()
+    task = plugins.task("mine")
+    assert (task.module("network").SIZE, task.module("network", of="other").SIZE) == (1, 2)
+    with pytest.raises(InputError, match="no task named 'gone'"):
+        task.module("network", of="gone")
+    with pytest.raises(AssertionError, match="mine does not say that it uses toy"):
+        task.module("network", of="toy")
+
+
+def test_digest_of_code_covers_what_it_imports(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    package = tmp_path / "bench"
+    (package / "deep").mkdir(parents=True)
+    files = {
+        "plugin.py": "from bench.api import Variant\n\ndef work():\n    from bench.deep import low\n",
+        "deep/low.py": "import bench.high\n",
+        "high.py": "from bench import deep\n",
+        "api.py": "",
+        "other.py": "",
+    }
+    for name, text in files.items():
+        (package / name).write_text(text)
+    monkeypatch.setattr(plugins, "PACKAGE", package)
+
+    def digest_with_more_in(name: str) -> str:
+        (package / name).write_text(files[name] + "# more\n")
+        plugins.digest_code.cache_clear()
+        found = plugins.digest_code(package / "plugin.py")
+        (package / name).write_text(files[name])
+        plugins.digest_code.cache_clear()
+        return found
+
+    before = plugins.digest_code(package / "plugin.py")
+    for name in ("plugin.py", "deep/low.py", "high.py"):
+        assert digest_with_more_in(name) != before, name
+    for name in ("api.py", "other.py"):
+        assert digest_with_more_in(name) == before, name

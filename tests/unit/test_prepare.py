@@ -135,6 +135,23 @@ def test_new_code_of_the_task_makes_it_again_its_readme_does_not(toy: Path, aske
     assert asked == ["native"]
 
 
+def test_new_code_of_a_task_that_it_uses_makes_it_again(toy: Path, asked: list[str]) -> None:
+    other = toy.with_name("other")
+    shutil.copytree(toy, other)
+    (other / "network.py").write_text("SIZE = 1")
+    with (toy / "task.py").open("a") as file:
+        file.write("\nToy.uses = ('other',)\n")
+    make("raw")
+    asked.clear()
+    (other / "weights.json").write_text("{}")
+    (other / "train.py").write_text("print('how it was trained')")
+    make("raw")
+    assert asked == []
+    (other / "network.py").write_text("SIZE = 2")
+    make("raw")
+    assert asked == ["native"]
+
+
 def test_new_code_of_a_variant_makes_its_step_again(toy: Path, asked: list[str]) -> None:
     make("rounds-double")
     path = toy.parents[1] / "variants" / "rounds.py"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -118,16 +119,20 @@ def test_variant_of_another_format_is_refused_when_the_cell_is_made(plugin_folde
     assert paths(sweeps.select([path], None)) == [path]
 
 
-def test_named_sweeps(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert set(sweeps.named()) >= {"quick", "full"}
+def test_named_sweeps(plugin_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert set(sweeps.named()) >= {"quick", "full", "scaling", "everything"}
     assert not {"cells_of", "baselines", "select"} & set(sweeps.named())
-    monkeypatch.setattr(sweeps, "EVERYDAY_TASKS", ("toy",))
+    shutil.copytree(plugins.PACKAGE / "models" / "toy", plugin_folder / "models" / "mine")
+    plugins.forget()
+    monkeypatch.setattr(sweeps, "QUICK_TASK", "mine")
     full, quick = sweeps.select([], "full"), sweeps.select([], "quick")
     assert sweeps.select([], None) == full
     assert set(quick) < set(full)
     assert {cell.threads for cell in full} == {1, 3}
-    assert {(cell.threads, cell.variant) for cell in quick} == {(1, "raw")}
-    assert sweeps.select(["*/null/cpu/*"], "quick") == [Cell.from_path(BASELINE)]
+    assert {cell.task for cell in full} == set(plugins.find("models")) - {"toy"}
+    assert {"mine", "super_resolution"} < {cell.task for cell in full}
+    assert {(cell.task, cell.threads, cell.variant) for cell in quick} == {("mine", 1, "raw")}
+    assert sweeps.select(["*/null/cpu/*"], "quick") == [Cell.from_path(BASELINE.replace("toy", "mine"))]
     with pytest.raises(InputError, match="no cell matches"):
         sweeps.select(["*/b1t3"], "quick")
     with pytest.raises(InputError, match="no sweep named 'quik'; did you mean 'quick'"):
@@ -154,3 +159,36 @@ def test_broken_file_leaves_the_other_plugins_their_cells(plugin_folder: Path) -
         (plugin_folder / kind / "bad.py").write_text("import not_there_at_all")
     plugins.forget()
     assert sweeps.select(["toy/*"], None) == before
+
+
+def test_full_sweep_has_each_choice_once(plugin_folder: Path) -> None:
+    shutil.copytree(plugins.PACKAGE / "models" / "toy", plugin_folder / "models" / "mine")
+    options = VARIANT.format(format="null").replace("    formats", '    options = ("slow", "fast")\n    formats')
+    (plugin_folder / "variants" / "prune.py").write_text(options)
+    plugins.forget()
+    found = [path for path in paths(sweeps.full()) if path.startswith("mine/")]
+    assert sorted(found) == [
+        "mine/null/native/halve/null/cpu/b1t1",
+        "mine/null/native/prune-slow/null/cpu/b1t1",
+        "mine/null/native/raw/null/cpu/b1t1",
+        "mine/null/native/raw/null/cpu/b1t3",
+        "mine/null/native/raw/twin/cpu-slow/b1t1",
+        "mine/null/native/raw/twin/cpu/b1t1",
+    ]
+
+
+def test_full_sweep_varies_one_export_of_a_format(monkeypatch: pytest.MonkeyPatch) -> None:
+    varied = {
+        (cell.task, cell.source, cell.exporter)
+        for cell in sweeps.full()
+        if cell.variant != "raw" and plugins.exporter(cell.exporter).format(cell.source) == "onnx"
+    }
+    tasks = {cell.task for cell in sweeps.full()}
+    assert varied == {(task, "torch", "torch_onnx") for task in tasks}
+
+
+def test_scaling_sweep_has_batches_and_threads_on_usual_runtimes() -> None:
+    found = sweeps.scaling()
+    assert {(cell.batch, cell.threads) for cell in found} == {(b, t) for b in (1, 4, 16) for t in (1, 3)}
+    assert {cell.variant for cell in found} == {"raw"}
+    assert not {"onnxruntime_bytes", "tensorflow_eager"} & {cell.runtime for cell in found}

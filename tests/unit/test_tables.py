@@ -242,7 +242,7 @@ def test_every_other_kind_of_figure():
         latency_p90_ns=18.1e6,
         load_ns=2.5e5,
         macs=1_234_000_000,
-        num_params=8_300,
+        num_params=1_492_398,
         throughput_per_s=12_345.6,
         max_abs_error=3.25e-6,
         loss=0.0,
@@ -253,10 +253,10 @@ def test_every_other_kind_of_figure():
     text = render([row], format="md", columns=columns)
     head = next(line for line in text.splitlines() if line.startswith("| "))
     assert head == (
-        "| \\# | latency p90 (ms) | latency p99 (ms) | load (µs) | MACs (billion) | parameters (thousand) "
+        "| \\# | latency p90 (ms) | latency p99 (ms) | load (µs) | MACs (billion) | parameters "
         "| throughput (1/s) | max abs error | loss | num samples | latency p50, low (ms) |"
     )
-    expected = ["1", "18.10", DASH, "250.0", "1.234", "8.300", "12346", "3.250e-06", "0", "300", "17.23"]
+    expected = ["1", "18.10", DASH, "250.0", "1.234", "1,492,398", "12346", "3.250e-06", "0", "300", "17.23"]
     assert body(text)[0] == expected
 
 

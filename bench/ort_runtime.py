@@ -1,0 +1,63 @@
+"""What every way to run an ONNX file with ONNX Runtime has in common."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from bench import ort_providers
+from bench.api import Runtime, Session, Task
+from bench.errors import InputError
+from bench.plugins import suggest
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import numpy as np
+
+    from bench.api import Arrays
+
+
+class OrtSession(Session):
+    """One InferenceSession, called with arrays."""
+
+    def __init__(self, session: Any, task: Task) -> None:
+        self._run = session.run
+        self._outputs = [spec.name for spec in task.outputs]
+
+    def run(self, feeds: Arrays) -> Sequence[np.ndarray]:
+        outputs: list[np.ndarray] = self._run(self._outputs, feeds)
+        return outputs
+
+
+class OrtRuntime(Runtime):
+    """Opens ONNX files on every provider that works here; what differs is how the file gets in, and how data do."""
+
+    requires = ("onnxruntime",)
+    formats = ("onnx",)
+
+    def providers(self) -> tuple[str, ...]:
+        return tuple(ort_providers.usable())
+
+    def environment(self, threads: int) -> dict[str, str]:
+        return ort_providers.ENVIRONMENT
+
+    def import_packages(self) -> None:
+        import onnxruntime  # noqa: F401
+
+    def open(self, artifact: Path, *, task: Task, source: str, provider: str, threads: int) -> Session:
+        if provider == ort_providers.CPU.name:
+            chosen = ort_providers.CPU  # without asking what else there is: that takes time, and this is timed
+        elif provider in self.providers():
+            chosen = ort_providers.usable()[provider]
+        else:
+            raise InputError(f"{self.name} has no provider {provider!r}; {suggest(provider, self.providers())}")
+        return self.session(ort_providers.open_session(self.model(artifact), chosen, threads=threads), task)
+
+    def model(self, artifact: Path) -> Path | bytes:
+        """What ONNX Runtime is given to load."""
+        return artifact
+
+    def session(self, session: Any, task: Task) -> Session:
+        """How requests get in and out."""
+        return OrtSession(session, task)

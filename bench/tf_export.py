@@ -1,0 +1,50 @@
+"""What every way out of TensorFlow has in common: the model as one traced function with the task's names."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from bench.api import Exporter, Task
+
+if TYPE_CHECKING:
+    import tensorflow as tf
+
+
+def signature(task: Task) -> list[tf.TensorSpec]:
+    """The task's inputs in order; a dynamic dimension is left open, so that no request traces the function again."""
+    import tensorflow as tf
+
+    return [
+        tf.TensorSpec([dim if isinstance(dim, int) else None for dim in spec.shape], spec.dtype, name=spec.name)
+        for spec in task.inputs
+    ]
+
+
+class TfExporter(Exporter):
+    """Takes a Keras model."""
+
+    requires: ClassVar[tuple[str, ...]] = ("tensorflow", "keras")
+    extra = "tf"
+    sources = ("tf",)
+
+    def export(self, task: Task, source: str, target: Path) -> dict[str, Any]:
+        os.environ["KERAS_BACKEND"] = "tensorflow"
+        os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+        import tensorflow as tf
+
+        tf.get_logger().setLevel("ERROR")
+        model = task.build(source, task.weights_path)
+
+        @tf.function(input_signature=signature(task))  # type: ignore[untyped-decorator, unused-ignore]
+        def named(*tensors: Any) -> dict[str, Any]:
+            outputs = model(*tensors)
+            outputs = outputs if isinstance(outputs, (list, tuple)) else [outputs]
+            return {spec.name: output for spec, output in zip(task.outputs, outputs, strict=True)}
+
+        return self.translate(named, task, target)
+
+    def translate(self, function: Any, task: Task, target: Path) -> dict[str, Any]:
+        """Write the artifact from a `tf.function` that returns a dict by output name; what it returns is kept."""
+        raise NotImplementedError

@@ -1,0 +1,113 @@
+"""Text-line recognition: a form-field line of 45 characters read by a convolutional recurrent network.
+
+Shapes: N samples, C channels (1), H = 32 rows and W = 400 columns of the image, T = 50 steps, K = 46 classes.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from bench.api import Samples, Task, TensorSpec
+from bench.errors import InputError
+from bench.plugins import dataset_path, load_module
+
+if TYPE_CHECKING:
+    from types import ModuleType
+
+    import numpy as np
+
+    Arrays = Mapping[str, np.ndarray]
+
+HEIGHT, WIDTH = 32, 400
+NUM_STEPS, NUM_CLASSES = 50, 46
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Target:
+    """What a line says, as classes (1 to 45) and as text, and whether its font was kept out of training."""
+
+    labels: tuple[int, ...]
+    text: str
+    is_new_font: bool
+
+
+class TextLines(Task):
+    """CRNN on generated form-field lines."""
+
+    sources = ("torch", "tf")
+    inputs = (
+        TensorSpec(name="image", dtype="float32", shape=("batch", 1, HEIGHT, WIDTH)),
+        TensorSpec(name="flag", dtype="float32", shape=("batch", NUM_STEPS, 2)),
+    )
+    outputs = (TensorSpec(name="probabilities", dtype="float32", shape=("batch", NUM_STEPS, NUM_CLASSES)),)
+    dataset = "form_lines"
+    metric_name = "cer"
+    higher_is_better = False
+    close = 1e-4
+    max_metric_loss = 0.02  # one character in 50 more: of lines of 11 characters about every fifth is then wrong
+
+    def build(self, source: str, weights: Path) -> Any:
+        if source not in self.sources:
+            raise InputError(f"{self.name} cannot be built in {source!r}; it can in: {', '.join(self.sources)}")
+        return self.module(f"{source}_model").build(weights)
+
+    def samples(self, split: str) -> Samples:
+        """Images (N, 1, 32, 400) from 0 to 1, and at each step the field's kind, one-hot: words, numbers (N, 50, 2)."""
+        import numpy as np
+
+        form_lines = self.form_lines()
+        lines = form_lines.load(split)
+        class_of = {character: number for number, character in enumerate(form_lines.ALPHABET, start=1)}
+        image_NCHW = np.stack([line.image for line in lines])[:, None].astype(np.float32) / 255
+        flag_NTC = np.zeros((len(lines), NUM_STEPS, 2), np.float32)
+        for row, line in enumerate(lines):
+            flag_NTC[row, :, int(line.is_numeric)] = 1
+        targets = [
+            Target(labels=tuple(class_of[character] for character in line.text), text=line.text,
+                   is_new_font=line.is_new_font)
+            for line in lines
+        ]  # fmt: skip
+        names = tuple(f"{row:03} {line.text}" for row, line in enumerate(lines))
+        return Samples(inputs={"image": image_NCHW, "flag": flag_NTC}, targets=targets, names=names)
+
+    def loss(self, outputs: Arrays, targets: Sequence[Any]) -> float:
+        """CTC loss a line: minus the logarithm of the probability that the network gives to the right text."""
+        ctc = self.module("ctc")
+        losses_N = ctc.negative_log_likelihood(outputs["probabilities"], [target.labels for target in targets])
+        return float(losses_N.mean())
+
+    def metrics(self, outputs: Arrays, targets: Sequence[Any]) -> dict[str, float]:
+        """Of lines in fonts of the training set, and of lines in new fonts: two figures each, NaN if there is no line.
+
+        Returns:
+            `cer` and `cer_new_fonts`: edits that mend the lines as they are read, over the characters that they hold;
+            `lines_right` and `lines_right_new_fonts`: the share of lines without an error. All NaN if an output is.
+        """
+        import numpy as np
+
+        decoding = self.module("decoding")
+        probabilities_NTK = outputs["probabilities"]
+        edits: list[float] = [
+            decoding.edit_distance(labels, target.labels)
+            for labels, target in zip(decoding.greedy_labels(probabilities_NTK), targets, strict=True)
+        ]
+        for row in np.flatnonzero(np.isnan(probabilities_NTK).any(axis=(1, 2))):
+            edits[row] = math.nan
+        figures = {}
+        for suffix, is_new_font in (("", False), ("_new_fonts", True)):
+            rows = [row for row, target in enumerate(targets) if target.is_new_font == is_new_font]
+            wrong = [edits[row] for row in rows]
+            num_characters = sum(len(targets[row].labels) for row in rows)
+            num_right = math.nan if any(map(math.isnan, wrong)) else wrong.count(0)
+            figures[f"cer{suffix}"] = sum(wrong) / num_characters if rows else math.nan
+            figures[f"lines_right{suffix}"] = num_right / len(rows) if rows else math.nan
+        return figures
+
+    def form_lines(self) -> ModuleType:
+        """The module of the data set."""
+        assert self.dataset is not None
+        return load_module(dataset_path(self.dataset))

@@ -1,0 +1,222 @@
+"""Every task that is found is one model: in its frameworks and after plain exports, at any batch and size.
+
+What the harness itself does for a cell is done here once for each: export, verify the whole test split, count.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from bench import plugins, prepare, verify
+from bench.api import Task
+from bench.at_once import at_once
+from bench.cell import RAW, Cell
+from bench.errors import BenchError, ChildError
+from bench.fidelity import FidelityTask
+from bench.measure import machine
+from bench.prepare import Limits
+
+pytestmark = [pytest.mark.framework, pytest.mark.timeout(900)]
+
+TASKS = [name for name, path in plugins.find("models").items() if not path.is_relative_to(plugins.PACKAGE.resolve())]
+LIMITS = Limits.of(step_s=600, memory_bytes=None)
+BATCH = 16
+SMALL_BATCHES = [1, 4]
+NUM_SMALL = 4
+SAME = 1e-5
+"""Largest difference over the largest magnitude that other sums of the same products may make."""
+
+
+def plain_cells(task: Task) -> list[Cell]:
+    """In each of the task's frameworks its own form and every export to ONNX; the first one is the reference."""
+    cells = []
+    for source in task.sources:
+        for name in plugins.find("exporters"):
+            exporter = plugins.exporter(name)
+            artifact_format = exporter.format(source)
+            is_own_form = not exporter.sources
+            if is_own_form or (source in exporter.sources and artifact_format == "onnx"):
+                openers = (plugins.runtime(runtime) for runtime in plugins.find("runtimes"))
+                opener = next(opener for opener in openers if artifact_format in opener.default_for)
+                cell = Cell(
+                    task=task.name,
+                    source=source,
+                    exporter=name,
+                    variant=RAW,
+                    runtime=opener.name,
+                    provider=opener.providers()[0],
+                    batch=BATCH,
+                )
+                cells.append((not is_own_form, cell))
+    return [cell for _, cell in sorted(cells, key=lambda pair: pair[0])]
+
+
+CELLS = {cell.path: cell for name in TASKS for cell in plain_cells(plugins.task(name))}
+REFERENCES = {name: next(cell.path for cell in CELLS.values() if cell.task == name) for name in TASKS}
+EXPORTS_AND_OTHERS = [path for path in CELLS if path not in REFERENCES.values()]
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Found:
+    """What one cell gave.
+
+    Attributes:
+        judged: see `bench.quality.judge`.
+        num_params: as the table shows it.
+        outputs: by name, of the whole test split, in batches of 16.
+        small: by `<batch>/<name>` of the first samples in smaller batches, by `cropped/<name>` of two cropped ones.
+    """
+
+    judged: dict[str, Any]
+    num_params: int | None
+    outputs: dict[str, np.ndarray]
+    small: dict[str, np.ndarray]
+
+
+class Laboratory:
+    """Does everything for each task once."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def found(self, path: str) -> Found:
+        """What a cell gave; skips the test where the cell cannot work."""
+        for needed in (REFERENCES[CELLS[path].task], path):
+            if (reason := plugins.skip_reason(CELLS[needed])) is not None:
+                pytest.skip(reason)
+        found = self.study(CELLS[path].task)[path]
+        if isinstance(found, BenchError):
+            raise found
+        return found
+
+    @functools.cache  # noqa: B019 (one laboratory a module)
+    def study(self, task: str) -> dict[str, Found | BenchError]:
+        """Every cell of a task: the reference first, since the others are judged against it."""
+        usable = [cell for cell in CELLS.values() if cell.task == task and plugins.skip_reason(cell) is None]
+        found: dict[str, Found | BenchError] = {}
+        for cells in (usable[:1], usable[1:]):
+            at_once(
+                self.examine,
+                cells,
+                workers=machine.num_cores(),
+                done=lambda cell, outcome: found.__setitem__(cell.path, outcome),
+            )
+        return found
+
+    def examine(self, cell: Cell) -> Found:
+        reference = self.folder / f"{cell.task}.npz"
+        is_reference = cell.path == REFERENCES[cell.task]
+        outputs = reference if is_reference else self.folder / f"{cell.path.replace('/', '-')}.npz"
+        artifact = prepare.artifact_of(cell, LIMITS)
+        expected = None if is_reference else reference
+        judged = verify.verify(cell, artifact, expected, LIMITS, save_outputs=outputs)
+        small = outputs.with_suffix(".small.npz")
+        request = {
+            "do": "run_small",
+            "runtime": cell.runtime,
+            "provider": cell.provider,
+            "task": cell.task,
+            "source": cell.source,
+            "artifact": str(artifact.path),
+            "num_samples": NUM_SMALL,
+            "batches": SMALL_BATCHES,
+            "target": str(small),
+        }
+        command = [sys.executable, "-P", str(Path(__file__).with_name("child.py")), json.dumps(request)]
+        try:
+            subprocess.run(command, capture_output=True, text=True, timeout=LIMITS.verify_s, check=True)
+        except (subprocess.CalledProcessError, subprocess.TimeoutExpired) as failure:
+            raise ChildError("exit", f"{failure}\n{failure.stderr}") from failure
+        return Found(
+            judged=judged,
+            num_params=artifact.num_params if judged["num_params"] is None else judged["num_params"],
+            outputs=arrays(outputs),
+            small=arrays(small),
+        )
+
+
+def arrays(path: Path) -> dict[str, np.ndarray]:
+    with np.load(path) as file:
+        return dict(file)
+
+
+def error(actual: np.ndarray, expected: np.ndarray) -> float:
+    """Largest absolute difference of any sample over that sample's largest magnitude."""
+    assert actual.shape == expected.shape
+    axes = tuple(range(1, expected.ndim))
+    differences = np.abs(actual.astype(np.float64) - expected).max(axis=axes)
+    return float((differences / np.abs(expected).max(axis=axes)).max())
+
+
+@pytest.fixture(scope="module")
+def laboratory(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Laboratory]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("BENCH_CACHE", str(tmp_path_factory.mktemp("cache")))
+        yield Laboratory(tmp_path_factory.mktemp("laboratory"))
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_task_has_its_own_form_and_an_export_in_each_framework(task: str) -> None:
+    for source in plugins.task(task).sources:
+        exporters = [cell.exporter for cell in CELLS.values() if (cell.task, cell.source) == (task, source)]
+        assert [not plugins.exporter(name).sources for name in exporters].count(True) == 1
+        assert len(exporters) >= 2
+
+
+@pytest.mark.parametrize("path", EXPORTS_AND_OTHERS)
+def test_agrees_with_the_reference_on_every_test_sample(path: str, laboratory: Laboratory) -> None:
+    found = laboratory.found(path)
+    reference = laboratory.found(REFERENCES[CELLS[path].task])
+    assert found.outputs.keys() == reference.outputs.keys()
+    for name, expected in reference.outputs.items():
+        assert error(found.outputs[name], expected) <= 1e-4, name
+    assert found.judged["fidelity"] in ("exact", "close")
+    assert found.judged["precision"] == "float32"
+
+
+@pytest.mark.parametrize("path", EXPORTS_AND_OTHERS)
+def test_has_the_same_loss_and_metrics(path: str, laboratory: Laboratory) -> None:
+    """The loss to 3 digits, metrics to 4; and one that counts samples is the very same, unlike decibels of an error."""
+    task = plugins.task(CELLS[path].task)
+    found, reference = laboratory.found(path).judged, laboratory.found(REFERENCES[task.name]).judged
+    if isinstance(task, FidelityTask):  # these tell what the frameworks differ in
+        assert reference["metrics"] == {"snr_db": 120}
+        assert found["metrics"]["snr_db"] >= 100
+        return
+    assert found["loss"] == pytest.approx(reference["loss"], rel=5e-4)
+    assert found["metrics"] == pytest.approx(reference["metrics"], rel=5e-5)
+    if not task.metric_name.endswith("_db"):
+        assert found["metrics"][task.metric_name] == reference["metrics"][task.metric_name]
+
+
+@pytest.mark.parametrize("path", EXPORTS_AND_OTHERS)
+def test_has_the_same_number_of_parameters(path: str, laboratory: Laboratory) -> None:
+    expected = laboratory.found(REFERENCES[CELLS[path].task]).num_params
+    assert expected
+    assert laboratory.found(path).num_params == expected
+
+
+@pytest.mark.parametrize("path", CELLS)
+def test_outputs_of_a_sample_do_not_depend_on_its_batch(path: str, laboratory: Laboratory) -> None:
+    found = laboratory.found(path)
+    for name, outputs in found.outputs.items():
+        for batch in SMALL_BATCHES:
+            assert error(found.small[f"{batch}/{name}"], outputs[:NUM_SMALL]) <= SAME, (name, batch)
+
+
+@pytest.mark.parametrize("path", EXPORTS_AND_OTHERS)
+def test_takes_other_sizes_wherever_a_dimension_is_dynamic(path: str, laboratory: Laboratory) -> None:
+    found, reference = laboratory.found(path), laboratory.found(REFERENCES[CELLS[path].task])
+    for spec in plugins.task(CELLS[path].task).outputs:
+        name = f"cropped/{spec.name}"
+        assert error(found.small[name], reference.small[name]) <= 1e-4
