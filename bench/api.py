@@ -103,6 +103,8 @@ class Task(Plugin, abc.ABC):
     """Name of the folder under `datasets/` that `samples` reads; its files are part of a result's key."""
     weights: ClassVar[str | None] = "weights.safetensors"
     """The one weights file, inside the task's folder."""
+    packages: ClassVar[tuple[str, ...]] = ()
+    """Import names of what its models and samples are made with; their versions are part of a result's key."""
     uses: ClassVar[tuple[str, ...]] = ()
     """Names of tasks whose modules this one loads; their Python files are part of a result's key, too."""
     metric_name: ClassVar[str]

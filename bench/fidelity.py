@@ -37,12 +37,14 @@ class FidelityTask(Task):
         return sum(errors) / len(errors)
 
     def metrics(self, outputs: Arrays, targets: Sequence[Target]) -> dict[str, float]:
-        """`snr_db`: the reference's power over the error's, of the worst output, at most 120 dB.
+        """`snr_db`: the reference's power over the error's, of the worst output, at most 120 dB; NaN if an output is.
 
         Of integers and bools the noise is the share that differ: classes and indices have no distance.
         """
+        import numpy as np
+
         shares = [_noise_share(outputs[name], expected) for name, expected in _stacked(targets).items()]
-        return {"snr_db": min(_decibels(share) for share in shares)}
+        return {"snr_db": float(np.min([_decibels(share) for share in shares]))}
 
 
 def _stacked(targets: Sequence[Target]) -> dict[str, np.ndarray]:
@@ -67,6 +69,8 @@ def _noise_share(output: np.ndarray, expected: np.ndarray) -> float:
 
 
 def _decibels(noise_share: float) -> float:
+    if math.isnan(noise_share):  # which min and max would pass over
+        return math.nan
     if noise_share == 0:
         return SAME_DB
     return max(-SAME_DB, min(SAME_DB, -10 * math.log10(noise_share)))

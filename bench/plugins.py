@@ -17,6 +17,7 @@ import importlib.util
 import inspect
 import os
 import sys
+import threading
 from collections.abc import Iterable
 from pathlib import Path
 from types import ModuleType
@@ -27,6 +28,7 @@ from bench.cell import Cell
 from bench.errors import InputError, PluginError
 
 PACKAGE = Path(__file__).parent
+_LOADING = threading.RLock()
 ENTRY = {"models": "task.py", "datasets": "dataset.py"}
 P = TypeVar("P", bound=Plugin)
 
@@ -54,14 +56,18 @@ def find(kind: str) -> dict[str, Path]:
     return dict(sorted(found.items()))
 
 
-@functools.cache
 def load_module(path: Path) -> ModuleType:
     """Execute the Python file at `path` as a module of its own, once.
 
     Raises:
         PluginError: the file is missing or raises while it is executed.
     """
-    path = path.resolve()
+    with _LOADING:  # steps run in threads, and each file is to be executed once
+        return _load_module(path.resolve())
+
+
+@functools.cache
+def _load_module(path: Path) -> ModuleType:
     name = f"bench_plugin_{path.stem}_{hashlib.sha256(str(path).encode()).hexdigest()[:12]}"
     spec = importlib.util.spec_from_file_location(name, path)
     assert spec is not None, path
@@ -71,7 +77,7 @@ def load_module(path: Path) -> ModuleType:
     try:
         spec.loader.exec_module(module)
     except Exception as error:
-        del sys.modules[name]
+        sys.modules.pop(name, None)
         raise PluginError(f"cannot load {path}: {type(error).__name__}: {error}") from error
     return module
 
@@ -152,7 +158,7 @@ def variant(name: str) -> NamedVariant:
 
 def forget() -> None:
     """Look for everything anew at the next call: the search path has changed."""
-    for cached in (find, load_module, task, exporter, runtime, _variant_file, variants, digest_code):
+    for cached in (find, _load_module, task, exporter, runtime, _variant_file, variants, digest_code):
         cached.cache_clear()
 
 

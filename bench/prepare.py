@@ -88,7 +88,14 @@ def task_digest(task: Task) -> str:
     code = [
         plugins.digest_files(path for path in folder.glob("*.py") if path.name not in NOT_SOURCE) for folder in used
     ]
-    return cache.digest([plugins.digest_folder(task.folder, without=NOT_SOURCE), plugins.digest_code(task.path), *code])
+    return cache.digest(
+        [
+            plugins.digest_folder(task.folder, without=NOT_SOURCE),
+            plugins.digest_code(task.path),
+            *code,
+            versions(task.packages),
+        ]
+    )
 
 
 @functools.cache

@@ -105,7 +105,7 @@ class TorchRuntime(Runtime):
 
 
 def no_compiler() -> str | None:
-    """Why Inductor cannot compile here, or None: it writes C++ for processors, and C++ around its kernels for others."""
+    """Why Inductor cannot compile here, or None: it writes C++, around the kernels of a GPU too."""
     names = [os.environ["CXX"]] if os.environ.get("CXX") else ["g++", "clang++", "cl"]
     if any(shutil.which(name) for name in names):
         return None

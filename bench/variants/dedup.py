@@ -1,4 +1,4 @@
-"""Equal weights stored once: some exporters write those that layers share once for each layer."""
+"""Equal weights stored once: exporters have written those that layers share once for each layer."""
 
 from __future__ import annotations
 

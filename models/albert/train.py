@@ -199,6 +199,8 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--hold-out", action="store_true", help="train on 7/8 of the messages, measure on the others")
     options = parser.parse_args()
+    if options.hold_out and options.out == task.weights_path:
+        parser.error("--hold-out needs --out: what it trains is not to replace the weights")
 
     torch.set_num_threads(options.threads)
     torch.manual_seed(options.seed)

@@ -39,6 +39,7 @@ class AlbertBase(FidelityTask):
         TensorSpec(name="pooler_output", dtype="float32", shape=("batch", HIDDEN)),
     )
     uses = ("albert",)
+    packages = ("numpy", "safetensors", "transformers")
     weights = None
 
     @property

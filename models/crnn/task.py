@@ -45,6 +45,7 @@ class TextLines(Task):
     )
     outputs = (TensorSpec(name="probabilities", dtype="float32", shape=("batch", NUM_STEPS, NUM_CLASSES)),)
     dataset = "form_lines"
+    packages = ("numpy", "PIL", "safetensors")
     metric_name = "cer"
     higher_is_better = False
     close = 1e-4
@@ -85,7 +86,8 @@ class TextLines(Task):
 
         Returns:
             `cer` and `cer_new_fonts`: edits that mend the lines as they are read, over the characters that they hold;
-            `lines_right` and `lines_right_new_fonts`: the share of lines without an error. All NaN if an output is.
+            `lines_right` and `lines_right_new_fonts`: the share of lines without an error. NaN for the lines of a kind
+            if an output of theirs is.
         """
         import numpy as np
 

@@ -203,6 +203,8 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
+    if options.steps is not None and options.out == task.weights_path:
+        parser.error("--steps needs --out: what it trains is not to replace the weights")
 
     torch.set_num_threads(options.threads)
     torch.manual_seed(options.seed)

@@ -37,6 +37,7 @@ class SuperResolution(Task):
     inputs = (TensorSpec(name="lr", dtype="float32", shape=("batch", 1, "height", "width")),)
     outputs = (TensorSpec(name="hr", dtype="float32", shape=("batch", 1, "hr_height", "hr_width")),)
     dataset = "photographs"
+    packages = ("numpy", "PIL", "safetensors")
     metric_name = "psnr_db"
     close = 1e-4
     max_metric_loss = 1.0  # about all that the network gains over bicubic interpolation

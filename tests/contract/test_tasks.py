@@ -206,6 +206,15 @@ def test_has_the_same_number_of_parameters(path: str, laboratory: Laboratory) ->
     assert laboratory.found(path).num_params == expected
 
 
+@pytest.mark.parametrize("path", [path for path, cell in CELLS.items() if cell.exporter.startswith("torch_onnx")])
+def test_has_as_many_after_equal_weights_are_merged(path: str, laboratory: Laboratory) -> None:
+    """Of weights that layers share, whether the exporter wrote them once or not, one is left."""
+    expected = laboratory.found(REFERENCES[CELLS[path].task]).num_params
+    merged = prepare.artifact_of(dataclasses.replace(CELLS[path], variant="dedup"), LIMITS)
+    assert merged.num_params is not None
+    assert merged.num_params == expected
+
+
 @pytest.mark.parametrize("path", CELLS)
 def test_outputs_of_a_sample_do_not_depend_on_its_batch(path: str, laboratory: Laboratory) -> None:
     found = laboratory.found(path)

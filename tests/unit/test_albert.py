@@ -215,3 +215,9 @@ def test_network_reaches_the_figures_of_the_readme(task, samples):
     outputs = {"logits": logits_NL.numpy()}
 
     assert task.metrics(outputs, samples.targets)["accuracy"] >= 0.92
+
+
+def test_logits_that_are_nan_have_no_accuracy(task):
+    logits_NL = np.zeros((4, 36), np.float32)
+    logits_NL[3, 5] = np.nan
+    assert all(np.isnan(value) for value in task.metrics({"logits": logits_NL}, [0, 0, 0, 0]).values())

@@ -199,3 +199,12 @@ def test_keras_refuses_weights_that_the_network_lacks(small, task, config, weigh
     save_file(weights.make(config | SMALL) | {"extra.weight": np.zeros(3, np.float32)}, tmp_path / "more.safetensors")
     with pytest.raises(AssertionError, match=r"more\.safetensors holds what the network does not have: extra\.weight"):
         task.module("tf_model", of="albert").build(tmp_path / "more.safetensors", small.folder / "encoder.json")
+
+
+def test_nan_has_no_fidelity():
+    task = plugins.task("albert_base")
+    expected = {"last_hidden_state": np.ones((2, 3), np.float32), "pooler_output": np.ones((2, 1), np.float32)}
+    targets = [{name: array[row] for name, array in expected.items()} for row in range(2)]
+    broken = expected | {"last_hidden_state": np.full((2, 3), np.nan, np.float32)}
+    assert task.metrics(expected, targets) == {"snr_db": 120}
+    assert np.isnan(task.metrics(broken, targets)["snr_db"])

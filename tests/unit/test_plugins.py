@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -244,3 +245,26 @@ def test_digest_of_code_covers_what_it_imports(tmp_path: Path, monkeypatch: pyte
         assert digest_with_more_in(name) != before, name
     for name in ("api.py", "other.py"):
         assert digest_with_more_in(name) == before, name
+
+
+def test_threads_that_load_a_broken_file_all_learn_why(tmp_path: Path) -> None:
+    path = tmp_path / "broken.py"
+    path.write_text("import time\ntime.sleep(0.05)\nraise ValueError('no good')\n")
+
+    def load(_: int) -> str:
+        try:
+            plugins.load_module(path)
+        except Exception as error:
+            return type(error).__name__
+        return "loaded"
+
+    with ThreadPoolExecutor(4) as pool:
+        assert list(pool.map(load, range(4))) == ["PluginError"] * 4
+
+
+def test_threads_execute_a_file_once(tmp_path: Path) -> None:
+    path = tmp_path / "slow.py"
+    path.write_text("import time\ntime.sleep(0.05)\n")
+    with ThreadPoolExecutor(4) as pool:
+        modules = list(pool.map(lambda _: plugins.load_module(path), range(4)))
+    assert all(module is modules[0] for module in modules)
