@@ -100,10 +100,11 @@ def task_digest(task: Task) -> str:
 
 @functools.cache
 def dataset_digest(task: Task) -> str | None:
-    """Hash of the dataset's folder that a task reads."""
+    """Hash of the dataset's folder that a task reads, but for what tells about it and what made it."""
     if task.dataset is None:
         return None
-    return plugins.digest_folder(plugins.dataset_path(task.dataset).parent)
+    folder = plugins.dataset_path(task.dataset).parent
+    return plugins.digest_folder(folder, without=(*NOT_SOURCE, "LICENSE", "make.py"))
 
 
 def _recipe(plugin: Plugin, **more: Any) -> dict[str, Any]:

@@ -1,5 +1,6 @@
 """ALBERT-base: its size is the published one, its weights are made the same every time, and the builders agree."""
 
+import hashlib
 import json
 from types import SimpleNamespace
 
@@ -10,6 +11,8 @@ from bench import cache, plugins
 from bench.errors import InputError
 
 NUM_PARAMETERS = 11_683_584
+SHA256 = "b5092e9cb06689a70e00700b9f90cb3d3024b22e99a7fe57a36ec6ff6d48aab3"
+"""Of all weights by name: numpy does not promise the same random numbers for ever."""
 SMALL = {
     "vocab_size": 50,
     "embedding_size": 8,
@@ -208,3 +211,10 @@ def test_nan_has_no_fidelity():
     broken = expected | {"last_hidden_state": np.full((2, 3), np.nan, np.float32)}
     assert task.metrics(expected, targets) == {"snr_db": 120}
     assert np.isnan(task.metrics(broken, targets)["snr_db"])
+
+
+def test_weights_are_the_ones_that_results_were_measured_with(config, weights):
+    digest = hashlib.sha256()
+    for name, tensor in sorted(weights.make(config).items()):
+        digest.update(name.encode() + tensor.tobytes())
+    assert digest.hexdigest() == SHA256
