@@ -22,7 +22,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from bench import cache, cpu
+from bench import cache, cpu, gpu
 from bench.errors import ArtifactError
 
 SCHEMA = 1  # raise it when the same installation would give other providers
@@ -30,8 +30,6 @@ PLUGINS = "onnxruntime_ep_*"
 SUFFIX = "ExecutionProvider"
 QUERY_LIMIT_S = 60
 ENVIRONMENT = {"ORT_DISABLE_TELEMETRY": "1"}
-NVIDIA = Path("/dev/nvidiactl")
-"""There as long as a driver is loaded."""
 ONE_NODE = (
     b"\x08\x08:@\n\x11\n\x01x\n\x01x\x12\x01y\x22\x06MatMul\x12\x01gZ\x13\n\x01x\x12\x0e\n\x0c\x08\x01\x12\x08\n\x02"
     b"\x08\x02\n\x02\x08\x02b\x13\n\x01y\x12\x0e\n\x0c\x08\x01\x12\x08\n\x02\x08\x02\n\x02\x08\x02B\x04\n\x00\x10\r"
@@ -84,7 +82,7 @@ def _installation() -> list[Any]:
     files = [Path(spec.origin)] if spec is not None and spec.origin else []
     files += [file for file in (*(file.parent / "capi" for file in files), *_plugin_files()) if file.exists()]
     stamps = [[str(file), file.stat().st_mtime_ns] for file in files]
-    return [SCHEMA, stamps, sorted(cpu.instruction_sets()), NVIDIA.exists()]
+    return [SCHEMA, stamps, sorted(cpu.instruction_sets()), gpu.has_nvidia()]
 
 
 def _plugin_files() -> list[Path]:

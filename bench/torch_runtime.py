@@ -6,6 +6,7 @@ products and convolutions above all) run in bfloat16 by autocast, and outputs ar
 
 from __future__ import annotations
 
+import contextlib
 import importlib.metadata
 import os
 import shutil
@@ -13,7 +14,7 @@ import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from bench import cpu
+from bench import cpu, gpu
 from bench.api import Runtime, Session, Task
 from bench.errors import InputError
 from bench.plugins import suggest
@@ -27,8 +28,6 @@ if TYPE_CHECKING:
     from bench.api import Arrays
 
 BFLOAT16 = "-bf16"
-NVIDIA = Path("/dev/nvidiactl")
-"""There as long as a driver is loaded."""
 
 
 class TorchSession(Session):
@@ -43,8 +42,10 @@ class TorchSession(Session):
         self._inference_mode = torch.inference_mode
         self._device = provider.removesuffix(BFLOAT16)
         self._bfloat16 = torch.bfloat16
-        self._autocast = torch.autocast(self._device, torch.bfloat16, enabled=provider.endswith(BFLOAT16))
-        self.precision = "bfloat16" if provider.endswith(BFLOAT16) else "float32"
+        self._autocast: Any = contextlib.nullcontext()
+        if provider.endswith(BFLOAT16):
+            self._autocast = torch.autocast(self._device, torch.bfloat16)
+            self.precision = "bfloat16"
         self.num_params = num_params
 
     def run(self, feeds: Arrays) -> Sequence[np.ndarray]:
@@ -118,4 +119,4 @@ def _has_cuda() -> bool:
         version = importlib.metadata.version("torch")
     except importlib.metadata.PackageNotFoundError:
         return False
-    return NVIDIA.exists() and not version.endswith("+cpu")
+    return gpu.has_nvidia() and not version.endswith("+cpu")

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from bench import plugins
+from bench.errors import RefusedError
 
 
 def export(*, exporter: str, task: str, source: str, target: str) -> None:
@@ -23,10 +24,14 @@ def export(*, exporter: str, task: str, source: str, target: str) -> None:
 
 
 def apply(*, variant: str, task: str, artifact: str, target: str) -> None:
-    """Write a variant of an artifact."""
+    """Write a variant of an artifact, or say that it is refused."""
     named = plugins.variant(variant)
-    info = named.variant.apply(Path(artifact), Path(target), option=named.option, task=plugins.task(task))
-    json.dumps(info, allow_nan=False)
+    try:
+        info = named.variant.apply(Path(artifact), Path(target), option=named.option, task=plugins.task(task))
+    except RefusedError as error:
+        print(f"refused: {error}")
+    else:
+        json.dumps(info, allow_nan=False)
 
 
 def run(*, runtime: str, provider: str, task: str, source: str, artifact: str, batches: list[int], target: str) -> None:

@@ -1,0 +1,82 @@
+"""LiteRT, formerly TensorFlow Lite: its interpreter with the XNNPACK delegate, which is its default on processors."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from bench.api import Runtime, Session, Task
+from bench.errors import ArtifactError, InputError
+from bench.plugins import suggest
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import numpy as np
+
+    from bench.api import Arrays
+
+
+class LiteRtSession(Session):
+    """One interpreter, made ready anew whenever the shapes of a request differ from the last one's."""
+
+    def __init__(self, interpreter: Any, task: Task) -> None:
+        self._interpreter = interpreter
+        runner = interpreter.get_signature_runner()  # it knows the names; the file's order may be another
+        inputs, outputs = runner.get_input_details(), runner.get_output_details()
+        _check("input", inputs, [spec.name for spec in task.inputs])
+        _check("output", outputs, [spec.name for spec in task.outputs])
+        self._inputs = {spec.name: inputs[spec.name]["index"] for spec in task.inputs}
+        self._outputs = [outputs[spec.name]["index"] for spec in task.outputs]
+        self._allowed = {name: [int(dim) for dim in inputs[name]["shape_signature"]] for name in self._inputs}
+        self._shapes: list[tuple[int, ...]] = []
+        if any(tensor["dtype"].__name__ == "int8" for tensor in interpreter.get_tensor_details()):
+            self.precision = "int8"
+
+    def run(self, feeds: Arrays) -> Sequence[np.ndarray]:
+        interpreter = self._interpreter
+        shapes = [feeds[name].shape for name in self._inputs]
+        if shapes != self._shapes:
+            self._resize(dict(zip(self._inputs, shapes, strict=True)))
+            self._shapes = shapes
+        for name, index in self._inputs.items():
+            interpreter.set_tensor(index, feeds[name])
+        interpreter.invoke()
+        return [interpreter.get_tensor(index) for index in self._outputs]
+
+    def _resize(self, shapes: dict[str, tuple[int, ...]]) -> None:
+        for name, shape in shapes.items():
+            allowed = self._allowed[name]
+            # The interpreter would take any shape, and compute something else or crash.
+            if len(shape) != len(allowed) or any(
+                dim not in (-1, size) for dim, size in zip(allowed, shape, strict=True)
+            ):
+                raise ArtifactError(f"the file takes {name} as {tuple(allowed)} only (-1 is any size), not {shape}")
+            self._interpreter.resize_tensor_input(self._inputs[name], shape)
+        self._interpreter.allocate_tensors()
+
+    def close(self) -> None:
+        self._interpreter = None
+
+
+class LiteRt(Runtime):
+    """Opens `.tflite` files that have one signature."""
+
+    requires = ("ai_edge_litert",)
+    extra = "litert"
+    formats = ("tflite",)
+
+    def import_packages(self) -> None:
+        from ai_edge_litert import interpreter  # noqa: F401
+
+    def open(self, artifact: Path, *, task: Task, source: str, provider: str, threads: int) -> Session:
+        if provider not in self.providers():
+            raise InputError(f"{self.name} has no provider {provider!r}; {suggest(provider, self.providers())}")
+        from ai_edge_litert.interpreter import Interpreter
+
+        return LiteRtSession(Interpreter(str(artifact), num_threads=threads), task)
+
+
+def _check(kind: str, found: dict[str, Any], expected: list[str]) -> None:
+    if sorted(found) != sorted(expected):
+        raise ArtifactError(f"the file's {kind}s are {', '.join(found)}; the task's are {', '.join(expected)}")

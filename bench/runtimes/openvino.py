@@ -1,0 +1,82 @@
+"""OpenVINO on the processor: its own format and ONNX, with the precision said, because its default may reduce it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from bench import cpu, openvino_ir
+from bench.api import Runtime, Session, Task
+from bench.errors import InputError
+from bench.plugins import suggest
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import numpy as np
+
+    from bench.api import Arrays
+
+PRECISIONS = {"cpu": "f32", "cpu-bf16": "bf16"}
+"""What OpenVINO calls the precision that it is held to, by provider. Left to itself, it takes bfloat16 where the
+processor has it, and float16 on Arm."""
+REDUCED = {"u8": "int8", "i8": "int8", "bf16": "bfloat16", "f16": "float16"}
+"""Precisions below float32 in which a compiled model may multiply, the most reduced first, as results call them."""
+PRODUCTS = {"Convolution", "Deconvolution", "FullyConnected", "MatMul", "RNNCell", "RNNSeq", "Subgraph"}
+"""Layers of a compiled model that multiply matrices; a subgraph is layers that were compiled into one."""
+
+
+class OpenVinoSession(Session):
+    """One inference request."""
+
+    def __init__(self, compiled: Any, weights: Any, task: Task) -> None:
+        self._weights = weights
+        self._infer = compiled.create_infer_request().infer
+        self._outputs = [compiled.output(spec.name) for spec in task.outputs]
+        self.precision = _precision(compiled)
+
+    def run(self, feeds: Arrays) -> Sequence[np.ndarray]:
+        results = self._infer(feeds, share_inputs=True)  # it reads them where they lie
+        return [results[output] for output in self._outputs]
+
+
+class OpenVino(Runtime):
+    """Opens ONNX files, and OpenVINO IR in one archive."""
+
+    requires = ("openvino",)
+    extra = "openvino"
+    formats = ("openvino", "onnx")
+    default_for = ("openvino",)
+
+    def providers(self) -> tuple[str, ...]:
+        return tuple(PRECISIONS) if cpu.multiplies_bfloat16() else ("cpu",)
+
+    def import_packages(self) -> None:
+        openvino_ir.import_openvino()
+
+    def open(self, artifact: Path, *, task: Task, source: str, provider: str, threads: int) -> Session:
+        if provider not in self.providers():
+            raise InputError(f"{self.name} has no provider {provider!r}; {suggest(provider, self.providers())}")
+        core = openvino_ir.import_openvino().Core()
+        if artifact.suffix == ".onnx":
+            model, weights = core.read_model(artifact), None
+        else:
+            model, weights = openvino_ir.read(core, artifact)
+        settings = {
+            "INFERENCE_PRECISION_HINT": PRECISIONS[provider],
+            "INFERENCE_NUM_THREADS": threads,
+            "NUM_STREAMS": 1,
+        }
+        session = OpenVinoSession(core.compile_model(model, "CPU", settings), weights, task)
+        session.num_params = openvino_ir.num_params(model)
+        return session
+
+
+def _precision(compiled: Any) -> str:
+    """The most reduced precision in which the compiled model multiplies."""
+    ran = set()
+    for node in compiled.get_runtime_model().get_ops():
+        info = node.get_rt_info()
+        if info["layerType"].astype(str) in PRODUCTS:
+            ran.add(info["runtimePrecision"].astype(str))
+    return next((name for reduced, name in REDUCED.items() if reduced in ran), "float32")

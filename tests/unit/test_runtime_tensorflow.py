@@ -1,0 +1,54 @@
+"""TensorFlow's runtimes: what is called, and in which precision."""
+
+from __future__ import annotations
+
+import sys
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from bench import plugins
+from bench.api import TensorSpec
+
+pytestmark = pytest.mark.framework
+
+TASK = SimpleNamespace(inputs=(TensorSpec(name="x", dtype="float32", shape=("batch", "tokens", 8)),))
+
+
+@pytest.fixture(scope="module")
+def tf() -> Any:
+    return pytest.importorskip("tensorflow")
+
+
+def test_precision_is_that_of_the_optimized_graph(tf: Any) -> None:
+    weight = tf.ones((8, 8))
+
+    def reduced(x: Any) -> Any:
+        return tf.cast(tf.matmul(tf.cast(x, tf.bfloat16), tf.cast(weight, tf.bfloat16)), tf.float32)
+
+    precision = sys.modules[type(plugins.runtime("tensorflow")).__module__]._precision
+    spec = [tf.TensorSpec([None, None, 8])]
+    assert precision(tf.function(reduced, spec), TASK) == "bfloat16"
+    assert precision(tf.function(lambda x: tf.matmul(x, weight), spec), TASK) == "float32"
+
+
+def test_what_each_runtime_calls(tf: Any) -> None:
+    def model(x: Any) -> Any:
+        return 2 * x
+
+    plain, precision = plugins.runtime("tensorflow").callable(model, TASK, "cpu")
+    compiled, _ = plugins.runtime("tensorflow_xla").callable(model, TASK, "cpu")
+    eager, _ = plugins.runtime("tensorflow_eager").callable(model, TASK, "cpu")
+
+    x = tf.ones((2, 3, 8))
+    assert precision == "float32"
+    assert eager is model
+    for call in (plain, compiled):
+        for shape in (2, 3, 8), (1, 5, 8):
+            np.testing.assert_array_equal(call(tf.ones(shape)), np.full(shape, 2))
+        assert call.experimental_get_tracing_count() == 1, "a request of another size is traced again"
+    assert "HloModule" in compiled.experimental_get_compiler_ir(x)(stage="hlo")
+    with pytest.raises(ValueError, match="jit_compile=True"):
+        plain.experimental_get_compiler_ir(x)
