@@ -5,6 +5,8 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 RUN := $(BIN)/bench
+RESULTS ?= results
+BUDGET ?= 18m
 
 $(READY): pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -13,7 +15,7 @@ $(READY): pyproject.toml constraints.txt
 
 install: $(READY)  ## set up .venv with every framework, runtime and tool
 bench: install  ## the full sweep, to tables and plots under results/; goes on where it was stopped
-	$(RUN) run
+	$(RUN) run --budget $(BUDGET) --results $(RESULTS)
 	$(MAKE) --no-print-directory report
 quick: install  ## a small sweep: the two frameworks and their plain exports, in under 3 minutes
 	$(RUN) run --sweep quick --launches 3 --budget 90s
@@ -24,9 +26,12 @@ lint: install  ## ruff and mypy
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 report: install  ## tables and plots from the stored results, without measuring
-	$(RUN) show --format md --output results/table.md
-	$(RUN) show --format csv --output results/table.csv
-	$(RUN) plot --output results/plots
+	$(RUN) show --results $(RESULTS) --format md --output $(RESULTS)/table.md
+	$(RUN) show --results $(RESULTS) --format csv --output $(RESULTS)/table.csv
+	$(RUN) plot --results $(RESULTS) --output $(RESULTS)/plots
+	$(RUN) best --results $(RESULTS)
+readme: install  ## the figures in the README, from the published results
+	$(RUN) best --results results/reference --into README.md
 check: install  ## measure the instrument itself: repeatability, false alarms, power, overhead, start-up
 	$(BIN)/python benchmarks/startup.py
 	$(BIN)/python benchmarks/overhead.py
@@ -39,4 +44,4 @@ clean:  ## remove the environment and the caches; results stay
 help:  ## this list
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## (.*)/  make \1\t\2/' | expand -t 16
 
-.PHONY: install bench quick test lint report check train clean help
+.PHONY: install bench quick test lint report readme check train clean help

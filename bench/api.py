@@ -10,6 +10,7 @@ from __future__ import annotations
 import abc
 import dataclasses
 import importlib.util
+import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -153,6 +154,13 @@ class Task(Plugin, abc.ABC):
     def metrics(self, outputs: Arrays, targets: Sequence[Any]) -> dict[str, float]:
         """Every metric by name with its unit; `metric_name` is among them."""
 
+    def relative_loss(self, metric: float, reference: float) -> float:
+        """Which share of the reference's ranked metric is lost: 0.01 is 1 %, a negative share is a gain."""
+        lost = reference - metric if self.higher_is_better else metric - reference
+        if lost == 0:
+            return 0.0
+        return lost / abs(reference) if reference else math.copysign(math.inf, lost)
+
 
 class Exporter(Plugin, abc.ABC):
     """Task -> Artifact."""
@@ -223,6 +231,20 @@ class Runtime(Plugin, abc.ABC):
 
     def import_packages(self) -> None:
         """Import what `open` needs, so that imports are told apart from loading a model."""
+
+    def inspect(self, artifact: Path, *, provider: str, shapes: Mapping[str, Sequence[int]]) -> dict[str, Any]:
+        """What becomes of an artifact here, as far as that can be told beside running it.
+
+        Called once, in a process to lose, and never while anything is timed.
+
+        Args:
+            shapes: of the inputs of one request, by name.
+
+        Returns:
+            Any of `placement` (by provider `nodes`, how many, and `macs_share`, between 0 and 1 or None), `warning`
+            (one line, such as of nodes that fell back to another provider) and `precision` (instead of the session's).
+        """
+        return {}
 
     @abc.abstractmethod
     def open(self, artifact: Path, *, task: Task, source: str, provider: str, threads: int) -> Session:

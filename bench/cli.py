@@ -57,7 +57,9 @@ def list_() -> None:
 def run(
     globs: Globs = None,
     *,
-    sweep: Annotated[str | None, typer.Option(help="A named sweep: quick or full.")] = None,
+    sweep: Annotated[
+        str | None, typer.Option(help="A named sweep: quick, full, scaling, threads, seed or everything.")
+    ] = None,
     model: Annotated[Path | None, typer.Option(help="An .onnx file, or a folder with a task.py.")] = None,
     budget: Annotated[str | None, typer.Option(help="Time for measuring, such as 10m; no limit by default.")] = None,
     margin: Annotated[str, typer.Option(help="Half-width of the ratio's interval to aim at.")] = "2%",
@@ -103,7 +105,9 @@ def run(
         max_launches=launches,
         budget_s=_seconds(budget) if budget else None,
     )
-    options = Options(method=Method(limits=limits), goal=goal, force=force)
+    options = Options(
+        method=Method(limits=limits), goal=goal, force=force, across_threads=sweep == sweeps.threads.__name__
+    )
     store = Store(results, machine.name())
     paths = [cell.path for cell in cells]
 
@@ -118,7 +122,10 @@ def run(
         _say("interrupted; everything finished is kept, and the same command goes on from there")
         raise typer.Exit(INTERRUPTED) from None
     shown = rows()
-    _print_table(shown)
+    if options.across_threads:
+        _show_sweep("threads", shown, results, goal.margin, Format.table, None)
+    else:
+        _print_table(shown)
     if strict and any(row.status == "failed" or row.fidelity == "broken" for row in shown):
         raise typer.Exit(1)
 
@@ -131,6 +138,7 @@ def show(
     baseline: Annotated[str | None, typer.Option(help="Cell to compare with, instead of each task's own.")] = None,
     columns: Annotated[str | None, typer.Option(help="Keys of a row, joined by commas.")] = None,
     sort: Annotated[str | None, typer.Option(help="Key of a row to sort by; fastest first by default.")] = None,
+    sweep: Annotated[str | None, typer.Option(help="`seed` or `threads`: the sweep's own tables.")] = None,
     margin: Annotated[str, typer.Option(help="What counts as noise.")] = "2%",
     results: Results = Path("results"),
     output: Annotated[Path | None, typer.Option(help="File to write instead of printing.")] = None,
@@ -140,6 +148,9 @@ def show(
     from bench.store import write_atomically
 
     rows = _stored_rows(results, globs, _share(margin), baseline)
+    if sweep is not None:
+        _show_sweep(sweep, rows, results, _share(margin), format, output)
+        return
     chosen = tuple(columns.split(",")) if columns else None
     if format is Format.table and output is None:
         _print_table(rows, chosen, sort)
@@ -149,6 +160,29 @@ def show(
         typer.echo(text)
     else:
         write_atomically(output, text + "\n")
+
+
+@app.command()
+def best(
+    *,
+    max_metric_drop: Annotated[str, typer.Option(help="Largest share of the metric that may be lost.")] = "1%",
+    margin: Annotated[str, typer.Option(help="What counts as noise.")] = "2%",
+    results: Results = Path("results"),
+    into: Annotated[
+        Path | None, typer.Option(help="Markdown file to write the table into, between its two marks.")
+    ] = None,
+) -> None:
+    """The fastest deployment of each task that keeps its metric, against each framework's default."""
+    from bench.report import best as report
+    from bench.store import Store, write_atomically
+
+    folder = _machine_folder(results)
+    records = Store(folder.parent, folder.name).current_records()
+    found = report.best(records, max_metric_loss=_share(max_metric_drop), margin=_share(margin))
+    if into is None:
+        typer.echo(report.render(found, format="table"), nl=False)
+    else:
+        write_atomically(into, report.put_into(into, report.render(found, format="md")))
 
 
 @app.command()
@@ -201,6 +235,26 @@ def _stored_rows(results: Path, globs: list[str] | None, margin: float, baseline
         if not any(matches(Cell.from_path(row.cell), [glob]) for row in rows):
             raise InputError(f"no result matches {glob!r}; {suggest(glob, [row.cell for row in rows])}")
     return [row for row in rows if not globs or matches(Cell.from_path(row.cell), globs)]
+
+
+def _show_sweep(sweep: str, rows: list[Row], results: Path, margin: float, format: Format, output: Path | None) -> None:
+    """The tables of a sweep that has its own."""
+    from bench.report import experiments, threads
+    from bench.store import Store, write_atomically
+
+    if sweep not in ("seed", "threads"):
+        raise InputError(f"the sweeps 'seed' and 'threads' have tables of their own, not {sweep!r}")
+    folder = _machine_folder(results)
+    records = Store(folder.parent, folder.name).current_records()
+    if sweep == "seed":
+        text = experiments.render(rows, records, format=format.value)
+    else:
+        chosen = {row.cell: records[row.cell] for row in rows}
+        text = threads.render(threads.scalings(chosen, margin=margin), format=format.value)
+    if output is None:
+        typer.echo(text, nl=False)
+    else:
+        write_atomically(output, text)
 
 
 def _machine_folder(results: Path) -> Path:

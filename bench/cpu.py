@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import platform
 from pathlib import Path
 
 CPUINFO = Path("/proc/cpuinfo")
 BFLOAT16 = {"amx_bf16", "avx512_bf16", "bf16"}
 """Linux's names of the instruction sets that multiply bfloat16: two of x86-64, one of Arm."""
+
+VNNI = {"avx512_vnni", "avx_vnni", "amx_int8"}
+"""Linux's names of the instruction sets of x86-64 that sum up products of 8-bit integers in 32 bits."""
 
 
 def instruction_sets() -> frozenset[str]:
@@ -21,3 +25,11 @@ def instruction_sets() -> frozenset[str]:
 def multiplies_bfloat16() -> bool:
     """Whether the processor itself multiplies bfloat16; where it does not, frameworks refuse it or emulate it."""
     return not BFLOAT16.isdisjoint(instruction_sets())
+
+
+def sums_bytes_in_16_bits() -> bool:
+    """Whether it sums up pairs of 8-bit products in 16 bits, which overflow unless weights have 7 bits.
+
+    So do those of x86-64 without VNNI, by what ONNX Runtime advises.
+    """
+    return platform.machine().lower() in ("x86_64", "amd64") and VNNI.isdisjoint(instruction_sets())

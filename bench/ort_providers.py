@@ -7,7 +7,6 @@ and those that really take the node are kept in the cache. Run as `python -P -m 
 
 from __future__ import annotations
 
-import collections
 import contextlib
 import dataclasses
 import functools
@@ -177,18 +176,21 @@ def _devices(provider: Provider) -> list[Any]:
     return devices[:1]
 
 
-def placement(session: Any) -> dict[str, int]:
-    """Nodes of the optimized graph by the provider that runs them, for a session on another provider than the CPU's."""
-    placed: collections.Counter[str] = collections.Counter()
+def assignment(session: Any) -> dict[str, list[str]]:
+    """Names of the optimized graph's nodes by the provider that runs them, of a session on another one than the CPU's.
+
+    Nodes that a provider makes one of are told apart; those in the subgraphs of a node that it takes are not told.
+    """
+    assigned: dict[str, list[str]] = {}
     for part in session.get_provider_graph_assignment_info():
-        placed[part.ep_name] += len(part.get_nodes())
-    return dict(placed)
+        assigned.setdefault(part.ep_name, []).extend(node.name for node in part.get_nodes())
+    return assigned
 
 
 def _check_placement(session: Any, provider: Provider) -> None:
-    placed = placement(session)
-    if not placed.get(provider.ort_name):
-        others = ", ".join(f"{count} would run on {name}" for name, count in placed.items())
+    assigned = assignment(session)
+    if not assigned.get(provider.ort_name):
+        others = ", ".join(f"{len(names)} would run on {name}" for name, names in assigned.items())
         raise ArtifactError(f"{provider.ort_name} takes no node of this model: {others}")
 
 

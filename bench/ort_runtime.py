@@ -11,7 +11,7 @@ from bench.errors import InputError
 from bench.plugins import suggest
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     import numpy as np
 
@@ -53,6 +53,14 @@ class OrtRuntime(Runtime):
         else:
             raise InputError(f"{self.name} has no provider {provider!r}; {suggest(provider, self.providers())}")
         return self.session(ort_providers.open_session(self.model(artifact), chosen, threads=threads), task)
+
+    def inspect(self, artifact: Path, *, provider: str, shapes: Mapping[str, Sequence[int]]) -> dict[str, Any]:
+        from bench import ort_precision, placement
+
+        placed = placement.place(artifact, provider, shapes=shapes)
+        if provider == ort_providers.CPU.name:
+            return {"placement": placed, "precision": ort_precision.multiplies_in(artifact)}
+        return {"placement": placed, "warning": placement.fallback(placed, ort_providers.usable()[provider].ort_name)}
 
     def model(self, artifact: Path) -> Path | bytes:
         """What ONNX Runtime is given to load."""

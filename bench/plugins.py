@@ -200,8 +200,9 @@ def skip_reason(cell: Cell) -> str | None:
     return None
 
 
-INTERFACE = ("api", "cache", "errors", "plugins")
-"""Modules that plugins import for what they promise, which a change inside them does not change."""
+INTERFACE = ("api", "cache", "errors", "ort_precision", "placement", "plugins")
+"""Modules that plugins import for what they promise, which a change inside them does not change; or for what is told
+beside the figures."""
 
 
 @functools.cache
@@ -217,14 +218,24 @@ def digest_code(path: Path) -> str:
 
 
 def _imported(path: Path) -> set[Path]:
-    names = set()
+    """Files of this package that a file imports; of `from package import module`, the module alone."""
+    found = set()
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
-            names |= {alias.name for alias in node.names}
+            found |= {_file_of(alias.name) for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and node.module:
-            names |= {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)}
-    inside = {name.removeprefix("bench.") for name in names if name.startswith("bench.")} - set(INTERFACE)
-    return {file for name in inside if (file := PACKAGE / f"{name.replace('.', '/')}.py").is_file()}
+            module = _file_of(node.module)
+            found |= {_file_of(f"{node.module}.{alias.name}") or module for alias in node.names}
+    return {file for file in found if file is not None}
+
+
+def _file_of(module: str) -> Path | None:
+    """The file of a module of this package that a plugin's result may depend on."""
+    package, _, name = module.partition(".")
+    if package != "bench" or not name or name in INTERFACE:
+        return None
+    place = PACKAGE.joinpath(*name.split("."))
+    return next((file for file in (place.with_suffix(".py"), place / "__init__.py") if file.is_file()), None)
 
 
 def digest_files(paths: Iterable[Path], *, root: Path | None = None) -> str:

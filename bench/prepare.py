@@ -19,7 +19,7 @@ from bench.errors import ArtifactError, ChildError, RefusedError
 from bench.measure import clock, machine
 from bench.measure.process import ask_once
 
-SCHEMA = 2  # raise it when the same recipe would make another file, or other facts about it
+SCHEMA = 3  # raise it when the same recipe would make another file, or other facts about it
 NOT_SOURCE = ("README.md", "train.py")
 
 
@@ -50,6 +50,7 @@ class Artifact:
         sha256: of the file.
         canonical: equal for two files that are the same graph with the same weights; None where it cannot be told.
         num_params: parameters stored, each once; None where it cannot be told from the file.
+        operators: how many nodes of each operator there are; None where it cannot be told.
         info: what its maker wrote down, with the seconds taken and the versions used.
     """
 
@@ -59,6 +60,7 @@ class Artifact:
     size_bytes: int
     canonical: str | None
     num_params: int | None
+    operators: Mapping[str, int] | None = None
     info: Mapping[str, Any]
 
 

@@ -28,13 +28,15 @@ def judge(
             none; None for the reference itself.
 
     Returns:
-        `fidelity` and why (`reason`), `loss`, `metrics`, `max_abs_error` (largest absolute difference of any element)
-        and `relative_error` (the same over the largest magnitude of that output); None where it has no meaning or is
-        not finite.
+        `fidelity` and why (`reason`), `loss`, `metrics`, `metric_loss` (the share of the ranked metric that is lost),
+        `max_abs_error` (largest absolute difference of any element) and `relative_error` (the same over the largest
+        magnitude of that output); None where it has no meaning or is not finite.
     """
     expected = outputs if expected is None else expected
     targets = _rows(expected, samples.num_samples) if samples.targets is None else samples.targets
-    result: dict[str, Any] = dict.fromkeys(("loss", "metrics", "max_abs_error", "relative_error", "reason"))
+    result: dict[str, Any] = dict.fromkeys(
+        ("loss", "metrics", "metric_loss", "max_abs_error", "relative_error", "reason")
+    )
     result |= {"metric_name": task.metric_name, "higher_is_better": task.higher_is_better}
     if (reason := _malformed(outputs, expected)) is not None:
         return {**result, "fidelity": BROKEN, "reason": reason}
@@ -46,8 +48,9 @@ def judge(
     result["loss"] = _finite(float(task.loss(outputs, targets)))
     result["metrics"] = {name: _finite(value) for name, value in metrics.items()}
     if absolute_error == 0:
-        return {**result, "fidelity": EXACT}
+        return {**result, "metric_loss": 0.0, "fidelity": EXACT}
     reference_metric = float(task.metrics(expected, targets)[task.metric_name])
+    result["metric_loss"] = _finite(task.relative_loss(metrics[task.metric_name], reference_metric))
     sign = 1 if task.higher_is_better else -1
     lost = sign * (reference_metric - metrics[task.metric_name])
     if not lost <= task.max_metric_loss:  # a metric that is no number counts as lost

@@ -16,7 +16,7 @@ from bench.measure.block import Method, Result, Subject
 from bench.measure.rounds import Goal, Group, Ledger, Progress
 from bench.prepare import Artifact
 from bench.quality import BROKEN
-from bench.store import SCHEMA, Line, Record, Store, same_as, what_runs
+from bench.store import LAUNCH, SCHEMA, THREAD_LAUNCH, Line, Record, Store, same_as, what_runs
 from bench.verify import Reference
 
 Item = TypeVar("Item")
@@ -45,11 +45,13 @@ class Options:
 
     Attributes:
         force: measure again what is already settled.
+        across_threads: compare each cell with itself at one thread, rather than with the task's baseline.
     """
 
     method: Method = Method()
     goal: Goal = Goal()
     force: bool = False
+    across_threads: bool = False
 
 
 @dataclasses.dataclass(kw_only=True)
@@ -80,10 +82,8 @@ class Sweep:
         Raises:
             StoreError: results cannot be written; all that was finished is kept.
         """
-        baselines = [
-            next((cell for cell in sweeps.baselines(*group) if _skip_reason(cell) is None), None)
-            for group in dict.fromkeys(cell.group for cell in cells)
-        ]
+        wanted = (self._baselines(group) for group in dict.fromkeys(map(self._request, cells)))
+        baselines = [next((cell for cell in found if _skip_reason(cell) is None), None) for found in wanted]
         extra = dict.fromkeys(cell for cell in baselines if cell is not None and cell not in cells)
         with self._store.locked():
             entries = self._prepare([*cells, *extra])
@@ -92,6 +92,14 @@ class Sweep:
                 self._forget([entry for entry in entries if entry.cell not in baselines])
             entries = self._verify(entries)
             self._measure(self._groups(entries, set(cells)))
+
+    def _request(self, cell: Cell) -> Cell | tuple[str, int, int]:
+        """Equal for cells that are compared with the same baseline."""
+        return dataclasses.replace(cell, threads=1) if self._options.across_threads else cell.group
+
+    def _baselines(self, request: Cell | tuple[str, int, int]) -> list[Cell]:
+        """The cells that may be the baseline of a request, the first that works before the others."""
+        return [request] if isinstance(request, Cell) else sweeps.baselines(*request)
 
     def _prepare(self, cells: Sequence[Cell]) -> list[_Entry]:
         """Cells whose artifacts could be made; the others are stored with their reason."""
@@ -169,9 +177,9 @@ class Sweep:
         sound = [entry for entry in entries if entry.record.quality and entry.record.quality["fidelity"] != BROKEN]
         twins = same_as([entry.record for entry in sound if entry.cell in wanted])
         groups = []
-        for group in dict.fromkeys(entry.cell.group for entry in sound):
-            members = {entry.cell: entry for entry in sound if entry.cell.group == group}
-            baseline = next((cell for cell in sweeps.baselines(*group) if cell in members), next(iter(members)))
+        for request in dict.fromkeys(self._request(entry.cell) for entry in sound):
+            members = {entry.cell: entry for entry in sound if self._request(entry.cell) == request}
+            baseline = next((cell for cell in self._baselines(request) if cell in members), next(iter(members)))
             timed = [cell for cell in members if cell in wanted and (cell.path not in twins or cell == baseline)]
             ledgers = {cell: self._ledger(members[cell]) for cell in {baseline: 0, **dict.fromkeys(timed)}}
             groups.append(Group(baseline=ledgers[baseline], ledgers=[ledgers[cell] for cell in timed]))
@@ -191,7 +199,9 @@ class Sweep:
             inputs=self._inputs[task.name],
             rss_bytes=entry.record.quality["rss_bytes"],
         )
-        return Ledger(subject=subject, launches=list(entry.record.launches))
+        record = entry.record
+        launches = record.thread_launches if self._options.across_threads else record.launches
+        return Ledger(subject=subject, launches=list(launches))
 
     def _measure(self, groups: Sequence[Group]) -> None:
         self._observer.stage("measure", sum(len(group.ledgers) for group in groups))
@@ -209,7 +219,8 @@ class Sweep:
             if subject.key in self._to_reset:
                 self._to_reset.remove(subject.key)
                 self._store.append(subject.key, {"kind": "reset"})
-            self._store.append(subject.key, launch)
+            kind = THREAD_LAUNCH if self._options.across_threads else LAUNCH
+            self._store.append(subject.key, {**launch, "kind": kind})
         for failure in result.failures:
             self._store.append(failure.subject.key, _failure_line(failure.stage, failure.error))
             self._observer.cell(failure.subject.cell, f"failed: {failure.error.reason}")
@@ -226,7 +237,9 @@ class Sweep:
     def _forget(self, entries: Sequence[_Entry]) -> None:
         """Start the records of cells anew; what is stored stands until each cell's first new launch."""
         for entry in entries:
-            entry.record = dataclasses.replace(entry.record, quality=None, launches=(), failure=None)
+            entry.record = dataclasses.replace(
+                entry.record, quality=None, launches=(), thread_launches=(), failure=None
+            )
             self._to_reset.add(entry.record.key)
 
     def _keep_skip(self, cell: Cell, reason: str) -> None:

@@ -1,10 +1,10 @@
 """Results: one JSON Lines file per cell and machine, append-only.
 
 `<results>/<machine>/<key>.jsonl` begins with a `cell` line (coordinates, artifact, versions) and goes on with
-`quality`, `launch`, `failure` and `reset` lines, each flushed and fsynced as it is written. The key hashes the cell and
-all that a figure depends on, so a file never mixes two of them. A last line cut short by a power cut or a kill is
-dropped when the file is next opened; everything before it stands. `current.json` names the file that the latest run
-used for each cell; it can be lost without losing a result.
+`quality`, `launch`, `thread_launch`, `failure` and `reset` lines, each flushed and fsynced as it is written. The key
+hashes the cell and all that a figure depends on, so a file never mixes two of them. A last line cut short by a power
+cut or a kill is dropped when the file is next opened; everything before it stands. `current.json` names the file that
+the latest run used for each cell; it can be lost without losing a result.
 """
 
 from __future__ import annotations
@@ -26,19 +26,26 @@ from bench.errors import InputError, StoreError
 
 SCHEMA = 1  # of the lines, and of the measuring code that fills them: raise it when old figures no longer compare
 CURRENT = "current.json"
+LAUNCH, THREAD_LAUNCH = "launch", "thread_launch"
 WRITING = ".writing-"  # begins the name of a file that is not whole yet
 Line = dict[str, Any]
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Record:
-    """What is stored of one cell under one key."""
+    """What is stored of one cell under one key.
+
+    Attributes:
+        launches: those that ran beside the task's baseline at as many threads;
+        thread_launches: and those beside the cell itself at one thread.
+    """
 
     key: str
     cell: Cell
     header: Line
     quality: Line | None
     launches: tuple[Line, ...]
+    thread_launches: tuple[Line, ...]
     failure: Line | None
 
     @classmethod
@@ -46,23 +53,26 @@ class Record:
         """Put a file's lines together; a success after a failure clears it."""
         header = lines[0]
         quality, failure = None, None
-        launches = {}
+        launches: dict[str, dict[str, Line]] = {LAUNCH: {}, THREAD_LAUNCH: {}}
         for line in lines[1:]:
             if line["kind"] == "quality":
                 quality, failure = line, None
-            elif line["kind"] == "launch":
-                launches[line["launch"]] = line  # by its id: a line stands once however often it was appended
+            elif line["kind"] in launches:
+                launches[line["kind"]][line["launch"]] = (
+                    line  # by its id: a line stands once however often it was appended
+                )
                 failure = None
             elif line["kind"] == "failure":
                 failure = line
             elif line["kind"] == "reset":
-                failure, launches = None, {}
+                failure, launches = None, {LAUNCH: {}, THREAD_LAUNCH: {}}
         return cls(
             key=header["key"],
             cell=Cell.from_path(header["cell"]),
             header=header,
             quality=quality,
-            launches=tuple(launches.values()),
+            launches=tuple(launches[LAUNCH].values()),
+            thread_launches=tuple(launches[THREAD_LAUNCH].values()),
             failure=failure,
         )
 

@@ -9,14 +9,14 @@ import itertools
 from collections.abc import Callable, Iterable, Sequence
 from typing import TypeVar
 
-from bench import plugins
+from bench import experiments, plugins
 from bench.api import Plugin
 from bench.cell import CHAIN, RAW, Cell, matches
 from bench.errors import InputError, PluginError
 from bench.measure import machine
 
 P = TypeVar("P", bound=Plugin)
-CHAINS = ("onnxoptimizer+onnxsim",)
+CHAINS = ("onnxoptimizer+onnxsim", "dedup+onnxsim+int8_dynamic")
 """Chains worth measuring beside every single variant."""
 SWEEP_SIGNATURE = inspect.Signature(return_annotation=list[Cell])
 QUICK_TASK = "super_resolution"
@@ -32,10 +32,10 @@ def quick() -> list[Cell]:
 
 
 def full() -> list[Cell]:
-    """Every choice once for every task: each export on every runtime, each kind of variant on one export.
+    """Every choice once for every task, at one thread.
 
-    Variants are represented by the first option of their file, at one thread on the usual runtime of their format, and
-    exports by the first to that format from the task's first source. All cores are for plain exports on usual runtimes.
+    Each export on the usual runtime of its format; every other runtime and provider, and each kind of variant (the
+    first option of its file), on the first export to a format. Exports on usual runtimes are there at all cores, too.
     """
     every_core = machine.num_cores()
     kinds = dict.fromkeys(named.variant for named in plugins.variants().values())
@@ -43,12 +43,16 @@ def full() -> list[Cell]:
     cells = []
     for task in _tasks():
         plain = cells_of((task,), variants=(RAW,))
-        cells += plain
+        first = {_format(cell): (cell.source, cell.exporter) for cell in reversed(plain)}
+
+        def is_first(cell: Cell, first: dict[str, tuple[str, str]] = first) -> bool:
+            return first[_format(cell)] == (cell.source, cell.exporter)
+
+        cells += [cell for cell in plain if _is_usual(cell) or is_first(cell)]
         if every_core > 1:
             cells += [dataclasses.replace(cell, threads=every_core) for cell in plain if _is_usual(cell)]
         changed = cells_of((task,), variants=(*variants, *CHAINS))
-        first = {_format(cell): (cell.source, cell.exporter) for cell in reversed(changed)}
-        cells += [cell for cell in changed if _is_usual(cell) and first[_format(cell)] == (cell.source, cell.exporter)]
+        cells += [cell for cell in changed if _is_usual(cell) and is_first(cell)]
     return cells
 
 
@@ -56,6 +60,18 @@ def scaling() -> list[Cell]:
     """Plain exports on their usual runtimes at several batches and numbers of threads: throughput beside latency."""
     threads = sorted({1, machine.num_cores()})
     return [cell for cell in cells_of(_tasks(), variants=(RAW,), batches=BATCHES, threads=threads) if _is_usual(cell)]
+
+
+def threads() -> list[Cell]:
+    """Plain exports on their usual runtimes at 1, 2, 4, ... threads up to all cores, each against itself at one."""
+    cores = machine.num_cores()
+    counts = sorted({cores, *(2**power for power in range(cores.bit_length()))})
+    return [cell for cell in cells_of(_tasks(), variants=(RAW,), threads=counts) if _is_usual(cell)]
+
+
+def seed() -> list[Cell]:
+    """Published experiments, measured again; `bench show --sweep seed` prints a table of each."""
+    return experiments.cells()
 
 
 def everything() -> list[Cell]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from bench.analysis.graph import all_graphs, all_nodes
 from bench.analysis.interface import check_interface
-from bench.api import Exporter, Task
+from bench.api import UNKNOWN, Exporter, Task
 from bench.errors import BenchError
 
 if TYPE_CHECKING:
@@ -32,10 +32,7 @@ class TorchExporter(Exporter):
 
     def example(self, task: Task) -> tuple[torch.Tensor, ...]:
         """Inputs to trace with, in the task's order."""
-        import torch
-
-        feeds = _example(task)
-        return tuple(torch.from_numpy(feeds[spec.name]) for spec in task.inputs)
+        return example_tensors(task)
 
 
 class TorchOnnxExporter(TorchExporter):
@@ -56,6 +53,7 @@ class TorchOnnxExporter(TorchExporter):
             self.translate(model, task, target)
         proto = onnx.load(target)
         _drop_provenance(proto)
+        _drop_weights_from_inputs(proto)
         _drop_wrong_shapes(proto, task)
         onnx.save(proto, target)
         check_interface(target, task)
@@ -78,6 +76,36 @@ class TorchOnnxExporter(TorchExporter):
         )
 
 
+class TorchScriptExporter(TorchOnnxExporter):
+    """Writes ONNX by PyTorch's former exporter: a TorchScript trace, translated at the opset that it prefers.
+
+    A trace knows nothing of modules, so a weight that layers share is another one in each; the last step merges what
+    is equal.
+    """
+
+    requires: ClassVar[tuple[str, ...]] = ("torch", "onnx")
+    merges: ClassVar[bool] = True
+    """Whether equal weights are merged."""
+
+    def translate(self, model: torch.nn.Module, task: Task, target: Path) -> None:
+        import torch
+
+        outputs = {
+            spec.name: {axis: dim for axis, dim in enumerate(spec.shape) if isinstance(dim, str) and dim != UNKNOWN}
+            for spec in task.outputs
+        }
+        torch.onnx.export(
+            model,
+            self.example(task),
+            str(target),
+            input_names=[spec.name for spec in task.inputs],
+            output_names=[spec.name for spec in task.outputs],
+            dynamic_axes={**dynamic_axes(task), **outputs},
+            keep_initializers_as_inputs=not self.merges,  # it merges none that could be fed
+            dynamo=False,
+        )
+
+
 class TorchThroughOnnxExporter(TorchOnnxExporter):
     """Writes another format, made of the ONNX file."""
 
@@ -90,6 +118,14 @@ class TorchThroughOnnxExporter(TorchOnnxExporter):
     def convert(self, path: Path, task: Task, target: Path) -> dict[str, Any]:
         """Make the artifact of an ONNX file; what it returns is kept. More files may lie beside the latter."""
         raise NotImplementedError
+
+
+def example_tensors(task: Task) -> tuple[torch.Tensor, ...]:
+    """Inputs to trace with, in the task's order."""
+    import torch
+
+    feeds = _example(task)
+    return tuple(torch.from_numpy(feeds[spec.name]) for spec in task.inputs)
 
 
 def _example(task: Task) -> dict[str, np.ndarray]:
@@ -138,6 +174,14 @@ def _drop_provenance(model: onnx.ModelProto) -> None:
         graph.ClearField("metadata_props")
         for value in (*graph.input, *graph.output, *graph.initializer):
             value.ClearField("metadata_props")
+
+
+def _drop_weights_from_inputs(model: onnx.ModelProto) -> None:
+    """What a request could replace would be no constant."""
+    stored = {tensor.name for tensor in model.graph.initializer}
+    inputs = [value for value in model.graph.input if value.name not in stored]
+    del model.graph.input[:]
+    model.graph.input.extend(inputs)
 
 
 def _drop_wrong_shapes(model: onnx.ModelProto, task: Task) -> None:

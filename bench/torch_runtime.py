@@ -14,7 +14,7 @@ import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from bench import cpu, gpu
+from bench import cpu, gpu, torch_script
 from bench.api import Runtime, Session, Task
 from bench.errors import InputError
 from bench.plugins import suggest
@@ -96,6 +96,11 @@ class TorchRuntime(Runtime):
 
     def session(self, artifact: Path, *, task: Task, source: str, provider: str) -> Session:
         """The model on its device, ready to run."""
+        if torch_script.is_script(artifact):
+            script, precision, num_params = torch_script.load(artifact)
+            session = TorchSession(self.callable(script), task, provider, num_params)
+            session.precision = precision
+            return session
         model = task.build(source, artifact).to(provider.removesuffix(BFLOAT16))
         num_params = sum(parameter.numel() for parameter in model.parameters())
         return TorchSession(self.callable(model), task, provider, num_params)

@@ -7,6 +7,7 @@ neither names nor the order of nodes enter it. Time is linear in the size of the
 
 from __future__ import annotations
 
+import collections
 import hashlib
 import math
 import struct
@@ -105,6 +106,19 @@ def num_params(path: Path) -> int:
         for name, data_type, dims in _stored(model)
         if data_type in floating and dims and name not in aside
     )
+
+
+def operator_counts(path: Path) -> dict[str, int]:
+    """How many nodes of each operator a file has, those in subgraphs and local functions included, by name.
+
+    Operators of other domains than ONNX's own have theirs before the name, as in `com.microsoft.FusedConv`.
+
+    Raises:
+        ArtifactError: the file cannot be read.
+    """
+    nodes = all_nodes(_load(path, weights=False))
+    names = (f"{_domain(node)}.{node.op_type}".removeprefix(".") for node in nodes)
+    return dict(sorted(collections.Counter(names).items()))
 
 
 def _load(path: Path, *, weights: bool = True) -> onnx.ModelProto:

@@ -14,8 +14,9 @@ import uuid
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from bench.at_once import at_once
 from bench.cell import Cell
-from bench.errors import ChildError
+from bench.errors import BenchError, ChildError
 from bench.measure import compare, machine, opening, stats
 from bench.measure.clock import BurstPlan
 from bench.measure.compare import CELL, CONTROL, REFERENCE, Launch
@@ -114,11 +115,21 @@ def run_block(
         def lost() -> bool:
             return any(failure.subject.key == baseline.key for failure in failures)
 
+        def imported(seat: _Seat, outcome: BenchError | None) -> None:
+            if isinstance(outcome, ChildError):
+                drop(seat, "open", outcome)
+
+        waiting = []
         for subject, role in random.sample(roles, len(roles)):
-            if out_of_time():
+            waiting.append(_seat(subject, role, block, baseline, method.limits))
+            workers.callback(waiting[-1].child.close)
+        # Imports take most of the time before the first pass, and nothing of them is compared.
+        at_once(lambda seat: _import(seat, method.limits), waiting, workers=machine.num_cores(), done=imported)
+        for seat in waiting:
+            if out_of_time() or lost():
                 return Result(launches=(), failures=tuple(failures))
-            seat = _seat(subject, role, block, baseline, method.limits)
-            workers.callback(seat.child.close)
+            if any(failure.subject is seat.subject for failure in failures):
+                continue
             try:
                 _open(seat, method.limits)
                 seats.append(seat)
@@ -174,6 +185,10 @@ def _seat(subject: Subject, role: str, block: str, baseline: Subject, limits: Li
     }
     child = opening.worker(subject.cell, memory_bytes=limits.memory_bytes)
     return _Seat(subject=subject, role=role, child=child, line=line)
+
+
+def _import(seat: _Seat, limits: Limits) -> None:
+    seat.line |= seat.child.request("import_packages", timeout_s=limits.open_s, runtime=seat.subject.cell.runtime)
 
 
 def _open(seat: _Seat, limits: Limits) -> None:

@@ -11,12 +11,12 @@ import json
 import os
 import sys
 import traceback
-import zipfile
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bench.api import Samples, Session, Task
+from bench.api import Runtime, Samples, Session, Task
+from bench.arrays import save_arrays
 from bench.measure import clock
 from bench.measure.confine import confine
 
@@ -78,10 +78,15 @@ def _facts(info: object, path: Path) -> dict[str, Any]:
     if not path.is_file() or path.stat().st_size == 0:
         raise ValueError("no artifact was written")
     if path.suffix != ".onnx":
-        return {"info": info, "canonical": None, "num_params": None}
-    from bench.analysis.graph import canonical_digest, num_params
+        return {"info": info, "canonical": None, "num_params": None, "operators": None}
+    from bench.analysis.graph import canonical_digest, num_params, operator_counts
 
-    return {"info": info, "canonical": canonical_digest(path), "num_params": num_params(path)}
+    return {
+        "info": info,
+        "canonical": canonical_digest(path),
+        "num_params": num_params(path),
+        "operators": operator_counts(path),
+    }
 
 
 @operation
@@ -107,7 +112,7 @@ def save_inputs(*, task: str, split: str, target: str) -> dict[str, Any]:
     from bench import plugins
 
     samples = plugins.task(task).samples(split)
-    _save(Path(target), samples.inputs)
+    save_arrays(Path(target), samples.inputs)
     return {"num_samples": samples.num_samples}
 
 
@@ -133,7 +138,7 @@ def verify(
             expected = dict(file)
     judged = quality.judge(definition, samples, outputs, expected)
     if save_outputs is not None:
-        _save(Path(save_outputs), outputs)
+        save_arrays(Path(save_outputs), outputs)
     result = {
         **judged,
         "precision": session.precision,
@@ -142,7 +147,16 @@ def verify(
         "rss_bytes": _rss_bytes(),
     }
     session.close()
-    return result
+    return result | _inspect(opener, Path(artifact), provider, result["input_shapes"])
+
+
+def _inspect(opener: Runtime, artifact: Path, provider: str, shapes: dict[str, tuple[int, ...]]) -> dict[str, Any]:
+    """What the runtime tells of the artifact: the outputs are as right without it."""
+    nothing = {"placement": None, "warning": None}
+    try:
+        return nothing | opener.inspect(artifact, provider=provider, shapes=shapes)
+    except Exception as error:
+        return nothing | {"warning": f"where its nodes run cannot be told: {_one_line(error)}"}
 
 
 def _feeds(task: Task, inputs: Feeds, rows: Sequence[int]) -> Feeds:
@@ -181,20 +195,18 @@ def _run_all(session: Session, task: Task, samples: Samples, batch: int) -> dict
     return {name: np.concatenate(part) for name, part in zip(names, parts, strict=True)}
 
 
-def _save(path: Path, arrays: Feeds) -> None:
-    """Write an `.npz` file. `numpy.savez` takes the names as its own arguments, and one of them is `file`."""
-    import numpy as np
-
-    with zipfile.ZipFile(path, "w") as archive:
-        for name, array in arrays.items():
-            with archive.open(f"{name}.npy", "w", force_zip64=True) as file:
-                np.lib.format.write_array(file, np.asarray(array), allow_pickle=False)
-
-
 def _rss_bytes() -> int:
     import psutil
 
     return int(psutil.Process().memory_info().rss)
+
+
+@operation
+def import_packages(*, runtime: str) -> dict[str, Any]:
+    """Import a runtime's packages, before anything that other workers must not disturb."""
+    from bench import plugins
+
+    return {"import_ns": clock.time_call_ns(plugins.runtime(runtime).import_packages)}
 
 
 @operation
@@ -216,7 +228,7 @@ def open_session(
     _Opened.feeds = arrays
     _Opened.memory = memory = MemoryLog()
     with memory.phase("imports"):
-        import_ns = clock.time_call_ns(opener.import_packages)
+        opener.import_packages()
 
     def load() -> None:
         _Opened.session = opener.open(
@@ -228,7 +240,6 @@ def open_session(
     with memory.phase("first_inference"):
         first_inference_ns = clock.time_call_ns(lambda: _Opened.session.run(arrays))
     return {
-        "import_ns": import_ns,
         "load_ns": load_ns,
         "first_inference_ns": first_inference_ns,
         "precision": _Opened.session.precision,

@@ -85,6 +85,18 @@ def select(rows: Iterable[Row], *, columns: tuple[str, ...] | None = None, sort:
     )
 
 
+def listed(rows: Iterable[Row], *, columns: tuple[str, ...]) -> Selection:
+    """The same for a table whose rows stand in the order they are given in."""
+    groups: dict[tuple[str, int, int], list[Row]] = {}
+    for row in rows:
+        groups.setdefault((row.task, row.batch, row.threads), []).append(row)
+    found = []
+    for (task, batch, threads), members in groups.items():
+        numbers = {row.cell: number for number, row in enumerate(members, start=1)}
+        found.append(Group(task=task, batch=batch, threads=threads, rows=tuple(members), numbers=numbers))
+    return Selection(columns=columns, groups=tuple(found))
+
+
 def _group(key: tuple[str, int, int], rows: list[Row], sort: str | None) -> Group:
     # Over two baselines (one a framework) ratios have no common meaning, and latency ranks.
     ratio_ranks = sum(map(is_baseline, rows)) < 2 and all(row.ratio is not None for row in rows if is_ranked(row))

@@ -13,8 +13,11 @@ class Row:
         status: `ok`, `skipped` (cannot run here) or `failed`; `reason` says why.
         fidelity: `exact`, `close`, `drifted` or `broken`; a broken row has no place in a ranking.
         same_as: the cell whose artifact is the same graph with the same weights; this one was not timed.
+        placement: how many nodes and which share of the MACs each provider runs.
+        warning: what is to be known of a row that is otherwise sound, such as nodes that fell back to another provider.
         ratio: latency over the baseline's, paired; below 1 is faster; with its interval.
         verdict: `faster`, `slower`, `noise` or `undecided`; None for the baseline itself.
+        metric_loss: share of the reference's metric that is lost; negative where it is better.
         aa_low: interval of the ratio of the baseline to a second copy of itself in the same blocks.
         model_rss_bytes: growth of the peak over the process with its packages imported.
         num_samples: steady inferences timed, over all launches.
@@ -34,6 +37,8 @@ class Row:
     reason: str | None = None
     fidelity: str | None = None
     same_as: str | None = None
+    placement: str | None = None
+    warning: str | None = None
     latency_p50_ns: float | None = None
     latency_p50_low_ns: float | None = None
     latency_p50_high_ns: float | None = None
@@ -56,6 +61,7 @@ class Row:
     loss: float | None = None
     metric: float | None = None
     metric_name: str | None = None
+    metric_loss: float | None = None
     max_abs_error: float | None = None
     num_launches: int = 0
     num_samples: int = 0

@@ -56,7 +56,7 @@ TITLES = {
     "throughput_per_s": "throughput (1/s)",
 }
 TEXT = {"cell", "task", "source", "exporter", "variant", "runtime", "provider", "precision", "status"} | {
-    *("reason", "fidelity", "same_as", "verdict", "metric_name", "notes")
+    *("reason", "fidelity", "same_as", "placement", "warning", "verdict", "metric_name", "notes")
 }
 LEGEND = (
     "Ratio: latency over the baseline's, paired; below 1 is faster. Verdicts: faster or slower, by more than the noise "
@@ -118,16 +118,39 @@ def render(
         writer.writerow(selection.columns or COLUMNS)
         writer.writerows([getattr(row, key) for key in selection.columns or COLUMNS] for row in selection.rows)
         return file.getvalue()
+    return render_selection(selection, format=format, width=width)
+
+
+def render_selection(selection: Selection, *, format: str, width: int | None = None) -> str:
+    """Rows that were put in order already, as a `table`, `md` or `latex`."""
     if not selection.groups:
         return "No rows.\n"
     if format == "table":
-        size = width or shutil.get_terminal_size((120, 24)).columns
-        console = Console(file=io.StringIO(), width=size, color_system=None, force_terminal=False, legacy_windows=False)
-        with console.capture() as capture:
-            console.print(TerminalTable(selection))
-        return "\n".join(line.rstrip() for line in capture.get().strip("\n").splitlines()) + "\n"
+        return _on_console(TerminalTable(selection), width)
     write = _markdown if format == "md" else _latex
     return "\n".join(write(group, selection) for group in selection.groups)
+
+
+def plain(titles: Sequence[str], lines: Sequence[Sequence[str]], *, format: str) -> str:
+    """A table of texts, `md` or `table`, that ends in a newline; all columns but the first are figures."""
+    if format == "md":
+        rules = [":--", *("--:" for _ in titles[1:])]
+        texts = ["| " + " | ".join(map(_escape_markdown, line)) + " |" for line in (titles, *lines)]
+        return "\n".join([texts[0], "| " + " | ".join(rules) + " |", *texts[1:]]) + "\n"
+    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False, show_edge=False)
+    for number, title in enumerate(titles):
+        table.add_column(Text(title), justify="right" if number else "left")
+    for line in lines:
+        table.add_row(*map(Text, line))
+    return _on_console(table, None)
+
+
+def _on_console(content: object, width: int | None) -> str:
+    size = width or shutil.get_terminal_size((120, 24)).columns
+    console = Console(file=io.StringIO(), width=size, color_system=None, force_terminal=False, legacy_windows=False)
+    with console.capture() as capture:
+        console.print(content)
+    return "\n".join(line.rstrip() for line in capture.get().strip("\n").splitlines()) + "\n"
 
 
 def terminal_table(
@@ -162,7 +185,7 @@ class _Column:
 
     def width(self) -> int:
         width = max(len(line) for text in (self.heading(), *self.values) for line in text.split("\n"))
-        return min(width, WIDEST_TEXT) if self.key in ("reason", "same_as") else width
+        return min(width, WIDEST_TEXT) if self.key in ("reason", "same_as", "placement", "warning") else width
 
 
 def _columns(group: Group, selection: Selection, *, notes: bool) -> list[_Column]:
@@ -249,7 +272,7 @@ def _notes(row: Row, group: Group) -> str:
         return f"the same graph and weights as {row.same_as}"
     if row.status == "ok" and row.fidelity == "broken":
         return row.reason or "its outputs are too far from the reference"
-    return row.reason or ""
+    return row.reason or row.warning or ""
 
 
 def _caption(group: Group) -> str:

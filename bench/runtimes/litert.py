@@ -65,6 +65,7 @@ class LiteRt(Runtime):
     requires = ("ai_edge_litert",)
     extra = "litert"
     formats = ("tflite",)
+    default_for = ("tflite",)
 
     def import_packages(self) -> None:
         from ai_edge_litert import interpreter  # noqa: F401

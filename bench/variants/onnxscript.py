@@ -11,8 +11,8 @@ from bench.api import Task, Variant
 class OnnxScript(Variant):
     """Folds small constants and rewrites patterns; `ort` then fuses operators that only ONNX Runtime has.
 
-    What PyTorch's newer exporter writes has been through the first already. The fusions of `ort` find the attention in
-    such a file, of which ONNX Runtime's own transformer optimizer knows nothing (onnxscript 0.7.2, torch 2.13.0).
+    What PyTorch's newer exporter writes has been through the first already. What was fused is in `fused`: of a plain
+    attention a MultiHeadAttention, but in exports of ALBERT only normalizations (onnxscript 0.7.2, torch 2.13.0).
     """
 
     requires = ("onnxscript", "onnx_ir", "onnx")

@@ -31,5 +31,5 @@ class OnnxSim(Variant):
         if not same:
             raise ArtifactError("onnxsim says that its check failed: the simplified model gives other outputs")
         onnx.save(model, target)
-        check_interface(target, task)
+        check_interface(target, task, source)
         return {}

@@ -11,7 +11,7 @@ class Ort(Variant):
     """The optimized graph at one level; `all` is for processors like this one: it holds their memory layout."""
 
     requires = ("onnxruntime", "onnx")
-    options = ("basic", "extended", "all")
+    options = ("all", "extended", "basic")
 
     def apply(self, source: Path, target: Path, *, option: str, task: Task) -> dict[str, Any]:
         import onnxruntime
@@ -24,5 +24,5 @@ class Ort(Variant):
         options.intra_op_num_threads = 1
         options.log_severity_level = 3  # it warns that level `all` is for this kind of processor only
         onnxruntime.InferenceSession(source, options, providers=["CPUExecutionProvider"])
-        check_interface(target, task)
+        check_interface(target, task, source)
         return {"level": level}

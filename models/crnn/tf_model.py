@@ -49,7 +49,7 @@ class Lstm(keras.layers.Layer):
         num_steps = inputs_TNC.shape[0]
         bias_G = self.input_bias + self.state_bias  # outside the loop: once, and tf2onnx wants one bias there
         steps = tf.TensorArray(tf.float32, size=num_steps, element_shape=inputs_TNC.shape[1:]).unstack(inputs_TNC)
-        hidden = tf.TensorArray(tf.float32, size=num_steps, element_shape=(None, self.units))
+        hidden = tf.TensorArray(tf.float32, size=num_steps, element_shape=(inputs_TNC.shape[1], self.units))
         zero_NU = tf.zeros((tf.shape(inputs_TNC)[1], self.units))
 
         def advance(step: tf.Tensor, hidden: tf.TensorArray, hidden_NU: tf.Tensor, cell_NU: tf.Tensor) -> Any:

@@ -203,7 +203,12 @@ def test_has_the_same_loss_and_metrics(path: str, laboratory: Laboratory) -> Non
 def test_has_the_same_number_of_parameters(path: str, laboratory: Laboratory) -> None:
     expected = laboratory.found(REFERENCES[CELLS[path].task]).num_params
     assert expected
-    assert laboratory.found(path).num_params == expected
+    found = laboratory.found(path).num_params
+    assert found is not None
+    if CELLS[path].exporter == "torch_onnx_untied":  # shared ones are copied for each layer, which is what it is for
+        assert found >= expected
+    else:
+        assert found == expected
 
 
 @pytest.mark.parametrize("path", [path for path, cell in CELLS.items() if cell.exporter.startswith("torch_onnx")])

@@ -141,7 +141,7 @@ def test_every_pass_has_every_worker_once_in_an_order_of_its_own(make: Any, monk
     assert all(set(one) == workers and len(one) == 4 for one in passes)
     assert len({tuple(one) for one in passes}) > 1
     kinds = [operation for operation, _ in order.requests]
-    assert kinds == ["open_session"] * 4 + ["burst"] * 4 * (PASSES + 1) + ["finish"] * 4
+    assert kinds == ["import_packages"] * 4 + ["open_session"] * 4 + ["burst"] * 4 * (PASSES + 1) + ["finish"] * 4
 
 
 def test_order_of_opening_is_random(make: Any, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,6 +6,7 @@ bake the batch that they traced with, and a layer that is used twice.
 
 from __future__ import annotations
 
+import sys
 import tarfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -98,6 +99,10 @@ CASES = [
     ("torch_onnx_legacy", "onnxruntime"),
     ("torch_onnx", "openvino"),
     ("torch_openvino", "openvino"),
+    ("torch_mnn", "mnn"),
+    ("torch_ncnn", "ncnn"),
+    ("torch_executorch", "executorch"),
+    ("torch_iree", "iree"),
     ("tf2onnx", "onnxruntime"),
     ("tf_openvino", "openvino"),
     ("tflite", "litert"),
@@ -220,8 +225,6 @@ def test_openvino_archive_is_the_same_every_time_and_keeps_float32(task: Task, e
 
 
 def test_openvino_sends_no_telemetry(export: Export) -> None:
-    import sys
-
     export("torch_openvino")
     assert sys.modules["openvino_telemetry"] is None
     from openvino.tools.ovc import telemetry_utils
@@ -242,3 +245,25 @@ def test_litert_tells_names_that_do_not_fit(export: Export) -> None:
     path, _ = export("tflite")
     with pytest.raises(ArtifactError, match="the file's inputs are ids, line; the task's are x"):
         plugins.runtime("litert").open(path, task=plugins.task("toy"), source="tf", provider="cpu", threads=1)
+
+
+def test_depth_to_space_is_spelt_out_for_iree() -> None:
+    onnx = pytest.importorskip("onnx")
+    onnxruntime = pytest.importorskip("onnxruntime")
+    spell_out = sys.modules[type(plugins.exporter("torch_iree")).__module__]._spell_out_depth_to_space
+    float32 = onnx.TensorProto.FLOAT
+    graph = onnx.helper.make_graph(
+        [onnx.helper.make_node("DepthToSpace", ["x"], ["y"], blocksize=3, mode="CRD")],
+        "graph",
+        [onnx.helper.make_tensor_value_info("x", float32, ["batch", 18, "height", "width"])],
+        [onnx.helper.make_tensor_value_info("y", float32, ["batch", 2, "high", "wide"])],
+    )
+    model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 18)], ir_version=10)
+    x = np.random.default_rng(0).standard_normal((2, 18, 4, 5)).astype(np.float32)
+    outputs = []
+    for _ in range(2):
+        session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+        outputs += session.run(None, {"x": x})
+        spell_out(model.graph)
+    assert "DepthToSpace" not in {node.op_type for node in model.graph.node}
+    np.testing.assert_array_equal(*outputs)

@@ -10,7 +10,7 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from bench.analysis.graph import canonical_digest, num_params
+from bench.analysis.graph import canonical_digest, num_params, operator_counts
 from bench.errors import ArtifactError
 
 Change = Callable[[onnx.ModelProto], None]
@@ -409,3 +409,19 @@ def test_constant_node_with_a_list_of_floats(tmp_path: Path) -> None:
         helper.make_node("Add", ["x", "c"], ["y"]),
     ]
     assert counted(nodes, {}, tmp_path) == 3
+
+
+def test_operators_are_counted_inside_subgraphs_too(tmp_path: Path) -> None:
+    branch = helper.make_graph(
+        [helper.make_node("Neg", ["x"], ["n"]), helper.make_node("Gelu", ["n"], ["b"], domain="com.microsoft")],
+        "branch",
+        [],
+        [helper.make_tensor_value_info("b", TensorProto.FLOAT, None)],
+    )
+    nodes = [
+        helper.make_node("Neg", ["x"], ["negative"], domain="ai.onnx"),
+        helper.make_node("If", ["c"], ["y"], then_branch=branch, else_branch=branch),
+    ]
+    graph = helper.make_graph(nodes, "graph", [], [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)])
+    onnx.save(helper.make_model(graph), tmp_path / "model.onnx")
+    assert operator_counts(tmp_path / "model.onnx") == {"If": 1, "Neg": 3, "com.microsoft.Gelu": 2}

@@ -221,10 +221,14 @@ def test_module_of_another_task(plugin_folder: Path) -> None:
 def test_digest_of_code_covers_what_it_imports(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     package = tmp_path / "bench"
     (package / "deep").mkdir(parents=True)
+    (package / "pack").mkdir()
     files = {
         "plugin.py": "from bench.api import Variant\n\ndef work():\n    from bench.deep import low\n",
         "deep/low.py": "import bench.high\n",
-        "high.py": "from bench import deep\n",
+        "high.py": "from bench import deep, pack\n",
+        "pack/__init__.py": "from bench.pack import inner\n",
+        "pack/inner.py": "",
+        "pack/outer.py": "",
         "api.py": "",
         "other.py": "",
     }
@@ -241,9 +245,9 @@ def test_digest_of_code_covers_what_it_imports(tmp_path: Path, monkeypatch: pyte
         return found
 
     before = plugins.digest_code(package / "plugin.py")
-    for name in ("plugin.py", "deep/low.py", "high.py"):
+    for name in ("plugin.py", "deep/low.py", "high.py", "pack/__init__.py", "pack/inner.py"):
         assert digest_with_more_in(name) != before, name
-    for name in ("api.py", "other.py"):
+    for name in ("api.py", "other.py", "pack/outer.py"):
         assert digest_with_more_in(name) == before, name
 
 

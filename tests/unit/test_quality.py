@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ import pytest
 
 from bench import quality
 from bench.api import Samples, Task, TensorSpec
+from bench.fidelity import FidelityTask
 
 NUM_SAMPLES = 4
 TARGETS = [np.full(3, 2.0, np.float32)] * NUM_SAMPLES
@@ -69,6 +71,7 @@ def test_exact() -> None:
         "loss": 0.0,
         "metrics": {"score": 100.0, "largest": 2.0},
         "metric_name": "score",
+        "metric_loss": 0.0,
         "higher_is_better": True,
         "max_abs_error": 0.0,
         "relative_error": 0.0,
@@ -170,6 +173,42 @@ def test_loss_that_is_no_number_is_not_stored() -> None:
 
     found = judge(off_by(0.001), Undefined(name="undefined", path=Path("task.py")))
     assert (found["fidelity"], found["loss"], found["metrics"]) == ("broken", None, {"score": None})
+
+
+@pytest.mark.parametrize(
+    ("higher_is_better", "metric", "reference", "lost"),
+    [
+        (True, 99.0, 100.0, 0.01),
+        (True, 101.0, 100.0, -0.01),
+        (False, 0.0101, 0.01, 0.01),
+        (False, 0.0, 0.0, 0.0),
+        (False, 0.001, 0.0, math.inf),
+        (True, -11.0, -10.0, 0.1),
+    ],
+)
+def test_share_of_the_metric_that_is_lost(higher_is_better: bool, metric: float, reference: float, lost: float) -> None:
+    task = TASK if higher_is_better else LOWER
+    assert task.relative_loss(metric, reference) == pytest.approx(lost)
+
+
+def test_lost_share_is_judged() -> None:
+    found = judge(off_by(0.001))
+    assert found["metric_loss"] == pytest.approx((100 - found["metrics"]["score"]) / 100)
+    assert 0 < found["metric_loss"] < 0.01
+
+
+def test_fidelity_loses_the_root_mean_square_of_its_error() -> None:
+    """Decibels are no share: 40 dB is an error of 1 %, and 120 dB, as far as they are counted, is none."""
+
+    class Fidelity(FidelityTask):
+        def build(self, source: str, weights: Path) -> Any:
+            raise NotImplementedError
+
+        def samples(self, split: str) -> Samples:
+            raise NotImplementedError
+
+    task = Fidelity(name="fidelity", path=Path("task.py"))
+    assert [task.relative_loss(metric, 120.0) for metric in (120.0, 40.0, 20.0)] == pytest.approx([0, 0.01, 0.1])
 
 
 def test_every_output_counts() -> None:

@@ -192,3 +192,11 @@ def test_scaling_sweep_has_batches_and_threads_on_usual_runtimes() -> None:
     assert {(cell.batch, cell.threads) for cell in found} == {(b, t) for b in (1, 4, 16) for t in (1, 3)}
     assert {cell.variant for cell in found} == {"raw"}
     assert not {"onnxruntime_bytes", "tensorflow_eager"} & {cell.runtime for cell in found}
+
+
+def test_threads_sweep_doubles_up_to_all_cores(monkeypatch: pytest.MonkeyPatch) -> None:
+    for cores, counts in ((1, {1}), (2, {1, 2}), (3, {1, 2, 3}), (12, {1, 2, 4, 8, 12})):
+        monkeypatch.setattr(machine, "num_cores", lambda cores=cores: cores)
+        found = sweeps.threads()
+        assert {cell.threads for cell in found} == counts
+        assert {(cell.batch, cell.variant) for cell in found} == {(1, "raw")}

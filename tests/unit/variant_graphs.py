@@ -33,8 +33,13 @@ def model_of(
     outputs: Mapping[str, Sequence[int | str]],
     opset: int = 18,
     types: Mapping[str, int] | None = None,
+    domains: Sequence[str] = (),
 ) -> onnx.ModelProto:
-    """A checked model; inputs and outputs are float32 where `types` says nothing else."""
+    """A checked model; inputs and outputs are float32 where `types` says nothing else.
+
+    Args:
+        domains: of its operators, beside ONNX's own.
+    """
     types = types or {}
 
     def values(shapes: Mapping[str, Sequence[int | str]]) -> list[onnx.ValueInfoProto]:
@@ -42,7 +47,8 @@ def model_of(
 
     stored = [numpy_helper.from_array(np.asarray(array), name) for name, array in weights.items()]
     graph = helper.make_graph(nodes, "graph", values(inputs), values(outputs), stored)
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=8)
+    opsets = [helper.make_opsetid("", opset), *(helper.make_opsetid(domain, 1) for domain in domains)]
+    model = helper.make_model(graph, opset_imports=opsets, ir_version=8)
     onnx.checker.check_model(model, full_check=True)
     return model
 

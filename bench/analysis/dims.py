@@ -1,0 +1,367 @@
+"""Sizes as expressions of dimensions that are not fixed yet: exact, and compared by meaning.
+
+A `Size` is a plain int wherever it can be one, and a `Dim` otherwise. A Dim is a polynomial with whole coefficients
+over atoms; an atom is a named dimension or an operation that is no polynomial, such as a division that rounds down.
+So `T * N - N * T` is 0 and `N * T * 64 // (N * T)` is 64, without a computer algebra package to import.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, TypeAlias
+
+Size: TypeAlias = "int | Dim"
+Shape: TypeAlias = "tuple[Size, ...]"
+Monomial: TypeAlias = "tuple[Atom, ...]"
+
+OPERATIONS: dict[str, tuple[Callable[..., int], str]] = {
+    "floordiv": (lambda a, b: a // b, "{0} // {1}"),
+    "mod": (lambda a, b: a % b, "{0} % {1}"),
+    "truncdiv": (lambda a, b: abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1), ""),
+    "min": (min, "min({0}, {1})"),
+    "max": (max, "max({0}, {1})"),
+    "broadcast": (lambda a, b: b if a == 1 else a, "({1} if {0} == 1 else {0})"),
+    "equal": (lambda a, b: int(a == b), "int({0} == {1})"),
+    "less": (lambda a, b: int(a < b), "int({0} < {1})"),
+    "select": (lambda c, a, b: a if c else b, "({1} if {0} else {2})"),
+    "scaled": (lambda a, numerator, denominator: scaled_down(a, numerator, denominator), ""),
+}
+"""What an atom computes, and how it is written in Python where that is short."""
+LONGEST_TEXT = 80
+
+
+class Atom:
+    """A named dimension, or an operation on sizes.
+
+    Attributes:
+        operation: a key of `OPERATIONS`; empty for a named dimension.
+        arguments: sizes; for a named dimension its name alone.
+        is_free: of a named dimension: whether it is one of the inputs', and not one that the data decide.
+        key: equal for equal atoms; two that are deep are compared in no time.
+    """
+
+    __slots__ = ("_never_negative", "_text", "arguments", "is_free", "key", "operation")
+
+    def __init__(self, operation: str, arguments: tuple[Any, ...], *, is_free: bool = False) -> None:
+        self.operation = operation
+        self.arguments = arguments
+        self.is_free = is_free
+        self._text: str | None = None
+        self._never_negative: bool | None = None
+        content = (operation, *(a.key if isinstance(a, Dim) else a for a in arguments))
+        self.key = hashlib.blake2b(repr(content).encode(), digest_size=16).digest()
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Atom) and self.key == other.key
+
+    def __hash__(self) -> int:
+        return hash(self.key)
+
+    @property
+    def is_symbol(self) -> bool:
+        return not self.operation
+
+    @property
+    def never_negative(self) -> bool:
+        """Whether it is known to be 0 or more, as every dimension is."""
+        if self._never_negative is None:
+            self._never_negative = self._is_never_negative()
+        return self._never_negative
+
+    def _is_never_negative(self) -> bool:
+        if self.is_symbol or self.operation in ("equal", "less", "scaled"):
+            return True
+        sizes = self.arguments[1:] if self.operation == "select" else self.arguments
+        if self.operation == "max":
+            return any(never_negative(size) for size in sizes)
+        if self.operation == "mod":  # as Python has it, it takes the divisor's sign
+            return never_negative(sizes[1])
+        return all(never_negative(size) for size in sizes)
+
+    def text(self) -> str:
+        """How it is written; a long one is cut, for what is nested can be longer than anyone would read."""
+        if self._text is None:
+            if self.is_symbol:
+                self._text = str(self.arguments[0])
+            else:
+                pattern = OPERATIONS[self.operation][1]
+                is_call = self.operation in ("min", "max")
+                arguments = [f"({text})" if " " in text and not is_call else text for text in map(str, self.arguments)]
+                text = pattern.format(*arguments) if pattern else f"{self.operation}({', '.join(arguments)})"
+                self._text = text if len(text) <= LONGEST_TEXT else f"{self.operation}(...{self.key.hex()[:6]})"
+        return self._text
+
+
+class Dim:
+    """A polynomial over atoms that is no constant; made by arithmetic, never by hand."""
+
+    __slots__ = ("_key", "terms")
+
+    def __init__(self, terms: dict[Monomial, int]) -> None:
+        self.terms = terms
+        self._key: bytes | None = None
+
+    @property
+    def key(self) -> bytes:
+        if self._key is None:
+            content = sorted(([atom.key for atom in monomial], factor) for monomial, factor in self.terms.items())
+            self._key = hashlib.blake2b(repr(content).encode(), digest_size=16).digest()
+        return self._key
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Dim) and self.terms == other.terms
+
+    def __hash__(self) -> int:
+        return hash(self.key)
+
+    def __add__(self, other: Size) -> Size:
+        if not isinstance(other, (int, Dim)):
+            return NotImplemented
+        terms = dict(self.terms)
+        for monomial, factor in _terms(other).items():
+            terms[monomial] = terms.get(monomial, 0) + factor
+        return _size(terms)
+
+    __radd__ = __add__
+
+    def __mul__(self, other: Size) -> Size:
+        if not isinstance(other, (int, Dim)):
+            return NotImplemented
+        terms: dict[Monomial, int] = {}
+        for first, one in self.terms.items():
+            for second, two in _terms(other).items():
+                monomial = tuple(sorted((*first, *second), key=lambda atom: atom.key))
+                terms[monomial] = terms.get(monomial, 0) + one * two
+        return _size(terms)
+
+    __rmul__ = __mul__
+
+    def __neg__(self) -> Size:
+        return self * -1
+
+    def __sub__(self, other: Size) -> Size:
+        return self + -other
+
+    def __rsub__(self, other: int) -> Size:
+        return other + -self
+
+    def __floordiv__(self, other: Size) -> Size:
+        return _floordiv(self, other)
+
+    def __rfloordiv__(self, other: int) -> Size:
+        return _floordiv(other, self)
+
+    def __mod__(self, other: Size) -> Size:
+        return self - other * _floordiv(self, other) if _divided(self, other) is not None else _atom("mod", self, other)
+
+    def __rmod__(self, other: int) -> Size:
+        return _atom("mod", other, self)
+
+    def __str__(self) -> str:
+        return " + ".join(_written(monomial, factor) for monomial, factor in self._sorted()).replace("+ -", "- ")
+
+    __repr__ = __str__
+
+    def _sorted(self) -> list[tuple[Monomial, int]]:
+        """Terms in the order of writing: longest first, and the constant last."""
+        return sorted(self.terms.items(), key=lambda term: (-len(term[0]), [atom.text() for atom in term[0]]))
+
+
+def _written(monomial: Monomial, factor: int) -> str:
+    texts = [f"({atom.text()})" if " " in atom.text() and atom.text()[0] != "(" else atom.text() for atom in monomial]
+    if not texts:
+        return str(factor)
+    product = "*".join(sorted(texts))
+    return product if factor == 1 else f"-{product}" if factor == -1 else f"{factor}*{product}"
+
+
+def symbol(name: str, *, is_free: bool = True) -> Dim:
+    """A dimension of a name; one that is not free is decided by the data."""
+    return Dim({(Atom("", (name,), is_free=is_free),): 1})
+
+
+def _terms(size: Size) -> dict[Monomial, int]:
+    return size.terms if isinstance(size, Dim) else {(): int(size)}
+
+
+def _size(terms: Mapping[Monomial, int]) -> Size:
+    kept = {monomial: factor for monomial, factor in terms.items() if factor}
+    if not kept:
+        return 0
+    return kept[()] if len(kept) == 1 and () in kept else Dim(kept)
+
+
+def _atom(operation: str, *arguments: Size) -> Size:
+    if not any(isinstance(argument, Dim) for argument in arguments):
+        return OPERATIONS[operation][0](*arguments)
+    return Dim({(Atom(operation, arguments),): 1})
+
+
+def never_negative(size: Size) -> bool:
+    """Whether a size is known to be 0 or more for all dimensions that are 0 or more."""
+    if isinstance(size, int):
+        return size >= 0
+    if all(factor > 0 and all(atom.never_negative for atom in monomial) for monomial, factor in size.terms.items()):
+        return True
+    for monomial, factor in size.terms.items():  # a minimum that is taken away is no more than either of its two
+        if factor < 0 and len(monomial) == 1 and monomial[0].operation == "min":
+            rest = size - Dim({monomial: factor})
+            return any(never_negative(rest + factor * one) for one in monomial[0].arguments)
+    return False
+
+
+def minimum(one: Size, other: Size) -> Size:
+    """The smaller of two sizes."""
+    if never_negative(other - one):
+        return one
+    return other if never_negative(one - other) else _atom("min", one, other)
+
+
+def maximum(one: Size, other: Size) -> Size:
+    """The larger of two sizes."""
+    if never_negative(one - other):
+        return one
+    return other if never_negative(other - one) else _atom("max", one, other)
+
+
+def broadcast(one: Size, other: Size) -> Size | None:
+    """The size that two sizes broadcast to, or None where they do not fit."""
+    if one == other or other == 1:
+        return one
+    if one == 1:
+        return other
+    if isinstance(one, int):
+        return one if isinstance(other, Dim) else None
+    return other if isinstance(other, int) else _atom("broadcast", one, other)
+
+
+def equal(one: Size, other: Size) -> Size:
+    """1 where two sizes are equal, else 0."""
+    if one == other:
+        return 1
+    apart = one - other
+    return 0 if never_negative(apart - 1) or never_negative(-apart - 1) else _atom("equal", one, other)
+
+
+def less(one: Size, other: Size) -> Size:
+    """1 where the first is smaller, else 0."""
+    if never_negative(other - one - 1):
+        return 1
+    return 0 if never_negative(one - other) else _atom("less", one, other)
+
+
+def select(condition: Size, one: Size, other: Size) -> Size:
+    """The first where the condition is not 0, else the second."""
+    if isinstance(condition, int):
+        return one if condition else other
+    return one if one == other else _atom("select", condition, one, other)
+
+
+def truncated_quotient(one: Size, other: Size) -> Size:
+    """Integer division that rounds toward 0, as ONNX and C have it."""
+    if never_negative(one) and never_negative(other):
+        return _floordiv(one, other)
+    return _atom("truncdiv", one, other)
+
+
+def ceil_div(one: Size, other: Size) -> Size:
+    """Division that rounds up."""
+    return -_floordiv(-one, other)
+
+
+def scaled(size: Size, scale: float) -> Size:
+    """A size times a float32 factor, rounded down as float32 arithmetic has it."""
+    numerator, denominator = float(scale).as_integer_ratio()
+    if denominator == 1:
+        return size * numerator
+    return _atom("scaled", size, numerator, denominator)
+
+
+def scaled_down(size: int, numerator: int, denominator: int) -> int:
+    """A number times a fraction, as float32 arithmetic has it."""
+    import numpy as np
+
+    return math.floor(np.float32(size) * np.float32(numerator / denominator))
+
+
+def _floordiv(one: Size, other: Size) -> Size:
+    exact = _divided(one, other)
+    if exact is not None:
+        return exact
+    if isinstance(one, int) and isinstance(other, int):
+        return one // other
+    if isinstance(other, int) and other > 0:
+        whole = {
+            monomial: factor // other for monomial, factor in _terms(one).items() if factor % other == 0 or not monomial
+        }
+        rest = one - other * _size(whole)
+        if not isinstance(rest, Dim):
+            return _size(whole) + rest // other
+        if len(rest.terms) == 1:  # rounding down twice is rounding down once
+            ((monomial, factor),) = rest.terms.items()
+            inner = monomial[0] if len(monomial) == 1 and factor == 1 else None
+            if (
+                inner
+                and inner.operation == "floordiv"
+                and isinstance(inner.arguments[1], int)
+                and inner.arguments[1] > 0
+            ):
+                return _size(whole) + _floordiv(inner.arguments[0], inner.arguments[1] * other)
+        return _size(whole) + _atom("floordiv", rest, other)
+    return _atom("floordiv", one, other)
+
+
+def _divided(one: Size, other: Size) -> Size | None:
+    """The quotient where the division of polynomials leaves nothing, and None elsewhere."""
+    divisor = _terms(other)
+    if not divisor or other == 0:
+        return None
+    lead, lead_factor = max(divisor.items(), key=_rank)
+    rest: Size = one
+    quotient: Size = 0
+    while rest != 0:
+        monomial, factor = max(_terms(rest).items(), key=_rank)
+        left = _without(monomial, lead)
+        if left is None or factor % lead_factor:
+            return None
+        part = _size({left: factor // lead_factor})
+        quotient = part + quotient
+        rest = rest - part * other
+    return quotient
+
+
+def _rank(term: tuple[Monomial, int]) -> tuple[int, list[bytes]]:
+    """An order of monomials that multiplication keeps, so that the division ends."""
+    return len(term[0]), sorted((atom.key for atom in term[0]), reverse=True)
+
+
+def _without(monomial: Monomial, part: Monomial) -> Monomial | None:
+    rest = list(monomial)
+    for atom in part:
+        if atom not in rest:
+            return None
+        rest.remove(atom)
+    return tuple(rest)
+
+
+def product(sizes: Iterable[Size]) -> Size:
+    """The product of sizes; 1 for none."""
+    result: Size = 1
+    for size in sizes:
+        result = size * result
+    return result
+
+
+def symbols(size: Size) -> Iterator[Atom]:
+    """The named dimensions that a size depends on, some of them more than once."""
+    pending, seen = [size], set()
+    while pending:
+        for monomial in _terms(pending.pop()):
+            for atom in monomial:
+                if atom.is_symbol:
+                    yield atom
+                elif atom.key not in seen:
+                    seen.add(atom.key)
+                    pending.extend(argument for argument in atom.arguments if isinstance(argument, Dim))

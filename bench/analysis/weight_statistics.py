@@ -1,0 +1,94 @@
+"""What the numbers in a model's weights are like: range, mean, spread, zeros and outliers.
+
+An outlier lies more than `OUTLIER` standard deviations from the mean: a few of them stretch the range that a quantizer
+has to cover, and leave fewer levels for all the others.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import numpy as np
+
+OUTLIER = 6.0
+CHUNK = 1 << 20
+"""Elements that are looked at together, so that a large weight is not copied whole."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class WeightStatistics:
+    """One tensor; all but the counts are of its finite elements, and None where there are none.
+
+    Attributes:
+        num_outliers: elements more than `OUTLIER` standard deviations from the mean.
+        largest_deviation: how far from the mean the farthest element lies, in standard deviations; None if all are
+            equal.
+    """
+
+    name: str
+    dtype: str
+    shape: tuple[int, ...]
+    num_elements: int
+    min: float | None
+    max: float | None
+    mean: float | None
+    std: float | None
+    num_zeros: int
+    num_outliers: int
+    largest_deviation: float | None
+    num_nan: int
+    num_infinite: int
+
+
+def measure_weight(name: str, array: np.ndarray) -> WeightStatistics:
+    """Statistics of one tensor of real numbers, computed in float64."""
+    import numpy as np
+
+    num_finite = num_zeros = num_nan = num_infinite = num_outliers = 0
+    total = squares = 0.0
+    low, high = np.inf, -np.inf
+    for chunk in _chunks(array):
+        finite = chunk[np.isfinite(chunk)]
+        num_finite += finite.size
+        num_zeros += finite.size - int(np.count_nonzero(finite))
+        num_nan += int(np.isnan(chunk).sum())
+        num_infinite += int(np.isinf(chunk).sum())
+        total += float(finite.sum())
+        low, high = min(low, finite.min(initial=np.inf)), max(high, finite.max(initial=-np.inf))
+    mean = total / num_finite if num_finite else None
+    std = deviation = None
+    if mean is not None:
+        for chunk in _chunks(array):
+            squares += float(np.square(chunk[np.isfinite(chunk)] - mean).sum())
+        std = float(np.sqrt(squares / num_finite))
+        deviation = max(high - mean, mean - low) / std if std else None
+    if std is not None and deviation is not None and deviation > OUTLIER:
+        for chunk in _chunks(array):
+            num_outliers += int((np.abs(chunk[np.isfinite(chunk)] - mean) > OUTLIER * std).sum())
+    return WeightStatistics(
+        name=name,
+        dtype=str(array.dtype),
+        shape=tuple(array.shape),
+        num_elements=int(array.size),
+        min=float(low) if num_finite else None,
+        max=float(high) if num_finite else None,
+        mean=mean,
+        std=std,
+        num_zeros=num_zeros,
+        num_outliers=num_outliers,
+        largest_deviation=deviation,
+        num_nan=num_nan,
+        num_infinite=num_infinite,
+    )
+
+
+def _chunks(array: np.ndarray) -> Iterator[np.ndarray]:
+    import numpy as np
+
+    flat = array.reshape(-1)
+    for start in range(0, flat.size, CHUNK):
+        yield flat[start : start + CHUNK].astype(np.float64)

@@ -1,0 +1,62 @@
+"""The tables of published experiments, from stored results."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from bench.errors import InputError
+from bench.experiments import EXPERIMENTS, Experiment
+from bench.report import order, tables
+from bench.report.rows import Row
+from bench.store import Record
+
+
+def render(rows: Sequence[Row], records: Mapping[str, Record], *, format: str) -> str:
+    """Every experiment's table under its title, as Markdown or for a terminal.
+
+    Args:
+        rows: of any cells.
+        records: the same cells', by path.
+
+    Raises:
+        InputError: another format, or no cell of any experiment has a result.
+    """
+    if format not in ("md", "table"):
+        raise InputError(f"the experiments' tables are printed as md or table, not {format}; without --sweep, as any")
+    found = {row.cell: row for row in rows}
+    if not any(path in found for experiment in EXPERIMENTS for path in experiment.cells):
+        raise InputError("no result of the experiments; `bench run --sweep seed` measures them")
+    parts = []
+    for experiment in EXPERIMENTS:
+        missing = [path for path in experiment.cells if path not in found]
+        if missing:
+            text = f"No result of {', '.join(missing)}; `bench run --sweep seed` measures them.\n"
+        elif experiment.columns:
+            listed = order.listed([found[path] for path in experiment.cells], columns=experiment.columns)
+            text = tables.render_selection(listed, format=format)
+        else:
+            text = _operators(experiment, records, format)
+        title = f"## {experiment.title}" if format == "md" else experiment.title.upper()
+        parts.append(f"{title}\n\n{text}")
+    return "\n".join(parts)
+
+
+def _operators(experiment: Experiment, records: Mapping[str, Record], format: str) -> str:
+    artifacts = [records[path].header["artifact"] for path in experiment.cells]
+    if not all(artifact and artifact.get("operators") for artifact in artifacts):
+        return "One of the two could not be made: see `bench show`.\n"
+    before, after = (artifact["operators"] for artifact in artifacts)
+    lines = [(name, before.get(name, 0), after.get(name, 0)) for name in sorted({*before, *after}, key=str.casefold)]
+    lines += [("all", sum(before.values()), sum(after.values()))]
+    sizes = [artifact["size_bytes"] / 1e6 for artifact in artifacts]
+    return tables.plain(
+        ("operator", "before", "after", "change"),
+        [
+            *(
+                (name, f"{one:,}", f"{other:,}", f"{other - one:+,}" if other != one else "")
+                for name, one, other in lines
+            ),
+            ("file (MB)", *(f"{size:.2f}" for size in sizes), f"{(sizes[1] - sizes[0]):+.2f}"),
+        ],
+        format=format,
+    )

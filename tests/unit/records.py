@@ -1,0 +1,77 @@
+"""Records made by hand, for tests of reports."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from bench.measure.compare import CONTROL, REFERENCE
+from bench.store import Line, Record
+
+BASELINE = "toy/null/native/raw/null/cpu/b2t1"
+HALVE = "toy/null/native/halve/null/cpu/b2t1"
+PRUNE = "toy/null/native/prune/null/cpu/b2t1"
+OTHER_GROUP = "toy/null/native/raw/null/cpu/b1t1"
+PASSES = 5
+QUALITY: Line = {
+    "kind": "quality",
+    "reference": "toy/null/native/raw/null/cpu/b1t1",
+    "fidelity": "close",
+    "reason": None,
+    "loss": 0.25,
+    "metrics": {"accuracy": 0.75, "other": 3.0},
+    "metric_name": "accuracy",
+    "higher_is_better": True,
+    "max_abs_error": 0.5,
+    "relative_error": 0.1,
+    "precision": "float32",
+    "num_params": 12,
+    "rss_bytes": 1000,
+}
+
+
+def launch(block: str, role: str, ns: int, *, reference: str = BASELINE, **more: Any) -> Line:
+    phases = {
+        name: {"name": name, "peak_rss_bytes": peak, "rss_bytes": rss, "private_bytes": 1}
+        for name, peak, rss in (
+            ("imports", 900, 100),
+            ("load", 150, 140),
+            ("first_inference", 400, 180),
+            ("steady", 200, 190),
+        )
+    }
+    line = {
+        "kind": "launch",
+        "launch": f"{block}-{role}-{ns}",
+        "block": block,
+        "role": role,
+        "reference": reference,
+        "steady_ns": [[ns, ns + 2]] * PASSES,
+        "cold_ns": [[99 * ns]] * PASSES,
+        "load_ns": 1_000,
+        "first_inference_ns": 2_000,
+        "memory": {"method": "kernel", "phases": phases},
+    }
+    return {**line, **more}
+
+
+def record(
+    path: str,
+    *launches: Line,
+    quality: Line | None = QUALITY,
+    failure: Line | None = None,
+    canonical: str | None = None,
+    artifact: bool = True,
+    subject: str = "weights",
+    time: str = "now",
+) -> Record:
+    made = {"size_bytes": 31, "num_params": None, "canonical": canonical, "format": "null", "sha256": path}
+    header = {"kind": "cell", "key": f"key of {path}", "cell": path, "subject": subject, "time": time}
+    lines: list[Line] = [{**header, "artifact": made if artifact else None}]
+    lines += [line for line in (quality, *launches, failure) if line is not None]
+    return Record.from_lines(lines)
+
+
+def baseline(path: str = BASELINE, **blocks: int) -> Record:
+    speeds = blocks or {"a": 1000, "b": 2000}
+    lines = [launch(block, role, ns, reference=path) for block, ns in speeds.items() for role in (REFERENCE, CONTROL)]
+    return record(path, *lines)

@@ -1,0 +1,84 @@
+"""LiteRT files: batches that are fixed, and 8 bits."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from bench import plugins
+from bench.api import Samples, TensorSpec
+from bench.errors import ArtifactError
+
+pytestmark = pytest.mark.framework
+
+SIZE = 64
+
+
+def task_of(*shape: int | str) -> Any:
+    """One input `x` and one output `y` of one shape, and samples of the training split only."""
+
+    def samples(split: str) -> Samples:
+        assert split == "train"
+        return Samples(inputs={"x": np.random.default_rng(1).random((40, SIZE), dtype=np.float32)}, targets=[0] * 40)
+
+    spec = {"dtype": "float32", "shape": shape}
+    return SimpleNamespace(
+        batched=True, inputs=(TensorSpec(name="x", **spec),), outputs=(TensorSpec(name="y", **spec),), samples=samples
+    )
+
+
+def converted(function: Any, task: Any, target: Path) -> dict[str, Any]:
+    tf = pytest.importorskip("tensorflow")
+    return plugins.exporter("tflite").translate(tf.function(function), task, target)
+
+
+def opened(path: Path, task: Any) -> Any:
+    runtime = plugins.runtime("litert")
+    if (reason := runtime.skip()) is not None:
+        pytest.skip(reason)
+    return runtime.open(path, task=task, source="tf", provider="cpu", threads=1)
+
+
+def test_what_converts_for_one_sample_only_is_converted_for_one_sample(tmp_path: Path) -> None:
+    tf = pytest.importorskip("tensorflow")
+    task, path = task_of("batch", "tokens"), tmp_path / "artifact.tflite"
+
+    # TFLite's strided slice adds no axes to two dynamic dimensions.
+    info = converted(lambda x: {"y": tf.squeeze(2 * x[:, None, None, :], (1, 2))}, task, path)
+
+    assert info == {"batch": 1}
+    session = opened(path, task)
+    for tokens in (3, 5):
+        (y,) = session.run({"x": np.ones((1, tokens), np.float32)})
+        assert y.tolist() == [[2.0] * tokens]
+    with pytest.raises(ArtifactError, match=r"the file takes x as \(1, -1\) only \(-1 is any size\), not \(2, 3\)"):
+        session.run({"x": np.ones((2, 3), np.float32)})
+
+
+@pytest.mark.parametrize("option", ["dynamic", "static"])
+def test_eight_bits_keep_the_interface_and_quarter_the_weights(option: str, tmp_path: Path) -> None:
+    tf = pytest.importorskip("tensorflow")
+    variant = plugins.variant(f"tflite_int8-{option}").variant
+    if (reason := variant.skip()) is not None:
+        pytest.skip(reason)
+    task, source, target = task_of("batch", SIZE), tmp_path / "artifact.tflite", tmp_path / "int8.tflite"
+    weight = tf.constant(np.random.default_rng(0).standard_normal((SIZE, SIZE), dtype=np.float32))
+    assert converted(lambda x: {"y": tf.matmul(x, weight)}, task, source) == {}
+
+    info = variant.apply(source, target, option=option, task=task)
+
+    assert info == ({"num_samples": 32} if option == "static" else {})
+    saved = source.stat().st_size - target.stat().st_size
+    assert saved == pytest.approx(3 * SIZE * SIZE, abs=3000)  # 4 bytes become 1; scales and names are added
+    session = opened(target, task)
+    assert session.precision == "int8"
+    assert opened(source, task).precision == "float32"
+    x = np.random.default_rng(2).random((3, SIZE), dtype=np.float32)
+    (y,) = session.run({"x": x})
+    assert y.dtype == np.float32
+    error = np.abs(y - x @ weight.numpy()).max() / np.abs(x @ weight.numpy()).max()
+    assert 1e-4 < error < 0.03  # 8 bits are not exact, and not far

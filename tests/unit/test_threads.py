@@ -1,0 +1,89 @@
+"""The best number of threads: each cell against itself at one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bench import plugins
+from bench.errors import InputError
+from bench.measure.compare import CELL, CONTROL, REFERENCE
+from bench.report import assemble, threads
+from bench.report.threads import Scaling
+from bench.store import THREAD_LAUNCH, Record
+
+made = plugins.load_module(Path(__file__).with_name("records.py"))
+ONE = "toy/null/native/raw/null/cpu/b4t1"
+BLOCKS = {"a": 1_000_000, "b": 2_000_000, "c": 1_500_000}
+
+
+def records(noise: float = 0.0, **factors: float) -> dict[str, Record]:
+    """A cell at one thread, and its latency over that at others, one block for each launch; `t2=0.5`."""
+
+    def lines(path: str, name: str, ns: float, *roles: str) -> list[Any]:
+        return [made.launch(name, role, round(ns), reference=ONE, kind=THREAD_LAUNCH) for role in roles]
+
+    found = {ONE: [line for name, ns in BLOCKS.items() for line in lines(ONE, name, ns, REFERENCE, CONTROL)]}
+    for count, factor in factors.items():
+        path = ONE.replace("t1", count)
+        wobble = [1 - noise, 1.0, 1 + noise]
+        found[path] = []
+        for (name, ns), more in zip(BLOCKS.items(), wobble, strict=True):
+            found[path] += lines(path, name, ns * factor * more, CELL)
+    return {path: made.record(path, *launches) for path, launches in found.items()}
+
+
+def scaling(noise: float = 0.0, **factors: float) -> Scaling:
+    (found,) = threads.scalings(records(noise, **factors), margin=0.02)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("factors", "best"),
+    [
+        ({"t2": 0.5}, (2,)),
+        ({"t2": 1.5}, (1,)),
+        ({"t2": 0.5, "t4": 0.3}, (4,)),
+        ({"t2": 0.5, "t4": 0.9}, (2,)),
+        ({"t2": 0.999}, (1,)),  # a gain below the margin is not worth a thread
+        ({"t2": 0.5, "t4": 0.499}, (2,)),
+    ],
+)
+def test_best_number_of_threads(factors: dict[str, float], best: tuple[int, ...]) -> None:
+    found = scaling(**factors)
+    assert found.best == best
+    for name, factor in factors.items():
+        ratio = found.over_one[int(name[1:])].ratio
+        assert ratio is not None
+        assert ratio.value == pytest.approx(factor, rel=0.01)
+
+
+def test_numbers_that_cannot_be_told_apart_are_all_named() -> None:
+    assert scaling(noise=0.3, t2=0.95).best == (1, 2)
+
+
+def test_table_has_latency_throughput_and_the_best() -> None:
+    text = threads.render(threads.scalings(records(t2=0.5), margin=0.02), format="md")
+    header, _, line = text.splitlines()
+    assert header == r"| cell | 1 thread (ms) | 2 threads / 1 thread [95 %] | most per second | best |"
+    cells = [cell.strip() for cell in line.strip("|").split("|")]
+    assert cells[:2] == ["toy/null/native/raw/null/cpu, batch 4", "1.5"]
+    assert cells[2].startswith("0.500 [")
+    assert float(cells[3]) == pytest.approx(4 / 0.00075, rel=0.01)
+    assert cells[4] == "2 threads"
+
+
+def test_these_launches_stay_out_of_the_other_tables() -> None:
+    """There, a cell stands beside its task's baseline at as many threads."""
+    for row in assemble.rows(records(t2=0.5)):
+        assert (row.latency_p50_ns, row.ratio, row.num_launches, row.status) == (None, None, 0, "ok")
+
+
+def test_nothing_to_show_says_what_would_measure_it() -> None:
+    assert threads.scalings(records(), margin=0.02) == []
+    with pytest.raises(InputError, match="bench run --sweep threads"):
+        threads.render([], format="md")
+    with pytest.raises(InputError, match="md or table, not csv"):
+        threads.render([scaling(t2=0.5)], format="csv")
