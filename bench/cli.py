@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from bench import graph_command, profile_command
 from bench.errors import BenchError, InputError
 
 if TYPE_CHECKING:
@@ -204,6 +205,10 @@ def plot(
     if not paths:
         raise InputError("nothing to draw: no cell has been timed; `bench run` measures")
     typer.echo("\n".join(str(path) for path in paths))
+
+
+app.command("profile")(profile_command.profile)
+app.add_typer(graph_command.app, name="graph")
 
 
 @app.command()

@@ -107,6 +107,14 @@ def embed_onnx(*, path: str, target: str) -> dict[str, Any]:
 
 
 @operation
+def analyse(*, request: str, arguments: dict[str, Any]) -> dict[str, Any]:
+    """Do one of the requests of `bench.analysis.requests` with ONNX files from outside."""
+    from bench.analysis import requests
+
+    return requests.REQUESTS[request](**arguments)
+
+
+@operation
 def save_inputs(*, task: str, split: str, target: str) -> dict[str, Any]:
     """Write a split's inputs where measuring workers read them, so that none of them loads a dataset."""
     from bench import plugins

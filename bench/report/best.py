@@ -11,7 +11,7 @@ from bench.cell import Cell
 from bench.errors import InputError
 from bench.measure import compare, stats
 from bench.measure.stats import Estimate
-from bench.report import assemble, order, tables
+from bench.report import assemble, columns, order, tables
 from bench.report.rows import Row
 from bench.store import Record
 
@@ -124,7 +124,7 @@ def _milliseconds(latency_ns: float | None) -> str:
 
 def _ratio(estimate: Estimate | None) -> str:
     if estimate is None:
-        return tables.DASH
+        return columns.DASH
     if estimate.low == estimate.high == 1.0:
         return "itself"
     return f"{estimate.value:.3f} [{estimate.low:.3f}, {estimate.high:.3f}]"

@@ -24,10 +24,10 @@ from bench.report.canvas import (
     sheet,
     text_width,
 )
+from bench.report.columns import BYTES, TIME, scale
 from bench.report.order import Group, is_baseline, is_ranked, select, short_name
 from bench.report.pareto import pareto_front
 from bench.report.rows import Row
-from bench.report.tables import BYTES, TIME, scale
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

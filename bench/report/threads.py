@@ -9,7 +9,7 @@ from bench.cell import Cell
 from bench.errors import InputError
 from bench.measure import compare, stats
 from bench.measure.compare import Comparison
-from bench.report import tables
+from bench.report import columns, tables
 from bench.store import Record
 
 
@@ -117,5 +117,5 @@ def render(found: list[Scaling], *, format: str) -> str:
 
 def _ratio(found: Comparison | None) -> str:
     if found is None or found.ratio is None:
-        return tables.DASH
+        return columns.DASH
     return f"{found.ratio.value:.3f} [{found.ratio.low:.3f}, {found.ratio.high:.3f}]"

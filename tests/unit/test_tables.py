@@ -9,9 +9,10 @@ import pytest
 from rich.console import Console
 
 from bench.errors import InputError
+from bench.report.columns import DASH, scale
 from bench.report.order import select
 from bench.report.rows import COLUMNS, Row
-from bench.report.tables import DASH, LEGEND, render, scale, terminal_table
+from bench.report.tables import LEGEND, render, terminal_table
 
 
 def make(path: str, **figures) -> Row:

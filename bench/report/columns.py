@@ -1,0 +1,185 @@
+"""What a table says of rows: its columns, with one unit for a whole task, and the sentences under it."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import re
+import statistics
+from collections.abc import Iterable, Sequence
+
+from bench.report.order import Group, Selection, is_baseline, short_name
+from bench.report.rows import Row
+
+DEFAULT_COLUMNS = (
+    "cell",
+    "latency_p50_ns",
+    "ratio",
+    "verdict",
+    "model_rss_bytes",
+    "size_bytes",
+    "metric",
+    "fidelity",
+)
+WIDEST_TEXT = 32  # characters of a reason in a terminal's column; more is wrapped
+DASH = "\N{EN DASH}"
+TIME = ((1e3, "µs"), (1e6, "ms"), (1e9, "s"))
+BYTES = ((1e3, "kB"), (1e6, "MB"), (1e9, "GB"))
+COUNT = ((1.0, ""), (1e3, "thousand"), (1e6, "million"), (1e9, "billion"))
+INTERVALS = {
+    "latency_p50_ns": ("latency_p50_low_ns", "latency_p50_high_ns"),
+    "ratio": ("ratio_low", "ratio_high"),
+}
+TITLES = {
+    "latency_p50_ns": "latency p50",
+    "latency_p50_low_ns": "latency p50, low",
+    "latency_p50_high_ns": "latency p50, high",
+    "model_rss_bytes": "memory",
+    "peak_rss_bytes": "peak memory",
+    "num_params": "parameters",
+    "macs": "MACs",
+    "throughput_per_s": "throughput (1/s)",
+}
+TEXT = {"cell", "task", "source", "exporter", "variant", "runtime", "provider", "precision", "status"} | {
+    *("reason", "fidelity", "same_as", "placement", "warning", "verdict", "metric_name", "notes")
+}
+
+
+def scale(values: Iterable[float], steps: Sequence[tuple[float, str]]) -> tuple[float, str]:
+    """The unit (its factor, its name) in which the median of the values reads best."""
+    known = [abs(value) for value in values if value and math.isfinite(value)]
+    middle = statistics.median(known) if known else 0.0
+    return max((step for step in steps if step[0] <= middle), default=steps[0])
+
+
+@dataclasses.dataclass(frozen=True)
+class Column:
+    """A column's key, its title with the unit, and a text for each row of the group."""
+
+    key: str
+    title: str
+    values: tuple[str, ...]
+
+    @property
+    def is_text(self) -> bool:
+        return self.key in TEXT
+
+    def stacked(self) -> Column:
+        """The same with intervals on a line of their own."""
+        values = tuple(value if self.is_text else value.replace(" [", "\n[") for value in self.values)
+        return dataclasses.replace(self, values=values)
+
+    def heading(self) -> str:
+        """The title with its unit on a line of its own."""
+        return re.sub(r" (?=[\[(])", "\n", self.title, count=1)
+
+    def width(self) -> int:
+        width = max(len(line) for text in (self.heading(), *self.values) for line in text.split("\n"))
+        return min(width, WIDEST_TEXT) if self.key in ("reason", "same_as", "placement", "warning") else width
+
+
+def columns_of(group: Group, selection: Selection, *, notes: bool) -> list[Column]:
+    """The columns that were asked for, or the usual ones, with those of reasons and warnings last if `notes`."""
+    # A unit is one for the whole task, so that its groups can be compared too.
+    task = [row for row in selection.rows if row.task == group.task]
+    numbers = tuple(str(group.numbers.get(row.cell, "")) for row in group.rows)
+    keys = (*(selection.columns or DEFAULT_COLUMNS), *(["notes"] if notes and selection.columns is None else []))
+    return [Column("#", "#", numbers), *(_column(key, group, task) for key in keys)]
+
+
+def _column(key: str, group: Group, task: Sequence[Row]) -> Column:
+    title = TITLES.get(key, key.removesuffix("_ns").removesuffix("_bytes").replace("_", " "))
+    if key in TEXT:
+        return Column(key, title, tuple(_text(key, row, group) for row in group.rows))
+    factor, decimals = 1.0, -1
+    if key.endswith(("_ns", "_bytes")) or key == "macs":
+        steps = TIME if key.endswith("_ns") else BYTES if key.endswith("_bytes") else COUNT
+        like = "latency_p50_ns" if key.startswith("latency") else key
+        factor, unit = scale((getattr(row, like) or 0 for row in task), steps)
+        title += f" ({unit})" if unit else ""
+        decimals = _decimals([getattr(row, like) / factor for row in task if getattr(row, like)])
+    elif key.startswith(("ratio", "aa_")):
+        decimals = max(3, _decimals([row.ratio for row in task if row.ratio], digits=1))
+    elif key == "metric" and len(names := {row.metric_name for row in task if row.metric_name}) == 1:
+        title += f" ({names.pop()})"
+    values = []
+    for row in group.rows:
+        value = _number(getattr(row, key), factor, decimals)
+        low, high = (_number(getattr(row, end), factor, decimals) for end in INTERVALS.get(key, (key, key)))
+        has_interval = key in INTERVALS and DASH not in (value, low, high) and not (key == "ratio" and low == high)
+        values.append(f"{value} [{low}, {high}]" if has_interval else value)
+    if any("[" in value for value in values):
+        title += " [95 %]"
+    return Column(key, title, tuple(values))
+
+
+def _decimals(values: Sequence[float], digits: int = 4) -> int:
+    """Decimals that give the median so many significant digits, and the smallest at least two."""
+    known = [abs(value) for value in values if value and math.isfinite(value)]
+    if not known:
+        return 0
+    middle, least = (math.floor(math.log10(value)) for value in (statistics.median(known), min(known)))
+    return min(6, max(0, digits - 1 - middle, 1 - least))
+
+
+def _number(value: float | None, factor: float, decimals: int) -> str:
+    if value is None:
+        return DASH
+    if isinstance(value, int) and factor == 1.0:
+        return f"{value:,}"
+    if decimals < 0:  # a figure of its own, to four significant digits
+        if value and math.isfinite(value) and abs(value) < 1e-3:
+            return f"{value:.3e}"
+        decimals = _decimals([value])
+    return f"{value / factor:.{decimals}f}"
+
+
+def _text(key: str, row: Row, group: Group) -> str:
+    if key == "cell":
+        return short_name(row)
+    if key == "verdict":
+        return verdict_of(row, group)
+    value = notes_of(row, group) if key == "notes" else getattr(row, key)
+    return one_line(value) if value else ("" if key == "notes" else DASH)
+
+
+def one_line(text: str) -> str:
+    """A text as one line without control characters; reasons quote other people's messages."""
+    return " ".join("".join(letter if letter.isprintable() else " " for letter in text).split())
+
+
+def verdict_of(row: Row, group: Group) -> str:
+    """What is said of a row in one or two words."""
+    if row.status != "ok":
+        return row.status
+    if row.same_as is not None:
+        return f"same as {group.numbers[row.same_as]}" if row.same_as in group.numbers else "same"
+    if row.fidelity == "broken":
+        return "broken"
+    return "baseline" if is_baseline(row) else row.verdict or DASH
+
+
+def notes_of(row: Row, group: Group) -> str:
+    """Why a row has no figures, or what is to be known of it; empty where there is nothing to say."""
+    if row.same_as is not None and row.same_as not in group.numbers:
+        return f"the same graph and weights as {row.same_as}"
+    if row.status == "ok" and row.fidelity == "broken":
+        return row.reason or "its outputs are too far from the reference"
+    return row.reason or row.warning or ""
+
+
+def caption(group: Group) -> str:
+    """What the figures of a group stand on, in plain sentences."""
+    ranked = [row for row in group.rows if row.cell in group.numbers]
+    if not ranked:
+        return "Nothing was timed."
+    baselines = [row for row in group.rows if is_baseline(row)]
+    names = "; ".join(short_name(row) for row in baselines)
+    parts = [f"Baseline{'s' if len(baselines) > 1 else ''}: {names}." if names else "The baseline was not timed."]
+    floors = dict.fromkeys((r.aa_low, r.aa_high) for r in baselines or ranked if r.aa_low and r.aa_high)
+    spans = [f"{low:.3f} to {high:.3f}" for low, high in floors if low is not None and high is not None]
+    parts.append(f"Noise floor (the baseline against its own copy): {'; '.join(spans) or 'not measured'}.")
+    counts = sorted({row.num_launches for row in ranked})
+    many = f"{counts[0]} to {counts[-1]} launches" if len(counts) > 1 else f"{counts[0]} launch"
+    parts.append(f"{many}{'es' if len(counts) == 1 and counts[0] != 1 else ''} of each cell; brackets: 95 % interval.")
+    return " ".join(parts)

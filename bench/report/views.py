@@ -1,0 +1,138 @@
+"""A table with a heading and notes, for a terminal, as plain text, as CSV and as JSON."""
+
+from __future__ import annotations
+
+import csv
+import dataclasses
+import io
+import json
+from collections.abc import Mapping, Sequence
+
+from rich import box
+from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
+from rich.table import Table
+from rich.text import Text
+
+COUNT = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
+BYTES = ((1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB"))
+NAMES = ("node", "tensor", "weight", "buffer")
+"""Columns of names, which give way first: a name is cut where a terminal is too narrow."""
+LEFT = (*NAMES, "operator", "output", "type", "shape")
+LONGEST_NAME, NARROWEST_NAME = 40, 12
+DROPPED_FIRST = ("std", "outliers", "other ops", "mean", "min", "max", "weights", "parameters", "activations", "share")
+BETWEEN = 3  # characters between two columns
+PLAIN_WIDTH = 150
+"""Characters in a line of a file."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class View:
+    """What is shown of something, in each format.
+
+    Attributes:
+        head: what a terminal shows above the table.
+        shown: rows of the table, by title, in units for people.
+        rows: rows of the CSV, by column, in raw units.
+        content: of the JSON, in raw units.
+        notes: below the table, a line each.
+    """
+
+    head: Sequence[RenderableType]
+    shown: Sequence[Mapping[str, str]]
+    rows: Sequence[Mapping[str, object]]
+    content: object
+    notes: Sequence[str] = ()
+    legend: str = ""
+
+    def as_json(self) -> str:
+        return json.dumps(self.content, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+
+    def as_csv(self) -> str:
+        file = io.StringIO()
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(self.rows[0] if self.rows else ())
+        for row in self.rows:
+            writer.writerow(map(_cell, row.values()))
+        return file.getvalue()
+
+    def as_text(self) -> str:
+        """The table without colours."""
+        console = Console(file=io.StringIO(), width=PLAIN_WIDTH, color_system=None, legacy_windows=False)
+        with console.capture() as capture:
+            console.print(self.as_table())
+        return "\n".join(line.rstrip() for line in capture.get().splitlines()) + "\n"
+
+    def as_table(self) -> Group:
+        return Group(
+            *self.head,
+            Fitted(self.shown),
+            *[Text(note, style="yellow") for note in self.notes],
+            *([Text(self.legend, style="dim")] if self.legend else []),
+        )
+
+
+@dataclasses.dataclass(frozen=True)
+class Fitted:
+    """Rows of cells by title, in as many columns as the console is wide."""
+
+    rows: Sequence[Mapping[str, str]]
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        if not self.rows:
+            return
+        widths = {title: max(len(row[title]) for row in (*self.rows, {title: title})) for title in self.rows[0]}
+        widths |= {title: NARROWEST_NAME for title in NAMES if title in widths}
+        for title in DROPPED_FIRST:
+            if sum(widths.values()) + BETWEEN * len(widths) > options.max_width:
+                widths.pop(title, None)
+        table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+        for title, width in widths.items():
+            side = "left" if title in LEFT else "right"
+            table.add_column(title, justify=side, no_wrap=True, overflow="ellipsis", min_width=width)  # type: ignore[arg-type]
+        for row in self.rows:
+            table.add_row(*(Text(row[title]) for title in widths))
+        yield table
+
+
+def shape_text(shape: Sequence[int] | None) -> str:
+    return "?" if shape is None else "x".join(map(str, shape)) or "scalar"
+
+
+def short(name: str) -> str:
+    """A long name by its end, which says more than its beginning."""
+    return name if len(name) <= LONGEST_NAME else "…" + name[1 - LONGEST_NAME :]
+
+
+def share_of(part: int, whole: int) -> float | None:
+    return part / whole if whole else None
+
+
+def percent(part: float, whole: float = 1) -> str:
+    return f"{100 * part / whole:.1f} %" if part and whole else ""
+
+
+def count_text(number: int) -> str:
+    return _scaled(number, COUNT) if number else ""
+
+
+def bytes_text(number: int | None) -> str:
+    if number is None:
+        return "?"
+    return _scaled(number, BYTES) if number >= 1000 else f"{number} B" if number else ""
+
+
+def number_text(number: float | None) -> str:
+    return "" if number is None else f"{number:.4g}"
+
+
+def _scaled(number: int, steps: Sequence[tuple[float, str]]) -> str:
+    for factor, name in steps:
+        if number >= factor:
+            return f"{number / factor:.4g} {name}"
+    return str(number)
+
+
+def _cell(value: object) -> object:
+    if isinstance(value, (tuple, list)):
+        return "x".join(map(str, value))
+    return value
