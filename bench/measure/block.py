@@ -45,11 +45,11 @@ class Method:
     """How a block measures.
 
     Attributes:
-        fewest_passes: bursts of each worker that make a launch, at least, when the sweep's time is up;
+        fewest_passes: bursts of each worker that make a launch, at least, when a time is up (the sweep's or its own);
         min_passes: and when it is not;
         max_passes: and most.
         pass_error: passes go on until the standard error of every cell's log-ratio within its launch is down to this,
-        max_s: or they have taken this many seconds.
+        max_s: or they have taken this many seconds: further launches tell more of slow cells than further passes.
     """
 
     fewest_passes: int = 5
@@ -139,10 +139,10 @@ def run_block(
                 return Result(launches=(), failures=tuple(failures))
         start = time.monotonic()
         for number in range(method.max_passes + 1):
-            if number > method.fewest_passes and out_of_time():
+            is_late = time.monotonic() - start > method.max_s
+            if number > method.fewest_passes and (is_late or out_of_time()):
                 break
-            long_enough = time.monotonic() - start > method.max_s
-            if number > method.min_passes and (long_enough or _is_precise(seats, method)):
+            if number > method.min_passes and _is_precise(seats, method):
                 break
             for seat in random.sample(seats, len(seats)):
                 try:

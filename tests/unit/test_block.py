@@ -203,7 +203,7 @@ def test_time_that_runs_out_before_the_first_pass_leaves_nothing(make: Any) -> N
 
 
 def test_block_that_takes_too_long_ends(make: Any) -> None:
-    longer = Method(min_passes=2, max_passes=50, pass_error=0.0, max_s=0.0, burst=METHOD.burst, limits=METHOD.limits)
+    longer = Method(fewest_passes=2, max_passes=50, pass_error=0.0, max_s=0.0, burst=METHOD.burst, limits=METHOD.limits)
     result = run_block(make("raw"), [], longer)
     assert [len(launch["steady_ns"]) for _, launch in result.launches] == [2, 2]
 
