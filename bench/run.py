@@ -153,7 +153,9 @@ class Sweep:
                 passed.add(entry.cell)
                 self._observer.cell(entry.cell, quality["fidelity"])
 
-        self._at_once(lambda thing: self._judge(same[thing]), same, judged)
+        for threads in sorted({entry.cell.threads for entry in entries}):
+            alike = [thing for thing, members in same.items() if members[0].cell.threads == threads]
+            self._at_once(lambda thing: self._judge(same[thing]), alike, judged, threads=threads)
         return [entry for entry in entries if entry.cell in passed]
 
     def _judge(self, entries: Sequence[_Entry]) -> Line:
@@ -168,9 +170,15 @@ class Sweep:
         return {"kind": "quality", "reference": reference.cell.path, "reference_digest": reference.digest, **judged}
 
     def _at_once(
-        self, step: Callable[[Item], Outcome], items: Iterable[Item], done: Callable[[Item, Outcome | BenchError], None]
+        self,
+        step: Callable[[Item], Outcome],
+        items: Iterable[Item],
+        done: Callable[[Item, Outcome | BenchError], None],
+        *,
+        threads: int = 1,
     ) -> None:
-        at_once(step, items, workers=machine.num_cores(), done=done)
+        """Take steps on all cores; more threads than cores would wait for each other."""
+        at_once(step, items, workers=max(1, machine.num_cores() // threads), done=done)
 
     def _groups(self, entries: Sequence[_Entry], wanted: set[Cell]) -> list[Group]:
         """The cells to time, in groups with their baselines: not the broken ones, and each same thing once."""
