@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import enum
 import re
 import sys
@@ -180,7 +181,9 @@ def best(
     folder = _machine_folder(results)
     records = Store(folder.parent, folder.name).current_records()
     found = report.best(records, max_metric_loss=_share(max_metric_drop), margin=_share(margin))
-    if into is None:
+    if not found and into is None:  # no error: a sweep that was stopped early has none
+        _say("no cell that was timed keeps its metric; `bench show` lists them all")
+    elif into is None:
         typer.echo(report.render(found, format="table"), nl=False)
     else:
         write_atomically(into, report.put_into(into, report.render(found, format="md")))
@@ -244,7 +247,8 @@ def _stored_rows(results: Path, globs: list[str] | None, margin: float, baseline
 
 def _show_sweep(sweep: str, rows: list[Row], results: Path, margin: float, format: Format, output: Path | None) -> None:
     """The tables of a sweep that has its own."""
-    from bench.report import experiments, threads
+    from bench.cell import Cell
+    from bench.report import assemble, experiments, threads
     from bench.store import Store, write_atomically
 
     if sweep not in ("seed", "threads"):
@@ -252,9 +256,13 @@ def _show_sweep(sweep: str, rows: list[Row], results: Path, margin: float, forma
     folder = _machine_folder(results)
     records = Store(folder.parent, folder.name).current_records()
     if sweep == "seed":
-        text = experiments.render(rows, records, format=format.value)
+        text = experiments.render(assemble.rows(records, margin=margin), records, format=format.value)
     else:
-        chosen = {row.cell: records[row.cell] for row in rows}
+        wanted = {dataclasses.replace(Cell.from_path(row.cell), threads=1) for row in rows}
+        found = assemble.rows(records, margin=margin)
+        sound = {row.cell for row in found if row.status == "ok" and row.fidelity != "broken"}
+        chosen = {path: record for path, record in records.items() if path in sound}
+        chosen = {path: item for path, item in chosen.items() if dataclasses.replace(item.cell, threads=1) in wanted}
         text = threads.render(threads.scalings(chosen, margin=margin), format=format.value)
     if output is None:
         typer.echo(text, nl=False)

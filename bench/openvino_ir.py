@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from types import ModuleType
 
 XML, BIN = "model.xml", "model.bin"
+QUANTIZED = ("i8", "u8", "i4", "u4")
+"""Element types of weights that were quantized."""
 
 
 def import_openvino() -> ModuleType:
@@ -100,9 +102,15 @@ def name_ports(model: Any, task: Task, *, inputs: Sequence[Any], outputs: Sequen
     model.validate_nodes_and_infer_types()
 
 
-def num_params(model: Any) -> int:
-    """Parameters stored in a model: elements of its floating-point constants of rank 1 or more, shared ones once."""
+def num_params(model: Any) -> int | None:
+    """Parameters stored in a model: elements of its floating-point constants of rank 1 or more, shared ones once.
+
+    Returns:
+        None where weights are integers: what is left of floats, scales among them, is no count of parameters.
+    """
     constants = [node for node in model.get_ops() if node.get_type_name() == "Constant"]
+    if any(node.get_element_type().to_string() in QUANTIZED and len(node.shape) > 1 for node in constants):
+        return None
     floats = [node.data for node in constants if node.get_element_type().is_real()]
     sizes = {array.__array_interface__["data"][0]: array.size for array in floats if array.ndim > 0}
     return sum(sizes.values())

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from bench import cache, plugins, prepare, sweeps, verify
 from bench.at_once import at_once
@@ -75,6 +75,7 @@ class Sweep:
         self._references: dict[str, Reference | BenchError] = {}
         self._inputs: dict[str, Path] = {}
         self._to_reset: set[str] = set()
+        self._kind = THREAD_LAUNCH if options.across_threads else LAUNCH
 
     def run(self, cells: Sequence[Cell]) -> None:
         """Prepare, verify and measure the cells, and whatever baselines they are compared with.
@@ -189,6 +190,8 @@ class Sweep:
             members = {entry.cell: entry for entry in sound if self._request(entry.cell) == request}
             baseline = next((cell for cell in self._baselines(request) if cell in members), next(iter(members)))
             timed = [cell for cell in members if cell in wanted and (cell.path not in twins or cell == baseline)]
+            if self._options.across_threads and (baseline.threads != 1 or timed == [baseline]):
+                continue  # nothing to compare, or nothing to compare it with
             ledgers = {cell: self._ledger(members[cell]) for cell in {baseline: 0, **dict.fromkeys(timed)}}
             groups.append(Group(baseline=ledgers[baseline], ledgers=[ledgers[cell] for cell in timed]))
             if self._options.force:  # a baseline is not reset: other cells' launches need those beside them
@@ -208,7 +211,7 @@ class Sweep:
             rss_bytes=entry.record.quality["rss_bytes"],
         )
         record = entry.record
-        launches = record.thread_launches if self._options.across_threads else record.launches
+        launches = record.thread_launches if self._kind == THREAD_LAUNCH else record.launches
         return Ledger(subject=subject, launches=list(launches))
 
     def _measure(self, groups: Sequence[Group]) -> None:
@@ -226,9 +229,8 @@ class Sweep:
         for subject, launch in result.launches:
             if subject.key in self._to_reset:
                 self._to_reset.remove(subject.key)
-                self._store.append(subject.key, {"kind": "reset"})
-            kind = THREAD_LAUNCH if self._options.across_threads else LAUNCH
-            self._store.append(subject.key, {**launch, "kind": kind})
+                self._store.append(subject.key, {"kind": "reset", "launches": self._kind})
+            self._store.append(subject.key, {**launch, "kind": self._kind})
         for failure in result.failures:
             self._store.append(failure.subject.key, _failure_line(failure.stage, failure.error))
             self._observer.cell(failure.subject.cell, f"failed: {failure.error.reason}")
@@ -238,16 +240,16 @@ class Sweep:
         """Store why sound cells have no figures; those with a reason of their own keep it."""
         for subject in subjects:
             record = self._store.read(subject.key)
-            if record is not None and record.failure is None:
+            has_figures = record is not None and (record.launches or record.thread_launches)
+            if record is not None and record.failure is None and not has_figures:
                 self._store.append(subject.key, {"kind": "failure", "stage": "measure", "reason": reason})
                 self._observer.cell(subject.cell, f"failed: {reason}")
 
     def _forget(self, entries: Sequence[_Entry]) -> None:
         """Start the records of cells anew; what is stored stands until each cell's first new launch."""
         for entry in entries:
-            entry.record = dataclasses.replace(
-                entry.record, quality=None, launches=(), thread_launches=(), failure=None
-            )
+            fields: dict[str, Any] = {f"{self._kind}es": (), "quality": None, "failure": None}
+            entry.record = dataclasses.replace(entry.record, **fields)
             self._to_reset.add(entry.record.key)
 
     def _keep_skip(self, cell: Cell, reason: str) -> None:

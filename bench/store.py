@@ -65,7 +65,9 @@ class Record:
             elif line["kind"] == "failure":
                 failure = line
             elif line["kind"] == "reset":
-                failure, launches = None, {LAUNCH: {}, THREAD_LAUNCH: {}}
+                failure = None
+                for kind in [line["launches"]] if "launches" in line else list(launches):
+                    launches[kind] = {}
         return cls(
             key=header["key"],
             cell=Cell.from_path(header["cell"]),

@@ -16,8 +16,8 @@ from bench.errors import InputError, PluginError
 from bench.measure import machine
 
 P = TypeVar("P", bound=Plugin)
-CHAINS = ("onnxoptimizer+onnxsim", "dedup+onnxsim+int8_dynamic")
-"""Chains worth measuring beside every single variant."""
+CHAINS = ("onnxoptimizer+onnxsim", "dedup+onnxsim+int8_dynamic", "weight_only-int4-sym-block")
+"""Chains, and options that are not the first of their file, worth measuring beside every kind of variant."""
 SWEEP_SIGNATURE = inspect.Signature(return_annotation=list[Cell])
 QUICK_TASK = "super_resolution"
 """Of the tasks in both frameworks the one that is exported and verified soonest."""
@@ -77,7 +77,9 @@ def seed() -> list[Cell]:
 def everything() -> list[Cell]:
     """All that globs choose from: every combination of every task, at one thread and at all cores; it takes hours."""
     threads = sorted({1, machine.num_cores()})
-    return cells_of(plugins.find("models"), variants=(RAW, *plugins.variants(), *CHAINS), threads=threads)
+    return cells_of(
+        plugins.find("models"), variants=list(dict.fromkeys((RAW, *plugins.variants(), *CHAINS))), threads=threads
+    )
 
 
 def _tasks() -> list[str]:

@@ -11,6 +11,7 @@ from bench.api import Task
 from bench.cell import Cell
 from bench.errors import ArtifactError, ChildError
 from bench.measure import opening
+from bench.measure.process import Child
 from bench.prepare import Artifact, Limits
 
 
@@ -74,10 +75,27 @@ def verify(
         ChildError: the artifact does not run.
     """
     with opening.worker(cell, memory_bytes=limits.memory_bytes) as child:
-        return child.request(
+        judged: dict[str, Any] = child.request(
             "verify",
             timeout_s=limits.verify_s,
             **opening.subject(cell, artifact.path),
             reference=str(reference) if reference else None,
             save_outputs=str(save_outputs) if save_outputs else None,
         )
+        return {**judged, "placement": None, "warning": None, **_inspect(child, cell, artifact, judged, limits)}
+
+
+def _inspect(child: Child, cell: Cell, artifact: Artifact, judged: dict[str, Any], limits: Limits) -> dict[str, Any]:
+    """What the runtime tells of the artifact. Without it the outputs are as right, but their precision is not known."""
+    try:
+        found: dict[str, Any] = child.request(
+            "inspect",
+            timeout_s=limits.verify_s,
+            runtime=cell.runtime,
+            artifact=str(artifact.path),
+            provider=cell.provider,
+            shapes=judged["input_shapes"],
+        )
+    except ChildError as error:
+        return {"precision": None, "warning": f"its precision, and where its nodes run, cannot be told: {error.reason}"}
+    return found

@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bench.api import Runtime, Samples, Session, Task
+from bench.api import Samples, Session, Task
 from bench.arrays import save_arrays
 from bench.measure import clock
 from bench.measure.confine import confine
@@ -155,16 +155,15 @@ def verify(
         "rss_bytes": _rss_bytes(),
     }
     session.close()
-    return result | _inspect(opener, Path(artifact), provider, result["input_shapes"])
+    return result
 
 
-def _inspect(opener: Runtime, artifact: Path, provider: str, shapes: dict[str, tuple[int, ...]]) -> dict[str, Any]:
-    """What the runtime tells of the artifact: the outputs are as right without it."""
-    nothing = {"placement": None, "warning": None}
-    try:
-        return nothing | opener.inspect(artifact, provider=provider, shapes=shapes)
-    except Exception as error:
-        return nothing | {"warning": f"where its nodes run cannot be told: {_one_line(error)}"}
+@operation
+def inspect(*, runtime: str, artifact: str, provider: str, shapes: dict[str, list[int]]) -> dict[str, Any]:
+    """Ask a runtime what becomes of an artifact."""
+    from bench import plugins
+
+    return plugins.runtime(runtime).inspect(Path(artifact), provider=provider, shapes=shapes)
 
 
 def _feeds(task: Task, inputs: Feeds, rows: Sequence[int]) -> Feeds:
@@ -250,7 +249,6 @@ def open_session(
     return {
         "load_ns": load_ns,
         "first_inference_ns": first_inference_ns,
-        "precision": _Opened.session.precision,
         "quiet": clock.settle(),
         "confined": _Opened.confined,
     }

@@ -16,6 +16,10 @@ from bench.measure.rounds import Goal
 from bench.report.rows import Row
 from bench.store import Record, same_as
 
+QUANTIZED = {"DequantizeLinear", "DynamicQuantizeLSTM", "MatMulInteger", "com.microsoft.MatMulNBits"} | {
+    f"com.microsoft.{name}" for name in ("DynamicQuantizeLSTM", "DynamicQuantizeMatMul", "QAttention", "QGemm")
+}
+"""Operators of files whose weights are integers: the floats that are left are no count of parameters."""
 PHASES = ("load", "first_inference", "steady")
 
 
@@ -57,7 +61,7 @@ def _row(record: Record, records: Mapping[str, Record], twin: str | None, other:
         placement=_placement(quality.get("placement")),
         warning=quality.get("warning"),
         size_bytes=artifact.get("size_bytes"),
-        num_params=artifact.get("num_params") or quality.get("num_params"),
+        num_params=_num_params(artifact, quality),
         loss=quality.get("loss"),
         metric=metrics.get(metric_name),
         metric_name=metric_name,
@@ -66,6 +70,12 @@ def _row(record: Record, records: Mapping[str, Record], twin: str | None, other:
         **(_timing(launches, cell.batch) if launches else {}),
         **_comparison(record, records, other, margin),
     )
+
+
+def _num_params(artifact: Mapping[str, Any], quality: Mapping[str, Any]) -> int | None:
+    if QUANTIZED & (artifact.get("operators") or {}).keys():
+        return None
+    return artifact.get("num_params") or quality.get("num_params")
 
 
 def _placement(placed: Mapping[str, Any] | None) -> str | None:

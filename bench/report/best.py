@@ -47,14 +47,15 @@ def best(records: Mapping[str, Record], *, max_metric_loss: float, margin: float
         sound = [row for row in sound if row.metric_loss is not None and row.metric_loss <= max_metric_loss]
         if not sound:
             continue
-        winner = min(sound, key=lambda row: (row.ratio or 0.0, row.cell))
-        against = {
-            cell.source: _between(records, winner.cell, cell.path)
+        # Over two baselines ratios have no common meaning.
+        by = "ratio" if sum(map(order.is_baseline, group.rows)) < 2 else "latency_p50_ns"
+        winner = min(sound, key=lambda row: (getattr(row, by), row.cell))
+        over = {
+            cell.source: _over(records, winner.cell, cell.path)
             for cell in reversed(_defaults(winner))  # the first of a source stands
             if cell.path in records
         }
         rivals = [row.cell for row in sound if row is not winner and not _is_slower(records, row, winner, margin)]
-        over = {source: found.ratio if found else None for source, found in against.items()}
         found.append(Best(row=winner, over=over, rivals=tuple(rivals)))
     return found
 
@@ -66,12 +67,19 @@ def _defaults(row: Row) -> Sequence[Cell]:
     return sweeps.baselines(row.task, row.batch, row.threads)
 
 
+def _over(records: Mapping[str, Record], one: str, other: str) -> Estimate | None:
+    if one == other:
+        return Estimate(value=1.0, low=1.0, high=1.0)
+    found = _between(records, one, other)
+    return found.ratio if found else None
+
+
 def _between(records: Mapping[str, Record], one: str, other: str) -> compare.Comparison | None:
     """One cell against another, by the launches that ran beside the baseline as it is now."""
     baseline = assemble.baseline_of(records[one], records)
     if baseline is None or not records[other].launches:
         return None
-    if other == baseline.cell.path and one != other:
+    if other == baseline.cell.path:
         return compare.against_baseline(records[one].launches, baseline.launches)
     return compare.between(records[one].launches, records[other].launches, baseline.launches)
 
@@ -96,9 +104,13 @@ def render(found: Sequence[Best], *, format: str) -> str:
         row = one.row
         request = f"{row.task}, batch {row.batch}, {row.threads} thread{'s' if row.threads > 1 else ''}"
         name = order.short_name(row)
+        if row.precision not in (None, "float32"):
+            name += f" in {row.precision}"
         if one.rivals:
             name += f" (not told apart from {len(one.rivals)} more)"
-        metric = f"{row.metric:.4g} {row.metric_name} ({-100 * (row.metric_loss or 0.0) + 0.0:+.2g} %)"
+        metric = columns.DASH if row.metric is None else f"{row.metric:.4g} {row.metric_name}"
+        if lost := row.metric_loss:
+            metric += f" ({100 * abs(lost):.2g} % {'worse' if lost > 0 else 'better'})"
         over = [_ratio(one.over.get(source)) for source in sources]
         lines.append((request, name, _milliseconds(row.latency_p50_ns), metric, *over))
     return tables.plain(titles, lines, format=format)

@@ -16,6 +16,7 @@ DEFAULT_COLUMNS = (
     "latency_p50_ns",
     "ratio",
     "verdict",
+    "precision",
     "model_rss_bytes",
     "size_bytes",
     "metric",
@@ -170,7 +171,7 @@ def notes_of(row: Row, group: Group) -> str:
 
 def caption(group: Group) -> str:
     """What the figures of a group stand on, in plain sentences."""
-    ranked = [row for row in group.rows if row.cell in group.numbers]
+    ranked = [row for row in group.rows if row.cell in group.numbers and row.num_launches]
     if not ranked:
         return "Nothing was timed."
     baselines = [row for row in group.rows if is_baseline(row)]

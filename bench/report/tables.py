@@ -25,7 +25,7 @@ from bench.report.order import select as select
 from bench.report.rows import COLUMNS, Row
 
 FORMATS = ("table", "md", "csv", "json", "latex")
-DROPPED_FIRST = ("model_rss_bytes", "size_bytes", "fidelity", "metric")  # when a terminal is too narrow
+DROPPED_FIRST = ("precision", "model_rss_bytes", "size_bytes", "fidelity", "metric")  # when a terminal is too narrow
 LEGEND = (
     "Ratio: latency over the baseline's, paired; below 1 is faster. Verdicts: faster or slower, by more than the noise "
     "floor; noise, any difference is smaller than the margin; undecided, the interval is too wide to say. Memory: "

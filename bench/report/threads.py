@@ -67,7 +67,8 @@ def _best(over_one: Mapping[int, Comparison], margin: float) -> tuple[int, ...]:
     verdicts = {count: _verdict(over_one, count, fastest, margin) for count in ratios if count != fastest}
     equal = [count for count, verdict in verdicts.items() if verdict == stats.NOISE]
     if equal and min(equal) < fastest:  # threads that gain nothing are better left to others
-        return (min(equal),)
+        fewest = min(equal)
+        return (*sorted(count for count in verdicts if count < fewest and verdicts[count] == stats.UNDECIDED), fewest)
     return tuple(sorted([fastest, *(count for count, verdict in verdicts.items() if verdict == stats.UNDECIDED)]))
 
 

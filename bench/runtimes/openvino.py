@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -29,11 +30,21 @@ PRODUCTS = {"Convolution", "Deconvolution", "FullyConnected", "MatMul", "RNNCell
 class OpenVinoSession(Session):
     """One inference request."""
 
-    def __init__(self, compiled: Any, weights: Any, task: Task) -> None:
-        self._weights = weights
+    def __init__(self, compiled: Any, model: Any, weights: Any, task: Task) -> None:
+        self._compiled, self._model, self._weights = compiled, model, weights
         self._infer = compiled.create_infer_request().infer
         self._outputs = [compiled.output(spec.name) for spec in task.outputs]
-        self.precision = _precision(compiled)
+
+    # Not looked for where loading is timed.
+    @functools.cached_property
+    def precision(self) -> str:  # type: ignore[override]
+        """The most reduced precision in which the compiled model multiplies."""
+        return _precision(self._compiled)
+
+    @functools.cached_property
+    def num_params(self) -> int | None:  # type: ignore[override]
+        """Parameters of the model that was compiled."""
+        return openvino_ir.num_params(self._model)
 
     def run(self, feeds: Arrays) -> Sequence[np.ndarray]:
         results = self._infer(feeds, share_inputs=True)  # it reads them where they lie
@@ -67,9 +78,7 @@ class OpenVino(Runtime):
             "INFERENCE_NUM_THREADS": threads,
             "NUM_STREAMS": 1,
         }
-        session = OpenVinoSession(core.compile_model(model, "CPU", settings), weights, task)
-        session.num_params = openvino_ir.num_params(model)
-        return session
+        return OpenVinoSession(core.compile_model(model, "CPU", settings), model, weights, task)
 
 
 def _precision(compiled: Any) -> str:

@@ -84,11 +84,45 @@ def test_table() -> None:
     assert lines[0] == "| task | best deployment | latency p50 | metric | over tf's default | over torch's default |"
     cells = [text.strip() for text in lines[2].strip("|").split("|")]
     assert cells[0] == r"super\_resolution, batch 1, 1 thread"
-    assert cells[1:4] == ["tf/native/raw/tensorflow/cpu", "3 ms", r"0.9962 accuracy (-0.4 %)"]
+    assert cells[1:4] == ["tf/native/raw/tensorflow/cpu", "3 ms", "0.9962 accuracy (0.4 % worse)"]
     assert cells[4] == "itself"
     assert math.isclose(float(cells[5].split()[0]), 2000, rel_tol=0.01)
     with pytest.raises(InputError, match="keeps its metric"):
         report.render([], format="md")
+
+
+def test_default_is_itself_however_noisy_the_controls_are() -> None:
+    lines = made.baseline(TORCH, **BLOCKS).launches
+    noisy = [
+        {**line, "steady_ns": [[1.1 * ns for ns in burst] for burst in line["steady_ns"]]}
+        if line["role"] == "control" and line["block"] == "b"
+        else line
+        for line in lines
+    ]
+    exact = made.record(TORCH, *noisy, quality={**made.QUALITY, "metric_loss": 0.0})
+    (found,) = report.best({TORCH: exact}, max_metric_loss=0.01, margin=0.02)
+    torch = found.over["torch"]
+    assert torch is not None
+    assert (torch.value, torch.low, torch.high) == (1.0, 1.0, 1.0)
+
+
+def test_over_two_baselines_latency_ranks() -> None:
+    """Beside a slow baseline any cell looks good."""
+    slow = made.baseline(TF, d=100_000)
+    beside_slow = made.record(
+        ORT.format("onnxsim"),
+        made.launch("d", CELL, 20_000, reference=TF),
+        quality={**made.QUALITY, "metric_loss": 0.0},
+    )
+    (found,) = best_of(cell(ORT.format("raw"), 0.5), slow, beside_slow)
+    assert found.row.variant == "raw"
+
+
+def test_precision_below_float32_is_said() -> None:
+    quality = {**made.QUALITY, "metric_loss": 0.0, "precision": "int8"}
+    launches = [made.launch(block, CELL, ns // 2, reference=TORCH) for block, ns in BLOCKS.items()]
+    (found,) = best_of(made.record(ORT.format("int8_dynamic"), *launches, quality=quality))
+    assert "onnxruntime/cpu in int8 |" in report.render([found], format="md")
 
 
 def test_table_goes_between_its_marks(tmp_path: Path) -> None:

@@ -129,6 +129,15 @@ def test_launch_appended_twice_stands_once(store: Store) -> None:
     assert launches(store) == ["one", "two"]
 
 
+def test_reset_of_one_kind_of_launches_leaves_the_other(store: Store) -> None:
+    beside = {**launch("two"), "kind": "thread_launch"}
+    append(store, HEADER, QUALITY, launch("one"), beside, {"kind": "reset", "launches": "thread_launch"})
+    record = store.read(KEY)
+    assert record is not None
+    assert [line["launch"] for line in record.launches] == ["one"]
+    assert record.thread_launches == ()
+
+
 def test_reset_starts_anew_and_keeps_the_lines(store: Store, file: Path) -> None:
     append(store, HEADER, QUALITY, launch("one"), FAILURE, {"kind": "reset"})
     record = store.read(KEY)

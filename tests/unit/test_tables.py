@@ -47,6 +47,7 @@ FAST = timed(
     17.4,
     0.512,
     "faster",
+    precision="int8",
     model_rss_bytes=123_456_789,
     size_bytes=33_400_000,
     metric=0.98765,
@@ -183,21 +184,21 @@ def test_markdown_in_human_units():
     head = next(line for line in text.splitlines() if line.startswith("| "))
     assert text.startswith("### crnn, batch 1, 2 threads\n")
     assert head == (
-        "| \\# | cell | latency p50 (ms) [95 %] | ratio [95 %] | verdict | memory (MB) | size (MB) "
+        "| \\# | cell | latency p50 (ms) [95 %] | ratio [95 %] | verdict | precision | memory (MB) | size (MB) "
         "| metric (accuracy) | fidelity | notes |"
     )
     assert body(text) == [
         [
             *("1", "torch/torch\\_onnx/raw/onnxruntime/cpu", "17.40 [17.23, 17.57]", "0.512 [0.505, 0.519]", "faster"),
-            *("123.5", "33.40", "0.9877", "close", ""),
+            *("int8", "123.5", "33.40", "0.9877", "close", ""),
         ],
         [
             *("2", "torch/native/raw/pytorch/cpu", "34.00 [33.66, 34.34]", "1.000", "baseline"),
-            *(DASH, DASH, DASH, "exact", ""),
+            *(DASH, DASH, DASH, DASH, "exact", ""),
         ],
         [
             *("3", "tf/native/raw/tensorflow/cpu", "51.00 [50.49, 51.51]", "1.500 [1.493, 1.507]", "slower"),
-            *(DASH, DASH, DASH, "close", ""),
+            *(DASH, DASH, DASH, DASH, "close", ""),
         ],
     ]
 
@@ -281,7 +282,7 @@ def test_latex_escapes_and_keeps_brackets_out_of_row_options():
     text = render([FAST, FAILED], format="latex")
     assert r"  1 & torch/torch\_onnx/raw/onnxruntime/cpu & 17.40 {[}17.23, 17.57{]} & " in text
     assert r"died: a\textbar{}b \& 5\% of\_it\textbackslash{}n \\" in text
-    assert r"\begin{tabular}{rlrrlrrrll}" in text
+    assert r"\begin{tabular}{rlrrllrrrll}" in text
     assert DASH not in text
 
 
@@ -306,10 +307,10 @@ def test_table_fits_its_width_and_never_cuts_a_name(width):
 
 def test_wide_table_shows_every_column_and_a_narrow_one_names_what_it_leaves_out():
     wide, narrow = (render(EVERY, format="table", width=width) for width in (120, 80))
-    for title in ("latency p50", "ratio", "verdict", "memory", "size", "metric", "fidelity"):
+    for title in ("latency p50", "ratio", "verdict", "precision", "memory", "size", "metric", "fidelity"):
         assert title in wide
     assert "Left out" not in wide
-    assert "Left out at this width: memory (MB), size (MB), fidelity." in " ".join(narrow.split())
+    assert "Left out at this width: precision, memory (MB), size (MB), fidelity." in " ".join(narrow.split())
     assert {"faster", "slower", "baseline", "broken"} <= set(narrow.split())
 
 
