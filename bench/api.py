@@ -198,7 +198,8 @@ class Session(abc.ABC):
     """An opened artifact that answers requests."""
 
     precision: str = "float32"
-    """The precision that really runs, asked of the runtime where it can tell."""
+    """The precision that really runs: a session whose runtime may choose another asks it, and says so here. Read only
+    after all that is timed."""
     num_params: int | None = None
     """Parameters of the model, shared ones counted once, where the framework knows; an ONNX file is counted itself."""
 
@@ -224,6 +225,10 @@ class Runtime(Plugin, abc.ABC):
     def providers(self) -> tuple[str, ...]:
         """Providers it can use here, found without importing a framework; the first is its default."""
         return ("cpu",)
+
+    def packages(self, provider: str) -> tuple[str, ...]:
+        """Import names of the packages that a result on a provider depends on: their versions are part of its key."""
+        return self.requires
 
     def environment(self, threads: int) -> dict[str, str]:
         """Environment variables its packages read at import."""

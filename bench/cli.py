@@ -180,7 +180,8 @@ def best(
 
     folder = _machine_folder(results)
     records = Store(folder.parent, folder.name).current_records()
-    found = report.best(records, max_metric_loss=_share(max_metric_drop), margin=_share(margin))
+    most = 0.0 if max_metric_drop in ("0", "0%") else _share(max_metric_drop)
+    found = report.best(records, max_metric_loss=most, margin=_share(margin))
     if not found and into is None:  # no error: a sweep that was stopped early has none
         _say("no cell that was timed keeps its metric; `bench show` lists them all")
     elif into is None:

@@ -44,6 +44,19 @@ def multiplies_in(artifact: Path) -> str:
     return most_reduced(model)
 
 
+def is_plain(artifact: Path) -> bool:
+    """Whether a file holds nothing that any provider could multiply in less than float32 without being told to."""
+    import onnx
+
+    from bench.analysis.graph import all_nodes
+
+    model = onnx.load(artifact)
+    quantized = ("QuantizeLinear", "DequantizeLinear", "DynamicQuantizeLinear")
+    return most_reduced(model) == "float32" and not any(
+        node.op_type in quantized or node.op_type == "MatMulNBits" for node in all_nodes(model)
+    )
+
+
 def most_reduced(model: onnx.ModelProto) -> str:
     """The precision of a model's products: `int8` before `float16` before `bfloat16`, or `float32`."""
     from onnx import TensorProto

@@ -28,7 +28,8 @@ SCHEMA = 1  # raise it when the same installation would give other providers
 PLUGINS = "onnxruntime_ep_*"
 SUFFIX = "ExecutionProvider"
 QUERY_LIMIT_S = 60
-ENVIRONMENT = {"ORT_DISABLE_TELEMETRY": "1"}
+ENVIRONMENT = {"ORT_DISABLE_TELEMETRY": "1", "NVIDIA_TF32_OVERRIDE": "0"}
+"""TensorRT multiplies with fewer bits of mantissa unless it is told not to."""
 ONE_NODE = (
     b"\x08\x08:@\n\x11\n\x01x\n\x01x\x12\x01y\x22\x06MatMul\x12\x01gZ\x13\n\x01x\x12\x0e\n\x0c\x08\x01\x12\x08\n\x02"
     b"\x08\x02\n\x02\x08\x02b\x13\n\x01y\x12\x0e\n\x0c\x08\x01\x12\x08\n\x02\x08\x02\n\x02\x08\x02B\x04\n\x00\x10\r"
@@ -82,6 +83,11 @@ def _installation() -> list[Any]:
     files += [file for file in (*(file.parent / "capi" for file in files), *_plugin_files()) if file.exists()]
     stamps = [[str(file), file.stat().st_mtime_ns] for file in files]
     return [SCHEMA, stamps, sorted(cpu.instruction_sets()), gpu.has_nvidia()]
+
+
+def plugin_packages() -> tuple[str, ...]:
+    """Import names of the installed packages that bring providers."""
+    return tuple(dict.fromkeys(file.parent.name for file in _plugin_files()))
 
 
 def _plugin_files() -> list[Path]:
@@ -146,10 +152,11 @@ def open_session(model: Path | bytes, provider: Provider, *, threads: int) -> An
 
 def _settings(ort_name: str, threads: int) -> dict[str, str]:
     """Options that keep a provider to float32 and to its threads, where its defaults do not."""
-    openvino = {"INFERENCE_PRECISION_HINT": "f32", "INFERENCE_NUM_THREADS": str(threads), "NUM_STREAMS": "1"}
+    precision = {"INFERENCE_PRECISION_HINT": "f32"}
+    openvino = {**precision, "INFERENCE_NUM_THREADS": str(threads), "NUM_STREAMS": "1"}
     return {
         "CUDAExecutionProvider": {"use_tf32": "0"},
-        "OpenVINOExecutionProvider": {"load_config": json.dumps({"CPU": openvino})},
+        "OpenVINOExecutionProvider": {"load_config": json.dumps({"CPU": openvino, "GPU": precision})},
         "XnnpackExecutionProvider": {"intra_op_num_threads": str(threads)},
     }.get(ort_name, {})
 

@@ -39,6 +39,10 @@ class OrtRuntime(Runtime):
     def providers(self) -> tuple[str, ...]:
         return tuple(ort_providers.usable())
 
+    def packages(self, provider: str) -> tuple[str, ...]:
+        plugins = () if provider == ort_providers.CPU.name else ort_providers.plugin_packages()
+        return (*self.requires, *plugins)
+
     def environment(self, threads: int) -> dict[str, str]:
         return ort_providers.ENVIRONMENT
 
@@ -57,10 +61,15 @@ class OrtRuntime(Runtime):
     def inspect(self, artifact: Path, *, provider: str, shapes: Mapping[str, Sequence[int]]) -> dict[str, Any]:
         from bench import ort_precision, placement
 
-        placed = placement.place(artifact, provider, shapes=shapes)
-        if provider == ort_providers.CPU.name:
-            return {"placement": placed, "precision": ort_precision.multiplies_in(artifact)}
-        return {"placement": placed, "warning": placement.fallback(placed, ort_providers.usable()[provider].ort_name)}
+        precision: str | None = ort_precision.multiplies_in(artifact)
+        if provider != ort_providers.CPU.name and not ort_precision.is_plain(artifact):
+            precision = None  # other providers cannot be asked, and may reduce it where the processor does not
+        try:
+            placed = placement.place(artifact, provider, shapes=shapes)
+        except Exception as error:  # a graph that cannot be analysed still runs in a known precision
+            return {"precision": precision, "warning": f"where its nodes run cannot be told: {error}"}
+        asked_for = {ort_providers.CPU.name: ort_providers.CPU, **ort_providers.usable()}[provider].ort_name
+        return {"precision": precision, "placement": placed, "warning": placement.fallback(placed, asked_for)}
 
     def model(self, artifact: Path) -> Path | bytes:
         """What ONNX Runtime is given to load."""

@@ -66,21 +66,23 @@ class Artifact:
 
 @functools.cache
 def versions(requires: tuple[str, ...]) -> dict[str, str | None]:
-    """Versions of the distributions that provide these import names, and of Python."""
-    providers = _distributions()
+    """Versions of the distributions that provide these import names, and of Python.
+
+    Several may share a package, such as the compiler and the runtime of one name: then all of them.
+    """
     found: dict[str, str | None] = {"python": ".".join(map(str, sys.version_info[:3]))}
     for name in requires:
-        distribution = providers.get(name, name)
-        try:
-            found[distribution] = importlib.metadata.version(distribution)
-        except importlib.metadata.PackageNotFoundError:
-            found[distribution] = None
+        for distribution in dict.fromkeys(_distributions().get(name.partition(".")[0], [name])):
+            try:
+                found[distribution] = importlib.metadata.version(distribution)
+            except importlib.metadata.PackageNotFoundError:
+                found[distribution] = None
     return found
 
 
 @functools.cache
-def _distributions() -> dict[str, str]:
-    return {module: names[0] for module, names in importlib.metadata.packages_distributions().items()}
+def _distributions() -> Mapping[str, list[str]]:
+    return importlib.metadata.packages_distributions()
 
 
 @functools.cache

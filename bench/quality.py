@@ -28,7 +28,7 @@ def judge(
             none; None for the reference itself.
 
     Returns:
-        `fidelity` and why (`reason`), `loss`, `metrics`, `metric_loss` (the share of the ranked metric that is lost),
+        `fidelity` and why (`reason`), `loss`, `metrics`, `metric_loss` (see `Task.relative_loss`),
         `max_abs_error` (largest absolute difference of any element) and `relative_error` (the same over the largest
         magnitude of that output); None where it has no meaning or is not finite.
     """

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
@@ -168,7 +169,8 @@ class Sweep:
             if entry.record.quality is not None and _is_judged(entry, reference.digest):
                 return entry.record.quality
         judged = verify.verify(entries[0].cell, entries[0].artifact, reference.outputs, self._limits)
-        return {"kind": "quality", "reference": reference.cell.path, "reference_digest": reference.digest, **judged}
+        origin = {"reference": reference.cell.path, "reference_digest": reference.digest, "judged_by": _judges()}
+        return {"kind": "quality", **origin, **judged}
 
     def _at_once(
         self,
@@ -275,7 +277,7 @@ class Sweep:
             "key": key,
             "cell": cell.path,
             "machine": machine.describe(),
-            "versions": prepare.versions(plugins.runtime(cell.runtime).requires),
+            "versions": prepare.versions(plugins.runtime(cell.runtime).packages(cell.provider)),
             "subject": [prepare.task_digest(plugins.task(cell.task)), prepare.dataset_digest(plugins.task(cell.task))],
             "artifact": None,
         }
@@ -298,7 +300,16 @@ def _skip_reason(cell: Cell) -> str | None:
 
 def _is_judged(entry: _Entry, reference_digest: str) -> bool:
     quality = entry.record.quality
-    return quality is not None and quality["reference_digest"] == reference_digest
+    if quality is None or quality.get("judged_by") != _judges():
+        return False
+    return bool(quality["reference_digest"] == reference_digest)
+
+
+@functools.cache
+def _judges() -> str:
+    """Hash of the code that judges outputs and inspects artifacts: what it said before it changed is asked again."""
+    names = ("quality", "verify", "ort_precision", "placement", "measure/worker")
+    return plugins.digest_files((plugins.PACKAGE / f"{name}.py" for name in names), root=plugins.PACKAGE)
 
 
 def record_key(cell: Cell, artifact: Artifact | None) -> str:
@@ -311,7 +322,7 @@ def record_key(cell: Cell, artifact: Artifact | None) -> str:
         # The graph rather than the file: some exporters never write the same bytes twice.
         (artifact.canonical or artifact.sha256, artifact.size_bytes) if artifact else None,
         plugins.digest_code(runtime.path),
-        prepare.versions(runtime.requires),
+        prepare.versions(runtime.packages(cell.provider)),
         prepare.task_digest(task),
         prepare.dataset_digest(task),
     ]

@@ -56,7 +56,7 @@ class Method:
     min_passes: int = 15
     max_passes: int = 60
     pass_error: float = 0.004
-    max_s: float = 15.0
+    max_s: float = 8.0
     burst: BurstPlan = BurstPlan()
     limits: Limits = Limits()
 

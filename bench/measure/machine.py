@@ -14,6 +14,7 @@ from typing import Any
 import psutil
 
 CPUINFO = Path("/proc/cpuinfo")
+NVIDIA = Path("/proc/driver/nvidia")
 
 
 @functools.cache
@@ -28,7 +29,18 @@ def describe() -> dict[str, Any]:
         "system": platform.system(),
         "num_cores": num_cores(),
         "memory_gib": round(psutil.virtual_memory().total / 2**30),
+        **_gpus(),
     }
+
+
+def _gpus() -> dict[str, Any]:
+    """NVIDIA's graphics processors with their driver, where there are any."""
+    cards = sorted(NVIDIA.glob("gpus/*/information"))
+    if not cards:
+        return {}
+    models = [line.partition(":")[2].strip() for card in cards for line in card.read_text().splitlines()[:1]]
+    version = NVIDIA / "version"
+    return {"gpus": models, "gpu_driver": version.read_text().splitlines()[0] if version.exists() else ""}
 
 
 @functools.cache

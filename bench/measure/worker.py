@@ -210,7 +210,7 @@ def _rss_bytes() -> int:
 
 @operation
 def import_packages(*, runtime: str) -> dict[str, Any]:
-    """Import a runtime's packages, before anything that other workers must not disturb."""
+    """Import a runtime's packages; other workers do the same meanwhile, so its time is a rough one."""
     from bench import plugins
 
     return {"import_ns": clock.time_call_ns(plugins.runtime(runtime).import_packages)}

@@ -104,3 +104,19 @@ def test_hottest_sensor(monkeypatch: pytest.MonkeyPatch) -> None:
     groups = {"a": [SimpleNamespace(current=40.0), SimpleNamespace(current=71.5)], "b": [SimpleNamespace(current=50.0)]}
     monkeypatch.setattr(psutil, "sensors_temperatures", lambda: groups, raising=False)
     assert machine.state()["temperature_c"] == 71.5
+
+
+def test_graphics_processors_and_their_driver_tell_machines_apart(
+    cpuinfo: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(machine, "NVIDIA", tmp_path / "nvidia")
+    without = name_now()
+    assert "gpus" not in machine.describe()
+    card = tmp_path / "nvidia" / "gpus" / "0000:01:00.0"
+    card.mkdir(parents=True)
+    (card / "information").write_text("Model: \t\t Fancy 3000\nIRQ: 7\n")
+    (tmp_path / "nvidia" / "version").write_text("NVRM version: 570.1\nGCC version: 13\n")
+    names = {without, name_now()}
+    assert machine.describe()["gpus"] == ["Fancy 3000"]
+    (tmp_path / "nvidia" / "version").write_text("NVRM version: 580.2\n")
+    assert len(names | {name_now()}) == 3

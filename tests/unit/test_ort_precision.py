@@ -83,3 +83,14 @@ def test_precision_that_runs(model: onnx.ModelProto, precision: str, tmp_path: P
 def test_half_precision_that_is_not_cast_back_is_told() -> None:
     """As on a processor, or a provider, that multiplies it."""
     assert ort_precision.most_reduced(half()) == "float16"
+
+
+@pytest.mark.parametrize(
+    ("model", "plain"),
+    [(float32(), True), (half(), False), (dynamic(), False), (blocked(1), False)],
+    ids=["float32", "half precision", "dynamic", "blocks"],
+)
+def test_file_that_a_provider_could_reduce_by_itself(model: onnx.ModelProto, plain: bool, tmp_path: Path) -> None:
+    path = tmp_path / "model.onnx"
+    onnx.save(model, path)
+    assert ort_precision.is_plain(path) is plain

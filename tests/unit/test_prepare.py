@@ -234,6 +234,15 @@ def test_versions_are_of_distributions() -> None:
     assert found["nothing_of_that_name"] is None
 
 
+def test_versions_of_a_package_that_distributions_share(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A compiler and a runtime may lie in one package: an upgrade of either counts."""
+    found = {"iree": ["iree-base-compiler", "iree-base-runtime"]}
+    monkeypatch.setattr(prepare, "_distributions", lambda: found)
+    monkeypatch.setattr(prepare.importlib.metadata, "version", lambda name: f"{name} 3")
+    names = ["iree-base-compiler", "iree-base-runtime"]
+    assert prepare.versions.__wrapped__(("iree.compiler",)).items() >= {name: f"{name} 3" for name in names}.items()
+
+
 def test_limits() -> None:
     every = Limits.of(step_s=7, memory_bytes=5)
     assert (every.prepare_s, every.verify_s, every.open_s, every.burst_s, every.memory_bytes) == (7, 7, 7, 7, 5)
