@@ -49,7 +49,7 @@ EXPERIMENTS = (
         columns=("cell", "num_params", "latency_p50_ns", "ratio", "verdict", "loss", "metric", "size_bytes"),
     ),
     Experiment(
-        title="Super-resolution in PyTorch, in ONNX Runtime from a file, and from the file's bytes (its serialized form)",
+        title="Super-resolution in PyTorch, in ONNX Runtime from a file, and from its serialized bytes",
         cells=_cells(
             "super_resolution",
             "torch/native/raw/pytorch",
