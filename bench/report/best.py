@@ -15,6 +15,7 @@ from bench.report import assemble, columns, order, tables
 from bench.report.rows import Row
 from bench.store import Record
 
+LEAST_LOSS = 5e-5  # below it nothing is left of a share in per cent
 BEGIN, END = "<!-- bench best: begin -->", "<!-- bench best: end -->"
 
 
@@ -90,7 +91,7 @@ def _is_slower(records: Mapping[str, Record], row: Row, winner: Row, margin: flo
 
 
 def render(found: Sequence[Best], *, format: str) -> str:
-    """The table, as `md` or for a terminal.
+    """A table as `md`, or a few lines for each request for a terminal (`table`).
 
     Raises:
         InputError: nothing qualifies.
@@ -109,11 +110,18 @@ def render(found: Sequence[Best], *, format: str) -> str:
         if one.rivals:
             name += f" (not told apart from {len(one.rivals)} more)"
         metric = columns.DASH if row.metric is None else f"{row.metric:.4g} {row.metric_name}"
-        if lost := row.metric_loss:
+        lost = row.metric_loss or 0.0
+        if abs(lost) >= LEAST_LOSS:
             metric += f" ({100 * abs(lost):.2g} % {'worse' if lost > 0 else 'better'})"
         over = [_ratio(one.over.get(source)) for source in sources]
         lines.append((request, name, _milliseconds(row.latency_p50_ns), metric, *over))
-    return tables.plain(titles, lines, format=format)
+    if format == "md":
+        return tables.plain(titles, lines, format=format, num_names=2)
+    texts = []
+    for request, name, latency, metric, *over in lines:
+        ratios = [f"{ratio} {title}" for title, ratio in zip(titles[4:], over, strict=True)]
+        texts.append("\n  ".join((request, name, f"{latency}, {metric}", ", ".join(ratios))))
+    return "\n".join(texts) + "\n"
 
 
 def put_into(path: Path, table: str) -> str:

@@ -92,15 +92,15 @@ def render_selection(selection: Selection, *, format: str, width: int | None = N
     return "\n".join(write(group, selection) for group in selection.groups)
 
 
-def plain(titles: Sequence[str], lines: Sequence[Sequence[str]], *, format: str) -> str:
-    """A table of texts, `md` or `table`, that ends in a newline; all columns but the first are figures."""
+def plain(titles: Sequence[str], lines: Sequence[Sequence[str]], *, format: str, num_names: int = 1) -> str:
+    """A table of texts, `md` or `table`, that ends in a newline; all columns but the first `num_names` are figures."""
     if format == "md":
-        rules = [":--", *("--:" for _ in titles[1:])]
+        rules = [":--" if number < num_names else "--:" for number in range(len(titles))]
         texts = ["| " + " | ".join(map(_escape_markdown, line)) + " |" for line in (titles, *lines)]
         return "\n".join([texts[0], "| " + " | ".join(rules) + " |", *texts[1:]]) + "\n"
     table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False, show_edge=False)
     for number, title in enumerate(titles):
-        table.add_column(Text(title), justify="right" if number else "left")
+        table.add_column(Text(title), justify="left" if number < num_names else "right", overflow="fold")
     for line in lines:
         table.add_row(*map(Text, line))
     return _on_console(table, None)
