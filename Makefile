@@ -16,6 +16,7 @@ $(READY): pyproject.toml constraints.txt
 install: $(READY)  ## set up .venv with every framework, runtime and tool
 bench: install  ## the full sweep, to tables and plots under results/; goes on where it was stopped
 	$(RUN) run --budget $(BUDGET) --results $(RESULTS)
+	$(RUN) roofline --results $(RESULTS) --format md --output $(RESULTS)/roofline.md
 	$(MAKE) --no-print-directory report
 quick: install  ## a small sweep: the two frameworks and their plain exports, in under 3 minutes
 	$(RUN) run --sweep quick --launches 3 --budget 90s

@@ -211,6 +211,33 @@ def plot(
     typer.echo("\n".join(str(path) for path in paths))
 
 
+@app.command()
+def roofline(
+    globs: Globs = None,
+    *,
+    results: Results = Path("results"),
+    format: Annotated[Format, typer.Option(help="How to print it.")] = Format.table,
+    output: Annotated[Path | None, typer.Option(help="File to write instead of printing.")] = None,
+) -> None:
+    """This machine's peaks, measured anew in half a minute, and how near each cell comes to them."""
+    from bench.measure import machine, peaks
+    from bench.report import roofline as report
+    from bench.store import write_atomically
+
+    folder = _machine_folder(results)
+    threads = sorted({row.threads for row in _stored_rows(results, globs, 0.02, None)})
+    if folder.name == machine.name():
+        with _console().status("measuring this machine's peaks"):
+            for number in threads:
+                peaks.keep(folder, number, peaks.ask(number))
+    rows = _stored_rows(results, globs, 0.02, None)
+    text = report.render(rows, peaks.read(folder), format=format.value)
+    if output is None:
+        typer.echo(text, nl=False)
+    else:
+        write_atomically(output, text)
+
+
 app.command("profile")(profile_command.profile)
 app.add_typer(graph_command.app, name="graph")
 
@@ -232,12 +259,14 @@ def _stored_rows(results: Path, globs: list[str] | None, margin: float, baseline
         InputError: there are none, or none that a glob matches.
     """
     from bench.cell import Cell, matches
+    from bench.measure import peaks
     from bench.plugins import suggest
     from bench.report import assemble
     from bench.store import Store
 
     folder = _machine_folder(results)
-    rows = assemble.rows(Store(folder.parent, folder.name).current_records(), baseline=baseline, margin=margin)
+    records, known = Store(folder.parent, folder.name).current_records(), peaks.read(folder)
+    rows = assemble.rows(records, baseline=baseline, margin=margin, peaks=known)
     if not rows:
         raise InputError(f"no results in {folder}; `bench run` measures")
     for glob in globs or []:

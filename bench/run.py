@@ -309,7 +309,8 @@ def _is_judged(entry: _Entry, reference_digest: str) -> bool:
 def _judges() -> str:
     """Hash of the code that judges outputs and inspects artifacts: what it said before it changed is asked again."""
     names = ("quality", "verify", "ort_precision", "placement", "measure/worker")
-    return plugins.digest_files((plugins.PACKAGE / f"{name}.py" for name in names), root=plugins.PACKAGE)
+    files = [*(plugins.PACKAGE / f"{name}.py" for name in names), *(plugins.PACKAGE / "analysis").rglob("*.py")]
+    return plugins.digest_files(files, root=plugins.PACKAGE)
 
 
 def record_key(cell: Cell, artifact: Artifact | None) -> str:

@@ -82,7 +82,22 @@ def verify(
             reference=str(reference) if reference else None,
             save_outputs=str(save_outputs) if save_outputs else None,
         )
-        return {**judged, "placement": None, "warning": None, **_inspect(child, cell, artifact, judged, limits)}
+        cost = _cost(child, artifact, judged, limits)
+        inspected = _inspect(child, cell, artifact, judged, limits)
+        return {**judged, "cost": cost, "placement": None, "warning": None, **inspected}
+
+
+def _cost(child: Child, artifact: Artifact, judged: dict[str, Any], limits: Limits) -> dict[str, Any] | None:
+    """MACs and bytes of weights of a file that can be analysed; it is right without them, too."""
+    if artifact.format != "onnx":
+        return None
+    try:
+        found: dict[str, Any] = child.request(
+            "cost", timeout_s=limits.verify_s, artifact=str(artifact.path), shapes=judged["input_shapes"]
+        )
+    except ChildError:
+        return None
+    return found
 
 
 def _inspect(child: Child, cell: Cell, artifact: Artifact, judged: dict[str, Any], limits: Limits) -> dict[str, Any]:

@@ -7,6 +7,7 @@ Run as `python -P -m bench.measure.worker SETTINGS`.
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import sys
@@ -115,6 +116,23 @@ def analyse(*, request: str, arguments: dict[str, Any]) -> dict[str, Any]:
 
 
 @operation
+def cost(*, artifact: str, shapes: dict[str, list[int]]) -> dict[str, Any]:
+    """MACs and weights of an ONNX artifact; `macs` is None where the work of some node cannot be told."""
+    from bench.analysis.profiling import profile
+
+    found = profile(Path(artifact), shapes=shapes, observe=False)
+    return {"macs": found.macs if found.is_complete else None, "weight_bytes": found.weight_bytes}
+
+
+@operation
+def peaks(*, num_threads: int) -> dict[str, Any]:
+    """What this machine can do at most."""
+    from bench.measure import peaks
+
+    return dataclasses.asdict(peaks.measure(num_threads))
+
+
+@operation
 def save_inputs(*, task: str, split: str, target: str) -> dict[str, Any]:
     """Write a split's inputs where measuring workers read them, so that none of them loads a dataset."""
     from bench import plugins
@@ -147,11 +165,14 @@ def verify(
     judged = quality.judge(definition, samples, outputs, expected)
     if save_outputs is not None:
         save_arrays(Path(save_outputs), outputs)
+    feeds = _feeds(definition, samples.inputs, [0] * batch)
+    made_bytes = sum(output.nbytes for output in outputs.values()) * batch // samples.num_samples
     result = {
         **judged,
         "precision": session.precision,
         "num_params": session.num_params,
-        "input_shapes": {name: array.shape for name, array in _feeds(definition, samples.inputs, [0] * batch).items()},
+        "input_shapes": {name: array.shape for name, array in feeds.items()},
+        "io_bytes": sum(array.nbytes for array in feeds.values()) + made_bytes,
         "rss_bytes": _rss_bytes(),
     }
     session.close()

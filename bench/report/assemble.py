@@ -8,11 +8,13 @@ from typing import Any
 
 import numpy as np
 
+from bench.analysis.roofline import Peaks
 from bench.cell import Cell
 from bench.errors import InputError
 from bench.measure import compare, stats
 from bench.measure.compare import Comparison, Launch
 from bench.measure.rounds import Goal
+from bench.report import costs
 from bench.report.rows import Row
 from bench.store import Record, same_as
 
@@ -23,13 +25,20 @@ QUANTIZED = {"DequantizeLinear", "DynamicQuantizeLSTM", "MatMulInteger", "com.mi
 PHASES = ("load", "first_inference", "steady")
 
 
-def rows(records: Mapping[str, Record], *, baseline: str | None = None, margin: float = Goal().margin) -> list[Row]:
+def rows(
+    records: Mapping[str, Record],
+    *,
+    baseline: str | None = None,
+    margin: float = Goal().margin,
+    peaks: Mapping[int, Peaks] | None = None,
+) -> list[Row]:
     """One row for each record, in the records' order.
 
     Args:
         records: the current record of each cell path.
         baseline: compare with this cell instead of each group's own; rows of other groups have no ratio.
         margin: what counts as `noise`, as a share.
+        peaks: of the machine, by number of threads.
 
     Raises:
         InputError: there is no result for `baseline`.
@@ -40,7 +49,8 @@ def rows(records: Mapping[str, Record], *, baseline: str | None = None, margin: 
     baseline = twins.get(baseline, baseline) if baseline is not None else None
     if baseline is not None and not records[baseline].launches:
         raise InputError(f"the baseline {baseline!r} has not been timed; `bench show {baseline}` says why")
-    return [_row(record, records, twins.get(path), baseline, margin) for path, record in records.items()]
+    found = [_row(record, records, twins.get(path), baseline, margin) for path, record in records.items()]
+    return costs.joined(found, records, peaks or {})
 
 
 def _row(record: Record, records: Mapping[str, Record], twin: str | None, other: str | None, margin: float) -> Row:

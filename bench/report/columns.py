@@ -40,9 +40,13 @@ TITLES = {
     "num_params": "parameters",
     "macs": "MACs",
     "throughput_per_s": "throughput (1/s)",
+    "gmacs_per_s": "GMAC/s",
+    "peak_share": "of the peak (%)",
+    "roof_share": "of the roof (%)",
+    "bound": "bound by",
 }
 TEXT = {"cell", "task", "source", "exporter", "variant", "runtime", "provider", "precision", "status"} | {
-    *("reason", "fidelity", "same_as", "placement", "warning", "verdict", "metric_name", "notes")
+    *("reason", "fidelity", "same_as", "placement", "warning", "verdict", "metric_name", "notes", "bound")
 }
 
 
@@ -99,6 +103,8 @@ def _column(key: str, group: Group, task: Sequence[Row]) -> Column:
         factor, unit = scale((getattr(row, like) or 0 for row in task), steps)
         title += f" ({unit})" if unit else ""
         decimals = _decimals([getattr(row, like) / factor for row in task if getattr(row, like)])
+    elif key.endswith("_share"):
+        factor, decimals = 0.01, 1
     elif key.startswith(("ratio", "aa_")):
         decimals = max(3, _decimals([row.ratio for row in task if row.ratio], digits=1))
     elif key == "metric" and len(names := {row.metric_name for row in task if row.metric_name}) == 1:

@@ -21,6 +21,12 @@ class Row:
         aa_low: interval of the ratio of the baseline to a second copy of itself in the same blocks.
         model_rss_bytes: growth of the peak over the process with its packages imported.
         num_samples: steady inferences timed, over all launches.
+        macs: of one inference with the whole batch: of the file, or of the task's plain ONNX export where the file is
+            no ONNX.
+        gmacs_per_s: `macs` over the median latency, in 1e9 a second.
+        peak_share: of the most that was ever seen on this machine with as many threads in this precision.
+        roof_share: of what can be achieved with its weights, inputs and outputs moved once through the memory.
+        bound: `compute` or `memory`: which of the two alone would take longer.
     """
 
     cell: str
@@ -58,6 +64,10 @@ class Row:
     size_bytes: int | None = None
     num_params: int | None = None
     macs: int | None = None
+    gmacs_per_s: float | None = None
+    peak_share: float | None = None
+    roof_share: float | None = None
+    bound: str | None = None
     loss: float | None = None
     metric: float | None = None
     metric_name: str | None = None

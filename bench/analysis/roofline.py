@@ -1,0 +1,73 @@
+"""Roofline: how near a cell comes to what the machine can do, and what keeps it from going faster.
+
+Source: Williams, Waterman and Patterson, "Roofline: An Insightful Visual Performance Model for Multicore
+Architectures" (2009); in MACs rather than FLOPs (one MAC is two).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Peaks:
+    """The highest rates that were ever seen on a machine with some number of threads.
+
+    Attributes:
+        macs_per_s: by precision, of a product of two large matrices.
+        libraries: by precision, whose product that was.
+        bytes_per_s: read and written by a copy within the memory.
+    """
+
+    macs_per_s: Mapping[str, float]
+    libraries: Mapping[str, str]
+    bytes_per_s: float
+
+    def or_higher(self, other: Peaks) -> Peaks:
+        """The higher of each: what disturbs a measurement makes it lower, so the highest is nearest to the truth."""
+        macs, libraries = dict(self.macs_per_s), dict(self.libraries)
+        for precision, rate in other.macs_per_s.items():
+            if rate > macs.get(precision, 0.0):
+                macs[precision], libraries[precision] = rate, other.libraries[precision]
+        return Peaks(macs_per_s=macs, libraries=libraries, bytes_per_s=max(self.bytes_per_s, other.bytes_per_s))
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Place:
+    """Where a cell lies under the roof.
+
+    Attributes:
+        gmacs_per_s: what it achieves, in 1e9 MACs a second.
+        peak_share: of the peak in its precision, where 1 is the peak.
+        roof_share: of what can be achieved: the peak, or less where the memory is the narrower way.
+        bound: `compute` or `memory`: which of them alone would take longer.
+    """
+
+    gmacs_per_s: float
+    peak_share: float | None
+    roof_share: float | None
+    bound: str | None
+
+
+def place(*, macs: int, num_bytes: int, seconds: float, precision: str | None, peaks: Peaks | None) -> Place:
+    """Put a cell under the roof.
+
+    Args:
+        macs: of one inference.
+        num_bytes: that it has to move at least: its weights, inputs and outputs, each once.
+        seconds: that it takes.
+        precision: in which it multiplies.
+        peaks: of the machine with as many threads; None where they were not measured.
+    """
+    achieved = macs / seconds
+    peak = peaks.macs_per_s.get(precision or "") if peaks else None
+    if peaks is None or peak is None:
+        return Place(gmacs_per_s=achieved / 1e9, peak_share=None, roof_share=None, bound=None)
+    compute_s, memory_s = macs / peak, num_bytes / peaks.bytes_per_s
+    return Place(
+        gmacs_per_s=achieved / 1e9,
+        peak_share=achieved / peak,
+        roof_share=max(compute_s, memory_s) / seconds,
+        bound="compute" if compute_s >= memory_s else "memory",
+    )

@@ -1,0 +1,154 @@
+"""What this machine can do at most: products of large matrices in each precision, and copies within its memory.
+
+Each product is tried with every library here that has it, and the fastest run of all stands: a peak is what was reached
+once, so disturbances cannot raise it. Results keep the highest of all times it was measured.
+"""
+
+from __future__ import annotations
+
+import concurrent.futures
+import contextlib
+import dataclasses
+import importlib.util
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from bench.analysis.roofline import Peaks
+from bench.errors import StoreError
+from bench.measure import clock
+from bench.measure.process import ask_once
+from bench.store import write_atomically
+
+SIZE = 1024  # rows and columns of the matrices: large enough for full speed, small enough for the caches
+COPY_BYTES = 2**28  # far beyond any cache
+SPAN_NS = 400_000_000  # of each product
+NAME = "peaks.json"
+TIMEOUT_S = 300.0
+Product = tuple[str, str, Callable[[], object]]  # precision, library, one product
+
+
+def ask(threads: int) -> Peaks:
+    """Measure the peaks of this machine, in a process of its own.
+
+    Raises:
+        ChildError: it did not work out.
+    """
+    found = ask_once("peaks", timeout_s=TIMEOUT_S, memory_bytes=None, threads=threads, num_threads=threads)
+    return Peaks(**found)
+
+
+def read(folder: Path) -> dict[int, Peaks]:
+    """The peaks in a machine's folder of results, by number of threads; none where none were measured.
+
+    Raises:
+        StoreError: the file is not what it should be.
+    """
+    path = folder / NAME
+    try:
+        return {int(threads): Peaks(**fields) for threads, fields in json.loads(path.read_text()).items()}
+    except FileNotFoundError:
+        return {}
+    except (ValueError, TypeError, AttributeError) as error:
+        raise StoreError(f"{path} is not what it should be: {error}; delete it and run `bench roofline`") from error
+
+
+def keep(folder: Path, threads: int, found: Peaks) -> dict[int, Peaks]:
+    """Store the higher of what was found and what was known, and return all that is known."""
+    known = read(folder)
+    known[threads] = known[threads].or_higher(found) if threads in known else found
+    fields = {str(number): dataclasses.asdict(peaks) for number, peaks in sorted(known.items())}
+    write_atomically(folder / NAME, json.dumps(fields, indent=1, sort_keys=True) + "\n")
+    return known
+
+
+def measure(threads: int) -> Peaks:
+    """Measure the peaks with so many threads; it imports every library it can."""
+    rates: dict[str, float] = {}
+    libraries: dict[str, str] = {}
+    for precision, library, product in _products(threads):
+        rate = SIZE**3 / _fastest_s(product)
+        if rate > rates.get(precision, 0.0):
+            rates[precision], libraries[precision] = rate, library
+    return Peaks(macs_per_s=rates, libraries=libraries, bytes_per_s=_copied_per_s(threads))
+
+
+def _fastest_s(call: Callable[[], object]) -> float:
+    """Seconds of the fastest of as many calls as fit in the span, of one at least."""
+    end = clock.now_ns() + SPAN_NS
+    times = [clock.time_call_ns(call)]
+    while clock.now_ns() < end:
+        times.append(clock.time_call_ns(call))
+    return min(times) / 1e9
+
+
+def _products(threads: int) -> Iterator[Product]:
+    yield from _numpy_products()
+    if importlib.util.find_spec("onnxruntime") and importlib.util.find_spec("onnx"):
+        yield from _ort_products(threads)
+    if importlib.util.find_spec("torch"):
+        yield from _torch_products(threads)
+
+
+def _numpy_products() -> Iterator[Product]:
+    """With as many threads as the environment said when the process began."""
+    import numpy as np
+
+    for precision in ("float32", "float64"):
+        left, right = np.ones((2, SIZE, SIZE), precision)
+        yield precision, "numpy", lambda left=left, right=right: left @ right  # type: ignore[misc]
+
+
+def _ort_products(threads: int) -> Iterator[Product]:
+    import numpy as np
+    import onnxruntime
+
+    for precision, left, right in (("float32", "float32", "float32"), ("int8", "uint8", "int8")):
+        options = onnxruntime.SessionOptions()
+        options.intra_op_num_threads = threads
+        options.log_severity_level = 3
+        model = _product_model(np.ones((SIZE, SIZE), right), left)
+        session = onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+        feeds = {"left": np.ones((SIZE, SIZE), left)}
+        yield precision, "onnxruntime", lambda session=session, feeds=feeds: session.run(None, feeds)  # type: ignore[misc]
+
+
+def _product_model(right: Any, left: str) -> bytes:
+    """A single product with a constant, which may be packed beforehand as any weight."""
+    import numpy as np
+    from onnx import TensorProto, helper, numpy_helper
+
+    is_float = right.dtype == np.float32
+    made = TensorProto.FLOAT if is_float else TensorProto.INT32
+    graph = helper.make_graph(
+        [helper.make_node("MatMul" if is_float else "MatMulInteger", ["left", "right"], ["product"])],
+        "product",
+        [helper.make_tensor_value_info("left", helper.np_dtype_to_tensor_dtype(np.dtype(left)), [SIZE, SIZE])],
+        [helper.make_tensor_value_info("product", made, [SIZE, SIZE])],
+        [numpy_helper.from_array(right, "right")],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    content: bytes = model.SerializeToString()
+    return content
+
+
+def _torch_products(threads: int) -> Iterator[Product]:
+    import torch
+
+    torch.set_num_threads(threads)
+    for precision in ("float32", "bfloat16", "float16"):
+        left, right = torch.ones((2, SIZE, SIZE), dtype=getattr(torch, precision))
+        with contextlib.suppress(RuntimeError):  # not every build has every precision
+            left @ right
+            yield precision, "torch", lambda left=left, right=right: left @ right  # type: ignore[misc]
+
+
+def _copied_per_s(threads: int) -> float:
+    """Bytes read and written a second, each thread with a part of its own."""
+    import numpy as np
+
+    source, target = np.ones((2, threads, COPY_BYTES // 4 // threads), np.float32)
+    with concurrent.futures.ThreadPoolExecutor(threads) as pool:
+        seconds = _fastest_s(lambda: list(pool.map(np.copyto, target, source)))
+    return 2 * source.nbytes / seconds

@@ -1,0 +1,58 @@
+"""The roofline as text: a machine's peaks, and how near each row comes to them."""
+
+from __future__ import annotations
+
+import json
+import textwrap
+from collections.abc import Mapping, Sequence
+
+from bench.analysis.roofline import Peaks
+from bench.report import tables
+from bench.report.columns import DASH
+from bench.report.order import select
+from bench.report.rows import Row
+
+WIDTH = 120
+COLUMNS = ("cell", "precision", "latency_p50_ns", "macs", "gmacs_per_s", "peak_share", "roof_share", "bound")
+LEGEND = (
+    "Of the peak: MACs a second over the most that a product of two matrices of 1024 rows and columns reached in this "
+    "precision. Of the roof: the time that the MACs at the peak, or the weights, inputs and outputs moved once at the "
+    "rate of a copy, would take at least, over the latency; what stays in the caches is not moved, so it may pass 100. "
+    "Bound by: the longer of the two. MACs of files that are no ONNX are those of the task's plain export."
+)
+
+
+def render(rows: Sequence[Row], peaks: Mapping[int, Peaks], *, format: str) -> str:
+    """Peaks and rows, in a format of `tables.render`; csv has the rows alone, in raw units."""
+    timed = [row for row in rows if row.latency_p50_ns is not None and row.macs is not None]
+    if format == "csv":
+        return tables.render(timed, format="csv", columns=COLUMNS)
+    if format == "json":
+        shown = json.loads(tables.render(timed, format="json", columns=COLUMNS))
+        found = {
+            threads: {"macs_per_s": dict(peak.macs_per_s), "bytes_per_s": peak.bytes_per_s}
+            for threads, peak in peaks.items()
+        }
+        return json.dumps({"peaks": found, "cells": shown}, indent=2) + "\n"
+    selection = select(timed, columns=COLUMNS, sort="-gmacs_per_s")
+    legend = textwrap.fill(LEGEND, WIDTH) if format == "table" else LEGEND
+    return "\n".join([_peaks(peaks, format), tables.render_selection(selection, format=format), legend]) + "\n"
+
+
+def _peaks(peaks: Mapping[int, Peaks], format: str) -> str:
+    if not peaks:
+        return "No peaks were measured on this machine; `bench roofline` measures them there.\n"
+    precisions = sorted({name for peak in peaks.values() for name in peak.macs_per_s})
+    titles = ["threads", *(f"{name} (GMAC/s)" for name in precisions), "memory copy (GB/s)"]
+    lines = [
+        [
+            str(threads),
+            *(
+                f"{peak.macs_per_s[name] / 1e9:.1f} ({peak.libraries[name]})" if name in peak.macs_per_s else DASH
+                for name in precisions
+            ),
+            f"{peak.bytes_per_s / 1e9:.1f}",
+        ]
+        for threads, peak in peaks.items()
+    ]
+    return tables.plain(titles, lines, format="md" if format == "md" else "table")
