@@ -41,7 +41,11 @@ import json, statistics, sys, time
 print("ready", flush=True)
 for line in sys.stdin:
     path, shapes, burst_s = json.loads(line)
-    macs, params = profile(path, shapes)
+    try:
+        macs, params = profile(path, shapes)
+    except Exception as error:
+        print(json.dumps({{"error": f"{{type(error).__name__}}: {{error}}"}}), flush=True)
+        continue
     times, end = [], time.perf_counter() + burst_s
     while not times or time.perf_counter() < end:
         start = time.perf_counter()
@@ -69,6 +73,10 @@ def profile(path, shapes):
 """
 
 
+class ProfilerError(Exception):
+    """One of the two cannot profile a model."""
+
+
 def main() -> None:
     """Print the times of both on every file."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -76,14 +84,19 @@ def main() -> None:
     parser.add_argument("--turns", type=int, default=5)
     parser.add_argument("--only", help="names of models, joined by commas")
     arguments = parser.parse_args()
-    slow = []
+    slow, failed = [], []
     with tempfile.TemporaryDirectory() as folder:
         only = arguments.only.split(",") if arguments.only else None
         ours, theirs = _start(OURS, {}), _start(THEIRS, {"PYTHONPATH": str(arguments.folder)})
         try:
             print(f"{'model':22} {'ours (ms)':>10} {'theirs (ms)':>12} {'ratio':>7}   MACs: ours, theirs (M)")
             for name, path, shapes in _models(Path(folder), only):
-                turns = [(_ask(ours, path, shapes), _ask(theirs, path, shapes)) for _ in range(arguments.turns)]
+                try:
+                    turns = [(_ask(ours, path, shapes), _ask(theirs, path, shapes)) for _ in range(arguments.turns)]
+                except ProfilerError as error:
+                    print(f"{name:22} not comparable: {error}", flush=True)
+                    failed.append(name)
+                    continue
                 ratio = math.exp(statistics.median(math.log(one[0] / two[0]) for one, two in turns))
                 medians = [statistics.median(turn[side][0] for turn in turns) * 1e3 for side in range(2)]
                 macs = ", ".join(f"{turns[0][side][1] / 1e6:.1f}" for side in range(2))
@@ -94,6 +107,8 @@ def main() -> None:
             for process in (ours, theirs):
                 process.kill()
                 process.wait()
+    if failed:
+        print(f"not comparable: {', '.join(failed)}")
     sys.exit(f"not under a third: {', '.join(slow)}" if slow else 0)
 
 
@@ -145,15 +160,22 @@ def _start(setup: str, environment: Mapping[str, str]) -> subprocess.Popen[str]:
 
 
 def _ask(process: subprocess.Popen[str], path: Path, shapes: Mapping[str, list[int]]) -> tuple[float, float, float]:
-    """Median seconds of a burst, MACs and parameters."""
+    """Median seconds of a burst, MACs and parameters.
+
+    Raises:
+        ProfilerError: it cannot profile that file.
+    """
     assert process.stdin is not None
     assert process.stdout is not None
     process.stdin.write(json.dumps([str(path), shapes, BURST_S]) + "\n")
     process.stdin.flush()
     answer = process.stdout.readline()
     if not answer:
-        sys.exit(f"a profiler failed at {path.name}")
-    seconds, macs, params = json.loads(answer)
+        sys.exit(f"a profiler ended at {path.name}")
+    found = json.loads(answer)
+    if "error" in found:
+        raise ProfilerError(found["error"])
+    seconds, macs, params = found
     return seconds, macs, params
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 from bench.analysis import macs
 from bench.analysis.dims import Dim
@@ -97,30 +98,39 @@ def _never_run(costs: Sequence[NodeCost]) -> list[NodeCost]:
 def _cost(step: Step, params: Mapping[int, int], executions: Sequence[Execution], runs: int | None) -> NodeCost:
     node = step.node
     work, known = _work(step, executions, runs)
-    seen = [_with_shapes(node, execution).outputs for execution in executions] or [node.outputs]
-    num_params = weight_bytes = 0
-    counted: set[int] = set()
-    for value in node.inputs:
-        if value is not None and value.is_weight and id(value) not in counted:
-            counted.add(id(value))
-            num_params += params.get(id(value), 0)
-            weight_bytes += value.bytes
-    return NodeCost(
+    last = node.outputs
+    if executions:
+        seen = [_with_shapes(node, execution).outputs for execution in executions]
+        last, activation_bytes = seen[-1], max(map(_activation_bytes, seen))
+    else:
+        activation_bytes = _activation_bytes(last)
+    weights = {id(value): value for value in node.inputs if value is not None and value.is_weight}
+    return _made(
         name=node.name,
         op_type=node.op_type,
         domain=node.domain,
         inputs=node.reads,
         outputs=node.makes,
-        output_shapes=tuple([None if value is None else value.numbers for value in seen[-1]]),
+        output_shapes=tuple([None if value is None else value.numbers for value in last]),
         macs=work.macs,
         other_ops=work.other_ops,
-        params=num_params,
-        weight_bytes=weight_bytes,
-        activation_bytes=max(map(_activation_bytes, seen)),
+        params=sum([params.get(key, 0) for key in weights]) if weights else 0,
+        weight_bytes=sum([value.bytes for value in weights.values()]) if weights else 0,
+        activation_bytes=activation_bytes,
         runs=runs,
         known=known,
         path=node.path,
     )
+
+
+def _made(**fields: Any) -> NodeCost:
+    """A NodeCost of these fields, all of them.
+
+    Its own `__init__` takes longer than what is computed for most nodes, for it sets what is frozen field by field.
+    """
+    cost = object.__new__(NodeCost)
+    object.__setattr__(cost, "__dict__", fields)
+    return cost
 
 
 def _activation_bytes(made: Sequence[Value | None]) -> int:

@@ -9,12 +9,13 @@ from __future__ import annotations
 import dataclasses
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from bench.analysis import control
 from bench.analysis.dims import Atom, Dim, Size, symbols
 from bench.analysis.node import Node, UnknownError, Value, is_floating
 from bench.analysis.shaping import RULES
+from bench.analysis.stored import EXTERNAL
 from bench.errors import InputError
 
 if TYPE_CHECKING:
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
     Rule = Callable[[Node], Value | Sequence[Value | None]]
 
 Scope = Mapping[str, Value]
+HOLD_GRAPHS = ("If", "Loop", "Scan", "SequenceMap")
+"""ONNX's own operators that have graphs as attributes; others may have them, too."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -43,8 +46,7 @@ class Body:
     is_branch: bool = False
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Step:
+class Step(NamedTuple):
     """A node with everything that is known of it.
 
     Attributes:
@@ -78,20 +80,22 @@ def settle(model: onnx.ModelProto) -> onnx.ModelProto:
 
     if model.functions:
         model = onnx.inliner.inline_local_functions(model)
-    _name_nodes(model.graph, set())
+    _name_nodes(model.graph, set(), onnx.AttributeProto.GRAPH)
     return model
 
 
-def _name_nodes(graph: onnx.GraphProto, taken: set[str]) -> None:
+def _name_nodes(graph: onnx.GraphProto, taken: set[str], holds_graph: int) -> None:
     for node in graph.node:
         name = node.name
         if not name or name in taken:
             others = (f"{name or node.op_type}_{number}" for number in itertools.count(len(taken)))
             node.name = name = next(other for other in others if other not in taken)
         taken.add(name)
+        if not node.domain and node.op_type not in HOLD_GRAPHS:
+            continue
         for attribute in node.attribute:
-            if attribute.type == attribute.GRAPH:
-                _name_nodes(attribute.g, taken)
+            if attribute.type == holds_graph:
+                _name_nodes(attribute.g, taken, holds_graph)
 
 
 def infer(stored: Stored, inputs: Mapping[str, Sequence[Size]]) -> Inferred:
@@ -105,11 +109,10 @@ def infer(stored: Stored, inputs: Mapping[str, Sequence[Size]]) -> Inferred:
     """
     model = stored.model
     walk = Walk(stored)
-    given = {}
-    stored_too = {tensor.name for tensor in model.graph.initializer}
-    for value in model.graph.input:
-        if value.name not in stored_too:
-            given[value.name] = walk.declared(value.type, inputs.get(value.name))
+    declared = {value.name: value.type for value in model.graph.input}
+    for tensor in model.graph.initializer:
+        declared.pop(tensor.name, None)
+    given = {name: walk.declared(proto, inputs.get(name)) for name, proto in declared.items()}
     steps, values = walk.graph(model.graph, given, {}, "")
     return Inferred(model=model, steps=steps, values=values)
 
@@ -144,7 +147,7 @@ class Walk:
             values[tensor.name] = self.constant(tensor)
         for sparse in graph.sparse_initializer:
             values[sparse.values.name] = Value(sparse.values.data_type, sparse.dims, stored=self.stored)
-        steps = [self._step(proto, values, path, graph) for proto in graph.node]
+        steps = [self._step(proto, values, path, graph) for proto in graph.node[:]]
         for value in graph.output:
             if value.name not in values:
                 raise InputError(f"its output {value.name!r} is made by no node")
@@ -152,7 +155,7 @@ class Walk:
 
     def constant(self, tensor: onnx.TensorProto) -> Value:
         """A tensor that is stored in the file, or beside it."""
-        if not self._is_whole and tensor.data_location == tensor.EXTERNAL:
+        if not self._is_whole and tensor.data_location == EXTERNAL:
             self.stored.data(tensor)  # whether they are there: nothing is read
         return Value(tensor.data_type, tensor.dims[:], tensor=tensor, stored=self.stored)
 
@@ -172,38 +175,38 @@ class Walk:
             inputs = [values[name] if name else None for name in node.reads]
         except KeyError as error:
             raise InputError(_unmade(error.args[0], proto, graph)) from error
-        domain = node.domain
+        domain, op_type = node.domain, node.op_type
         node.inputs, node.version = inputs, self.versions.get(domain, 0)
         bodies: Sequence[Body] = ()
         outputs: Sequence[Value | None]
         why = None
         try:
-            if not domain and node.op_type in self._special:
-                if node.op_type == "Constant":
+            if not domain and op_type in self._special:
+                if op_type == "Constant":
                     outputs = [self._constant_node(node)]
                 else:
-                    outputs, bodies = control.RULES[node.op_type](node, self, values)
+                    outputs, bodies = control.RULES[op_type](node, self, values)
             else:
                 outputs, why = self._outputs(node)
         except UnknownError:
             outputs = []
         number = len(node.makes)
-        made = [*outputs[:number], *([None] * (number - len(outputs)))]
+        made = list(outputs) if len(outputs) == number else [*outputs[:number], *([None] * (number - len(outputs)))]
         is_open = not all(isinstance(body.runs, int) for body in bodies) if bodies else False
-        for index, name in enumerate(node.makes):
+        for index, (name, value) in enumerate(zip(node.makes, made, strict=True)):
             if name:
-                value = made[index]
                 if value is None or value.numbers is None:
                     if value is None or (value.shape is None and value.proto is None):
                         value = made[index] = self._stated(node, name, value, graph)
                     is_open = is_open or (value.numbers is None and value.proto is None)
                 values[name] = value
         node.outputs = made
-        if node.op_type == "ConstantOfShape" and inputs and inputs[0] is not None and inputs[0].stored is not None:
+        if op_type == "ConstantOfShape" and inputs and inputs[0] is not None and inputs[0].stored is not None:
             output = made[0]
             assert output is not None
-            output.generated = is_floating(output.dtype) and bool(output.shape)
-        return Step(node=node, bodies=bodies, is_open=is_open, why_unknown=why)
+            if is_floating(output.dtype) and output.shape:
+                output.generated = output.is_weight = True
+        return Step(node, bodies, is_open, why)
 
     def _outputs(self, node: Node) -> tuple[Sequence[Value | None], str | None]:
         """What a node makes: by its rule here, else as onnx infers it."""

@@ -38,10 +38,22 @@ class Value:
         numbers: the shape, where it is known in numbers.
         proto: the type of what is no tensor, such as a sequence.
         tensor: where it is stored in the file.
+        is_weight: whether it is stored, or stands for what is.
         generated: whether it stands for stored weights: a constant that the graph makes instead of storing it.
     """
 
-    __slots__ = ("_bytes", "_elements", "dtype", "generated", "numbers", "proto", "shape", "stored", "tensor")
+    __slots__ = (
+        "_bytes",
+        "_elements",
+        "dtype",
+        "generated",
+        "is_weight",
+        "numbers",
+        "proto",
+        "shape",
+        "stored",
+        "tensor",
+    )
 
     def __init__(
         self,
@@ -56,12 +68,13 @@ class Value:
         self.dtype = dtype
         self.shape: Shape | None = None if shape is None else tuple(shape)
         self.numbers: tuple[int, ...] | None = None
-        if self.shape is not None and Dim not in map(type, self.shape):
+        if self.shape is not None and (tensor is not None or Dim not in map(type, self.shape)):
             self.numbers = self.shape  # type: ignore[assignment]
         self._elements: np.ndarray | None = elements
         self.proto = proto
         self.tensor = tensor
         self.stored = stored
+        self.is_weight = stored is not None
         self.generated = False
         self._bytes: int | None = None
 
@@ -83,11 +96,6 @@ class Value:
             if is_small and self.stored.has(self.tensor):
                 self._elements = self.stored.array(self.tensor).astype(object)
         return self._elements
-
-    @property
-    def is_weight(self) -> bool:
-        """Whether it is stored, or stands for what is."""
-        return self.generated or self.stored is not None
 
     @property
     def is_static(self) -> bool:
@@ -141,7 +149,7 @@ class Node:
     def attributes(self) -> dict[str, onnx.AttributeProto]:
         """By name."""
         if self._attributes is None:
-            self._attributes = {attribute.name: attribute for attribute in self.proto.attribute[:]}
+            self._attributes = {attribute.name: attribute for attribute in self.proto.attribute}
         return self._attributes
 
     @property
@@ -199,15 +207,15 @@ class Node:
         return elements
 
     def integer(self, name: str, default: int = 0) -> int:
-        attributes = self.attributes
-        return attributes[name].i if name in attributes else default
+        attribute = self.attributes.get(name)
+        return default if attribute is None else attribute.i
 
     def floating(self, name: str, default: float = 0.0) -> float:
         return float(self.attributes[name].f) if name in self.attributes else default
 
     def integers(self, name: str) -> list[int] | None:
-        attributes = self.attributes
-        return attributes[name].ints[:] if name in attributes else None
+        attribute = self.attributes.get(name)
+        return None if attribute is None else attribute.ints[:]
 
     def text(self, name: str, default: str = "") -> str:
         return self.attributes[name].s.decode(errors="replace") if name in self.attributes else default

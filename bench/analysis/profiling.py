@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from bench.analysis import inference, macs, observed, roles, shapes, sharing
 from bench.analysis import stored as files
 from bench.analysis.cost import NodeCost, Observed, node_costs
-from bench.analysis.inference import Inferred, Step, all_steps
+from bench.analysis.inference import Step, all_steps
 from bench.analysis.node import Value
 from bench.analysis.shapes import TensorInfo
 from bench.analysis.stored import Stored
@@ -24,6 +24,27 @@ RUNTIME_DOMAINS = ("", "ai.onnx.ml", "com.microsoft", "com.microsoft.nchwc")
 """Domains of the operators that ONNX Runtime can run."""
 
 
+class WhenAsked:
+    """A field of a dataclass that may be set to a function, which then makes its value when someone first reads it.
+
+    Source: https://docs.python.org/3/library/dataclasses.html#descriptor-typed-fields
+    """
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._name = f"_{name}"
+
+    def __get__(self, instance: object | None, owner: type) -> Any:
+        if instance is None:
+            raise AttributeError("it has no default")
+        fields = vars(instance)
+        if callable(fields[self._name]):
+            fields[self._name] = fields[self._name]()
+        return fields[self._name]
+
+    def __set__(self, instance: object, value: Any) -> None:
+        vars(instance)[self._name] = value
+
+
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Profile:
     """What a model costs.
@@ -33,7 +54,8 @@ class Profile:
         inputs: shapes of its inputs that everything here is for.
         guessed: dynamic dimensions whose sizes nobody gave.
         nodes: in order; those of a subgraph directly after the node that holds it.
-        tensors: by name; of a subgraph by `<path>:<name>`.
+        tensors: by name; of a subgraph by `<path>:<name>`. They are described when someone first asks: there are
+            several for each node, and the totals need none of it.
         num_params: parameters that are stored and read, each tensor once.
         num_unique_params: the same, of equal tensors only one.
         weight_bytes: of everything that is stored, each tensor once.
@@ -45,12 +67,17 @@ class Profile:
     inputs: Mapping[str, tuple[int, ...]]
     guessed: Mapping[str, int]
     nodes: tuple[NodeCost, ...]
-    tensors: Mapping[str, TensorInfo]
+    tensors: Mapping[str, TensorInfo] = WhenAsked()  # type: ignore[assignment]
     num_params: int
     num_unique_params: int
     weight_bytes: int
     activation_bytes: int
     notes: tuple[str, ...]
+
+    def __getstate__(self) -> dict[str, Any]:
+        """For copies and pickles: with all of the tensors."""
+        assert self.tensors is not None
+        return vars(self)
 
     @functools.cached_property
     def macs(self) -> int:
@@ -106,7 +133,10 @@ def profile(
     stored = files.read(path)
     stored = dataclasses.replace(stored, model=inference.settle(stored.model))
     wanted = {**{name: array.shape for name, array in (inputs or {}).items()}, **(shapes or {})}
-    return _profile(path, stored, wanted, dims, observe, inputs)
+    try:
+        return _profile(path, stored, wanted, dims, observe, inputs)
+    finally:
+        stored.files.clear()  # a profile that is kept shall keep no file open
 
 
 def _profile(
@@ -129,8 +159,9 @@ def _profile(
         notes.append(f"shapes of {open_ends} nodes depend on the data: {note}")
     params = roles.learned(step.node for step in steps)
     nodes = node_costs(inferred.steps, params, runs)
-    tensors = _with_observed(shapes.tensors(inferred), steps, runs)
-    weights = _weights(inferred)
+    seen = _with_observed(shapes.tensors(inferred), steps, runs) if runs else None
+    values = list(shapes.values(inferred))
+    weights = list({id(value): value for value in values if value.is_weight}.values())
     counted = [value for value in weights if id(value) in params]
     first = sharing.first_of_equals(counted)
     notes += _notes(steps, nodes, runs, counted)
@@ -139,11 +170,13 @@ def _profile(
         inputs=bound,
         guessed=guessed,
         nodes=tuple(nodes),
-        tensors=tensors,
+        tensors=functools.partial(shapes.tensors, inferred) if seen is None else seen,  # type: ignore[arg-type]
         num_params=sum([params[id(value)] for value in counted]),
         num_unique_params=sum([params[id(counted[index])] for index in set(first)]),
         weight_bytes=sum([value.bytes for value in weights]),
-        activation_bytes=sum([info.bytes or 0 for info in tensors.values() if not info.is_weight]),
+        activation_bytes=sum([value.bytes for value in values if not value.is_weight])
+        if seen is None
+        else sum([info.bytes or 0 for info in seen.values() if not info.is_weight]),
         notes=tuple(notes),
     )
 
@@ -164,8 +197,6 @@ def _observed(
 
 def _with_observed(tensors: dict[str, TensorInfo], steps: Sequence[Step], runs: Observed) -> dict[str, TensorInfo]:
     """Tensors with the largest shape that each was seen with, where it does not follow from the file."""
-    if not runs:
-        return tensors
     result = dict(tensors)
     for step in steps:
         node = step.node
@@ -194,13 +225,6 @@ def _larger(info: TensorInfo, value: Value, shape: tuple[int, ...]) -> TensorInf
     if info.observed and (info.bytes or 0) >= seen.bytes:
         return info
     return dataclasses.replace(shapes.tensor_info(info.name, seen), observed=True)
-
-
-def _weights(inferred: Inferred) -> list[Value]:
-    """Everything stored, each tensor once."""
-    scopes = [inferred.values]
-    scopes += [body.values for step in all_steps(inferred.steps) for body in step.bodies]
-    return list({id(value): value for scope in scopes for value in scope.values() if value.is_weight}.values())
 
 
 def _notes(steps: Sequence[Step], nodes: Sequence[NodeCost], runs: Observed, counted: Sequence[Value]) -> list[str]:

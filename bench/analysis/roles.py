@@ -31,9 +31,8 @@ def parameters(node: Node, index: int) -> int:
     value = node.inputs[index]
     if value is None or not value.shape or not value.is_weight:
         return 0
-    names = input_names(node.domain, node.op_type, node.version)
-    name = names[min(index, len(names) - 1)] if names else ""
-    if NOT_LEARNED.fullmatch(name):
+    name, may_be_learned = _input(node.domain, node.op_type, node.version, index)
+    if not may_be_learned:
         return 0
     if not is_learned_type(value.dtype) and QUANTIZED_BIAS.get(node.op_type) != name:
         return 0
@@ -50,6 +49,7 @@ def learned(nodes: Iterable[Node]) -> dict[int, int]:
     return found
 
 
+@functools.cache
 def is_learned_type(dtype: int) -> bool:
     """Whether elements of the type may be learned numbers."""
     return is_floating(dtype) or (type_name(dtype).startswith(("int", "uint")) and bits(dtype) <= 16)
@@ -66,6 +66,17 @@ def _packed(node: Node, name: str) -> int:
     if node.op_type == "GatherBlockQuantized" and name == "data" and type_name(node.input(0).dtype) == "uint8":
         return numel(node.input(0)) * 8 // node.integer("bits", 4)
     return 0
+
+
+@functools.lru_cache(maxsize=4096)  # files from outside may name anything
+def _input(domain: str, op_type: str, version: int, index: int) -> tuple[str, bool]:
+    """The name of an operator's input, the last of which may be there many times, and whether training may change it.
+
+    A file decides the version, so what is kept is as many as there are kinds of nodes with weights in files.
+    """
+    names = input_names(domain, op_type, version)
+    name = names[min(index, len(names) - 1)] if names else ""
+    return name, not NOT_LEARNED.fullmatch(name)
 
 
 @functools.cache

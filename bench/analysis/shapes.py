@@ -73,6 +73,12 @@ def tensors(inferred: Inferred) -> dict[str, TensorInfo]:
     return found
 
 
+def values(inferred: Inferred) -> Iterator[Value]:
+    """What is known of each tensor."""
+    for _, values in _scopes(inferred):
+        yield from values.values()
+
+
 def expressions(inferred: Inferred) -> dict[str, Shape]:
     """The shape of each tensor whose number of axes is known, as far as it is known."""
     return {

@@ -10,6 +10,7 @@ import collections
 from collections.abc import Sequence
 
 from bench.analysis.node import Value, bits
+from bench.analysis.stored import EXTERNAL
 
 SAMPLE_BYTES = 256
 CHUNK_BYTES = 1 << 22
@@ -22,12 +23,13 @@ def first_of_equals(values: Sequence[Value]) -> list[int]:
     """
     first = list(range(len(values)))
     alike: dict[tuple[object, ...], list[int]] = collections.defaultdict(list)
-    same_kind = collections.Counter(_kind(value) for value in values)
-    for index, value in enumerate(values):
-        if same_kind[_kind(value)] > 1 and value.tensor is not None:
+    kinds = [(value.dtype, value.shape) for value in values]
+    same_kind = collections.Counter(kinds)
+    for index, (kind, value) in enumerate(zip(kinds, values, strict=True)):
+        if same_kind[kind] > 1 and value.tensor is not None:
             content = _bytes(value)
             if content is not None:
-                alike[(*_kind(value), _sample(content))].append(index)
+                alike[(kind, _sample(content))].append(index)
     for indices in alike.values():
         if len(indices) == 1:
             continue
@@ -43,22 +45,16 @@ def first_of_equals(values: Sequence[Value]) -> list[int]:
     return first
 
 
-def _kind(value: Value) -> tuple[object, ...]:
-    return value.dtype, value.shape
-
-
 def _bytes(value: Value) -> memoryview | None:
     """The bytes of a tensor, mapped where they are on disk; None where they cannot be had."""
-    import numpy as np
-
     tensor, stored = value.tensor, value.stored
     assert tensor is not None
     assert stored is not None
-    if tensor.data_location == tensor.EXTERNAL:
+    if tensor.data_location == EXTERNAL:
         return stored.data(tensor) if stored.has(tensor) else None
     if tensor.HasField("raw_data"):
         return memoryview(tensor.raw_data)
-    return memoryview(np.ascontiguousarray(stored.array(tensor)).tobytes()) if bits(value.dtype) else None
+    return memoryview(stored.array(tensor).tobytes()) if bits(value.dtype) else None
 
 
 def _sample(content: memoryview) -> bytes:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 import mmap
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
@@ -27,6 +28,7 @@ HERE = "\0"
 """Stands as the location of data that lie in the ONNX file itself; no other file can have this name."""
 SMALL_BYTES = 4096
 """Messages that are not larger are parsed whole."""
+EXTERNAL = 1  # of onnx.TensorProto.DataLocation
 VARINT, FIXED_64, LENGTH, FIXED_32 = 0, 1, 2, 5
 FIELDS = {
     "model": {7: "graph", 25: "function"},
@@ -60,16 +62,17 @@ class Stored:
         model: tensors with external data have not been loaded; those with the location `HERE` lie in the file itself.
         path: the file; None for a model that never was one.
         is_whole: whether it is known that no tensor lies in another file.
+        files: those that were mapped so far, by location.
     """
 
     model: onnx.ModelProto
     path: Path | None
     is_whole: bool = False
-    _files: dict[str, memoryview] = dataclasses.field(default_factory=dict, init=False, repr=False, compare=False)
+    files: dict[str, memoryview] = dataclasses.field(default_factory=dict, repr=False, compare=False)
 
     def has(self, tensor: onnx.TensorProto) -> bool:
         """Whether the elements can be had: not those in a file beside a model that was read by someone else."""
-        return self.path is not None or tensor.data_location != tensor.EXTERNAL
+        return self.path is not None or tensor.data_location != EXTERNAL
 
     def data(self, tensor: onnx.TensorProto) -> memoryview:
         """The bytes of a tensor whose data are external, mapped: nothing is read before it is looked at.
@@ -80,9 +83,10 @@ class Stored:
         assert self.path is not None
         entries = {entry.key: entry.value for entry in tensor.external_data}
         location = entries.get("location", "")
-        if location not in self._files:
-            self._files[location] = _mapped(self.path if location == HERE else inside(self.path.parent, location))
-        file = self._files[location]
+        file = self.files.get(location)
+        if file is None:
+            file = _mapped(self.path if location == HERE else inside(self.path.parent, location))
+            self.files[location] = file
         try:
             offset = int(entries.get("offset") or 0)
             length = int(entries.get("length") or len(file) - offset)
@@ -97,7 +101,7 @@ class Stored:
         import numpy as np
         import onnx
 
-        if tensor.data_location != tensor.EXTERNAL:
+        if tensor.data_location != EXTERNAL:
             if tensor.data_type == tensor.INT64 and tensor.raw_data:  # most shapes: onnx takes its time over them
                 return np.frombuffer(tensor.raw_data, "<i8").reshape(tensor.dims)
             return onnx.numpy_helper.to_array(tensor)
@@ -116,77 +120,77 @@ def read(path: Path) -> Stored:
     from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 
     try:
-        content = _stripped("model", _mapped(path), 0)
+        file = _mapped(path)
+        content = _stripped("model", file, 0, len(file))
         model = onnx.ModelProto.FromString(content)
     except OSError as error:
         raise InputError(f"cannot read {path}: {error.strerror}") from error
-    except (DecodeError, ValueError) as error:
+    except (DecodeError, ValueError, IndexError) as error:  # a number that the file ends in
         raise InputError(f"{NOT_ONNX}: {error}") from error
     if not model.HasField("graph") or not model.opset_import:  # protobuf reads nearly any text as unknown fields
         raise InputError(f"{NOT_ONNX}: it has no graph or no opset")
     is_whole = content.count(b"location") == content.count(LIES_HERE)  # every external tensor has the word
-    return Stored(model=model, path=path, is_whole=is_whole)
+    return Stored(model=model, path=path, is_whole=is_whole, files={HERE: file})
 
 
 def _mapped(path: Path) -> memoryview:
-    with path.open("rb") as file:
-        if path.stat().st_size == 0:
+    with path.open("rb", buffering=0) as file:
+        if os.fstat(file.fileno()).st_size == 0:
             return memoryview(b"")
         return memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
 
 
-def _stripped(kind: str, message: memoryview, start: int) -> bytes:
-    """A message without the bytes of its large tensors.
-
-    Args:
-        start: where in the file the message begins.
-    """
+def _stripped(kind: str, file: memoryview, first: int, last: int) -> bytes:
+    """The message at `file[first:last]` without the bytes of its large tensors."""
     inner = FIELDS[kind]
     parts: list[Buffer] = []
-    kept_from = 0
-    for number, at, begin, end in _fields(message):
-        if number in inner and end - begin > SMALL_BYTES:
+    kept_from = first
+    for number, at, begin, end in _fields(file, first, last, SMALL_BYTES):
+        if number in inner:
             strip = _stripped_tensor if inner[number] == "tensor" else _stripped
-            content = strip(inner[number], message[begin:end], start + begin)
-            parts += [message[kept_from:at], _varint(number << 3 | LENGTH), _varint(len(content)), content]
+            content = strip(inner[number], file, begin, end)
+            parts += (file[kept_from:at], _varint(number << 3 | LENGTH), _varint(len(content)), content)
             kept_from = end
-    parts.append(message[kept_from:])
+    parts.append(file[kept_from:last])
     return b"".join(parts)
 
 
-def _stripped_tensor(kind: str, message: memoryview, start: int) -> bytes:
+def _stripped_tensor(kind: str, file: memoryview, first: int, last: int) -> bytes:
     found = None
-    for field in _fields(message):
+    for field in _fields(file, first, last, 0):
         if field[0] in PLAIN_DATA:
             if found:  # an encoder wrote the data in several pieces
-                return bytes(message)
+                return bytes(file[first:last])
             found = field
     if not found:  # elements of another kind
-        return bytes(message)
+        return bytes(file[first:last])
     _, at, begin, end = found
-    offset, length = b"%d" % (start + begin), b"%d" % (end - begin)
-    return b"".join((message[:at], message[end:], LIES_HERE, _entry(b"offset", offset), _entry(b"length", length)))
+    place = (LIES_HERE, _entry(b"offset", b"%d" % begin), _entry(b"length", b"%d" % (end - begin)))
+    return b"".join((file[first:at], file[end:last], *place))
 
 
-def _fields(message: memoryview) -> Iterator[tuple[int, int, int, int]]:
-    """Number of each field that has a length, where the field begins, and where its content begins and ends."""
-    at, size = 0, len(message)
-    while at < size:
-        key, begin = message[at], at + 1
+def _fields(file: memoryview, at: int, last: int, least: int) -> Iterator[tuple[int, int, int, int]]:
+    """The fields of the message at `file[at:last]` that have a length, if it is more than `least` bytes.
+
+    Of each its number, where it begins, and where its content begins and ends. A number that does not end where its
+    message does is told by the length that follows from it, or left to protobuf.
+    """
+    while at < last:
+        key, begin = file[at], at + 1
         if key > 0x7F:
-            key, begin = _read_varint(message, at)
+            key, begin = _read_varint(file, at)
         kind = key & 7
         if kind == LENGTH:
-            length = message[begin] if begin < size else 0x80
-            begin += 1
+            length, begin = file[begin], begin + 1
             if length > 0x7F:
-                length, begin = _read_varint(message, begin - 1)
+                length, begin = _read_varint(file, begin - 1)
             end = begin + length
-            if end > size:
+            if end > last:
                 raise ValueError("a field is longer than what is there")
-            yield key >> 3, at, begin, end
+            if length > least:
+                yield key >> 3, at, begin, end
         elif kind == VARINT:
-            _, end = _read_varint(message, begin)
+            _, end = _read_varint(file, begin)
         elif kind in (FIXED_32, FIXED_64):
             end = begin + (4 if kind == FIXED_32 else 8)
         else:
@@ -194,18 +198,17 @@ def _fields(message: memoryview) -> Iterator[tuple[int, int, int, int]]:
         at = end
 
 
-def _read_varint(message: memoryview, at: int) -> tuple[int, int]:
+def _read_varint(file: memoryview, at: int) -> tuple[int, int]:
     """A number of 7 bits a byte, and where it ends."""
-    value = shift = 0
-    while True:
-        if at >= len(message) or shift > 63:
-            raise ValueError("a number does not end")
-        byte = message[at]
-        value |= (byte & 0x7F) << shift
+    value, shift = 0, 0
+    while shift < 70:
+        byte = file[at]
         at += 1
         if byte < 0x80:
-            return value, at
+            return value | byte << shift, at
+        value |= (byte & 0x7F) << shift
         shift += 7
+    raise ValueError("a number does not end")
 
 
 def _varint(value: int) -> bytes:

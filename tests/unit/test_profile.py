@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import pickle
 from pathlib import Path
 from typing import Any
 
@@ -264,6 +265,18 @@ def test_a_profile_survives_json(tmp_path: Path) -> None:
     found = profile(save(non_zero_model(), tmp_path), dims={"N": 2}, observe=False)
 
     assert Profile.from_dict(json.loads(json.dumps(dataclasses.asdict(found)))) == found
+
+
+def test_tensors_are_described_when_asked_for_and_without_the_file(tmp_path: Path) -> None:
+    path = save(non_zero_model(), tmp_path)
+    found = profile(path, dims={"N": 2}, observe=False)
+    described_later, copied = profile(path, dims={"N": 2}, observe=False), pickle.loads(pickle.dumps(found))
+    path.unlink()
+
+    assert "_tensors" in vars(described_later)
+    assert callable(vars(described_later)["_tensors"])
+    assert described_later.tensors == copied.tensors == found.tensors
+    assert sum(info.bytes or 0 for info in found.tensors.values() if not info.is_weight) == found.activation_bytes
 
 
 def test_the_package_has_the_function(tmp_path: Path) -> None:

@@ -23,6 +23,8 @@ def broadcast_shapes(node: Node, shapes: Sequence[Shape]) -> Shape:
     Raises:
         ShapeError: they do not fit.
     """
+    if shapes.count(shapes[0]) == len(shapes):
+        return shapes[0]
     rank = max(len(shape) for shape in shapes)
     result: list[Any] = [1] * rank
     for shape in shapes:
@@ -131,17 +133,22 @@ def binary(node: Node) -> Value:
 
 
 def _binary_elements(node: Node, dtype: int) -> np.ndarray | None:
-    operands = [value.elements for value in node.inputs if value is not None]
+    operands = []
+    for value in node.inputs:
+        if value is not None:
+            if value.elements is None:
+                return None
+            operands.append(value.elements)
     function = BINARY.get(node.op_type)
     if node.op_type == "Div":
         function = _true_quotient if is_floating(dtype) else dims.truncated_quotient
     if node.op_type == "Mod" and node.integer("fmod"):
         function = math.fmod if is_floating(dtype) else lambda a, b: int(math.fmod(a, b))
-    if function is None or any(operand is None for operand in operands) or (node.version < 7 and len(operands) == 2):
+    if function is None or (node.version < 7 and len(operands) == 2):
         return None
     result: np.ndarray | None = operands[0]
     for operand in operands[1:]:
-        result = None if result is None else _each(function, result, operand)  # type: ignore[arg-type]
+        result = None if result is None else _each(function, result, operand)
     return result
 
 
