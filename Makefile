@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 RUN := $(BIN)/bench
 RESULTS ?= results
-BUDGET ?= 18m
+BUDGET ?= 15m
 
 $(READY): pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)

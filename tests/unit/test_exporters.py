@@ -105,7 +105,13 @@ CASES = [
     ("tf_openvino", "openvino"),
     ("tflite", "litert"),
 ]
-ENGINES = [("torch_mnn", "mnn"), ("torch_ncnn", "ncnn"), ("torch_executorch", "executorch"), ("torch_iree", "iree")]
+ENGINES = [
+    ("torch_mnn", "mnn"),
+    ("torch_ncnn", "ncnn"),
+    ("torch_executorch", "executorch"),
+    ("torch_iree", "iree"),
+    ("torch_tvm", "tvm"),
+]
 """These run in processes of their own: MNN's converter aborts one that has TensorFlow."""
 REQUESTS = ((1, 3), (2, 7), (5, 1), (1, 3))  # batch and tokens
 

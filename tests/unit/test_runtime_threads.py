@@ -26,6 +26,7 @@ CASES = [
     ("torch_ncnn-torch", "ncnn"),
     ("torch_executorch-torch", "executorch"),
     ("torch_iree-torch", "iree"),
+    ("torch_tvm-torch", "tvm"),
     ("native-tf", "tensorflow"),
     ("native-tf", "tensorflow_eager"),
     ("native-tf", "tensorflow_xla"),
