@@ -26,13 +26,15 @@ lint: install  ## ruff and mypy
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-report: install  ## tables and plots from the stored results, without measuring
+report: install  ## the page, tables and plots from the stored results, without measuring
 	$(RUN) show --results $(RESULTS) --format md --output $(RESULTS)/table.md
 	$(RUN) show --results $(RESULTS) --format csv --output $(RESULTS)/table.csv
 	$(RUN) plot --results $(RESULTS) --output $(RESULTS)/plots
+	$(RUN) report --results $(RESULTS) --output $(RESULTS)/report.html
 	$(RUN) best --results $(RESULTS)
-readme: install  ## the figures in the README, from the published results
+readme: install  ## the figures in both READMEs, from the published results
 	$(RUN) best --results results/reference --into README.md
+	$(RUN) best --results results/reference --into results/README.md
 check: install  ## measure the instrument itself: repeatability, false alarms, power, overhead, start-up
 	$(BIN)/python benchmarks/startup.py
 	$(BIN)/python benchmarks/overhead.py

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from bench import graph_command, profile_command
+from bench import graph_command, profile_command, report_command
 from bench.errors import BenchError, InputError
 
 if TYPE_CHECKING:
@@ -38,6 +38,7 @@ class Format(enum.StrEnum):
     csv = "csv"
     json = "json"
     latex = "latex"
+    parquet = "parquet"
 
 
 Globs = Annotated[
@@ -146,16 +147,23 @@ def show(
     output: Annotated[Path | None, typer.Option(help="File to write instead of printing.")] = None,
 ) -> None:
     """The table, from stored results."""
-    from bench.report import tables
+    from bench.report import frame, stored, tables
+    from bench.report.rows import COLUMNS
     from bench.store import write_atomically
 
-    rows = _stored_rows(results, globs, _share(margin), baseline)
+    rows = stored.rows(results, globs or (), margin=_share(margin), baseline=baseline)
     if sweep is not None:
         _show_sweep(sweep, rows, results, _share(margin), format, output)
         return
     chosen = tuple(columns.split(",")) if columns else None
     if format is Format.table and output is None:
         _print_table(rows, chosen, sort)
+        return
+    if format is Format.parquet:
+        if output is None:
+            raise InputError("Parquet is no text to print; name a file with --output")
+        selection = tables.select(rows, columns=chosen, sort=sort)
+        write_atomically(output, frame.parquet(selection.rows, selection.columns or COLUMNS))
         return
     text = tables.render(rows, format=format.value, columns=chosen, sort=sort)
     if output is None:
@@ -176,10 +184,10 @@ def best(
 ) -> None:
     """The fastest deployment of each task that keeps its metric, against each framework's default."""
     from bench.report import best as report
-    from bench.store import Store, write_atomically
+    from bench.report import stored
+    from bench.store import write_atomically
 
-    folder = _machine_folder(results)
-    records = Store(folder.parent, folder.name).current_records()
+    records = stored.records(results)
     most = 0.0 if max_metric_drop in ("0", "0%") else _share(max_metric_drop)
     found = report.best(records, max_metric_loss=most, margin=_share(margin))
     if not found and into is None:  # no error: a sweep that was stopped early has none
@@ -198,14 +206,11 @@ def plot(
     output: Annotated[Path | None, typer.Option(help="Folder for the pictures; beside the results by default.")] = None,
 ) -> None:
     """Figures as PNG and SVG: latency, accuracy against latency, memory and size."""
-    from bench.measure.rounds import Goal
-    from bench.report import assemble, plots
-    from bench.store import Store
+    from bench.report import assemble, plots, stored
 
-    rows = _stored_rows(results, globs, Goal.margin, None)
-    folder = _machine_folder(results)
-    higher = assemble.higher_is_better(Store(folder.parent, folder.name).current_records())
-    paths = plots.draw(rows, output or folder / "plots", higher_is_better=higher)
+    rows = stored.rows(results, globs or ())
+    higher = assemble.higher_is_better(stored.records(results))
+    paths = plots.draw(rows, output or stored.machine_folder(results) / "plots", higher_is_better=higher)
     if not paths:
         raise InputError("nothing to draw: no cell has been timed; `bench run` measures")
     typer.echo("\n".join(str(path) for path in paths))
@@ -222,15 +227,16 @@ def roofline(
     """This machine's peaks, measured anew in half a minute, and how near each cell comes to them."""
     from bench.measure import machine, peaks
     from bench.report import roofline as report
+    from bench.report import stored
     from bench.store import write_atomically
 
-    folder = _machine_folder(results)
-    threads = sorted({row.threads for row in _stored_rows(results, globs, 0.02, None)})
+    folder = stored.machine_folder(results)
+    threads = sorted({row.threads for row in stored.rows(results, globs or ())})
     if folder.name == machine.name():
         with _console().status("measuring this machine's peaks"):
             for number in threads:
                 peaks.keep(folder, number, peaks.ask(number))
-    rows = _stored_rows(results, globs, 0.02, None)
+    rows = stored.rows(results, globs or ())
     text = report.render(rows, peaks.read(folder), format=format.value)
     if output is None:
         typer.echo(text, nl=False)
@@ -238,6 +244,7 @@ def roofline(
         write_atomically(output, text)
 
 
+app.command("report")(report_command.report)
 app.command("profile")(profile_command.profile)
 app.add_typer(graph_command.app, name="graph")
 
@@ -252,39 +259,15 @@ def doctor() -> None:
     typer.echo(text, nl=False)
 
 
-def _stored_rows(results: Path, globs: list[str] | None, margin: float, baseline: str | None) -> list[Row]:
-    """Rows of the results in a folder.
-
-    Raises:
-        InputError: there are none, or none that a glob matches.
-    """
-    from bench.cell import Cell, matches
-    from bench.measure import peaks
-    from bench.plugins import suggest
-    from bench.report import assemble
-    from bench.store import Store
-
-    folder = _machine_folder(results)
-    records, known = Store(folder.parent, folder.name).current_records(), peaks.read(folder)
-    rows = assemble.rows(records, baseline=baseline, margin=margin, peaks=known)
-    if not rows:
-        raise InputError(f"no results in {folder}; `bench run` measures")
-    for glob in globs or []:
-        if not any(matches(Cell.from_path(row.cell), [glob]) for row in rows):
-            raise InputError(f"no result matches {glob!r}; {suggest(glob, [row.cell for row in rows])}")
-    return [row for row in rows if not globs or matches(Cell.from_path(row.cell), globs)]
-
-
 def _show_sweep(sweep: str, rows: list[Row], results: Path, margin: float, format: Format, output: Path | None) -> None:
     """The tables of a sweep that has its own."""
     from bench.cell import Cell
-    from bench.report import assemble, experiments, threads
-    from bench.store import Store, write_atomically
+    from bench.report import assemble, experiments, stored, threads
+    from bench.store import write_atomically
 
     if sweep not in ("seed", "threads"):
         raise InputError(f"the sweeps 'seed' and 'threads' have tables of their own, not {sweep!r}")
-    folder = _machine_folder(results)
-    records = Store(folder.parent, folder.name).current_records()
+    records = stored.records(results)
     if sweep == "seed":
         text = experiments.render(assemble.rows(records, margin=margin), records, format=format.value)
     else:
@@ -298,29 +281,6 @@ def _show_sweep(sweep: str, rows: list[Row], results: Path, margin: float, forma
         typer.echo(text, nl=False)
     else:
         write_atomically(output, text)
-
-
-def _machine_folder(results: Path) -> Path:
-    """The folder of this machine's results, or the only one there is.
-
-    Raises:
-        InputError: there is none, or it is not clear which.
-    """
-    from bench.measure import machine
-
-    if not results.is_dir():
-        raise InputError(f"no such folder: {results}; `bench run` makes it")
-    if (results / machine.name()).is_dir():
-        return results / machine.name()
-    if list(results.glob("*.jsonl")):
-        return results
-    folders = sorted({path.parent for path in results.glob("*/*.jsonl")})
-    if len(folders) == 1:
-        return folders[0]
-    if not folders:
-        raise InputError(f"no results in {results}; `bench run` measures")
-    names = ", ".join(str(folder) for folder in folders)
-    raise InputError(f"{results} holds no results of this machine, but of others: give one with --results: {names}")
 
 
 def _print_table(rows: list[Row], columns: tuple[str, ...] | None = None, sort: str | None = None) -> None:

@@ -230,7 +230,7 @@ def read_lines(path: Path) -> list[Line]:
     return lines
 
 
-def write_atomically(path: Path, text: str) -> None:
+def write_atomically(path: Path, content: str | bytes) -> None:
     """Write a whole file or nothing.
 
     Raises:
@@ -238,9 +238,9 @@ def write_atomically(path: Path, text: str) -> None:
     """
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.NamedTemporaryFile("w", dir=path.parent, prefix=WRITING, delete=False) as file:
+        with tempfile.NamedTemporaryFile(dir=path.parent, prefix=WRITING, delete=False) as file:
             try:
-                file.write(text)
+                file.write(content.encode() if isinstance(content, str) else content)
                 file.flush()
                 os.fsync(file.fileno())
                 Path(file.name).chmod(0o644)

@@ -38,12 +38,14 @@ class Place:
     """Where a cell lies under the roof.
 
     Attributes:
+        macs_per_byte: its arithmetic intensity: MACs for each byte that it has to move at least.
         gmacs_per_s: what it achieves, in 1e9 MACs a second.
         peak_share: of the peak in its precision, where 1 is the peak.
         roof_share: of what can be achieved: the peak, or less where the memory is the narrower way.
         bound: `compute` or `memory`: which of them alone would take longer.
     """
 
+    macs_per_byte: float
     gmacs_per_s: float
     peak_share: float | None
     roof_share: float | None
@@ -63,9 +65,12 @@ def place(*, macs: int, num_bytes: int, seconds: float, precision: str | None, p
     achieved = macs / seconds
     peak = peaks.macs_per_s.get(precision or "") if peaks else None
     if peaks is None or peak is None:
-        return Place(gmacs_per_s=achieved / 1e9, peak_share=None, roof_share=None, bound=None)
+        return Place(
+            macs_per_byte=macs / num_bytes, gmacs_per_s=achieved / 1e9, peak_share=None, roof_share=None, bound=None
+        )
     compute_s, memory_s = macs / peak, num_bytes / peaks.bytes_per_s
     return Place(
+        macs_per_byte=macs / num_bytes,
         gmacs_per_s=achieved / 1e9,
         peak_share=achieved / peak,
         roof_share=max(compute_s, memory_s) / seconds,

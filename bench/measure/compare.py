@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import statistics
 from collections.abc import Sequence
 from typing import Any
-
-import numpy as np
 
 from bench.measure import stats
 from bench.measure.stats import Estimate, Pairs
@@ -39,7 +38,8 @@ class Comparison:
 
 def burst_medians(launch: Launch) -> tuple[float, ...]:
     """The median of each pass's steady samples, in nanoseconds."""
-    return tuple(float(np.median(samples)) for samples in launch["steady_ns"])
+    # For a few samples at a time, far faster than numpy's, and the same.
+    return tuple(float(statistics.median(samples)) for samples in launch["steady_ns"])
 
 
 def pair(launch: Launch, reference: Launch) -> Pairs:

@@ -58,7 +58,7 @@ def _row(record: Record, records: Mapping[str, Record], twin: str | None, other:
     if (reason := _outdated(record, records)) is not None:
         return Row(**_coordinates(cell), status="skipped", reason=reason)
     status = "ok" if record.failure is None else "skipped" if record.failure["stage"] == "skip" else "failed"
-    launches = _compared(record, records)
+    launches = compared(record, records)
     metrics = quality.get("metrics") or {}
     metric_name = quality.get("metric_name")
     return Row(
@@ -110,12 +110,12 @@ def _outdated(record: Record, records: Mapping[str, Record]) -> str | None:
     newest = max(group, key=lambda other: str(other.header["time"]))
     if record.header["subject"] != newest.header["subject"]:
         return "measured with other weights, code or data than the newest result; `bench run` measures it again"
-    if record.launches and not _compared(record, records):
+    if record.launches and not compared(record, records):
         return "measured beside a baseline that has changed since; `bench run` measures it again"
     return None
 
 
-def _compared(record: Record, records: Mapping[str, Record]) -> list[Launch]:
+def compared(record: Record, records: Mapping[str, Record]) -> list[Launch]:
     """The launches that ran beside the baseline as it is now."""
     baseline = baseline_of(record, records)
     if baseline is None:

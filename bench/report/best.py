@@ -34,16 +34,19 @@ class Best:
     rivals: tuple[str, ...]
 
 
-def best(records: Mapping[str, Record], *, max_metric_loss: float, margin: float) -> list[Best]:
+def best(
+    records: Mapping[str, Record], *, max_metric_loss: float, margin: float, rows: Sequence[Row] | None = None
+) -> list[Best]:
     """One for each task, batch and number of threads that has a cell that qualifies.
 
     Args:
         records: the current record of each cell path.
         max_metric_loss: the largest share of the reference's metric that may be lost.
         margin: what counts as no difference, as a share.
+        rows: made of the records, where they are at hand or not all are meant.
     """
     found = []
-    for group in order.select(assemble.rows(records, margin=margin)).groups:
+    for group in order.select(assemble.rows(records, margin=margin) if rows is None else rows).groups:
         sound = [row for row in group.rows if order.is_ranked(row) and row.ratio is not None]
         sound = [row for row in sound if row.metric_loss is not None and row.metric_loss <= max_metric_loss]
         if not sound:

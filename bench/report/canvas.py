@@ -34,6 +34,7 @@ STYLE: Any = {
 # Inches.
 MARGIN, TITLE, LINE, PANEL_TITLE, GAP, X_AXIS = 0.15, 0.42, 0.17, 0.3, 0.1, 0.55
 PLOT_WIDTH = 5.5
+DISTANCES = (11, 16, 23, 32, 44)  # of a label from its mark, in points
 
 
 @dataclasses.dataclass(frozen=True)
@@ -178,15 +179,50 @@ def place_labels(
         labels: a text and the point that it belongs to.
         upward: rather above the points than below.
     """
-    angles = [angle if upward else -angle for angle in (90, 135, 180, 45, -135, -45, 0, -90)]
     to_points = 72 * PLOT_WIDTH / axes.bbox.width
-    taken = [(x * to_points, y * to_points, 4.0, 4.0) for x, y in axes.transData.transform(points)]
+    drawn = [(x * to_points, y * to_points) for x, y in axes.transData.transform(points)]
+    wanted = [(text, tuple(axes.transData.transform(point) * to_points)) for text, point in labels]
     left, bottom, right, top = (edge * to_points for edge in axes.bbox.extents)
-    for text, point in labels:
-        x, y = (value * to_points for value in axes.transData.transform(point))
+    offsets = label_offsets(drawn, wanted, box=(left, bottom, right, top), upward=upward)
+    for (text, point), (dx, dy) in zip(labels, offsets, strict=True):
+        axes.annotate(
+            text,
+            point,
+            (dx, dy),
+            textcoords="offset points",
+            ha="center",
+            va="center",
+            fontweight="bold",
+            arrowprops={"arrowstyle": "-", "linewidth": 0.6, "shrinkA": 5, "shrinkB": 3}
+            if math.hypot(dx, dy) > DISTANCES[0] + 0.5
+            else None,
+            zorder=5,
+        )
+
+
+def label_offsets(
+    points: Sequence[tuple[float, float]],
+    labels: Sequence[tuple[str, tuple[float, float]]],
+    *,
+    box: tuple[float, float, float, float],
+    upward: bool,
+) -> list[tuple[float, float]]:
+    """How far from its point each label stands, so that it covers neither a point nor another label.
+
+    Args:
+        points: everything that is drawn, in points from the left and from the bottom.
+        labels: a text and the point that it belongs to.
+        box: left, bottom, right and top edge of the panel.
+        upward: rather above the points than below.
+    """
+    angles = [angle if upward else -angle for angle in (90, 135, 180, 45, -135, -45, 0, -90)]
+    taken = [(x, y, 4.0, 4.0) for x, y in points]
+    left, bottom, right, top = box
+    offsets = []
+    for text, (x, y) in labels:
         half_width, half_height = 3.0 * len(text) + 1, 5.0
         tried: list[tuple[int, int, int, float, float]] = []
-        for distance, angle in itertools.product((11, 16, 23, 32, 44), angles):
+        for distance, angle in itertools.product(DISTANCES, angles):
             dx, dy = distance * math.cos(math.radians(angle)), distance * math.sin(math.radians(angle))
             inside = (
                 left < x + dx - half_width and x + dx + half_width < right and bottom < y + dy - 5 < y + dy + 5 < top
@@ -196,19 +232,10 @@ def place_labels(
                 for other_x, other_y, w, h in taken
             )
             tried.append((clashes + 100 * (not inside), distance, len(tried), dx, dy))
-        _, distance, _, dx, dy = min(tried)
+        *_, dx, dy = min(tried)
         taken.append((x + dx, y + dy, half_width, half_height))
-        axes.annotate(
-            text,
-            point,
-            (dx, dy),
-            textcoords="offset points",
-            ha="center",
-            va="center",
-            fontweight="bold",
-            arrowprops={"arrowstyle": "-", "linewidth": 0.6, "shrinkA": 5, "shrinkB": 3} if distance > 11 else None,
-            zorder=5,
-        )
+        offsets.append((dx, dy))
+    return offsets
 
 
 def digits(value: float, count: int) -> str:

@@ -40,6 +40,7 @@ TITLES = {
     "num_params": "parameters",
     "macs": "MACs",
     "throughput_per_s": "throughput (1/s)",
+    "macs_per_byte": "MACs/byte",
     "gmacs_per_s": "GMAC/s",
     "peak_share": "of the peak (%)",
     "roof_share": "of the roof (%)",

@@ -279,7 +279,7 @@ def _accuracy(groups: list[Group], looks: Mapping[str, Look], is_higher_better: 
     better = "higher is better \N{UPWARDS ARROW}" if is_higher_better else "lower is better \N{DOWNWARDS ARROW}"
     for group, axes, label, key in zip(shown, panels, labels, keys, strict=True):
         _latency_axis(axes, group.rows, unit, unit_name)
-        low, high = _metric_limits(group.rows)
+        low, high = metric_limits(group.rows)
         axes.set_ylim(low, high)
         axes.grid(color="#E5E5E5", linewidth=0.6)
         axes.set_axisbelow(True)
@@ -336,7 +336,7 @@ def _key(group: Group, labels: Mapping[str, str], unit: float, unit_name: str) -
     return lines
 
 
-def _metric_limits(rows: Sequence[Row]) -> tuple[float, float]:
+def metric_limits(rows: Sequence[Row]) -> tuple[float, float]:
     """Of the rows that count; a broken one far off would squeeze the differences that matter to nothing."""
     values = [row.metric for row in rows if row.metric is not None]
     ranked = [row.metric for row in rows if row.metric is not None and is_ranked(row)] or values

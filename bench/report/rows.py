@@ -23,6 +23,7 @@ class Row:
         num_samples: steady inferences timed, over all launches.
         macs: of one inference with the whole batch: of the file, or of the task's plain ONNX export where the file is
             no ONNX.
+        macs_per_byte: `macs` over the bytes of its weights, inputs and outputs.
         gmacs_per_s: `macs` over the median latency, in 1e9 a second.
         peak_share: of the most that was ever seen on this machine with as many threads in this precision.
         roof_share: of what can be achieved with its weights, inputs and outputs moved once through the memory.
@@ -64,6 +65,7 @@ class Row:
     size_bytes: int | None = None
     num_params: int | None = None
     macs: int | None = None
+    macs_per_byte: float | None = None
     gmacs_per_s: float | None = None
     peak_share: float | None = None
     roof_share: float | None = None

@@ -19,8 +19,8 @@ KEYS = (
     "placement warning "
     "latency_p50_ns latency_p50_low_ns latency_p50_high_ns latency_p90_ns latency_p99_ns throughput_per_s "
     "ratio ratio_low ratio_high verdict aa_low aa_high load_ns first_inference_ns peak_rss_bytes model_rss_bytes "
-    "size_bytes num_params macs gmacs_per_s peak_share roof_share bound loss metric metric_name metric_loss "
-    "max_abs_error num_launches num_samples"
+    "size_bytes num_params macs macs_per_byte gmacs_per_s peak_share roof_share bound loss metric metric_name "
+    "metric_loss max_abs_error num_launches num_samples"
 )
 made = plugins.load_module(Path(__file__).with_name("records.py"))
 BASELINE, HALVE, PRUNE, OTHER_GROUP = made.BASELINE, made.HALVE, made.PRUNE, made.OTHER_GROUP

@@ -156,7 +156,7 @@ def test_metrics_that_read_the_same_are_equal_on_the_front():
 def test_metric_axis_is_of_the_rows_that_count(ranked, broken, expected):
     rows = [make(i, metric=value) for i, value in enumerate(ranked)]
     rows += [make(9 + i, metric=value, fidelity="broken") for i, value in enumerate(broken)]
-    assert plots._metric_limits(rows) == pytest.approx(expected)
+    assert plots.metric_limits(rows) == pytest.approx(expected)
 
 
 MISSING = {

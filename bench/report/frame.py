@@ -1,0 +1,46 @@
+"""Rows as a pandas data frame, and as Parquet: the same columns, types and units as `bench show --format json`."""
+
+from __future__ import annotations
+
+import dataclasses
+import io
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from bench.errors import InputError
+from bench.report.rows import COLUMNS, Row
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+DTYPES = {"str": "string", "int": "Int64", "float": "float64"}
+FIX = "pip install 'inferometer[data]'"
+
+
+def frame(rows: Sequence[Row], columns: Sequence[str] = COLUMNS) -> pd.DataFrame:
+    """Rows as a data frame; a column has its type even if it has no value.
+
+    Raises:
+        InputError: pandas is not installed.
+    """
+    try:
+        import pandas as pd
+    except ImportError as error:
+        raise InputError(f"a data frame needs pandas; {FIX}") from error
+    types = {field.name: DTYPES[str(field.type).removesuffix(" | None")] for field in dataclasses.fields(Row)}
+    return pd.DataFrame({key: pd.array([getattr(row, key) for row in rows], dtype=types[key]) for key in columns})
+
+
+def parquet(rows: Sequence[Row], columns: Sequence[str] = COLUMNS) -> bytes:
+    """Rows as a Parquet file.
+
+    Raises:
+        InputError: pandas or pyarrow is not installed.
+    """
+    found = frame(rows, columns)
+    file = io.BytesIO()
+    try:
+        found.to_parquet(file, index=False)
+    except ImportError as error:
+        raise InputError(f"Parquet needs pyarrow; {FIX}") from error
+    return file.getvalue()
