@@ -111,6 +111,8 @@ class Task(Plugin, abc.ABC):
     metric_name: ClassVar[str]
     """The key of `metrics` that ranks, with its unit, such as `psnr_db`."""
     higher_is_better: ClassVar[bool] = True
+    closed_to: ClassVar[Mapping[str, str]] = {}
+    """Methods of exporters (see `Exporter.method`) that cannot take its model, each with the reason."""
     close: ClassVar[float] = 1e-4
     """Largest absolute error over the reference's largest magnitude that still counts as the same outputs."""
     max_metric_loss: ClassVar[float]
@@ -167,6 +169,12 @@ class Exporter(Plugin, abc.ABC):
 
     sources: ClassVar[tuple[str, ...]]
     """Frameworks it takes a model from; empty means every one."""
+    method: ClassVar[str | None] = None
+    """How it reads the model, where a task may be closed to that: `torch.export`, or `trace`."""
+
+    def refusal(self, task: Task) -> str | None:
+        """Why it cannot take a task's model at all, or None."""
+        return task.closed_to.get(self.method) if self.method is not None else None
 
     @abc.abstractmethod
     def format(self, source: str) -> str:

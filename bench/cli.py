@@ -27,6 +27,8 @@ app = typer.Typer(
 )
 DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(s|m|h)?")
 SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*(MiB|GiB)")
+FIRST_TABLE = "1m"
+"""Time for measuring a model of one's own, unless something else is said."""
 INTERRUPTED = 130  # 128 + SIGINT, as shells have it
 
 
@@ -63,8 +65,20 @@ def run(
     sweep: Annotated[
         str | None, typer.Option(help="A named sweep: quick, full, scaling, threads, seed or everything.")
     ] = None,
-    model: Annotated[Path | None, typer.Option(help="An .onnx file, or a folder with a task.py.")] = None,
-    budget: Annotated[str | None, typer.Option(help="Time for measuring, such as 10m; no limit by default.")] = None,
+    model: Annotated[
+        Path | None,
+        typer.Option(help="A model of your own: .onnx, .tflite, .keras, .pt, .pt2, a .py with a build(), or a folder."),
+    ] = None,
+    dataset: Annotated[
+        Path | None, typer.Option(help="Its samples: an .npz, a folder of them, or a .py with samples and metrics.")
+    ] = None,
+    dim: Annotated[list[str] | None, typer.Option(help="Size of a dimension it leaves open, as height=224.")] = None,
+    shape: Annotated[list[str] | None, typer.Option(help="Shape of an input of it, as image=1x3x224x224.")] = None,
+    trust: Annotated[bool, typer.Option("--trust", help="Let code that the model's file holds run.")] = False,
+    budget: Annotated[
+        str | None,
+        typer.Option(help="Time for measuring, such as 10m; 1m by default with --model alone, else no limit."),
+    ] = None,
     margin: Annotated[str, typer.Option(help="Half-width of the ratio's interval to aim at.")] = "2%",
     launches: Annotated[int, typer.Option(min=1, help="Most launches of a cell.")] = 6,
     timeout: Annotated[str | None, typer.Option(help="Time for each step of a cell, such as 5m.")] = None,
@@ -79,7 +93,7 @@ def run(
     """Run a sweep, or measure one model; what is already settled is not measured again."""
     from rich.console import Console
 
-    from bench import plugins, progress, sweeps
+    from bench import progress, sweeps, user_model
     from bench.measure import machine
     from bench.measure.block import Method
     from bench.measure.rounds import Goal
@@ -88,14 +102,16 @@ def run(
     from bench.run import Options, Sweep
     from bench.store import Store
 
+    said = user_model.Options(dataset=dataset, dims=tuple(dim or ()), shapes=tuple(shape or ()), trust=trust)
     if model is not None:
-        from bench.user_model import adopt
-
-        name = adopt(model)
-        guesses = getattr(plugins.task(name), "sizes", {})
-        if guesses:
-            _say("sizes left open were guessed: " + ", ".join(f"{dim}={size}" for dim, size in guesses.items()))
-        globs = [f"{name}/{glob}" for glob in globs or ["*"]]
+        adopted = user_model.adopt(model, said)
+        for note in adopted.notes:
+            _say(note)
+        if not globs and sweep is None:
+            sweep, budget = "full", budget or FIRST_TABLE
+        globs = [f"{adopted.name}/{glob}" for glob in globs or ["*"]]
+    elif said != user_model.Options():
+        raise InputError("--dataset, --dim, --shape and --trust are about a model of your own; name it with --model")
     cells = sweeps.select(globs or [], sweep)
     if dry_run:
         typer.echo("\n".join(cell.path for cell in cells))

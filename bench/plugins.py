@@ -197,7 +197,8 @@ def skip_reason(cell: Cell) -> str | None:
             raise PluginError(f"{plugin.path}: skip() raised {type(error).__name__}: {error}") from error
         if reason is not None:
             return f"{plugin.name}: {reason}"
-    return None
+    refusal = exporter(cell.exporter).refusal(task(cell.task))
+    return f"{cell.exporter}: {refusal}" if refusal else None
 
 
 INTERFACE = ("api", "cache", "errors", "ort_precision", "placement", "plugins")

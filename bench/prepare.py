@@ -21,6 +21,8 @@ from bench.measure.process import ask_once
 
 SCHEMA = 3  # raise it when the same recipe would make another file, or other facts about it
 NOT_SOURCE = ("README.md", "train.py")
+_FAILED: dict[tuple[Path, str, Limits], ArtifactError] = {}
+"""Steps that failed in this process, which would fail again."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -151,13 +153,22 @@ def artifact_of(cell: Cell, limits: Limits) -> Artifact:
 def _made(
     *, step: str, format_: str, recipe: dict[str, Any], limits: Limits, operation: str, request: dict[str, str]
 ) -> Artifact:
+    key = cache.digest(recipe)
+    attempt = (cache.folder(), key, limits)
+
     def make(target: Path) -> dict[str, Any]:
+        if attempt in _FAILED:  # an export that fails is the first step of a score of cells
+            raise _FAILED[attempt]
         start = clock.now_ns()
-        facts = _ask(step, operation, limits.prepare_s, limits, target=str(target), **request)
+        try:
+            facts = _ask(step, operation, limits.prepare_s, limits, target=str(target), **request)
+        except ArtifactError as error:
+            _FAILED[attempt] = error
+            raise
         facts["info"] |= {"seconds": round((clock.now_ns() - start) / 1e9, 3), "versions": recipe["versions"]}
         return {"format": format_, **facts}
 
-    path, entry = cache.obtain(cache.digest(recipe), f"artifact.{format_}", make)
+    path, entry = cache.obtain(key, f"artifact.{format_}", make)
     return Artifact(path=path, **entry)
 
 

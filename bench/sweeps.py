@@ -43,7 +43,8 @@ def full() -> list[Cell]:
     cells = []
     for task in _tasks():
         plain = cells_of((task,), variants=(RAW,))
-        first = {_format(cell): (cell.source, cell.exporter) for cell in reversed(plain)}
+        ranked = sorted(plain, key=_is_open, reverse=True)
+        first = {_format(cell): (cell.source, cell.exporter) for cell in reversed(ranked)}
 
         def is_first(cell: Cell, first: dict[str, tuple[str, str]] = first) -> bool:
             return first[_format(cell)] == (cell.source, cell.exporter)
@@ -90,6 +91,11 @@ def _tasks() -> list[str]:
 
 def _format(cell: Cell) -> str:
     return plugins.exporter(cell.exporter).format(cell.source)
+
+
+def _is_open(cell: Cell) -> bool:
+    """Whether its exporter can take its task's model at all."""
+    return plugins.exporter(cell.exporter).refusal(plugins.task(cell.task)) is None
 
 
 def _is_usual(cell: Cell) -> bool:

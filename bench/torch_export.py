@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from bench.analysis.graph import all_graphs, all_nodes
 from bench.analysis.interface import check_interface
 from bench.api import UNKNOWN, Exporter, Task
-from bench.errors import BenchError
+from bench.errors import ArtifactError, BenchError
 
 if TYPE_CHECKING:
     import numpy as np
@@ -29,6 +29,7 @@ class TorchExporter(Exporter):
     requires: ClassVar[tuple[str, ...]] = ("torch",)
     extra = "torch"
     sources = ("torch",)
+    method = "torch.export"
 
     def example(self, task: Task) -> tuple[torch.Tensor, ...]:
         """Inputs to trace with, in the task's order."""
@@ -50,7 +51,7 @@ class TorchOnnxExporter(TorchExporter):
         logging.getLogger("torch.onnx").setLevel(logging.ERROR)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            self.translate(model, task, target)
+            self._translate(model, task, target)
         proto = onnx.load(target)
         _drop_provenance(proto)
         _drop_weights_from_inputs(proto)
@@ -58,6 +59,15 @@ class TorchOnnxExporter(TorchExporter):
         onnx.save(proto, target)
         check_interface(target, task)
         return {"opset": next(opset.version for opset in proto.opset_import if not opset.domain)}
+
+    def _translate(self, model: torch.nn.Module, task: Task, target: Path) -> None:
+        """The same; what went wrong is told rather than what PyTorch advises, which comes first in its message."""
+        try:
+            self.translate(model, task, target)
+        except Exception as error:
+            if error.__cause__ is None:
+                raise
+            raise ArtifactError(f"{type(error).__name__}: {error.__cause__}") from error
 
     def translate(self, model: torch.nn.Module, task: Task, target: Path) -> None:
         """Write the ONNX file, with every dynamic dimension of the task kept dynamic."""
@@ -84,6 +94,7 @@ class TorchScriptExporter(TorchOnnxExporter):
     """
 
     requires: ClassVar[tuple[str, ...]] = ("torch", "onnx")
+    method = "trace"
     merges: ClassVar[bool] = True
     """Whether equal weights are merged."""
 
@@ -135,17 +146,19 @@ def _example(task: Task) -> dict[str, np.ndarray]:
     try:
         inputs = task.samples("train").inputs
     except BenchError:
-        sizes = {spec.shape[0]: EXAMPLE_BATCH for spec in task.inputs}
+        sizes = {dim: EXAMPLE_BATCH for spec in task.inputs for dim in spec.shape[:1]}
         return {
             spec.name: np.ones(
                 [dim if isinstance(dim, int) else sizes.get(dim, EXAMPLE_SIZE) for dim in spec.shape], spec.dtype
             )
             for spec in task.inputs
         }
-    rows = range(EXAMPLE_BATCH) if task.batched else 0  # without a batch, one sample is a whole request
+    rows: range | int = 0  # without a batch, one sample is a whole request
+    if task.batched:
+        batch = task.inputs[0].shape[0]
+        rows = range(batch if isinstance(batch, int) else EXAMPLE_BATCH)
     return {
-        spec.name: np.take(inputs[spec.name], rows, axis=0, mode="wrap").astype(spec.dtype, copy=False)
-        for spec in task.inputs
+        spec.name: np.asarray(np.take(inputs[spec.name], rows, axis=0, mode="wrap"), spec.dtype) for spec in task.inputs
     }
 
 

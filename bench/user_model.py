@@ -3,73 +3,76 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import os
 import re
 import shutil
+import tempfile
 from pathlib import Path
 from typing import Any
 
 from bench import cache, plugins
-from bench.api import TensorSpec
 from bench.errors import ChildError, InputError
 from bench.measure.process import ask_once
+from bench.own import asked, kinds
 from bench.prepare import Limits
 
-SCHEMA = 1  # raise it when the same file would become another task
+SCHEMA = 2  # raise it when the same file would become another task
 LONGEST_NAME = 60
-ALLOWED = "--model takes an .onnx file, or a folder with a task.py"
 NEEDED = ("sources", "inputs", "outputs", "metric_name", "max_metric_loss")
-TEMPLATE = '''"""An ONNX file as it is, with generated inputs.
-
-`sizes` are guesses at the dimensions that the file leaves open. To measure with other sizes, or with real data and a
-metric, copy this folder, change it and give it to `bench run --model`.
-"""
-
-from bench.api import TensorSpec
-from bench.onnx_task import OnnxTask
 
 
-class OwnModel(OnnxTask):
-    """Inputs, outputs and guesses."""
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Options:
+    """What is said of a model besides its path.
 
-    inputs = {inputs!r}
-    outputs = {outputs!r}
-    batched = {batched!r}
-    sizes = {sizes!r}
-'''
+    Attributes:
+        dataset: an `.npz` file, a folder of samples or a Python file.
+        dims: sizes of dimensions that the model leaves open, as `seq=128`.
+        shapes: shapes of inputs, as `image=1x3x224x224`.
+        trust: whether code that the file holds may run.
+    """
+
+    dataset: Path | None = None
+    dims: tuple[str, ...] = ()
+    shapes: tuple[str, ...] = ()
+    trust: bool = False
 
 
-def adopt(path: Path) -> str:
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Adopted:
+    """A task that was made, and what to tell of it."""
+
+    name: str
+    notes: tuple[str, ...] = ()
+
+
+def adopt(path: Path, options: Options = Options()) -> Adopted:
     """Make a model a task, for this process and its children.
 
     Args:
-        path: an `.onnx` file, with its external data in the same folder if it has any; or a folder with a `task.py`.
-
-    Returns:
-        The task's name.
+        path: what `kinds.ALLOWED` says; an `.onnx` file has its external data in the same folder, if it has any.
 
     Raises:
         InputError: there is no such model, or it cannot be measured; the message says why.
     """
-    if path.is_dir():
-        name = _adopt_folder(path)
-    elif path.is_file():
-        name = _adopt_file(path)
-    elif path.exists():
-        raise InputError(f"{path} is neither a file nor a folder; {ALLOWED}")
+    asked.dims_from(options.dims)
+    asked.shapes_from(options.shapes)
+    if path.is_dir() and (path / "task.py").is_file():
+        if options != Options():
+            raise InputError(f"{path} is a task with samples and sizes of its own; change its task.py instead")
+        adopted = Adopted(name=_adopt_folder(path))
     else:
-        raise InputError(f"no such file or folder: {path}; {ALLOWED}")
-    task = plugins.task(name)
+        adopted = _adopt_model(path, options)
+    task = plugins.task(adopted.name)
     missing = [attribute for attribute in NEEDED if not hasattr(task, attribute)]
     if missing:
         raise InputError(f"{task.path}: {type(task).__name__} does not define {', '.join(missing)}")
-    return name
+    return adopted
 
 
 def _adopt_folder(path: Path) -> str:
     path = path.resolve()
-    if not (path / "task.py").is_file():
-        raise InputError(f"no task.py in {path}; {ALLOWED}")
     known = plugins.find("models").get(path.name)
     if known is not None and known.parent.resolve() == path:
         return path.name
@@ -82,57 +85,54 @@ def _adopt_folder(path: Path) -> str:
     return name
 
 
-def _adopt_file(path: Path) -> str:
-    if path.suffix.lower() != ".onnx":
-        raise InputError(f"{path} is not called .onnx; {ALLOWED}")
-    if path.stat().st_size == 0:
-        raise InputError(f"{path} is empty")
-    path, name = path.absolute(), _name(path.stem)
-    found = _ask("inspect_onnx", path)
-    text = TEMPLATE.format(
-        inputs=_specs(found["inputs"]),
-        outputs=_specs(found["outputs"]),
-        batched=bool(found["batched"]),
-        sizes={str(dim): int(size) for dim, size in found["sizes"].items()},
-    )
+def _adopt_model(path: Path, options: Options) -> Adopted:
+    kind = kinds.kind_of(path)
+    if kind.code is not None and not options.trust:
+        raise InputError(f"{path} holds {kind.code}; add --trust to load it")
+    if options.dataset is not None:
+        kinds.check_dataset(options.dataset)
+    name = _name(path.stem if path.is_file() else path.resolve().name)
+    tasks = cache.folder() / "tasks"
+    tasks.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=tasks, prefix=cache.MAKING) as making:
+        folder = Path(making, name)
+        folder.mkdir()
+        found = _examine(kind, path.absolute(), folder, options)
 
-    def make(target: Path) -> dict[str, Any]:
-        target.parent.mkdir(parents=True)
-        if found["data"]:
-            _ask("embed_onnx", path, target=str(target))
-        else:
-            shutil.copyfile(path, target)
-        target.with_name("task.py").write_text(text, encoding="utf-8")
-        return {}
+        def make(target: Path) -> dict[str, Any]:
+            target.parent.parent.mkdir(parents=True)
+            shutil.move(folder, target.parent)
+            return {}
 
-    content = [cache.file_digest(Path(file)) for file in (path, *found["data"])]
-    key = cache.digest([SCHEMA, name, text, content])
-    model, _ = cache.obtain(f"tasks/{key}", f"models/{name}/model.onnx", make)
-    _put_first(model.parents[2])
-    return name
+        key = cache.digest([SCHEMA, name, plugins.digest_folder(folder)])
+        weights, _ = cache.obtain(f"tasks/{key}", f"models/{name}/{found['weights']}", make)
+    _put_first(weights.parents[2])
+    notes = list(found["notes"])
+    if found["guessed"]:
+        sizes = ", ".join(f"{dim}={size}" for dim, size in found["guessed"].items())
+        notes.append(f"sizes left open were guessed: {sizes}; say others with --dim")
+    return Adopted(name=name, notes=tuple(notes))
 
 
-def _ask(operation: str, path: Path, **request: Any) -> dict[str, Any]:
-    """Have a child read the file: nothing of it is parsed here."""
+def _examine(kind: kinds.Kind, path: Path, folder: Path, options: Options) -> dict[str, Any]:
+    """Have a child open the model: nothing of it is parsed here."""
     limits = Limits.of(step_s=None, memory_bytes=None)
     try:
         answer: dict[str, Any] = ask_once(
-            operation, timeout_s=limits.open_s, memory_bytes=limits.memory_bytes, path=str(path), **request
+            "examine_model",
+            timeout_s=limits.prepare_s,
+            memory_bytes=limits.memory_bytes,
+            module=kind.module,
+            path=str(path),
+            folder=str(folder),
+            data=str(options.dataset.absolute()) if options.dataset else None,
+            dims=options.dims,
+            shapes=options.shapes,
+            trust=options.trust,
         )
     except ChildError as error:
         raise InputError(f"cannot use {path}: {error.reason}") from error
     return answer
-
-
-def _specs(fields: list[dict[str, Any]]) -> tuple[TensorSpec, ...]:
-    return tuple(
-        TensorSpec(
-            name=str(spec["name"]),
-            dtype=str(spec["dtype"]),
-            shape=tuple(dim if isinstance(dim, int) else str(dim) for dim in spec["shape"]),
-        )
-        for spec in fields
-    )
 
 
 def _name(text: str) -> str:

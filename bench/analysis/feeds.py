@@ -22,9 +22,10 @@ def sample_feeds(task: Task, inputs: Arrays, row: int) -> dict[str, np.ndarray]:
 
     feeds = {}
     for spec in task.inputs:
-        batch = spec.shape[0] if isinstance(spec.shape[0], int) else 1
-        rows = range(row, row + batch) if task.batched else row  # without a batch, one sample is a whole request
-        feeds[spec.name] = np.take(inputs[spec.name], rows, axis=0, mode="wrap").astype(spec.dtype, copy=False)
+        rows: range | int = row  # without a batch, one sample is a whole request
+        if task.batched:
+            rows = range(row, row + (spec.shape[0] if isinstance(spec.shape[0], int) else 1))
+        feeds[spec.name] = np.asarray(np.take(inputs[spec.name], rows, axis=0, mode="wrap"), spec.dtype)
     return feeds
 
 

@@ -167,7 +167,7 @@ def made_feeds(
     import onnx
 
     from bench.arrays import load_arrays
-    from bench.onnx_task import generate
+    from bench.own.task import generate
 
     given = load_arrays(inputs) if inputs is not None else {}
     stored = {tensor.name for tensor in model.graph.initializer}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from bench.analysis.feeds import sample_feeds
-from bench.errors import ArtifactError
+from bench.errors import ArtifactError, RefusedError
 
 if TYPE_CHECKING:
     import numpy as np
@@ -15,8 +15,15 @@ if TYPE_CHECKING:
 
 
 def opset_of(model: onnx.ModelProto) -> int:
-    """The version of ONNX's own operator set."""
-    return next(entry.version for entry in model.opset_import if entry.domain in ("", "ai.onnx"))
+    """The version of ONNX's own operator set.
+
+    Raises:
+        RefusedError: the model uses none of it.
+    """
+    for entry in model.opset_import:
+        if entry.domain in ("", "ai.onnx"):
+            return entry.version
+    raise RefusedError("the model has no operator of ONNX's own set")
 
 
 def raise_opset(model: onnx.ModelProto, version: int, task: Task) -> onnx.ModelProto:

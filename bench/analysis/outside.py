@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -27,32 +27,29 @@ def inspect(path: Path) -> dict[str, Any]:
     """What a task needs to know of a model.
 
     Returns:
-        `inputs` and `outputs` (fields of a `TensorSpec`), `batched` (see `Task`), `sizes` (a guess at each dynamic
-        dimension of the inputs but the batch) and `data` (paths of its external data).
+        `inputs` and `outputs` (fields of a `TensorSpec`), `batched` (see `Task`), `data` (paths of its external data)
+        and `rewritten` (lines that say which outputs `embed` leaves out or puts in their place, for they are no
+        tensors).
 
     Raises:
         InputError: it is no model, is not one that can be fed and compared, or needs a file outside its folder.
     """
     model = _read(path)
+    rewritten = _keep_tensors(model)
     data = sorted({inside(path.parent, location_of(tensor)) for tensor in external_tensors(model)})
     inputs, outputs = _interface(model)
-    batch = _batch([shape for _, _, shape in (*inputs, *outputs)])
-    sizes: dict[str, int] = {}
-    for _, _, shape in inputs:
-        for axis, dim in enumerate(shape):
-            if isinstance(dim, str) and dim != batch:
-                sizes.setdefault(dim, guess_size(dim, axis, len(shape)))
+    batch = batch_of([shape for _, _, shape in (*inputs, *outputs)])
     return {
         "inputs": [{"name": name, "dtype": dtype, "shape": shape} for name, dtype, shape in inputs],
         "outputs": [{"name": name, "dtype": dtype, "shape": shape} for name, dtype, shape in outputs],
         "batched": batch is not None,
-        "sizes": sizes,
         "data": [str(file) for file in data],
+        "rewritten": rewritten,
     }
 
 
 def embed(path: Path, target: Path) -> None:
-    """Write a model with all its external data as one file, as every artifact is.
+    """Write a model with all its external data as one file, as every artifact is, and with tensors alone as outputs.
 
     Raises:
         InputError: as `inspect`; or it is too large for one file.
@@ -60,6 +57,7 @@ def embed(path: Path, target: Path) -> None:
     from onnx.external_data_helper import load_external_data_for_tensor
 
     model = _read(path)
+    _keep_tensors(model)
     tensors = list(external_tensors(model))
     files = {inside(path.parent, location_of(tensor)) for tensor in tensors}
     size_bytes = path.stat().st_size + sum(file.stat().st_size for file in files)
@@ -85,6 +83,37 @@ def _read(path: Path) -> onnx.ModelProto:
     if not model.HasField("graph") or not model.opset_import:
         raise InputError("it is not an ONNX file, or only a part of one: it has no graph or no opset")
     return model
+
+
+def _keep_tensors(model: onnx.ModelProto) -> list[str]:
+    """Leave out outputs that are no tensors, where others are; return what to tell of each.
+
+    Classifiers of scikit-learn end in ZipMap, which makes a dict by class of each row of scores: the scores stay.
+    """
+    made_by = {name: node for node in model.graph.node for name in node.output}
+    is_tensor = {value.name: value.type.WhichOneof("value") == "tensor_type" for value in model.graph.output}
+    kept, notes = [], []
+    for value in model.graph.output:
+        node = made_by.get(value.name)
+        if is_tensor[value.name]:
+            kept.append(value)
+        elif node is not None and (node.domain, node.op_type) == ("ai.onnx.ml", "ZipMap"):
+            scores = type(value)(name=node.input[0])
+            scores.type.tensor_type.elem_type = 1  # ZipMap takes float32 alone
+            for _ in ("sample", "class"):
+                scores.type.tensor_type.shape.dim.add()
+            kept.append(scores)
+            model.graph.node.remove(node)
+            notes.append(
+                f"output {value.name!r} is a dict for each sample; {node.input[0]!r}, its scores, is in its place"
+            )
+        elif any(is_tensor.values()):
+            notes.append(f"output {value.name!r} is left out: it is no tensor")
+        else:
+            kept.append(value)
+    del model.graph.output[:]
+    model.graph.output.extend(kept)
+    return notes
 
 
 def external_tensors(message: Any) -> Iterator[onnx.TensorProto]:
@@ -199,7 +228,7 @@ def _merged(stated: Shape, inferred: Shape, names: set[str]) -> Shape:
     return tuple(next((dim for dim in pair if isinstance(dim, int) or dim in names), UNKNOWN) for pair in pairs)
 
 
-def _batch(shapes: list[Shape]) -> str | int | None:
+def batch_of(shapes: Sequence[Shape]) -> str | int | None:
     """The first dimension of every input and output where it is that of the samples, and None otherwise."""
     firsts = {shape[0] if shape else None for shape in shapes}
     first = firsts.pop()
@@ -215,8 +244,8 @@ def _batch(shapes: list[Shape]) -> str | int | None:
 def guess_size(name: str, axis: int, rank: int) -> int:
     """A guess at a dynamic dimension."""
     name = name.lower()
-    nameless = name.startswith("unk__") or name.endswith(f"_{axis}")
-    if "batch" in name or (axis == 0 and (nameless or name in ("n", "b"))):
+    nameless = re.search(rf"^unk__|^unknown|dynamic|^s\d+$|_{axis}$", name) is not None
+    if "batch" in name or (axis == 0 and (nameless or rank == 4 or name in ("n", "b"))):
         return 1
     side = re.search(r"height|width|^[hw]$", name) is not None
     return IMAGE_SIDE if rank == 4 and (side or nameless) else OTHER_SIZE

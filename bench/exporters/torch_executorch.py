@@ -39,5 +39,6 @@ class TorchExecuTorch(TorchExporter):
 def _dynamic_batch(task: Task) -> tuple[dict[int, Any], ...]:
     from torch.export import Dim
 
-    batches = {spec.shape[0]: Dim(str(spec.shape[0]), max=MAX_BATCH) for spec in task.inputs if task.batched}
-    return tuple({0: batches[spec.shape[0]]} if task.batched else {} for spec in task.inputs)
+    firsts = {spec.name: spec.shape[0] for spec in task.inputs if task.batched and isinstance(spec.shape[0], str)}
+    batches = {first: Dim(str(first), max=MAX_BATCH) for first in firsts.values()}
+    return tuple({0: batches[firsts[spec.name]]} if spec.name in firsts else {} for spec in task.inputs)

@@ -24,6 +24,7 @@ class TorchNcnn(TorchExporter):
 
     requires = ("torch", "ncnn", "pnnx")
     extra = "ncnn"
+    method = "trace"
 
     def format(self, source: str) -> str:
         return "ncnn"

@@ -16,6 +16,7 @@ class TorchOpenVino(TorchExporter):
 
     requires = ("torch", "openvino")
     extra = "openvino"
+    method = "trace"
 
     def format(self, source: str) -> str:
         return "openvino"

@@ -10,6 +10,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
+import re
 import sys
 import traceback
 from collections.abc import Callable, Mapping, Sequence
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
 
 Feeds = Mapping[str, "np.ndarray"]
 OPERATIONS: dict[str, Callable[..., dict[str, Any]]] = {}
+COLOURS = re.compile(r"\x1b\[[0-9;]*m")
+"""With which some packages adorn their messages, for a terminal."""
 
 
 def operation(function: Callable[..., dict[str, Any]]) -> Callable[..., dict[str, Any]]:
@@ -91,20 +94,16 @@ def _facts(info: object, path: Path) -> dict[str, Any]:
 
 
 @operation
-def inspect_onnx(*, path: str) -> dict[str, Any]:
-    """Read what an ONNX file from outside says of itself."""
-    from bench.analysis import outside
+def examine_model(
+    *, module: str, path: str, folder: str, data: str | None, dims: list[str], shapes: list[str], trust: bool
+) -> dict[str, Any]:
+    """Open a model from outside and write the folder of its task."""
+    from bench.own.examine import examine
 
-    return outside.inspect(Path(path))
-
-
-@operation
-def embed_onnx(*, path: str, target: str) -> dict[str, Any]:
-    """Write an ONNX file with all its external data as one file."""
-    from bench.analysis import outside
-
-    outside.embed(Path(path), Path(target))
-    return {}
+    place = Path(data) if data else None
+    return examine(
+        module=module, path=Path(path), folder=Path(folder), data=place, dims=dims, shapes=shapes, trust=trust
+    )
 
 
 @operation
@@ -312,7 +311,7 @@ def answer(line: str) -> str:
 def _one_line(error: Exception) -> str:
     from bench.errors import BenchError
 
-    text = " ".join(str(error).split())
+    text = " ".join(COLOURS.sub("", str(error)).split())
     text = text if len(text) <= 300 else text[:297] + "..."
     return text if isinstance(error, BenchError) else f"{type(error).__name__}: {text}"
 

@@ -23,8 +23,7 @@ class LiteRtSession(Session):
 
     def __init__(self, interpreter: Any, task: Task) -> None:
         self._interpreter = interpreter
-        runner = interpreter.get_signature_runner()  # it knows the names; the file's order may be another
-        inputs, outputs = runner.get_input_details(), runner.get_output_details()
+        inputs, outputs = ports(interpreter)
         _check("input", inputs, [spec.name for spec in task.inputs])
         _check("output", outputs, [spec.name for spec in task.outputs])
         self._inputs = {spec.name: inputs[spec.name]["index"] for spec in task.inputs}
@@ -82,6 +81,23 @@ class LiteRt(Runtime):
         from ai_edge_litert.interpreter import Interpreter
 
         return LiteRtSession(Interpreter(str(artifact), num_threads=threads), task)
+
+
+def ports(interpreter: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Details of the inputs and outputs by name, as the file's signature has them, or else as its tensors are called.
+
+    Raises:
+        ArtifactError: it has several signatures.
+    """
+    signatures = interpreter.get_signature_list()
+    if len(signatures) > 1:
+        raise ArtifactError(f"the file has the signatures {', '.join(signatures)}; only one can be measured")
+    if signatures:
+        runner = interpreter.get_signature_runner()  # it knows the names; the file's order may be another
+        return runner.get_input_details(), runner.get_output_details()
+    details = interpreter.get_input_details(), interpreter.get_output_details()
+    inputs, outputs = ({str(detail["name"]): detail for detail in side} for side in details)
+    return inputs, outputs
 
 
 def _check(kind: str, found: dict[str, Any], expected: list[str]) -> None:

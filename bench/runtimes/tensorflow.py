@@ -43,7 +43,7 @@ def _precision(function: Any, task: Task) -> str:
     import tensorflow as tf
     from tensorflow.python.eager import context
 
-    sizes = {spec.shape[0]: 1 for spec in task.inputs}
+    sizes = {dim: 1 for spec in task.inputs for dim in spec.shape[:1]}
     shapes = [[d if isinstance(d, int) else sizes.get(d, EXAMPLE_SIZE) for d in spec.shape] for spec in task.inputs]
     context.context().enable_graph_collection()
     try:

@@ -39,7 +39,5 @@ class TorchCompile(TorchRuntime):
         import torch
 
         if isinstance(model, torch.jit.ScriptModule):
-            raise ArtifactError(
-                "the model is quantized TorchScript, which torch.compile cannot read; run it with pytorch"
-            )
+            raise ArtifactError("the model is TorchScript, which torch.compile cannot read; run it with pytorch")
         return torch.compile(model, options={"freezing": True})

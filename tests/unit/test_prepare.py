@@ -196,6 +196,14 @@ def test_failing_step_is_named_with_its_reason(option: str, reason: str) -> None
 
 
 @pytest.mark.usefixtures("toy")
+def test_a_step_that_failed_is_not_tried_again(asked: list[str]) -> None:
+    for chain in ("faulty-raise", "faulty-raise+rounds-double"):
+        with pytest.raises(ArtifactError, match="faulty-raise: ValueError: as expected"):
+            make(chain)
+    assert asked == ["native", "faulty-raise"]
+
+
+@pytest.mark.usefixtures("toy")
 def test_step_out_of_time() -> None:
     with pytest.raises(ArtifactError, match=r"native: no answer within 0\.001 s"):
         make("raw", Limits.of(step_s=0.001, memory_bytes=2**30))

@@ -15,9 +15,12 @@ from onnx import TensorProto, helper, numpy_helper
 
 from bench import plugins, quality, user_model
 from bench.analysis import outside
+from bench.analysis.feeds import sample_feeds
 from bench.api import UNKNOWN, Task, TensorSpec
 from bench.errors import InputError
 from bench.onnx_task import OnnxTask
+from bench.own import onnx_file
+from bench.own.asked import Asked, Found
 
 FLOAT, INT64, BOOL = TensorProto.FLOAT, TensorProto.INT64, TensorProto.BOOL
 Value = tuple[str, int, Any]
@@ -46,6 +49,11 @@ def save(model: onnx.ModelProto, path: Path) -> Path:
     return path
 
 
+def examined(model: onnx.ModelProto, folder: Path, **asked: Any) -> Found:
+    (folder / "task").mkdir()
+    return onnx_file.examine(save(model, folder / "model.onnx"), folder / "task", Asked(**asked))
+
+
 def task_of(inputs: list[tuple[str, str, tuple[int | str, ...]]], **fields: Any) -> Task:
     specs = tuple(TensorSpec(name=name, dtype=dtype, shape=shape) for name, dtype, shape in inputs)
     outputs = (TensorSpec(name="y", dtype="float32", shape=("batch", 2)),)
@@ -70,18 +78,18 @@ def task_of(inputs: list[tuple[str, str, tuple[int | str, ...]]], **fields: Any)
     ],
 )
 def test_batch_and_guessed_sizes(shape: Any, output: Any, batched: bool, sizes: dict[str, int], tmp_path: Path) -> None:
-    found = outside.inspect(save(relu(shape, output), tmp_path / "model.onnx"))
-    assert (found["batched"], found["sizes"]) == (batched, sizes)
-    assert found["outputs"][0]["shape"] == found["inputs"][0]["shape"], "inference tells that they are the same"
+    found = examined(relu(shape, output), tmp_path)
+    assert (found.batched, found.sizes, set(found.guessed)) == (batched, sizes, set(sizes))
+    assert found.outputs[0].shape == found.inputs[0].shape, "inference tells that they are the same"
 
 
 def test_outputs_are_one_request_when_their_first_axis_is_not_the_batch(tmp_path: Path) -> None:
     node = helper.make_node("NonZero", ["x"], ["y"])
     model = make_model([("x", FLOAT, ["batch", 8])], [("y", INT64, [2, "found"])], [node])
-    found = outside.inspect(save(model, tmp_path / "model.onnx"))
-    assert found["outputs"] == [{"name": "y", "dtype": "int64", "shape": (2, UNKNOWN)}]
-    assert not found["batched"]
-    assert found["sizes"] == {"batch": 1}
+    found = examined(model, tmp_path)
+    assert found.outputs == (TensorSpec(name="y", dtype="int64", shape=(2, UNKNOWN)),)
+    assert not found.batched
+    assert found.sizes == {"batch": 1}
 
 
 def test_weights_that_are_listed_as_inputs_are_no_inputs(tmp_path: Path) -> None:
@@ -206,7 +214,7 @@ def test_a_file_becomes_a_task(plugin_folder: Path, tmp_path: Path) -> None:
     data_file(tmp_path / "w.bin")
     path = save(model, tmp_path / "my model (1).onnx")
     before = os.environ["BENCH_PATH"]
-    name = user_model.adopt(path)
+    name = user_model.adopt(path).name
     assert name == "my_model_1"
     task = plugins.task(name)
     assert task.inputs == (TensorSpec(name=hostile, dtype="float32", shape=("batch", 8)),)
@@ -214,7 +222,7 @@ def test_a_file_becomes_a_task(plugin_folder: Path, tmp_path: Path) -> None:
     whole = onnx.load(task.weights_path, load_external_data=False)
     assert numpy_helper.to_array(whole.graph.initializer[0]).tolist() == list(range(8))
     assert os.environ["BENCH_PATH"].endswith(os.pathsep + before), "children look there, too"
-    assert (user_model.adopt(path), plugins.task(name).path) == (name, task.path)
+    assert (user_model.adopt(path).name, plugins.task(name).path) == (name, task.path)
     data_file(tmp_path / "w.bin").write_bytes(b"skip" + bytes(32))
     user_model.adopt(path)
     assert plugins.task(name).path != task.path, "other external data are another model"
@@ -226,7 +234,7 @@ def test_a_file_is_copied_byte_for_byte_and_never_read_by_the_parent(plugin_fold
 import sys
 from pathlib import Path
 from bench import plugins, user_model
-print(plugins.task(user_model.adopt(Path({str(path)!r}))).weights_path, "onnx" in sys.modules)
+print(plugins.task(user_model.adopt(Path({str(path)!r})).name).weights_path, "onnx" in sys.modules)
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     copy, parsed = done.stdout.split()
@@ -248,10 +256,10 @@ def test_a_folder_becomes_a_task(plugin_folder: Path, tmp_path: Path) -> None:
     toy = plugins.task("toy").folder
     for file in ("task.py", "weights.json"):
         (folder / file).write_bytes((toy / file).read_bytes())
-    assert user_model.adopt(folder) == "my_task"
+    assert user_model.adopt(folder).name == "my_task"
     assert plugins.task("my_task").folder.resolve() == folder
-    assert user_model.adopt(folder) == "my_task"
-    assert user_model.adopt(toy) == "toy", "it is on the search path already"
+    assert user_model.adopt(folder).name == "my_task"
+    assert user_model.adopt(toy).name == "toy", "it is on the search path already"
     assert plugins.task("toy").folder == toy
 
 
@@ -290,7 +298,11 @@ def test_samples_are_the_same_every_time_and_safe_as_indices() -> None:
 
 def test_samples_of_a_whole_request_have_one_axis_more() -> None:
     task = task_of([("x", "float32", (4, "seq")), ("rate", "int64", ())], batched=False, sizes={"seq": 3})
-    assert {name: array.shape for name, array in task.samples("test").inputs.items()} == {"x": (8, 4, 3), "rate": (8,)}
+    inputs = task.samples("test").inputs
+    assert {name: array.shape for name, array in inputs.items()} == {"x": (8, 4, 3), "rate": (8,)}
+    feeds = sample_feeds(task, inputs, 1)
+    np.testing.assert_array_equal(feeds["x"], inputs["x"][1])
+    assert (type(feeds["rate"]), feeds["rate"].shape) == (np.ndarray, ())
 
 
 def test_train_samples_of_a_model_for_one_fit_it() -> None:

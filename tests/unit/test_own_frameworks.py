@@ -1,0 +1,271 @@
+"""Models of one's own in PyTorch and TensorFlow: each kind becomes a task that gives the model's own outputs."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from bench import plugins
+from bench.api import Task, TensorSpec
+from bench.errors import InputError
+from bench.own.examine import examine
+
+pytestmark = pytest.mark.framework
+Examined = Callable[..., tuple[Task, dict[str, Any]]]
+MODULE = """
+import torch
+from part import Body
+
+def build():
+    return Body()
+
+def example_inputs():
+    return {"tokens": torch.randint(0, 50, (3, 7)), "scale": torch.full((3, 7, 1), 2.0)}
+"""
+PART = """
+import torch
+
+class Body(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.table = torch.nn.Embedding(50, 8)
+        self.lstm = torch.nn.LSTM(8, 4, batch_first=True)
+
+    def forward(self, tokens, scale):
+        out, (h, _) = self.lstm(self.table(tokens) * scale)
+        return {"all": out, "last": (h.transpose(0, 1), out.argmax(-1))}
+"""
+KERAS = """
+import keras
+
+def build():
+    a, b = keras.Input((6,), name="a"), keras.Input((2,), name="b")
+    both = keras.layers.Concatenate()([b, a])
+    return keras.Model({"b": b, "a": a}, {"scores": keras.layers.Dense(3)(both), "both": both})
+
+def example_inputs():
+    import numpy as np
+
+    return {"a": np.ones((2, 6), "float32"), "b": np.zeros((2, 2), "float32")}
+"""
+
+
+@pytest.fixture
+def examined(plugin_folder: Path, monkeypatch: pytest.MonkeyPatch) -> Examined:
+    """Examines a model in this process and gives its task."""
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    monkeypatch.delitem(sys.modules, "part", raising=False)
+
+    def run(module: str, path: Path, *, trust: bool = False, **asked: Any) -> tuple[Task, dict[str, Any]]:
+        folder = plugin_folder / "models" / "mine"
+        folder.mkdir(parents=True)
+        request = {"data": None, "dims": (), "shapes": (), **asked}
+        found = examine(module=module, path=path, folder=folder, trust=trust, **request)
+        plugins.forget()
+        return plugins.task("mine"), found
+
+    return run
+
+
+def torch_outputs(task: Task, model: Any = None) -> tuple[np.ndarray, ...]:
+    """Outputs of a task's model, or of another, for the first two test samples."""
+    import torch
+
+    tensors = [torch.from_numpy(task.samples("test").inputs[spec.name][:2]) for spec in task.inputs]
+    with torch.inference_mode():
+        outputs = (model or task.build("torch", task.weights_path))(*tensors)
+    return tuple(output.numpy() for output in (outputs if isinstance(outputs, tuple) else (outputs,)))
+
+
+def test_a_python_file_that_builds_a_module(examined: Examined, tmp_path: Path) -> None:
+    path = tmp_path / "model.py"
+    path.write_text(MODULE)
+    (tmp_path / "part.py").write_text(PART)
+    task, _ = examined("python_file", path)
+    assert task.sources == ("torch",)
+    assert task.inputs == (
+        TensorSpec(name="tokens", dtype="int64", shape=("batch", 7)),
+        TensorSpec(name="scale", dtype="float32", shape=("batch", 7, 1)),
+    )
+    assert task.outputs == (
+        TensorSpec(name="all", dtype="float32", shape=("batch", 7, 4)),
+        TensorSpec(name="last_0", dtype="float32", shape=("batch", 1, 4)),
+        TensorSpec(name="last_1", dtype="int64", shape=("batch", 7)),
+    )
+    assert {Path(file).name for file in task.made_from} == {"model.py", "part.py"}  # type: ignore[attr-defined]
+    tokens = task.samples("test").inputs["tokens"]
+    assert tokens.shape == (8, 7)
+    assert tokens.max() > 1, "drawn from the example, which a table of 50 rows takes"
+    first = torch_outputs(task)
+    assert [output.shape for output in first] == [(2, 7, 4), (2, 1, 4), (2, 7)]
+    again = torch_outputs(task)
+    assert all(np.array_equal(*pair) for pair in zip(first, again, strict=True)), "random weights are kept"
+
+
+def test_torch_script(examined: Examined, tmp_path: Path) -> None:
+    import torch
+
+    torch.manual_seed(0)
+    model = torch.nn.Sequential(torch.nn.Linear(4, 3), torch.nn.Softmax(-1)).eval()
+    path = tmp_path / "model.pt"
+    torch.jit.save(torch.jit.script(model), str(path))
+    with pytest.raises(InputError, match=r"give each, such as --shape input=1x3x224x224"):
+        examined("torch_script_file", path, trust=True)
+    (tmp_path / "plugins" / "models" / "mine").rmdir()
+    task, _ = examined("torch_script_file", path, trust=True, shapes=("input=1x4",))
+    assert task.inputs == (TensorSpec(name="input", dtype="float32", shape=("batch", 4)),)
+    np.testing.assert_array_equal(torch_outputs(task)[0], torch_outputs(task, model)[0])
+    assert "takes no TorchScript" in str(plugins.exporter("torch_onnx").refusal(task))
+    assert plugins.exporter("torch_onnx_legacy").refusal(task) is None
+
+
+def test_a_pickle_is_no_torch_script(examined: Examined, tmp_path: Path) -> None:
+    import torch
+
+    path, proof = tmp_path / "model.pt", tmp_path / "executed"
+    torch.save(Evil(str(proof)), path)
+    with pytest.raises(InputError, match="not TorchScript, but weights alone or a pickled module"):
+        examined("torch_script_file", path, trust=True)
+    assert not proof.exists()
+
+
+class Evil:
+    """Pickles as a call that makes a file."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return os.mkdir, (self.path,)
+
+
+def test_torch_export(examined: Examined, tmp_path: Path) -> None:
+    import torch
+    from torch.export import Dim
+
+    torch.manual_seed(0)
+    model = torch.nn.Linear(4, 3).eval()
+    path = tmp_path / "model.pt2"
+    dims = ({0: Dim("n"), 1: Dim("length")},)
+    torch.export.save(torch.export.export(model, (torch.ones(2, 5, 4),), dynamic_shapes=dims), path)
+    task, found = examined("torch_export_file", path, trust=True)
+    (given,), (output,) = task.inputs, task.outputs
+    batch, length, channels = given.shape
+    assert (batch, channels, found["guessed"]) == ("batch", 4, {length: 16})
+    assert output.shape == ("batch", length, 3)
+    np.testing.assert_allclose(torch_outputs(task)[0], torch_outputs(task, model)[0], atol=1e-6)
+    assert task.build("torch", task.weights_path).eval().train(False) is not None, "exporters call these"
+
+
+def test_a_folder_of_transformers(examined: Examined, tmp_path: Path) -> None:
+    import torch
+    from transformers import AlbertConfig, AlbertForSequenceClassification
+
+    config = AlbertConfig(
+        vocab_size=60, embedding_size=8, hidden_size=16, num_hidden_layers=2, num_attention_heads=2,
+        intermediate_size=16, max_position_embeddings=32, num_labels=3,
+    )  # fmt: skip
+    model = AlbertForSequenceClassification(config).eval()
+    model.save_pretrained(tmp_path / "albert")
+    task, _ = examined("transformers_folder", tmp_path / "albert", dims=("sequence=9",))
+    assert [spec.name for spec in task.inputs] == ["input_ids", "attention_mask"]
+    assert task.outputs == (TensorSpec(name="logits", dtype="float32", shape=("batch", 3)),)
+    inputs = task.samples("test").inputs
+    assert inputs["input_ids"].shape == (8, 9)
+    assert 1 < inputs["input_ids"].max() < 60
+    with torch.inference_mode():
+        expected = model(**{name: torch.from_numpy(array[:2]) for name, array in inputs.items()}).logits.numpy()
+    np.testing.assert_allclose(torch_outputs(task)[0], expected, atol=1e-6)
+
+
+def tf_outputs(task: Task) -> list[np.ndarray]:
+    """The same of a TensorFlow model."""
+    import tensorflow as tf
+
+    tensors = [tf.constant(task.samples("test").inputs[spec.name][:2]) for spec in task.inputs]
+    return [output.numpy() for output in task.build("tf", task.weights_path)(*tensors)]
+
+
+def test_a_python_file_that_builds_a_keras_model(examined: Examined, tmp_path: Path) -> None:
+    path = tmp_path / "keras_model.py"
+    path.write_text(KERAS)
+    task, _ = examined("python_file", path)
+    assert task.sources == ("tf",)
+    assert {spec.name: spec.shape for spec in task.outputs} == {"scores": ("batch", 3), "both": ("batch", 8)}
+    inputs = task.samples("test").inputs
+    both = dict(zip([spec.name for spec in task.outputs], tf_outputs(task), strict=True))["both"]
+    np.testing.assert_array_equal(both, np.concatenate([inputs["b"], inputs["a"]], -1)[:2])
+    assert np.array_equal(tf_outputs(task)[0], tf_outputs(task)[0]), "random weights are kept"
+
+
+def test_keras_files_saved_models_and_tflite(examined: Examined, plugin_folder: Path, tmp_path: Path) -> None:
+    """One model in three forms: the same names, the same outputs."""
+    import keras
+    import tensorflow as tf
+
+    steps, state = keras.Input((None, 4), name="steps"), keras.layers.GlobalAveragePooling1D()
+    model = keras.Model(steps, keras.layers.Dense(3, name="head")(state(steps)))
+    model.save(tmp_path / "model.keras")
+    model.export(tmp_path / "saved", verbose=False)
+    converter = tf.lite.TFLiteConverter.from_saved_model(str(tmp_path / "saved"))
+    (tmp_path / "model.tflite").write_bytes(converter.convert())
+    for module, name in (("keras_file", "model.keras"), ("saved_model", "saved"), ("tflite_file", "model.tflite")):
+        task, found = examined(module, tmp_path / name, trust=module == "saved_model")
+        assert [(spec.name, spec.dtype, spec.shape[0], spec.shape[2]) for spec in task.inputs] == [
+            ("steps", "float32", "batch", 4)
+        ]
+        assert found["guessed"] == {"steps_1": 16}
+        assert [spec.shape for spec in task.outputs] == [("batch", 3)]
+        inputs = task.samples("test").inputs["steps"]
+        expected = model(inputs[:2]).numpy()
+        if task.sources == ("tf",):
+            (output,) = tf_outputs(task)
+        else:
+            assert task.sources == ("tflite",)
+            opener = plugins.runtime("litert")
+            session = opener.open(task.weights_path, task=task, source="tflite", provider="cpu", threads=1)
+            (output,) = session.run({"steps": inputs[:2]})
+        np.testing.assert_allclose(output, expected, atol=1e-5)
+        (plugin_folder / "models").rename(plugin_folder / f"done_{module}")
+
+
+def test_a_lambda_layer_takes_trust(examined: Examined, plugin_folder: Path, tmp_path: Path) -> None:
+    import keras
+
+    path = tmp_path / "model.keras"
+    keras.Sequential([keras.Input((4,)), keras.layers.Lambda(lambda tensor: tensor * 2)]).save(path)
+    with pytest.raises(InputError, match=r"pickled code \(a Lambda layer\); add --trust to load it"):
+        examined("keras_file", path)
+    (plugin_folder / "models").rename(plugin_folder / "refused")
+    task, _ = examined("keras_file", path, trust=True)
+    (output,) = tf_outputs(task)
+    np.testing.assert_array_equal(output, 2 * task.samples("test").inputs[task.inputs[0].name][:2])
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("x = 1", r"does not define build\(\) and example_inputs\(\)"),
+        ("def build(): return 3\ndef example_inputs(): return {'x': 1.0}", "returned int; it must return a torch"),
+        (
+            "import torch\ndef build(): return torch.nn.Linear(4, 2)\ndef example_inputs(): return torch.ones(1, 4)",
+            r"example_inputs\(\) returned Tensor; it must return a dict",
+        ),
+        (
+            "import torch\ndef build(): return torch.nn.Linear(4, 2)\n"
+            "def example_inputs(): return {'x': torch.ones(1, 5)}",
+            r"the model does not run on example_inputs\(\): RuntimeError: mat1 and mat2",
+        ),
+    ],
+    ids=["nothing", "a number", "no dict", "wrong shape"],
+)
+def test_python_files_that_do_not_fit(text: str, says: str, examined: Examined, tmp_path: Path) -> None:
+    (tmp_path / "model.py").write_text(text)
+    with pytest.raises(InputError, match=says):
+        examined("python_file", tmp_path / "model.py")
