@@ -32,7 +32,7 @@ def run(tmp_path: Path) -> Run:
         environment = {**os.environ, "BENCH_CACHE": str(tmp_path / "cache"), "BENCH_PATH": "", "COLUMNS": "200"}
         outputs = []
         for arguments in (
-            ["run", "--model", "own.onnx", *globs, "--budget", "1s", "--launches", "1"],
+            ["run", "--model", "own.onnx", *globs, "--budget", "30s", "--launches", "1"],
             ["show", "--format", "json"],
         ):
             done = subprocess.run(
