@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 RUN := $(BIN)/bench
 RESULTS ?= results
-BUDGET ?= 15m
+BUDGET ?= 12m
 
 $(READY): pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -35,11 +35,14 @@ report: install  ## the page, tables and plots from the stored results, without 
 readme: install  ## the figures in both READMEs, from the published results
 	$(RUN) best --results results/reference --into README.md
 	$(RUN) best --results results/reference --into results/README.md
-check: install  ## measure the instrument itself: repeatability, false alarms, power, overhead, start-up
+check: install  ## the regression guard: pinned artifacts against those of now, measured side by side
+	$(BIN)/python -m pytest tests/regression --benchmark-enable --benchmark-autosave
+instrument: install  ## measure the instrument itself: repeatability, false alarms, power, overhead, start-up
 	$(BIN)/python benchmarks/startup.py
 	$(BIN)/python benchmarks/overhead.py
 	$(BIN)/python benchmarks/verdicts.py
 	$(BIN)/python benchmarks/repeatability.py
+	$(BIN)/python benchmarks/guard.py
 train: install  ## train the reference models again, from nothing
 	for script in models/*/train.py; do $(BIN)/python $$script || exit 1; done
 clean:  ## remove the environment and the caches; results stay
@@ -47,4 +50,4 @@ clean:  ## remove the environment and the caches; results stay
 help:  ## this list
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## (.*)/  make \1\t\2/' | expand -t 16
 
-.PHONY: install bench quick test lint report readme check train clean help
+.PHONY: install bench quick test lint report readme check instrument train clean help

@@ -262,3 +262,10 @@ class Runtime(Plugin, abc.ABC):
     @abc.abstractmethod
     def open(self, artifact: Path, *, task: Task, source: str, provider: str, threads: int) -> Session:
         """Load the artifact and make it ready to run with `threads` intra-op threads."""
+
+    def code(self, *, provider: str, threads: int) -> str | None:
+        """Python that runs an artifact as `open` does, but without this package; None where none was written.
+
+        It defines `load(path, outputs)`, which returns a function from arrays by input name to arrays by output name.
+        """
+        return None

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 import enum
-import re
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from bench import graph_command, profile_command, report_command
+from bench import check_command, graph_command, pick_command, profile_command, report_command, units
 from bench.errors import BenchError, InputError
 
 if TYPE_CHECKING:
@@ -25,8 +24,6 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     add_completion=False,
 )
-DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(s|m|h)?")
-SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*(MiB|GiB)")
 FIRST_TABLE = "1m"
 """Time for measuring a model of one's own, unless something else is said."""
 INTERRUPTED = 130  # 128 + SIGINT, as shells have it
@@ -116,13 +113,13 @@ def run(
     if dry_run:
         typer.echo("\n".join(cell.path for cell in cells))
         return
-    step_s = _seconds(timeout) if timeout else None
-    limits = Limits.of(step_s=step_s, memory_bytes=_size_bytes(memory) if memory else None)
+    step_s = units.seconds(timeout) if timeout else None
+    limits = Limits.of(step_s=step_s, memory_bytes=units.size_bytes(memory) if memory else None)
     goal = Goal(
-        margin=_share(margin),
+        margin=units.share(margin),
         min_launches=min(Goal.min_launches, launches),
         max_launches=launches,
-        budget_s=_seconds(budget) if budget else None,
+        budget_s=units.seconds(budget) if budget else None,
     )
     options = Options(
         method=Method(limits=limits), goal=goal, force=force, across_threads=sweep == sweeps.threads.__name__
@@ -167,9 +164,9 @@ def show(
     from bench.report.rows import COLUMNS
     from bench.store import write_atomically
 
-    rows = stored.rows(results, globs or (), margin=_share(margin), baseline=baseline)
+    rows = stored.rows(results, globs or (), margin=units.share(margin), baseline=baseline)
     if sweep is not None:
-        _show_sweep(sweep, rows, results, _share(margin), format, output)
+        _show_sweep(sweep, rows, results, units.share(margin), format, output)
         return
     chosen = tuple(columns.split(",")) if columns else None
     if format is Format.table and output is None:
@@ -204,8 +201,8 @@ def best(
     from bench.store import write_atomically
 
     records = stored.records(results)
-    most = 0.0 if max_metric_drop in ("0", "0%") else _share(max_metric_drop)
-    found = report.best(records, max_metric_loss=most, margin=_share(margin))
+    most = units.share(max_metric_drop, zero=True)
+    found = report.best(records, max_metric_loss=most, margin=units.share(margin))
     if not found and into is None:  # no error: a sweep that was stopped early has none
         _say("no cell that was timed keeps its metric; `bench show` lists them all")
     elif into is None:
@@ -260,6 +257,8 @@ def roofline(
         write_atomically(output, text)
 
 
+app.command("pick")(pick_command.pick)
+app.command("check")(check_command.check)
 app.command("report")(report_command.report)
 app.command("profile")(profile_command.profile)
 app.add_typer(graph_command.app, name="graph")
@@ -313,30 +312,6 @@ def _console() -> Console:
 
 def _say(message: str) -> None:
     print(f"bench: {message}", file=sys.stderr)
-
-
-def _seconds(text: str) -> float:
-    found = DURATION.fullmatch(text.strip())
-    if found is None or float(found[1]) <= 0:
-        raise InputError(f"not a duration: {text!r}; write 90s, 10m or 1.5h")
-    return float(found[1]) * {"s": 1, "m": 60, "h": 3600}[found[2] or "s"]
-
-
-def _share(text: str) -> float:
-    try:
-        value = float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
-    except ValueError as error:
-        raise InputError(f"not a share: {text!r}; write 2% or 0.02") from error
-    if not 0 < value < 1:
-        raise InputError(f"not a share between 0 and 100 %: {text!r}")
-    return value
-
-
-def _size_bytes(text: str) -> int:
-    found = SIZE.fullmatch(text.strip())
-    if found is None:
-        raise InputError(f"not a size: {text!r}; write 512MiB or 4GiB")
-    return int(float(found[1]) * {"MiB": 2**20, "GiB": 2**30}[found[2]])
 
 
 def _os_line(error: OSError) -> str:

@@ -18,6 +18,19 @@ if TYPE_CHECKING:
     from bench.api import Arrays
 
 
+CODE = """\
+import onnxruntime
+
+
+def load(path, outputs):
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = {threads}
+    options.inter_op_num_threads = 1
+    session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+    return lambda feeds: dict(zip(outputs, session.run(outputs, dict(feeds))))
+"""
+
+
 class OrtSession(Session):
     """One InferenceSession, called with arrays."""
 
@@ -70,6 +83,10 @@ class OrtRuntime(Runtime):
             return {"precision": precision, "warning": f"where its nodes run cannot be told: {error}"}
         asked_for = {ort_providers.CPU.name: ort_providers.CPU, **ort_providers.usable()}[provider].ort_name
         return {"precision": precision, "placement": placed, "warning": placement.fallback(placed, asked_for)}
+
+    def code(self, *, provider: str, threads: int) -> str | None:
+        # Other providers are found at run time, and may be plugins: `open` knows how.
+        return CODE.format(threads=threads) if provider == ort_providers.CPU.name else None
 
     def model(self, artifact: Path) -> Path | bytes:
         """What ONNX Runtime is given to load."""

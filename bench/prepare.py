@@ -125,6 +125,15 @@ def artifact_of(cell: Cell, limits: Limits) -> Artifact:
     Raises:
         ArtifactError: a step failed; the message names it.
     """
+    return steps_of(cell, limits)[-1]
+
+
+def steps_of(cell: Cell, limits: Limits) -> list[Artifact]:
+    """Every step's artifact: what the exporter wrote, and what each variant made of it.
+
+    Raises:
+        ArtifactError: a step failed; the message names it.
+    """
     exporter = plugins.exporter(cell.exporter)
     task = [task_digest(plugins.task(cell.task)), dataset_digest(plugins.task(cell.task))]
     artifact = _made(
@@ -135,6 +144,7 @@ def artifact_of(cell: Cell, limits: Limits) -> Artifact:
         operation="export",
         request={"task": cell.task, "source": cell.source, "exporter": cell.exporter},
     )
+    steps = [artifact]
     for name in cell.chain:
         named = plugins.variant(name)
         if artifact.format not in named.variant.formats:
@@ -147,7 +157,8 @@ def artifact_of(cell: Cell, limits: Limits) -> Artifact:
             operation="transform",
             request={"task": cell.task, "variant": name, "source": str(artifact.path)},
         )
-    return artifact
+        steps.append(artifact)
+    return steps
 
 
 def _made(

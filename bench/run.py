@@ -308,7 +308,7 @@ def _is_judged(entry: _Entry, reference_digest: str) -> bool:
 @functools.cache
 def _judges() -> str:
     """Hash of the code that judges outputs and inspects artifacts: what it said before it changed is asked again."""
-    names = ("quality", "verify", "ort_precision", "placement", "measure/worker")
+    names = ("quality", "verify", "feeding", "ort_precision", "placement", "measure/worker")
     files = [*(plugins.PACKAGE / f"{name}.py" for name in names), *(plugins.PACKAGE / "analysis").rglob("*.py")]
     return plugins.digest_files(files, root=plugins.PACKAGE)
 

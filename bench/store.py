@@ -23,6 +23,7 @@ from typing import Any
 
 from bench.cell import Cell
 from bench.errors import InputError, StoreError
+from bench.measure.launch import Launch
 
 SCHEMA = 1  # of the lines, and of the measuring code that fills them: raise it when old figures no longer compare
 CURRENT = "current.json"
@@ -58,9 +59,8 @@ class Record:
             if line["kind"] == "quality":
                 quality, failure = line, None
             elif line["kind"] in launches:
-                launches[line["kind"]][line["launch"]] = (
-                    line  # by its id: a line stands once however often it was appended
-                )
+                # By its id: a line stands once however often it was appended.
+                launches[line["kind"]][line["launch"]] = Launch(line)
                 failure = None
             elif line["kind"] == "failure":
                 failure = line

@@ -8,10 +8,12 @@ import os
 import re
 import shutil
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from bench import cache, plugins
+from bench.api import Task
 from bench.errors import ChildError, InputError
 from bench.measure.process import ask_once
 from bench.own import asked, kinds
@@ -69,6 +71,19 @@ def adopt(path: Path, options: Options = Options()) -> Adopted:
     if missing:
         raise InputError(f"{task.path}: {type(task).__name__} does not define {', '.join(missing)}")
     return adopted
+
+
+def recall(name: str, wanted: Callable[[Task], bool]) -> Task | None:
+    """A task that was made of a model before and still lies in the cache: the newest that is wanted, or None."""
+    for path in sorted((cache.folder() / "tasks").glob(f"*/models/{name}/task.py"), key=_changed, reverse=True):
+        _put_first(path.parents[2])
+        if wanted(task := plugins.task(name)):
+            return task
+    return None
+
+
+def _changed(path: Path) -> float:
+    return path.stat().st_mtime
 
 
 def _adopt_folder(path: Path) -> str:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
-import math
-import statistics
+import functools
 from collections.abc import Sequence
 from typing import Any
 
 from bench.measure import stats
-from bench.measure.stats import Estimate, Pairs
+from bench.measure.launch import burst_medians as burst_medians
+from bench.measure.stats import Effect, Estimate, Pairs
 
 Launch = dict[str, Any]
 REFERENCE, CONTROL, CELL = "reference", "control", "cell"
@@ -17,29 +17,33 @@ REFERENCE, CONTROL, CELL = "reference", "control", "cell"
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Comparison:
-    """A cell against its baseline.
+    """A cell against its baseline, or against another.
 
     Attributes:
-        ratio: latency over the baseline's; None when they never ran in one block.
+        effect: on the latency; None when they never ran in one block.
         control: the A/A control's ratio, from the baseline's blocks.
         num_launches: launches of the cell that were compared.
     """
 
-    ratio: Estimate | None
+    effect: Effect | None
     control: Estimate | None
     num_launches: int
 
-    def verdict(self, margin: float) -> str | None:
-        """See `stats.verdict`; None without a ratio."""
-        if self.ratio is None:
+    @functools.cached_property
+    def ratio(self) -> Estimate | None:
+        """Latency over the other's, with its 95 % interval."""
+        return self.effect.ratio() if self.effect else None
+
+    def verdict(self, margin: float, *, alpha: float = stats.ALPHA) -> str | None:
+        """See `stats.verdict`; None without a ratio.
+
+        Args:
+            alpha: how often the interval may miss: less, where many are compared at once.
+        """
+        if self.effect is None:
             return None
-        return stats.verdict(self.ratio, self.control, num_launches=self.num_launches, margin=margin)
-
-
-def burst_medians(launch: Launch) -> tuple[float, ...]:
-    """The median of each pass's steady samples, in nanoseconds."""
-    # For a few samples at a time, far faster than numpy's, and the same.
-    return tuple(float(statistics.median(samples)) for samples in launch["steady_ns"])
+        ratio = self.effect.ratio(alpha)
+        return stats.verdict(ratio, self.control, num_launches=self.num_launches, margin=margin)
 
 
 def pair(launch: Launch, reference: Launch) -> Pairs:
@@ -72,7 +76,7 @@ def against_baseline(launches: Sequence[Launch], baseline: Sequence[Launch]) -> 
     control = stats.ratio(null_pairs, null_pairs)
     if not pairs and launches is baseline:
         pairs = null_pairs
-    return Comparison(ratio=stats.ratio(pairs, null_pairs), control=control, num_launches=len(pairs))
+    return Comparison(effect=stats.effect(pairs, null_pairs), control=control, num_launches=len(pairs))
 
 
 def between(launches: Sequence[Launch], others: Sequence[Launch], baseline: Sequence[Launch]) -> Comparison:
@@ -82,29 +86,14 @@ def between(launches: Sequence[Launch], others: Sequence[Launch], baseline: Sequ
     mine, theirs = _comparable(launches), _comparable(others)
     pairs = [pair(launch, theirs[block]) for block, launch in mine.items() if block in theirs]
     if len(pairs) >= stats.MIN_LAUNCHES:
-        return Comparison(ratio=stats.ratio(pairs, null_pairs), control=control, num_launches=len(pairs))
+        return Comparison(effect=stats.effect(pairs, null_pairs), control=control, num_launches=len(pairs))
     one, other = against_baseline(launches, baseline), against_baseline(others, baseline)
-    if one.ratio is None or other.ratio is None:
-        return Comparison(ratio=None, control=control, num_launches=0)
-    return Comparison(
-        ratio=quotient(one.ratio, other.ratio),
-        control=control,
-        num_launches=min(one.num_launches, other.num_launches),
-    )
+    if one.effect is None or other.effect is None:
+        return Comparison(effect=None, control=control, num_launches=0)
+    fewest = min(one.num_launches, other.num_launches)
+    return Comparison(effect=one.effect - other.effect, control=control, num_launches=fewest)
 
 
 def _comparable(launches: Sequence[Launch]) -> dict[str, Launch]:
     """Launches by block, the reference's own for a baseline."""
     return by_block(launches, CELL) or by_block(launches, REFERENCE)
-
-
-def quotient(one: Estimate, other: Estimate) -> Estimate:
-    """Ratio of two ratios to the same baseline, their errors taken as independent (they share some, so it is wide)."""
-    value = one.value / other.value
-    half = math.hypot(_log_width(one), _log_width(other)) / 2
-    return Estimate(value=value, low=value * math.exp(-half), high=value * math.exp(half))
-
-
-def _log_width(estimate: Estimate) -> float:
-    """Width of an interval on the log scale; one launch without a control has the interval (0, inf)."""
-    return math.log(estimate.high / estimate.low) if estimate.low > 0 else math.inf

@@ -20,12 +20,14 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
-from scipy import special
+from scipy import optimize, special
 
-CONFIDENCE = 0.95
+ALPHA = 0.05  # of the 95 % intervals
+SMALLEST_P = 1e-12  # below it a p-value says nothing more
 PRIOR_WEIGHT = 4.0  # launches' worth of belief in the A/A controls' spread, at most
 NOISE_FLOOR = 0.005  # smaller ratios are never called: where code lands in memory makes as much
 MIN_LAUNCHES = 2  # before a verdict
+LARGEST_LOG = 700.0  # whose exponential is still a number
 NUM_RESAMPLES = 1000
 FASTER, SLOWER, NOISE, UNDECIDED = "faster", "slower", "noise", "undecided"
 
@@ -71,8 +73,77 @@ def centre_error(values: np.ndarray) -> float:
     return float(ordered[high] - ordered[low]) / 2
 
 
-def ratio(launches: Sequence[Pairs], controls: Sequence[Pairs]) -> Estimate | None:
-    """Latency ratio of a cell to its reference over its launches.
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Error:
+    """How well a mean over launches is known, on the log scale.
+
+    Attributes:
+        across: standard error from the spread across launches, with `freedom` degrees of freedom;
+        within: and from the spread across their passes. Launches cannot agree better than their own passes allow; when
+            they seem to, it is luck.
+        launches: how many there were.
+    """
+
+    across: float
+    freedom: float
+    within: float
+    launches: float
+
+    def half_width(self, alpha: float = ALPHA) -> float:
+        """Half of the interval that misses with probability `alpha`."""
+        if self.freedom == 0:
+            return math.inf
+        student, normal = -special.stdtrit(self.freedom, alpha / 2), -special.ndtri(alpha / 2)
+        return float(max(student * self.across, normal * self.within))
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Effect:
+    """Logarithm of a ratio of latencies: what was estimated, and the independent errors that add up in it."""
+
+    value: float
+    errors: tuple[Error, ...]
+
+    def half_width(self, alpha: float = ALPHA) -> float:
+        """Half of the interval, on the log scale."""
+        return math.hypot(*(error.half_width(alpha) for error in self.errors))
+
+    def ratio(self, alpha: float = ALPHA) -> Estimate:
+        """The ratio, with the interval that misses it with probability `alpha`."""
+        half = self.half_width(alpha)
+        return Estimate(value=math.exp(self.value), low=math.exp(self.value - half), high=_exp(self.value + half))
+
+    def p_value(self) -> float:
+        """The smallest `alpha` whose interval leaves out a ratio of one; never below `SMALLEST_P`."""
+        size = abs(self.value)
+        if self.half_width(SMALLEST_P) < size:
+            return SMALLEST_P
+        if size == 0 or not math.isfinite(self.half_width()):
+            return 1.0
+        log_p = optimize.brentq(lambda log_p: self.half_width(math.exp(log_p)) - size, math.log(SMALLEST_P), 0.0)
+        return math.exp(log_p)
+
+    def after(self, times: float) -> Effect:
+        """What to expect after so many times as many launches, if they go on as they did."""
+        shrink = math.sqrt(times)
+        errors = [
+            Error(
+                across=error.across / shrink,
+                freedom=error.freedom + (times - 1) * error.launches,
+                within=error.within / shrink,
+                launches=times * error.launches,
+            )
+            for error in self.errors
+        ]
+        return Effect(value=self.value, errors=tuple(errors))
+
+    def __sub__(self, other: Effect) -> Effect:
+        """Of a quotient. The errors are taken as independent; ratios to one baseline share some, so it is wide."""
+        return Effect(value=self.value - other.value, errors=self.errors + other.errors)
+
+
+def effect(launches: Sequence[Pairs], controls: Sequence[Pairs]) -> Effect | None:
+    """Latency of a cell over that of its reference, over its launches.
 
     Args:
         launches: of the cell.
@@ -85,13 +156,17 @@ def ratio(launches: Sequence[Pairs], controls: Sequence[Pairs]) -> Estimate | No
         return None
     effects = np.array([centre(pairs.log_ratios()) for pairs in launches])
     null_effects = np.array([centre(pairs.log_ratios()) for pairs in controls])
-    value = float(effects.mean())
-    half = _half_width(launches, effects, null_effects)
-    return Estimate(value=math.exp(value), low=math.exp(value - half), high=_exp(value + half))
+    return Effect(value=float(effects.mean()), errors=(_error(launches, effects, null_effects),))
 
 
-def _half_width(launches: Sequence[Pairs], effects: np.ndarray, null_effects: np.ndarray) -> float:
-    """Half of the 95 % interval of the mean effect, on the log scale."""
+def ratio(launches: Sequence[Pairs], controls: Sequence[Pairs]) -> Estimate | None:
+    """The ratio of `effect`, with its 95 % interval."""
+    found = effect(launches, controls)
+    return found.ratio() if found else None
+
+
+def _error(launches: Sequence[Pairs], effects: np.ndarray, null_effects: np.ndarray) -> Error:
+    """Of the mean effect."""
     own_freedom = len(effects) - 1
     own_squares = float(((effects - effects.mean()) ** 2).sum())
     prior_freedom = min(float(len(null_effects)), PRIOR_WEIGHT)  # their mean is known, so none is lost to it
@@ -99,14 +174,11 @@ def _half_width(launches: Sequence[Pairs], effects: np.ndarray, null_effects: np
     if own_freedom and own_squares / own_freedom > prior_variance * _credible(own_freedom, len(null_effects)):
         prior_freedom = 0.0  # a noisier cell than its baseline speaks for itself
     freedom = own_freedom + prior_freedom
-    if freedom == 0:
-        return math.inf
-    variance = (own_squares + prior_freedom * prior_variance) / freedom
-    # Launches cannot agree better than their own passes allow; when they seem to, it is luck.
+    variance = (own_squares + prior_freedom * prior_variance) / freedom if freedom else math.inf
     inner_variance = float(np.mean([centre_error(pairs.log_ratios()) ** 2 for pairs in launches]))
-    quantile = float(special.stdtrit(freedom, (1 + CONFIDENCE) / 2))
-    normal = float(special.ndtri((1 + CONFIDENCE) / 2))
-    return max(quantile * math.sqrt(variance), normal * math.sqrt(inner_variance)) / math.sqrt(len(effects))
+    number = len(effects)
+    across, within = math.sqrt(variance / number), math.sqrt(inner_variance / number)
+    return Error(across=across, freedom=freedom, within=within, launches=number)
 
 
 @functools.cache
@@ -116,7 +188,7 @@ def _credible(own_freedom: int, num_controls: int) -> float:
 
 
 def _exp(value: float) -> float:
-    return math.exp(value) if value < 700 else math.inf
+    return math.exp(value) if value < LARGEST_LOG else math.inf
 
 
 def verdict(estimate: Estimate, control: Estimate | None, *, num_launches: int, margin: float) -> str:
@@ -181,6 +253,6 @@ def median_ns(launches: Sequence[Sequence[Sequence[int]]]) -> Estimate | None:
     resampled = [
         np.median(np.concatenate([drawn[launch][row] for launch in chosen[row]])) for row in range(NUM_RESAMPLES)
     ]
-    tail = (1 - CONFIDENCE) / 2 * 100
+    tail = ALPHA / 2 * 100
     low, high = np.percentile(resampled, [tail, 100 - tail])
     return Estimate(value=float(np.median(np.concatenate(medians))), low=float(low), high=float(high))

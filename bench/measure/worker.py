@@ -13,11 +13,11 @@ import os
 import re
 import sys
 import traceback
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bench.api import Samples, Session, Task
+from bench.api import Session
 from bench.arrays import save_arrays
 from bench.measure import clock
 from bench.measure.confine import confine
@@ -149,14 +149,14 @@ def verify(
     """Run a whole split through an artifact and judge the outputs against the reference's."""
     import numpy as np
 
-    from bench import plugins, quality
+    from bench import feeding, plugins, quality
 
     definition = plugins.task(task)
     samples = definition.samples("test")
     opener = plugins.runtime(runtime)
     opener.import_packages()
     session = opener.open(Path(artifact), task=definition, source=source, provider=provider, threads=threads)
-    outputs = _run_all(session, definition, samples, batch)
+    outputs = feeding.run_all(session.run, definition, samples, batch)
     expected = None
     if reference is not None:
         with np.load(reference) as file:
@@ -164,7 +164,7 @@ def verify(
     judged = quality.judge(definition, samples, outputs, expected)
     if save_outputs is not None:
         save_arrays(Path(save_outputs), outputs)
-    feeds = _feeds(definition, samples.inputs, [0] * batch)
+    feeds = feeding.feeds(definition, samples.inputs, [0] * batch)
     made_bytes = sum(output.nbytes for output in outputs.values()) * batch // samples.num_samples
     result = {
         **judged,
@@ -184,42 +184,6 @@ def inspect(*, runtime: str, artifact: str, provider: str, shapes: dict[str, lis
     from bench import plugins
 
     return plugins.runtime(runtime).inspect(Path(artifact), provider=provider, shapes=shapes)
-
-
-def _feeds(task: Task, inputs: Feeds, rows: Sequence[int]) -> Feeds:
-    """What one inference is fed: these samples of a split."""
-    import numpy as np
-
-    from bench.errors import InputError
-
-    if task.batched:
-        return {name: np.ascontiguousarray(array[list(rows)]) for name, array in inputs.items()}
-    if len(rows) != 1:
-        raise InputError(f"{task.name} takes one whole request at a time; the batch must be 1, not {len(rows)}")
-    return {name: np.array(array[rows[0]]) for name, array in inputs.items()}
-
-
-def _run_all(session: Session, task: Task, samples: Samples, batch: int) -> dict[str, np.ndarray]:
-    """Outputs of every sample by name, in batches of exactly `batch`: the last one is filled up and cut again."""
-    import numpy as np
-
-    from bench.errors import ArtifactError
-
-    names = [spec.name for spec in task.outputs]
-    parts: list[list[np.ndarray]] = [[] for _ in names]
-    for start in range(0, samples.num_samples, batch):
-        end = min(start + batch, samples.num_samples)
-        rows = [*range(start, end), *[end - 1] * (batch - (end - start))]
-        outputs = session.run(_feeds(task, samples.inputs, rows))
-        if len(outputs) != len(names):
-            raise ValueError(f"{len(outputs)} outputs; the task has {len(names)}: {', '.join(names)}")
-        for part, output in zip(parts, outputs, strict=True):
-            part.append(np.array(output)[: end - start] if task.batched else np.array(output)[None])
-    for name, part in zip(names, parts, strict=True):
-        if len(shapes := {output.shape[1:] for output in part}) > 1:
-            first, second, *_ = sorted(shapes)
-            raise ArtifactError(f"output {name} has shape {first} for some samples and {second} for others")
-    return {name: np.concatenate(part) for name, part in zip(names, parts, strict=True)}
 
 
 def _rss_bytes() -> int:
@@ -243,14 +207,14 @@ def open_session(
     """Open an artifact and run it once, each step timed and its memory recorded."""
     import numpy as np
 
-    from bench import plugins
+    from bench import feeding, plugins
     from bench.measure.memory import MemoryLog
 
     definition, opener = plugins.task(task), plugins.runtime(runtime)
     with np.load(inputs) as file:
         samples = dict(file)
     num_samples = len(next(iter(samples.values())))
-    arrays = _feeds(definition, samples, [row % num_samples for row in range(batch)])
+    arrays = feeding.feeds(definition, samples, [row % num_samples for row in range(batch)])
     del samples  # its memory is not the model's
     _Opened.feeds = arrays
     _Opened.memory = memory = MemoryLog()

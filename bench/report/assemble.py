@@ -191,3 +191,17 @@ def baseline_of(record: Record, records: Mapping[str, Record]) -> Record | None:
 def higher_is_better(records: Mapping[str, Record]) -> dict[str, bool]:
     """By task, whether its metric is better when it is larger."""
     return {record.cell.task: record.quality["higher_is_better"] for record in records.values() if record.quality}
+
+
+def between(records: Mapping[str, Record], one: str, other: str) -> Comparison | None:
+    """One cell against another of its group, by the launches that ran beside the baseline as it is now.
+
+    Returns:
+        None where one of them was not timed.
+    """
+    baseline = baseline_of(records[one], records)
+    if baseline is None or not records[other].launches:
+        return None
+    if other == baseline.cell.path:
+        return compare.against_baseline(records[one].launches, baseline.launches)
+    return compare.between(records[one].launches, records[other].launches, baseline.launches)

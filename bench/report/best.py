@@ -9,7 +9,7 @@ from pathlib import Path
 from bench import plugins, sweeps
 from bench.cell import Cell
 from bench.errors import InputError
-from bench.measure import compare, stats
+from bench.measure import stats
 from bench.measure.stats import Estimate
 from bench.report import assemble, columns, order, tables
 from bench.report.rows import Row
@@ -74,22 +74,12 @@ def _defaults(row: Row) -> Sequence[Cell]:
 def _over(records: Mapping[str, Record], one: str, other: str) -> Estimate | None:
     if one == other:
         return Estimate(value=1.0, low=1.0, high=1.0)
-    found = _between(records, one, other)
+    found = assemble.between(records, one, other)
     return found.ratio if found else None
 
 
-def _between(records: Mapping[str, Record], one: str, other: str) -> compare.Comparison | None:
-    """One cell against another, by the launches that ran beside the baseline as it is now."""
-    baseline = assemble.baseline_of(records[one], records)
-    if baseline is None or not records[other].launches:
-        return None
-    if other == baseline.cell.path:
-        return compare.against_baseline(records[one].launches, baseline.launches)
-    return compare.between(records[one].launches, records[other].launches, baseline.launches)
-
-
 def _is_slower(records: Mapping[str, Record], row: Row, winner: Row, margin: float) -> bool:
-    found = _between(records, row.cell, winner.cell)
+    found = assemble.between(records, row.cell, winner.cell)
     return found is not None and found.verdict(margin) == stats.SLOWER
 
 

@@ -27,3 +27,17 @@ def pareto_front(points: Sequence[tuple[float | None, float | None]], *, higher_
         if not front or point[1] < front[-1][1] or point[:2] == front[-1][:2]:
             front.append(point)
     return [index for _, _, index in front]
+
+
+def undominated(points: Sequence[Sequence[float]]) -> list[int]:
+    """Indices of the points that no other point beats: in no figure worse, and in one better. Less is better.
+
+    Args:
+        points: each with as many figures; equal points stay together.
+    """
+
+    def beats(one: Sequence[float], other: Sequence[float]) -> bool:
+        pairs = list(zip(one, other, strict=True))
+        return all(mine <= its for mine, its in pairs) and any(mine < its for mine, its in pairs)
+
+    return [index for index, point in enumerate(points) if not any(beats(other, point) for other in points)]

@@ -81,10 +81,10 @@ def _verdict(over_one: Mapping[int, Comparison], count: int, fastest: int, margi
         verdict = over_one[fastest].verdict(margin)
         return opposite.get(verdict, verdict) if verdict else None
     one, other = over_one[count], over_one[fastest]
-    assert one.ratio is not None
-    assert other.ratio is not None
-    ratio = compare.quotient(one.ratio, other.ratio)
-    return stats.verdict(ratio, one.control, num_launches=min(one.num_launches, other.num_launches), margin=margin)
+    assert one.effect is not None
+    assert other.effect is not None
+    fewest = min(one.num_launches, other.num_launches)
+    return Comparison(effect=one.effect - other.effect, control=one.control, num_launches=fewest).verdict(margin)
 
 
 def render(found: list[Scaling], *, format: str) -> str:

@@ -18,6 +18,16 @@ if TYPE_CHECKING:
     from bench.api import Arrays
 
 
+CODE = """\
+from ai_edge_litert.interpreter import Interpreter
+
+
+def load(path, outputs):
+    runner = Interpreter(str(path), num_threads={threads}).get_signature_runner()
+    return lambda feeds: runner(**feeds)
+"""
+
+
 class LiteRtSession(Session):
     """One interpreter, made ready anew whenever the shapes of a request differ from the last one's."""
 
@@ -74,6 +84,9 @@ class LiteRt(Runtime):
 
     def import_packages(self) -> None:
         from ai_edge_litert import interpreter  # noqa: F401
+
+    def code(self, *, provider: str, threads: int) -> str | None:
+        return CODE.format(threads=threads)
 
     def open(self, artifact: Path, *, task: Task, source: str, provider: str, threads: int) -> Session:
         if provider not in self.providers():

@@ -48,3 +48,6 @@ class OnnxRuntimeIoBinding(OrtRuntime):
 
     def session(self, session: Any, task: Task) -> Session:
         return BoundSession(session, task)
+
+    def code(self, *, provider: str, threads: int) -> str | None:
+        return None  # what a binding is worth depends on who holds the arrays

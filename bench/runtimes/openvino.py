@@ -27,6 +27,33 @@ PRODUCTS = {"Convolution", "Deconvolution", "FullyConnected", "MatMul", "RNNCell
 """Layers of a compiled model that multiply matrices; a subgraph is layers that were compiled into one."""
 
 
+CODE = """\
+import tarfile
+import tempfile
+
+import openvino
+
+
+def load(path, outputs):
+    core = openvino.Core()
+    settings = {{"INFERENCE_PRECISION_HINT": "{precision}", "INFERENCE_NUM_THREADS": {threads}, "NUM_STREAMS": 1}}
+    if path.suffix == ".onnx":
+        compiled = core.compile_model(path, "CPU", settings)
+    else:  # OpenVINO IR, its two files in one archive
+        with tempfile.TemporaryDirectory() as folder, tarfile.open(path) as archive:
+            archive.extractall(folder, filter="data")
+            compiled = core.compile_model(f"{{folder}}/model.xml", "CPU", settings)
+    ports = [compiled.output(name) for name in outputs]
+    infer = compiled.create_infer_request().infer
+
+    def run(feeds):
+        results = infer(dict(feeds))
+        return {{name: results[port] for name, port in zip(outputs, ports)}}
+
+    return run
+"""
+
+
 class OpenVinoSession(Session):
     """One inference request."""
 
@@ -64,6 +91,9 @@ class OpenVino(Runtime):
 
     def import_packages(self) -> None:
         openvino_ir.import_openvino()
+
+    def code(self, *, provider: str, threads: int) -> str | None:
+        return CODE.format(precision=PRECISIONS[provider], threads=threads)
 
     def open(self, artifact: Path, *, task: Task, source: str, provider: str, threads: int) -> Session:
         if provider not in self.providers():

@@ -9,7 +9,6 @@ import pytest
 
 from bench.measure import compare
 from bench.measure.compare import CELL, CONTROL, REFERENCE, Comparison
-from bench.measure.stats import Estimate
 
 PASSES = 6
 
@@ -51,7 +50,7 @@ def test_launch_of_a_block_that_the_baseline_lost_does_not_count() -> None:
 def test_no_common_block_no_verdict() -> None:
     found = compare.against_baseline([], baseline())
     assert (found.ratio, found.num_launches, found.verdict(0.02)) == (None, 0, None)
-    assert compare.against_baseline([], []) == Comparison(ratio=None, control=None, num_launches=0)
+    assert compare.against_baseline([], []) == Comparison(effect=None, control=None, num_launches=0)
 
 
 def test_controls_are_twins_of_references_of_the_same_block() -> None:
@@ -88,7 +87,7 @@ def test_baseline_against_itself_is_the_control() -> None:
 
 def test_baseline_whose_block_was_cut_short_has_no_ratio() -> None:
     lines = [launch("a", REFERENCE, 1000)]
-    assert compare.against_baseline(lines, lines) == Comparison(ratio=None, control=None, num_launches=0)
+    assert compare.against_baseline(lines, lines) == Comparison(effect=None, control=None, num_launches=0)
 
 
 def test_between_two_cells_of_the_same_blocks_is_direct() -> None:
@@ -129,18 +128,3 @@ def test_between_cells_that_were_never_compared() -> None:
     found = compare.between([launch("x", CELL, 1)], [launch("a", CELL, 1)], baseline())
     assert (found.ratio, found.num_launches) == (None, 0)
     assert found.control is not None
-
-
-def test_quotient() -> None:
-    one = Estimate(value=0.5, low=0.5 / 1.03, high=0.5 * 1.03)
-    other = Estimate(value=0.25, low=0.25 / 1.04, high=0.25 * 1.04)
-    found = compare.quotient(one, other)
-    half = math.hypot(math.log(1.03), math.log(1.04))
-    assert found.value == pytest.approx(2.0)
-    assert [math.log(found.low / 2), math.log(found.high / 2)] == pytest.approx([-half, half])
-
-
-def test_quotient_with_a_ratio_of_unknown_error() -> None:
-    known, unknown = Estimate(value=0.5, low=0.4, high=0.6), Estimate(value=0.25, low=0.0, high=math.inf)
-    assert compare.quotient(known, unknown) == Estimate(value=2.0, low=0.0, high=math.inf)
-    assert compare.quotient(unknown, known) == Estimate(value=0.5, low=0.0, high=math.inf)

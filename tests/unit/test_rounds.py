@@ -122,6 +122,15 @@ def test_groups_take_turns_in_a_round(bench: Bench) -> None:
     assert bench.blocks == [["a"], ["b"], ["a"], ["b"]]
 
 
+def test_groups_with_the_fewest_launches_come_first(bench: Bench) -> None:
+    """Of a run that was stopped, the next one begins with what that had no time for."""
+    ahead, behind = group("ahead", threads=1), group("behind", threads=2)
+    bench.measure(ahead, min_launches=2, budget_s=15.0)
+    bench.blocks.clear()
+    bench.measure(ahead, behind, min_launches=4, max_launches=4)
+    assert bench.blocks == [["behind"], ["ahead"], ["behind"], ["ahead"], ["behind"], ["behind"]]
+
+
 def test_settled_cells_get_no_more_launches(bench: Bench) -> None:
     bench.noisy = {"noisy"}
     bench.measure(group("quiet", "noisy"), min_launches=3, max_launches=6)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from bench.measure import stats
-from bench.measure.stats import Estimate, Pairs
+from bench.measure.stats import Effect, Error, Estimate, Pairs
 
 PASSES = 15
 
@@ -139,6 +139,45 @@ def test_no_launch_and_no_interval() -> None:
     assert lone is not None
     assert lone.value == pytest.approx(1.5)
     assert (lone.low, lone.high, lone.half_width) == (0.0, math.inf, math.inf)
+
+
+def test_error_is_the_larger_of_both_levels() -> None:
+    """Quantiles from a table: Student's with 4 degrees of freedom 2.776 (95 %) and 4.604 (99 %), normal 1.960."""
+    across = Error(across=0.01, freedom=4, within=0.001, launches=3)
+    assert across.half_width() == pytest.approx(0.02776, rel=1e-3)
+    assert across.half_width(0.01) == pytest.approx(0.04604, rel=1e-3)
+    assert Error(across=0.001, freedom=4, within=0.01, launches=3).half_width() == pytest.approx(0.0196, rel=1e-3)
+    assert Error(across=0.0, freedom=0, within=0.0, launches=3).half_width() == math.inf
+
+
+def test_quotient_adds_the_errors() -> None:
+    one = Effect(value=0.3, errors=(Error(across=0.03, freedom=4, within=0.0, launches=3),))
+    other = Effect(value=0.1, errors=(Error(across=0.04, freedom=4, within=0.0, launches=3),))
+    found = (one - other).ratio()
+    half = 0.05 * 2.77645
+    assert math.log(found.value) == pytest.approx(0.2)
+    assert [math.log(found.low), math.log(found.high)] == pytest.approx([0.2 - half, 0.2 + half], abs=1e-6)
+    unknown = Effect(value=0.1, errors=(Error(across=0.0, freedom=0, within=0.0, launches=3),))
+    assert [(one - unknown).ratio().low, (unknown - one).ratio().high] == [0.0, math.inf]
+
+
+@pytest.mark.parametrize(("value", "p"), [(0.02776, 0.05), (-0.04604, 0.01), (0.0, 1.0), (1e4, stats.SMALLEST_P)])
+def test_p_value(value: float, p: float) -> None:
+    found = Effect(value=value, errors=(Error(across=0.01, freedom=4, within=0.0, launches=3),))
+    assert found.p_value() == pytest.approx(p, rel=1e-3)
+    assert Effect(value=value, errors=(Error(across=0.01, freedom=0, within=0.0, launches=3),)).p_value() == 1.0
+
+
+def test_p_value_of_no_difference_is_small_as_often_as_it_says() -> None:
+    world = World(launch_sd=0.01, pass_sd=0.01, seed=11)
+    found = []
+    for _ in range(400):
+        pairs = [Pairs(cell_ns=tuple(world.worker()), reference_ns=tuple(world.worker())) for _ in range(4)]
+        effect = stats.effect(pairs, [])
+        assert effect is not None
+        found.append(effect.p_value())
+    for level in (0.05, 0.2, 0.5):
+        assert sum(p <= level for p in found) / len(found) == pytest.approx(level, abs=0.06)
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ import pytest
 from bench import plugins
 from bench.errors import InputError
 from bench.measure.compare import CELL, CONTROL, REFERENCE, Comparison
-from bench.measure.stats import Estimate
+from bench.measure.stats import Effect, Error, Estimate
 from bench.report import assemble, threads
 from bench.report.threads import Scaling
 from bench.store import THREAD_LAUNCH, Record
@@ -65,19 +66,25 @@ def test_numbers_that_cannot_be_told_apart_are_all_named() -> None:
     assert scaling(noise=0.3, t2=0.95).best == (1, 2)
 
 
+def known(half: float) -> Error:
+    return Error(across=half / 1.96, freedom=math.inf, within=0.0, launches=3)
+
+
 def test_fewer_threads_that_may_be_as_good_are_named() -> None:
     """4 are the fastest and 2 as good; whether 1 is cannot be said."""
     found = {
         count: Comparison(
-            ratio=Estimate(value=ratio, low=low, high=high),
+            effect=Effect(
+                value=math.log(ratio), errors=(Error(across=half / 1.96, freedom=math.inf, within=0.0, launches=3),)
+            ),
             control=Estimate(value=1, low=0.999, high=1.001),
             num_launches=3,
         )
-        for count, ratio, low, high in ((2, 0.999, 0.998, 1.0), (4, 0.99, 0.9, 1.08))
+        for count, ratio, half in ((2, 0.999, 0.001), (4, 0.99, 0.09))
     }
     assert threads._verdict(found, 1, 4, 0.02) == "undecided"
     assert threads._best(found, 0.02) == (1, 2, 4)
-    found[4] = Comparison(ratio=found[2].ratio, control=found[2].control, num_launches=3)
+    found[4] = Comparison(effect=found[2].effect, control=found[2].control, num_launches=3)
     assert threads._best(found, 0.02) == (1,)
 
 

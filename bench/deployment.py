@@ -1,0 +1,201 @@
+"""A chosen cell as a folder to ship: the artifact, how it was made, and a few lines of Python that run it."""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib.metadata
+import json
+import shutil
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from bench import cache, feeding, plugins, prepare, quality, user_model, verify
+from bench.api import Task
+from bench.cell import Cell
+from bench.errors import InputError
+from bench.prepare import Limits
+from bench.report.rows import Row
+from bench.store import Record, write_atomically
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    Arrays = Mapping[str, np.ndarray]
+
+RECIPE, PROGRAM = "deployment.json", "run.py"
+PROGRAM_TEXT = '''\
+"""{cell}
+
+    from run import predict
+    outputs = predict(feeds)
+
+takes and gives arrays by name:
+
+{ports}
+
+Run as a program, it sends the held-out samples through the model and prints what they give; that needs inferometer.
+"""
+
+from pathlib import Path
+
+{code}
+
+
+OUTPUTS = {outputs!r}
+FOLDER = Path(__file__).resolve().parent
+predict = load(FOLDER / {artifact!r}, OUTPUTS)
+
+if __name__ == "__main__":
+    from bench import deployment
+
+    print(deployment.evaluate(FOLDER, predict))
+'''
+HARNESS = """\
+from bench import deployment
+
+
+def load(path, outputs):
+    return deployment.load(path.parent)"""
+
+
+def save(folder: Path, row: Row, record: Record, *, request: Mapping[str, Any], limits: Limits) -> list[Path]:
+    """Write the files of a cell that was measured.
+
+    Args:
+        request: what it was chosen for, to be kept with it.
+
+    Returns:
+        The artifact, the recipe and the program.
+
+    Raises:
+        InputError: what can be made now is not what was measured.
+    """
+    cell = record.cell
+    task = task_of(record)
+    runtime = plugins.runtime(cell.runtime)
+    steps = prepare.steps_of(cell, limits)
+    artifact, measured = steps[-1], record.header["artifact"]
+    if (artifact.canonical or artifact.sha256) != (measured["canonical"] or measured["sha256"]):
+        raise InputError(f"what is made of {cell} now is not what was measured; `bench run '{cell}'` measures it anew")
+    name = f"model{artifact.path.suffix}"
+    recipe = {
+        "cell": cell.path,
+        "coordinates": dataclasses.asdict(cell),
+        "chosen_for": dict(request),
+        "task_folder": str(task.folder) if task.folder.is_relative_to(cache.folder()) else None,
+        "artifact": {"file": name, "format": artifact.format, "sha256": artifact.sha256, "bytes": artifact.size_bytes},
+        "steps": [
+            {"step": step, **dict(made.info), "sha256": made.sha256, "size_bytes": made.size_bytes}
+            for step, made in zip((cell.exporter, *cell.chain), steps, strict=True)
+        ],
+        "inputs": [dataclasses.asdict(spec) for spec in task.inputs],
+        "outputs": [dataclasses.asdict(spec) for spec in task.outputs],
+        "runtime_versions": record.header["versions"],
+        "inferometer": importlib.metadata.version("inferometer"),
+        "machine": record.header["machine"],
+        "measured": dataclasses.asdict(row),
+        "again": f"bench run '{cell.path}'",
+    }
+    code = runtime.code(provider=cell.provider, threads=cell.threads) or HARNESS
+    program = PROGRAM_TEXT.format(
+        cell=cell.path,
+        ports=_ports(task),
+        code=code.strip(),
+        outputs=[spec.name for spec in task.outputs],
+        artifact=name,
+    )
+    folder.mkdir(parents=True, exist_ok=True)
+    shutil.copyfile(artifact.path, folder / name)
+    write_atomically(folder / RECIPE, json.dumps(recipe, indent=1, default=str) + "\n")
+    write_atomically(folder / PROGRAM, program)
+    return [folder / name, folder / RECIPE, folder / PROGRAM]
+
+
+def _ports(task: Task) -> str:
+    """A line for each input and output."""
+    lines = []
+    for kind, specs in (("in", task.inputs), ("out", task.outputs)):
+        for spec in specs:
+            lines.append(f"    {kind:4}{spec.name!r}: {spec.dtype} ({', '.join(map(str, spec.shape))})")
+    return "\n".join(lines).replace("\\", "\\\\").replace('"', '\\"')
+
+
+def task_of(record: Record) -> Task:
+    """The task that a record is of, as it was measured.
+
+    Raises:
+        InputError: it is not here, or has changed since.
+    """
+    name = record.cell.task
+    if name in plugins.find("models"):
+        if _is_subject(plugins.task(name), record):
+            return plugins.task(name)
+    elif (found := user_model.recall(name, lambda task: _is_subject(task, record))) is not None:
+        return found
+    else:
+        raise InputError(f"the model of {name} is not here; `bench run --model` brings it back")
+    raise InputError(f"the weights, code or data of {name} have changed since; `bench run {name}` measures them anew")
+
+
+def _is_subject(task: Task, record: Record) -> bool:
+    return bool(record.header["subject"][0] == prepare.task_digest(task))
+
+
+def load(folder: Path) -> Callable[[Arrays], Arrays]:
+    """The model of a saved folder, run as it was measured, for runtimes that have no code of their own."""
+    recipe, task = read(folder)
+    cell = Cell.from_path(recipe["cell"])
+    runtime = plugins.runtime(cell.runtime)
+    runtime.import_packages()
+    session = runtime.open(
+        folder / recipe["artifact"]["file"], task=task, source=cell.source, provider=cell.provider, threads=cell.threads
+    )
+    names = [spec.name for spec in task.outputs]
+    return lambda feeds: dict(zip(names, session.run(feeds), strict=True))
+
+
+def evaluate(folder: Path, predict: Callable[[Arrays], Arrays]) -> str:
+    """Send the held-out samples through a model and say its loss and metrics, beside what was measured.
+
+    Raises:
+        InputError: the task is not here any more.
+        ArtifactError: its outputs are not what the task's are.
+    """
+    import numpy as np
+
+    recipe, task = read(folder)
+    names = [spec.name for spec in task.outputs]
+
+    def run(feeds: Arrays) -> Sequence[np.ndarray]:
+        outputs = predict(feeds)
+        return [outputs[name] for name in names]
+
+    samples = task.samples("test")
+    outputs = feeding.run_all(run, task, samples, Cell.from_path(recipe["cell"]).batch)
+    measured = recipe["measured"]
+    expected = None
+    if samples.targets is None:  # then they are the reference's outputs
+        with np.load(verify.reference_of(task, Limits.of(step_s=None, memory_bytes=None)).outputs) as file:
+            expected = dict(file)
+    judged = quality.judge(task, samples, outputs, expected)
+    lines = [f"loss {judged['loss']:.6g} (measured: {measured['loss']:.6g})"]
+    for name, value in judged["metrics"].items():
+        beside = f" (measured: {measured['metric']:.6g})" if name == task.metric_name else ""
+        lines.append(f"{name} {value:.6g}{beside}")
+    return "\n".join(lines)
+
+
+def read(folder: Path) -> tuple[dict[str, Any], Task]:
+    """The recipe of a saved folder and its task."""
+    path = folder / RECIPE
+    try:
+        recipe: dict[str, Any] = json.loads(path.read_text())
+        name, place = str(recipe["coordinates"]["task"]), recipe["task_folder"]
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise InputError(f"{path} is not what `bench pick` wrote: {error!r}") from error
+    if name in plugins.find("models"):
+        return recipe, plugins.task(name)
+    if place is None or not Path(place, "task.py").is_file():
+        raise InputError(f"the model of {name} is not here any more; `bench run --model` brings it back")
+    return recipe, plugins.task(user_model.adopt(Path(place)).name)

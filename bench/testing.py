@@ -1,0 +1,150 @@
+"""The fixture `guard` for tests of one's own: fails when a new artifact is slower than a pinned one, or wrong.
+
+    from bench.testing import guard
+
+    def test_export_is_as_fast_as_ever(guard):
+        guard("exported/model.onnx", pinned="pinned/model.onnx")
+
+The samples of the new artifact are pytest-benchmark's, too, so `--benchmark-autosave`, `--benchmark-compare`,
+`--benchmark-json` and `--benchmark-histogram` work; the verdict is in `extra_info`. Nothing is measured with
+`--benchmark-disable` or `--benchmark-skip`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import warnings
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, Protocol
+
+import pytest
+
+from bench import guard as guarding
+from bench import user_model
+from bench.guard import Goal, Outcome
+from bench.measure.block import Method
+from bench.prepare import Limits
+
+
+class Guard(Protocol):
+    """What the fixture gives."""
+
+    def __call__(
+        self,
+        new: str | Path | None = None,
+        *,
+        pinned: str | Path,
+        dataset: str | Path | None = None,
+        dims: Sequence[str] = (),
+        shapes: Sequence[str] = (),
+        runtime: str | None = None,
+        provider: str | None = None,
+        batch: int = 1,
+        threads: int = 1,
+        tolerance: float = Goal.tolerance,
+        max_launches: int = Goal.max_launches,
+        budget_s: float = Goal.budget_s,
+    ) -> Outcome:
+        """Measure both side by side and fail when the new one is slower by more than the tolerance, or wrong.
+
+        Args:
+            new: model file; None with a folder that `bench pick` saved: then the same cell is made anew.
+            pinned: model file to compare with, or such a folder.
+            dataset, dims, shapes: as `bench run --model` takes them.
+            runtime, provider: as in a cell's path; the usual ones by default.
+            tolerance: how much slower the new one may be, as a share.
+            max_launches: most launches of each.
+            budget_s: seconds after which no further launch is begun.
+
+        Raises:
+            BenchError: one of them cannot be measured.
+        """
+
+
+class Replay:
+    """A timer for pytest-benchmark whose rounds take as long as samples that were measured elsewhere."""
+
+    def __init__(self) -> None:
+        self.samples: Iterator[float] = iter(())
+        self._now = 0.0
+        self._runs = False
+
+    def __call__(self) -> float:
+        """Seconds: the start of a round, or its end, by turns."""
+        if self._runs:
+            self._now += next(self.samples)
+        self._runs = not self._runs
+        return self._now
+
+
+@pytest.fixture
+def guard(request: pytest.FixtureRequest) -> Guard:
+    """See `Guard`."""
+    replay = Replay()
+    request.node.add_marker(pytest.mark.benchmark(timer=replay, warmup=False))
+    benchmark = request.getfixturevalue("benchmark")
+    limits = Limits.of(step_s=None, memory_bytes=None)
+
+    def measure(
+        new: str | Path | None = None,
+        *,
+        pinned: str | Path,
+        dataset: str | Path | None = None,
+        dims: Sequence[str] = (),
+        shapes: Sequence[str] = (),
+        runtime: str | None = None,
+        provider: str | None = None,
+        batch: int = 1,
+        threads: int = 1,
+        tolerance: float = Goal.tolerance,
+        max_launches: int = Goal.max_launches,
+        budget_s: float = Goal.budget_s,
+    ) -> Outcome:
+        if not benchmark.enabled:
+            pytest.skip("benchmarks are disabled; --benchmark-enable measures")
+        if new is None:
+            pair = guarding.pair_of_pick(Path(pinned), limits=limits)
+        else:
+            options = user_model.Options(
+                dataset=Path(dataset) if dataset else None, dims=tuple(dims), shapes=tuple(shapes)
+            )
+            pair = guarding.pair_of_files(
+                Path(pinned),
+                Path(new),
+                options=options,
+                runtime=runtime,
+                provider=provider,
+                batch=batch,
+                threads=threads,
+                limits=limits,
+            )
+        goal = Goal(
+            tolerance=tolerance,
+            min_launches=min(Goal.min_launches, max_launches),
+            max_launches=max_launches,
+            budget_s=budget_s,
+        )
+        outcome = guarding.measure(pair, goal, Method(limits=limits))
+        benchmark.extra_info.update(_told(outcome))
+        replay.samples = iter([sample / 1e9 for sample in outcome.new_ns])
+        benchmark.pedantic(lambda: None, rounds=len(outcome.new_ns))
+        if not outcome.passed:
+            pytest.fail(str(outcome), pytrace=False)
+        if outcome.verdict == guarding.UNDECIDED:
+            warnings.warn(f"{request.node.name}: {outcome}", stacklevel=2)
+        return outcome
+
+    return measure
+
+
+def _told(outcome: Outcome) -> dict[str, Any]:
+    """What is kept beside pytest-benchmark's own figures."""
+    return {
+        "verdict": outcome.verdict,
+        "ratio": dataclasses.asdict(outcome.ratio),
+        "control": dataclasses.asdict(outcome.control),
+        "num_launches": outcome.num_launches,
+        "fidelity": outcome.fidelity,
+        "max_abs_error": outcome.max_abs_error,
+    }

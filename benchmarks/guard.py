@@ -1,0 +1,73 @@
+"""The regression guard: a planted 5 % slowdown is found every time, and clean runs pass, on a busy machine, too.
+
+Both artifacts are ONNX files that ONNX Runtime runs: a chain of equal layers, and in the slower one 5 % more of them
+beside the chain, which add nothing to its output. Whether the work is 5 % more is a matter of counting; what it takes
+is what is measured.
+"""
+
+from __future__ import annotations
+
+import argparse
+import tempfile
+from pathlib import Path
+
+import instrument
+import numpy as np
+import onnx
+from onnx import TensorProto, helper, numpy_helper
+
+from bench import guard
+from bench.guard import Goal
+from bench.measure.block import Method
+from bench.prepare import Limits
+
+LAYERS, WIDTH = 100, 192
+TOLERANCE = 0.02
+
+
+def make(path: Path, *, more_layers: int) -> None:
+    """A chain of layers; those more lie beside it and are multiplied by zero at the end."""
+    generator = np.random.default_rng(0)
+    weight = generator.standard_normal((WIDTH, WIDTH), dtype=np.float32) / np.sqrt(WIDTH)
+    nodes = []
+    for chain, layers in (("main", LAYERS), ("more", more_layers)):
+        nodes.append(helper.make_node("Identity", ["x"], [f"{chain}0"]))
+        for layer in range(layers):
+            nodes.append(helper.make_node("MatMul", [f"{chain}{layer}", "w"], [f"{chain}{layer}m"]))
+            nodes.append(helper.make_node("Relu", [f"{chain}{layer}m"], [f"{chain}{layer + 1}"]))
+    nodes.append(helper.make_node("Mul", [f"more{more_layers}", "zero"], ["nothing"]))
+    nodes.append(helper.make_node("Add", [f"main{LAYERS}", "nothing"], ["y"]))
+    values = [helper.make_tensor_value_info(name, TensorProto.FLOAT, ["batch", WIDTH]) for name in ("x", "y")]
+    weights = [numpy_helper.from_array(weight, "w"), numpy_helper.from_array(np.zeros(1, np.float32), "zero")]
+    graph = helper.make_graph(nodes, "graph", values[:1], values[1:], weights)
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path)
+
+
+def main() -> None:
+    """Run the checks and print a line each."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--repeats", type=int, default=10)
+    parser.add_argument("--busy", type=int, default=2, help="processes that load the machine meanwhile")
+    arguments = parser.parse_args()
+    passed = {"clean": 0, "5 % slower": 0}
+    with tempfile.TemporaryDirectory() as folder, instrument.busy(arguments.busy):
+        files = {name: Path(folder, f"{number}.onnx") for number, name in enumerate(("pinned", *passed))}
+        for name, path in files.items():
+            make(path, more_layers=LAYERS * 5 // 100 if name == "5 % slower" else 0)
+        limits = Limits.of(step_s=None, memory_bytes=None)
+        pairs = {name: guard.pair_of_files(files["pinned"], files[name], batch=16, limits=limits) for name in passed}
+        for repeat in range(arguments.repeats):
+            for name in passed:
+                outcome = guard.measure(pairs[name], Goal(tolerance=TOLERANCE), Method(limits=limits))
+                passed[name] += outcome.passed
+                print(f"{repeat + 1:3}  {name:11} {'passed' if outcome.passed else 'failed'}  {outcome}", flush=True)
+    failures = []
+    if passed["clean"] < arguments.repeats:
+        failures.append(f"{arguments.repeats - passed['clean']} clean runs did not pass")
+    if passed["5 % slower"]:
+        failures.append(f"the slowdown passed {passed['5 % slower']} times")
+    instrument.finish(failures)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,102 @@
+"""`bench pick`: from results to a folder that runs in a process of its own."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+COMMAND = Path(sys.executable).with_name("bench")
+TOY = "toy/null/native/raw/null/cpu/b1t1"
+
+
+def command(folder: Path, *arguments: str, code: int = 0) -> str:
+    environment = {**os.environ, "BENCH_CACHE": str(folder / "cache"), "BENCH_PATH": "", "COLUMNS": "160"}
+    done = subprocess.run(
+        [COMMAND, *arguments], cwd=folder, env=environment, capture_output=True, text=True, timeout=200, check=False
+    )
+    assert done.returncode == code, done.stderr
+    assert "Traceback" not in done.stdout + done.stderr
+    return done.stdout + done.stderr
+
+
+def program(folder: Path, path: Path, *more: str) -> str:
+    environment = {**os.environ, "BENCH_CACHE": str(folder / "cache"), "BENCH_PATH": ""}
+    done = subprocess.run(
+        [sys.executable, path, *more],
+        cwd=folder,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=100,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_picked_toy_gives_the_measured_metric(tmp_path: Path) -> None:
+    command(tmp_path, "run", TOY, "--launches", "1", "--budget", "30s")
+    said = command(tmp_path, "pick", TOY, "--max-metric-drop", "50%")
+    assert f"pick: {TOY}" in said
+    folder = tmp_path / "results" / "picks" / "toy"
+    recipe = json.loads((folder / "deployment.json").read_text())
+    assert recipe["cell"] == TOY
+    assert [step["step"] for step in recipe["steps"]] == ["native"]
+    assert recipe["chosen_for"]["--max-metric-drop"] == 0.5
+    assert recipe["measured"]["cell"] == TOY
+    shown = program(tmp_path, folder / "run.py")
+    name, metric = recipe["measured"]["metric_name"], recipe["measured"]["metric"]
+    assert f"{name} {metric:.6g} (measured: {metric:.6g})" in shown
+
+
+def test_own_onnx_model_runs_without_the_harness(tmp_path: Path) -> None:
+    """The program's `predict` needs ONNX Runtime alone, and gives what the formula says."""
+    weight = np.random.default_rng(1).standard_normal((4, 3), dtype=np.float32)
+    graph = helper.make_graph(
+        [helper.make_node("MatMul", ["x", "w"], ["y"])],
+        "graph",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["batch", 4])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["batch", 3])],
+        [numpy_helper.from_array(weight, "w")],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    (tmp_path / "mine.onnx").write_bytes(model.SerializeToString())
+    glob = "onnx/native/raw/onnxruntime/cpu/b1t1"
+    command(tmp_path, "run", "--model", "mine.onnx", glob, "--launches", "1", "--budget", "30s")
+    command(tmp_path, "pick", "mine", "--output", "chosen")
+    assert onnx.load(tmp_path / "chosen" / "model.onnx") == model
+    test = (
+        "import sys, numpy; sys.modules['bench'] = None; sys.path.insert(0, 'chosen'); from run import predict;"
+        "x = numpy.arange(8, dtype=numpy.float32).reshape(2, 4); numpy.save('y.npy', predict({'x': x})['y'])"
+    )
+    (tmp_path / "use.py").write_text(test)
+    program(tmp_path, tmp_path / "use.py")
+    x = np.arange(8, dtype=np.float32).reshape(2, 4)
+    np.testing.assert_allclose(np.load(tmp_path / "y.npy"), x @ weight, rtol=1e-5)
+    assert "(measured: " in program(tmp_path, tmp_path / "chosen" / "run.py")
+
+
+def test_what_cannot_be_picked_is_said(tmp_path: Path) -> None:
+    command(tmp_path, "run", TOY, "--launches", "1", "--budget", "30s")
+    said = command(tmp_path, "pick", TOY, "--max-latency", "1us", "--max-size", "1kB", code=2)
+    assert "--max-latency 0 of 1; the least is" in said
+    assert "there are: --batch 1 --threads 1" in command(tmp_path, "pick", "toy", "--threads", "7", code=2)
+    assert "no result matches 'nothing'" in command(tmp_path, "pick", "nothing", code=2)
+    assert "not a size: '10'" in command(tmp_path, "pick", "toy", "--max-size", "10", code=2)
+
+
+def test_folder_that_is_no_pick(tmp_path: Path) -> None:
+    (tmp_path / "deployment.json").write_text("[]")
+    from bench import deployment
+    from bench.errors import InputError
+
+    with pytest.raises(InputError, match="not what `bench pick` wrote"):
+        deployment.evaluate(tmp_path, dict)
