@@ -27,7 +27,7 @@ def load(path, outputs):
     options.intra_op_num_threads = {threads}
     options.inter_op_num_threads = 1
     session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
-    return lambda feeds: dict(zip(outputs, session.run(outputs, dict(feeds))))
+    return lambda feeds: dict(zip(outputs, session.run(outputs, dict(feeds)), strict=True))
 """
 
 

@@ -48,7 +48,7 @@ def load(path, outputs):
 
     def run(feeds):
         results = infer(dict(feeds))
-        return {{name: results[port] for name, port in zip(outputs, ports)}}
+        return {{name: results[port] for name, port in zip(outputs, ports, strict=True)}}
 
     return run
 """

@@ -59,7 +59,8 @@ def run(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
 
 def test_fixture(folder: Path) -> None:
     pytest_ = (sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "test_mine.py")
-    done = run(folder, *pytest_, "--benchmark-json", "figures.json")
+    kept = ("--benchmark-json", "figures.json", "--benchmark-histogram", "figure")
+    done = run(folder, *pytest_, *kept, "--benchmark-save", "first", "--benchmark-storage", "kept")
     assert "1 failed, 1 passed" in done.stdout, done.stdout + done.stderr
     assert "outputs broken (snr_db is worse than the reference's" in done.stdout
     figures = {found["name"]: found for found in json.loads((folder / "figures.json").read_text())["benchmarks"]}
@@ -70,6 +71,19 @@ def test_fixture(folder: Path) -> None:
     assert ratio["low"] <= ratio["value"] <= ratio["high"]
     assert same["stats"]["rounds"] > 10
     assert 0 < same["stats"]["min"] <= same["stats"]["median"] <= same["stats"]["max"] < 1
+    assert (folder / "figure.svg").read_text().startswith("<?xml")
+    compared = run(
+        folder,
+        *pytest_,
+        "-k",
+        "same",
+        "--benchmark-compare",
+        "0001",
+        "--benchmark-storage",
+        "kept",
+        "--benchmark-group-by=name",
+    )
+    assert "test_same (0001_first)" in compared.stdout, compared.stdout
     skipped = run(folder, *pytest_, "--benchmark-disable")
     assert "2 skipped" in skipped.stdout, skipped.stdout
 

@@ -22,7 +22,7 @@ def load(path, outputs):
     options.intra_op_num_threads = 1
     options.inter_op_num_threads = 1
     session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
-    return lambda feeds: dict(zip(outputs, session.run(outputs, dict(feeds))))
+    return lambda feeds: dict(zip(outputs, session.run(outputs, dict(feeds)), strict=True))
 
 
 OUTPUTS = ['logits']
