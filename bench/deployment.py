@@ -179,11 +179,18 @@ def evaluate(folder: Path, predict: Callable[[Arrays], Arrays]) -> str:
         with np.load(verify.reference_of(task, Limits.of(step_s=None, memory_bytes=None)).outputs) as file:
             expected = dict(file)
     judged = quality.judge(task, samples, outputs, expected)
-    lines = [f"loss {judged['loss']:.6g} (measured: {measured['loss']:.6g})"]
+    if judged["metrics"] is None:
+        return f"broken: {judged['reason']}"
+    lines = [f"loss {_figure(judged['loss'])} (measured: {_figure(measured['loss'])})"]
     for name, value in judged["metrics"].items():
-        beside = f" (measured: {measured['metric']:.6g})" if name == task.metric_name else ""
-        lines.append(f"{name} {value:.6g}{beside}")
+        beside = f" (measured: {_figure(measured['metric'])})" if name == task.metric_name else ""
+        lines.append(f"{name} {_figure(value)}{beside}")
     return "\n".join(lines)
+
+
+def _figure(value: float | None) -> str:
+    """A figure that may be missing: not all samples bring a loss, and some are no finite number."""
+    return "unknown" if value is None else f"{value:.6g}"
 
 
 def read(folder: Path) -> tuple[dict[str, Any], Task]:

@@ -63,7 +63,7 @@ def main() -> None:
 def pairs() -> list[tuple[str, str, str]]:
     """Name, baseline and other cell of each pair; the baselines are their tasks' own."""
     model = prepare.artifact_of(Cell.from_path(MODEL), LIMITS).path
-    task = user_model.adopt(model)
+    task = user_model.adopt(model).name
     on, off = (f"{task}/onnx/native/raw/{runtime}/cpu/b1t1" for runtime in ("onnxruntime", "onnxruntime_unoptimized"))
     return [
         ("optimizations off", on, off),

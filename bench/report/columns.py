@@ -183,7 +183,9 @@ def caption(group: Group) -> str:
         return "Nothing was timed."
     baselines = [row for row in group.rows if is_baseline(row)]
     names = "; ".join(short_name(row) for row in baselines)
-    parts = [f"Baseline{'s' if len(baselines) > 1 else ''}: {names}." if names else "The baseline was not timed."]
+    is_elsewhere = any(row.ratio is not None for row in ranked)
+    missing = "The baseline is not among these rows." if is_elsewhere else "The baseline was not timed."
+    parts = [f"Baseline{'s' if len(baselines) > 1 else ''}: {names}." if names else missing]
     floors = dict.fromkeys((r.aa_low, r.aa_high) for r in baselines or ranked if r.aa_low and r.aa_high)
     spans = [f"{low:.3f} to {high:.3f}" for low, high in floors if low is not None and high is not None]
     parts.append(f"Noise floor (the baseline against its own copy): {'; '.join(spans) or 'not measured'}.")

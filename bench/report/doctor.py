@@ -50,12 +50,15 @@ def _protection() -> list[str]:
 
 def _runtimes() -> list[str]:
     lines = []
+    width = max(12, 1 + max(map(len, plugins.find("runtimes"))))
     for name in plugins.find("runtimes"):
         runtime = plugins.runtime(name)
         reason = runtime.skip()
         versions = prepare.versions(runtime.requires)
         found = ", ".join(f"{package} {version}" for package, version in versions.items() if package != "python")
-        lines.append(f"{name:12}{'usable' if reason is None else 'not usable: ' + reason}; {found or 'needs nothing'}")
+        lines.append(
+            f"{name:{width}}{'usable' if reason is None else 'not usable: ' + reason}; {found or 'needs nothing'}"
+        )
     return lines
 
 

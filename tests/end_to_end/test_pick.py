@@ -15,6 +15,18 @@ from onnx import TensorProto, helper, numpy_helper
 
 COMMAND = Path(sys.executable).with_name("bench")
 TOY = "toy/null/native/raw/null/cpu/b1t1"
+OWN = "onnx/native/raw/onnxruntime/cpu/b1t1"
+DATA = """
+import numpy as np
+
+metric_name = "accuracy"
+
+def samples(split):
+    return {"x": np.eye(4, dtype=np.float32)}, [0, 1, 2, 0]
+
+def metrics(outputs, targets):
+    return {"accuracy": float(np.mean(outputs["y"].argmax(axis=1) == targets)), "spread": float("nan")}
+"""
 
 
 def command(folder: Path, *arguments: str, code: int = 0) -> str:
@@ -57,8 +69,8 @@ def test_picked_toy_gives_the_measured_metric(tmp_path: Path) -> None:
     assert f"{name} {metric:.6g} (measured: {metric:.6g})" in shown
 
 
-def test_own_onnx_model_runs_without_the_harness(tmp_path: Path) -> None:
-    """The program's `predict` needs ONNX Runtime alone, and gives what the formula says."""
+def linear(folder: Path) -> tuple[np.ndarray, onnx.ModelProto]:
+    """y = x @ weight, as `mine.onnx`."""
     weight = np.random.default_rng(1).standard_normal((4, 3), dtype=np.float32)
     graph = helper.make_graph(
         [helper.make_node("MatMul", ["x", "w"], ["y"])],
@@ -68,9 +80,14 @@ def test_own_onnx_model_runs_without_the_harness(tmp_path: Path) -> None:
         [numpy_helper.from_array(weight, "w")],
     )
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
-    (tmp_path / "mine.onnx").write_bytes(model.SerializeToString())
-    glob = "onnx/native/raw/onnxruntime/cpu/b1t1"
-    command(tmp_path, "run", "--model", "mine.onnx", glob, "--launches", "1", "--budget", "30s")
+    (folder / "mine.onnx").write_bytes(model.SerializeToString())
+    return weight, model
+
+
+def test_own_onnx_model_runs_without_the_harness(tmp_path: Path) -> None:
+    """The program's `predict` needs ONNX Runtime alone, and gives what the formula says."""
+    weight, model = linear(tmp_path)
+    command(tmp_path, "run", "--model", "mine.onnx", OWN, "--launches", "1", "--budget", "30s")
     command(tmp_path, "pick", "mine", "--output", "chosen")
     assert onnx.load(tmp_path / "chosen" / "model.onnx") == model
     test = (
@@ -82,6 +99,19 @@ def test_own_onnx_model_runs_without_the_harness(tmp_path: Path) -> None:
     x = np.arange(8, dtype=np.float32).reshape(2, 4)
     np.testing.assert_allclose(np.load(tmp_path / "y.npy"), x @ weight, rtol=1e-5)
     assert "(measured: " in program(tmp_path, tmp_path / "chosen" / "run.py")
+
+
+def test_samples_without_a_loss(tmp_path: Path) -> None:
+    weight, _ = linear(tmp_path)
+    (tmp_path / "data.py").write_text(DATA)
+    command(tmp_path, "run", "--model", "mine.onnx", "--dataset", "data.py", OWN, "--launches", "1", "--budget", "30s")
+    command(tmp_path, "pick", "mine")
+    accuracy = f"{np.mean(weight.argmax(axis=1) == [0, 1, 2, 0]):.6g}"
+    assert program(tmp_path, tmp_path / "results" / "picks" / "mine" / "run.py").splitlines() == [
+        "loss unknown (measured: unknown)",
+        f"accuracy {accuracy} (measured: {accuracy})",
+        "spread unknown",
+    ]
 
 
 def test_what_cannot_be_picked_is_said(tmp_path: Path) -> None:

@@ -213,7 +213,8 @@ def test_the_caption_names_baseline_noise_floor_and_launches():
 
 def test_the_caption_says_what_is_not_known():
     alone = dataclasses.replace(SLOW, num_launches=1)
-    text = render([alone], format="md")
+    assert "The baseline is not among these rows. Noise floor" in render([alone], format="md")
+    text = render([dataclasses.replace(alone, ratio=None)], format="md")
     assert (
         "The baseline was not timed. Noise floor (the baseline against its own copy): not measured. 1 launch of" in text
     )

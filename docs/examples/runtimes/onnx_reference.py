@@ -1,0 +1,45 @@
+"""The onnx package's own evaluator: every operator in NumPy, by the letter of the standard, and slow."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from bench.api import Runtime, Session, Task
+from bench.errors import InputError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import numpy as np
+
+    from bench.api import Arrays
+
+
+class ReferenceSession(Session):
+    """One model, called with arrays."""
+
+    def __init__(self, evaluator: Any, task: Task) -> None:
+        self._run = evaluator.run
+        self._outputs = [spec.name for spec in task.outputs]
+
+    def run(self, feeds: Arrays) -> Sequence[np.ndarray]:
+        outputs: list[np.ndarray] = self._run(self._outputs, dict(feeds))
+        return outputs
+
+
+class OnnxReference(Runtime):
+    """Opens ONNX files on the processor; NumPy takes its threads from the environment, which the harness sets."""
+
+    requires = ("onnx",)
+    formats = ("onnx",)
+
+    def import_packages(self) -> None:
+        import onnx.reference  # noqa: F401
+
+    def open(self, artifact: Path, *, task: Task, source: str, provider: str, threads: int) -> Session:
+        if provider not in self.providers():
+            raise InputError(f"{self.name} has no provider {provider!r}; there are: {', '.join(self.providers())}")
+        from onnx.reference import ReferenceEvaluator
+
+        return ReferenceSession(ReferenceEvaluator(str(artifact)), task)
