@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from bench import check_command, graph_command, pick_command, profile_command, report_command, units
+from bench import check_command, compare_command, graph_command, pick_command, profile_command, report_command, units
 from bench.errors import BenchError, InputError
 
 if TYPE_CHECKING:
@@ -257,6 +257,7 @@ def roofline(
         write_atomically(output, text)
 
 
+app.command("compare")(compare_command.compare)
 app.command("pick")(pick_command.pick)
 app.command("check")(check_command.check)
 app.command("report")(report_command.report)

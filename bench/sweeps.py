@@ -28,7 +28,12 @@ BATCHES = (1, 4, 16)
 
 def quick() -> list[Cell]:
     """One task in the two frameworks and its plain exports, one thread: a first table in a minute or two."""
-    return [cell for cell in cells_of((QUICK_TASK,), variants=(RAW, "ort-all")) if _is_usual(cell)]
+    return plain(QUICK_TASK)
+
+
+def plain(task: str) -> list[Cell]:
+    """A task's plain exports on their usual runtimes, and with all of ONNX Runtime's own optimizations, one thread."""
+    return [cell for cell in cells_of((task,), variants=(RAW, "ort-all")) if _is_usual(cell)]
 
 
 def full() -> list[Cell]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -92,6 +93,30 @@ def between(launches: Sequence[Launch], others: Sequence[Launch], baseline: Sequ
         return Comparison(effect=None, control=control, num_launches=0)
     fewest = min(one.num_launches, other.num_launches)
     return Comparison(effect=one.effect - other.effect, control=control, num_launches=fewest)
+
+
+def change(after: Comparison, before: Comparison) -> Comparison:
+    """How a cell moved against its baseline from one run to another, with the noise of both runs and both controls.
+
+    Blocks of two runs never meet: the machine may be faster or slower in one of them, and only ratios can be compared.
+    """
+    fewest = min(after.num_launches, before.num_launches)
+    control = _quotient(after.control, before.control) if after.control and before.control else None
+    effect = after.effect - before.effect if after.effect and before.effect else None
+    return Comparison(effect=effect, control=control, num_launches=fewest)
+
+
+def _quotient(one: Estimate, other: Estimate) -> Estimate:
+    """Of two ratios, with an interval that covers what both of theirs do."""
+    value, half = one.value / other.value, math.hypot(_log_half_width(one), _log_half_width(other))
+    if not math.isfinite(half):
+        return Estimate(value=value, low=0.0, high=math.inf)
+    return Estimate(value=value, low=value * math.exp(-half), high=value * math.exp(half))
+
+
+def _log_half_width(estimate: Estimate) -> float:
+    """Half of a ratio's interval on the log scale, where it is symmetric."""
+    return math.log(estimate.high / estimate.value)
 
 
 def _comparable(launches: Sequence[Launch]) -> dict[str, Launch]:

@@ -191,7 +191,9 @@ def _exp(value: float) -> float:
     return math.exp(value) if value < LARGEST_LOG else math.inf
 
 
-def verdict(estimate: Estimate, control: Estimate | None, *, num_launches: int, margin: float) -> str:
+def verdict(
+    estimate: Estimate, control: Estimate | None, *, num_launches: int, margin: float, may_win: bool = True
+) -> str:
     """What the data say of a cell against its reference.
 
     `faster` and `slower`: the whole interval lies outside the A/A control's interval and outside the noise floor.
@@ -201,14 +203,15 @@ def verdict(estimate: Estimate, control: Estimate | None, *, num_launches: int, 
     Args:
         control: the A/A control's own ratio, estimated the same way.
         margin: half-width of the interval that was aimed at, as a share.
+        may_win: whether a winner may be called: not where it was one of many and did not pass their correction.
     """
     low = min(1 - NOISE_FLOOR, control.low if control else 1.0)
     high = max(1 + NOISE_FLOOR, control.high if control else 1.0)
     if num_launches < MIN_LAUNCHES:
         return UNDECIDED
-    if estimate.high < low:
+    if may_win and estimate.high < low:
         return FASTER
-    if estimate.low > high:
+    if may_win and estimate.low > high:
         return SLOWER
     return NOISE if 1 - margin <= estimate.low and estimate.high <= 1 + margin else UNDECIDED
 

@@ -9,6 +9,7 @@ import pytest
 
 from bench.measure import compare
 from bench.measure.compare import CELL, CONTROL, REFERENCE, Comparison
+from bench.measure.stats import Effect, Error, Estimate
 
 PASSES = 6
 
@@ -128,3 +129,40 @@ def test_between_cells_that_were_never_compared() -> None:
     found = compare.between([launch("x", CELL, 1)], [launch("a", CELL, 1)], baseline())
     assert (found.ratio, found.num_launches) == (None, 0)
     assert found.control is not None
+
+
+def test_change_from_one_run_to_another_is_that_of_the_ratios() -> None:
+    """The machine is four times as slow in the second run, and the cell 20 % slower against its baseline."""
+    before = compare.against_baseline([launch("a", CELL, 500), launch("b", CELL, 1000)], baseline())
+    after = compare.against_baseline(
+        [launch("c", CELL, 2400), launch("d", CELL, 4800), launch("e", CELL, 4800)], baseline(c=4000, d=8000, e=8000)
+    )
+    found = compare.change(after, before)
+    assert found.num_launches == 2, "the fewer of both runs"
+    assert found.ratio is not None
+    assert found.ratio.value == pytest.approx(0.6 / 0.5)
+    assert found.verdict(0.02) == "slower"
+
+
+def test_change_has_the_noise_of_both_controls() -> None:
+    effect = Effect(value=0.0, errors=(Error(across=0.01, freedom=4, within=0.0, launches=3),))
+    before, after = (
+        Comparison(effect=effect, control=Estimate(value=value, low=value * low, high=value / low), num_launches=3)
+        for value, low in ((1.25, math.exp(-0.03)), (1.0, math.exp(-0.04)))
+    )
+    control = compare.change(after, before).control
+    assert control is not None
+    assert [control.value, control.low, control.high] == pytest.approx(
+        [0.8, 0.8 * math.exp(-0.05), 0.8 * math.exp(0.05)]
+    )
+
+
+def test_change_without_an_interval_or_a_ratio() -> None:
+    known = compare.against_baseline([launch("a", CELL, 500), launch("b", CELL, 1000)], baseline())
+    endless = Comparison(effect=known.effect, control=Estimate(value=1.0, low=0.0, high=math.inf), num_launches=1)
+    control = compare.change(known, endless).control
+    assert control is not None
+    assert (control.low, control.high) == (0.0, math.inf)
+    missing = Comparison(effect=None, control=None, num_launches=0)
+    assert compare.change(known, missing) == missing
+    assert compare.change(missing, known) == missing
