@@ -222,6 +222,31 @@ class Session(abc.ABC):
         """Give back what the session holds."""
 
 
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class NodeTime:
+    """One node of what a runtime made of an artifact, and the time it takes.
+
+    Attributes:
+        name: as the runtime has it.
+        operator: its type, in the runtime's own words.
+        provider: what runs it, in the runtime's own words.
+        time_ns: of one inference, all its calls together, without what the nodes of its body take: the median over
+            inferences, or the mean where the profiler keeps nothing else.
+        calls: in one inference.
+        reads, makes: names of the tensors that it reads, but weights, and that it makes; empty where that is not known.
+        covers: names of the artifact's tensors that are computed in it, whether it makes them or they were fused away.
+    """
+
+    name: str
+    operator: str
+    provider: str
+    time_ns: float
+    calls: int = 1
+    reads: tuple[str, ...] = ()
+    makes: tuple[str, ...] = ()
+    covers: tuple[str, ...] = ()
+
+
 class Runtime(Plugin, abc.ABC):
     """Opens an artifact on a provider."""
 
@@ -262,6 +287,31 @@ class Runtime(Plugin, abc.ABC):
     @abc.abstractmethod
     def open(self, artifact: Path, *, task: Task, source: str, provider: str, threads: int) -> Session:
         """Load the artifact and make it ready to run with `threads` intra-op threads."""
+
+    def profile_nodes(
+        self,
+        artifact: Path,
+        *,
+        task: Task,
+        source: str,
+        provider: str,
+        threads: int,
+        feeds: Arrays,
+        num_runs: int,
+    ) -> Sequence[NodeTime] | None:
+        """Where the time of an inference goes, by the runtime's own profiler: the nodes that run, in their order.
+
+        Called once, in a process to lose, in place of `open`. A profiler takes time itself, so nothing that it tells
+        is a latency.
+
+        Args:
+            feeds: of one inference.
+            num_runs: inferences to count, after some that are not.
+
+        Returns:
+            None where the runtime has no profiler of its own.
+        """
+        return None
 
     def code(self, *, provider: str, threads: int) -> str | None:
         """Python that runs an artifact as `open` does, but without this package; None where none was written.

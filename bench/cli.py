@@ -10,7 +10,16 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from bench import check_command, compare_command, graph_command, pick_command, profile_command, report_command, units
+from bench import (
+    check_command,
+    compare_command,
+    explain_command,
+    graph_command,
+    pick_command,
+    profile_command,
+    report_command,
+    units,
+)
 from bench.errors import BenchError, InputError
 
 if TYPE_CHECKING:
@@ -259,6 +268,7 @@ def roofline(
 
 app.command("compare")(compare_command.compare)
 app.command("pick")(pick_command.pick)
+app.command("explain")(explain_command.explain)
 app.command("check")(check_command.check)
 app.command("report")(report_command.report)
 app.command("profile")(profile_command.profile)

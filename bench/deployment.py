@@ -14,7 +14,7 @@ from bench import cache, feeding, plugins, prepare, quality, user_model, verify
 from bench.api import Task
 from bench.cell import Cell
 from bench.errors import InputError
-from bench.prepare import Limits
+from bench.prepare import Artifact, Limits
 from bench.report.rows import Row
 from bench.store import Record, write_atomically
 
@@ -74,10 +74,8 @@ def save(folder: Path, row: Row, record: Record, *, request: Mapping[str, Any], 
     cell = record.cell
     task = task_of(record)
     runtime = plugins.runtime(cell.runtime)
-    steps = prepare.steps_of(cell, limits)
-    artifact, measured = steps[-1], record.header["artifact"]
-    if (artifact.canonical or artifact.sha256) != (measured["canonical"] or measured["sha256"]):
-        raise InputError(f"what is made of {cell} now is not what was measured; `bench run '{cell}'` measures it anew")
+    steps = measured_steps(record, limits)
+    artifact = steps[-1]
     name = f"model{artifact.path.suffix}"
     recipe = {
         "cell": cell.path,
@@ -136,6 +134,23 @@ def task_of(record: Record) -> Task:
     else:
         raise InputError(f"the model of {name} is not here; `bench run --model` brings it back")
     raise InputError(f"the weights, code or data of {name} have changed since; `bench run {name}` measures them anew")
+
+
+def measured_steps(record: Record, limits: Limits) -> list[Artifact]:
+    """Every step's artifact of a cell that was measured, as `prepare.steps_of` gives them; first ask for its task.
+
+    Raises:
+        InputError: what can be made now is not what was measured, or nothing ever was.
+        ArtifactError: a step failed; the message names it.
+    """
+    cell, measured = record.cell, record.header["artifact"]
+    if measured is None:
+        reason = f": {record.failure['reason']}" if record.failure else ""
+        raise InputError(f"there is no artifact of {cell}{reason}")
+    steps = prepare.steps_of(cell, limits)
+    if (steps[-1].canonical or steps[-1].sha256) != (measured["canonical"] or measured["sha256"]):
+        raise InputError(f"what is made of {cell} now is not what was measured; `bench run '{cell}'` measures it anew")
+    return steps
 
 
 def _is_subject(task: Task, record: Record) -> bool:

@@ -122,8 +122,11 @@ def _keep(path: Path, lines: list[dict[str, Any]]) -> None:
         Path(file.name).replace(path)
 
 
-def open_session(model: Path | bytes, provider: Provider, *, threads: int) -> Any:
+def open_session(model: Path | bytes, provider: Provider, *, threads: int, **more: Any) -> Any:
     """An InferenceSession of ONNX Runtime's default options, but for threads that rest between requests.
+
+    Args:
+        more: further attributes of its `SessionOptions`.
 
     Raises:
         ArtifactError: not one node would run on the provider: ONNX Runtime itself falls back in silence.
@@ -135,6 +138,8 @@ def open_session(model: Path | bytes, provider: Provider, *, threads: int) -> An
     options.intra_op_num_threads = threads
     options.inter_op_num_threads = 1
     options.log_severity_level = 3
+    for name, value in more.items():
+        setattr(options, name, value)
     # Threads that go on spinning after a run take the processor from whichever session runs next.
     options.add_session_config_entry("session.force_spinning_stop", "1")
     if provider == CPU:

@@ -6,8 +6,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bench import ort_providers
-from bench.api import Runtime, Session, Task
+from bench.api import NodeTime, Runtime, Session, Task
 from bench.errors import InputError
+from bench.ort_providers import Provider
 from bench.plugins import suggest
 
 if TYPE_CHECKING:
@@ -63,13 +64,31 @@ class OrtRuntime(Runtime):
         import onnxruntime  # noqa: F401
 
     def open(self, artifact: Path, *, task: Task, source: str, provider: str, threads: int) -> Session:
-        if provider == ort_providers.CPU.name:
-            chosen = ort_providers.CPU  # without asking what else there is: that takes time, and this is timed
-        elif provider in self.providers():
-            chosen = ort_providers.usable()[provider]
-        else:
-            raise InputError(f"{self.name} has no provider {provider!r}; {suggest(provider, self.providers())}")
+        chosen = self._provider(provider)
         return self.session(ort_providers.open_session(self.model(artifact), chosen, threads=threads), task)
+
+    def profile_nodes(
+        self,
+        artifact: Path,
+        *,
+        task: Task,
+        source: str,
+        provider: str,
+        threads: int,
+        feeds: Arrays,
+        num_runs: int,
+    ) -> Sequence[NodeTime] | None:
+        from bench import ort_profile
+
+        chosen = self._provider(provider)
+        return ort_profile.profile(artifact, chosen, threads=threads, feeds=feeds, num_runs=num_runs)
+
+    def _provider(self, name: str) -> Provider:
+        if name == ort_providers.CPU.name:
+            return ort_providers.CPU  # without asking what else there is: that takes time, and opening is timed
+        if name not in self.providers():
+            raise InputError(f"{self.name} has no provider {name!r}; {suggest(name, self.providers())}")
+        return ort_providers.usable()[name]
 
     def inspect(self, artifact: Path, *, provider: str, shapes: Mapping[str, Sequence[int]]) -> dict[str, Any]:
         from bench import ort_precision, placement

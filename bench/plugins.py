@@ -201,7 +201,7 @@ def skip_reason(cell: Cell) -> str | None:
     return f"{cell.exporter}: {refusal}" if refusal else None
 
 
-INTERFACE = ("api", "cache", "errors", "ort_precision", "placement", "plugins")
+INTERFACE = ("api", "cache", "errors", "openvino_profile", "ort_precision", "ort_profile", "placement", "plugins")
 """Modules that plugins import for what they promise, which a change inside them does not change; or for what is told
 beside the figures."""
 

@@ -84,6 +84,14 @@ def diff(*, path: str, other: str) -> Result:
 
 
 @_request
+def common_tensors(*, path: str, other: str) -> Result:
+    """Which tensor of the second model is which of the first, by name."""
+    from bench.analysis.common_tensors import common_tensors as find
+
+    return {"names": find(files.read(Path(path)), files.read(Path(other)))}
+
+
+@_request
 def text(*, path: str) -> Result:
     """The model as text."""
     from bench.analysis.text import model_text

@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bench.api import Session
+from bench.api import Session, Task
 from bench.arrays import save_arrays
 from bench.measure import clock
 from bench.measure.confine import confine
@@ -193,6 +193,60 @@ def _rss_bytes() -> int:
 
 
 @operation
+def profile_nodes(
+    *, task: str, source: str, runtime: str, provider: str, artifact: str, batch: int, threads: int, inputs: str,
+    num_runs: int,
+) -> dict[str, Any]:  # fmt: skip
+    """Ask a runtime's own profiler where the time of an inference goes; `nodes` is None where it has none."""
+    from bench import plugins
+
+    definition, opener = plugins.task(task), plugins.runtime(runtime)
+    opener.import_packages()
+    found = opener.profile_nodes(
+        Path(artifact),
+        task=definition,
+        source=source,
+        provider=provider,
+        threads=threads,
+        feeds=_first_request(definition, inputs, batch),
+        num_runs=num_runs,
+    )
+    return {"nodes": None if found is None else [dataclasses.asdict(node) for node in found]}
+
+
+@operation
+def drift(
+    *, task: str, before: str, after: str, batch: int, inputs: str, tolerance: float, names: dict[str, str] | None
+) -> dict[str, Any]:
+    """Find where one ONNX file's values first differ from another's: see `bench.analysis.drift`."""
+    from bench import plugins
+    from bench.analysis import drift
+
+    definition = plugins.task(task)
+    found = drift.find(
+        Path(before),
+        Path(after),
+        feeds=_first_request(definition, inputs, batch),
+        outputs=[spec.name for spec in definition.outputs],
+        tolerance=tolerance,
+        names=names,
+    )
+    return dataclasses.asdict(found)
+
+
+def _first_request(task: Task, inputs: str, batch: int) -> Feeds:
+    """The first samples of a split, as many as a request has; no other is kept, for its memory is not the model's."""
+    import numpy as np
+
+    from bench import feeding
+
+    with np.load(inputs) as file:
+        samples = dict(file)
+    num_samples = len(next(iter(samples.values())))
+    return feeding.feeds(task, samples, [row % num_samples for row in range(batch)])
+
+
+@operation
 def import_packages(*, runtime: str) -> dict[str, Any]:
     """Import a runtime's packages; other workers do the same meanwhile, so its time is a rough one."""
     from bench import plugins
@@ -205,18 +259,11 @@ def open_session(
     *, task: str, source: str, runtime: str, provider: str, artifact: str, batch: int, threads: int, inputs: str
 ) -> dict[str, Any]:
     """Open an artifact and run it once, each step timed and its memory recorded."""
-    import numpy as np
-
-    from bench import feeding, plugins
+    from bench import plugins
     from bench.measure.memory import MemoryLog
 
     definition, opener = plugins.task(task), plugins.runtime(runtime)
-    with np.load(inputs) as file:
-        samples = dict(file)
-    num_samples = len(next(iter(samples.values())))
-    arrays = feeding.feeds(definition, samples, [row % num_samples for row in range(batch)])
-    del samples  # its memory is not the model's
-    _Opened.feeds = arrays
+    _Opened.feeds = arrays = _first_request(definition, inputs, batch)
     _Opened.memory = memory = MemoryLog()
     with memory.phase("imports"):
         opener.import_packages()

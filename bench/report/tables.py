@@ -96,7 +96,7 @@ def plain(titles: Sequence[str], lines: Sequence[Sequence[str]], *, format: str,
     """A table of texts, `md` or `table`, that ends in a newline; all columns but the first `num_names` are figures."""
     if format == "md":
         rules = [":--" if number < num_names else "--:" for number in range(len(titles))]
-        texts = ["| " + " | ".join(map(_escape_markdown, line)) + " |" for line in (titles, *lines)]
+        texts = ["| " + " | ".join(map(escape_markdown, line)) + " |" for line in (titles, *lines)]
         return "\n".join([texts[0], "| " + " | ".join(rules) + " |", *texts[1:]]) + "\n"
     table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False, show_edge=False)
     for number, title in enumerate(titles):
@@ -125,7 +125,8 @@ def _json_value(value: object) -> object:
     return None if isinstance(value, float) and not math.isfinite(value) else value  # JSON has no NaN
 
 
-def _escape_markdown(text: str) -> str:
+def escape_markdown(text: str) -> str:
+    """A text that Markdown shows as it is."""
     text = re.sub(r"([\\`*_|~#])", r"\\\1", text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;"))
     return text.replace("](", "]\\(")
 
@@ -134,9 +135,9 @@ def _markdown(group: Group, selection: Selection) -> str:
     columns = columns_of(group, selection, notes=True)
     rules = [":--" if column.is_text else "--:" for column in columns]
     lines = [[column.title for column in columns], *zip(*(column.values for column in columns), strict=True)]
-    texts = ["| " + " | ".join(map(_escape_markdown, line)) + " |" for line in lines]
+    texts = ["| " + " | ".join(map(escape_markdown, line)) + " |" for line in lines]
     table = "\n".join([texts[0], "| " + " | ".join(rules) + " |", *texts[1:]])
-    return f"### {_escape_markdown(group.title)}\n\n{table}\n\n{_escape_markdown(f'{caption(group)} {LEGEND}')}\n"
+    return f"### {escape_markdown(group.title)}\n\n{table}\n\n{escape_markdown(f'{caption(group)} {LEGEND}')}\n"
 
 
 def _escape_latex(text: str) -> str:

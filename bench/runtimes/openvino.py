@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bench import cpu, openvino_ir
-from bench.api import Runtime, Session, Task
+from bench.api import NodeTime, Runtime, Session, Task
 from bench.errors import InputError
 from bench.plugins import suggest
 
@@ -96,6 +96,27 @@ class OpenVino(Runtime):
         return CODE.format(precision=PRECISIONS[provider], threads=threads)
 
     def open(self, artifact: Path, *, task: Task, source: str, provider: str, threads: int) -> Session:
+        compiled, model, weights = self._compile(artifact, provider, threads)
+        return OpenVinoSession(compiled, model, weights, task)
+
+    def profile_nodes(
+        self,
+        artifact: Path,
+        *,
+        task: Task,
+        source: str,
+        provider: str,
+        threads: int,
+        feeds: Arrays,
+        num_runs: int,
+    ) -> Sequence[NodeTime] | None:
+        from bench import openvino_profile
+
+        compiled, model, _weights = self._compile(artifact, provider, threads, PERF_COUNT=True)
+        return openvino_profile.profile(compiled, model, provider=provider, feeds=feeds, num_runs=num_runs)
+
+    def _compile(self, artifact: Path, provider: str, threads: int, **more: Any) -> tuple[Any, Any, Any]:
+        """A compiled model, the model that it was compiled from, and the memory that its weights lie in."""
         if provider not in self.providers():
             raise InputError(f"{self.name} has no provider {provider!r}; {suggest(provider, self.providers())}")
         core = openvino_ir.import_openvino().Core()
@@ -107,8 +128,9 @@ class OpenVino(Runtime):
             "INFERENCE_PRECISION_HINT": PRECISIONS[provider],
             "INFERENCE_NUM_THREADS": threads,
             "NUM_STREAMS": 1,
+            **more,
         }
-        return OpenVinoSession(core.compile_model(model, "CPU", settings), model, weights, task)
+        return core.compile_model(model, "CPU", settings), model, weights
 
 
 def _precision(compiled: Any) -> str:

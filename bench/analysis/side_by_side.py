@@ -1,0 +1,142 @@
+"""The nodes that two runtimes ran, side by side: what became of what, across nodes that were fused, split or left out.
+
+Nodes are told to do the same work by the artifact's tensors that are computed in them. Where these are not known, nodes
+of one operator are put side by side.
+"""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+
+from bench.api import NodeTime
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Match:
+    """Nodes of each side that do the same work; one side may have none."""
+
+    before: tuple[NodeTime, ...]
+    after: tuple[NodeTime, ...]
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Change:
+    """Matches that look alike: the same operators became the same operators, so many times.
+
+    Attributes:
+        before, after: how often each operator is in one of them, those that take most first.
+        before_ns, after_ns: of all of them together.
+    """
+
+    before: dict[str, int]
+    after: dict[str, int]
+    count: int
+    before_ns: float
+    after_ns: float
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class OperatorTime:
+    """All nodes of one operator: how many, and their time; None where there is nothing to compare with."""
+
+    operator: str
+    before_nodes: int | None
+    before_ns: float | None
+    after_nodes: int
+    after_ns: float
+
+
+def by_operator(before: Sequence[NodeTime] | None, after: Sequence[NodeTime]) -> list[OperatorTime]:
+    """Operators of both sides, those that take most first."""
+    counts = [collections.Counter(node.operator for node in side or ()) for side in (before, after)]
+    times = [_time_of_each(side or ()) for side in (before, after)]
+    found = [
+        OperatorTime(
+            operator=name,
+            before_nodes=None if before is None else counts[0][name],
+            before_ns=None if before is None else times[0][name],
+            after_nodes=counts[1][name],
+            after_ns=times[1][name],
+        )
+        for name in {**counts[0], **counts[1]}
+    ]
+    return sorted(found, key=lambda one: (-max(one.before_ns or 0.0, one.after_ns), one.operator))
+
+
+def changes(matches: Iterable[Match]) -> list[Change]:
+    """Matches that look alike put together, those that take most first."""
+    alike: dict[Hashable, list[Match]] = {}
+    for match in matches:
+        key = tuple(tuple(sorted(node.operator for node in side)) for side in (match.before, match.after))
+        alike.setdefault(key, []).append(match)
+    found = [
+        Change(
+            before=_operators([node for match in group for node in match.before], len(group)),
+            after=_operators([node for match in group for node in match.after], len(group)),
+            count=len(group),
+            before_ns=sum(node.time_ns for match in group for node in match.before),
+            after_ns=sum(node.time_ns for match in group for node in match.after),
+        )
+        for group in alike.values()
+    ]
+    return sorted(found, key=lambda change: -max(change.before_ns, change.after_ns))
+
+
+def _operators(nodes: Sequence[NodeTime], times: int) -> dict[str, int]:
+    """How often each operator is in one of so many alike."""
+    counts = collections.Counter(node.operator for node in nodes)
+    taken = _time_of_each(nodes)
+    return {name: counts[name] // times for name in sorted(counts, key=lambda name: -taken[name])}
+
+
+def _time_of_each(nodes: Iterable[NodeTime]) -> dict[str, float]:
+    taken: dict[str, float] = collections.defaultdict(float)
+    for node in nodes:
+        taken[node.operator] += node.time_ns
+    return taken
+
+
+def match(before: Sequence[NodeTime], after: Sequence[NodeTime], names: Mapping[str, str] | None = None) -> list[Match]:
+    """Which nodes do the same work, in the order in which they run.
+
+    Nodes belong together in which the same tensor is computed. A node that has none in common with the other side goes
+    with one that reads what it makes, the first that has, or else the first: the nodes that were fused into one are
+    those between the tensors that both sides have.
+
+    Args:
+        names: of the second side's tensors that the first one has, too, with their names there; by default those of
+            one name are the same.
+    """
+    from scipy.cluster.hierarchy import DisjointSet
+
+    sides = (before, after)
+    covered = (
+        [set(node.covers) for node in before],
+        [{names[name] for name in node.covers if name in names} if names else set(node.covers) for node in after],
+    )
+    common = set().union(*covered[0]) & set().union(*covered[1])
+    is_known = all(any(node.covers for node in side) for side in sides)
+    together = DisjointSet([(which, index) for which, side in enumerate(sides) for index in range(len(side))])
+    for which, side in enumerate(sides):
+        shared = [[("tensor", name) for name in sorted(names & common)] for names in covered[which]]
+        readers: dict[str, list[int]] = collections.defaultdict(list)
+        for index, node in enumerate(side):
+            for name in node.reads:
+                readers[name].append(index)
+        for index, node in enumerate(side):
+            anchors = shared[index]
+            followers = [reader for name in node.makes for reader in readers[name]]
+            if not is_known or not (node.makes or anchors):
+                anchors = [("operator", node.operator)]
+            elif not anchors and followers:
+                together.merge((which, index), (which, min(followers, key=lambda reader: (not shared[reader], reader))))
+            for anchor in anchors:
+                together.add(anchor)
+                together.merge((which, index), anchor)
+    found: dict[Hashable, tuple[list[NodeTime], list[NodeTime]]] = {}
+    for which in (1, 0):
+        for index, node in enumerate(sides[which]):
+            found.setdefault(together[which, index], ([], []))[which].append(node)
+    return [Match(before=tuple(old), after=tuple(new)) for old, new in found.values()]

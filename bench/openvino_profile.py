@@ -1,0 +1,83 @@
+"""Where the time of an inference goes, layer by layer: what OpenVINO's own profiler counted.
+
+It keeps one figure for each layer: the mean over all inferences so far, in whole microseconds; what is told is the mean
+over those after the first few. The layers are those of the compiled model, several of the model's operations in one.
+"""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from bench.api import NodeTime
+
+if TYPE_CHECKING:
+    from bench.api import Arrays
+
+WARM_UPS = 5
+PORTS = {"Const", "Input", "Output"}
+"""Kinds of layers that do nothing."""
+MICROSECOND = datetime.timedelta(microseconds=1)
+
+
+def profile(compiled: Any, model: Any, *, provider: str, feeds: Arrays, num_runs: int) -> Sequence[NodeTime]:
+    """Run a compiled model, made with the property `PERF_COUNT`.
+
+    Args:
+        model: what it was compiled from, whose tensors have the names of the artifact.
+    """
+    request = compiled.create_infer_request()
+    means = []
+    for count in (WARM_UPS, num_runs):
+        for _ in range(count):
+            request.infer(dict(feeds), share_inputs=True)
+        means.append(_means_us(request.profiling_info))
+    layers = [_Layer(node) for node in compiled.get_runtime_model().get_ordered_ops()]
+    tensors = {node.get_friendly_name(): _names(node.outputs()) for node in model.get_ops()}
+    found = []
+    for layer in layers:
+        if layer.kind in PORTS or layer.name not in means[1]:
+            continue
+        total_us = means[1][layer.name] * (WARM_UPS + num_runs) - means[0].get(layer.name, 0.0) * WARM_UPS
+        found.append(
+            NodeTime(
+                name=layer.name,
+                operator=layer.kind,
+                provider=provider,
+                time_ns=max(0.0, 1000 * total_us / num_runs),
+                reads=tuple(name for source in layer.sources for name in source.makes(tensors)),
+                makes=layer.makes(tensors),
+                covers=tuple(name for one in layer.originals for name in tensors.get(one) or (one,)),
+            )
+        )
+    return found
+
+
+def _means_us(layers: Iterable[Any]) -> dict[str, float]:
+    """By a layer's name, of those that ran."""
+    return {layer.node_name: layer.real_time / MICROSECOND for layer in layers if layer.status.name == "EXECUTED"}
+
+
+def _names(outputs: Iterable[Any]) -> tuple[str, ...]:
+    return tuple(sorted(name for output in outputs for name in output.get_names()))
+
+
+class _Layer:
+    """A node of the compiled model."""
+
+    def __init__(self, node: Any) -> None:
+        info = node.get_rt_info()
+        self.name: str = node.get_friendly_name()
+        self.kind: str = info["layerType"].astype(str)
+        self.originals = tuple(filter(None, info["originalLayersNames"].astype(str).split(",")))
+        self._inputs = [port.get_source_output().get_node() for port in node.inputs()]
+
+    @property
+    def sources(self) -> list[_Layer]:
+        """The layers that it reads."""
+        return [_Layer(node) for node in self._inputs]
+
+    def makes(self, tensors: Mapping[str, tuple[str, ...]]) -> tuple[str, ...]:
+        """Names of what it makes: those of the last operation that went into it, or else its own."""
+        return (self.originals and tensors.get(self.originals[-1])) or (self.name,)

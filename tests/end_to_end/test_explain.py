@@ -1,0 +1,118 @@
+"""`bench explain`: from stored results to where the time goes, what changed, and where drift first appears."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+from onnx import TensorProto, helper, numpy_helper
+
+TOY = "toy/null/native/raw/{runtime}/cpu/b1t1"
+DEADLY = '''
+"""The null runtime, whose profiler ends the process."""
+
+import os
+import signal
+
+from bench.runtimes.null import NullRuntime
+
+
+class Deadly(NullRuntime):
+    """Dies when it is profiled."""
+
+    default_for = ()
+
+    def profile_nodes(self, artifact, **request):
+        os.kill(os.getpid(), signal.SIGKILL)
+'''
+
+
+def write_model(path: Path) -> None:
+    """x (batch, 8) -> product with (8, 16), sum, Relu; Identity; product with (16, 4)."""
+    random = np.random.default_rng(1)
+    shapes = {"first": (8, 16), "bias": (16,), "second": (16, 4)}
+    weights = {name: random.standard_normal(shape, np.float32) for name, shape in shapes.items()}
+    graph = helper.make_graph(
+        [
+            helper.make_node("MatMul", ["x", "first"], ["product"]),
+            helper.make_node("Add", ["product", "bias"], ["sum"]),
+            helper.make_node("Relu", ["sum"], ["hidden"]),
+            helper.make_node("Identity", ["hidden"], ["same"]),
+            helper.make_node("MatMul", ["same", "second"], ["y"]),
+        ],
+        "graph",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["batch", 8])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["batch", 4])],
+        [numpy_helper.from_array(array, name) for name, array in weights.items()],
+    )
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path)
+
+
+def test_own_model_with_weights_of_8_bits(harness: Any) -> None:
+    write_model(harness.folder / "mine.onnx")
+    globs = [f"onnx/native/{chain}/onnxruntime/cpu/b1t1" for chain in ("raw", "onnxsim+weight_only-int8-sym-channel")]
+    harness.run("run", "--model", "mine.onnx", *globs, "--launches", "1")
+    raw, cell = (f"mine/{glob}" for glob in globs)
+
+    told = json.loads(harness.run("explain", "*int8*", "--format", "json"))
+
+    assert (told["after"]["cell"], told["before"]["cell"]) == (cell, raw)
+    for side in ("before", "after"):
+        nodes = told[side]["nodes"]
+        assert {node["provider"] for node in nodes} == {"CPUExecutionProvider"}
+        assert told[side]["profiled_ns"] == sum(node["time_ns"] for node in nodes)
+        assert sum(one[f"{side}_nodes"] for one in told["operators"]) == len(nodes)
+        assert sum(one["count"] * sum(one[side].values()) for one in told["changes"]) == len(nodes)
+    assert "DequantizeLinear" not in {node["operator"] for node in told["before"]["nodes"]}
+
+    assert [step["step"] for step in told["steps"]] == ["native", "onnxsim", "weight_only-int8-sym-channel"]
+    assert told["steps"][0]["num_nodes"] == 5
+    assert told["steps"][1]["removed"] == {"Identity": 1}
+    assert told["steps"][2]["added"] == {"DequantizeLinear": 2}
+    assert told["steps"][2]["changed_weights"] > 0
+
+    drift = told["drift"]
+    assert drift["first"]["name_before"] == "product"
+    assert drift["between_after"] == {"DequantizeLinear": 1, "MatMul": 1}
+    assert drift["tolerance"] < drift["first"]["error"] < 0.01
+    assert drift["made_of"] == []
+    assert drift["output"]["name"] == "y"
+
+    text = harness.run("explain", cell, "--vs", raw, "--tolerance", "10%")
+    for part in ("Where the time goes", "What became of what", "What each step changed", "bench graph diff "):
+        assert part in text
+    assert "CPUExecutionProvider" in text
+    assert "The outputs agree: y (" in text
+    assert "The row is drifted all the same" in text
+    alone = harness.run("explain", raw, "--format", "md")
+    assert "### Where drift first appears\n\nNot told: there is nothing to hold it against" in alone
+    assert "| operator | nodes | ms | share |" in alone
+
+
+def test_what_cannot_be_told_is_said(harness: Any) -> None:
+    """A runtime without a profiler, one that dies of it, an artifact that is no ONNX file; then a refusal."""
+    runtimes = harness.folder / "plugins" / "runtimes"
+    runtimes.mkdir(parents=True)
+    (runtimes / "deadly.py").write_text(DEADLY)
+    harness.environment["BENCH_PATH"] = str(runtimes.parent)
+    null, deadly = (TOY.format(runtime=name) for name in ("null", "deadly"))
+    harness.run("run", null, deadly, "--launches", "1")
+
+    text = " ".join(harness.run("explain", null).split())
+    assert f"{null}: null has no profiler that can be asked" in text
+    assert "Its artifact is no ONNX file but null" in text
+    assert "Not told: " in text
+    text = " ".join(harness.run("explain", deadly).split())
+    assert f"{deadly}: the profiler of deadly tells nothing: killed by SIGKILL" in text
+
+    harness.run("explain", "toy/*", code=2)
+    assert "one cell at a time; 'toy/*' names" in harness.stderr()
+    harness.run("explain", null, "--vs", "mine", code=2)
+    assert "no result matches 'mine'" in harness.stderr()
+    for path in harness.files():
+        path.write_text(path.read_text().replace('"sha256":"', '"sha256":"0'))
+    harness.run("explain", null, code=2)
+    assert f"what is made of {null} now is not what was measured; `bench run '{null}'`" in harness.stderr()
