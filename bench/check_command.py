@@ -40,7 +40,6 @@ def check(
     """
     from bench import guard, user_model
     from bench.errors import InputError
-    from bench.measure.block import Method
     from bench.prepare import Limits
 
     limits = Limits.of(step_s=None, memory_bytes=None)
@@ -68,7 +67,7 @@ def check(
         max_launches=launches,
         budget_s=units.seconds(budget),
     )
-    outcome = guard.measure(pair, goal, Method(limits=limits))
+    outcome = guard.measure(pair, goal, guard.method(limits))
     typer.echo(f"{pair.new.cell}: {outcome}")
     if not outcome.passed:
         raise typer.Exit(REGRESSION)

@@ -192,6 +192,11 @@ def _cell(task: str, runtime: str | None, provider: str | None, batch: int, thre
     raise InputError(f"{task} cannot run here: {'; '.join(reasons) or 'no runtime opens it'}")
 
 
+def method(limits: Limits) -> Method:
+    """More passes than a sweep takes: there are three workers only, and to start them takes longer than to run them."""
+    return Method(max_passes=240, max_s=12.0, limits=limits)
+
+
 def measure(found: Pair, goal: Goal, method: Method) -> Outcome:
     """Launch both side by side until it is clear whether the new one is slower by more than the tolerance.
 

@@ -23,7 +23,6 @@ import pytest
 from bench import guard as guarding
 from bench import user_model
 from bench.guard import Goal, Outcome
-from bench.measure.block import Method
 from bench.prepare import Limits
 
 
@@ -125,7 +124,7 @@ def guard(request: pytest.FixtureRequest) -> Guard:
             max_launches=max_launches,
             budget_s=budget_s,
         )
-        outcome = guarding.measure(pair, goal, Method(limits=limits))
+        outcome = guarding.measure(pair, goal, guarding.method(limits))
         benchmark.extra_info.update(_told(outcome))
         replay.samples = iter([sample / 1e9 for sample in outcome.new_ns])
         benchmark.pedantic(lambda: None, rounds=len(outcome.new_ns))

@@ -18,7 +18,6 @@ from onnx import TensorProto, helper, numpy_helper
 
 from bench import guard
 from bench.guard import Goal
-from bench.measure.block import Method
 from bench.prepare import Limits
 
 LAYERS, WIDTH = 100, 192
@@ -62,7 +61,7 @@ def main() -> None:
         pairs = {name: guard.pair_of_files(files["pinned"], files[name], batch=16, limits=limits) for name in passed}
         for repeat in range(arguments.repeats):
             for name in passed:
-                outcome = guard.measure(pairs[name], Goal(tolerance=TOLERANCE), Method(limits=limits))
+                outcome = guard.measure(pairs[name], Goal(tolerance=TOLERANCE), guard.method(limits))
                 passed[name] += outcome.passed
                 print(f"{repeat + 1:3}  {name:11} {'passed' if outcome.passed else 'failed'}  {outcome}", flush=True)
     failures = []
