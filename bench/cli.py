@@ -100,6 +100,7 @@ def run(
     from rich.console import Console
 
     from bench import progress, sweeps, user_model
+    from bench.interrupts import Heeding
     from bench.measure import machine
     from bench.measure.block import Method
     from bench.measure.rounds import Goal
@@ -141,8 +142,9 @@ def run(
         return [found[path] for path in paths if path in found]
 
     try:
-        with progress.observer(Console(stderr=True), rows) as watch:
+        with progress.observer(Console(stderr=True), rows) as observer, Heeding(observer) as watch:
             Sweep(store, options, watch).run(cells)
+            watch.heed()
     except KeyboardInterrupt:
         _say("interrupted; everything finished is kept, and the same command goes on from there")
         raise typer.Exit(INTERRUPTED) from None
