@@ -39,6 +39,7 @@ def check(
     Exits with 1 when it is slower by more than the tolerance, with 95 % confidence, or its outputs are wrong.
     """
     from bench import guard, user_model
+    from bench.analysis.text import printable
     from bench.errors import InputError
     from bench.prepare import Limits
 
@@ -47,6 +48,10 @@ def check(
     if (pinned / "deployment.json").is_file():
         if new is not None:
             raise InputError(f"{pinned} says itself what to make anew; to compare with {new}, name its model file")
+        if said != user_model.Options() or (runtime, provider, batch, threads) != (None, None, 1, 1):
+            raise InputError(
+                f"{pinned} says itself how it is run; only --tolerance, --launches and --budget may be said"
+            )
         pair = guard.pair_of_pick(pinned, limits=limits)
     elif new is None:
         raise InputError(f"{pinned} is no folder that `bench pick` saved; name the new model file, too")
@@ -67,6 +72,8 @@ def check(
         max_launches=launches,
         budget_s=units.seconds(budget),
     )
+    for note in pair.notes:
+        typer.echo(f"bench: {printable(note)}", err=True)
     outcome = guard.measure(pair, goal, guard.method(limits))
     typer.echo(f"{pair.new.cell}: {outcome}")
     if not outcome.passed:

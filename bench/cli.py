@@ -99,7 +99,8 @@ def run(
     """Run a sweep, or measure one model; what is already settled is not measured again."""
     from rich.console import Console
 
-    from bench import progress, sweeps, user_model
+    from bench import plugins, progress, sweeps, user_model
+    from bench.analysis.text import printable
     from bench.interrupts import Heeding
     from bench.measure import machine
     from bench.measure.block import Method
@@ -113,12 +114,15 @@ def run(
     if model is not None:
         adopted = user_model.adopt(model, said)
         for note in adopted.notes:
-            _say(note)
+            _say(printable(note))
         if not globs and sweep is None:
             sweep, budget = "full", budget or FIRST_TABLE
         globs = [f"{adopted.name}/{glob}" for glob in globs or ["*"]]
     elif said != user_model.Options():
         raise InputError("--dataset, --dim, --shape and --trust are about a model of your own; name it with --model")
+    for name in dict.fromkeys(glob.partition("/")[0] for glob in globs or []):
+        if name not in plugins.find("models"):
+            user_model.recall(name)  # a model of one's own, measured before
     cells = sweeps.select(globs or [], sweep)
     if dry_run:
         typer.echo("\n".join(cell.path for cell in cells))

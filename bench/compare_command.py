@@ -112,6 +112,7 @@ def _revisions(before: str, after: str, model: Path, said: Options, globs: list[
     from rich.console import Console
 
     from bench import progress, revisions, side_by_side, user_model
+    from bench.analysis.text import printable
     from bench.measure import machine
     from bench.measure.block import Method
     from bench.prepare import Limits
@@ -123,7 +124,7 @@ def _revisions(before: str, after: str, model: Path, said: Options, globs: list[
         return Compared(before=sides[0], after=sides[1], how=PAIRED, changes=(), remarks=(SAME,))
     adopted = [user_model.adopt(revisions.extract(revision), said) for revision in found]
     for note in dict.fromkeys(note for one in adopted for note in one.notes):
-        print(f"bench: {note}", file=sys.stderr)
+        print(f"bench: {printable(note)}", file=sys.stderr)
     names = [one.name for one in adopted]
     cells = side_by_side.pairs(names[0], names[1], globs)
     method = Method(limits=Limits.of(step_s=None, memory_bytes=None))

@@ -105,7 +105,7 @@ def save(folder: Path, row: Row, record: Record, *, request: Mapping[str, Any], 
     )
     folder.mkdir(parents=True, exist_ok=True)
     shutil.copyfile(artifact.path, folder / name)
-    write_atomically(folder / RECIPE, json.dumps(recipe, indent=1, default=str) + "\n")
+    write_atomically(folder / RECIPE, json.dumps(recipe, indent=1, default=str, allow_nan=False) + "\n")
     write_atomically(folder / PROGRAM, program)
     return [folder / name, folder / RECIPE, folder / PROGRAM]
 
@@ -115,7 +115,8 @@ def _ports(task: Task) -> str:
     lines = []
     for kind, specs in (("in", task.inputs), ("out", task.outputs)):
         for spec in specs:
-            lines.append(f"    {kind:4}{spec.name!r}: {spec.dtype} ({', '.join(map(str, spec.shape))})")
+            sizes = ", ".join(ascii(size).strip("'") for size in spec.shape)
+            lines.append(f"    {kind:4}{spec.name!a}: {spec.dtype} ({sizes})")
     return "\n".join(lines).replace("\\", "\\\\").replace('"', '\\"')
 
 
@@ -159,13 +160,11 @@ def _is_subject(task: Task, record: Record) -> bool:
 
 def load(folder: Path) -> Callable[[Arrays], Arrays]:
     """The model of a saved folder, run as it was measured, for runtimes that have no code of their own."""
-    recipe, task = read(folder)
-    cell = Cell.from_path(recipe["cell"])
+    recipe = read(folder)
+    cell, task = recipe.cell, recipe.task()
     runtime = plugins.runtime(cell.runtime)
     runtime.import_packages()
-    session = runtime.open(
-        folder / recipe["artifact"]["file"], task=task, source=cell.source, provider=cell.provider, threads=cell.threads
-    )
+    session = runtime.open(recipe.artifact, task=task, source=cell.source, provider=cell.provider, threads=cell.threads)
     names = [spec.name for spec in task.outputs]
     return lambda feeds: dict(zip(names, session.run(feeds), strict=True))
 
@@ -179,7 +178,8 @@ def evaluate(folder: Path, predict: Callable[[Arrays], Arrays]) -> str:
     """
     import numpy as np
 
-    recipe, task = read(folder)
+    recipe = read(folder)
+    task = recipe.task()
     names = [spec.name for spec in task.outputs]
 
     def run(feeds: Arrays) -> Sequence[np.ndarray]:
@@ -187,8 +187,7 @@ def evaluate(folder: Path, predict: Callable[[Arrays], Arrays]) -> str:
         return [outputs[name] for name in names]
 
     samples = task.samples("test")
-    outputs = feeding.run_all(run, task, samples, Cell.from_path(recipe["cell"]).batch)
-    measured = recipe["measured"]
+    outputs = feeding.run_all(run, task, samples, recipe.cell.batch)
     expected = None
     if samples.targets is None:  # then they are the reference's outputs
         with np.load(verify.reference_of(task, Limits.of(step_s=None, memory_bytes=None)).outputs) as file:
@@ -196,9 +195,9 @@ def evaluate(folder: Path, predict: Callable[[Arrays], Arrays]) -> str:
     judged = quality.judge(task, samples, outputs, expected)
     if judged["metrics"] is None:
         return f"broken: {judged['reason']}"
-    lines = [f"loss {_figure(judged['loss'])} (measured: {_figure(measured['loss'])})"]
+    lines = [f"loss {_figure(judged['loss'])} (measured: {_figure(recipe.loss)})"]
     for name, value in judged["metrics"].items():
-        beside = f" (measured: {_figure(measured['metric'])})" if name == task.metric_name else ""
+        beside = f" (measured: {_figure(recipe.metric)})" if name == task.metric_name else ""
         lines.append(f"{name} {_figure(value)}{beside}")
     return "\n".join(lines)
 
@@ -208,16 +207,59 @@ def _figure(value: float | None) -> str:
     return "unknown" if value is None else f"{value:.6g}"
 
 
-def read(folder: Path) -> tuple[dict[str, Any], Task]:
-    """The recipe of a saved folder and its task."""
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Recipe:
+    """What a saved folder says of itself.
+
+    Attributes:
+        artifact: the file in the folder.
+        place: folder of its task, of a model of one's own.
+        loss: as it was measured;
+        metric: likewise.
+    """
+
+    cell: Cell
+    artifact: Path
+    format: str
+    sha256: str
+    place: str | None
+    loss: float | None
+    metric: float | None
+
+    def task(self) -> Task:
+        """Its task. One of a model of one's own is looked for in the cache: no folder that a file names is loaded.
+
+        Raises:
+            InputError: it is not here any more.
+        """
+        name = self.cell.task
+        if name in plugins.find("models"):
+            return plugins.task(name)
+        if (found := user_model.recall(name, lambda task: str(task.folder) == self.place)) is None:
+            raise InputError(f"the model of {name} is not here any more; `bench run --model` brings it back")
+        return found
+
+
+def read(folder: Path) -> Recipe:
+    """What `save` wrote of a folder.
+
+    Raises:
+        InputError: it is something else.
+    """
     path = folder / RECIPE
     try:
-        recipe: dict[str, Any] = json.loads(path.read_text())
-        name, place = str(recipe["coordinates"]["task"]), recipe["task_folder"]
-    except (OSError, ValueError, KeyError, TypeError) as error:
+        said = json.loads(path.read_text())
+        stored, measured = said["artifact"], said["measured"]
+        if Path(stored["file"]).name != stored["file"]:
+            raise ValueError(f"{stored['file']!r} is no name of a file")
+        figures = {key: None if measured[key] is None else float(measured[key]) for key in ("loss", "metric")}
+        return Recipe(
+            cell=Cell.from_path(said["cell"]),
+            artifact=(folder / stored["file"]).resolve(),
+            format=str(stored["format"]),
+            sha256=str(stored["sha256"]),
+            place=said["task_folder"],
+            **figures,
+        )
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, InputError) as error:
         raise InputError(f"{path} is not what `bench pick` wrote: {error!r}") from error
-    if name in plugins.find("models"):
-        return recipe, plugins.task(name)
-    if place is None or not Path(place, "task.py").is_file():
-        raise InputError(f"the model of {name} is not here any more; `bench run --model` brings it back")
-    return recipe, plugins.task(user_model.adopt(Path(place)).name)

@@ -134,6 +134,8 @@ def explain(
     task = deployment.task_of(record)
     steps = deployment.measured_steps(record, limits)
     other = _other(record.cell, versus)
+    if versus == cell:
+        raise InputError(f"{cell} cannot be held against itself; name another cell with --vs, or none")
     if other is not None and other.task != record.cell.task:
         raise InputError(f"{other} is of another task than {cell}; name a cell of {record.cell.task} with --vs")
     after = _side(record.cell, rows[cell], task, steps[-1], limits)

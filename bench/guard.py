@@ -12,7 +12,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from bench import deployment, plugins, prepare, quality, sweeps, user_model, verify
+from bench import cache, deployment, plugins, prepare, quality, sweeps, user_model, verify
 from bench.cell import Cell
 from bench.errors import ArtifactError, BenchError, ChildError, InputError
 from bench.measure import compare, stats
@@ -41,6 +41,15 @@ class Goal:
     max_launches: int = 12
     budget_s: float = 120.0
 
+    def looks(self) -> tuple[int, ...]:
+        """Numbers of launches after which to look whether it is clear: each look may be wrong, so they are few."""
+        found = []
+        launches = self.min_launches
+        while launches < self.max_launches:
+            found.append(launches)
+            launches *= 2
+        return (*found, self.max_launches)
+
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Pair:
@@ -48,11 +57,13 @@ class Pair:
 
     Attributes:
         quality: of the new one's outputs with the pinned one's as reference: see `quality.judge`.
+        notes: lines to say, such as of sizes that were guessed.
     """
 
     pinned: Subject
     new: Subject
     quality: dict[str, Any]
+    notes: tuple[str, ...] = ()
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -116,14 +127,15 @@ def pair_of_files(
     pinned_task = plugins.task(user_model.adopt(pinned, options).name)
     pinned_artifact = prepare.artifact_of(_cell(pinned_task.name, runtime, provider, batch, threads), limits)
     ports = [(spec.name, spec.dtype) for spec in (*pinned_task.inputs, *pinned_task.outputs)]
-    task = plugins.task(user_model.adopt(new, options).name)  # the last to be adopted is found where both have a name
+    adopted = user_model.adopt(new, options)  # the last to be adopted is found where both have a name
+    task = plugins.task(adopted.name)
     if [(spec.name, spec.dtype) for spec in (*task.inputs, *task.outputs)] != ports:
         raise InputError(f"{new} has other inputs or outputs than {pinned}")
     cell = _cell(task.name, runtime, provider, batch, threads)
     artifact = prepare.artifact_of(cell, limits)
     if artifact.format != pinned_artifact.format:
         raise InputError(f"{new} is {artifact.format}, and {pinned} is {pinned_artifact.format}")
-    return pair(cell, pinned_artifact, artifact, limits)
+    return dataclasses.replace(pair(cell, pinned_artifact, artifact, limits), notes=adopted.notes)
 
 
 def pair_of_pick(folder: Path, *, limits: Limits) -> Pair:
@@ -133,16 +145,18 @@ def pair_of_pick(folder: Path, *, limits: Limits) -> Pair:
         InputError: the folder is not one, or its task is not here.
         ArtifactError: the artifact cannot be made any more, or does not run.
     """
-    recipe, _ = deployment.read(folder)
-    cell = Cell.from_path(recipe["cell"])
+    recipe = deployment.read(folder)
+    recipe.task()
+    cell = recipe.cell
     if (reason := plugins.skip_reason(cell)) is not None:
         raise InputError(f"{cell} cannot run here: {reason}")
-    stored = recipe["artifact"]
+    if not recipe.artifact.is_file() or cache.file_digest(recipe.artifact) != recipe.sha256:
+        raise InputError(f"{recipe.artifact} is not the file that was picked; `bench pick` saves it again")
     pinned = Artifact(
-        path=(folder / stored["file"]).resolve(),
-        format=stored["format"],
-        sha256=stored["sha256"],
-        size_bytes=stored["bytes"],
+        path=recipe.artifact,
+        format=recipe.format,
+        sha256=recipe.sha256,
+        size_bytes=recipe.artifact.stat().st_size,
         canonical=None,
         num_params=None,
         info={},
@@ -176,7 +190,7 @@ def pair(cell: Cell, pinned: Artifact, new: Artifact, limits: Limits) -> Pair:
         name: Subject(cell=cell, key=name, artifact=artifact, inputs=inputs, rss_bytes=judged[name]["rss_bytes"])
         for name, artifact in (("pinned", pinned), ("new", new))
     }
-    return Pair(**subjects, quality=judged["new"])
+    return Pair(pinned=subjects["pinned"], new=subjects["new"], quality=judged["new"])
 
 
 def _cell(task: str, runtime: str | None, provider: str | None, batch: int, threads: int) -> Cell:
@@ -186,7 +200,10 @@ def _cell(task: str, runtime: str | None, provider: str | None, batch: int, thre
         name = runtime or cell.runtime
         opener = plugins.runtime(name)
         chosen = dataclasses.replace(cell, runtime=name, provider=provider or opener.providers()[0])
-        if (reason := plugins.skip_reason(chosen)) is None:
+        reason = plugins.skip_reason(chosen)
+        if reason is None and (made := plugins.exporter(cell.exporter).format(cell.source)) not in opener.formats:
+            reason = f"{name} opens {' and '.join(opener.formats)}, not {made}"
+        if reason is None:
             return chosen
         reasons.append(reason)
     raise InputError(f"{task} cannot run here: {'; '.join(reasons) or 'no runtime opens it'}")
@@ -214,7 +231,8 @@ def measure(found: Pair, goal: Goal, method: Method) -> Outcome:
             raise BenchError(f"the {failure.subject.key} artifact failed: {failure.error.reason}") from failure.error
         for subject, launch in result.launches:
             (new if subject is found.new else pinned).append(launch)
-        verdict = _verdict(compare.against_baseline(new, pinned), goal)
+        if len(new) in goal.looks():
+            verdict = _verdict(compare.against_baseline(new, pinned), goal)
         if verdict != UNDECIDED:
             break
     comparison = compare.against_baseline(new, pinned)
@@ -235,12 +253,13 @@ def measure(found: Pair, goal: Goal, method: Method) -> Outcome:
 
 
 def _verdict(comparison: compare.Comparison, goal: Goal) -> str:
-    """Whether the whole interval lies on one side of what is tolerated, and of the noise of nothing at all."""
-    ratio, control = comparison.ratio, comparison.control
-    assert ratio is not None
+    """Whether the whole interval lies on one side of what is tolerated, and of the noise of nothing at all.
+
+    The interval is that of 95 % over all looks together (Bonferroni), so wider than the one that is shown.
+    """
+    assert comparison.effect is not None
+    ratio, control = comparison.effect.ratio(stats.ALPHA / len(goal.looks())), comparison.control
     assert control is not None
-    if comparison.num_launches < goal.min_launches:
-        return UNDECIDED
     if ratio.low > max(1 + goal.tolerance, control.high, 1 + stats.NOISE_FLOOR):
         return REGRESSION
     return FINE if ratio.high < 1 + goal.tolerance else UNDECIDED

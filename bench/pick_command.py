@@ -98,7 +98,7 @@ def _of_one_request(rows: list[Row], batch: int | None, threads: int | None) -> 
     if not fitting:
         known = ", ".join(f"--batch {one} --threads {other}" for one, other in sorted(there)) or "none"
         raise InputError(f"no cell was timed and is right for that request; there are: {known}")
-    chosen = max(fitting, key=lambda key: (fitting[key], key))
+    chosen = max(fitting, key=lambda key: (fitting[key], -key[0], -key[1]))
     return [row for row in rows if (row.batch, row.threads) == chosen]
 
 
@@ -144,7 +144,9 @@ def _picked(choice: Choice) -> str:
         lines.append(
             f"  {len(others)} more may be as fast; of those that are fast enough for sure, its file is the smallest"
         )
-    lines.append(f"  it is at most {100 * choice.regret:.2g} % slower than the fastest, with 95 % confidence")
+        lines.append(f"  it is at most {100 * choice.regret:.2g} % slower than the fastest, with 95 % confidence")
+    else:
+        lines.append("  every other is slower" if len(choice.qualified) > 1 else "  no other qualifies")
     return "\n".join(lines)
 
 
@@ -157,9 +159,13 @@ def _undecided(choice: Choice, results: Path, tolerance: float) -> str:
         f"no pick: between {len(further.cells)} cells the data cannot tell; none is sure to be at most "
         f"{100 * tolerance:.2g} % slower than the others."
     ]
-    if choice.regret < 1:
-        lines.append(f"--tolerance {math.ceil(100 * choice.regret)}% would do, or these launches:")
-    else:
+    enough = math.ceil(100 * choice.regret) if math.isfinite(choice.regret) else 100
+    if enough < 100:
+        lines.append(f"--tolerance {enough}% would do" + (", or these launches:" if further.launches else "."))
+    elif further.launches:
         lines.append("These launches would decide:")
-    lines.append(f"  bench run {cells} --launches {further.launches} --margin 0.5%{folder}")
+    if further.launches is None:
+        lines.append("Launches alone would not decide soon: they differ too much from one process to the next.")
+    else:
+        lines.append(f"  bench run {cells} --launches {further.launches} --margin 0.1%{folder}")
     return "\n".join(lines)

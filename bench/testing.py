@@ -22,6 +22,7 @@ import pytest
 
 from bench import guard as guarding
 from bench import user_model
+from bench.errors import InputError
 from bench.guard import Goal, Outcome
 from bench.prepare import Limits
 
@@ -37,6 +38,7 @@ class Guard(Protocol):
         dataset: str | Path | None = None,
         dims: Sequence[str] = (),
         shapes: Sequence[str] = (),
+        trust: bool = False,
         runtime: str | None = None,
         provider: str | None = None,
         batch: int = 1,
@@ -50,7 +52,7 @@ class Guard(Protocol):
         Args:
             new: model file; None with a folder that `bench pick` saved: then the same cell is made anew.
             pinned: model file to compare with, or such a folder.
-            dataset, dims, shapes: as `bench run --model` takes them.
+            dataset, dims, shapes, trust: as `bench run --model` takes them.
             runtime, provider: as in a cell's path; the usual ones by default.
             tolerance: how much slower the new one may be, as a share.
             max_launches: most launches of each.
@@ -92,6 +94,7 @@ def guard(request: pytest.FixtureRequest) -> Guard:
         dataset: str | Path | None = None,
         dims: Sequence[str] = (),
         shapes: Sequence[str] = (),
+        trust: bool = False,
         runtime: str | None = None,
         provider: str | None = None,
         batch: int = 1,
@@ -102,11 +105,13 @@ def guard(request: pytest.FixtureRequest) -> Guard:
     ) -> Outcome:
         if not benchmark.enabled:
             pytest.skip("benchmarks are disabled; --benchmark-enable measures")
+        if benchmark.stats is not None:
+            raise InputError("guard measures once in a test: pytest-benchmark keeps one set of samples for each")
         if new is None:
             pair = guarding.pair_of_pick(Path(pinned), limits=limits)
         else:
             options = user_model.Options(
-                dataset=Path(dataset) if dataset else None, dims=tuple(dims), shapes=tuple(shapes)
+                dataset=Path(dataset) if dataset else None, dims=tuple(dims), shapes=tuple(shapes), trust=trust
             )
             pair = guarding.pair_of_files(
                 Path(pinned),
@@ -124,6 +129,8 @@ def guard(request: pytest.FixtureRequest) -> Guard:
             max_launches=max_launches,
             budget_s=budget_s,
         )
+        for note in pair.notes:
+            warnings.warn(f"{request.node.name}: {note}", stacklevel=2)
         outcome = guarding.measure(pair, goal, guarding.method(limits))
         benchmark.extra_info.update(_told(outcome))
         replay.samples = iter([sample / 1e9 for sample in outcome.new_ns])

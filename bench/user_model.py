@@ -14,7 +14,7 @@ from typing import Any
 
 from bench import cache, plugins
 from bench.api import Task
-from bench.errors import ChildError, InputError
+from bench.errors import ChildError, InputError, PluginError
 from bench.measure.process import ask_once
 from bench.own import asked, kinds
 from bench.prepare import Limits
@@ -73,12 +73,18 @@ def adopt(path: Path, options: Options = Options()) -> Adopted:
     return adopted
 
 
-def recall(name: str, wanted: Callable[[Task], bool]) -> Task | None:
+def recall(name: str, wanted: Callable[[Task], bool] = lambda _: True) -> Task | None:
     """A task that was made of a model before and still lies in the cache: the newest that is wanted, or None."""
+    if _name(name) != name:
+        return None
+    before = os.environ.get("BENCH_PATH", "")
     for path in sorted((cache.folder() / "tasks").glob(f"*/models/{name}/task.py"), key=_changed, reverse=True):
         _put_first(path.parents[2])
-        if wanted(task := plugins.task(name)):
-            return task
+        with contextlib.suppress(PluginError):  # what an older version wrote
+            if wanted(task := plugins.task(name)):
+                return task
+        os.environ["BENCH_PATH"] = before
+        plugins.forget()
     return None
 
 

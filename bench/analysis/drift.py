@@ -174,9 +174,7 @@ class _Search:
         at = self._bisect(order)
         first, made_of = self._checked(order, at)
         at = order.index(first)
-        previous = order[at - 1] if at else None
-        if previous is not None:
-            self.look([previous])
+        previous = self._last_comparable(order[:at])
         return Drift(
             tolerance=self.tolerance,
             output=self._compared(worst),
@@ -205,6 +203,14 @@ class _Search:
         nodes, _ = self.after.back([output])
         made = [name for index in sorted(nodes) for name in self.after.wiring.nodes[index].output if name]
         return [name for name in made if name in self.names and name != output] + [output]
+
+    def _last_comparable(self, order: Sequence[str]) -> str | None:
+        """The last of some tensors that both files hold in one shape and kind, looked at."""
+        for name in reversed(order):
+            self.look([name])
+            if self.errors[name] is not None:
+                return name
+        return None
 
     def _bisect(self, order: list[str]) -> int:
         """The index of a tensor that drifts, after one that does not or at the beginning.

@@ -114,7 +114,10 @@ def match(before: Sequence[NodeTime], after: Sequence[NodeTime], names: Mapping[
     sides = (before, after)
     covered = (
         [set(node.covers) for node in before],
-        [{names[name] for name in node.covers if name in names} if names else set(node.covers) for node in after],
+        [
+            set(node.covers) if names is None else {names[name] for name in node.covers if name in names}
+            for node in after
+        ],
     )
     common = set().union(*covered[0]) & set().union(*covered[1])
     is_known = all(any(node.covers for node in side) for side in sides)

@@ -285,6 +285,9 @@ def _change(path: str, old: _Run, new: _Run) -> Change:
     if note is not None:
         return dataclasses.replace(change, note=note)
     one, other = old.timed(path), new.timed(path)
+    for record, side in ((one, "A"), (other, "B")):
+        if not record.launches:  # nor was the one that it is the same as
+            return dataclasses.replace(change, note=f"not timed in {side}")
     baselines = [record.launches[-1]["reference"] for record in (one, other)]
     if baselines[0] != baselines[1]:
         note = f"measured beside {baselines[0]} in A, and beside {baselines[1]} in B"

@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from bench.analysis.text import printable
 from bench.measure import stats
 from bench.measure.many import FEWEST_CELLS, Judged
 from bench.report import columns, tables
@@ -42,7 +43,9 @@ def render(compared: Compared, *, format: str) -> str:
     lines = [(letter, side.name, side.machine, str(side.num_cells)) for letter, side in sides]
     parts = [tables.plain(("", "what", "machine", "cells"), lines, format=format, num_names=3)]
     if compared.remarks:
-        parts.append("".join(f"{'- ' if format == 'md' else ''}{remark}\n" for remark in compared.remarks))
+        shown = [printable(remark) for remark in compared.remarks]  # names from files are in them
+        lines_of = [f"- {tables.escape_markdown(line)}\n" if format == "md" else f"{line}\n" for line in shown]
+        parts.append("".join(lines_of))
     figures = [change for change in compared.changes if change.judged is not None]
     if figures:
         titles = ("cell", "verdict", "B over A", "A p50 (ms)", "B p50 (ms)")

@@ -62,11 +62,11 @@ class Further:
 
     Attributes:
         cells: paths of those between which it is open.
-        launches: of each, those that it has included.
+        launches: of each, those that it has included; None where no number that is asked for would do.
     """
 
     cells: tuple[str, ...]
-    launches: int
+    launches: int | None
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -188,23 +188,28 @@ def _bound(found: Comparison | None, alpha: float) -> float:
 def _further(records: Mapping[str, Record], contenders: Sequence[Row], alpha: float, tolerance: float) -> Further:
     """What it takes to show that the fastest is no slower than any other by more than the tolerance."""
     fastest, *others = contenders
-    open_to, launches = [fastest.cell], 0
+    open_to, more = [fastest], 0
     for row in others:
         found = assemble.between(records, fastest.cell, row.cell)
         if _bound(found, alpha) <= tolerance:
             continue
-        open_to.append(row.cell)
-        launches = max(launches, _needed(found, alpha, tolerance))
-    return Further(cells=tuple(open_to), launches=launches)
+        open_to.append(row)
+        needed = _needed(found, alpha, tolerance)
+        if needed is None:
+            return Further(cells=tuple(row.cell for row in contenders), launches=None)
+        more = max(more, needed - (found.num_launches if found else 0))
+    # A cell that has them already is not launched again, and what counts is what they run side by side.
+    most = max(row.num_launches for row in open_to)
+    return Further(cells=tuple(row.cell for row in open_to), launches=most + more)
 
 
-def _needed(found: Comparison | None, alpha: float, tolerance: float) -> int:
+def _needed(found: Comparison | None, alpha: float, tolerance: float) -> int | None:
     """Launches after which a comparison would say so, if they go on as they did: the fastest will stay the fastest."""
     if found is None or found.effect is None or not math.isfinite(found.effect.half_width()):
         return FIRST_LAUNCHES
     room = math.log1p(tolerance) - min(0.0, found.effect.value)
     number = max(1, found.num_launches)
-    for launches in range(number + 1, MOST_LAUNCHES):
+    for launches in range(number + 1, max(number, MOST_LAUNCHES) + 2):
         if found.effect.after(launches / number).half_width(min(1.0, 2 * alpha)) <= room:
             return launches
-    return MOST_LAUNCHES
+    return None

@@ -13,6 +13,9 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
+from bench import deployment
+from bench.errors import InputError
+
 COMMAND = Path(sys.executable).with_name("bench")
 TOY = "toy/null/native/raw/null/cpu/b1t1"
 OWN = "onnx/native/raw/onnxruntime/cpu/b1t1"
@@ -123,10 +126,48 @@ def test_what_cannot_be_picked_is_said(tmp_path: Path) -> None:
     assert "not a size: '10'" in command(tmp_path, "pick", "toy", "--max-size", "10", code=2)
 
 
-def test_folder_that_is_no_pick(tmp_path: Path) -> None:
-    (tmp_path / "deployment.json").write_text("[]")
-    from bench import deployment
-    from bench.errors import InputError
+def saved(folder: Path, **changes: object) -> None:
+    """A folder with what `bench pick` might have written, or somebody else."""
+    recipe = {
+        "cell": TOY,
+        "artifact": {"file": "model.null", "format": "null", "sha256": "00"},
+        "task_folder": None,
+        "measured": {"loss": 0.5, "metric": 1.0},
+        **changes,
+    }
+    (folder / "deployment.json").write_text(json.dumps(recipe))
 
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"cell": 5},
+        {"cell": "nonsense"},
+        {"artifact": None},
+        {"artifact": {"file": "../plain.onnx", "format": "onnx", "sha256": "00"}},
+        {"artifact": {"file": "/etc/passwd", "format": "onnx", "sha256": "00"}},
+        {"measured": {}},
+        {"measured": {"loss": "low", "metric": 1.0}},
+    ],
+)
+def test_folder_that_is_no_pick(changes: dict[str, object], tmp_path: Path) -> None:
+    saved(tmp_path, **changes)
     with pytest.raises(InputError, match="not what `bench pick` wrote"):
-        deployment.evaluate(tmp_path, dict)
+        deployment.read(tmp_path)
+
+
+def test_folder_with_another_file_than_was_picked(tmp_path: Path) -> None:
+    saved(tmp_path)
+    (tmp_path / "model.null").write_text('{"rounds": 1, "scale": 2.0}')
+    said = command(tmp_path, "check", ".", code=2)
+    assert "model.null is not the file that was picked" in said
+
+
+def test_code_that_a_folder_names_is_not_run(tmp_path: Path) -> None:
+    mine = tmp_path / "mine"
+    mine.mkdir()
+    (mine / "task.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w')")
+    saved(tmp_path, cell=TOY.replace("toy", "mine"), task_folder="mine")
+    said = command(tmp_path, "check", ".", code=2)
+    assert "the model of mine is not here any more" in said
+    assert not (tmp_path / "ran").exists()

@@ -318,3 +318,11 @@ def test_wrong_usage(
     errors = capsys.readouterr().err
     assert says in errors
     assert errors.count("\n") == 1
+
+
+def test_twin_that_was_not_timed_either(compare: Callable[..., Compared]) -> None:
+    """In A two graphs, both timed; in B they are the same one, and the time was up before either."""
+    timed = [baseline(), cell(HALVE, 0.5, canonical="one"), cell(PRUNE, 0.5, canonical="other")]
+    untimed = [baseline(), made.record(HALVE, canonical="one"), made.record(PRUNE, canonical="one")]
+    found = compare(timed, untimed)
+    assert [of(found, path).note for path in (HALVE, PRUNE)] == ["not timed in B"] * 2

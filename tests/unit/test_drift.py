@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
-from onnx import ModelProto, helper
+from onnx import ModelProto, TensorProto, helper
 
 from bench import plugins
 from bench.analysis.drift import Drift, find, relative_error
@@ -151,3 +151,22 @@ def test_what_cannot_be_compared() -> None:
     assert relative_error(np.zeros(2), np.zeros(2, int)) is None
     assert relative_error(np.array(["a"]), np.array(["a"])) is None
     assert relative_error([np.zeros(2)], [np.zeros(2)]) is None  # type: ignore[arg-type]
+
+
+def test_neighbour_that_cannot_be_compared_is_passed_over(tmp_path: Path) -> None:
+    """One file makes `p` integers, the other floats; `a`, the next one, drifts."""
+    models = []
+    for kind, factor in (("Identity", 1.0), ("Cast", 1.5)):
+        to = {"to": TensorProto.INT64} if kind == "Cast" else {}
+        nodes = [
+            node(kind, ["x"], ["p"], **to),
+            node("Mul", ["x", "factor"], ["a"]),
+            node("Cast", ["p"], ["q"], to=TensorProto.FLOAT),
+            node("Mul", ["q", "zero"], ["z"]),
+            node("Add", ["a", "z"], ["y"]),
+        ]
+        models.append(model_of(nodes, factor=factor, zero=0.0))
+    drift = found(tmp_path, *models)
+    assert drift.first is not None
+    assert drift.first.name == "a"
+    assert drift.previous is None

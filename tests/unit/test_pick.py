@@ -71,6 +71,7 @@ def test_nothing_is_picked_that_may_be_too_slow() -> None:
     assert found.picked is None
     assert found.further is not None
     assert set(found.further.cells) == {BASE.replace("raw", "one"), BASE.replace("raw", "other")}
+    assert found.further.launches is not None
     assert 4 < found.further.launches <= pick.MOST_LAUNCHES
     assert found.regret > 0.05
     assert (
@@ -92,6 +93,7 @@ def test_launches_that_are_asked_for_are_enough() -> None:
     found = choose(cell("one", 0.5, noise=0.04), cell("other", 0.5, noise=-0.04))
     assert found.further is not None
     more = found.further.launches
+    assert more is not None
     blocks = {f"{name}{number}": ns for number in range(more // 4 + 1) for name, ns in BLOCKS.items()}
     records = {BASE: made.baseline(BASE, **blocks)}
     for name, noise in (("one", 0.04), ("other", -0.04)):
@@ -162,6 +164,29 @@ def test_front_holds_what_no_other_beats() -> None:
         cell("better", 1.2, noise=0.001, size=100, lost=-0.01),
     )
     assert [row.variant for row in found.front] == ["fast", "small", "better"]
+
+
+def test_launches_are_counted_from_the_cell_that_has_most() -> None:
+    """`bench run --launches` counts a cell's own; what decides is what both run side by side."""
+    one, other = cell("one", 0.5, noise=0.04), cell("other", 0.5, noise=-0.04)
+    baseline = made.baseline(BASE, **{**BLOCKS, "x": 1_000_000, "y": 1_000_000, "z": 1_000_000})
+    alone = [made.launch(block, CELL, 500_000, reference=BASE) for block in "xyz"]
+    one = made.record(one.cell.path, *one.launches, *alone, quality={**made.QUALITY, "metric_loss": 0.0})
+    records = {record.cell.path: record for record in (baseline, one, other)}
+    choice = pick.choose(records, assemble.rows(records), Constraints(), tolerance=0.05, margin=0.02)
+    together = choose(cell("one", 0.5, noise=0.04), cell("other", 0.5, noise=-0.04))
+    assert together.further is not None
+    assert choice.further is not None
+    assert together.further.launches is not None
+    assert choice.further.launches is not None
+    assert choice.further.launches >= 7 + 1
+    assert choice.further.launches - 7 == pytest.approx(together.further.launches - 4, abs=1)
+
+
+def test_what_launches_cannot_decide_is_said() -> None:
+    found = choose(cell("one", 0.5, noise=0.5), cell("other", 0.5, noise=-0.5), tolerance=0.01)
+    assert found.further is not None
+    assert found.further.launches is None
 
 
 def test_command_says_what_would_decide(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
