@@ -23,8 +23,23 @@ from ai_edge_litert.interpreter import Interpreter
 
 
 def load(path, outputs):
-    runner = Interpreter(str(path), num_threads={threads}).get_signature_runner()
-    return lambda feeds: runner(**feeds)
+    interpreter = Interpreter(str(path), num_threads={threads})
+    if interpreter.get_signature_list():
+        runner = interpreter.get_signature_runner()
+        return lambda feeds: runner(**feeds)
+    inputs = {{port["name"]: port["index"] for port in interpreter.get_input_details()}}
+    made = {{port["name"]: port["index"] for port in interpreter.get_output_details()}}
+
+    def run(feeds):
+        for name, array in feeds.items():
+            interpreter.resize_tensor_input(inputs[name], array.shape)
+        interpreter.allocate_tensors()
+        for name, array in feeds.items():
+            interpreter.set_tensor(inputs[name], array)
+        interpreter.invoke()
+        return {{name: interpreter.get_tensor(made[name]) for name in outputs}}
+
+    return run
 """
 
 

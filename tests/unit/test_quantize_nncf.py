@@ -49,6 +49,17 @@ def run(path: Path) -> tuple[list[np.ndarray], Any]:
     return [np.array(output) for output in session.run({"image": IMAGES[:3]})], session.precision
 
 
+def test_code_without_the_harness_gives_the_same(tmp_path: Path) -> None:
+    path = tmp_path / "artifact.openvino"
+    write(path, products=True)
+    code = plugins.runtime("openvino").code(provider="cpu", threads=1)
+    assert code is not None
+    names: dict[str, Any] = {}
+    exec(code, names)
+    outputs = names["load"](path, ["y"])({"image": IMAGES[:3]})
+    np.testing.assert_array_equal(outputs["y"], run(path)[0][0])
+
+
 def test_convolutions_run_in_8_bits(tmp_path: Path) -> None:
     source, target = tmp_path / "source.openvino", tmp_path / "target.openvino"
     write(source, products=True)

@@ -59,6 +59,39 @@ def test_what_converts_for_one_sample_only_is_converted_for_one_sample(tmp_path:
         session.run({"x": np.ones((2, 3), np.float32)})
 
 
+@pytest.mark.parametrize("has_signature", [True, False])
+def test_code_without_the_harness_gives_the_same(has_signature: bool, tmp_path: Path) -> None:
+    tf = pytest.importorskip("tensorflow")
+    task, path = task_of("batch", SIZE), tmp_path / "artifact.tflite"
+    spec = tf.TensorSpec([None, SIZE], tf.float32, name="x")
+    if has_signature:
+        converted(lambda x: {"y": 2 * x}, task, path)
+    else:
+        graph = tf.function(lambda x: tf.identity(2 * x, name="y")).get_concrete_function(spec)
+        made = tf.lite.TFLiteConverter.from_concrete_functions([graph]).convert()
+        path.write_bytes(made)
+    code = plugins.runtime("litert").code(provider="cpu", threads=1)
+    assert code is not None
+    names: dict[str, Any] = {}
+    exec(code, names)
+    output = "y" if has_signature else _only_output(path)
+    x = np.ones((3, SIZE), np.float32)
+    feed = "x" if has_signature else _only_input(path)
+    assert names["load"](path, [output])({feed: x})[output].tolist() == (2 * x).tolist()
+
+
+def _only_output(path: Path) -> str:
+    from ai_edge_litert.interpreter import Interpreter
+
+    return str(Interpreter(str(path)).get_output_details()[0]["name"])
+
+
+def _only_input(path: Path) -> str:
+    from ai_edge_litert.interpreter import Interpreter
+
+    return str(Interpreter(str(path)).get_input_details()[0]["name"])
+
+
 @pytest.mark.parametrize("option", ["dynamic", "static"])
 def test_eight_bits_keep_the_interface_and_quarter_the_weights(option: str, tmp_path: Path) -> None:
     tf = pytest.importorskip("tensorflow")
