@@ -23,6 +23,10 @@ def check(
     ] = None,
     *,
     tolerance: Annotated[str, typer.Option(help="How much slower it may be.")] = "2%",
+    max_metric_drop: Annotated[
+        str,
+        typer.Option(help="Largest share of the metric that may be lost; without a metric, of error in the outputs."),
+    ] = "1%",
     dataset: Annotated[Path | None, typer.Option(help="Samples, as `bench run --model` takes them.")] = None,
     dim: Annotated[list[str] | None, typer.Option(help="Size of a dimension left open, as height=224.")] = None,
     shape: Annotated[list[str] | None, typer.Option(help="Shape of an input, as image=1x3x224x224.")] = None,
@@ -49,9 +53,7 @@ def check(
         if new is not None:
             raise InputError(f"{pinned} says itself what to make anew; to compare with {new}, name its model file")
         if said != user_model.Options() or (runtime, provider, batch, threads) != (None, None, 1, 1):
-            raise InputError(
-                f"{pinned} says itself how it is run; only --tolerance, --launches and --budget may be said"
-            )
+            raise InputError(f"{pinned} says itself how it is run; its cell is fixed")
         pair = guard.pair_of_pick(pinned, limits=limits)
     elif new is None:
         raise InputError(f"{pinned} is no folder that `bench pick` saved; name the new model file, too")
@@ -68,6 +70,7 @@ def check(
         )
     goal = guard.Goal(
         tolerance=units.share(tolerance),
+        max_metric_loss=units.share(max_metric_drop, zero=True),
         min_launches=min(guard.Goal.min_launches, launches),
         max_launches=launches,
         budget_s=units.seconds(budget),

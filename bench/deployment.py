@@ -133,7 +133,7 @@ def task_of(record: Record) -> Task:
     elif (found := user_model.recall(name, lambda task: _is_subject(task, record))) is not None:
         return found
     else:
-        raise InputError(f"the model of {name} is not here; `bench run --model` brings it back")
+        raise InputError(f"the model of {name} is not here; `bench run --model` or BENCH_PATH brings it back")
     raise InputError(f"the weights, code or data of {name} have changed since; `bench run {name}` measures them anew")
 
 
@@ -236,7 +236,9 @@ class Recipe:
         if name in plugins.find("models"):
             return plugins.task(name)
         if (found := user_model.recall(name, lambda task: str(task.folder) == self.place)) is None:
-            raise InputError(f"the model of {name} is not here any more; `bench run --model` brings it back")
+            raise InputError(
+                f"the model of {name} is not here any more; `bench run --model` or BENCH_PATH brings it back"
+            )
         return found
 
 

@@ -30,13 +30,15 @@ class Goal:
     """When a pair has been measured enough.
 
     Attributes:
-        tolerance: how much slower the new artifact may be, as a share.
+        tolerance: how much slower the new artifact may be, as a share;
+        max_metric_loss: and which share of the pinned one's metric may be lost.
         min_launches: fewest launches of each;
         max_launches: and most, when nothing can be said before.
         budget_s: seconds after which no further launch is begun.
     """
 
     tolerance: float = 0.02
+    max_metric_loss: float = 0.01
     min_launches: int = 3
     max_launches: int = 12
     budget_s: float = 120.0
@@ -77,6 +79,8 @@ class Outcome:
         new_ns: steady inferences of the new artifact;
         pinned_ns: and of the pinned one.
         fidelity: of the new one's outputs to the pinned one's: `exact`, `close`, `drifted` or `broken`; and why.
+        metric_loss: share of the pinned one's metric that is lost; without targets, the error's share of the signal.
+        is_right: whether they are not broken, and lose no more than is allowed.
     """
 
     verdict: str
@@ -88,11 +92,13 @@ class Outcome:
     fidelity: str
     reason: str | None
     max_abs_error: float | None
+    metric_loss: float | None
+    is_right: bool
 
     @property
     def passed(self) -> bool:
         """Whether it is neither slower for sure nor wrong."""
-        return self.verdict != REGRESSION and self.fidelity != quality.BROKEN
+        return self.verdict != REGRESSION and self.is_right
 
     def __str__(self) -> str:
         """One line, such as `1.003 [0.991, 1.015] times the pinned one's latency after 3 launches: fine; exact`."""
@@ -100,6 +106,9 @@ class Outcome:
         said = f"{ratio.value:.3f} [{ratio.low:.3f}, {ratio.high:.3f}] times the pinned one's latency"
         launches = f"after {self.num_launches} launch{'es' if self.num_launches > 1 else ''}"
         why = f" ({self.reason})" if self.reason else ""
+        if self.fidelity == quality.DRIFTED and self.metric_loss is not None:
+            change = "worse" if self.metric_loss >= 0 else "better"
+            why = f", {100 * abs(self.metric_loss):.2g} % {change}" + ("" if self.is_right else ": too much")
         return f"{said} {launches}: {self.verdict}; outputs {self.fidelity}{why}"
 
 
@@ -249,7 +258,14 @@ def measure(found: Pair, goal: Goal, method: Method) -> Outcome:
         fidelity=found.quality["fidelity"],
         reason=found.quality["reason"],
         max_abs_error=found.quality["max_abs_error"],
+        metric_loss=found.quality["metric_loss"],
+        is_right=_is_right(found.quality, goal),
     )
+
+
+def _is_right(judged: dict[str, Any], goal: Goal) -> bool:
+    lost = judged["metric_loss"]
+    return judged["fidelity"] != quality.BROKEN and (lost is None or lost <= goal.max_metric_loss)
 
 
 def _verdict(comparison: compare.Comparison, goal: Goal) -> str:

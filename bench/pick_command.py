@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 UNDECIDED = 1
 """Exit code when the data cannot tell."""
+NAME = 40
+"""Characters of a name on one line, so that the table fits a usual terminal."""
 
 
 def pick(
@@ -115,7 +117,7 @@ def _front(choice: Choice, constraints: Constraints) -> str:
     for row in choice.front:
         metric = columns.DASH if row.metric is None else f"{row.metric:.4g}"
         figures = (_milliseconds(row), _interval(row), _megabytes(row.size_bytes), _megabytes(row.peak_rss_bytes))
-        lines.append((order.short_name(row), *figures, metric))
+        lines.append((tables.wrap_name(order.short_name(row), NAME), *figures, metric))
     metric_name = next((row.metric_name for row in choice.front if row.metric_name), "metric")
     titles = ("cell", "latency p50 (ms)", "over the baseline", "size (MB)", "peak memory (MB)", metric_name)
     return f"{title}\n\n{tables.plain(titles, lines, format='table')}\n"

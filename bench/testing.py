@@ -44,6 +44,7 @@ class Guard(Protocol):
         batch: int = 1,
         threads: int = 1,
         tolerance: float = Goal.tolerance,
+        max_metric_loss: float = Goal.max_metric_loss,
         max_launches: int = Goal.max_launches,
         budget_s: float = Goal.budget_s,
     ) -> Outcome:
@@ -55,6 +56,8 @@ class Guard(Protocol):
             dataset, dims, shapes, trust: as `bench run --model` takes them.
             runtime, provider: as in a cell's path; the usual ones by default.
             tolerance: how much slower the new one may be, as a share.
+            max_metric_loss: which share of the pinned one's metric may be lost; without targets, how much error there
+                may be in the outputs.
             max_launches: most launches of each.
             budget_s: seconds after which no further launch is begun.
 
@@ -100,6 +103,7 @@ def guard(request: pytest.FixtureRequest) -> Guard:
         batch: int = 1,
         threads: int = 1,
         tolerance: float = Goal.tolerance,
+        max_metric_loss: float = Goal.max_metric_loss,
         max_launches: int = Goal.max_launches,
         budget_s: float = Goal.budget_s,
     ) -> Outcome:
@@ -125,6 +129,7 @@ def guard(request: pytest.FixtureRequest) -> Guard:
             )
         goal = Goal(
             tolerance=tolerance,
+            max_metric_loss=max_metric_loss,
             min_launches=min(Goal.min_launches, max_launches),
             max_launches=max_launches,
             budget_s=budget_s,
@@ -153,4 +158,5 @@ def _told(outcome: Outcome) -> dict[str, Any]:
         "num_launches": outcome.num_launches,
         "fidelity": outcome.fidelity,
         "max_abs_error": outcome.max_abs_error,
+        "metric_loss": outcome.metric_loss,
     }

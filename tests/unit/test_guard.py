@@ -27,8 +27,8 @@ def subject(key: str) -> Subject:
     return Subject(cell=Cell.from_path(CELL_PATH), key=key, artifact=artifact, inputs=Path("inputs"), rss_bytes=1)
 
 
-def pair(fidelity: str = "exact", reason: str | None = None) -> Pair:
-    quality = {"fidelity": fidelity, "reason": reason, "max_abs_error": 0.0}
+def pair(fidelity: str = "exact", reason: str | None = None, lost: float | None = 0.0) -> Pair:
+    quality = {"fidelity": fidelity, "reason": reason, "max_abs_error": 0.0, "metric_loss": lost}
     return Pair(pinned=subject("pinned"), new=subject("new"), quality=quality)
 
 
@@ -95,6 +95,15 @@ def test_wrong_outputs_do_not_pass(monkeypatch: pytest.MonkeyPatch) -> None:
     outcome = guard.measure(pair("broken", "snr_db is worse"), Goal(), Method())
     assert (outcome.verdict, outcome.passed) == ("fine", False)
     assert str(outcome).endswith("fine; outputs broken (snr_db is worse)")
+
+
+@pytest.mark.parametrize(("lost", "passed"), [(0.01, True), (0.011, False), (-0.5, True), (None, True)])
+def test_metric_that_is_lost(lost: float | None, passed: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    blocks(monkeypatch, 0.5)
+    outcome = guard.measure(pair("drifted", lost=lost), Goal(max_metric_loss=0.01), Method())
+    assert outcome.passed == passed
+    if lost == 0.011:
+        assert str(outcome).endswith("fine; outputs drifted, 1.1 % worse: too much")
 
 
 def test_failure_names_the_artifact(monkeypatch: pytest.MonkeyPatch) -> None:
