@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import functools
-from collections.abc import Mapping, Sequence
+import gc
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -130,13 +132,26 @@ def profile(
             a size does not fit.
     """
     path = Path(path)
-    stored = files.read(path)
-    stored = dataclasses.replace(stored, model=inference.settle(stored.model))
-    wanted = {**{name: array.shape for name, array in (inputs or {}).items()}, **(shapes or {})}
+    with _without_collector():
+        stored = files.read(path)
+        stored = dataclasses.replace(stored, model=inference.settle(stored.model))
+        wanted = {**{name: array.shape for name, array in (inputs or {}).items()}, **(shapes or {})}
+        try:
+            return _profile(path, stored, wanted, dims, observe, inputs)
+        finally:
+            stored.files.clear()  # a profile that is kept shall keep no file open
+
+
+@contextlib.contextmanager
+def _without_collector() -> Iterator[None]:
+    """Python's garbage collector would look again and again at objects that are all still in use."""
+    enabled = gc.isenabled()
+    gc.disable()
     try:
-        return _profile(path, stored, wanted, dims, observe, inputs)
+        yield
     finally:
-        stored.files.clear()  # a profile that is kept shall keep no file open
+        if enabled:
+            gc.enable()
 
 
 def _profile(
