@@ -85,7 +85,7 @@ def settle(model: onnx.ModelProto) -> onnx.ModelProto:
 
 
 def _name_nodes(graph: onnx.GraphProto, taken: set[str], holds_graph: int) -> None:
-    for node in graph.node:
+    for node in graph.node[:]:  # a slice is read at once, an iterator item by item
         name = node.name
         if not name or name in taken:
             others = (f"{name or node.op_type}_{number}" for number in itertools.count(len(taken)))
@@ -143,7 +143,7 @@ class Walk:
             Its nodes, and every value that it has or can read.
         """
         values: dict[str, Value] = {**outer, **given}
-        for tensor in graph.initializer:
+        for tensor in graph.initializer[:]:
             values[tensor.name] = self.constant(tensor)
         for sparse in graph.sparse_initializer:
             values[sparse.values.name] = Value(sparse.values.data_type, sparse.dims, stored=self.stored)

@@ -123,6 +123,20 @@ class Node:
         path: of the subgraph it is in; empty in the main graph.
     """
 
+    __slots__ = (
+        "_attributes",
+        "domain",
+        "inputs",
+        "makes",
+        "name",
+        "op_type",
+        "outputs",
+        "path",
+        "proto",
+        "reads",
+        "version",
+    )
+
     def __init__(
         self,
         proto: onnx.NodeProto,
@@ -149,7 +163,7 @@ class Node:
     def attributes(self) -> dict[str, onnx.AttributeProto]:
         """By name."""
         if self._attributes is None:
-            self._attributes = {attribute.name: attribute for attribute in self.proto.attribute}
+            self._attributes = {attribute.name: attribute for attribute in self.proto.attribute[:]}
         return self._attributes
 
     @property

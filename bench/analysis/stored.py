@@ -81,15 +81,19 @@ class Stored:
             InputError: the file is not there, lies outside the model's folder, or is too short.
         """
         assert self.path is not None
-        entries = {entry.key: entry.value for entry in tensor.external_data}
-        location = entries.get("location", "")
+        told = tensor.external_data[:]
+        if len(told) == 3 and told[0].value == HERE:  # as `read` writes them, in this order
+            location, where, how_long = HERE, told[1].value, told[2].value
+        else:
+            entries = {entry.key: entry.value for entry in told}
+            location, where, how_long = (entries.get(key, "") for key in ("location", "offset", "length"))
         file = self.files.get(location)
         if file is None:
             file = _mapped(self.path if location == HERE else inside(self.path.parent, location))
             self.files[location] = file
         try:
-            offset = int(entries.get("offset") or 0)
-            length = int(entries.get("length") or len(file) - offset)
+            offset = int(where or 0)
+            length = int(how_long or len(file) - offset)
         except ValueError as error:
             raise InputError(f"the place of tensor {tensor.name!r} in its external data is no number") from error
         if offset < 0 or length < 0 or offset + length > len(file):
