@@ -16,7 +16,7 @@ import dataclasses
 import warnings
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import pytest
 
@@ -27,8 +27,28 @@ from bench.guard import Goal, Outcome
 from bench.prepare import Limits
 
 
-class Guard(Protocol):
-    """What the fixture gives."""
+class Replay:
+    """A timer for pytest-benchmark whose rounds take as long as samples that were measured elsewhere."""
+
+    def __init__(self) -> None:
+        self.samples: Iterator[float] = iter(())
+        self._now = 0.0
+        self._runs = False
+
+    def __call__(self) -> float:
+        """Seconds: the start of a round, or its end, by turns."""
+        if self._runs:
+            self._now += next(self.samples)
+        self._runs = not self._runs
+        return self._now
+
+
+class Guard:
+    """What the fixture gives: a test calls it once."""
+
+    def __init__(self, name: str, benchmark: Any, replay: Replay) -> None:
+        self._name, self._benchmark, self._replay = name, benchmark, replay
+        self._limits = Limits.of(step_s=None, memory_bytes=None)
 
     def __call__(
         self,
@@ -64,55 +84,12 @@ class Guard(Protocol):
         Raises:
             BenchError: one of them cannot be measured.
         """
-
-
-class Replay:
-    """A timer for pytest-benchmark whose rounds take as long as samples that were measured elsewhere."""
-
-    def __init__(self) -> None:
-        self.samples: Iterator[float] = iter(())
-        self._now = 0.0
-        self._runs = False
-
-    def __call__(self) -> float:
-        """Seconds: the start of a round, or its end, by turns."""
-        if self._runs:
-            self._now += next(self.samples)
-        self._runs = not self._runs
-        return self._now
-
-
-@pytest.fixture
-def guard(request: pytest.FixtureRequest) -> Guard:
-    """See `Guard`."""
-    replay = Replay()
-    request.node.add_marker(pytest.mark.benchmark(timer=replay, warmup=False))
-    benchmark = request.getfixturevalue("benchmark")
-    limits = Limits.of(step_s=None, memory_bytes=None)
-
-    def measure(
-        new: str | Path | None = None,
-        *,
-        pinned: str | Path,
-        dataset: str | Path | None = None,
-        dims: Sequence[str] = (),
-        shapes: Sequence[str] = (),
-        trust: bool = False,
-        runtime: str | None = None,
-        provider: str | None = None,
-        batch: int = 1,
-        threads: int = 1,
-        tolerance: float = Goal.tolerance,
-        max_metric_loss: float = Goal.max_metric_loss,
-        max_launches: int = Goal.max_launches,
-        budget_s: float = Goal.budget_s,
-    ) -> Outcome:
-        if not benchmark.enabled:
+        if not self._benchmark.enabled:
             pytest.skip("benchmarks are disabled; --benchmark-enable measures")
-        if benchmark.stats is not None:
+        if self._benchmark.stats is not None:
             raise InputError("guard measures once in a test: pytest-benchmark keeps one set of samples for each")
         if new is None:
-            pair = guarding.pair_of_pick(Path(pinned), limits=limits)
+            pair = guarding.pair_of_pick(Path(pinned), limits=self._limits)
         else:
             options = user_model.Options(
                 dataset=Path(dataset) if dataset else None, dims=tuple(dims), shapes=tuple(shapes), trust=trust
@@ -125,7 +102,7 @@ def guard(request: pytest.FixtureRequest) -> Guard:
                 provider=provider,
                 batch=batch,
                 threads=threads,
-                limits=limits,
+                limits=self._limits,
             )
         goal = Goal(
             tolerance=tolerance,
@@ -135,18 +112,24 @@ def guard(request: pytest.FixtureRequest) -> Guard:
             budget_s=budget_s,
         )
         for note in pair.notes:
-            warnings.warn(f"{request.node.name}: {note}", stacklevel=2)
-        outcome = guarding.measure(pair, goal, guarding.method(limits))
-        benchmark.extra_info.update(_told(outcome))
-        replay.samples = iter([sample / 1e9 for sample in outcome.new_ns])
-        benchmark.pedantic(lambda: None, rounds=len(outcome.new_ns))
+            warnings.warn(f"{self._name}: {note}", stacklevel=2)
+        outcome = guarding.measure(pair, goal, guarding.method(self._limits))
+        self._benchmark.extra_info.update(_told(outcome))
+        self._replay.samples = iter([sample / 1e9 for sample in outcome.new_ns])
+        self._benchmark.pedantic(lambda: None, rounds=len(outcome.new_ns))
         if not outcome.passed:
             pytest.fail(str(outcome), pytrace=False)
         if outcome.verdict == guarding.UNDECIDED:
-            warnings.warn(f"{request.node.name}: {outcome}", stacklevel=2)
+            warnings.warn(f"{self._name}: {outcome}", stacklevel=2)
         return outcome
 
-    return measure
+
+@pytest.fixture
+def guard(request: pytest.FixtureRequest) -> Guard:
+    """See `Guard`."""
+    replay = Replay()
+    request.node.add_marker(pytest.mark.benchmark(timer=replay, warmup=False))
+    return Guard(request.node.name, request.getfixturevalue("benchmark"), replay)
 
 
 def _told(outcome: Outcome) -> dict[str, Any]:
