@@ -245,6 +245,8 @@ def measure(found: Pair, goal: Goal, method: Method) -> Outcome:
         if verdict != UNDECIDED:
             break
     comparison = compare.against_baseline(new, pinned)
+    if verdict == UNDECIDED and len(new) >= goal.min_launches:  # when the time is up, the last look is now
+        verdict = _verdict(comparison, goal)
     assert comparison.ratio is not None
     assert comparison.control is not None
     references = [launch for launch in pinned if launch["role"] == compare.REFERENCE]
