@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from bench import deployment, plugins, prepare
-from bench.analysis import side_by_side
+from bench.analysis import operator_times
 from bench.api import NodeTime, Task
 from bench.cell import RAW, Cell
 from bench.errors import ChildError, InputError
@@ -97,17 +97,17 @@ class Explanation:
     drift_reason: str | None
     notes: Sequence[str]
 
-    def operators(self) -> list[side_by_side.OperatorTime]:
+    def operators(self) -> list[operator_times.OperatorTime]:
         """Time by operator, where the cell's is known; that of the other one, where it is known, too."""
         if self.after.nodes is None:
             return []
-        return side_by_side.by_operator(self.before.nodes if self.before else None, self.after.nodes)
+        return operator_times.by_operator(self.before.nodes if self.before else None, self.after.nodes)
 
-    def changes(self) -> list[side_by_side.Change]:
+    def changes(self) -> list[operator_times.Change]:
         """What became of what, where both are known."""
         if self.after.nodes is None or self.before is None or self.before.nodes is None:
             return []
-        return side_by_side.changes(side_by_side.match(self.before.nodes, self.after.nodes, self.names))
+        return operator_times.changes(operator_times.match(self.before.nodes, self.after.nodes, self.names))
 
 
 def explain(

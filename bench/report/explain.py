@@ -11,7 +11,7 @@ import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from bench.analysis.side_by_side import Change, OperatorTime
+from bench.analysis.operator_times import Change, OperatorTime
 from bench.analysis.text import printable
 from bench.api import NodeTime
 from bench.explain import NUM_RUNS, Explanation, Side, Step

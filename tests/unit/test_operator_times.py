@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bench.analysis.side_by_side import Change, Match, OperatorTime, by_operator, changes, match
+from bench.analysis.operator_times import Change, Match, OperatorTime, by_operator, changes, match
 from bench.api import NodeTime
 
 
