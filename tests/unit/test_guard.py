@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -88,6 +89,14 @@ def test_no_launch_begins_after_the_time_is_up(monkeypatch: pytest.MonkeyPatch) 
     outcome = guard.measure(pair(), Goal(budget_s=0.0), Method())
     assert len(ran) == 1, "one is needed for any figure"
     assert outcome.verdict == "undecided"
+
+
+def test_what_there_is_when_the_time_is_up_is_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    """After 2 launches it is not clear; the time is up after 3, between two looks, and then it is."""
+    ran = blocks(monkeypatch, 1.05, 1.06, 1.055)
+    monkeypatch.setattr(guard, "time", SimpleNamespace(monotonic=lambda: float(len(ran))))
+    outcome = guard.measure(pair(), Goal(tolerance=0.02, min_launches=2, budget_s=3.0), Method())
+    assert (len(ran), outcome.verdict) == (3, "regression")
 
 
 def test_wrong_outputs_do_not_pass(monkeypatch: pytest.MonkeyPatch) -> None:
