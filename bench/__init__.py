@@ -24,6 +24,7 @@ def load_results(path: str | Path, *, baseline: str | None = None) -> pd.DataFra
     """
     from pathlib import Path
 
-    from bench.report import frame, stored
+    from bench.records import folder
+    from bench.report import frame
 
-    return frame.frame(stored.rows(Path(path), baseline=baseline))
+    return frame.frame(folder.rows(Path(path), baseline=baseline))

@@ -20,11 +20,11 @@ from typing import Any
 
 import pytest
 
-from bench import guard as guarding
-from bench import user_model
-from bench.errors import InputError
-from bench.guard import Goal, Outcome
-from bench.prepare import Limits
+from bench.api.errors import InputError
+from bench.decisions import check as guarding
+from bench.decisions.check import Goal, Outcome
+from bench.measure.limits import Limits
+from bench.tasks import adopt
 
 
 class Replay:
@@ -91,7 +91,7 @@ class Guard:
         if new is None:
             pair = guarding.pair_of_pick(Path(pinned), limits=self._limits)
         else:
-            options = user_model.Options(
+            options = adopt.Options(
                 dataset=Path(dataset) if dataset else None, dims=tuple(dims), shapes=tuple(shapes), trust=trust
             )
             pair = guarding.pair_of_files(

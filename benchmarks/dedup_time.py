@@ -14,10 +14,11 @@ from pathlib import Path
 import instrument
 import numpy as np
 
-from bench import plugins, prepare
 from bench.api import Task
-from bench.cell import Cell
-from bench.prepare import Limits
+from bench.api.cell import Cell
+from bench.measure.limits import Limits
+from bench.pipeline import prepare
+from bench.plugins import catalog
 
 CELL = "albert_base/torch/torch_onnx_untied/raw/onnxruntime/cpu/b1t1"
 VARIANT = "dedup"
@@ -33,7 +34,7 @@ def main() -> None:
     import onnx  # its import is not what is timed
 
     cell = Cell.from_path(CELL)
-    task, variant = plugins.task(cell.task), plugins.variant(VARIANT).variant
+    task, variant = catalog.task(cell.task), catalog.variant(VARIANT).variant
     exported = prepare.artifact_of(cell, Limits.of(step_s=None, memory_bytes=None))
     weights_bytes = task.weights_path.stat().st_size
     print(f"onnx {onnx.__version__}; weights {weights_bytes:,} bytes; exported {exported.size_bytes:,} bytes")

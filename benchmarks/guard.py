@@ -16,9 +16,9 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
-from bench import guard
-from bench.guard import Goal
-from bench.prepare import Limits
+from bench.decisions import check
+from bench.decisions.check import Goal
+from bench.measure.limits import Limits
 
 LAYERS, WIDTH = 100, 192
 CHAINS = ("main", "more")  # of weights of their own, or ONNX Runtime would compute what they share once
@@ -58,10 +58,10 @@ def main() -> None:
         for name, path in files.items():
             make(path, more_layers=LAYERS * 5 // 100 if name == "5 % slower" else 0)
         limits = Limits.of(step_s=None, memory_bytes=None)
-        pairs = {name: guard.pair_of_files(files["pinned"], files[name], batch=16, limits=limits) for name in passed}
+        pairs = {name: check.pair_of_files(files["pinned"], files[name], batch=16, limits=limits) for name in passed}
         for repeat in range(arguments.repeats):
             for name in passed:
-                outcome = guard.measure(pairs[name], Goal(tolerance=TOLERANCE), guard.method(limits))
+                outcome = check.measure(pairs[name], Goal(tolerance=TOLERANCE), check.method(limits))
                 passed[name] += outcome.passed
                 print(f"{repeat + 1:3}  {name:11} {'passed' if outcome.passed else 'failed'}  {outcome}", flush=True)
     failures = []

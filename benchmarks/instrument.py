@@ -12,15 +12,15 @@ from pathlib import Path
 
 os.environ["BENCH_PATH"] = str(Path(__file__).parent / "plugins")
 
-from bench.cell import Cell
+from bench.api.cell import Cell
 from bench.measure import machine
 from bench.measure.block import Method
+from bench.measure.limits import Limits
 from bench.measure.rounds import Goal, Progress
-from bench.prepare import Limits
-from bench.report import assemble
-from bench.report.rows import Row
-from bench.run import Options, Sweep
-from bench.store import Store
+from bench.pipeline.sweep import Options, Sweep
+from bench.records import assemble
+from bench.records.rows import Row
+from bench.records.store import Store
 
 BUSY = "while True: pass"
 

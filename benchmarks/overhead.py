@@ -13,13 +13,14 @@ import time
 import instrument
 import numpy as np
 
-from bench import plugins, prepare
-from bench.cell import Cell
+from bench.api.cell import Cell
 from bench.measure import block, clock, stats
 from bench.measure.block import Subject
 from bench.measure.clock import BurstPlan
-from bench.measure.compare import CELL
-from bench.prepare import Limits
+from bench.measure.comparison import CELL
+from bench.measure.limits import Limits
+from bench.pipeline import prepare
+from bench.plugins import catalog
 
 MODEL = "super_resolution/torch/torch_onnx/raw/onnxruntime/cpu/b1t1"
 SMALL = "toy/null/native/raw/null/cpu/b1t1"
@@ -56,11 +57,11 @@ def main() -> None:
 def take_turns(cell: Cell, num_turns: int) -> tuple[float, float]:
     """Median latency by a bare loop and as the harness reports it, both over the same session, in nanoseconds."""
     artifact = prepare.artifact_of(cell, LIMITS).path
-    with np.load(prepare.inputs_of(plugins.task(cell.task), LIMITS)) as file:
+    with np.load(prepare.inputs_of(catalog.task(cell.task), LIMITS)) as file:
         feeds = {name: file[name][: cell.batch] for name in file}
-    runtime = plugins.runtime(cell.runtime)
+    runtime = catalog.runtime(cell.runtime)
     runtime.import_packages()
-    task = plugins.task(cell.task)
+    task = catalog.task(cell.task)
     session = runtime.open(artifact, task=task, source=cell.source, provider=cell.provider, threads=cell.threads)
     plan = BurstPlan()
     bare, reported = [], []
@@ -96,7 +97,7 @@ def parked_share(cell: Cell, seconds: float) -> float:
     import psutil
 
     artifact = prepare.artifact_of(cell, LIMITS)
-    inputs = prepare.inputs_of(plugins.task(cell.task), LIMITS)
+    inputs = prepare.inputs_of(catalog.task(cell.task), LIMITS)
     subject = Subject(cell=cell, key="parked", artifact=artifact, inputs=inputs, rss_bytes=0)
     method = block.Method()
     seat = block._seat(subject, CELL, "parked", subject, LIMITS)

@@ -1,4 +1,4 @@
-"""How long `bench.analysis.profile` takes beside onnx-tool 1.0.1, on the same files.
+"""How long `bench.graphs.profile` takes beside onnx-tool 1.0.1, on the same files.
 
 Each runs in a process of its own and they take turns, in short bursts whose first profile does not count: after waking,
 caches are cold. What is timed is everything from the file's path to the totals. Theirs never becomes a dependency:
@@ -54,10 +54,10 @@ for line in sys.stdin:
     print(json.dumps([statistics.median(times), macs, params]), flush=True)
 """
 OURS = """
-import bench.analysis
+import bench.graphs
 
 def profile(path, shapes):
-    found = bench.analysis.profile(path, shapes=shapes, observe=False)
+    found = bench.graphs.profile(path, shapes=shapes, observe=False)
     return found.macs, found.num_params
 """
 THEIRS = """

@@ -17,13 +17,15 @@ import time
 
 import instrument
 
-from bench import plugins, prepare, user_model
-from bench.cell import Cell
-from bench.measure import opening
+from bench.api.cell import Cell
+from bench.measure.limits import Limits
 from bench.measure.process import Child
 from bench.measure.rounds import Goal
-from bench.prepare import Limits
-from bench.report.rows import Row
+from bench.measure.session import Worker
+from bench.pipeline import opening, operations, prepare
+from bench.plugins import catalog
+from bench.records.rows import Row
+from bench.tasks import adopt
 
 MODEL = "super_resolution/torch/torch_onnx/raw/onnxruntime/cpu/b1t1"
 UNOPTIMIZED = "onnxruntime_unoptimized"
@@ -40,7 +42,7 @@ def main() -> None:
     arguments = parser.parse_args()
     failures = []
     with Child() as child:
-        first = child.request("protection", timeout_s=LIMITS.open_s)["high_priority"]
+        first = child.request(Worker.protection, timeout_s=LIMITS.open_s)["high_priority"]
     print("workers run before other processes" if first else "workers have no priority here: expect wide intervals")
     for name, baseline, other in pairs():
         print(f"{name}: {other} over {baseline}")
@@ -63,7 +65,7 @@ def main() -> None:
 def pairs() -> list[tuple[str, str, str]]:
     """Name, baseline and other cell of each pair; the baselines are their tasks' own."""
     model = prepare.artifact_of(Cell.from_path(MODEL), LIMITS).path
-    task = user_model.adopt(model).name
+    task = adopt.adopt(model).name
     on, off = (f"{task}/onnx/native/raw/{runtime}/cpu/b1t1" for runtime in ("onnxruntime", "onnxruntime_unoptimized"))
     return [
         ("optimizations off", on, off),
@@ -79,17 +81,17 @@ def sequential(baseline: str, other: str) -> float:
 
 def _median_ns(cell: Cell) -> float:
     with opening.worker(cell) as child:
-        child.request("protection", timeout_s=LIMITS.open_s)  # once it answers, it has raised its own priority
+        child.request(Worker.protection, timeout_s=LIMITS.open_s)  # once it answers, it has raised its own priority
         os.setpriority(os.PRIO_PROCESS, child.pid, 0)
         child.request(
-            "open_session",
+            operations.open_session,
             timeout_s=LIMITS.open_s,
             **opening.subject(cell, prepare.artifact_of(cell, LIMITS).path),
-            inputs=str(prepare.inputs_of(plugins.task(cell.task), LIMITS)),
+            inputs=str(prepare.inputs_of(catalog.task(cell.task), LIMITS)),
         )
         long = {"target_ns": 10**12, "timeout_s": 600}
-        child.request("burst", warm_ns=0, min_runs=10, max_runs=10, **long)
-        return statistics.median(child.request("burst", warm_ns=0, min_runs=60, max_runs=60, **long)["steady_ns"])
+        child.request(Worker.burst, warm_ns=0, min_runs=10, max_runs=10, **long)
+        return statistics.median(child.request(Worker.burst, warm_ns=0, min_runs=60, max_runs=60, **long)["steady_ns"])
 
 
 def summarize(name: str, together: list[Row], in_turn: list[float]) -> list[str]:

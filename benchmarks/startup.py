@@ -17,7 +17,7 @@ from pathlib import Path
 import instrument
 
 from bench.measure import machine
-from bench.store import Store
+from bench.records.store import Store
 
 BENCH = str(Path(sys.executable).with_name("bench"))
 MAX_LIST_S = 0.6

@@ -14,14 +14,17 @@ import uuid
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from bench.at_once import at_once
-from bench.cell import Cell
-from bench.errors import BenchError, ChildError
-from bench.measure import compare, machine, opening, stats
+from bench.api.artifact import Artifact
+from bench.api.cell import Cell
+from bench.api.errors import BenchError, ChildError
+from bench.measure import comparison, machine, stats
+from bench.measure.at_once import at_once
 from bench.measure.clock import BurstPlan
-from bench.measure.compare import CELL, CONTROL, REFERENCE, Launch
+from bench.measure.comparison import CELL, CONTROL, REFERENCE, Launch
+from bench.measure.limits import Limits
 from bench.measure.process import Child
-from bench.prepare import Artifact, Limits
+from bench.measure.session import Worker
+from bench.pipeline import opening, operations
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -153,7 +156,7 @@ def run_block(
                     return Result(launches=(), failures=tuple(failures))
         for seat in list(seats):
             try:
-                seat.line |= seat.child.request("finish", timeout_s=method.limits.burst_s)
+                seat.line |= seat.child.request(Worker.finish, timeout_s=method.limits.burst_s)
             except ChildError as error:
                 drop(seat, "measure", error)
     if lost():
@@ -166,7 +169,7 @@ def run_block(
 def _is_precise(seats: Sequence[_Seat], method: Method) -> bool:
     """Whether further passes of these launches would tell little."""
     reference = next(seat.line for seat in seats if seat.role == REFERENCE)
-    pairs = [compare.pair(seat.line, reference) for seat in seats if seat.role != REFERENCE]
+    pairs = [comparison.pair(seat.line, reference) for seat in seats if seat.role != REFERENCE]
     return all(stats.centre_error(pair.log_ratios()) <= method.pass_error for pair in pairs)
 
 
@@ -188,13 +191,15 @@ def _seat(subject: Subject, role: str, block: str, baseline: Subject, limits: Li
 
 
 def _import(seat: _Seat, limits: Limits) -> None:
-    seat.line |= seat.child.request("import_packages", timeout_s=limits.open_s, runtime=seat.subject.cell.runtime)
+    seat.line |= seat.child.request(
+        operations.import_packages, timeout_s=limits.open_s, runtime=seat.subject.cell.runtime
+    )
 
 
 def _open(seat: _Seat, limits: Limits) -> None:
     subject = seat.subject
     seat.line |= seat.child.request(
-        "open_session",
+        operations.open_session,
         timeout_s=limits.open_s,
         **opening.subject(subject.cell, subject.artifact.path),
         inputs=str(subject.inputs),
@@ -203,7 +208,7 @@ def _open(seat: _Seat, limits: Limits) -> None:
 
 def _burst(seat: _Seat, method: Method, *, warmup: bool) -> None:
     """One burst. The first of a launch is a warm-up: runtimes tune themselves in their first inferences."""
-    samples = seat.child.request("burst", timeout_s=method.limits.burst_s, **dataclasses.asdict(method.burst))
+    samples = seat.child.request(Worker.burst, timeout_s=method.limits.burst_s, **dataclasses.asdict(method.burst))
     seat.line["num_restless"] += not samples["quiet"]
     if warmup:
         seat.line["warmup_ns"] = samples["cold_ns"] + samples["steady_ns"]

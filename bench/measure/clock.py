@@ -9,8 +9,9 @@ import dataclasses
 import gc
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
+T = TypeVar("T")
 SETTLE_STEP_S = 0.001
 SETTLE_LIMIT_S = 0.25
 QUIET_SHARE = 0.05  # of one core: below it the threads have stopped spinning
@@ -41,12 +42,17 @@ def now_ns() -> int:
     return time.perf_counter_ns()
 
 
-def time_call_ns(call: Callable[[], Any]) -> int:
-    """Nanoseconds that one call takes."""
+def time_call(call: Callable[[], T]) -> tuple[int, T]:
+    """Nanoseconds that one call takes, and what it returns."""
     clock = time.perf_counter_ns
     start = clock()
-    call()
-    return clock() - start
+    result = call()
+    return clock() - start, result
+
+
+def time_call_ns(call: Callable[[], object]) -> int:
+    """Nanoseconds that one call takes."""
+    return time_call(call)[0]
 
 
 def burst(run: Callable[[Any], Any], feeds: Any, plan: BurstPlan) -> tuple[list[int], list[int]]:

@@ -10,21 +10,16 @@ import concurrent.futures
 import contextlib
 import dataclasses
 import importlib.util
-import json
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
-from bench.analysis.roofline import Peaks
-from bench.errors import StoreError
 from bench.measure import clock
 from bench.measure.process import ask_once
-from bench.store import write_atomically
+from bench.measure.roofline import Peaks
 
 SIZE = 1024  # rows and columns of the matrices: large enough for full speed, small enough for the caches
 COPY_BYTES = 2**28  # far beyond any cache
 SPAN_NS = 400_000_000  # of each product
-NAME = "peaks.json"
 TIMEOUT_S = 300.0
 Product = tuple[str, str, Callable[[], object]]  # precision, library, one product
 
@@ -35,32 +30,13 @@ def ask(threads: int) -> Peaks:
     Raises:
         ChildError: it did not work out.
     """
-    found = ask_once("peaks", timeout_s=TIMEOUT_S, memory_bytes=None, threads=threads, num_threads=threads)
+    found = ask_once(peaks, timeout_s=TIMEOUT_S, memory_bytes=None, threads=threads, num_threads=threads)
     return Peaks(**found)
 
 
-def read(folder: Path) -> dict[int, Peaks]:
-    """The peaks in a machine's folder of results, by number of threads; none where none were measured.
-
-    Raises:
-        StoreError: the file is not what it should be.
-    """
-    path = folder / NAME
-    try:
-        return {int(threads): Peaks(**fields) for threads, fields in json.loads(path.read_text()).items()}
-    except FileNotFoundError:
-        return {}
-    except (ValueError, TypeError, AttributeError) as error:
-        raise StoreError(f"{path} is not what it should be: {error}; delete it and run `bench roofline`") from error
-
-
-def keep(folder: Path, threads: int, found: Peaks) -> dict[int, Peaks]:
-    """Store the higher of what was found and what was known, and return all that is known."""
-    known = read(folder)
-    known[threads] = known[threads].or_higher(found) if threads in known else found
-    fields = {str(number): dataclasses.asdict(peaks) for number, peaks in sorted(known.items())}
-    write_atomically(folder / NAME, json.dumps(fields, indent=1, sort_keys=True) + "\n")
-    return known
+def peaks(*, num_threads: int) -> dict[str, Any]:
+    """The request of a child: what this machine can do at most."""
+    return dataclasses.asdict(measure(num_threads))
 
 
 def measure(threads: int) -> Peaks:

@@ -12,10 +12,10 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 
-from bench.errors import ChildError
+from bench.api.errors import ChildError
 
 LOG_TAIL_BYTES = 4000
 QUIET_ENVIRONMENT = {
@@ -49,7 +49,6 @@ class Child:
         *,
         environment: Mapping[str, str] | None = None,
         memory_bytes: int | None = None,
-        module: str = "bench.measure.worker",
     ) -> None:
         self._log = tempfile.TemporaryFile()  # noqa: SIM115 (closed with the child)
         self._memory_bytes = memory_bytes
@@ -57,7 +56,7 @@ class Child:
         self._num_requests = 0
         settings = json.dumps({"parent_pid": os.getpid(), "memory_bytes": memory_bytes})
         self._process = subprocess.Popen(
-            [sys.executable, "-P", "-m", module, settings],
+            [sys.executable, "-P", "-m", "bench.measure.worker", settings],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._log,
@@ -72,18 +71,21 @@ class Child:
     def pid(self) -> int:
         return self._process.pid
 
-    def request(self, operation: str, *, timeout_s: float, **arguments: Any) -> dict[str, Any]:
+    def request(self, operation: Callable[..., Any], *, timeout_s: float, **arguments: Any) -> dict[str, Any]:
         """Ask the child for one thing and wait for its answer.
 
         Args:
-            operation: the name of a function in the worker.
+            operation: a function of an importable module, or a method of `bench.measure.session.Worker`; the child
+                imports the module and calls it.
+            arguments: its keyword arguments, as JSON carries them.
             timeout_s: the child is killed when it has not answered by then.
 
         Raises:
             ChildError: it raised, died, ran out of memory or out of time.
         """
         self._num_requests += 1
-        line = json.dumps({"id": self._num_requests, "operation": operation, "arguments": arguments}) + "\n"
+        name = f"{operation.__module__}:{operation.__qualname__}"
+        line = json.dumps({"id": self._num_requests, "operation": name, "arguments": arguments}) + "\n"
         assert self._process.stdin is not None
         try:
             self._process.stdin.write(line.encode())
@@ -208,7 +210,9 @@ def _death_descriptor(pid: int) -> int | None:
         return None
 
 
-def ask_once(operation: str, *, timeout_s: float, memory_bytes: int | None, threads: int = 1, **arguments: Any) -> Any:
+def ask_once(
+    operation: Callable[..., Any], *, timeout_s: float, memory_bytes: int | None, threads: int = 1, **arguments: Any
+) -> Any:
     """Do one request in a child of its own.
 
     Raises:

@@ -12,9 +12,10 @@ from collections.abc import Callable, Sequence
 
 import psutil
 
-from bench.measure import compare, stats
+from bench.measure import comparison as compare
+from bench.measure import stats
 from bench.measure.block import Method, Result, Subject, run_block
-from bench.measure.compare import Comparison, Launch
+from bench.measure.comparison import Comparison, Launch
 
 MAX_WORKERS = 10  # a longer pass would let the machine drift between a burst and its reference's
 MEMORY_SHARE = 0.6  # of the memory now free, for the workers of one block

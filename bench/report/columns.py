@@ -8,8 +8,8 @@ import re
 import statistics
 from collections.abc import Iterable, Sequence
 
-from bench.report.order import Group, Selection, is_baseline, short_name
-from bench.report.rows import Row
+from bench.records.ranking import Group, Selection, is_baseline, short_name
+from bench.records.rows import Row
 
 DEFAULT_COLUMNS = (
     "cell",

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from bench import plugins, prepare
-from bench.cell import Cell
-from bench.errors import ChildError
-from bench.measure import compare, machine
+from bench.api import loading
+from bench.api.cell import Cell
+from bench.api.errors import ChildError
+from bench.measure import comparison, machine
 from bench.measure.block import Method, Subject, run_block
+from bench.measure.limits import Limits
 from bench.measure.process import Child
-from bench.prepare import Limits
+from bench.measure.session import Worker
+from bench.pipeline import prepare, provenance
+from bench.plugins import catalog
 
 PROBE = "toy/null/native/raw/null/cpu/b1t1"
 NUM_BLOCKS = 3
@@ -37,7 +40,7 @@ def _machine() -> list[str]:
 def _protection() -> list[str]:
     """What a worker can do to protect the machine, and the figures."""
     with Child(memory_bytes=2**32) as child:
-        can = child.request("protection", timeout_s=30)
+        can = child.request(Worker.protection, timeout_s=30)
     memory, first = can["memory_method"], can["high_priority"]
     return [
         f"memory      tracked by {memory}" + ("" if memory == "kernel" else ": a short peak may be missed"),
@@ -50,11 +53,11 @@ def _protection() -> list[str]:
 
 def _runtimes() -> list[str]:
     lines = []
-    width = max(12, 1 + max(map(len, plugins.find("runtimes"))))
-    for name in plugins.find("runtimes"):
-        runtime = plugins.runtime(name)
+    width = max(12, 1 + max(map(len, loading.find("runtimes"))))
+    for name in loading.find("runtimes"):
+        runtime = catalog.runtime(name)
         reason = runtime.skip()
-        versions = prepare.versions(runtime.requires)
+        versions = provenance.versions(runtime.requires)
         found = ", ".join(f"{package} {version}" for package, version in versions.items() if package != "python")
         lines.append(
             f"{name:{width}}{'usable' if reason is None else 'not usable: ' + reason}; {found or 'needs nothing'}"
@@ -66,7 +69,7 @@ def _noise() -> list[str]:
     """A/A: the same cell twice, several launches, run as any two cells are."""
     cell, limits = Cell.from_path(PROBE), Limits()
     artifact = prepare.artifact_of(cell, limits)
-    inputs = prepare.inputs_of(plugins.task(cell.task), limits)
+    inputs = prepare.inputs_of(catalog.task(cell.task), limits)
     subject = Subject(cell=cell, key="probe", artifact=artifact, inputs=inputs, rss_bytes=0)
     launches = []
     for _ in range(NUM_BLOCKS):
@@ -74,9 +77,9 @@ def _noise() -> list[str]:
         if result.failures:
             raise ChildError("error", f"the probe failed: {result.failures[0].error}")
         launches += [launch for _, launch in result.launches]
-    control = compare.against_baseline(launches, launches).control
+    control = comparison.against_baseline(launches, launches).control
     assert control is not None
-    medians = [median for launch in launches for median in compare.burst_medians(launch)]
+    medians = [median for launch in launches for median in comparison.burst_medians(launch)]
     spread = max(medians) / min(medians)
     advice = "quiet" if control.half_width < QUIET_SPREAD else "noisy: expect more launches, and prefer 1-thread cells"
     return [

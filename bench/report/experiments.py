@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from bench.errors import InputError
-from bench.experiments import EXPERIMENTS, Experiment
-from bench.report import order, tables
-from bench.report.rows import Row
-from bench.store import Record
+from bench.api.errors import InputError
+from bench.pipeline.experiments import EXPERIMENTS, Experiment
+from bench.records import ranking
+from bench.records.rows import Row
+from bench.records.store import Record
+from bench.report import tables
 
 
 def render(rows: Sequence[Row], records: Mapping[str, Record], *, format: str) -> str:
@@ -32,7 +33,7 @@ def render(rows: Sequence[Row], records: Mapping[str, Record], *, format: str) -
         if missing:
             text = f"No result of {', '.join(missing)}; `bench run --sweep seed` measures them.\n"
         elif experiment.columns:
-            listed = order.listed([found[path] for path in experiment.cells], columns=experiment.columns)
+            listed = ranking.listed([found[path] for path in experiment.cells], columns=experiment.columns)
             text = tables.render_selection(listed, format=format)
         else:
             text = _operators(experiment, records, format)

@@ -11,10 +11,10 @@ import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from bench.analysis.operator_times import Change, OperatorTime
-from bench.analysis.text import printable
 from bench.api import NodeTime
-from bench.explain import NUM_RUNS, Explanation, Side, Step
+from bench.decisions.explain import NUM_RUNS, Explanation, Side, Step
+from bench.decisions.operator_times import Change, OperatorTime
+from bench.graphs.file.text import printable
 from bench.measure.rounds import Goal
 from bench.report import tables
 from bench.report.columns import DASH

@@ -7,8 +7,8 @@ import io
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from bench.errors import InputError
-from bench.report.rows import COLUMNS, Row
+from bench.api.errors import InputError
+from bench.records.rows import COLUMNS, Row
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from bench import plugins
-from bench.api import Plugin
-from bench.errors import BenchError
+from bench.api import Plugin, loading
+from bench.api.errors import BenchError
+from bench.plugins import catalog
 
 Described = tuple[Plugin, str]
 
@@ -17,10 +17,10 @@ Described = tuple[Plugin, str]
 def listing() -> str:
     """Every plugin with what it is made for, or the reason why it cannot be used."""
     kinds: dict[str, tuple[Iterable[str], Callable[[str], Described]]] = {
-        "tasks": (plugins.find("models"), _task),
-        "exporters": (plugins.find("exporters"), _exporter),
+        "tasks": (loading.find("models"), _task),
+        "exporters": (loading.find("exporters"), _exporter),
         "variants": (_names_of_variants(), _variant),
-        "runtimes": (plugins.find("runtimes"), _runtime),
+        "runtimes": (loading.find("runtimes"), _runtime),
     }
     return "\n".join(_block(kind, names, describe) for kind, (names, describe) in kinds.items())
 
@@ -44,26 +44,26 @@ def _state(name: str, describe: Callable[[str], Described]) -> str:
 def _names_of_variants() -> list[str]:
     """Every variant; a file that cannot be loaded is listed by its own name, with the reason beside it."""
     try:
-        return list(plugins.variants())
+        return list(catalog.variants())
     except BenchError:
-        return list(plugins.find("variants"))
+        return list(loading.find("variants"))
 
 
 def _task(name: str) -> Described:
-    task = plugins.task(name)
+    task = catalog.task(name)
     return task, f"{' and '.join(task.sources)}; metric {task.metric_name}"
 
 
 def _exporter(name: str) -> Described:
-    exporter = plugins.exporter(name)
+    exporter = catalog.exporter(name)
     return exporter, f"from {' and '.join(exporter.sources) or 'any source'}"
 
 
 def _variant(name: str) -> Described:
-    variant = plugins.variant(name).variant
+    variant = catalog.variant(name).variant
     return variant, f"on {' and '.join(variant.formats)}"
 
 
 def _runtime(name: str) -> Described:
-    runtime = plugins.runtime(name)
+    runtime = catalog.runtime(name)
     return runtime, f"opens {' and '.join(runtime.formats)} on {', '.join(runtime.providers())}"

@@ -6,11 +6,11 @@ import json
 import textwrap
 from collections.abc import Mapping, Sequence
 
-from bench.analysis.roofline import Peaks
+from bench.measure.roofline import Peaks
+from bench.records.ranking import select
+from bench.records.rows import Row
 from bench.report import tables
 from bench.report.columns import DASH
-from bench.report.order import select
-from bench.report.rows import Row
 
 WIDTH = 120
 COLUMNS = ("cell", "precision", "latency_p50_ns", "macs", "gmacs_per_s", "peak_share", "roof_share", "bound")

@@ -17,12 +17,11 @@ from rich.console import Console, ConsoleOptions, RenderResult
 from rich.table import Table
 from rich.text import Text
 
-from bench.errors import InputError
-from bench.plugins import suggest
+from bench.api.errors import InputError, suggest
+from bench.records.ranking import Group, Selection, short_name
+from bench.records.ranking import select as select
+from bench.records.rows import COLUMNS, Row
 from bench.report.columns import DASH, Column, caption, columns_of, notes_of, one_line, verdict_of
-from bench.report.order import Group, Selection, short_name
-from bench.report.order import select as select
-from bench.report.rows import COLUMNS, Row
 
 FORMATS = ("table", "md", "csv", "json", "latex")
 DROPPED_FIRST = ("precision", "model_rss_bytes", "size_bytes", "fidelity", "metric")  # when a terminal is too narrow

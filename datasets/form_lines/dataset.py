@@ -14,8 +14,8 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bench.errors import InputError
-from bench.plugins import load_module
+from bench.api.errors import InputError
+from bench.api.loading import load_module
 
 if TYPE_CHECKING:
     import numpy as np

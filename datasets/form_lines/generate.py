@@ -18,8 +18,8 @@ from typing import Any
 
 import numpy as np
 
-from bench.errors import InputError
-from bench.plugins import load_module
+from bench.api.errors import InputError
+from bench.api.loading import load_module
 
 FOLDER = Path(__file__).parent
 lexicon: Any = load_module(FOLDER / "lexicon.py")

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
-from bench.plugins import load_module
+from bench.api.loading import load_module
 
 FOLDER = Path(__file__).parent
 generate: Any = load_module(FOLDER / "generate.py")

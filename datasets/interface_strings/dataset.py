@@ -10,7 +10,7 @@ import dataclasses
 import hashlib
 from pathlib import Path
 
-from bench.errors import InputError
+from bench.api.errors import InputError
 
 FOLDER = Path(__file__).parent
 

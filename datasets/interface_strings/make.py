@@ -21,8 +21,8 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from bench.errors import InputError
-from bench.plugins import load_module
+from bench.api.errors import InputError
+from bench.api.loading import load_module
 
 dataset: Any = load_module(Path(__file__).with_name("dataset.py"))
 

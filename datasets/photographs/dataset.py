@@ -15,7 +15,7 @@ import importlib.util
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from bench.errors import InputError
+from bench.api.errors import InputError
 
 if TYPE_CHECKING:
     import numpy as np

@@ -12,7 +12,7 @@ from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.metrics import f1_score
 from sklearn.svm import LinearSVC
 
-from bench import plugins
+from bench.plugins import catalog
 
 FEATURES: dict[str, dict[str, Any]] = {
     "words": {"analyzer": "word", "ngram_range": (1, 1)},
@@ -23,7 +23,7 @@ FEATURES: dict[str, dict[str, Any]] = {
 
 def main() -> None:
     """Print the figures of the most frequent language and of each kind of n-grams."""
-    data: Any = plugins.task("albert").strings()  # type: ignore[attr-defined]
+    data: Any = catalog.task("albert").strings()  # type: ignore[attr-defined]
     splits = {split: data.load(split) for split in ("train", "test")}
     texts = {split: [string.text for string in strings] for split, strings in splits.items()}
     languages = {split: [string.language for string in strings] for split, strings in splits.items()}

@@ -28,7 +28,8 @@ import torch
 from safetensors.torch import save_file
 from torch import nn
 
-from bench import plugins
+from bench.api import loading
+from bench.plugins import catalog
 
 BATCH = 32
 LEARNING_RATE = 1e-3
@@ -93,7 +94,7 @@ def draw_batches(texts: list[Text], task: Any, segmenter: Any, generator: random
 
     Texts of about one length come together, so that there is little padding.
     """
-    module = plugins.load_module(task.path)
+    module = loading.load_module(task.path)
     mixer = task.module("augment").TextMixer(by_label(texts))
     examples = []
     for text, label in generator.sample(texts, len(texts)):
@@ -189,7 +190,7 @@ def print_quality(name: str, model: nn.Module, samples: Any, task: Any) -> None:
 
 def main() -> None:
     """Parse the command line, train, save, and print the figures."""
-    task: Any = plugins.task("albert")
+    task: Any = catalog.task("albert")
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--epochs", type=int, default=20)
     parser.add_argument(

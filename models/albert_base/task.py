@@ -12,10 +12,10 @@ import json
 from pathlib import Path
 from typing import Any
 
-from bench import cache, plugins
-from bench.api import Samples, TensorSpec
-from bench.errors import InputError
-from bench.fidelity import FidelityTask
+from bench.api import Samples, TensorSpec, cache
+from bench.api.errors import InputError
+from bench.plugins import fingerprint
+from bench.tasks.fidelity import FidelityTask
 
 HIDDEN = 768
 NUM_SAMPLES = 16
@@ -56,7 +56,7 @@ class AlbertBase(FidelityTask):
             save_file(self.module("weights").make(json.loads(self.config_path.read_text())), target)
             return {}
 
-        code = plugins.digest_files([self.config_path, self.folder / "weights.py"])
+        code = fingerprint.digest_files([self.config_path, self.folder / "weights.py"])
         return cache.obtain(cache.digest(["weights", code]), "weights.safetensors", make)[0]
 
     def build(self, source: str, weights: Path) -> Any:

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bench.api import Samples, Task, TensorSpec
-from bench.errors import InputError
-from bench.plugins import dataset_path, load_module
+from bench.api.errors import InputError
+from bench.api.loading import dataset_path, load_module
 
 if TYPE_CHECKING:
     from types import ModuleType

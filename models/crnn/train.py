@@ -24,8 +24,8 @@ import torch
 from safetensors.torch import save_file
 from torch import nn
 
-from bench import plugins
-from bench.api import Task
+from bench.api import Task, loading
+from bench.plugins import catalog
 
 BATCH = 16
 LEARNING_RATE = 2e-3
@@ -195,7 +195,7 @@ def measure(model: Any, data: Data, task: Task, *, wrong_flag: bool = False) -> 
 
 def main() -> None:
     """Parse the command line, train, save, and print the figures."""
-    task = plugins.task("crnn")
+    task = catalog.task("crnn")
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--epochs", type=int, default=8)
     parser.add_argument("--steps", type=int, help="stop after so many steps, without figures: to try it out")
@@ -209,7 +209,7 @@ def main() -> None:
     torch.set_num_threads(options.threads)
     torch.manual_seed(options.seed)
     torch.use_deterministic_algorithms(True)
-    generate = plugins.load_module(plugins.dataset_path("form_lines").with_name("generate.py"))
+    generate = loading.load_module(loading.dataset_path("form_lines").with_name("generate.py"))
     train_data, validation = make_data(generate, "train"), make_data(generate, "validation")
     model = task.module("torch_model").Crnn().to(memory_format=torch.channels_last)
     train(model, train_data, validation, task, options)

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bench.api import Samples, Task, TensorSpec
-from bench.errors import InputError
-from bench.plugins import find, load_module
+from bench.api.errors import InputError
+from bench.api.loading import find, load_module
 
 if TYPE_CHECKING:
     from types import ModuleType

@@ -19,8 +19,8 @@ import torch
 from safetensors.torch import save_file
 from torch import nn
 
-from bench import plugins
 from bench.api import Task
+from bench.plugins import catalog
 
 SCALE = 3
 BATCH = 32
@@ -121,7 +121,7 @@ def print_quality(task: Task, model: nn.Module) -> None:
 
 def main() -> None:
     """Parse the command line, train, save, and print the figures."""
-    task = plugins.task("super_resolution")
+    task = catalog.task("super_resolution")
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--steps", type=int, default=8000)
     parser.add_argument("--out", type=Path, default=task.weights_path, help="safetensors file to write")

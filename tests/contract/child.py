@@ -13,21 +13,21 @@ from typing import Any
 
 import numpy as np
 
-from bench import plugins
-from bench.errors import RefusedError
+from bench.api.errors import RefusedError
+from bench.plugins import catalog
 
 
 def export(*, exporter: str, task: str, source: str, target: str) -> None:
     """Write an artifact."""
-    info = plugins.exporter(exporter).export(plugins.task(task), source, Path(target))
+    info = catalog.exporter(exporter).export(catalog.task(task), source, Path(target))
     json.dumps(info, allow_nan=False)  # it is kept as JSON
 
 
 def apply(*, variant: str, task: str, artifact: str, target: str) -> None:
     """Write a variant of an artifact, or say that it is refused."""
-    named = plugins.variant(variant)
+    named = catalog.variant(variant)
     try:
-        info = named.variant.apply(Path(artifact), Path(target), option=named.option, task=plugins.task(task))
+        info = named.variant.apply(Path(artifact), Path(target), option=named.option, task=catalog.task(task))
     except RefusedError as error:
         print(f"refused: {error}")
     else:
@@ -69,7 +69,7 @@ def run_small(
         for name in parts[0]:
             saved[f"{batch}/{name}"] = np.concatenate([part[name] for part in parts])[:num_samples]
     feeds = taken(inputs, range(2))
-    for spec in plugins.task(task).inputs:
+    for spec in catalog.task(task).inputs:
         sizes = zip(spec.shape[1:], feeds[spec.name].shape[1:], strict=True)
         corner = tuple(slice(size * 3 // 8 if isinstance(dim, str) else size) for dim, size in sizes)
         feeds[spec.name] = np.ascontiguousarray(feeds[spec.name][:, *corner])
@@ -81,7 +81,7 @@ def run_small(
 
 def opened(runtime: str, provider: str, task: str, source: str, artifact: str) -> tuple[Any, dict[str, np.ndarray]]:
     """A session and the test split's inputs."""
-    plugin, the_task = plugins.runtime(runtime), plugins.task(task)
+    plugin, the_task = catalog.runtime(runtime), catalog.task(task)
     os.environ.update(plugin.environment(1))
     plugin.import_packages()
     session = plugin.open(Path(artifact), task=the_task, source=source, provider=provider, threads=1)
@@ -99,7 +99,7 @@ def answers(session: Any, task: str, feeds: dict[str, np.ndarray]) -> dict[str, 
         array.flags.writeable = False  # a runtime may not write to what it is given
     outputs = session.run(feeds)
     named = {}
-    for spec, output in zip(plugins.task(task).outputs, outputs, strict=True):
+    for spec, output in zip(catalog.task(task).outputs, outputs, strict=True):
         assert isinstance(output, np.ndarray), type(output)
         named[spec.name] = output.copy()
     return named

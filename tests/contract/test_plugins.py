@@ -17,19 +17,19 @@ from typing import Any
 import numpy as np
 import pytest
 
-from bench import plugins
-from bench.analysis.graph import canonical_digest
-from bench.analysis.interface import check_interface
-from bench.api import Exporter, Plugin, Task
-from bench.errors import BenchError
+from bench.api import Exporter, Plugin, Task, loading
+from bench.api.errors import BenchError
+from bench.graphs.file.digest import canonical_digest
+from bench.graphs.file.interface import check_interface
+from bench.plugins import catalog
 
 LOADERS = {
-    "exporters": plugins.exporter,
-    "variants": plugins._variant_file,
-    "runtimes": plugins.runtime,
-    "models": plugins.task,
+    "exporters": catalog.exporter,
+    "variants": catalog._variant_file,
+    "runtimes": catalog.runtime,
+    "models": catalog.task,
 }
-FOUND = [(kind, name) for kind in LOADERS for name in plugins.find(kind)]
+FOUND = [(kind, name) for kind in LOADERS for name in loading.find(kind)]
 TASKS = ("super_resolution", "toy")
 """Small tasks to try exporters, variants and runtimes on, the first that fits."""
 FRAMEWORK_FREE = "toy"
@@ -39,15 +39,15 @@ BATCHES = [1, 2, 5]  # an export that bakes its example's batch passes at one of
 
 
 def task_for(source: str) -> Task | None:
-    return next((plugins.task(name) for name in TASKS if source in plugins.task(name).sources), None)
+    return next((catalog.task(name) for name in TASKS if source in catalog.task(name).sources), None)
 
 
 def exports() -> list[Any]:
     """Every exporter with every source that it takes."""
-    every = dict.fromkeys(source for name in TASKS for source in plugins.task(name).sources)
+    every = dict.fromkeys(source for name in TASKS for source in catalog.task(name).sources)
     cases = []
-    for name in plugins.find("exporters"):
-        for source in plugins.exporter(name).sources or every:
+    for name in loading.find("exporters"):
+        for source in catalog.exporter(name).sources or every:
             if (task := task_for(source)) is not None:
                 marks = [] if task.name == FRAMEWORK_FREE else [pytest.mark.framework]
                 cases.append(pytest.param(name, source, marks=marks, id=f"{name}-{source}"))
@@ -71,7 +71,7 @@ class Workshop:
         """A fresh folder with the artifact of the task for this source."""
         task = task_for(source)
         assert task is not None
-        target = self.folder / f"{exporter}-{source}" / f"model.{plugins.exporter(exporter).format(source)}"
+        target = self.folder / f"{exporter}-{source}" / f"model.{catalog.exporter(exporter).format(source)}"
         target.parent.mkdir()
         self.child(do="export", exporter=exporter, task=task.name, source=source, target=str(target))
         return target
@@ -97,9 +97,9 @@ class Workshop:
     def reference(self, task: Task) -> dict[str, np.ndarray]:
         """What the first of the task's frameworks gives for its own form of the model."""
         source = task.sources[0]
-        exporter = next(name for name in plugins.find("exporters") if own_form(plugins.exporter(name)))
-        runtime = openers(plugins.exporter(exporter).format(source))[0]
-        return self.outputs(runtime, plugins.runtime(runtime).providers()[0], source, self.artifact(exporter, source))
+        exporter = next(name for name in loading.find("exporters") if own_form(catalog.exporter(name)))
+        runtime = openers(catalog.exporter(exporter).format(source))[0]
+        return self.outputs(runtime, catalog.runtime(runtime).providers()[0], source, self.artifact(exporter, source))
 
 
 def own_form(exporter: Exporter) -> bool:
@@ -108,8 +108,8 @@ def own_form(exporter: Exporter) -> bool:
 
 def openers(artifact_format: str) -> list[str]:
     """Runtimes that open a format and can work here."""
-    names = [name for name in plugins.find("runtimes") if {"*", artifact_format} & set(plugins.runtime(name).formats)]
-    usable = [name for name in names if plugins.runtime(name).skip() is None]
+    names = [name for name in loading.find("runtimes") if {"*", artifact_format} & set(catalog.runtime(name).formats)]
+    usable = [name for name in names if catalog.runtime(name).skip() is None]
     if not usable:
         pytest.skip(f"no runtime here opens {artifact_format}")
     return usable
@@ -139,8 +139,8 @@ def workshop(tmp_path_factory: pytest.TempPathFactory) -> Workshop:
 def test_declares_what_it_is(kind: str, name: str) -> None:
     plugin = LOADERS[kind](name)
     assert plugin.name == name
-    assert plugin.path == plugins.find(kind)[name]
-    assert name == (plugin.path.parent.name if kind in plugins.ENTRY else plugin.path.stem)
+    assert plugin.path == loading.find(kind)[name]
+    assert name == (plugin.path.parent.name if kind in loading.ENTRY else plugin.path.stem)
     module = sys.modules[type(plugin).__module__]
     for item in (module, type(plugin)):
         first = (vars(item).get("__doc__") or "").strip().partition("\n\n")[0]
@@ -197,29 +197,29 @@ print(*[name for name in names if "site-packages" in (getattr(sys.modules[name],
 
 @pytest.mark.parametrize(("exporter", "source"), exports())
 def test_export_gives_the_reference_outputs(exporter: str, source: str, workshop: Workshop) -> None:
-    plugin, task = plugins.exporter(exporter), task_for(source)
+    plugin, task = catalog.exporter(exporter), task_for(source)
     assert task is not None
     skip_without(plugin)
     artifact = workshop.artifact(exporter, source)
     assert list(artifact.parent.iterdir()) == [artifact], "an artifact is one file"
     reference = workshop.reference(task)
     for runtime in openers(plugin.format(source)):
-        provider = plugins.runtime(runtime).providers()[0]
+        provider = catalog.runtime(runtime).providers()[0]
         assert drift(workshop.outputs(runtime, provider, source, artifact), reference) <= task.close, runtime
 
 
 @pytest.mark.framework
-@pytest.mark.parametrize("name", list(plugins.variants()))
+@pytest.mark.parametrize("name", list(catalog.variants()))
 def test_variant_keeps_interface_and_outputs(name: str, workshop: Workshop, tmp_path: Path) -> None:
-    variant = plugins.variant(name).variant
+    variant = catalog.variant(name).variant
     skip_without(variant)
     tried, refusals = 0, []
     graphs: set[str] = set()
     for case in exports():
         exporter, source = case.values
-        file_format, task = plugins.exporter(exporter).format(source), task_for(source)
+        file_format, task = catalog.exporter(exporter).format(source), task_for(source)
         assert task is not None
-        if file_format not in variant.formats or plugins.exporter(exporter).skip() is not None:
+        if file_format not in variant.formats or catalog.exporter(exporter).skip() is not None:
             continue
         target = tmp_path / f"{exporter}-{source}" / f"model.{file_format}"
         target.parent.mkdir()
@@ -240,12 +240,12 @@ def test_variant_keeps_interface_and_outputs(name: str, workshop: Workshop, tmp_
         if file_format == "onnx":
             check_interface(target, task, target if variant.freezes else artifact)
         runtime = openers(file_format)[0]
-        outputs = workshop.outputs(runtime, plugins.runtime(runtime).providers()[0], source, target)
+        outputs = workshop.outputs(runtime, catalog.runtime(runtime).providers()[0], source, target)
         reference = workshop.reference(task)
         if variant.lossy:
             assert all(np.isfinite(array).all() for array in outputs.values())
             # The first option stands for its file in sweeps; what another loses is for verifying to say.
-            if plugins.variant(name).option == variant.options[0]:
+            if catalog.variant(name).option == variant.options[0]:
                 assert metric_loss(task, outputs, reference) <= task.max_metric_loss
         else:
             assert drift(outputs, reference) <= task.close
@@ -269,12 +269,12 @@ def metric_loss(task: Task, outputs: dict[str, np.ndarray], reference: dict[str,
 @pytest.mark.parametrize(
     "name",
     [
-        pytest.param(name, marks=[pytest.mark.framework] if plugins.runtime(name).requires else [])
-        for name in plugins.find("runtimes")
+        pytest.param(name, marks=[pytest.mark.framework] if catalog.runtime(name).requires else [])
+        for name in loading.find("runtimes")
     ],
 )
 def test_runtime_opens_every_format_on_every_provider(name: str, workshop: Workshop) -> None:
-    plugin = plugins.runtime(name)
+    plugin = catalog.runtime(name)
     skip_without(plugin)
     assert plugin.providers()
     tried = 0
@@ -282,8 +282,8 @@ def test_runtime_opens_every_format_on_every_provider(name: str, workshop: Works
         exporter, source = case.values
         task = task_for(source)
         assert task is not None
-        skipped = plugins.exporter(exporter).skip() is not None
-        if skipped or not {"*", plugins.exporter(exporter).format(source)} & set(plugin.formats):
+        skipped = catalog.exporter(exporter).skip() is not None
+        if skipped or not {"*", catalog.exporter(exporter).format(source)} & set(plugin.formats):
             continue
         artifact = workshop.artifact(exporter, source)
         # One exporter is enough for the providers that are not the default.
@@ -303,8 +303,8 @@ def test_runtime_opens_every_format_on_every_provider(name: str, workshop: Works
         pytest.skip(f"nothing here exports {' or '.join(plugin.formats)}")
 
 
-@pytest.mark.parametrize("name", list(plugins.find("runtimes")))
+@pytest.mark.parametrize("name", list(loading.find("runtimes")))
 def test_runtime_refuses_an_unknown_provider(name: str, tmp_path: Path) -> None:
-    plugin, task = plugins.runtime(name), plugins.task(FRAMEWORK_FREE)
+    plugin, task = catalog.runtime(name), catalog.task(FRAMEWORK_FREE)
     with pytest.raises(BenchError, match="no-such-provider"):
         plugin.open(tmp_path / "none", task=task, source="null", provider="no-such-provider", threads=1)

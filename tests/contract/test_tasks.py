@@ -17,18 +17,19 @@ from typing import Any
 import numpy as np
 import pytest
 
-from bench import plugins, prepare, verify
-from bench.api import Task
-from bench.at_once import at_once
-from bench.cell import RAW, Cell
-from bench.errors import BenchError, ChildError
-from bench.fidelity import FidelityTask
+from bench.api import Task, loading
+from bench.api.cell import RAW, Cell
+from bench.api.errors import BenchError, ChildError
 from bench.measure import machine
-from bench.prepare import Limits
+from bench.measure.at_once import at_once
+from bench.measure.limits import Limits
+from bench.pipeline import prepare, verify
+from bench.plugins import catalog
+from bench.tasks.fidelity import FidelityTask
 
 pytestmark = [pytest.mark.framework, pytest.mark.timeout(900)]
 
-TASKS = [name for name, path in plugins.find("models").items() if not path.is_relative_to(plugins.PACKAGE.resolve())]
+TASKS = [name for name, path in loading.find("models").items() if not path.is_relative_to(loading.PACKAGE.resolve())]
 LIMITS = Limits.of(step_s=600, memory_bytes=None)
 BATCH = 16
 SMALL_BATCHES = [1, 4]
@@ -41,12 +42,12 @@ def plain_cells(task: Task) -> list[Cell]:
     """In each of the task's frameworks its own form and every export to ONNX; the first one is the reference."""
     cells = []
     for source in task.sources:
-        for name in plugins.find("exporters"):
-            exporter = plugins.exporter(name)
+        for name in loading.find("exporters"):
+            exporter = catalog.exporter(name)
             artifact_format = exporter.format(source)
             is_own_form = not exporter.sources
             if is_own_form or (source in exporter.sources and artifact_format == "onnx"):
-                openers = (plugins.runtime(runtime) for runtime in plugins.find("runtimes"))
+                openers = (catalog.runtime(runtime) for runtime in loading.find("runtimes"))
                 opener = next(opener for opener in openers if artifact_format in opener.default_for)
                 cell = Cell(
                     task=task.name,
@@ -61,7 +62,7 @@ def plain_cells(task: Task) -> list[Cell]:
     return [cell for _, cell in sorted(cells, key=lambda pair: pair[0])]
 
 
-CELLS = {cell.path: cell for name in TASKS for cell in plain_cells(plugins.task(name))}
+CELLS = {cell.path: cell for name in TASKS for cell in plain_cells(catalog.task(name))}
 REFERENCES = {name: next(cell.path for cell in CELLS.values() if cell.task == name) for name in TASKS}
 EXPORTS_AND_OTHERS = [path for path in CELLS if path not in REFERENCES.values()]
 
@@ -71,7 +72,7 @@ class Found:
     """What one cell gave.
 
     Attributes:
-        judged: see `bench.quality.judge`.
+        judged: see `bench.pipeline.quality.judge`.
         num_params: as the table shows it.
         outputs: by name, of the whole test split, in batches of 16.
         small: by `<batch>/<name>` of the first samples in smaller batches, by `cropped/<name>` of two cropped ones.
@@ -92,7 +93,7 @@ class Laboratory:
     def found(self, path: str) -> Found:
         """What a cell gave; skips the test where the cell cannot work."""
         for needed in (REFERENCES[CELLS[path].task], path):
-            if (reason := plugins.skip_reason(CELLS[needed])) is not None:
+            if (reason := catalog.skip_reason(CELLS[needed])) is not None:
                 pytest.skip(reason)
         found = self.study(CELLS[path].task)[path]
         if isinstance(found, BenchError):
@@ -102,7 +103,7 @@ class Laboratory:
     @functools.cache  # noqa: B019 (one laboratory a module)
     def study(self, task: str) -> dict[str, Found | BenchError]:
         """Every cell of a task: the reference first, since the others are judged against it."""
-        usable = [cell for cell in CELLS.values() if cell.task == task and plugins.skip_reason(cell) is None]
+        usable = [cell for cell in CELLS.values() if cell.task == task and catalog.skip_reason(cell) is None]
         found: dict[str, Found | BenchError] = {}
         for cells in (usable[:1], usable[1:]):
             at_once(
@@ -167,9 +168,9 @@ def laboratory(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Laboratory]
 
 @pytest.mark.parametrize("task", TASKS)
 def test_task_has_its_own_form_and_an_export_in_each_framework(task: str) -> None:
-    for source in plugins.task(task).sources:
+    for source in catalog.task(task).sources:
         exporters = [cell.exporter for cell in CELLS.values() if (cell.task, cell.source) == (task, source)]
-        assert [not plugins.exporter(name).sources for name in exporters].count(True) == 1
+        assert [not catalog.exporter(name).sources for name in exporters].count(True) == 1
         assert len(exporters) >= 2
 
 
@@ -187,7 +188,7 @@ def test_agrees_with_the_reference_on_every_test_sample(path: str, laboratory: L
 @pytest.mark.parametrize("path", EXPORTS_AND_OTHERS)
 def test_has_the_same_loss_and_metrics(path: str, laboratory: Laboratory) -> None:
     """The loss to 3 digits, metrics to 4; and one that counts samples is the very same, unlike decibels of an error."""
-    task = plugins.task(CELLS[path].task)
+    task = catalog.task(CELLS[path].task)
     found, reference = laboratory.found(path).judged, laboratory.found(REFERENCES[task.name]).judged
     if isinstance(task, FidelityTask):  # these tell what the frameworks differ in
         assert reference["metrics"] == {"snr_db": 120}
@@ -231,6 +232,6 @@ def test_outputs_of_a_sample_do_not_depend_on_its_batch(path: str, laboratory: L
 @pytest.mark.parametrize("path", EXPORTS_AND_OTHERS)
 def test_takes_other_sizes_wherever_a_dimension_is_dynamic(path: str, laboratory: Laboratory) -> None:
     found, reference = laboratory.found(path), laboratory.found(REFERENCES[CELLS[path].task])
-    for spec in plugins.task(CELLS[path].task).outputs:
+    for spec in catalog.task(CELLS[path].task).outputs:
         name = f"cropped/{spec.name}"
         assert error(found.small[name], reference.small[name]) <= 1e-4

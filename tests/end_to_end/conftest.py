@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
-from bench.report import assemble
-from bench.store import Store
+from bench.records import assemble
+from bench.records.store import Store
 
 COMMAND = (str(Path(sys.executable).with_name("bench")),)
 QUICK = (sys.executable, "-P", str(Path(__file__).with_name("quick_bench.py")))

@@ -2,11 +2,11 @@
 
 import functools
 
-from bench import cli
+from bench.cli import main
 from bench.measure import block
 from bench.measure.clock import BurstPlan
 
 if __name__ == "__main__":
     shortest = BurstPlan(warm_ns=0, target_ns=0, min_runs=2, max_runs=2)
     block.Method = functools.partial(block.Method, min_passes=3, max_passes=3, burst=shortest)  # type: ignore
-    cli.main()
+    main.main()

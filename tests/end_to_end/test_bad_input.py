@@ -15,9 +15,9 @@ from pathlib import Path
 import pytest
 from onnx import TensorProto, helper
 
-from bench.errors import StoreError
+from bench.api.errors import StoreError
 from bench.measure import machine
-from bench.store import Store, read_lines
+from bench.records.store import Store, read_lines
 
 COMMAND = Path(sys.executable).with_name("bench")
 TOY = "toy/null/native/raw/null/cpu/b1t1"
@@ -234,7 +234,7 @@ def test_no_space_in_the_middle_of_a_line(tmp_path: Path, monkeypatch: pytest.Mo
         written.append(write(descriptor, data[:10], offset))
         return written[-1]
 
-    monkeypatch.setattr("bench.store.os.pwrite", pwrite)
+    monkeypatch.setattr("bench.records.store.os.pwrite", pwrite)
     with pytest.raises(StoreError, match=r"No space left on device \(free some space and run again") as caught:
         store.append("key", {"kind": "launch", "steady_ns": list(range(1000))})
     assert written == [10], "the line was begun"

@@ -15,7 +15,7 @@ from onnx import ModelProto, TensorProto, helper
 if TYPE_CHECKING:
     from conftest import Harness
 
-TOY = Path(__file__).parents[2] / "bench" / "models" / "toy"
+TOY = Path(__file__).parents[2] / "bench" / "plugins" / "models" / "toy"
 FAULTS = Path(__file__).parents[1] / "faults"
 RAW, FEWER = (f"toy/null/native/{variant}/null/cpu/b1t1" for variant in ("raw", "fewer"))
 NULL = "null/native/raw/null/cpu/b1t1"

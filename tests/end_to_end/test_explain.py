@@ -17,7 +17,7 @@ DEADLY = '''
 import os
 import signal
 
-from bench.runtimes.null import NullRuntime
+from bench.plugins.runtimes.null import NullRuntime
 
 
 class Deadly(NullRuntime):

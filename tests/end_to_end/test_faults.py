@@ -134,7 +134,7 @@ def test_failing_reference_is_the_reason_of_every_cell_of_its_task(faulty: Harne
     """Here the weights are damaged, so that not even the task's own cell runs."""
     task = faulty.folder / "models" / "torn"
     task.mkdir(parents=True)
-    toy = Path(__file__).parents[2] / "bench" / "models" / "toy" / "task.py"
+    toy = Path(__file__).parents[2] / "bench" / "plugins" / "models" / "toy" / "task.py"
     (task / "task.py").write_text(toy.read_text())
     (task / "weights.json").write_text("{")
     faulty.quick = True

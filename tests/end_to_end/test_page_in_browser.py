@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from bench import plugins
+from bench.api import loading
 
-made = plugins.load_module(Path(__file__).parents[1] / "unit" / "page_records.py")
+made = loading.load_module(Path(__file__).parents[1] / "unit" / "page_records.py")
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome", "chrome"))), None)
 pytestmark = [pytest.mark.skipif(CHROMIUM is None, reason="no Chromium here; Debian's package is `chromium`")]
 playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed; pip install playwright")

@@ -13,8 +13,8 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from bench import deployment
-from bench.errors import InputError
+from bench.api.errors import InputError
+from bench.decisions import deployment
 
 COMMAND = Path(sys.executable).with_name("bench")
 TOY = "toy/null/native/raw/null/cpu/b1t1"

@@ -14,14 +14,14 @@ import pytest
 if TYPE_CHECKING:
     from conftest import Harness
 
-TOY = Path(__file__).parents[2] / "bench" / "models" / "toy"
+TOY = Path(__file__).parents[2] / "bench" / "plugins" / "models" / "toy"
 FEWER_FILE = Path(__file__).parents[1] / "faults" / "variants" / "fewer.py"
 BASELINE = "mine/null/native/raw/null/cpu/b1t1"
 FEWER = "mine/null/native/fewer/null/cpu/b1t1"
 VERSIONED = "mine/null/native/raw/versioned/cpu/b1t1"
 RUN = ("run", BASELINE, FEWER, VERSIONED, "--launches", "2")
 RUNTIME = """
-from bench.runtimes.null import NullRuntime
+from bench.plugins.runtimes.null import NullRuntime
 
 class Versioned(NullRuntime):
     default_for = ()

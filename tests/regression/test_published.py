@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from bench.guard import Outcome
+from bench.decisions.check import Outcome
 from bench.testing import Guard
 from bench.testing import guard as guard
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from bench import plugins
+from bench.plugins import catalog
 
 
 @pytest.fixture
@@ -19,6 +19,6 @@ def plugin_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[P
     monkeypatch.chdir(work)
     monkeypatch.setenv("BENCH_PATH", str(folder))
     monkeypatch.setenv("BENCH_CACHE", str(tmp_path / "cache"))
-    plugins.forget()
+    catalog.forget()
     yield folder
-    plugins.forget()
+    catalog.forget()

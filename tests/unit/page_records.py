@@ -5,13 +5,13 @@ from __future__ import annotations
 import dataclasses
 from pathlib import Path
 
-from bench import plugins
-from bench.measure.compare import CELL
-from bench.report import assemble
-from bench.report.html.page import page
-from bench.store import Record, Store
+from bench.api import loading
+from bench.measure.comparison import CELL
+from bench.records import assemble
+from bench.records.store import Record, Store
+from bench.report.page.page import page
 
-made = plugins.load_module(Path(__file__).with_name("records.py"))
+made = loading.load_module(Path(__file__).with_name("records.py"))
 BASELINE, HALVE, PRUNE = made.BASELINE, made.HALVE, made.PRUNE
 BROKEN = "toy/null/native/broken/null/cpu/b2t1"
 HOSTILE = "<script>alert(1)</script>"

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from bench.measure.compare import CONTROL, REFERENCE
-from bench.store import Line, Record
+from bench.measure.comparison import CONTROL, REFERENCE
+from bench.records.store import Line, Record
 
 BASELINE = "toy/null/native/raw/null/cpu/b2t1"
 HALVE = "toy/null/native/halve/null/cpu/b2t1"

@@ -10,9 +10,9 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from bench.analysis.activation_memory import activation_memory
-from bench.analysis.ort_arena import measure_arena
-from bench.plugins import load_module
+from bench.api.loading import load_module
+from bench.graphs.memory.activations import activation_memory
+from bench.graphs.memory.ort_arena import measure_arena
 
 GRAPHS = Path(__file__).parents[2] / "benchmarks" / "transformer_graphs.py"
 FLOAT = TensorProto.FLOAT

@@ -9,15 +9,16 @@ import random
 import numpy as np
 import pytest
 
-from bench import plugins
-from bench.errors import InputError
+from bench.api import loading
+from bench.api.errors import InputError
+from bench.plugins import catalog
 
 sentencepiece = pytest.importorskip("sentencepiece")
 
 
 @pytest.fixture(scope="module")
 def task():
-    return plugins.task("albert")
+    return catalog.task("albert")
 
 
 @pytest.fixture(scope="module")
@@ -71,7 +72,7 @@ def test_samples_come_from_their_own_side_with_their_own_label(task, data):
 
 
 def test_tokens_are_the_text_between_special_ones_and_the_mask_covers_them(task, samples, tokenizer):
-    module = plugins.load_module(task.path)
+    module = loading.load_module(task.path)
     for text, input_ids_T, mask_T in zip(samples.names, *samples.inputs.values(), strict=True):
         tokens = input_ids_T[: mask_T.sum()].tolist()
         assert tokens == [module.CLS, *tokenizer.encode(text)[:62], module.SEP]
@@ -80,7 +81,7 @@ def test_tokens_are_the_text_between_special_ones_and_the_mask_covers_them(task,
 
 
 def test_special_tokens_are_those_of_the_tokenizer_and_the_configuration(task, tokenizer):
-    module = plugins.load_module(task.path)
+    module = loading.load_module(task.path)
     config = json.loads((task.folder / "config.json").read_text())
 
     special = [tokenizer.id_to_piece(number) for number in (module.PAD, module.CLS, module.SEP)]

@@ -7,8 +7,9 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from bench import cache, plugins
-from bench.errors import InputError
+from bench.api import cache
+from bench.api.errors import InputError
+from bench.plugins import catalog
 
 NUM_PARAMETERS = 11_683_584
 SHA256 = "b5092e9cb06689a70e00700b9f90cb3d3024b22e99a7fe57a36ec6ff6d48aab3"
@@ -27,7 +28,7 @@ LABELS = {"id2label": {str(number): str(number) for number in range(5)}}
 
 @pytest.fixture(scope="module")
 def task():
-    return plugins.task("albert_base")
+    return catalog.task("albert_base")
 
 
 @pytest.fixture(scope="module")
@@ -205,7 +206,7 @@ def test_keras_refuses_weights_that_the_network_lacks(small, task, config, weigh
 
 
 def test_nan_has_no_fidelity():
-    task = plugins.task("albert_base")
+    task = catalog.task("albert_base")
     expected = {"last_hidden_state": np.ones((2, 3), np.float32), "pooler_output": np.ones((2, 1), np.float32)}
     targets = [{name: array[row] for name, array in expected.items()} for row in range(2)]
     broken = expected | {"last_hidden_state": np.full((2, 3), np.nan, np.float32)}

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from bench import plugins
-from bench.errors import InputError
-from bench.measure.compare import CELL, REFERENCE
-from bench.report import assemble
-from bench.report.rows import COLUMNS, Row
-from bench.store import Line, Record
+from bench.api import loading
+from bench.api.errors import InputError
+from bench.measure.comparison import CELL, REFERENCE
+from bench.records import assemble
+from bench.records.rows import COLUMNS, Row
+from bench.records.store import Line, Record
 
 KEYS = (
     "cell task source exporter variant runtime provider precision batch threads status reason fidelity same_as "
@@ -22,7 +22,7 @@ KEYS = (
     "size_bytes num_params macs macs_per_byte gmacs_per_s peak_share roof_share bound loss metric metric_name "
     "metric_loss max_abs_error num_launches num_samples"
 )
-made = plugins.load_module(Path(__file__).with_name("records.py"))
+made = loading.load_module(Path(__file__).with_name("records.py"))
 BASELINE, HALVE, PRUNE, OTHER_GROUP = made.BASELINE, made.HALVE, made.PRUNE, made.OTHER_GROUP
 PASSES, QUALITY = made.PASSES, made.QUALITY
 launch, record, baseline = made.launch, made.record, made.baseline

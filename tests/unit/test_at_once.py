@@ -3,12 +3,13 @@
 import os
 import threading
 import time
+import types
 
 import pytest
 
-from bench.at_once import at_once
-from bench.errors import ArtifactError, ChildError
+from bench.api.errors import ArtifactError, ChildError
 from bench.measure import process
+from bench.measure.at_once import at_once
 from bench.measure.process import Child
 
 
@@ -44,22 +45,20 @@ def test_an_unknown_error_passes_through():
         at_once(lambda number: 1 / number, [0], workers=1, done=lambda *_: None)
 
 
-HANGING_WORKER = """
-import time
-from bench.measure import worker
-
-@worker.operation
-def hang():
-    time.sleep(600)
-
-if __name__ == "__main__":
-    worker.main()
-"""
+HANG = "import time\n\ndef hang():\n    time.sleep(600)\n"
+hanging = types.ModuleType("hanging_operation")
+exec(HANG, vars(hanging))
 
 
-def test_an_interruption_ends_every_child_and_begins_no_other(tmp_path, monkeypatch):
-    (tmp_path / "worker_that_hangs.py").write_text(HANGING_WORKER)
+@pytest.fixture
+def _hanging(tmp_path, monkeypatch):
+    """The file that a child imports for `hanging.hang`."""
+    (tmp_path / "hanging_operation.py").write_text(HANG)
     monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=os.pathsep)
+
+
+@pytest.mark.usefixtures("_hanging")
+def test_an_interruption_ends_every_child_and_begins_no_other():
     begun = []
 
     def step(number):
@@ -68,8 +67,8 @@ def test_an_interruption_ends_every_child_and_begins_no_other(tmp_path, monkeypa
                 time.sleep(0.01)
             return
         begun.append(number)
-        with Child(module="worker_that_hangs") as child:
-            child.request("hang", timeout_s=600)
+        with Child() as child:
+            child.request(hanging.hang, timeout_s=600)
 
     def interrupt(*_):
         raise KeyboardInterrupt
@@ -82,12 +81,11 @@ def test_an_interruption_ends_every_child_and_begins_no_other(tmp_path, monkeypa
     assert not Child.living
 
 
-def test_a_killed_child_tells_whoever_waits_for_it(tmp_path, monkeypatch):
-    (tmp_path / "worker_that_hangs.py").write_text(HANGING_WORKER)
-    monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=os.pathsep)
-    with Child(module="worker_that_hangs") as child:
+@pytest.mark.usefixtures("_hanging")
+def test_a_killed_child_tells_whoever_waits_for_it():
+    with Child() as child:
         threading.Timer(0.2, process.kill_all).start()
         with pytest.raises(ChildError, match="SIGKILL"):
-            child.request("hang", timeout_s=60)
+            child.request(hanging.hang, timeout_s=60)
         assert child in Child.living
     assert child not in Child.living

@@ -8,14 +8,15 @@ from typing import Any
 
 import pytest
 
-from bench import plugins
-from bench.errors import InputError
-from bench.measure.compare import CELL
+from bench.api import loading
+from bench.api.errors import InputError
+from bench.decisions import best
+from bench.decisions.best import Best
+from bench.measure.comparison import CELL
+from bench.records.store import Record
 from bench.report import best as report
-from bench.report.best import Best
-from bench.store import Record
 
-made = plugins.load_module(Path(__file__).with_name("records.py"))
+made = loading.load_module(Path(__file__).with_name("records.py"))
 TORCH = "super_resolution/torch/native/raw/pytorch/cpu/b1t1"
 TF = "super_resolution/tf/native/raw/tensorflow/cpu/b1t1"
 ORT = "super_resolution/torch/torch_onnx/{}/onnxruntime/cpu/b1t1"
@@ -31,7 +32,7 @@ def cell(path: str, factor: float, *, lost: float | None = 0.0, **more: Any) -> 
 def best_of(*cells: Record, max_metric_loss: float = 0.01) -> list[Best]:
     records = [made.baseline(TORCH, **BLOCKS), *cells]
     by_path = {record.cell.path: record for record in records}
-    return report.best(by_path, max_metric_loss=max_metric_loss, margin=0.02)
+    return best.best(by_path, max_metric_loss=max_metric_loss, margin=0.02)
 
 
 def test_fastest_of_those_that_keep_the_metric() -> None:
@@ -67,7 +68,7 @@ def test_default_itself_may_be_the_best_and_the_other_missing() -> None:
     baseline = made.baseline(TORCH, **BLOCKS)
     assert best_of() == []  # its quality says nothing of a lost metric: an old record
     exact = made.record(TORCH, *baseline.launches, quality={**made.QUALITY, "metric_loss": 0.0})
-    (found,) = report.best({TORCH: exact}, max_metric_loss=0.01, margin=0.02)
+    (found,) = best.best({TORCH: exact}, max_metric_loss=0.01, margin=0.02)
     assert found.row.cell == TORCH
     text = report.render([found], format="md")
     assert "itself" in text
@@ -100,7 +101,7 @@ def test_default_is_itself_however_noisy_the_controls_are() -> None:
         for line in lines
     ]
     exact = made.record(TORCH, *noisy, quality={**made.QUALITY, "metric_loss": 0.0})
-    (found,) = report.best({TORCH: exact}, max_metric_loss=0.01, margin=0.02)
+    (found,) = best.best({TORCH: exact}, max_metric_loss=0.01, margin=0.02)
     torch = found.over["torch"]
     assert torch is not None
     assert (torch.value, torch.low, torch.high) == (1.0, 1.0, 1.0)

@@ -4,21 +4,23 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from bench import plugins, prepare
-from bench.cell import Cell
-from bench.errors import ChildError
+from bench.api.artifact import Artifact
+from bench.api.cell import Cell
+from bench.api.errors import ChildError
 from bench.measure import block
 from bench.measure.block import Method, Result, Subject, run_block
 from bench.measure.clock import BurstPlan
-from bench.measure.compare import CELL, CONTROL, REFERENCE
+from bench.measure.comparison import CELL, CONTROL, REFERENCE
+from bench.measure.limits import Limits
 from bench.measure.process import Child
-from bench.prepare import Artifact, Limits
+from bench.pipeline import prepare
+from bench.plugins import catalog
 
 PASSES = 4
 METHOD = Method(
@@ -31,7 +33,7 @@ FLAKY = '''
 """The null runtime; an artifact may say at which run it fails."""
 
 import ctypes, json
-from bench.runtimes.null import NullRuntime
+from bench.plugins.runtimes.null import NullRuntime
 
 
 class Flaky(NullRuntime):
@@ -61,8 +63,8 @@ class Flaky(NullRuntime):
 def make(plugin_folder: Path, tmp_path: Path) -> Any:
     (plugin_folder / "runtimes").mkdir()
     (plugin_folder / "runtimes" / "flaky.py").write_text(FLAKY)
-    plugins.forget()
-    inputs = prepare.inputs_of(plugins.task("toy"), METHOD.limits)
+    catalog.forget()
+    inputs = prepare.inputs_of(catalog.task("toy"), METHOD.limits)
 
     def make(name: str, **model: Any) -> Subject:
         """A cell whose variant has that name; `model` may hold `fail_at` and `how`."""
@@ -84,8 +86,8 @@ class Order:
         self.requests: list[tuple[str, int]] = []
         request = Child.request
 
-        def note(child: Child, operation: str, **arguments: Any) -> dict[str, Any]:
-            self.requests.append((operation, child.pid))
+        def note(child: Child, operation: Callable[..., Any], **arguments: Any) -> dict[str, Any]:
+            self.requests.append((operation.__name__, child.pid))
             return request(child, operation, **arguments)
 
         monkeypatch.setattr(Child, "request", note)

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from bench import cache
+from bench.api import cache
 
 KEY, FILE = "0123abcd", "artifact.bin"
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from bench.cell import Cell, matches
-from bench.errors import InputError
+from bench.api.cell import Cell, matches
+from bench.api.errors import InputError
 
 PATH = "crnn/tf/tf2onnx/onnxoptimizer+onnxsim/onnxruntime/cpu-bf16/b4t2"
 CELL = Cell(

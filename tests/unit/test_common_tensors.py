@@ -8,11 +8,11 @@ import numpy as np
 import onnx
 from onnx import ModelProto, helper
 
-from bench import plugins
-from bench.analysis import stored
-from bench.analysis.common_tensors import common_tensors
+from bench.api import loading
+from bench.graphs.diff.common_tensors import common_tensors
+from bench.graphs.file import lazy
 
-graphs = plugins.load_module(Path(__file__).with_name("variant_graphs.py"))
+graphs = loading.load_module(Path(__file__).with_name("variant_graphs.py"))
 OPERATORS = ("Tanh", "Abs", "Sigmoid", "Relu", "Softplus")
 
 
@@ -27,7 +27,7 @@ def found(folder: Path, before: ModelProto, after: ModelProto) -> dict[str, str]
     paths = [folder / name for name in ("before.onnx", "after.onnx")]
     for path, model in zip(paths, (before, after), strict=True):
         onnx.save(model, path)
-    return common_tensors(*map(stored.read, paths))
+    return common_tensors(*map(lazy.read, paths))
 
 
 def test_names_that_were_kept_and_one_that_was_not(tmp_path: Path) -> None:

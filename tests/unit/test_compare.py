@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from bench.measure import compare
-from bench.measure.compare import CELL, CONTROL, REFERENCE, Comparison
+from bench.measure import comparison
+from bench.measure.comparison import CELL, CONTROL, REFERENCE, Comparison
 from bench.measure.stats import Effect, Error, Estimate
 
 PASSES = 6
@@ -25,12 +25,12 @@ def baseline(**speeds: int) -> list[dict[str, Any]]:
 
 
 def test_median_of_each_pass() -> None:
-    assert compare.burst_medians({"steady_ns": [[3, 1, 2], [10], [4, 5]]}) == (2.0, 10.0, 4.5)
+    assert comparison.burst_medians({"steady_ns": [[3, 1, 2], [10], [4, 5]]}) == (2.0, 10.0, 4.5)
 
 
 def test_a_launch_meets_the_reference_of_its_own_block() -> None:
     """Block b ran on a machine twice as slow; the ratio does not see it."""
-    found = compare.against_baseline([launch("a", CELL, 500), launch("b", CELL, 1000)], baseline())
+    found = comparison.against_baseline([launch("a", CELL, 500), launch("b", CELL, 1000)], baseline())
     assert found.num_launches == 2
     assert found.ratio is not None
     assert [found.ratio.value, found.ratio.low, found.ratio.high] == pytest.approx([0.5] * 3)
@@ -41,17 +41,17 @@ def test_a_launch_meets_the_reference_of_its_own_block() -> None:
 
 def test_launch_of_a_block_that_the_baseline_lost_does_not_count() -> None:
     launches = [launch("a", CELL, 500), launch("gone", CELL, 9999)]
-    found = compare.against_baseline(launches, baseline())
+    found = comparison.against_baseline(launches, baseline())
     assert found.num_launches == 1
     assert found.ratio is not None
     assert found.ratio.value == pytest.approx(0.5)
-    assert compare.against_baseline(launches[1:], baseline()).ratio is None
+    assert comparison.against_baseline(launches[1:], baseline()).ratio is None
 
 
 def test_no_common_block_no_verdict() -> None:
-    found = compare.against_baseline([], baseline())
+    found = comparison.against_baseline([], baseline())
     assert (found.ratio, found.num_launches, found.verdict(0.02)) == (None, 0, None)
-    assert compare.against_baseline([], []) == Comparison(effect=None, control=None, num_launches=0)
+    assert comparison.against_baseline([], []) == Comparison(effect=None, control=None, num_launches=0)
 
 
 def test_controls_are_twins_of_references_of_the_same_block() -> None:
@@ -61,7 +61,7 @@ def test_controls_are_twins_of_references_of_the_same_block() -> None:
         launch("b", REFERENCE, 7),
         launch("c", CONTROL, 7),
     ]
-    (pairs,) = compare.controls(lines)
+    (pairs,) = comparison.controls(lines)
     assert pairs.cell_ns == (1010.0,) * PASSES
     assert pairs.reference_ns == (1000.0,) * PASSES
 
@@ -70,7 +70,7 @@ def test_control_widens_with_the_noise() -> None:
     lines = baseline(a=1000, b=1000)
     lines[1] = launch("a", CONTROL, 1050)
     lines[3] = launch("b", CONTROL, 950)
-    found = compare.against_baseline([launch("a", CELL, 1030), launch("b", CELL, 1030)], lines)
+    found = comparison.against_baseline([launch("a", CELL, 1030), launch("b", CELL, 1030)], lines)
     assert found.control is not None
     assert found.control.low < 0.95 < 1.05 < found.control.high
     assert found.verdict(0.02) == "undecided"
@@ -79,7 +79,7 @@ def test_control_widens_with_the_noise() -> None:
 def test_baseline_against_itself_is_the_control() -> None:
     lines = baseline(a=1000, b=2000)
     lines[1] = launch("a", CONTROL, 1010)
-    found = compare.against_baseline(lines, lines)
+    found = comparison.against_baseline(lines, lines)
     assert found.num_launches == 2
     assert found.ratio == found.control
     assert found.ratio is not None
@@ -88,14 +88,14 @@ def test_baseline_against_itself_is_the_control() -> None:
 
 def test_baseline_whose_block_was_cut_short_has_no_ratio() -> None:
     lines = [launch("a", REFERENCE, 1000)]
-    assert compare.against_baseline(lines, lines) == Comparison(effect=None, control=None, num_launches=0)
+    assert comparison.against_baseline(lines, lines) == Comparison(effect=None, control=None, num_launches=0)
 
 
 def test_between_two_cells_of_the_same_blocks_is_direct() -> None:
     """Their common noise cancels: both are twice as slow in b than the baseline says."""
     one = [launch("a", CELL, 600), launch("b", CELL, 2400)]
     other = [launch("a", CELL, 500), launch("b", CELL, 2000)]
-    found = compare.between(one, other, baseline(a=1000, b=1000))
+    found = comparison.between(one, other, baseline(a=1000, b=1000))
     assert found.num_launches == 2
     assert found.ratio is not None
     assert [found.ratio.value, found.ratio.low, found.ratio.high] == pytest.approx([1.2] * 3)
@@ -105,7 +105,7 @@ def test_between_two_cells_of_other_blocks_goes_through_the_baseline() -> None:
     one = [launch("a", CELL, 600), launch("b", CELL, 600)]
     other = [launch("c", CELL, 2000), launch("d", CELL, 2000), launch("b", CELL, 500)]
     lines = baseline(a=1000, b=1000, c=4000, d=4000)
-    found = compare.between(one, other, lines)
+    found = comparison.between(one, other, lines)
     assert found.num_launches == 2  # one common block is too few
     assert found.ratio is not None
     assert found.ratio.value == pytest.approx(0.6 / 0.5)
@@ -114,30 +114,30 @@ def test_between_two_cells_of_other_blocks_goes_through_the_baseline() -> None:
 def test_between_a_cell_and_the_baseline_is_its_ratio() -> None:
     lines = baseline()
     cells = [launch("a", CELL, 500), launch("b", CELL, 1000)]
-    found = compare.between(cells, lines, lines)
+    found = comparison.between(cells, lines, lines)
     assert found.ratio is not None
     assert found.ratio.value == pytest.approx(0.5)
-    back = compare.between(lines, cells, lines)
+    back = comparison.between(lines, cells, lines)
     assert back.ratio is not None
     assert back.ratio.value == pytest.approx(2.0)
-    own = compare.between(lines, lines, lines)
+    own = comparison.between(lines, lines, lines)
     assert own.ratio is not None
     assert own.ratio.value == pytest.approx(1.0)
 
 
 def test_between_cells_that_were_never_compared() -> None:
-    found = compare.between([launch("x", CELL, 1)], [launch("a", CELL, 1)], baseline())
+    found = comparison.between([launch("x", CELL, 1)], [launch("a", CELL, 1)], baseline())
     assert (found.ratio, found.num_launches) == (None, 0)
     assert found.control is not None
 
 
 def test_change_from_one_run_to_another_is_that_of_the_ratios() -> None:
     """The machine is four times as slow in the second run, and the cell 20 % slower against its baseline."""
-    before = compare.against_baseline([launch("a", CELL, 500), launch("b", CELL, 1000)], baseline())
-    after = compare.against_baseline(
+    before = comparison.against_baseline([launch("a", CELL, 500), launch("b", CELL, 1000)], baseline())
+    after = comparison.against_baseline(
         [launch("c", CELL, 2400), launch("d", CELL, 4800), launch("e", CELL, 4800)], baseline(c=4000, d=8000, e=8000)
     )
-    found = compare.change(after, before)
+    found = comparison.change(after, before)
     assert found.num_launches == 2, "the fewer of both runs"
     assert found.ratio is not None
     assert found.ratio.value == pytest.approx(0.6 / 0.5)
@@ -150,7 +150,7 @@ def test_change_has_the_noise_of_both_controls() -> None:
         Comparison(effect=effect, control=Estimate(value=value, low=value * low, high=value / low), num_launches=3)
         for value, low in ((1.25, math.exp(-0.03)), (1.0, math.exp(-0.04)))
     )
-    control = compare.change(after, before).control
+    control = comparison.change(after, before).control
     assert control is not None
     assert [control.value, control.low, control.high] == pytest.approx(
         [0.8, 0.8 * math.exp(-0.05), 0.8 * math.exp(0.05)]
@@ -158,11 +158,11 @@ def test_change_has_the_noise_of_both_controls() -> None:
 
 
 def test_change_without_an_interval_or_a_ratio() -> None:
-    known = compare.against_baseline([launch("a", CELL, 500), launch("b", CELL, 1000)], baseline())
+    known = comparison.against_baseline([launch("a", CELL, 500), launch("b", CELL, 1000)], baseline())
     endless = Comparison(effect=known.effect, control=Estimate(value=1.0, low=0.0, high=math.inf), num_launches=1)
-    control = compare.change(known, endless).control
+    control = comparison.change(known, endless).control
     assert control is not None
     assert (control.low, control.high) == (0.0, math.inf)
     missing = Comparison(effect=None, control=None, num_launches=0)
-    assert compare.change(known, missing) == missing
-    assert compare.change(missing, known) == missing
+    assert comparison.change(known, missing) == missing
+    assert comparison.change(missing, known) == missing

@@ -11,15 +11,18 @@ from typing import Any
 
 import pytest
 
-from bench import cli, plugins
-from bench.errors import InputError
+from bench.api import loading
+from bench.api.errors import InputError
+from bench.cli import main
+from bench.decisions import compare as compared
+from bench.decisions.compare import Change, Compared
 from bench.measure import stats
-from bench.measure.compare import CELL
-from bench.report import columns, compared, compared_table
-from bench.report.compared import Change, Compared
-from bench.store import Line, Record, Store
+from bench.measure.comparison import CELL
+from bench.records.store import Line, Record, Store
+from bench.report import columns
+from bench.report import compare as compared_table
 
-made = plugins.load_module(Path(__file__).with_name("records.py"))
+made = loading.load_module(Path(__file__).with_name("records.py"))
 BASELINE, HALVE, PRUNE, OTHER_GROUP = made.BASELINE, made.HALVE, made.PRUNE, made.OTHER_GROUP
 THIRD = "toy/null/native/third/null/cpu/b2t1"
 MACHINE = {"processor": "Fast", "num_cores": 2, "memory_gib": 24}
@@ -273,7 +276,7 @@ def run(monkeypatch: pytest.MonkeyPatch, *arguments: object) -> int:
     """The exit code of the command."""
     monkeypatch.setattr(sys, "argv", ["bench", "compare", *map(str, arguments)])
     with pytest.raises(SystemExit) as stopped:
-        cli.main()
+        main.main()
     return int(stopped.value.code or 0)
 
 

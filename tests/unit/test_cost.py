@@ -9,10 +9,13 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from bench.analysis import inference, macs, roles, shapes, shaping
-from bench.analysis.cost import NodeCost, node_costs
-from bench.analysis.inference import all_steps
-from bench.analysis.stored import Stored
+from bench.graphs.costs import macs, roles
+from bench.graphs.costs.nodes import NodeCost, node_costs
+from bench.graphs.file import settled
+from bench.graphs.file.lazy import Stored
+from bench.graphs.shapes import inference, rules
+from bench.graphs.shapes import tensors as shapes
+from bench.graphs.shapes.steps import all_steps
 
 FLOAT, INT8, UINT8, INT32 = TensorProto.FLOAT, TensorProto.INT8, TensorProto.UINT8, TensorProto.INT32
 MICROSOFT = "com.microsoft"
@@ -31,7 +34,7 @@ def model_of(
 
 
 def costs(model: onnx.ModelProto) -> list[NodeCost]:
-    stored = Stored(model=inference.settle(model), path=None)
+    stored = Stored(model=settled.settle(model), path=None)
     bound, _ = shapes.bind_inputs(stored.model)
     inferred = inference.infer(stored, bound)
     params = roles.learned(step.node for step in all_steps(inferred.steps))
@@ -70,7 +73,7 @@ def test_every_operator_of_the_standard_domain_has_a_rule() -> None:
 
 
 def test_every_operator_with_a_shape_has_a_cost() -> None:
-    assert shaping.RULES.keys() - macs.RULES.keys() == set()
+    assert rules.RULES.keys() - macs.RULES.keys() == set()
 
 
 def test_no_cost_is_for_an_operator_that_does_not_exist() -> None:

@@ -6,8 +6,8 @@ import math
 import numpy as np
 import pytest
 
-from bench import plugins
-from bench.errors import InputError
+from bench.api.errors import InputError
+from bench.plugins import catalog
 
 NUM_PARAMETERS = 1_492_398
 BATCH = 50
@@ -15,7 +15,7 @@ BATCH = 50
 
 @pytest.fixture(scope="module")
 def task():
-    return plugins.task("crnn")
+    return catalog.task("crnn")
 
 
 @pytest.fixture(scope="module")

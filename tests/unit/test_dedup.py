@@ -12,15 +12,15 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from bench import plugins
-from bench.api import TensorSpec
+from bench.api import TensorSpec, loading
+from bench.plugins import catalog
 
 F = TensorProto.FLOAT
 
 
 @pytest.fixture
 def dedup(plugin_folder: Path) -> Any:
-    return plugins.load_module(plugins.find("variants")["dedup"])
+    return loading.load_module(loading.find("variants")["dedup"])
 
 
 def stored(name: str, array: np.ndarray) -> onnx.TensorProto:
@@ -271,7 +271,7 @@ def test_file_shrinks_by_what_was_stored_twice(dedup: Any, tmp_path: Path) -> No
     )
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=10)
     onnx.save(model, tmp_path / "before.onnx")
-    variant = plugins.variant("dedup").variant
+    variant = catalog.variant("dedup").variant
 
     task = SimpleNamespace(
         inputs=(TensorSpec(name="x", dtype="float32", shape=("batch", 64)),),

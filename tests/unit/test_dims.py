@@ -8,9 +8,9 @@ import random
 
 import pytest
 
-from bench.analysis import dims
-from bench.analysis.compiled import compile_shapes
-from bench.analysis.dims import symbol
+from bench.graphs.shapes import dims
+from bench.graphs.shapes.compiled import compile_shapes
+from bench.graphs.shapes.dims import symbol
 
 N, T, H = symbol("N"), symbol("T"), symbol("H")
 NAMES = ("N", "T", "H")

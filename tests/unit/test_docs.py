@@ -19,10 +19,15 @@ from typing import Any
 import pytest
 import typer.main
 
-from bench import api, cli, plugins, prepare, user_model, verify
-from bench.cell import Cell
-from bench.prepare import Limits
-from bench.report.rows import COLUMNS
+from bench import api
+from bench.api import loading
+from bench.api.cell import Cell
+from bench.cli import main
+from bench.measure.limits import Limits
+from bench.pipeline import prepare, verify
+from bench.plugins import catalog
+from bench.records.rows import COLUMNS
+from bench.tasks import adopt
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "docs" / "examples"
@@ -93,7 +98,7 @@ def written_commands() -> list[Any]:
 
 def parse(words: tuple[str, ...]) -> None:
     """Parse a command line and run nothing; a command may also be just named."""
-    found: Any = typer.main.get_command(cli.app)
+    found: Any = typer.main.get_command(main.app)
     while words and hasattr(found, "commands"):
         assert words[0] in found.commands, f"no command {words[0]!r}"
         found, words = found.commands[words[0]], words[1:]
@@ -114,7 +119,7 @@ def test_command_line_that_is_wrong_does_not(wrong: str) -> None:
 
 
 def test_readme_lists_every_command() -> None:
-    commands: Any = typer.main.get_command(cli.app)
+    commands: Any = typer.main.get_command(main.app)
     (listed,) = [block.text for block in split(ROOT / "README.md")[1] if "bench list" in block.text]
     assert {line.split()[1] for line in listed.splitlines()} == set(commands.commands)
 
@@ -181,7 +186,7 @@ def test_what_an_author_can_say_is_listed(kind: type) -> None:
 def templates() -> frozenset[str]:
     """Every text in the package, with `...` where a value is put in."""
     found = set()
-    for path in plugins.PACKAGE.rglob("*.py"):
+    for path in loading.PACKAGE.rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(node, ast.JoinedStr):
                 parts = [str(part.value) if isinstance(part, ast.Constant) else GAP for part in node.values]
@@ -269,15 +274,15 @@ def test_example_variant_says_what_it_lost(rows: dict[str, dict[str, Any]]) -> N
 def test_example_of_a_model_and_data_of_ones_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("BENCH_CACHE", str(tmp_path))
     monkeypatch.setenv("BENCH_PATH", "")
-    said = user_model.Options(dataset=EXAMPLES / "own" / "points.py")
+    said = adopt.Options(dataset=EXAMPLES / "own" / "points.py")
     limits = Limits.of(step_s=None, memory_bytes=None)
     try:
-        adopted = user_model.adopt(EXAMPLES / "own" / "classifier.py", said)
-        assert adopted == user_model.Adopted(name="classifier")
+        adopted = adopt.adopt(EXAMPLES / "own" / "classifier.py", said)
+        assert adopted == adopt.Adopted(name="classifier")
         cell = Cell.from_path("classifier/torch/native/raw/pytorch/cpu/b1t1")
         judged = verify.verify(cell, prepare.artifact_of(cell, limits), None, limits)
     finally:
-        plugins.forget()
+        catalog.forget()
     assert judged["fidelity"] == "exact"
     assert judged["metric_name"] == "accuracy"
     assert judged["metrics"]["accuracy"] == 0.982

@@ -10,12 +10,12 @@ import onnx
 import pytest
 from onnx import ModelProto, TensorProto, helper
 
-from bench import plugins
-from bench.analysis.drift import Drift, find, relative_error
-from bench.errors import ArtifactError
+from bench.api import loading
+from bench.api.errors import ArtifactError
+from bench.graphs.diff.drift import Drift, find, relative_error
 
 pytest.importorskip("onnxruntime")
-graphs = plugins.load_module(Path(__file__).with_name("variant_graphs.py"))
+graphs = loading.load_module(Path(__file__).with_name("variant_graphs.py"))
 node = helper.make_node
 X = np.linspace(-1, 1, 4, dtype=np.float32)[None]
 TOLERANCE = 1e-4

@@ -6,15 +6,16 @@ from pathlib import Path
 
 import pytest
 
-from bench import experiments, plugins, sweeps
-from bench.errors import InputError
-from bench.measure.compare import CELL
-from bench.report import assemble
+from bench.api import loading
+from bench.api.errors import InputError
+from bench.measure.comparison import CELL
+from bench.pipeline import experiments, sweeps
+from bench.records import assemble
+from bench.records.rows import COLUMNS
+from bench.records.store import Record
 from bench.report import experiments as report
-from bench.report.rows import COLUMNS
-from bench.store import Record
 
-made = plugins.load_module(Path(__file__).with_name("records.py"))
+made = loading.load_module(Path(__file__).with_name("records.py"))
 
 
 def stored(cell: sweeps.Cell) -> Record:

@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from bench.api import NodeTime
-from bench.cell import Cell
-from bench.explain import Explanation, Side, Step
-from bench.prepare import Artifact
+from bench.api.artifact import Artifact
+from bench.api.cell import Cell
+from bench.decisions.explain import Explanation, Side, Step
+from bench.records.rows import Row
 from bench.report.explain import MOST_LINES, render
-from bench.report.rows import Row
 
 RAW = "toy/torch/torch_onnx/raw/onnxruntime/cpu/b1t1"
 OTHER = RAW.replace("raw", "onnxsim")

@@ -7,12 +7,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from bench import plugins
-from bench.api import Task
+from bench.api import Task, loading
+from bench.plugins import catalog
 
 torch = pytest.importorskip("torch")
 onnx = pytest.importorskip("onnx")
-graphs = plugins.load_module(Path(__file__).with_name("variant_graphs.py"))
+graphs = loading.load_module(Path(__file__).with_name("variant_graphs.py"))
 WIDTH, LAYERS = 32, 3
 
 pytestmark = pytest.mark.framework
@@ -49,7 +49,7 @@ def test_weights_are_copied_by_one_and_merged_by_the_other(task: Task, tmp_path:
     copies, models = {}, {}
     for name in ("torch_onnx_untied", "torch_onnx_legacy"):
         path = tmp_path / f"{name}.onnx"
-        plugins.exporter(name).export(task, "torch", path)
+        catalog.exporter(name).export(task, "torch", path)
         models[name] = model = onnx.load(path)
         assert [value.name for value in model.graph.input] == ["x"], "a weight is no input"
         copies[name] = sum(array.shape == (WIDTH, WIDTH) for array in graphs.stored(model).values())

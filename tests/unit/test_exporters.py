@@ -17,14 +17,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from bench import openvino_ir, plugins
 from bench.api import Task
-from bench.errors import ArtifactError
+from bench.api.errors import ArtifactError
+from bench.plugins import catalog
+from bench.plugins.engines.openvino import ir
 
 TASK = '''"""A task of traps."""
 
 from bench.api import Task, TensorSpec
-from bench.errors import InputError
+from bench.api.errors import InputError
 
 
 class Traps(Task):
@@ -132,9 +133,9 @@ def task(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Task]:
         (model / name).write_text(text)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("BENCH_PATH", str(folder))
-        plugins.forget()
-        yield plugins.task("traps")
-    plugins.forget()
+        catalog.forget()
+        yield catalog.task("traps")
+    catalog.forget()
 
 
 Export = Callable[[str], tuple[Path, dict[str, Any]]]
@@ -146,7 +147,7 @@ def export(task: Task, tmp_path_factory: pytest.TempPathFactory) -> Export:
     made: dict[str, tuple[Path, dict[str, Any]]] = {}
 
     def make(name: str) -> tuple[Path, dict[str, Any]]:
-        exporter = plugins.exporter(name)
+        exporter = catalog.exporter(name)
         if (reason := exporter.skip()) is not None:
             pytest.skip(reason)
         if name not in made:
@@ -183,11 +184,11 @@ def feeds(batch: int, tokens: int) -> dict[str, np.ndarray]:
 
 @pytest.mark.parametrize(("exporter", "runtime"), CASES)
 def test_names_orders_and_sizes_survive(exporter: str, runtime: str, task: Task, export: Export, models: Any) -> None:
-    opener = plugins.runtime(runtime)
+    opener = catalog.runtime(runtime)
     if (reason := opener.skip()) is not None:
         pytest.skip(reason)
     path, _ = export(exporter)
-    (source,) = plugins.exporter(exporter).sources
+    (source,) = catalog.exporter(exporter).sources
     session = opener.open(path, task=task, source=source, provider="cpu", threads=1)
     model = models(source)
     for batch, tokens in REQUESTS:
@@ -203,7 +204,7 @@ def test_names_orders_and_sizes_survive(exporter: str, runtime: str, task: Task,
 def test_engines_keep_names_orders_and_sizes(
     exporter: str, runtime: str, task: Task, models: Any, tmp_path: Path
 ) -> None:
-    for plugin in (plugins.exporter(exporter), plugins.runtime(runtime)):
+    for plugin in (catalog.exporter(exporter), catalog.runtime(runtime)):
         if (reason := plugin.skip()) is not None:
             pytest.skip(reason)
     fed = [feeds(batch, tokens) for batch, tokens in REQUESTS]
@@ -214,7 +215,7 @@ def test_engines_keep_names_orders_and_sizes(
         "task": task.name,
         "exporter": exporter,
         "runtime": runtime,
-        "artifact": str(tmp_path / f"artifact.{plugins.exporter(exporter).format('torch')}"),
+        "artifact": str(tmp_path / f"artifact.{catalog.exporter(exporter).format('torch')}"),
         "feeds": str(tmp_path / "feeds.npz"),
         "target": str(tmp_path / "outputs.npz"),
     }
@@ -246,9 +247,9 @@ def test_onnx_files_say_nothing_of_the_machine_they_were_made_on(export: Export)
 
 def test_openvino_archive_is_the_same_every_time_and_keeps_float32(task: Task, export: Export, tmp_path: Path) -> None:
     path, _ = export("torch_openvino")
-    openvino = openvino_ir.import_openvino()
-    model, weights = openvino_ir.read(openvino.Core(), path)
-    openvino_ir.save(model, tmp_path / "again")
+    openvino = ir.import_openvino()
+    model, weights = ir.read(openvino.Core(), path)
+    ir.save(model, tmp_path / "again")
     assert (tmp_path / "again").read_bytes() == path.read_bytes()
     assert [file.name for file in tmp_path.iterdir()] == ["again"]
     with tarfile.open(path) as archive:
@@ -280,19 +281,19 @@ def test_what_is_no_openvino_archive_is_told(content: bytes, tmp_path: Path, tas
     path = tmp_path / "artifact.openvino"
     path.write_bytes(content)
     with pytest.raises(ArtifactError, match=r"artifact\.openvino is not a tar archive of model\.xml and model\.bin"):
-        plugins.runtime("openvino").open(path, task=task, source="torch", provider="cpu", threads=1)
+        catalog.runtime("openvino").open(path, task=task, source="torch", provider="cpu", threads=1)
 
 
 def test_litert_tells_names_that_do_not_fit(export: Export) -> None:
     path, _ = export("tflite")
     with pytest.raises(ArtifactError, match="the file's inputs are ids, line; the task's are x"):
-        plugins.runtime("litert").open(path, task=plugins.task("toy"), source="tf", provider="cpu", threads=1)
+        catalog.runtime("litert").open(path, task=catalog.task("toy"), source="tf", provider="cpu", threads=1)
 
 
 def test_depth_to_space_is_spelt_out_for_iree() -> None:
     onnx = pytest.importorskip("onnx")
     onnxruntime = pytest.importorskip("onnxruntime")
-    spell_out = sys.modules[type(plugins.exporter("torch_iree")).__module__]._spell_out_depth_to_space
+    spell_out = sys.modules[type(catalog.exporter("torch_iree")).__module__]._spell_out_depth_to_space
     float32 = onnx.TensorProto.FLOAT
     graph = onnx.helper.make_graph(
         [onnx.helper.make_node("DepthToSpace", ["x"], ["y"], blocksize=3, mode="CRD")],

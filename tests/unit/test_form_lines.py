@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from bench.errors import InputError
-from bench.plugins import find, load_module
+from bench.api.errors import InputError
+from bench.api.loading import find, load_module
 
 DATASET = find("datasets")["form_lines"]
 form_lines = load_module(DATASET)
@@ -74,7 +74,7 @@ def test_committed_lines_are_those_that_the_generator_makes(split, first, genera
 def test_a_split_is_the_same_in_every_process():
     code = f"""
 from pathlib import Path
-from bench.plugins import load_module
+from bench.plugins.catalog import load_module
 generate = load_module(Path({str(DATASET.with_name("generate.py"))!r}))
 print(generate.digest(generate.generate("new_fonts")))
 """

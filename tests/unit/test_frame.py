@@ -9,13 +9,14 @@ from pathlib import Path
 import pytest
 
 import bench
-from bench import plugins
-from bench.errors import InputError
-from bench.report import assemble, frame
-from bench.report.rows import COLUMNS
+from bench.api import loading
+from bench.api.errors import InputError
+from bench.records import assemble
+from bench.records.rows import COLUMNS
+from bench.report import frame
 
 pd = pytest.importorskip("pandas")
-made = plugins.load_module(Path(__file__).with_name("page_records.py"))
+made = loading.load_module(Path(__file__).with_name("page_records.py"))
 HALVE = made.HALVE
 
 

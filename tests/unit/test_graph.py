@@ -10,8 +10,8 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from bench.analysis.graph import canonical_digest, num_params, operator_counts
-from bench.errors import ArtifactError
+from bench.api.errors import ArtifactError
+from bench.graphs.file.digest import canonical_digest, num_params, operator_counts
 
 Change = Callable[[onnx.ModelProto], None]
 

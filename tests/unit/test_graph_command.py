@@ -13,7 +13,7 @@ import onnxruntime
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from bench import cli
+from bench.cli import main
 
 Run = Callable[..., tuple[int, str, str]]
 
@@ -25,7 +25,7 @@ def run(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> 
     def called(*arguments: object) -> tuple[int, str, str]:
         monkeypatch.setattr(sys, "argv", ["bench", "graph", *map(str, arguments)])
         with pytest.raises(SystemExit) as end:
-            cli.main()
+            main.main()
         code = end.value.code
         return code if isinstance(code, int) else 0, *capsys.readouterr()
 

@@ -13,14 +13,14 @@ import onnxruntime
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from bench.analysis.diff import GraphDiff, NodeRef, diff_models
-from bench.analysis.extract import extract
-from bench.analysis.operators import OperatorCount, count_operators
-from bench.analysis.profiling import profile
-from bench.analysis.split import cut, split
-from bench.analysis.stored import read
-from bench.errors import InputError
-from bench.plugins import load_module
+from bench.api.errors import InputError
+from bench.api.loading import load_module
+from bench.graphs.costs.profile import profile
+from bench.graphs.diff.models import GraphDiff, NodeRef, diff_models
+from bench.graphs.diff.operators import OperatorCount, count_operators
+from bench.graphs.edits.extract import extract
+from bench.graphs.edits.split import cut, split
+from bench.graphs.file.lazy import read
 
 FLOAT = TensorProto.FLOAT
 resnet18 = load_module(Path(__file__).with_name("resnet_graph.py")).resnet18

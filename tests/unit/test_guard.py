@@ -8,16 +8,17 @@ from typing import Any
 
 import pytest
 
-from bench import guard, plugins
-from bench.cell import Cell
-from bench.errors import BenchError, ChildError
-from bench.guard import Goal, Pair
+from bench.api import loading
+from bench.api.artifact import Artifact
+from bench.api.cell import Cell
+from bench.api.errors import BenchError, ChildError
+from bench.decisions import check
+from bench.decisions.check import Goal, Pair
 from bench.measure.block import Failure, Method, Result, Subject
-from bench.measure.compare import CELL, CONTROL, REFERENCE
-from bench.prepare import Artifact
+from bench.measure.comparison import CELL, CONTROL, REFERENCE
 from bench.testing import Replay
 
-made = plugins.load_module(Path(__file__).with_name("records.py"))
+made = loading.load_module(Path(__file__).with_name("records.py"))
 CELL_PATH = "toy/null/native/raw/null/cpu/b1t1"
 
 
@@ -48,7 +49,7 @@ def blocks(monkeypatch: pytest.MonkeyPatch, *ratios: float, control: float = 1.0
         ]
         return Result(launches=tuple(seats), failures=())
 
-    monkeypatch.setattr(guard, "run_block", run_block)
+    monkeypatch.setattr(check, "run_block", run_block)
     return ran
 
 
@@ -57,7 +58,7 @@ def blocks(monkeypatch: pytest.MonkeyPatch, *ratios: float, control: float = 1.0
 )
 def test_verdict(ratio: float, verdict: str, monkeypatch: pytest.MonkeyPatch) -> None:
     ran = blocks(monkeypatch, ratio * 0.999, ratio * 1.001)
-    outcome = guard.measure(pair(), Goal(tolerance=0.02), Method())
+    outcome = check.measure(pair(), Goal(tolerance=0.02), Method())
     assert (outcome.verdict, outcome.passed) == (verdict, verdict == "fine")
     assert len(ran) == outcome.num_launches == 3
     assert outcome.ratio.value == pytest.approx(ratio, rel=1e-3)
@@ -66,27 +67,27 @@ def test_verdict(ratio: float, verdict: str, monkeypatch: pytest.MonkeyPatch) ->
 def test_it_goes_on_until_it_is_clear(monkeypatch: pytest.MonkeyPatch) -> None:
     """The first launches differ by more than the tolerance; many of them do not any more."""
     ran = blocks(monkeypatch, 0.985, 1.01)
-    outcome = guard.measure(pair(), Goal(tolerance=0.02), Method())
+    outcome = check.measure(pair(), Goal(tolerance=0.02), Method())
     assert outcome.verdict == "fine"
     assert 3 < len(ran) < Goal.max_launches
 
 
 def test_what_cannot_be_told_passes_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     ran = blocks(monkeypatch, 0.8, 1.25)
-    outcome = guard.measure(pair(), Goal(tolerance=0.02, max_launches=5), Method())
+    outcome = check.measure(pair(), Goal(tolerance=0.02, max_launches=5), Method())
     assert (outcome.verdict, outcome.passed, len(ran)) == ("undecided", True, 5)
     assert "after 5 launches: undecided; outputs exact" in str(outcome)
 
 
 def test_difference_that_a_copy_shows_too_is_no_regression(monkeypatch: pytest.MonkeyPatch) -> None:
     blocks(monkeypatch, 1.05, control=1.06)
-    outcome = guard.measure(pair(), Goal(tolerance=0.02, max_launches=4), Method())
+    outcome = check.measure(pair(), Goal(tolerance=0.02, max_launches=4), Method())
     assert outcome.verdict == "undecided"
 
 
 def test_no_launch_begins_after_the_time_is_up(monkeypatch: pytest.MonkeyPatch) -> None:
     ran = blocks(monkeypatch, 1.0)
-    outcome = guard.measure(pair(), Goal(budget_s=0.0), Method())
+    outcome = check.measure(pair(), Goal(budget_s=0.0), Method())
     assert len(ran) == 1, "one is needed for any figure"
     assert outcome.verdict == "undecided"
 
@@ -94,14 +95,14 @@ def test_no_launch_begins_after_the_time_is_up(monkeypatch: pytest.MonkeyPatch) 
 def test_what_there_is_when_the_time_is_up_is_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
     """After 2 launches it is not clear; the time is up after 3, between two looks, and then it is."""
     ran = blocks(monkeypatch, 1.05, 1.06, 1.055)
-    monkeypatch.setattr(guard, "time", SimpleNamespace(monotonic=lambda: float(len(ran))))
-    outcome = guard.measure(pair(), Goal(tolerance=0.02, min_launches=2, budget_s=3.0), Method())
+    monkeypatch.setattr(check, "time", SimpleNamespace(monotonic=lambda: float(len(ran))))
+    outcome = check.measure(pair(), Goal(tolerance=0.02, min_launches=2, budget_s=3.0), Method())
     assert (len(ran), outcome.verdict) == (3, "regression")
 
 
 def test_wrong_outputs_do_not_pass(monkeypatch: pytest.MonkeyPatch) -> None:
     blocks(monkeypatch, 0.5)
-    outcome = guard.measure(pair("broken", "snr_db is worse"), Goal(), Method())
+    outcome = check.measure(pair("broken", "snr_db is worse"), Goal(), Method())
     assert (outcome.verdict, outcome.passed) == ("fine", False)
     assert str(outcome).endswith("fine; outputs broken (snr_db is worse)")
 
@@ -109,7 +110,7 @@ def test_wrong_outputs_do_not_pass(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(("lost", "passed"), [(0.01, True), (0.011, False), (-0.5, True), (None, True)])
 def test_metric_that_is_lost(lost: float | None, passed: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     blocks(monkeypatch, 0.5)
-    outcome = guard.measure(pair("drifted", lost=lost), Goal(max_metric_loss=0.01), Method())
+    outcome = check.measure(pair("drifted", lost=lost), Goal(max_metric_loss=0.01), Method())
     assert outcome.passed == passed
     if lost == 0.011:
         assert str(outcome).endswith("fine; outputs drifted, 1.1 % worse: too much")
@@ -120,9 +121,9 @@ def test_failure_names_the_artifact(monkeypatch: pytest.MonkeyPatch) -> None:
         error = ChildError("signal", "killed by SIGSEGV")
         return Result(launches=(), failures=(Failure(subject=subjects[0], stage="measure", error=error),))
 
-    monkeypatch.setattr(guard, "run_block", run_block)
+    monkeypatch.setattr(check, "run_block", run_block)
     with pytest.raises(BenchError, match="the new artifact failed: killed by SIGSEGV"):
-        guard.measure(pair(), Goal(), Method())
+        check.measure(pair(), Goal(), Method())
 
 
 def test_samples_are_replayed() -> None:

@@ -9,9 +9,9 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from bench import plugins
-from bench.analysis.interface import check_interface
-from bench.errors import ArtifactError
+from bench.api.errors import ArtifactError
+from bench.graphs.file.interface import check_interface
+from bench.plugins import catalog
 
 
 def save(
@@ -36,7 +36,7 @@ def save(
 
 def test_dynamic_dimensions_may_have_any_name(tmp_path: Path) -> None:
     save(tmp_path / "model.onnx", reshape=(-1, 8))
-    check_interface(tmp_path / "model.onnx", plugins.task("toy"))
+    check_interface(tmp_path / "model.onnx", catalog.task("toy"))
 
 
 @pytest.mark.parametrize(
@@ -53,4 +53,4 @@ def test_dynamic_dimensions_may_have_any_name(tmp_path: Path) -> None:
 def test_difference_is_named(change: dict[str, object], message: str, tmp_path: Path) -> None:
     save(tmp_path / "model.onnx", **change)
     with pytest.raises(ArtifactError, match=message):
-        check_interface(tmp_path / "model.onnx", plugins.task("toy"))
+        check_interface(tmp_path / "model.onnx", catalog.task("toy"))

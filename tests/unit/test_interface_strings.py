@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from bench.errors import InputError
-from bench.plugins import find, load_module
+from bench.api.errors import InputError
+from bench.api.loading import find, load_module
 
 DATASET = find("datasets")["interface_strings"]
 interface_strings = load_module(DATASET)

@@ -8,8 +8,8 @@ from collections.abc import Callable
 
 import pytest
 
-from bench.cell import Cell
-from bench.interrupts import Heeding
+from bench.api.cell import Cell
+from bench.cli.interrupts import Heeding
 from bench.measure.rounds import Progress
 
 CELL = Cell.from_path("toy/null/native/raw/null/cpu/b1t1")

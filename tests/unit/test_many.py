@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from scipy import special
 
-from bench.measure import compare, many, stats
-from bench.measure.compare import Comparison
+from bench.measure import comparison, corrections, stats
+from bench.measure.comparison import Comparison
 from bench.measure.stats import Effect, Error, Estimate, Pairs
 
 PUBLISHED = (0.0001, 0.0004, 0.0019, 0.0095, 0.0201, 0.0278, 0.0298, 0.0344)
@@ -26,17 +26,17 @@ def with_p(p_value: float, *, sd: float = SD, num_launches: int = 3, control: Es
     return Comparison(effect=Effect(value=value, errors=(error,)), control=control, num_launches=num_launches)
 
 
-def judge(*comparisons: Comparison) -> list[many.Judged]:
-    found = many.judge(comparisons, margin=0.02)
+def judge(*comparisons: Comparison) -> list[corrections.Judged]:
+    found = corrections.judge(comparisons, margin=0.02)
     assert None not in found
     return [judged for judged in found if judged is not None]
 
 
 def test_adjusted_by_hand() -> None:
     """Sorted, they are 0.005 x 4/1, 0.01 x 4/2, 0.03 x 4/3 and 0.04 x 4/4."""
-    assert many.adjusted([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.02, 0.04, 0.04, 0.02])
-    assert many.adjusted([0.06, 0.05]) == pytest.approx([0.06, 0.06]), "a larger p-value has no smaller one"
-    assert many.adjusted([]) == []
+    assert corrections.adjusted([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.02, 0.04, 0.04, 0.02])
+    assert corrections.adjusted([0.06, 0.05]) == pytest.approx([0.06, 0.06]), "a larger p-value has no smaller one"
+    assert corrections.adjusted([]) == []
 
 
 def test_published_example() -> None:
@@ -83,13 +83,13 @@ def test_what_cannot_be_tested_is_no_burden() -> None:
     unknown = Effect(value=0.1, errors=(Error(across=0.0, freedom=0.0, within=0.0, launches=1),))
     endless = Comparison(effect=unknown, control=None, num_launches=2)
     missing = Comparison(effect=None, control=None, num_launches=0)
-    first, *others, last = many.judge([with_p(0.03), lone, endless, missing], margin=0.02)
+    first, *others, last = corrections.judge([with_p(0.03), lone, endless, missing], margin=0.02)
     assert first is not None
     assert (first.verdict, first.p_value, first.alpha) == ("slower", pytest.approx(0.03), 0.05)
     assert [(one.verdict, one.p_value) for one in others if one] == [("undecided", None)] * 2
     assert last is None
     assert judge(with_p(0.03), with_p(0.9), with_p(0.9))[0].verdict == "undecided"
-    assert many.judge([], margin=0.02) == []
+    assert corrections.judge([], margin=0.02) == []
 
 
 def moved(*values: float, sd: float = 0.0) -> list[Comparison]:
@@ -100,25 +100,29 @@ def moved(*values: float, sd: float = 0.0) -> list[Comparison]:
 
 def test_drift_by_hand() -> None:
     """Of a normal distribution's values half lie within 0.6745 standard deviations; a shift of all adds its square."""
-    assert many.drift(moved(*[0.1] * 5)) == pytest.approx(0.1)
-    assert many.drift(moved(-0.02, -0.01, 0.0, 0.01, 0.02)) == pytest.approx(0.01 / 0.6745, rel=1e-4)
-    assert many.drift(moved(0.08, 0.09, 0.1, 0.11, 0.12)) == pytest.approx(math.hypot(0.1, 0.01 / 0.6745), rel=1e-4)
-    assert many.drift(moved(*[0.05] * 5, sd=0.03)) == pytest.approx(0.04, rel=1e-3), "beyond what the launches tell"
-    assert many.drift(moved(*[0.05] * 5, sd=0.06)) == 0
-    assert many.drift(moved(*[0.0] * 6, 0.5, -0.5, 0.3)) == 0, "a few that changed are no drift"
-    assert many.drift(moved(*[0.1] * 4)) == 0, "too few to tell"
-    assert many.drift([]) == 0
+    assert corrections.drift(moved(*[0.1] * 5)) == pytest.approx(0.1)
+    assert corrections.drift(moved(-0.02, -0.01, 0.0, 0.01, 0.02)) == pytest.approx(0.01 / 0.6745, rel=1e-4)
+    assert corrections.drift(moved(0.08, 0.09, 0.1, 0.11, 0.12)) == pytest.approx(
+        math.hypot(0.1, 0.01 / 0.6745), rel=1e-4
+    )
+    assert corrections.drift(moved(*[0.05] * 5, sd=0.03)) == pytest.approx(0.04, rel=1e-3), (
+        "beyond what the launches tell"
+    )
+    assert corrections.drift(moved(*[0.05] * 5, sd=0.06)) == 0
+    assert corrections.drift(moved(*[0.0] * 6, 0.5, -0.5, 0.3)) == 0, "a few that changed are no drift"
+    assert corrections.drift(moved(*[0.1] * 4)) == 0, "too few to tell"
+    assert corrections.drift([]) == 0
 
 
 def test_drift_is_added_to_each_interval() -> None:
-    found = many.with_drift(moved(*[0.1] * 6, 0.5))
+    found = corrections.with_drift(moved(*[0.1] * 6, 0.5))
     assert [one.effect.value for one in found if one.effect] == [0.1] * 6 + [0.5]
     half = float(special.stdtrit(7, 0.975)) * 0.1
     assert [one.effect.half_width() for one in found if one.effect] == pytest.approx([half] * 7)
     missing = Comparison(effect=None, control=None, num_launches=0)
-    assert many.with_drift([*moved(*[0.1] * 6), missing])[-1] == missing
+    assert corrections.with_drift([*moved(*[0.1] * 6), missing])[-1] == missing
     unmoved = moved(*[0.0] * 6)
-    assert many.with_drift(unmoved) == unmoved
+    assert corrections.with_drift(unmoved) == unmoved
 
 
 class World:
@@ -137,7 +141,7 @@ class World:
         lasting = np.exp(self._random.normal(0.0, [2 * self._drift, *[self._drift / 2] * NUM_CELLS]))
         before = self._run(np.ones(1 + NUM_CELLS))
         after = self._run(lasting * np.array([1.0, slower, *[1.0] * (NUM_CELLS - 1)]))
-        return [compare.change(one, other) for one, other in zip(after, before, strict=True)]
+        return [comparison.change(one, other) for one, other in zip(after, before, strict=True)]
 
     def _run(self, factors: np.ndarray) -> list[Comparison]:
         cells: list[list[Pairs]] = [[] for _ in range(NUM_CELLS)]
@@ -164,7 +168,7 @@ def called(changes: list[Comparison]) -> list[int]:
 def test_runs_without_a_change_rarely_call_anything() -> None:
     world = World(5)
     found = [world.changes() for _ in range(60)]
-    assert sum(bool(called(many.with_drift(changes))) for changes in found) <= 3
+    assert sum(bool(called(corrections.with_drift(changes))) for changes in found) <= 3
     assert sum(bool(called(changes)) for changes in found) <= 3, "nor do they without looking for a drift"
 
 
@@ -173,11 +177,11 @@ def test_runs_of_a_machine_that_is_busier_rarely_call_anything() -> None:
     world = World(7, drift=0.04)
     found = [world.changes() for _ in range(40)]
     assert sum(bool(called(changes)) for changes in found) >= 20, "launches alone name winners"
-    assert sum(bool(called(many.with_drift(changes))) for changes in found) <= 2
+    assert sum(bool(called(corrections.with_drift(changes))) for changes in found) <= 2
 
 
 def test_ten_percent_are_found_among_many() -> None:
     world = World(6)
-    found = [called(many.with_drift(world.changes(1.1))) for _ in range(20)]
+    found = [called(corrections.with_drift(world.changes(1.1))) for _ in range(20)]
     assert sum(0 in numbers for numbers in found) >= 19
     assert sum(bool(set(numbers) - {0}) for numbers in found) <= 1

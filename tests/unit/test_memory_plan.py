@@ -11,8 +11,8 @@ import onnx
 import pytest
 from onnx import TensorProto, helper
 
-from bench.analysis.lifetimes import activation_lifetimes
-from bench.analysis.memory_plan import ALIGNMENT_BYTES, Buffer, MemoryPlan, check_plan, lower_bound_bytes, plan_memory
+from bench.graphs.memory.lifetimes import activation_lifetimes
+from bench.graphs.memory.plan import ALIGNMENT_BYTES, Buffer, MemoryPlan, check_plan, lower_bound_bytes, plan_memory
 
 
 def buffer(name: str, size_bytes: int, first_step: int, last_step: int) -> Buffer:

@@ -32,10 +32,10 @@ from bench.measure import machine
 from bench.measure.block import Method
 from bench.measure.clock import BurstPlan
 from bench.measure.rounds import Goal
-from bench.prepare import Limits
+from bench.pipeline.prepare import Limits
 from bench.report import assemble, tables
-from bench.run import Options, Sweep
-from bench.store import Store
+from bench.pipeline.sweep import Options, Sweep
+from bench.records.store import Store
 
 class Silent:
     def stage(self, name, total): pass

@@ -9,15 +9,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from bench import plugins
 from bench.api import Session
-from bench.errors import ArtifactError
+from bench.api.errors import ArtifactError
+from bench.plugins import catalog
 
-TOY = plugins.task("toy")
+TOY = catalog.task("toy")
 
 
 def open_null(path: Path) -> Session:
-    return plugins.runtime("null").open(path, task=TOY, source="null", provider="cpu", threads=1)
+    return catalog.runtime("null").open(path, task=TOY, source="null", provider="cpu", threads=1)
 
 
 def test_toy_is_right_as_it_is_and_wrong_with_another_scale(tmp_path: Path) -> None:

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from bench import plugins
 from bench.api import Session
+from bench.plugins import catalog
 
 
 def open_doubling(model_path: Path, data_path: Path, location: str) -> Session:
@@ -25,8 +25,8 @@ def open_doubling(model_path: Path, data_path: Path, location: str) -> Session:
     model_path.parent.mkdir(exist_ok=True)
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=10)
     model_path.write_bytes(model.SerializeToString())
-    return plugins.runtime("onnxruntime").open(
-        model_path, task=plugins.task("toy"), source="null", provider="cpu", threads=1
+    return catalog.runtime("onnxruntime").open(
+        model_path, task=catalog.task("toy"), source="null", provider="cpu", threads=1
     )
 
 

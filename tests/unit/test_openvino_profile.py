@@ -9,9 +9,10 @@ import onnx
 import pytest
 from onnx import helper
 
-from bench import plugins
+from bench.api import loading
+from bench.plugins import catalog
 
-graphs = plugins.load_module(Path(__file__).with_name("variant_graphs.py"))
+graphs = loading.load_module(Path(__file__).with_name("variant_graphs.py"))
 
 
 def test_a_model_is_run(tmp_path: Path) -> None:
@@ -28,7 +29,7 @@ def test_a_model_is_run(tmp_path: Path) -> None:
         outputs={"y": ["batch", 5, 5, 5]},
     )
     onnx.save(model, tmp_path / "model.onnx")
-    found = plugins.runtime("openvino").profile_nodes(
+    found = catalog.runtime("openvino").profile_nodes(
         tmp_path / "model.onnx",
         task=graphs.task_of(model),
         source="onnx",

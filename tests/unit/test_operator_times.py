@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from bench.analysis.operator_times import Change, Match, OperatorTime, by_operator, changes, match
 from bench.api import NodeTime
+from bench.decisions.operator_times import Change, Match, OperatorTime, by_operator, changes, match
 
 
 def node(operator: str, reads: str, makes: str, time_ns: float = 1.0, *, covers: str | None = None) -> NodeTime:

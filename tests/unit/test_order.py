@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from onnx import helper
 
-from bench import plugins
-from bench.analysis.order import replace_nodes
+from bench.api import loading
+from bench.graphs.edits.order import replace_nodes
 
-graphs = plugins.load_module(Path(__file__).with_name("variant_graphs.py"))
+graphs = loading.load_module(Path(__file__).with_name("variant_graphs.py"))
 node = helper.make_node
 
 

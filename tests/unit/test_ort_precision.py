@@ -9,7 +9,7 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from bench import ort_precision
+from bench.plugins.engines.onnxruntime import precision as ort_precision
 
 pytest.importorskip("onnxruntime")
 SIZE = 64

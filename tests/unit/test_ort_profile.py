@@ -10,12 +10,12 @@ import onnx
 import pytest
 from onnx import helper
 
-from bench import ort_profile, plugins
-from bench.api import NodeTime
-from bench.errors import ArtifactError
-from bench.ort_providers import CPU
+from bench.api import NodeTime, loading
+from bench.api.errors import ArtifactError
+from bench.plugins.engines.onnxruntime import profile
+from bench.plugins.engines.onnxruntime.providers import CPU
 
-graphs = plugins.load_module(Path(__file__).with_name("variant_graphs.py"))
+graphs = loading.load_module(Path(__file__).with_name("variant_graphs.py"))
 X = np.ones((1, 3, 8, 8), np.float32)
 
 
@@ -35,7 +35,7 @@ def test_medians_over_inferences_without_the_first() -> None:
     events = [run(0), kernel("Conv1", 0, 90), run(100), kernel("Conv1", 101, 10), kernel("Relu2", 111, 2)]
     events += [run(200), kernel("Conv1", 200, 14), run(300), kernel("Conv1", 300, 13), kernel("Relu2", 313, 4)]
     events.append(event("Conv1_fence_before", 300, 50))
-    found = ort_profile.node_times(events, warm_ups=1, num_runs=3)
+    found = profile.node_times(events, warm_ups=1, num_runs=3)
     provider = "CPUExecutionProvider"
     assert found == [
         NodeTime(name="Conv1", operator="Conv", provider=provider, time_ns=13_000),
@@ -45,7 +45,7 @@ def test_medians_over_inferences_without_the_first() -> None:
 
 def test_the_nodes_of_a_body_are_not_counted_twice() -> None:
     events = [run(0), kernel("Loop", 10, 100), kernel("Add", 20, 30), kernel("Add", 60, 20), kernel("Relu", 110, 5)]
-    found = ort_profile.node_times(events, warm_ups=0, num_runs=1)
+    found = profile.node_times(events, warm_ups=0, num_runs=1)
     assert [(one.name, one.time_ns, one.calls) for one in found] == [
         ("Loop", 50_000, 1),
         ("Add", 50_000, 2),
@@ -55,7 +55,7 @@ def test_the_nodes_of_a_body_are_not_counted_twice() -> None:
 
 def test_a_trace_that_was_cut_short() -> None:
     with pytest.raises(ArtifactError, match="wrote down 1 inferences of 3"):
-        ort_profile.node_times([run(0)], warm_ups=1, num_runs=2)
+        profile.node_times([run(0)], warm_ups=1, num_runs=2)
 
 
 def test_a_model_is_run(tmp_path: Path) -> None:
@@ -72,7 +72,7 @@ def test_a_model_is_run(tmp_path: Path) -> None:
         outputs={"y": []},
     )
     onnx.save(model, tmp_path / "model.onnx")
-    found = ort_profile.profile(tmp_path / "model.onnx", CPU, threads=1, feeds={"x": X}, num_runs=3)
+    found = profile.profile(tmp_path / "model.onnx", CPU, threads=1, feeds={"x": X}, num_runs=3)
     operators = [one.operator for one in found]
     assert operators[-1] == "ReduceMax"
     assert "Relu" not in operators

@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from bench import plugins
 from bench.api import Task, TensorSpec
-from bench.errors import InputError
-from bench.own.examine import examine
+from bench.api.errors import InputError
+from bench.plugins import catalog
+from bench.tasks.examine import examine
 
 pytestmark = pytest.mark.framework
 Examined = Callable[..., tuple[Task, dict[str, Any]]]
@@ -67,8 +67,8 @@ def examined(plugin_folder: Path, monkeypatch: pytest.MonkeyPatch) -> Examined:
         folder.mkdir(parents=True)
         request = {"data": None, "dims": (), "shapes": (), **asked}
         found = examine(module=module, path=path, folder=folder, trust=trust, **request)
-        plugins.forget()
-        return plugins.task("mine"), found
+        catalog.forget()
+        return catalog.task("mine"), found
 
     return run
 
@@ -121,8 +121,8 @@ def test_torch_script(examined: Examined, tmp_path: Path) -> None:
     task, _ = examined("torch_script_file", path, trust=True, shapes=("input=1x4",))
     assert task.inputs == (TensorSpec(name="input", dtype="float32", shape=("batch", 4)),)
     np.testing.assert_array_equal(torch_outputs(task)[0], torch_outputs(task, model)[0])
-    assert "takes no TorchScript" in str(plugins.exporter("torch_onnx").refusal(task))
-    assert plugins.exporter("torch_onnx_legacy").refusal(task) is None
+    assert "takes no TorchScript" in str(catalog.exporter("torch_onnx").refusal(task))
+    assert catalog.exporter("torch_onnx_legacy").refusal(task) is None
 
 
 def test_a_pickle_is_no_torch_script(examined: Examined, tmp_path: Path) -> None:
@@ -228,7 +228,7 @@ def test_keras_files_saved_models_and_tflite(examined: Examined, plugin_folder: 
             (output,) = tf_outputs(task)
         else:
             assert task.sources == ("tflite",)
-            opener = plugins.runtime("litert")
+            opener = catalog.runtime("litert")
             session = opener.open(task.weights_path, task=task, source="tflite", provider="cpu", threads=1)
             (output,) = session.run({"steps": inputs[:2]})
         np.testing.assert_allclose(output, expected, atol=1e-5)

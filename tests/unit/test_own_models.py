@@ -13,12 +13,13 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from bench import plugins, quality, sweeps, user_model
 from bench.api import Task, TensorSpec
-from bench.arrays import save_arrays
-from bench.errors import InputError
-from bench.own import asked, judges, kinds, probe
-from bench.own.examine import examine
+from bench.api.arrays import save_arrays
+from bench.api.errors import InputError
+from bench.pipeline import quality, sweeps
+from bench.plugins import catalog
+from bench.tasks import adopt, kinds, metrics, options, probe
+from bench.tasks.examine import examine
 
 FLOAT, INT64 = TensorProto.FLOAT, TensorProto.INT64
 WEIGHT = np.array([[1.0, 0.0, -1.0], [0.0, 2.0, 0.0]], np.float32)
@@ -66,8 +67,8 @@ def examined(plugin_folder: Path, path: Path, monkeypatch: pytest.MonkeyPatch) -
         folder.mkdir(parents=True)
         request = {"data": None, "dims": (), "shapes": (), "trust": False, **said}
         found = examine(module="onnx_file", path=path, folder=folder, **request)
-        plugins.forget()
-        return plugins.task("mine"), found
+        catalog.forget()
+        return catalog.task("mine"), found
 
     return run
 
@@ -201,7 +202,7 @@ def test_a_python_file_of_samples_and_metrics(examined: Examined, tmp_path: Path
     (tmp_path / "mine.py").write_text(PYTHON.replace("np.ones((count, 4, 2))", "np.ones((count, 4, 2), 'float32')"))
     (tmp_path / "names.py").write_text("METRIC = 'mistakes'\n")
     task, _ = examined(data=tmp_path / "mine.py")
-    assert isinstance(task, judges.OwnMetrics)
+    assert isinstance(task, metrics.OwnMetrics)
     assert (task.metric_name, task.higher_is_better) == ("mistakes", False)
     assert {Path(file).name for file in task.made_from} == {"mine.py", "names.py"}
     assert task.samples("train").inputs["x"].shape == (2, 4, 2)
@@ -264,7 +265,7 @@ def test_what_holds_code_is_not_opened_without_trust(name: str, tmp_path: Path) 
         path.mkdir()
         (path / "saved_model.pb").write_bytes(b"x")
     with pytest.raises(InputError, match=r"holds .*; add --trust to load it"):
-        user_model.adopt(path)
+        adopt.adopt(path)
 
 
 @pytest.mark.parametrize(
@@ -290,7 +291,7 @@ def test_folders_that_are_no_model(files: list[str], says: str, tmp_path: Path) 
 def test_data_sets_of_no_kind(name: str, says: str, path: Path, tmp_path: Path, plugin_folder: Path) -> None:
     (tmp_path / "data.csv").write_text("1,2\n")
     with pytest.raises(InputError, match=says):
-        user_model.adopt(path, user_model.Options(dataset=tmp_path / name))
+        adopt.adopt(path, adopt.Options(dataset=tmp_path / name))
 
 
 def test_a_data_set_goes_with_the_task(path: Path, tmp_path: Path, plugin_folder: Path) -> None:
@@ -299,10 +300,10 @@ def test_a_data_set_goes_with_the_task(path: Path, tmp_path: Path, plugin_folder
     for seed in (1, 2, 2):
         arrays = {"x": np.random.default_rng(seed).standard_normal((4, 6, 2), dtype=np.float32)}
         save_arrays(tmp_path / "data.npz", arrays)
-        adopted = user_model.adopt(path, user_model.Options(dataset=tmp_path / "data.npz"))
-        assert adopted == user_model.Adopted(name="linear")
-        places.append(plugins.task("linear").path)
-        np.testing.assert_array_equal(plugins.task("linear").samples("test").inputs["x"], arrays["x"][1:])
+        adopted = adopt.adopt(path, adopt.Options(dataset=tmp_path / "data.npz"))
+        assert adopted == adopt.Adopted(name="linear")
+        places.append(catalog.task("linear").path)
+        np.testing.assert_array_equal(catalog.task("linear").samples("test").inputs["x"], arrays["x"][1:])
     assert places[0] != places[1] == places[2]
 
 
@@ -317,16 +318,16 @@ def test_outputs_that_follow_the_batch_make_it_one() -> None:
 
 
 def test_dtypes_of_shapes_that_are_asked_for() -> None:
-    found = asked.shapes_from(["x=1x3", "tokens=2x16:int64", "rate="])
+    found = options.shapes_from(["x=1x3", "tokens=2x16:int64", "rate="])
     assert found == {
-        "x": asked.GivenShape(sizes=(1, 3), dtype=None),
-        "tokens": asked.GivenShape(sizes=(2, 16), dtype="int64"),
-        "rate": asked.GivenShape(sizes=(), dtype=None),
+        "x": options.GivenShape(sizes=(1, 3), dtype=None),
+        "tokens": options.GivenShape(sizes=(2, 16), dtype="int64"),
+        "rate": options.GivenShape(sizes=(), dtype=None),
     }
 
 
 CLOSED = """
-from bench.own.task import OwnTask
+from bench.tasks.user_task import OwnTask
 
 
 class Closed(OwnTask):
@@ -339,13 +340,13 @@ class Closed(OwnTask):
 def test_variants_follow_an_exporter_that_takes_the_model(plugin_folder: Path) -> None:
     (plugin_folder / "models" / "closed").mkdir(parents=True)
     (plugin_folder / "models" / "closed" / "task.py").write_text(CLOSED)
-    plugins.forget()
+    catalog.forget()
     cells = [cell for cell in sweeps.full() if cell.task == "closed"]
     assert {cell.exporter for cell in cells if cell.variant == "onnxsim"} == {"torch_onnx_legacy"}
     (plain,) = [cell for cell in cells if (cell.exporter, cell.threads) == ("torch_onnx", 1)]
     assert plain.variant == "raw"
-    if plugins.exporter("torch_onnx").skip() is None:
-        assert plugins.skip_reason(plain) == "torch_onnx: it is closed"
+    if catalog.exporter("torch_onnx").skip() is None:
+        assert catalog.skip_reason(plain) == "torch_onnx: it is closed"
 
 
 def test_the_parent_can_load_every_task_without_its_framework() -> None:
@@ -353,7 +354,7 @@ def test_the_parent_can_load_every_task_without_its_framework() -> None:
     code = f"""
 import importlib, sys
 for name in {sorted(modules)!r}:
-    importlib.import_module("bench.own." + name)
+    importlib.import_module("bench.tasks.formats." + name)
 print(sorted({{"torch", "tensorflow", "keras", "transformers", "onnx", "onnxruntime"}} & sys.modules.keys()))
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

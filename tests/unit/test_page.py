@@ -11,16 +11,16 @@ from typing import Any
 
 import pytest
 
-from bench import plugins
-from bench.analysis.roofline import Peaks
-from bench.report import assemble, order
-from bench.report.canvas import looks_of
-from bench.report.html import details, scatters, tracks
-from bench.report.html.axes import Axis, axis_of
-from bench.report.html.page import embedded, page
-from bench.report.rows import Row
+from bench.api import loading
+from bench.measure.roofline import Peaks
+from bench.records import assemble, ranking
+from bench.records.rows import Row
+from bench.report.figures.canvas import looks_of
+from bench.report.page import details, scatters, tracks
+from bench.report.page.axes import Axis, axis_of
+from bench.report.page.page import embedded, page
 
-made = plugins.load_module(Path(__file__).with_name("page_records.py"))
+made = loading.load_module(Path(__file__).with_name("page_records.py"))
 records, text = made.records, made.text
 BASELINE, HALVE, PRUNE, BROKEN = made.BASELINE, made.HALVE, made.PRUNE, made.BROKEN
 HOSTILE, REASON = made.HOSTILE, made.REASON
@@ -154,8 +154,8 @@ def test_embedded_json_cannot_end_its_element() -> None:
     assert json.loads(found) == value
 
 
-def shown(rows: list[Row]) -> tuple[order.Group, dict[str, int], Any]:
-    (group,) = order.select(rows).groups
+def shown(rows: list[Row]) -> tuple[ranking.Group, dict[str, int], Any]:
+    (group,) = ranking.select(rows).groups
     return group, {row.cell: index for index, row in enumerate(group.rows)}, looks_of(row.runtime for row in rows)
 
 

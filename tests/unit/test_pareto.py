@@ -1,6 +1,6 @@
 """The Pareto front, by points placed by hand."""
 
-from bench.report.pareto import pareto_front
+from bench.records.pareto import pareto_front
 
 
 def test_keeps_the_points_that_nothing_beats_in_both_cheapest_first():

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from bench.errors import InputError
-from bench.plugins import find, load_module
+from bench.api.errors import InputError
+from bench.api.loading import find, load_module
 
 DATASET = find("datasets")["photographs"]
 photographs = load_module(DATASET)

@@ -8,14 +8,16 @@ from typing import Any
 
 import pytest
 
-from bench import cli, plugins
-from bench.errors import InputError
-from bench.measure.compare import CELL
-from bench.report import assemble, pareto, pick, stored
-from bench.report.pick import Choice, Constraints
-from bench.store import Record
+from bench.api import loading
+from bench.api.errors import InputError
+from bench.cli import main
+from bench.decisions import pick
+from bench.decisions.pick import Choice, Constraints
+from bench.measure.comparison import CELL
+from bench.records import assemble, folder, pareto
+from bench.records.store import Record
 
-made = plugins.load_module(Path(__file__).with_name("records.py"))
+made = loading.load_module(Path(__file__).with_name("records.py"))
 BASE = "toy/null/native/raw/null/cpu/b1t1"
 BLOCKS = {"a": 1_000_000, "b": 2_000_000, "c": 1_500_000, "d": 1_200_000}
 WOBBLE = {"a": 1.0, "b": -1.0, "c": 0.5, "d": -0.5}
@@ -192,11 +194,11 @@ def test_what_launches_cannot_decide_is_said() -> None:
 def test_command_says_what_would_decide(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     cells = (made.baseline(BASE, **BLOCKS), cell("one", 0.5, noise=0.1), cell("other", 0.51, noise=-0.1))
     records = {record.cell.path: record for record in cells}
-    monkeypatch.setattr(stored, "rows", lambda *_, **__: assemble.rows(records))
-    monkeypatch.setattr(stored, "records", lambda _: records)
+    monkeypatch.setattr(folder, "rows", lambda *_, **__: assemble.rows(records))
+    monkeypatch.setattr(folder, "records", lambda _: records)
     monkeypatch.setattr(sys, "argv", ["bench", "pick", "toy", "--results", "some where"])
     with pytest.raises(SystemExit) as stopped:
-        cli.main()
+        main.main()
     assert stopped.value.code == 1
     shown = capsys.readouterr().out
     assert "between 2 cells the data cannot tell" in shown

@@ -8,11 +8,11 @@ from pathlib import Path
 import onnx
 import pytest
 
-from bench.analysis.picture import draw
-from bench.analysis.profiling import profile
-from bench.analysis.stored import read
-from bench.analysis.text import model_text
-from bench.plugins import load_module
+from bench.api.loading import load_module
+from bench.graphs.costs.profile import profile
+from bench.graphs.file.lazy import read
+from bench.graphs.file.text import model_text
+from bench.graphs.picture.svg import draw
 
 LIGHT = Path(onnx.__file__).parent / "backend" / "test" / "data" / "light"
 resnet18 = load_module(Path(__file__).with_name("resnet_graph.py")).resnet18

@@ -10,10 +10,10 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from bench import ort_providers, placement
-from bench.analysis.cost import NodeCost
-from bench.errors import ArtifactError
-from bench.ort_providers import CPU, Provider
+from bench.api.errors import ArtifactError
+from bench.graphs.costs.nodes import NodeCost
+from bench.plugins.engines.onnxruntime import placement, providers
+from bench.plugins.engines.onnxruntime.providers import CPU, Provider
 
 NPU = Provider(name="npu", ort_name="NpuExecutionProvider", library="plugin.so", device="NPU")
 SHAPES = {"x": (2, 8)}
@@ -80,10 +80,10 @@ def test_macs_are_found_by_the_names_of_the_nodes(model: Path, monkeypatch: pyte
         assert len(set(nodes)) == 3
         return {NPU.ort_name: [node for node in nodes if node.startswith("MatMul")][:1], name: nodes[1:]}
 
-    told = ort_providers.assignment
-    monkeypatch.setattr(ort_providers, "usable", lambda: {CPU.name: CPU, NPU.name: NPU})
-    monkeypatch.setattr(ort_providers, "open_session", open_session)
-    monkeypatch.setattr(ort_providers, "assignment", assignment)
+    told = providers.assignment
+    monkeypatch.setattr(providers, "usable", lambda: {CPU.name: CPU, NPU.name: NPU})
+    monkeypatch.setattr(providers, "open_session", open_session)
+    monkeypatch.setattr(providers, "assignment", assignment)
     assert placement.place(model, "npu", shapes=SHAPES) == {
         "NpuExecutionProvider": {"nodes": 1, "macs_share": 128 / 192},
         "CPUExecutionProvider": {"nodes": 2, "macs_share": 64 / 192},
@@ -91,7 +91,7 @@ def test_macs_are_found_by_the_names_of_the_nodes(model: Path, monkeypatch: pyte
 
 
 def test_openvino_takes_every_node(model: Path) -> None:
-    if "openvino" not in ort_providers.usable():
+    if "openvino" not in providers.usable():
         pytest.skip("OpenVINO's provider is not installed, or offers no device here")
     placed = placement.place(model, "openvino", shapes=SHAPES)
     assert placed == {"OpenVINOExecutionProvider": {"nodes": 3, "macs_share": 1.0}}

@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from bench.report import plots
-from bench.report.canvas import COLOURS, MARKERS, looks_of, place_labels
-from bench.report.order import select, short_name
-from bench.report.plots import draw
-from bench.report.rows import Row
+from bench.records.ranking import select, short_name
+from bench.records.rows import Row
+from bench.report.figures import plots
+from bench.report.figures.canvas import COLOURS, MARKERS, looks_of, place_labels
+from bench.report.figures.plots import draw
 
 ONLY_TIMED = {"peak_rss_bytes": None, "size_bytes": None}  # fewer figures to draw
 KINDS = ("latency", "accuracy", "memory", "size")

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from bench import plugins
-from bench.api import Plugin
-from bench.cell import Cell
-from bench.errors import InputError, PluginError
+from bench.api import Plugin, errors, loading
+from bench.api.cell import Cell
+from bench.api.errors import InputError, PluginError
+from bench.plugins import catalog, fingerprint
 
 RUNTIME = """
 from bench.api import Runtime, Session
@@ -49,37 +49,37 @@ def test_earlier_folders_win(plugin_folder: Path, monkeypatch: pytest.MonkeyPatc
     put(Path.cwd(), "runtimes/both.py", RUNTIME)
     paths["here"] = put(Path.cwd(), "runtimes/here.py", RUNTIME)
     monkeypatch.setenv("BENCH_PATH", f"{plugin_folder}:{second}")
-    found = plugins.find("runtimes")
+    found = loading.find("runtimes")
     assert {name: found[name] for name in paths} == paths
-    assert found["onnxruntime"].parent == plugins.PACKAGE / "runtimes"  # the package comes last
+    assert found["onnxruntime"].parent == loading.PLUGINS / "runtimes"  # the package comes last
     assert list(found) == sorted(found)
-    assert plugins.runtime("null").path == paths["null"]
-    assert plugins.search_path()[:3] == (plugin_folder, second, Path.cwd())
+    assert catalog.runtime("null").path == paths["null"]
+    assert loading.search_path()[:3] == (plugin_folder, second, Path.cwd())
 
 
 def test_folder_that_is_missing_is_named(plugin_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("BENCH_PATH", f"{plugin_folder}:{plugin_folder}/nowhere")
     with pytest.raises(InputError, match=r"BENCH_PATH names a folder that does not exist: .*/nowhere"):
-        plugins.find("runtimes")
+        loading.find("runtimes")
 
 
 def test_private_files_are_no_plugins(plugin_folder: Path) -> None:
     put(plugin_folder, "runtimes/_shared.py", "raise RuntimeError")
     put(plugin_folder, "models/_draft/task.py", "raise RuntimeError")
     put(plugin_folder, "models/empty/other.py", "raise RuntimeError")
-    assert "_shared" not in plugins.find("runtimes")
-    assert not {"_draft", "empty"} & set(plugins.find("models"))
+    assert "_shared" not in loading.find("runtimes")
+    assert not {"_draft", "empty"} & set(loading.find("models"))
 
 
 def test_broken_file_is_named_with_its_error(plugin_folder: Path) -> None:
     path = put(plugin_folder, "runtimes/broken.py", "import nothing_of_that_name")
     with pytest.raises(PluginError, match=f"cannot load {path}: ModuleNotFoundError: .*nothing_of_that_name") as raised:
-        plugins.runtime("broken")
+        catalog.runtime("broken")
     assert isinstance(raised.value.__cause__, ModuleNotFoundError)
     path.write_text("def (:")
-    plugins.forget()
+    catalog.forget()
     with pytest.raises(PluginError, match=f"cannot load {path}: SyntaxError"):
-        plugins.runtime("broken")
+        catalog.runtime("broken")
 
 
 @pytest.mark.parametrize(
@@ -95,13 +95,17 @@ def test_broken_file_is_named_with_its_error(plugin_folder: Path) -> None:
 def test_file_that_breaks_the_rules(plugin_folder: Path, text: str, expected: str) -> None:
     path = put(plugin_folder, "runtimes/odd.py", text)
     with pytest.raises(PluginError, match=expected) as raised:
-        plugins.runtime("odd")
+        catalog.runtime("odd")
     assert str(path) in str(raised.value)
 
 
 def test_classes_that_a_file_imports_do_not_count(plugin_folder: Path) -> None:
-    put(plugin_folder, "runtimes/child.py", "from bench.runtimes.null import NullRuntime\nclass C(NullRuntime): pass")
-    found = plugins.runtime("child")
+    put(
+        plugin_folder,
+        "runtimes/child.py",
+        "from bench.plugins.runtimes.null import NullRuntime\nclass C(NullRuntime): pass",
+    )
+    found = catalog.runtime("child")
     assert (type(found).__name__, found.name, found.formats) == ("C", "child", ("null",))
 
 
@@ -109,33 +113,33 @@ def test_dataclasses_work_in_a_plugin(plugin_folder: Path) -> None:
     """They look their module up in `sys.modules` when annotations are text."""
     text = "from __future__ import annotations\nimport dataclasses\n@dataclasses.dataclass\nclass A:\n    b: int = 1\n"
     put(plugin_folder, "runtimes/with_data.py", text + RUNTIME)
-    assert plugins.runtime("with_data").name == "with_data"
+    assert catalog.runtime("with_data").name == "with_data"
 
 
 def test_loaded_once(plugin_folder: Path) -> None:
     put(plugin_folder, "runtimes/mine.py", RUNTIME)
-    assert plugins.runtime("mine") is plugins.runtime("mine")
+    assert catalog.runtime("mine") is catalog.runtime("mine")
 
 
 def test_unknown_name_gets_a_suggestion(plugin_folder: Path) -> None:
     with pytest.raises(InputError, match="no runtime named 'nul'; did you mean 'null'"):
-        plugins.runtime("nul")
+        catalog.runtime("nul")
     put(plugin_folder, "variants/halve.py", VARIANT.format(options=("",), requires=()))
     with pytest.raises(InputError, match="no variant named 'halved'; did you mean 'halve'"):
-        plugins.variant("halved")
+        catalog.variant("halved")
     with pytest.raises(InputError, match="no dataset named 'xyzzy'; there are: "):
-        plugins.dataset_path("xyzzy")
+        loading.dataset_path("xyzzy")
 
 
 def test_suggest() -> None:
-    assert plugins.suggest("onnxrutime", ["null", "onnxruntime"]) == "did you mean 'onnxruntime'?"
-    assert plugins.suggest("xyz", ["null", "toy"]) == "there are: null, toy"
-    assert plugins.suggest("xyz", []) == "there are: none"
+    assert errors.suggest("onnxrutime", ["null", "onnxruntime"]) == "did you mean 'onnxruntime'?"
+    assert errors.suggest("xyz", ["null", "toy"]) == "there are: null, toy"
+    assert errors.suggest("xyz", []) == "there are: none"
 
 
 def test_variants_with_options(plugin_folder: Path) -> None:
     put(plugin_folder, "variants/shrink.py", VARIANT.format(options=("", "half", "all"), requires=()))
-    named = {name: plugins.variant(name) for name in ("shrink", "shrink-half", "shrink-all")}
+    named = {name: catalog.variant(name) for name in ("shrink", "shrink-half", "shrink-all")}
     assert {name: found.option for name, found in named.items()} == {
         "shrink": "",
         "shrink-half": "half",
@@ -147,18 +151,18 @@ def test_variants_with_options(plugin_folder: Path) -> None:
 
 def test_variant_without_the_plain_option_has_no_plain_name(plugin_folder: Path) -> None:
     put(plugin_folder, "variants/shrink.py", VARIANT.format(options=("half",), requires=()))
-    assert "shrink-half" in plugins.variants()
+    assert "shrink-half" in catalog.variants()
     with pytest.raises(InputError, match="no variant named 'shrink'"):
-        plugins.variant("shrink")
+        catalog.variant("shrink")
 
 
 def test_broken_variant_leaves_the_others_usable(plugin_folder: Path) -> None:
     put(plugin_folder, "variants/bad.py", "import not_there_at_all\n")
-    plugins.forget()
-    assert "onnxsim" in plugins.variants()
-    assert "bad" not in plugins.variants()
+    catalog.forget()
+    assert "onnxsim" in catalog.variants()
+    assert "bad" not in catalog.variants()
     with pytest.raises(PluginError, match=r"cannot load .*bad\.py: ModuleNotFoundError"):
-        plugins.variant("bad")
+        catalog.variant("bad")
 
 
 def test_part_of_a_missing_package_is_missing(plugin_folder: Path) -> None:
@@ -173,30 +177,30 @@ def test_digest_of_a_folder_depends_on_where_files_are(tmp_path: Path) -> None:
     for part in ("train", "test"):
         (tmp_path / part).mkdir()
     (tmp_path / "train" / "a").write_text("same")
-    before = plugins.digest_folder(tmp_path)
+    before = fingerprint.digest_folder(tmp_path)
     (tmp_path / "train" / "a").rename(tmp_path / "test" / "a")
-    assert plugins.digest_folder(tmp_path) != before
+    assert fingerprint.digest_folder(tmp_path) != before
 
 
 def test_reason_to_skip_names_the_plugin_and_the_fix(plugin_folder: Path) -> None:
     put(plugin_folder, "variants/needy.py", VARIANT.format(options=("",), requires=("nothing_of_that_name",)))
-    reason = plugins.skip_reason(Cell.from_path("toy/null/native/needy/null/cpu/b1t1"))
+    reason = catalog.skip_reason(Cell.from_path("toy/null/native/needy/null/cpu/b1t1"))
     assert reason == "needy: nothing_of_that_name not installed; pip install nothing_of_that_name"
-    assert plugins.skip_reason(Cell.from_path("toy/null/native/raw/null/cpu/b1t1")) is None
+    assert catalog.skip_reason(Cell.from_path("toy/null/native/raw/null/cpu/b1t1")) is None
 
 
 def test_digest_of_files_depends_on_names_and_contents_not_on_order(tmp_path: Path) -> None:
     one, two = put(tmp_path, "one", "1"), put(tmp_path, "two", "2")
-    digest = plugins.digest_files([one, two])
-    assert digest == plugins.digest_files([two, one])
+    digest = fingerprint.digest_files([one, two])
+    assert digest == fingerprint.digest_files([two, one])
     two.write_text("3")
-    assert plugins.digest_files([one, two]) != digest
+    assert fingerprint.digest_files([one, two]) != digest
     two.write_text("2")
-    assert plugins.digest_files([one, two.rename(tmp_path / "three")]) != digest
+    assert fingerprint.digest_files([one, two.rename(tmp_path / "three")]) != digest
 
 
 TASK = """
-from bench.plugins import find, load_module
+from bench.plugins.catalog import find, load_module
 Toy = load_module(find('models')['toy']).Toy
 
 class Mine(Toy):
@@ -209,8 +213,8 @@ def test_module_of_another_task(plugin_folder: Path) -> None:
     put(plugin_folder, "models/mine/network.py", "SIZE = 1")
     put(plugin_folder, "models/other/task.py", TASK.format(uses=()))
     put(plugin_folder, "models/other/network.py", "SIZE = 2")
-    plugins.forget()
-    task = plugins.task("mine")
+    catalog.forget()
+    task = catalog.task("mine")
     assert (task.module("network").SIZE, task.module("network", of="other").SIZE) == (1, 2)
     with pytest.raises(InputError, match="no task named 'gone'"):
         task.module("network", of="gone")
@@ -234,17 +238,17 @@ def test_digest_of_code_covers_what_it_imports(tmp_path: Path, monkeypatch: pyte
     }
     for name, text in files.items():
         (package / name).write_text(text)
-    monkeypatch.setattr(plugins, "PACKAGE", package)
+    monkeypatch.setattr(fingerprint, "PACKAGE", package)
 
     def digest_with_more_in(name: str) -> str:
         (package / name).write_text(files[name] + "# more\n")
-        plugins.digest_code.cache_clear()
-        found = plugins.digest_code(package / "plugin.py")
+        fingerprint.digest_code.cache_clear()
+        found = fingerprint.digest_code(package / "plugin.py")
         (package / name).write_text(files[name])
-        plugins.digest_code.cache_clear()
+        fingerprint.digest_code.cache_clear()
         return found
 
-    before = plugins.digest_code(package / "plugin.py")
+    before = fingerprint.digest_code(package / "plugin.py")
     for name in ("plugin.py", "deep/low.py", "high.py", "pack/__init__.py", "pack/inner.py"):
         assert digest_with_more_in(name) != before, name
     for name in ("api.py", "other.py", "pack/outer.py"):
@@ -257,7 +261,7 @@ def test_threads_that_load_a_broken_file_all_learn_why(tmp_path: Path) -> None:
 
     def load(_: int) -> str:
         try:
-            plugins.load_module(path)
+            loading.load_module(path)
         except Exception as error:
             return type(error).__name__
         return "loaded"
@@ -270,5 +274,5 @@ def test_threads_execute_a_file_once(tmp_path: Path) -> None:
     path = tmp_path / "slow.py"
     path.write_text("import time\ntime.sleep(0.05)\n")
     with ThreadPoolExecutor(4) as pool:
-        modules = list(pool.map(lambda _: plugins.load_module(path), range(4)))
+        modules = list(pool.map(lambda _: loading.load_module(path), range(4)))
     assert all(module is modules[0] for module in modules)

@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import json
 import shutil
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
-from bench import cache, plugins, prepare
-from bench.api import Variant
-from bench.cell import Cell
-from bench.errors import ArtifactError
-from bench.prepare import Artifact, Limits
+from bench.api import Variant, cache, loading
+from bench.api.artifact import Artifact
+from bench.api.cell import Cell
+from bench.api.errors import ArtifactError
+from bench.measure.limits import Limits
+from bench.pipeline import prepare, provenance
+from bench.plugins import catalog
 
 LIMITS = Limits.of(step_s=60, memory_bytes=2**30)
-TOY = Path(plugins.PACKAGE) / "models" / "toy"
+TOY = loading.PLUGINS / "models" / "toy"
 ROUNDS = """
 import json
 from bench.api import Variant
@@ -69,17 +73,17 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     asked: list[str] = []
     ask = prepare.ask_once
 
-    def note(operation: str, **arguments: object) -> object:
-        asked.append(str(arguments.get("variant") or arguments.get("exporter") or operation))
-        return ask(operation, **arguments)  # type: ignore[arg-type]
+    def note(operation: Callable[..., Any], **arguments: Any) -> object:
+        asked.append(str(arguments.get("variant") or arguments.get("exporter") or operation.__name__))
+        return ask(operation, **arguments)
 
     monkeypatch.setattr(prepare, "ask_once", note)
     return asked
 
 
 def make(variant: str, limits: Limits = LIMITS) -> Artifact:
-    plugins.forget()
-    prepare.task_digest.cache_clear()
+    catalog.forget()
+    provenance.task_digest.cache_clear()
     return prepare.artifact_of(Cell.from_path(f"mytoy/null/native/{variant}/null/cpu/b1t1"), limits)
 
 
@@ -215,9 +219,9 @@ def test_variant_for_another_format_is_refused(asked: list[str]) -> None:
         def apply(self, source, target, *, option, task):  # type: ignore[no-untyped-def]
             raise NotImplementedError
 
-    plugins.forget()
-    named = plugins.NamedVariant(OnnxOnly(name="onnx_only", path=Path(__file__)), "")
-    plugins.variants()["onnx_only"] = named
+    catalog.forget()
+    named = catalog.NamedVariant(OnnxOnly(name="onnx_only", path=Path(__file__)), "")
+    catalog.variants()["onnx_only"] = named
     with pytest.raises(ArtifactError, match="onnx_only takes onnx, not null"):
         prepare.artifact_of(Cell.from_path("mytoy/null/native/onnx_only/null/cpu/b1t1"), LIMITS)
     assert asked == ["native"]
@@ -225,8 +229,8 @@ def test_variant_for_another_format_is_refused(asked: list[str]) -> None:
 
 @pytest.mark.usefixtures("toy")
 def test_inputs_are_the_test_split(asked: list[str]) -> None:
-    plugins.forget()
-    task = plugins.task("mytoy")
+    catalog.forget()
+    task = catalog.task("mytoy")
     path = prepare.inputs_of(task, LIMITS)
     with np.load(path) as saved:
         assert set(saved) == {"x"}
@@ -236,7 +240,7 @@ def test_inputs_are_the_test_split(asked: list[str]) -> None:
 
 
 def test_versions_are_of_distributions() -> None:
-    found = prepare.versions(("numpy", "PIL", "nothing_of_that_name"))
+    found = provenance.versions(("numpy", "PIL", "nothing_of_that_name"))
     assert set(found) == {"python", "numpy", "pillow", "nothing_of_that_name"}
     assert found["numpy"] == np.__version__
     assert found["nothing_of_that_name"] is None
@@ -245,10 +249,10 @@ def test_versions_are_of_distributions() -> None:
 def test_versions_of_a_package_that_distributions_share(monkeypatch: pytest.MonkeyPatch) -> None:
     """A compiler and a runtime may lie in one package: an upgrade of either counts."""
     found = {"iree": ["iree-base-compiler", "iree-base-runtime"]}
-    monkeypatch.setattr(prepare, "_distributions", lambda: found)
-    monkeypatch.setattr(prepare.importlib.metadata, "version", lambda name: f"{name} 3")
+    monkeypatch.setattr(provenance, "_distributions", lambda: found)
+    monkeypatch.setattr(provenance.importlib.metadata, "version", lambda name: f"{name} 3")
     names = ["iree-base-compiler", "iree-base-runtime"]
-    assert prepare.versions.__wrapped__(("iree.compiler",)).items() >= {name: f"{name} 3" for name in names}.items()
+    assert provenance.versions.__wrapped__(("iree.compiler",)).items() >= {name: f"{name} 3" for name in names}.items()
 
 
 def test_limits() -> None:

@@ -12,75 +12,65 @@ import socket
 import subprocess
 import sys
 import time
+import types
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from bench.errors import ChildError
+from bench.api.errors import ChildError
 from bench.measure.process import Child, ask_once, thread_environment
+from bench.measure.session import Worker
 
 MIB = 2**20
-WORKER = '''
-"""A worker with operations that fail."""
+OPERATIONS = '''
+"""Operations that fail."""
 
 import ctypes, os, signal, socket, subprocess, sys, time
 import multiprocessing
-from bench.measure import worker
-from bench.measure.worker import operation
 
 
-@operation
 def echo(**arguments):
     return arguments
 
 
-@operation
 def fail(text):
     raise ValueError(text)
 
 
-@operation
 def leave(status):
     sys.exit(status)
 
 
-@operation
 def crash():
     ctypes.string_at(0)
 
 
-@operation
 def end(number):
     os.kill(os.getpid(), number)
     time.sleep(60)
 
 
-@operation
 def hang():
     print("still here", flush=True)
     time.sleep(60)
 
 
-@operation
 def spin():
     while True:
         pass
 
 
-@operation
 def take(num_bytes):
     return {"taken": len(bytearray(b"1") * num_bytes)}
 
 
-@operation
 def take_in_c(num_bytes):
     print("terminate called after throwing an instance of 'std::bad_alloc'", file=sys.stderr, flush=True)
     os.abort()
 
 
-@operation
 def chatter():
     print("to stdout")
     print('{"result": "forged"}', flush=True)
@@ -90,18 +80,15 @@ def chatter():
     return {"answer": 42}
 
 
-@operation
 def connect(port):
     socket.create_connection(("127.0.0.1", port), timeout=5).close()
     return {}
 
 
-@operation
 def spawn():
     return {"pid": subprocess.Popen(["sleep", "60"]).pid}
 
 
-@operation
 def fork_and_die():
     pid = os.fork()
     if pid == 0:
@@ -109,51 +96,43 @@ def fork_and_die():
     os.kill(os.getpid(), signal.SIGSEGV)
 
 
-@operation
 def variable(name):
     return {"value": os.environ.get(name)}
 
 
-@operation
 def not_json():
     return {"value": object()}
 
 
-@operation
 def not_a_number():
     return {"value": float("nan")}
 
 
-@operation
 def close_output():
     sys.stdout.flush()
     os.closerange(3, 100)
     time.sleep(60)
 
-
-worker.main()
 '''
+operations = types.ModuleType("operations_that_fail")
+exec(OPERATIONS, vars(operations))  # the child imports the file of that name, which `_operations` writes
 
 
 @pytest.fixture(autouse=True)
-def _worker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "worker_that_fails.py").write_text(WORKER)
+def _operations(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "operations_that_fail.py").write_text(OPERATIONS)
     monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=os.pathsep)
-
-
-def start(**options: Any) -> Child:
-    return Child(module="worker_that_fails", **options)
 
 
 @pytest.fixture
 def child() -> Iterator[Child]:
-    with start() as child:
+    with Child() as child:
         yield child
 
 
 def failure(child: Child, operation: str, timeout_s: float = 30, **arguments: Any) -> ChildError:
     with pytest.raises(ChildError) as raised:
-        child.request(operation, timeout_s=timeout_s, **arguments)
+        child.request(getattr(operations, operation), timeout_s=timeout_s, **arguments)
     return raised.value
 
 
@@ -180,7 +159,7 @@ def is_gone(pid: int) -> bool:
 
 def test_answers_in_turn(child: Child) -> None:
     for number in range(3):
-        assert child.request("echo", timeout_s=30, number=number, text="ä\n\u2028") == {
+        assert child.request(operations.echo, timeout_s=30, number=number, text="ä\n\u2028") == {
             "number": number,
             "text": "ä\n\u2028",
         }
@@ -188,14 +167,14 @@ def test_answers_in_turn(child: Child) -> None:
 
 def test_answer_longer_than_a_pipe_holds(child: Child) -> None:
     values = list(range(100_000))
-    assert child.request("echo", timeout_s=30, values=values) == {"values": values}
+    assert child.request(operations.echo, timeout_s=30, values=values) == {"values": values}
 
 
 def test_what_it_raises_is_told_and_it_lives_on(child: Child) -> None:
     error = failure(child, "fail", text="two\nlines")
     assert (error.kind, error.reason) == ("error", "ValueError: two lines")
     assert "raise ValueError(text)" in error.detail
-    assert child.request("echo", timeout_s=30, a=1) == {"a": 1}
+    assert child.request(operations.echo, timeout_s=30, a=1) == {"a": 1}
 
 
 def test_long_messages_are_cut(child: Child) -> None:
@@ -233,7 +212,7 @@ def test_dead_child_says_so_at_every_request(child: Child) -> None:
 
 @pytest.mark.parametrize("operation", ["hang", "spin"])
 def test_hang_is_ended_at_its_time_limit(child: Child, operation: str) -> None:
-    child.request("echo", timeout_s=30)
+    child.request(operations.echo, timeout_s=30)
     start_s = time.monotonic()
     error = failure(child, operation, timeout_s=0.5)
     assert 0.5 <= time.monotonic() - start_s < 5
@@ -256,13 +235,13 @@ def test_output_closed_without_an_answer(child: Child, monkeypatch: pytest.Monke
 
 
 def test_memory_limit() -> None:
-    with start(memory_bytes=512 * MIB) as child:
-        if not child.request("protection", timeout_s=30)["memory_limited"]:
+    with Child(memory_bytes=512 * MIB) as child:
+        if not child.request(Worker.protection, timeout_s=30)["memory_limited"]:
             pytest.skip("this system cannot limit memory")
-        assert child.request("take", timeout_s=30, num_bytes=64 * MIB) == {"taken": 64 * MIB}
+        assert child.request(operations.take, timeout_s=30, num_bytes=64 * MIB) == {"taken": 64 * MIB}
         error = failure(child, "take", num_bytes=1024 * MIB)
         assert (error.kind, error.reason) == ("memory", "out of memory (limit 0.5 GiB)")
-        assert child.request("echo", timeout_s=30) == {}
+        assert child.request(operations.echo, timeout_s=30) == {}
 
 
 def test_native_code_that_aborts_for_want_of_memory(child: Child) -> None:
@@ -271,8 +250,8 @@ def test_native_code_that_aborts_for_want_of_memory(child: Child) -> None:
 
 
 def test_what_a_package_prints_is_not_an_answer(child: Child) -> None:
-    assert child.request("chatter", timeout_s=30) == {"answer": 42}
-    assert child.request("echo", timeout_s=30, a=1) == {"a": 1}
+    assert child.request(operations.chatter, timeout_s=30) == {"answer": 42}
+    assert child.request(operations.echo, timeout_s=30, a=1) == {"a": 1}
     detail = failure(child, "fail", text="now").detail
     assert "to stdout" in detail
     assert "to stderr" in detail
@@ -283,12 +262,12 @@ def test_answer_that_is_not_json_is_an_error_of_the_plugin(child: Child, operati
     error = failure(child, operation)
     assert error.kind == "error"
     assert expected in error.reason
-    assert child.request("echo", timeout_s=30) == {}
+    assert child.request(operations.echo, timeout_s=30) == {}
 
 
 def test_no_network() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as server, start() as child:
-        if not child.request("protection", timeout_s=30)["no_network"]:
+    with socket.create_server(("127.0.0.1", 0)) as server, Child() as child:
+        if not child.request(Worker.protection, timeout_s=30)["no_network"]:
             pytest.skip("this system cannot shut the network off")
         port = server.getsockname()[1]
         socket.create_connection(("127.0.0.1", port), timeout=5).close()  # it does listen
@@ -302,8 +281,8 @@ def test_no_network() -> None:
 
 @pytest.mark.parametrize("how", ["close", "timeout"])
 def test_what_it_started_ends_with_it(how: str) -> None:
-    with start() as child:
-        pid = child.request("spawn", timeout_s=30)["pid"]
+    with Child() as child:
+        pid = child.request(operations.spawn, timeout_s=30)["pid"]
         assert state(pid) is not None
         if how == "timeout":
             failure(child, "hang", timeout_s=0.1)
@@ -321,16 +300,19 @@ def test_death_is_noticed_though_a_fork_holds_the_pipe(child: Child) -> None:
 
 PARENT = """
 import sys
+import operations_that_fail
 from bench.measure.process import Child
-child = Child(module="worker_that_fails")
-child.request("echo", timeout_s=30)
+child = Child()
+child.request(operations_that_fail.echo, timeout_s=30)
 print(child.pid, flush=True)
 sys.stdin.read()
 """
 
 
 def test_dies_with_its_parent() -> None:
-    busy = PARENT.replace("sys.stdin.read()", "child.request('spin', timeout_s=60)")  # so that it reads no pipe's end
+    busy = PARENT.replace(
+        "sys.stdin.read()", "child.request(operations_that_fail.spin, timeout_s=60)"
+    )  # so that it reads no pipe's end
     with subprocess.Popen([sys.executable, "-c", busy], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as parent:
         assert parent.stdout is not None
         pid = int(parent.stdout.readline())
@@ -341,7 +323,9 @@ def test_dies_with_its_parent() -> None:
 
 def test_ctrl_c_is_its_parents() -> None:
     """Neither the terminal's signal, which goes to the parent's group, nor one sent to it ends a child."""
-    code = PARENT.replace("sys.stdin.read()", "sys.stdin.readline(); print(child.request('echo', timeout_s=30, a=1))")
+    code = PARENT.replace(
+        "sys.stdin.read()", "sys.stdin.readline(); print(child.request(operations_that_fail.echo, timeout_s=30, a=1))"
+    )
     code = "import signal; signal.signal(signal.SIGINT, lambda *_: None)\n" + code
     with subprocess.Popen(
         [sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, process_group=0
@@ -356,9 +340,9 @@ def test_ctrl_c_is_its_parents() -> None:
 
 
 def test_environment() -> None:
-    with start(environment={"OMP_NUM_THREADS": "3", "MINE": "yes"}) as child:
+    with Child(environment={"OMP_NUM_THREADS": "3", "MINE": "yes"}) as child:
         found = {
-            name: child.request("variable", timeout_s=30, name=name)["value"]
+            name: child.request(operations.variable, timeout_s=30, name=name)["value"]
             for name in ("OMP_NUM_THREADS", "MINE", "HF_HUB_OFFLINE")
         }
     assert found == {"OMP_NUM_THREADS": "3", "MINE": "yes", "HF_HUB_OFFLINE": "1"}
@@ -366,7 +350,7 @@ def test_environment() -> None:
 
 
 def test_close_after_death() -> None:
-    child = start()
+    child = Child()
     failure(child, "crash")
     child.close()
     child.kill()
@@ -375,14 +359,15 @@ def test_close_after_death() -> None:
 
 def test_waiting_uses_no_cpu(child: Child) -> None:
     """A parent that polls would take time from the child that it times."""
-    child.request("echo", timeout_s=30)
+    child.request(operations.echo, timeout_s=30)
     before = time.process_time()
     failure(child, "hang", timeout_s=0.5)
     assert time.process_time() - before < 0.05
 
 
 def test_one_request_in_a_child_of_its_own() -> None:
-    assert ask_once("protection", timeout_s=30, memory_bytes=None)["memory_method"] in ("kernel", "polling")
-    with pytest.raises(ChildError, match="KeyError") as raised:
-        ask_once("nothing_of_that_name", timeout_s=30, memory_bytes=None)
+    assert ask_once(Worker.protection, timeout_s=30, memory_bytes=None)["memory_method"] in ("kernel", "polling")
+    gone = types.FunctionType(operations.echo.__code__, {"__name__": "bench.gone"})
+    with pytest.raises(ChildError, match="ModuleNotFoundError") as raised:
+        ask_once(gone, timeout_s=30, memory_bytes=None)
     assert json.dumps(raised.value.reason)

@@ -13,9 +13,9 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from bench import analysis
-from bench.analysis.profiling import Profile, profile
-from bench.errors import InputError
+from bench import graphs
+from bench.api.errors import InputError
+from bench.graphs.costs.profile import Profile, profile
 
 FLOAT, INT64 = TensorProto.FLOAT, TensorProto.INT64
 
@@ -282,4 +282,4 @@ def test_tensors_are_described_when_asked_for_and_without_the_file(tmp_path: Pat
 def test_the_package_has_the_function(tmp_path: Path) -> None:
     path = save(loop_model(while_small=False), tmp_path)
 
-    assert analysis.profile(path, dims={"N": 1}, observe=False) == profile(path, dims={"N": 1}, observe=False)
+    assert graphs.profile(path, dims={"N": 1}, observe=False) == profile(path, dims={"N": 1}, observe=False)

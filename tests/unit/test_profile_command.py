@@ -15,9 +15,9 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from bench import cli
-from bench.analysis.profiling import profile
-from bench.report import profile_table
+from bench.cli import main
+from bench.graphs.costs.profile import profile
+from bench.report import profile as profile_table
 
 
 def make_model(nodes: list[onnx.NodeProto] | None = None) -> onnx.ModelProto:
@@ -49,7 +49,7 @@ def bench(
     """The exit code, standard output and standard error of a command."""
     monkeypatch.setattr(sys, "argv", ["bench", *map(str, arguments)])
     with pytest.raises(SystemExit) as end:
-        cli.main()
+        main.main()
     out, err = capsys.readouterr()
     code = end.value.code
     return code if isinstance(code, int) else 0, out, err

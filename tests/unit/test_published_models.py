@@ -16,9 +16,9 @@ import onnx
 import pytest
 from onnx import numpy_helper
 
-from bench.analysis.graph import num_params
-from bench.analysis.profiling import Profile, profile
-from bench.plugins import load_module
+from bench.api.loading import load_module
+from bench.graphs.costs.profile import Profile, profile
+from bench.graphs.file.digest import num_params
 
 LIGHT = Path(onnx.__file__).parent / "backend" / "test" / "data" / "light"
 GRAPHS = Path(__file__).parents[2] / "benchmarks" / "transformer_graphs.py"
@@ -162,9 +162,9 @@ def test_work_follows_batch_and_length(transformers: Any, tmp_path: Path) -> Non
 @pytest.mark.parametrize("keep_copies", [False, True])
 def test_albert_base_has_11_7_million_unique_parameters(tmp_path: Path, keep_copies: bool) -> None:
     torch = pytest.importorskip("torch")
-    from bench import plugins
+    from bench.plugins import catalog
 
-    task = plugins.task("albert_base")
+    task = catalog.task("albert_base")
     network = task.build("torch", task.weights_path)
     length = task.inputs[0].shape[1] if isinstance(task.inputs[0].shape[1], int) else 16
     example = tuple(torch.ones((2, length), dtype=torch.int64) for _ in task.inputs)

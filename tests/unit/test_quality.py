@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from bench import quality
 from bench.api import Samples, Task, TensorSpec
-from bench.fidelity import FidelityTask
+from bench.pipeline import quality
+from bench.tasks.fidelity import FidelityTask
 
 NUM_SAMPLES = 4
 TARGETS = [np.full(3, 2.0, np.float32)] * NUM_SAMPLES

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from bench.errors import ArtifactError, InputError
-from bench.quantize import BLOCK_SIZE, SCHEMES, Quantized, Scheme, pack, quantize, scheme
+from bench.api.errors import ArtifactError, InputError
+from bench.graphs.weights.affine import BLOCK_SIZE, SCHEMES, Quantized, Scheme, pack, quantize, scheme
 
 SHAPE = (7, 70, 3)  # 70 is two blocks of 32 and one of 6
 AXIS = 1

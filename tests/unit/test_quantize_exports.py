@@ -10,14 +10,15 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from bench import plugins, prepare
-from bench.analysis.weights import find_weights
-from bench.api import TensorSpec
-from bench.cell import Cell
-from bench.prepare import Limits
-from bench.quantize import SCHEMES, Scheme, scheme
+from bench.api import TensorSpec, loading
+from bench.api.cell import Cell
+from bench.graphs.weights.affine import SCHEMES, Scheme, scheme
+from bench.graphs.weights.quantizable import find_weights
+from bench.measure.limits import Limits
+from bench.pipeline import prepare
+from bench.plugins import catalog
 
-small = plugins.load_module(Path(__file__).with_name("small_models.py"))
+small = loading.load_module(Path(__file__).with_name("small_models.py"))
 
 EXPORT = "crnn/torch/torch_onnx"
 """Of the reference models the one with the most kinds of weights: convolutions, LSTMs and products."""
@@ -73,7 +74,7 @@ def text_and_image(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize("chosen", SCHEMES, ids=lambda item: item.name)
 def test_file_is_as_small_as_it_should_be(chosen: Scheme, text_and_image: Path, tmp_path: Path) -> None:
     target, task = tmp_path / "model.onnx", small.make_task(TextAndImageTask)
-    info = plugins.variant(f"weight_only-{chosen.name}").variant.apply(
+    info = catalog.variant(f"weight_only-{chosen.name}").variant.apply(
         text_and_image, target, option=chosen.name, task=task
     )
     num_weights = math.prod(TABLE) + math.prod(TIED) + math.prod(CONV)
@@ -86,7 +87,7 @@ def test_file_is_as_small_as_it_should_be(chosen: Scheme, text_and_image: Path, 
 @pytest.fixture(scope="module")
 def export() -> Path:
     cell = Cell.from_path(f"{EXPORT}/raw/onnxruntime/cpu/b1t1")
-    if (reason := plugins.exporter(cell.exporter).skip()) is not None:
+    if (reason := catalog.exporter(cell.exporter).skip()) is not None:
         pytest.skip(reason)
     return prepare.artifact_of(cell, Limits.of(step_s=None, memory_bytes=None)).path
 
@@ -97,8 +98,8 @@ def test_every_weight_of_a_real_export_is_quantized(name: str, export: Path, tmp
     import onnxruntime
 
     target, chosen = tmp_path / "model.onnx", scheme(name)
-    task = plugins.task(EXPORT.partition("/")[0])
-    info = plugins.variant(f"weight_only-{name}").variant.apply(export, target, option=name, task=task)
+    task = catalog.task(EXPORT.partition("/")[0])
+    info = catalog.variant(f"weight_only-{name}").variant.apply(export, target, option=name, task=task)
     onnxruntime.InferenceSession(target, providers=["CPUExecutionProvider"])
 
     model = onnx.load(target)

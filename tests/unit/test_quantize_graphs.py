@@ -10,15 +10,15 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper, version_converter
 
-from bench import plugins
-from bench.analysis.opset import opset_of, raise_opset
-from bench.analysis.rewire import load_settled, matmul_from_gemm, shorten_names
-from bench.analysis.weights import expected_bytes, find_weights, worth_quantizing
-from bench.api import TensorSpec
-from bench.errors import ArtifactError, RefusedError
-from bench.quantize import SCHEMES, Scheme, scheme
+from bench.api import TensorSpec, loading
+from bench.api.errors import ArtifactError, RefusedError
+from bench.graphs.edits.opset import opset_of, raise_opset
+from bench.graphs.edits.rewire import load_settled, matmul_from_gemm, shorten_names
+from bench.graphs.weights.affine import SCHEMES, Scheme, scheme
+from bench.graphs.weights.quantizable import expected_bytes, find_weights, worth_quantizing
+from bench.plugins import catalog
 
-small = plugins.load_module(Path(__file__).with_name("small_models.py"))
+small = loading.load_module(Path(__file__).with_name("small_models.py"))
 
 every_scheme = pytest.mark.parametrize("chosen", SCHEMES, ids=lambda item: item.name)
 
@@ -40,7 +40,7 @@ def operators(model: onnx.ModelProto) -> list[str]:
 
 def apply(option: str, source: Path, task: object = None) -> tuple[onnx.ModelProto, dict[str, object], Path]:
     target = source.with_name(f"{option}.onnx")
-    variant = plugins.variant(f"weight_only-{option}").variant
+    variant = catalog.variant(f"weight_only-{option}").variant
     info = variant.apply(source, target, option=option, task=task or small.make_task())
     return onnx.load(target), info, target
 
@@ -275,7 +275,7 @@ def test_weight_only_model_loads_and_is_close(chosen: Scheme, source: Path) -> N
 
 @every_scheme
 def test_each_weight_is_within_half_a_scale_on_onnx_runtime(chosen: Scheme) -> None:
-    module = plugins.load_module(plugins.find("variants")["weight_only"])
+    module = loading.load_module(loading.find("variants")["weight_only"])
     model = raise_opset(small.make_model(), 21, small.make_task())
     weights = worth_quantizing(model, chosen)
     assert {weight.name for weight in weights} == set(small.WEIGHTS)

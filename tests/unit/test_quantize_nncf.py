@@ -8,14 +8,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from bench import openvino_ir, plugins
-from bench.api import Samples, TensorSpec
-from bench.errors import RefusedError
+from bench.api import Samples, TensorSpec, loading
+from bench.api.errors import RefusedError
+from bench.plugins import catalog
+from bench.plugins.engines.openvino import ir
 
 pytest.importorskip("nncf")
 pytestmark = pytest.mark.framework
 
-small = plugins.load_module(Path(__file__).with_name("small_models.py"))
+small = loading.load_module(Path(__file__).with_name("small_models.py"))
 IMAGES = np.random.default_rng(4).random((6, 8, 10, 10), np.float32)
 
 
@@ -30,7 +31,7 @@ class ImageTask(small.SmallTask):
 
 def write(target: Path, *, products: bool) -> None:
     """Two convolutions with a ReLU between them, or the ReLU alone."""
-    openvino = openvino_ir.import_openvino()
+    openvino = ir.import_openvino()
     from openvino import opset13 as ops
 
     image = ops.parameter([-1, 8, -1, -1], np.float32)
@@ -39,20 +40,20 @@ def write(target: Path, *, products: bool) -> None:
         weights = ops.constant(small.floats(*shape) / 10)
         value = ops.relu(ops.convolution(value, weights, [1, 1], [1, 1], [1, 1], [1, 1]))
     model = openvino.Model([value], [image], "model")
-    openvino_ir.name_ports(model, small.make_task(ImageTask), inputs=model.inputs, outputs=model.outputs)
-    openvino_ir.save(model, target)
+    ir.name_ports(model, small.make_task(ImageTask), inputs=model.inputs, outputs=model.outputs)
+    ir.save(model, target)
 
 
 def run(path: Path) -> tuple[list[np.ndarray], Any]:
     task = small.make_task(ImageTask)
-    session = plugins.runtime("openvino").open(path, task=task, source="torch", provider="cpu", threads=1)
+    session = catalog.runtime("openvino").open(path, task=task, source="torch", provider="cpu", threads=1)
     return [np.array(output) for output in session.run({"image": IMAGES[:3]})], session.precision
 
 
 def test_code_without_the_harness_gives_the_same(tmp_path: Path) -> None:
     path = tmp_path / "artifact.openvino"
     write(path, products=True)
-    code = plugins.runtime("openvino").code(provider="cpu", threads=1)
+    code = catalog.runtime("openvino").code(provider="cpu", threads=1)
     assert code is not None
     names: dict[str, Any] = {}
     exec(code, names)
@@ -63,7 +64,7 @@ def test_code_without_the_harness_gives_the_same(tmp_path: Path) -> None:
 def test_convolutions_run_in_8_bits(tmp_path: Path) -> None:
     source, target = tmp_path / "source.openvino", tmp_path / "target.openvino"
     write(source, products=True)
-    variant = plugins.variant("nncf_int8").variant
+    variant = catalog.variant("nncf_int8").variant
     info = variant.apply(source, target, option="", task=small.make_task(ImageTask))
     assert info["num_samples"] == 6
     assert {path.name for path in tmp_path.iterdir()} == {source.name, target.name}
@@ -76,5 +77,5 @@ def test_a_model_without_products_is_refused(tmp_path: Path) -> None:
     source, target = tmp_path / "source.openvino", tmp_path / "target.openvino"
     write(source, products=False)
     with pytest.raises(RefusedError):
-        plugins.variant("nncf_int8").variant.apply(source, target, option="", task=small.make_task(ImageTask))
+        catalog.variant("nncf_int8").variant.apply(source, target, option="", task=small.make_task(ImageTask))
     assert not target.exists()

@@ -13,16 +13,17 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from bench import cpu, plugins
-from bench.analysis.feeds import sample_feeds
-from bench.api import Samples, TensorSpec
-from bench.errors import RefusedError
+from bench.api import Samples, TensorSpec, loading
+from bench.api.errors import RefusedError
+from bench.graphs.shapes.feeds import sample_feeds
+from bench.plugins import catalog
+from bench.plugins.engines import cpu
 
 HELPER = Path(__file__).with_name("small_models.py")
-small = plugins.load_module(HELPER)
+small = loading.load_module(HELPER)
 
 FILES = ("int8_dynamic", "int8_static", "matmul_nbits", "weight_only")
-NAMES = [name for name, named in plugins.variants().items() if named.variant.name in FILES]
+NAMES = [name for name, named in catalog.variants().items() if named.variant.name in FILES]
 
 
 @pytest.fixture(scope="module")
@@ -33,7 +34,7 @@ def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def apply(name: str, source: Path, target: Path, task: object = None) -> tuple[onnx.ModelProto, dict[str, object]]:
-    named = plugins.variant(name)
+    named = catalog.variant(name)
     info = named.variant.apply(source, target, option=named.option, task=task or small.make_task())
     return onnx.load(target), info
 
@@ -44,7 +45,7 @@ def count(model: onnx.ModelProto) -> collections.Counter[str]:
 
 def test_all_of_them_are_lossy() -> None:
     assert len(NAMES) == 2 + 6 + 2 + 12
-    assert all(plugins.variant(name).variant.lossy for name in NAMES)
+    assert all(catalog.variant(name).variant.lossy for name in NAMES)
 
 
 def test_feeds_are_one_sample_in_the_dtypes_of_the_task() -> None:

@@ -8,14 +8,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from bench import plugins
-from bench.api import Samples, TensorSpec
-from bench.errors import ArtifactError, RefusedError
+from bench.api import Samples, TensorSpec, loading
+from bench.api.errors import ArtifactError, RefusedError
+from bench.plugins import catalog
 
 torch = pytest.importorskip("torch")
 pytestmark = pytest.mark.framework
 
-small = plugins.load_module(Path(__file__).with_name("small_models.py"))
+small = loading.load_module(Path(__file__).with_name("small_models.py"))
 STEPS = np.random.default_rng(2).standard_normal((5, 7, 64)).astype(np.float32)
 
 
@@ -54,7 +54,7 @@ def build_reader() -> Any:
 
 
 def apply(task: Any, target: Path) -> dict[str, Any]:
-    variant = plugins.variant("torch_int8_dynamic").variant
+    variant = catalog.variant("torch_int8_dynamic").variant
     return dict(variant.apply(target.with_name("no_weights"), target, option="", task=task))
 
 
@@ -66,7 +66,7 @@ def test_runs_in_8_bits_at_any_batch(tmp_path: Path) -> None:
     # A task that cannot build shows that the file has the model in it.
     task = small.make_task()
     task.inputs = StepsTask.inputs
-    session = plugins.runtime("pytorch").open(target, task=task, source="torch", provider="cpu", threads=1)
+    session = catalog.runtime("pytorch").open(target, task=task, source="torch", provider="cpu", threads=1)
     assert (session.precision, session.num_params) == ("int8", num_params)
     for batch in (1, 2, 5):
         with torch.inference_mode():
@@ -83,6 +83,6 @@ def test_a_model_without_such_layers_is_refused(tmp_path: Path) -> None:
 
 def test_torch_compile_says_that_it_cannot_read_it(tmp_path: Path) -> None:
     apply(small.make_task(StepsTask), tmp_path / "model.torch")
-    runtime, task = plugins.runtime("torch_compile"), small.make_task(StepsTask)
+    runtime, task = catalog.runtime("torch_compile"), small.make_task(StepsTask)
     with pytest.raises(ArtifactError, match="run it with pytorch"):
         runtime.open(tmp_path / "model.torch", task=task, source="torch", provider="cpu", threads=1)

@@ -8,16 +8,17 @@ from pathlib import Path
 
 import pytest
 
-from bench import cli, plugins
+from bench.api import loading
+from bench.cli import main
 
-made = plugins.load_module(Path(__file__).with_name("page_records.py"))
+made = loading.load_module(Path(__file__).with_name("page_records.py"))
 
 
 def run(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
     """The exit code of the command."""
     monkeypatch.setattr(sys, "argv", ["bench", *arguments])
     with pytest.raises(SystemExit) as stopped:
-        cli.main()
+        main.main()
     return int(stopped.value.code or 0)
 
 

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from bench import revisions
-from bench.errors import InputError
+from bench.api.errors import InputError
+from bench.tasks import revisions
 
 pytestmark = pytest.mark.skipif(shutil.which("git") is None, reason="needs git")
 

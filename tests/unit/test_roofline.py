@@ -7,14 +7,16 @@ from pathlib import Path
 
 import pytest
 
-from bench import plugins
-from bench.analysis.roofline import Peaks, place
-from bench.errors import StoreError
+from bench.api import loading
+from bench.api.errors import StoreError
 from bench.measure import peaks as measuring
-from bench.report import assemble, roofline
-from bench.store import Record
+from bench.measure.roofline import Peaks, place
+from bench.records import assemble
+from bench.records import peaks as stored
+from bench.records.store import Record
+from bench.report import roofline
 
-records = plugins.load_module(Path(__file__).with_name("records.py"))
+records = loading.load_module(Path(__file__).with_name("records.py"))
 
 PEAKS = Peaks(macs_per_s={"float32": 4e10, "int8": 8e10}, libraries={"float32": "a", "int8": "b"}, bytes_per_s=1e10)
 TORCH = "toy/torch/torch_onnx/raw/onnxruntime/cpu/b1t1"
@@ -47,11 +49,11 @@ def test_no_share_of_a_peak_that_is_not_known(precision: str | None, peaks: Peak
 
 def test_peaks_only_rise(tmp_path: Path) -> None:
     other = Peaks(macs_per_s={"float32": 5e10, "int8": 1e10}, libraries={"float32": "c", "int8": "c"}, bytes_per_s=9e9)
-    assert measuring.read(tmp_path) == {}
-    measuring.keep(tmp_path, 2, PEAKS)
-    measuring.keep(tmp_path, 1, other)
-    known = measuring.keep(tmp_path, 2, other)
-    assert known == measuring.read(tmp_path)
+    assert stored.read(tmp_path) == {}
+    stored.keep(tmp_path, 2, PEAKS)
+    stored.keep(tmp_path, 1, other)
+    known = stored.keep(tmp_path, 2, other)
+    assert known == stored.read(tmp_path)
     assert known[1] == other
     assert known[2].macs_per_s == {"float32": 5e10, "int8": 8e10}
     assert known[2].libraries == {"float32": "c", "int8": "b"}
@@ -61,7 +63,7 @@ def test_peaks_only_rise(tmp_path: Path) -> None:
 def test_damaged_peaks_are_told(tmp_path: Path) -> None:
     (tmp_path / "peaks.json").write_text('{"1": {"macs": 3}}')
     with pytest.raises(StoreError, match=r"delete it and run `bench roofline`"):
-        measuring.read(tmp_path)
+        stored.read(tmp_path)
 
 
 def test_peaks_are_measured(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,13 +14,13 @@ from typing import Any
 import psutil
 import pytest
 
-from bench.cell import Cell
-from bench.errors import ChildError
+from bench.api.artifact import Artifact
+from bench.api.cell import Cell
+from bench.api.errors import ChildError
 from bench.measure import rounds
 from bench.measure.block import Failure, Method, Result, Subject
-from bench.measure.compare import CELL, CONTROL, REFERENCE
+from bench.measure.comparison import CELL, CONTROL, REFERENCE
 from bench.measure.rounds import Goal, Group, Ledger, Progress
-from bench.prepare import Artifact
 
 METHOD = Method()
 ARTIFACT = Artifact(

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from bench import plugins
 from bench.api import Samples, TensorSpec
-from bench.errors import ArtifactError
+from bench.api.errors import ArtifactError
+from bench.plugins import catalog
 
 pytestmark = pytest.mark.framework
 
@@ -33,11 +33,11 @@ def task_of(*shape: int | str) -> Any:
 
 def converted(function: Any, task: Any, target: Path) -> dict[str, Any]:
     tf = pytest.importorskip("tensorflow")
-    return plugins.exporter("tflite").translate(tf.function(function), task, target)
+    return catalog.exporter("tflite").translate(tf.function(function), task, target)
 
 
 def opened(path: Path, task: Any) -> Any:
-    runtime = plugins.runtime("litert")
+    runtime = catalog.runtime("litert")
     if (reason := runtime.skip()) is not None:
         pytest.skip(reason)
     return runtime.open(path, task=task, source="tf", provider="cpu", threads=1)
@@ -70,7 +70,7 @@ def test_code_without_the_harness_gives_the_same(has_signature: bool, tmp_path: 
         graph = tf.function(lambda x: tf.identity(2 * x, name="y")).get_concrete_function(spec)
         made = tf.lite.TFLiteConverter.from_concrete_functions([graph]).convert()
         path.write_bytes(made)
-    code = plugins.runtime("litert").code(provider="cpu", threads=1)
+    code = catalog.runtime("litert").code(provider="cpu", threads=1)
     assert code is not None
     names: dict[str, Any] = {}
     exec(code, names)
@@ -95,7 +95,7 @@ def _only_input(path: Path) -> str:
 @pytest.mark.parametrize("option", ["dynamic", "static"])
 def test_eight_bits_keep_the_interface_and_quarter_the_weights(option: str, tmp_path: Path) -> None:
     tf = pytest.importorskip("tensorflow")
-    variant = plugins.variant(f"tflite_int8-{option}").variant
+    variant = catalog.variant(f"tflite_int8-{option}").variant
     if (reason := variant.skip()) is not None:
         pytest.skip(reason)
     task, source, target = task_of("batch", SIZE), tmp_path / "artifact.tflite", tmp_path / "int8.tflite"

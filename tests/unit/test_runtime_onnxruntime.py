@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from onnx import TensorProto, helper
 
-from bench import plugins
 from bench.api import UNKNOWN, Session, TensorSpec
+from bench.plugins import catalog
 
 RUNTIMES = ("onnxruntime", "onnxruntime_bytes", "onnxruntime_iobinding")
 
@@ -27,7 +27,7 @@ def open_nonzero(runtime: str, folder: Path) -> Session:
         inputs=(TensorSpec(name="x", dtype="float32", shape=("batch",)),),
         outputs=(TensorSpec(name="y", dtype="int64", shape=(1, UNKNOWN)),),
     )
-    return plugins.runtime(runtime).open(path, task=task, source="onnx", provider="cpu", threads=1)
+    return catalog.runtime(runtime).open(path, task=task, source="onnx", provider="cpu", threads=1)
 
 
 @pytest.mark.parametrize("runtime", RUNTIMES)
@@ -41,19 +41,19 @@ def test_outputs_may_differ_in_size_from_one_request_to_the_next(runtime: str, t
 def test_bytes_are_those_of_the_file(tmp_path: Path) -> None:
     path = tmp_path / "model.onnx"
     path.write_bytes(b"\x08\x08")
-    assert plugins.runtime("onnxruntime_bytes").model(path) == b"\x08\x08"
-    assert plugins.runtime("onnxruntime").model(path) == path
+    assert catalog.runtime("onnxruntime_bytes").model(path) == b"\x08\x08"
+    assert catalog.runtime("onnxruntime").model(path) == path
 
 
 def test_bound_outputs_are_written_to_the_same_memory_again(tmp_path: Path) -> None:
     """The point of binding; the outputs of another shape lie elsewhere."""
-    source = plugins.runtime("onnxruntime_iobinding")
+    source = catalog.runtime("onnxruntime_iobinding")
     path = tmp_path / "double.onnx"
     x, y = (helper.make_tensor_value_info(name, TensorProto.FLOAT, ["batch", 8]) for name in ("x", "y"))
     graph = helper.make_graph([helper.make_node("Add", ["x", "x"], ["y"])], "graph", [x], [y])
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=10)
     path.write_bytes(model.SerializeToString())
-    session = source.open(path, task=plugins.task("toy"), source="null", provider="cpu", threads=1)
+    session = source.open(path, task=catalog.task("toy"), source="null", provider="cpu", threads=1)
 
     (first,) = session.run({"x": np.ones((2, 8), np.float32)})
     address = first.__array_interface__["data"]

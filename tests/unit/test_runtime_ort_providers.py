@@ -10,9 +10,10 @@ from typing import Any
 
 import pytest
 
-from bench import ort_providers, plugins
-from bench.errors import ArtifactError, InputError
-from bench.ort_providers import CPU, ONE_NODE, Provider
+from bench.api.errors import ArtifactError, InputError
+from bench.plugins import catalog
+from bench.plugins.engines.onnxruntime import providers
+from bench.plugins.engines.onnxruntime.providers import CPU, ONE_NODE, Provider
 
 CUDA = {"name": "cuda", "ort_name": "CUDAExecutionProvider", "library": None, "device": None}
 
@@ -27,8 +28,8 @@ def asked(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[str]:
         return [CUDA]
 
     monkeypatch.setenv("BENCH_CACHE", str(tmp_path))
-    monkeypatch.setattr(ort_providers, "_ask", ask)
-    ort_providers._usable.cache_clear()
+    monkeypatch.setattr(providers, "_ask", ask)
+    providers._usable.cache_clear()
     return questions
 
 
@@ -75,7 +76,7 @@ def fake(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> FakeOnnxRuntime:
     monkeypatch.setitem(sys.modules, "onnxruntime", runtime)
     monkeypatch.delitem(sys.modules, "onnxruntime_ep_openvino", raising=False)
     monkeypatch.setattr(sys, "path", [str(tmp_path)])
-    ort_providers._register.cache_clear()
+    providers._register.cache_clear()
     return runtime
 
 
@@ -90,36 +91,36 @@ def fake(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> FakeOnnxRuntime:
     ],
 )
 def test_names_follow_a_rule(ort_name: str, name: str) -> None:
-    assert ort_providers._short(ort_name) == name
+    assert providers._short(ort_name) == name
 
 
 def test_the_processor_comes_first_and_what_was_found_after_it(asked: list[str]) -> None:
-    assert ort_providers.usable() == {"cpu": CPU, "cuda": Provider(**CUDA)}
-    assert plugins.runtime("onnxruntime").providers() == ("cpu", "cuda")
+    assert providers.usable() == {"cpu": CPU, "cuda": Provider(**CUDA)}
+    assert catalog.runtime("onnxruntime").providers() == ("cpu", "cuda")
 
 
 def test_the_question_is_asked_once_in_a_cache(asked: list[str]) -> None:
     for _ in range(2):
-        assert list(ort_providers.usable()) == ["cpu", "cuda"]
-        ort_providers._usable.cache_clear()  # as in another process
+        assert list(providers.usable()) == ["cpu", "cuda"]
+        providers._usable.cache_clear()  # as in another process
     assert len(asked) == 1
 
 
 def test_another_installation_is_another_question(asked: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    ort_providers.usable()
-    ort_providers._usable.cache_clear()
-    monkeypatch.setattr(ort_providers, "_plugin_files", lambda: [Path(__file__)])
-    ort_providers.usable()
+    providers.usable()
+    providers._usable.cache_clear()
+    monkeypatch.setattr(providers, "_plugin_files", lambda: [Path(__file__)])
+    providers.usable()
     assert len(asked) == 2
 
 
 def test_a_damaged_answer_is_asked_for_again(asked: list[str], tmp_path: Path) -> None:
-    ort_providers.usable()
+    providers.usable()
     (kept,) = tmp_path.glob("ort-providers-*.json")
     assert json.loads(kept.read_text()) == [CUDA]
     kept.write_text("[{")
-    ort_providers._usable.cache_clear()
-    assert list(ort_providers.usable()) == ["cpu", "cuda"]
+    providers._usable.cache_clear()
+    assert list(providers.usable()) == ["cpu", "cuda"]
     assert len(asked) == 2
 
 
@@ -128,15 +129,15 @@ def test_a_plugin_that_crashes_takes_nothing_with_it(monkeypatch: pytest.MonkeyP
     (tmp_path / "onnxruntime_ep_crash" / "__init__.py").write_text("import os\nos.abort()")
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     monkeypatch.setenv("BENCH_CACHE", str(tmp_path))
-    ort_providers._usable.cache_clear()
-    assert next(iter(ort_providers.usable().values())) == CPU
+    providers._usable.cache_clear()
+    assert next(iter(providers.usable().values())) == CPU
 
 
 def test_every_candidate_of_build_and_plugins(fake: FakeOnnxRuntime) -> None:
     def openvino(name: str, kind: str) -> Provider:
         return Provider(name=name, ort_name="OpenVINOExecutionProvider", library="plugin.so", device=kind)
 
-    assert list(ort_providers._candidates()) == [
+    assert list(providers._candidates()) == [
         Provider(name="cuda", ort_name="CUDAExecutionProvider"),
         openvino("openvino-gpu", "GPU"),
         openvino("openvino", "CPU"),
@@ -146,15 +147,15 @@ def test_every_candidate_of_build_and_plugins(fake: FakeOnnxRuntime) -> None:
 def test_a_plugin_gets_one_device_of_exactly_its_name(fake: FakeOnnxRuntime) -> None:
     provider = Provider(name="openvino", ort_name="OpenVINOExecutionProvider", library="plugin.so", device="CPU")
     for _ in range(2):  # registered once however often it is asked
-        (chosen,) = ort_providers._devices(provider)
+        (chosen,) = providers._devices(provider)
     assert chosen is FakeOnnxRuntime.DEVICES[3]
     npu = Provider(name="openvino-npu", ort_name="OpenVINOExecutionProvider", library="plugin.so", device="NPU")
     with pytest.raises(ArtifactError, match="no device of type NPU"):
-        ort_providers._devices(npu)
+        providers._devices(npu)
 
 
 def test_openvino_is_held_to_float32_and_its_threads() -> None:
-    settings = ort_providers._settings("OpenVINOExecutionProvider", 3)
+    settings = providers._settings("OpenVINOExecutionProvider", 3)
     assert json.loads(settings["load_config"])["CPU"] == {
         "INFERENCE_PRECISION_HINT": "f32",
         "INFERENCE_NUM_THREADS": "3",
@@ -166,11 +167,11 @@ def test_openvino_is_held_to_float32_and_its_threads() -> None:
 def test_a_provider_that_falls_back_is_an_error() -> None:
     absent = Provider(name="rocm", ort_name="MIGraphXExecutionProvider")
     with pytest.raises(ArtifactError, match=r"MIGraphX.* takes no node of this model: 1 would run on CPUExecution"):
-        ort_providers.open_session(ONE_NODE, absent, threads=1)
+        providers.open_session(ONE_NODE, absent, threads=1)
 
 
 def test_unknown_provider_is_refused(asked: list[str], tmp_path: Path) -> None:
     with pytest.raises(InputError, match="no provider 'cudo'; did you mean 'cuda'"):
-        plugins.runtime("onnxruntime").open(
-            tmp_path / "none", task=plugins.task("toy"), source="null", provider="cudo", threads=1
+        catalog.runtime("onnxruntime").open(
+            tmp_path / "none", task=catalog.task("toy"), source="null", provider="cudo", threads=1
         )

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from bench import plugins
 from bench.api import TensorSpec
+from bench.plugins import catalog
 
 pytestmark = pytest.mark.framework
 
@@ -28,7 +28,7 @@ def test_precision_is_that_of_the_optimized_graph(tf: Any) -> None:
     def reduced(x: Any) -> Any:
         return tf.cast(tf.matmul(tf.cast(x, tf.bfloat16), tf.cast(weight, tf.bfloat16)), tf.float32)
 
-    precision = sys.modules[type(plugins.runtime("tensorflow")).__module__]._precision
+    precision = sys.modules[type(catalog.runtime("tensorflow")).__module__]._precision
     spec = [tf.TensorSpec([None, None, 8])]
     assert precision(tf.function(reduced, spec), TASK) == "bfloat16"
     assert precision(tf.function(lambda x: tf.matmul(x, weight), spec), TASK) == "float32"
@@ -38,9 +38,9 @@ def test_what_each_runtime_calls(tf: Any) -> None:
     def model(x: Any) -> Any:
         return 2 * x
 
-    plain, precision = plugins.runtime("tensorflow").callable(model, TASK, "cpu")
-    compiled, _ = plugins.runtime("tensorflow_xla").callable(model, TASK, "cpu")
-    eager, _ = plugins.runtime("tensorflow_eager").callable(model, TASK, "cpu")
+    plain, precision = catalog.runtime("tensorflow").callable(model, TASK, "cpu")
+    compiled, _ = catalog.runtime("tensorflow_xla").callable(model, TASK, "cpu")
+    eager, _ = catalog.runtime("tensorflow_eager").callable(model, TASK, "cpu")
 
     x = tf.ones((2, 3, 8))
     assert precision == "float32"

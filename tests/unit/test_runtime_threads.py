@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from bench import plugins
+from bench.plugins import catalog
 
 CASES = [
     ("native-torch", "pytorch"),
@@ -51,7 +51,7 @@ def artifact(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
 
     def make(name: str) -> Path:
         exporter, source = name.split("-")
-        plugin = plugins.exporter(exporter)
+        plugin = catalog.exporter(exporter)
         if (reason := plugin.skip()) is not None:
             pytest.skip(reason)
         if name not in made:
@@ -82,7 +82,7 @@ def spread(runtime: str, source: str, artifact: Path, threads: int) -> dict[str,
 
 @pytest.mark.parametrize(("made", "runtime"), CASES)
 def test_as_many_threads_work_as_are_given(made: str, runtime: str, artifact: Callable[[str], Path]) -> None:
-    opener = plugins.runtime(runtime)
+    opener = catalog.runtime(runtime)
     if (reason := opener.skip()) is not None:
         pytest.skip(reason)
     path, source = artifact(made), made.split("-")[1]

@@ -8,10 +8,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from bench import cpu, gpu, plugins
-from bench.torch_runtime import TorchSession
+from bench.plugins import catalog
+from bench.plugins.engines import cpu, gpu
+from bench.plugins.engines.pytorch.runtime import TorchSession
 
-ONE_INPUT = plugins.task("toy")  # it takes `x` (batch, 8) and gives `y` (batch, 8)
+ONE_INPUT = catalog.task("toy")  # it takes `x` (batch, 8) and gives `y` (batch, 8)
 
 
 @pytest.mark.parametrize(
@@ -31,7 +32,7 @@ def test_bfloat16_is_offered_where_the_processor_has_it(
     monkeypatch.setattr(cpu, "CPUINFO", tmp_path / "cpuinfo")
     assert cpu.multiplies_bfloat16() is expected
     for name in ("pytorch", "torch_compile", "openvino"):
-        assert ("cpu-bf16" in plugins.runtime(name).providers()) is expected, name
+        assert ("cpu-bf16" in catalog.runtime(name).providers()) is expected, name
 
 
 def test_a_system_that_does_not_tell_has_no_bfloat16(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -46,14 +47,14 @@ def test_cuda_is_offered_where_driver_and_build_are_there(
     monkeypatch.setattr(importlib.metadata, "version", lambda name: version)
     for name in ("pytorch", "torch_compile"):
         monkeypatch.setattr(gpu, "NVIDIA", tmp_path)
-        assert ("cuda" in plugins.runtime(name).providers()) is expected
+        assert ("cuda" in catalog.runtime(name).providers()) is expected
         monkeypatch.setattr(gpu, "NVIDIA", tmp_path / "none")
-        assert "cuda" not in plugins.runtime(name).providers()
-    assert plugins.runtime("aot_inductor").providers() == ("cpu",)
+        assert "cuda" not in catalog.runtime(name).providers()
+    assert catalog.runtime("aot_inductor").providers() == ("cpu",)
 
 
 def test_compiling_needs_a_compiler(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    compilers = [plugins.runtime("torch_compile"), plugins.exporter("aot_inductor")]
+    compilers = [catalog.runtime("torch_compile"), catalog.exporter("aot_inductor")]
     monkeypatch.delenv("CXX", raising=False)
     monkeypatch.setenv("PATH", str(tmp_path))
     for plugin in compilers:
@@ -86,9 +87,9 @@ def test_bfloat16_rounds_inside_and_gives_float32(provider: str, precision: str,
 @pytest.mark.framework
 def test_nothing_rounds_float32_on_a_device_behind_ones_back() -> None:
     torch = pytest.importorskip("torch")
-    task = plugins.task("super_resolution")
+    task = catalog.task("super_resolution")
     torch.backends.cudnn.allow_tf32 = True
-    session = plugins.runtime("pytorch").open(task.weights_path, task=task, source="torch", provider="cpu", threads=1)
+    session = catalog.runtime("pytorch").open(task.weights_path, task=task, source="torch", provider="cpu", threads=1)
     assert not torch.backends.cudnn.allow_tf32
     assert not torch.backends.cuda.matmul.allow_tf32
     assert session.num_params == 59_657

@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 from onnx import ModelProto, helper
 
-from bench import plugins
-from bench.analysis.same_outputs import check_same_outputs
-from bench.errors import ArtifactError
+from bench.api import loading
+from bench.api.errors import ArtifactError
+from bench.graphs.diff.same_outputs import check_same_outputs
 
 pytest.importorskip("onnxruntime")
-graphs = plugins.load_module(Path(__file__).with_name("variant_graphs.py"))
+graphs = loading.load_module(Path(__file__).with_name("variant_graphs.py"))
 
 
 def scaled(factor: float, rest: tuple[int, ...] = (4,)) -> ModelProto:

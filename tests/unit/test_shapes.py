@@ -10,12 +10,14 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from bench.analysis import inference, shapes
-from bench.analysis.compiled import compile_shapes
-from bench.analysis.dims import symbol
-from bench.analysis.shaping import RULES
-from bench.analysis.stored import Stored
-from bench.errors import InputError
+from bench.api.errors import InputError
+from bench.graphs.file import settled
+from bench.graphs.file.lazy import Stored
+from bench.graphs.shapes import inference, steps
+from bench.graphs.shapes import tensors as shapes
+from bench.graphs.shapes.compiled import compile_shapes
+from bench.graphs.shapes.dims import symbol
+from bench.graphs.shapes.rules import RULES
 
 DEPEND_ON_DATA = {
     *("Compress", "ImageDecoder", "NonMaxSuppression", "NonZero", "StringNormalizer", "StringSplit", "Unique"),
@@ -77,7 +79,7 @@ def test_shapes_dtypes_and_small_values_are_those_of_onnx_tests(cases: list[Any]
     num_checked = 0
     for case in cases:
         model, inputs = known_inputs(case, largest=64, axes=9)
-        stored = Stored(model=inference.settle(model), path=None)
+        stored = Stored(model=settled.settle(model), path=None)
         inferred = inference.infer(stored, {name: array.shape for name, array in inputs.items()})
         types = {value.name: value.type.tensor_type.elem_type for value in case.model.graph.output}
         for name, made in outputs_of(case):
@@ -101,10 +103,10 @@ def test_expressions_give_the_shapes_of_onnx_tests(cases: list[Any]) -> None:
         model, inputs = known_inputs(case, largest=64, axes=1)
         sizes = {f"{name}_{axis}": size for name, array in inputs.items() for axis, size in enumerate(array.shape)}
         symbols = {name: [symbol(f"{name}_{axis}") for axis in range(array.ndim)] for name, array in inputs.items()}
-        inferred = inference.infer(Stored(model=inference.settle(model), path=None), symbols)
+        inferred = inference.infer(Stored(model=settled.settle(model), path=None), symbols)
         for name, made in outputs_of(case):
             shape = inferred.values[name].shape
-            if shape is None or any(inference.unknowns(size) for size in shape):
+            if shape is None or any(steps.unknowns(size) for size in shape):
                 allowed = operator_of(case) in DEPEND_ON_DATA | LOST_WITH_EXPRESSIONS
                 assert allowed or case.name.startswith(OTHER_REASONS), case.name
                 continue

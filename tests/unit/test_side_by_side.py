@@ -11,18 +11,22 @@ from typing import Any
 
 import pytest
 
-from bench import plugins, run, side_by_side, subjects
-from bench.cell import Cell
-from bench.errors import ArtifactError, BenchError, ChildError, InputError, RefusedError
+from bench.api import loading
+from bench.api.artifact import Artifact
+from bench.api.cell import Cell
+from bench.api.errors import ArtifactError, BenchError, ChildError, InputError, RefusedError
+from bench.decisions import side_by_side
+from bench.decisions.compare import Change, judged
 from bench.measure import rounds
 from bench.measure.block import Failure, Method, Result, Subject
-from bench.measure.compare import CELL, CONTROL, REFERENCE
+from bench.measure.comparison import CELL, CONTROL, REFERENCE
+from bench.measure.limits import Limits
 from bench.measure.rounds import Goal
-from bench.prepare import Artifact, Limits
-from bench.report.compared import Change, judged
+from bench.pipeline import provenance, subjects
+from bench.plugins import catalog
 
-made = plugins.load_module(Path(__file__).with_name("records.py"))
-TOY = Path(plugins.PACKAGE) / "models" / "toy"
+made = loading.load_module(Path(__file__).with_name("records.py"))
+TOY = loading.PLUGINS / "models" / "toy"
 LIMITS = Limits.of(step_s=60, memory_bytes=2**30)
 SCALE = """
 import json
@@ -199,12 +203,12 @@ def test_subject_of_a_cell(toys: Path) -> None:
     (toys / "variants").mkdir()
     for name, requires in (("wrong", "()"), ("absent", '("no_such_package",)')):
         (toys / "variants" / f"{name}.py").write_text(SCALE.replace("REQUIRES", requires))
-    plugins.forget()
+    catalog.forget()
     right, wrong, absent = (
         Cell.from_path(f"old/null/native/{name}/null/cpu/b1t1") for name in ("raw", "wrong", "absent")
     )
     subject = subjects.subject_of(right, LIMITS)
-    assert subject.key == run.record_key(right, subject.artifact)
+    assert subject.key == provenance.record_key(right, subject.artifact)
     assert json.loads(subject.artifact.path.read_text()) == json.loads((TOY / "weights.json").read_text())
     assert subject.inputs.is_file()
     assert subject.rss_bytes > 2**20

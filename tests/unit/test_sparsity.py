@@ -10,10 +10,10 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from bench.analysis.sparsity import SIDES, Sparsity, measure_sparsity
-from bench.analysis.stored import read
-from bench.analysis.weight_report import weight_report
-from bench.analysis.weight_statistics import measure_weight
+from bench.graphs.file.lazy import read
+from bench.graphs.weights.report import weight_report
+from bench.graphs.weights.sparsity import SIDES, Sparsity, measure_sparsity
+from bench.graphs.weights.statistics import measure_weight
 
 
 def planted(shape: tuple[int, ...], block: tuple[int, ...], *, every: int = 2, seed: int = 0) -> np.ndarray:

@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from bench.cell import Cell
-from bench.errors import StoreError
-from bench.store import CURRENT, Line, Store, read_lines, write_atomically
+from bench.api.cell import Cell
+from bench.api.errors import StoreError
+from bench.records.store import CURRENT, Line, Store, read_lines, write_atomically
 
 KEY, PATH = "0123abcd", "toy/null/native/raw/null/cpu/b1t1"
 HEADER: Line = {"kind": "cell", "key": KEY, "cell": PATH, "artifact": None}
@@ -225,7 +225,7 @@ def test_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:
 HOLD = """
 import sys
 from pathlib import Path
-from bench.store import Store
+from bench.records.store import Store
 with Store(Path(sys.argv[1]), "machine").locked():
     print("held", flush=True)
     sys.stdin.read()

@@ -9,8 +9,8 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from bench.analysis.stored import read
-from bench.errors import InputError
+from bench.api.errors import InputError
+from bench.graphs.file.lazy import read
 
 LARGE = np.random.default_rng(0).standard_normal((64, 128)).astype(np.float32)
 SMALL = np.arange(6, dtype=np.int64)

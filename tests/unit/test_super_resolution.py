@@ -3,15 +3,15 @@
 import numpy as np
 import pytest
 
-from bench import plugins
-from bench.errors import InputError
+from bench.api.errors import InputError
+from bench.plugins import catalog
 
 NUM_PARAMETERS = 59_657
 
 
 @pytest.fixture(scope="module")
 def task():
-    return plugins.task("super_resolution")
+    return catalog.task("super_resolution")
 
 
 @pytest.fixture(scope="module")

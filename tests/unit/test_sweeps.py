@@ -7,14 +7,16 @@ from pathlib import Path
 
 import pytest
 
-from bench import plugins, sweeps
-from bench.cell import Cell
-from bench.errors import InputError
+from bench.api import loading
+from bench.api.cell import Cell
+from bench.api.errors import InputError
 from bench.measure import machine
+from bench.pipeline import sweeps
+from bench.plugins import catalog
 
 BASELINE = "toy/null/native/raw/null/cpu/b1t1"
 RUNTIME = """
-from bench.runtimes.null import NullRuntime
+from bench.plugins.runtimes.null import NullRuntime
 
 class Twin(NullRuntime):
     default_for = ()
@@ -47,7 +49,7 @@ def _plugins(plugin_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         path.parent.mkdir(exist_ok=True)
         path.write_text(text)
     monkeypatch.setattr(machine, "num_cores", lambda: 3)
-    plugins.forget()
+    catalog.forget()
 
 
 def paths(cells: list[Cell]) -> list[str]:
@@ -122,14 +124,14 @@ def test_variant_of_another_format_is_refused_when_the_cell_is_made(plugin_folde
 def test_named_sweeps(plugin_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert set(sweeps.named()) >= {"quick", "full", "scaling", "everything"}
     assert not {"cells_of", "baselines", "select"} & set(sweeps.named())
-    shutil.copytree(plugins.PACKAGE / "models" / "toy", plugin_folder / "models" / "mine")
-    plugins.forget()
+    shutil.copytree(loading.PLUGINS / "models" / "toy", plugin_folder / "models" / "mine")
+    catalog.forget()
     monkeypatch.setattr(sweeps, "QUICK_TASK", "mine")
     full, quick = sweeps.select([], "full"), sweeps.select([], "quick")
     assert sweeps.select([], None) == full
     assert set(quick) < set(full)
     assert {cell.threads for cell in full} == {1, 3}
-    assert {cell.task for cell in full} == set(plugins.find("models")) - {"toy"}
+    assert {cell.task for cell in full} == set(loading.find("models")) - {"toy"}
     assert {"mine", "super_resolution"} < {cell.task for cell in full}
     assert {(cell.task, cell.threads, cell.variant) for cell in quick} == {("mine", 1, "raw")}
     assert sweeps.select(["*/null/cpu/*"], "quick") == [Cell.from_path(BASELINE.replace("toy", "mine"))]
@@ -147,9 +149,9 @@ def test_baseline_is_the_plain_native_cell_of_its_group() -> None:
 def test_runtime_that_cannot_work_here_is_still_a_cell(plugin_folder: Path) -> None:
     """A row that says why is worth more than no row."""
     (plugin_folder / "runtimes" / "twin.py").write_text(RUNTIME.format(requires=("nothing_of_that_name",)))
-    plugins.forget()
+    catalog.forget()
     (cell,) = sweeps.select(["toy/null/native/raw/twin/cpu/b1t1"], None)
-    assert plugins.skip_reason(cell) == "twin: nothing_of_that_name not installed; pip install nothing_of_that_name"
+    assert catalog.skip_reason(cell) == "twin: nothing_of_that_name not installed; pip install nothing_of_that_name"
 
 
 def test_broken_file_leaves_the_other_plugins_their_cells(plugin_folder: Path) -> None:
@@ -157,15 +159,15 @@ def test_broken_file_leaves_the_other_plugins_their_cells(plugin_folder: Path) -
     for kind in ("exporters", "variants", "runtimes"):
         (plugin_folder / kind).mkdir(exist_ok=True)
         (plugin_folder / kind / "bad.py").write_text("import not_there_at_all")
-    plugins.forget()
+    catalog.forget()
     assert sweeps.select(["toy/*"], None) == before
 
 
 def test_full_sweep_has_each_choice_once(plugin_folder: Path) -> None:
-    shutil.copytree(plugins.PACKAGE / "models" / "toy", plugin_folder / "models" / "mine")
+    shutil.copytree(loading.PLUGINS / "models" / "toy", plugin_folder / "models" / "mine")
     options = VARIANT.format(format="null").replace("    formats", '    options = ("slow", "fast")\n    formats')
     (plugin_folder / "variants" / "prune.py").write_text(options)
-    plugins.forget()
+    catalog.forget()
     found = [path for path in paths(sweeps.full()) if path.startswith("mine/")]
     assert sorted(found) == [
         "mine/null/native/halve/null/cpu/b1t1",
@@ -181,7 +183,7 @@ def test_full_sweep_varies_one_export_of_a_format(monkeypatch: pytest.MonkeyPatc
     varied = {
         (cell.task, cell.source, cell.exporter)
         for cell in sweeps.full()
-        if cell.variant != "raw" and plugins.exporter(cell.exporter).format(cell.source) == "onnx"
+        if cell.variant != "raw" and catalog.exporter(cell.exporter).format(cell.source) == "onnx"
     }
     tasks = {cell.task for cell in sweeps.full()}
     assert varied == {(task, "torch", "torch_onnx") for task in tasks}

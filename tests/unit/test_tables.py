@@ -8,10 +8,10 @@ import json
 import pytest
 from rich.console import Console
 
-from bench.errors import InputError
+from bench.api.errors import InputError
+from bench.records.ranking import select
+from bench.records.rows import COLUMNS, Row
 from bench.report.columns import DASH, scale
-from bench.report.order import select
-from bench.report.rows import COLUMNS, Row
 from bench.report.tables import LEGEND, render, terminal_table
 
 

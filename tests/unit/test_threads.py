@@ -8,15 +8,17 @@ from typing import Any
 
 import pytest
 
-from bench import plugins
-from bench.errors import InputError
-from bench.measure.compare import CELL, CONTROL, REFERENCE, Comparison
+from bench.api import loading
+from bench.api.errors import InputError
+from bench.decisions import threads as scalability
+from bench.decisions.threads import Scaling
+from bench.measure.comparison import CELL, CONTROL, REFERENCE, Comparison
 from bench.measure.stats import Effect, Error, Estimate
-from bench.report import assemble, threads
-from bench.report.threads import Scaling
-from bench.store import THREAD_LAUNCH, Record
+from bench.records import assemble
+from bench.records.store import THREAD_LAUNCH, Record
+from bench.report import threads
 
-made = plugins.load_module(Path(__file__).with_name("records.py"))
+made = loading.load_module(Path(__file__).with_name("records.py"))
 ONE = "toy/null/native/raw/null/cpu/b4t1"
 BLOCKS = {"a": 1_000_000, "b": 2_000_000, "c": 1_500_000}
 
@@ -38,7 +40,7 @@ def records(noise: float = 0.0, **factors: float) -> dict[str, Record]:
 
 
 def scaling(noise: float = 0.0, **factors: float) -> Scaling:
-    (found,) = threads.scalings(records(noise, **factors), margin=0.02)
+    (found,) = scalability.scalings(records(noise, **factors), margin=0.02)
     return found
 
 
@@ -82,14 +84,14 @@ def test_fewer_threads_that_may_be_as_good_are_named() -> None:
         )
         for count, ratio, half in ((2, 0.999, 0.001), (4, 0.99, 0.09))
     }
-    assert threads._verdict(found, 1, 4, 0.02) == "undecided"
-    assert threads._best(found, 0.02) == (1, 2, 4)
+    assert scalability._verdict(found, 1, 4, 0.02) == "undecided"
+    assert scalability._best(found, 0.02) == (1, 2, 4)
     found[4] = Comparison(effect=found[2].effect, control=found[2].control, num_launches=3)
-    assert threads._best(found, 0.02) == (1,)
+    assert scalability._best(found, 0.02) == (1,)
 
 
 def test_table_has_latency_throughput_and_the_best() -> None:
-    text = threads.render(threads.scalings(records(t2=0.5), margin=0.02), format="md")
+    text = threads.render(scalability.scalings(records(t2=0.5), margin=0.02), format="md")
     header, _, line = text.splitlines()
     assert header == r"| cell | 1 thread (ms) | 2 threads / 1 thread [95 %] | most per second | best |"
     cells = [cell.strip() for cell in line.strip("|").split("|")]
@@ -106,7 +108,7 @@ def test_these_launches_stay_out_of_the_other_tables() -> None:
 
 
 def test_nothing_to_show_says_what_would_measure_it() -> None:
-    assert threads.scalings(records(), margin=0.02) == []
+    assert scalability.scalings(records(), margin=0.02) == []
     with pytest.raises(InputError, match="bench run --sweep threads"):
         threads.render([], format="md")
     with pytest.raises(InputError, match="md or table, not csv"):

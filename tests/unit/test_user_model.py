@@ -13,14 +13,16 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from bench import plugins, quality, user_model
-from bench.analysis import outside
-from bench.analysis.feeds import sample_feeds
 from bench.api import UNKNOWN, Task, TensorSpec
-from bench.errors import InputError
-from bench.onnx_task import OnnxTask
-from bench.own import onnx_file
-from bench.own.asked import Asked, Found
+from bench.api.errors import InputError
+from bench.graphs.file import foreign
+from bench.graphs.shapes.feeds import sample_feeds
+from bench.pipeline import quality
+from bench.plugins import catalog
+from bench.tasks import adopt
+from bench.tasks.formats import onnx as onnx_file
+from bench.tasks.formats.onnx import OnnxTask
+from bench.tasks.options import Asked, Found
 
 FLOAT, INT64, BOOL = TensorProto.FLOAT, TensorProto.INT64, TensorProto.BOOL
 Value = tuple[str, int, Any]
@@ -96,7 +98,7 @@ def test_weights_that_are_listed_as_inputs_are_no_inputs(tmp_path: Path) -> None
     weight = numpy_helper.from_array(np.ones(8, dtype=np.float32), "w")
     node = helper.make_node("Mul", ["x", "w"], ["y"])
     model = make_model([("x", FLOAT, ["b", 8]), ("w", FLOAT, [8])], [("y", FLOAT, ["b", 8])], [node], [weight])
-    found = outside.inspect(save(model, tmp_path / "model.onnx"))
+    found = foreign.inspect(save(model, tmp_path / "model.onnx"))
     assert [spec["name"] for spec in found["inputs"]] == ["x"]
 
 
@@ -134,7 +136,7 @@ def with_sequence() -> onnx.ModelProto:
 )
 def test_models_that_cannot_be_fed_or_compared(model: onnx.ModelProto, says: str, tmp_path: Path) -> None:
     with pytest.raises(InputError, match=says) as caught:
-        outside.inspect(save(model, tmp_path / "model.onnx"))
+        foreign.inspect(save(model, tmp_path / "model.onnx"))
     assert "\n" not in str(caught.value)
 
 
@@ -163,8 +165,8 @@ def data_file(path: Path) -> Path:
 def test_external_data_become_part_of_the_file(in_constant: bool, tmp_path: Path) -> None:
     data = data_file(tmp_path / "parts" / "w.bin")
     path = save(with_external("parts/w.bin", in_constant=in_constant), tmp_path / "model.onnx")
-    assert outside.inspect(path)["data"] == [str(data)]
-    outside.embed(path, tmp_path / "whole.onnx")
+    assert foreign.inspect(path)["data"] == [str(data)]
+    foreign.embed(path, tmp_path / "whole.onnx")
     model = onnx.load(tmp_path / "whole.onnx", load_external_data=False)
     weight = model.graph.node[0].attribute[0].t if in_constant else model.graph.initializer[0]
     assert weight.data_location == TensorProto.DEFAULT
@@ -191,7 +193,7 @@ def test_external_data_elsewhere_are_refused(location: str, says: str, in_consta
     (home / "link.bin").symlink_to(tmp_path / "outside.bin")
     (home / "linked").symlink_to(tmp_path)
     path = save(with_external(location, in_constant=in_constant), home / "model.onnx")
-    for refusal in (lambda: outside.inspect(path), lambda: outside.embed(path, tmp_path / "whole.onnx")):
+    for refusal in (lambda: foreign.inspect(path), lambda: foreign.embed(path, tmp_path / "whole.onnx")):
         with pytest.raises(InputError, match=says):
             refusal()
     assert not (tmp_path / "whole.onnx").exists()
@@ -202,7 +204,7 @@ def test_external_data_too_large_for_one_file(tmp_path: Path) -> None:
         file.truncate(2**31)  # a hole, not bytes
     path = save(with_external("w.bin"), tmp_path / "model.onnx")
     with pytest.raises(InputError, match="one ONNX file holds 2 GiB"):
-        outside.embed(path, tmp_path / "whole.onnx")
+        foreign.embed(path, tmp_path / "whole.onnx")
 
 
 def test_a_file_becomes_a_task(plugin_folder: Path, tmp_path: Path) -> None:
@@ -214,18 +216,18 @@ def test_a_file_becomes_a_task(plugin_folder: Path, tmp_path: Path) -> None:
     data_file(tmp_path / "w.bin")
     path = save(model, tmp_path / "my model (1).onnx")
     before = os.environ["BENCH_PATH"]
-    name = user_model.adopt(path).name
+    name = adopt.adopt(path).name
     assert name == "my_model_1"
-    task = plugins.task(name)
+    task = catalog.task(name)
     assert task.inputs == (TensorSpec(name=hostile, dtype="float32", shape=("batch", 8)),)
     assert task.outputs == (TensorSpec(name="file", dtype="float32", shape=("batch", 8)),)
     whole = onnx.load(task.weights_path, load_external_data=False)
     assert numpy_helper.to_array(whole.graph.initializer[0]).tolist() == list(range(8))
     assert os.environ["BENCH_PATH"].endswith(os.pathsep + before), "children look there, too"
-    assert (user_model.adopt(path).name, plugins.task(name).path) == (name, task.path)
+    assert (adopt.adopt(path).name, catalog.task(name).path) == (name, task.path)
     data_file(tmp_path / "w.bin").write_bytes(b"skip" + bytes(32))
-    user_model.adopt(path)
-    assert plugins.task(name).path != task.path, "other external data are another model"
+    adopt.adopt(path)
+    assert catalog.task(name).path != task.path, "other external data are another model"
 
 
 def test_a_file_is_copied_byte_for_byte_and_never_read_by_the_parent(plugin_folder: Path, tmp_path: Path) -> None:
@@ -247,28 +249,28 @@ print(plugins.task(user_model.adopt(Path({str(path)!r})).name).weights_path, "on
     [("__init__", "init"), ("..a+b", "a_b"), ("模型", "model"), ("toy", "toy_own"), ("x" * 200, "x" * 60)],
 )
 def test_names_are_parts_of_a_cell_path(stem: str, name: str, plugin_folder: Path, tmp_path: Path) -> None:
-    assert user_model._name(stem) == name
+    assert adopt._name(stem) == name
 
 
 def test_a_folder_becomes_a_task(plugin_folder: Path, tmp_path: Path) -> None:
     folder = tmp_path / "my task"
     folder.mkdir()
-    toy = plugins.task("toy").folder
+    toy = catalog.task("toy").folder
     for file in ("task.py", "weights.json"):
         (folder / file).write_bytes((toy / file).read_bytes())
-    assert user_model.adopt(folder).name == "my_task"
-    assert plugins.task("my_task").folder.resolve() == folder
-    assert user_model.adopt(folder).name == "my_task"
-    assert user_model.adopt(toy).name == "toy", "it is on the search path already"
-    assert plugins.task("toy").folder == toy
+    assert adopt.adopt(folder).name == "my_task"
+    assert catalog.task("my_task").folder.resolve() == folder
+    assert adopt.adopt(folder).name == "my_task"
+    assert adopt.adopt(toy).name == "toy", "it is on the search path already"
+    assert catalog.task("toy").folder == toy
 
 
 def test_a_task_that_lacks_something(plugin_folder: Path, tmp_path: Path) -> None:
     (tmp_path / "task.py").write_text(
-        "from bench.onnx_task import OnnxTask\n\nclass Mine(OnnxTask):\n    outputs = ()\n"
+        "from bench.tasks.formats.onnx import OnnxTask\n\nclass Mine(OnnxTask):\n    outputs = ()\n"
     )
     with pytest.raises(InputError, match="Mine does not define inputs"):
-        user_model.adopt(tmp_path)
+        adopt.adopt(tmp_path)
 
 
 def test_samples_are_the_same_every_time_and_safe_as_indices() -> None:

@@ -12,11 +12,12 @@ from pathlib import Path
 import onnx
 import pytest
 
-from bench import plugins
+from bench.api import loading
+from bench.plugins import catalog
 
 HELPER = Path(__file__).with_name("variant_graphs.py")
 FILES = ("onnxoptimizer", "onnxslim", "onnxscript", "ort_transformers", "fp16", "static_shapes")
-NAMES = [name for name, found in plugins.variants().items() if found.variant.name in FILES]
+NAMES = [name for name, found in catalog.variants().items() if found.variant.name in FILES]
 APPLY = """
 import json, pathlib, sys
 from bench import plugins
@@ -29,7 +30,7 @@ for name in json.loads(sys.argv[2]):
 @pytest.fixture(scope="module")
 def folders(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     """Two folders, each with what every variant makes of one model, by processes that hash texts differently."""
-    usable = [name for name in NAMES if plugins.variant(name).variant.skip() is None]
+    usable = [name for name in NAMES if catalog.variant(name).variant.skip() is None]
     made = []
     for seed in ("1", "2"):
         folder = tmp_path_factory.mktemp(f"seed{seed}")
@@ -42,18 +43,18 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_same_bytes_every_time(name: str, folders: list[Path]) -> None:
-    if (reason := plugins.variant(name).variant.skip()) is not None:
+    if (reason := catalog.variant(name).variant.skip()) is not None:
         pytest.skip(reason)
     assert len({hashlib.sha256((folder / f"{name}.onnx").read_bytes()).hexdigest() for folder in folders}) == 1
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_file_stands_alone_and_tells_nothing_of_where_it_was_made(name: str, folders: list[Path]) -> None:
-    if (reason := plugins.variant(name).variant.skip()) is not None:
+    if (reason := catalog.variant(name).variant.skip()) is not None:
         pytest.skip(reason)
     path = folders[0] / f"{name}.onnx"
     content = path.read_bytes()
-    for told in (Path.cwd(), Path.home(), folders[0], Path(onnx.__file__).parents[1], plugins.PACKAGE.parent):
+    for told in (Path.cwd(), Path.home(), folders[0], Path(onnx.__file__).parents[1], loading.PACKAGE.parent):
         assert str(told).encode() not in content or str(told) == "/"
     assert not any(tensor.external_data for tensor in onnx.load(path, load_external_data=False).graph.initializer)
     assert {item.name for item in folders[0].iterdir()} <= {f"{other}.onnx" for other in NAMES} | {"source.onnx"}

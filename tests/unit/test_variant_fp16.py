@@ -8,11 +8,12 @@ import numpy as np
 import pytest
 from onnx import ModelProto, TensorProto, helper
 
-from bench import plugins
-from bench.errors import RefusedError
+from bench.api import loading
+from bench.api.errors import RefusedError
+from bench.plugins import catalog
 
 onnxruntime = pytest.importorskip("onnxruntime")
-graphs = plugins.load_module(Path(__file__).with_name("variant_graphs.py"))
+graphs = loading.load_module(Path(__file__).with_name("variant_graphs.py"))
 node = helper.make_node
 
 
@@ -85,7 +86,7 @@ def test_weights_are_halved_and_inputs_and_outputs_are_not(model: ModelProto, nu
 
 
 def test_variant_says_that_it_is_lossy() -> None:
-    assert plugins.variant("fp16").variant.lossy
+    assert catalog.variant("fp16").variant.lossy
 
 
 def test_transpose_before_a_matmul_stays_float32_where_onnx_runtime_crashes(tmp_path: Path) -> None:

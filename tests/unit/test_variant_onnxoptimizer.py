@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from onnx import helper
 
-from bench import plugins
+from bench.api import loading
 
 onnxoptimizer = pytest.importorskip("onnxoptimizer")
-graphs = plugins.load_module(Path(__file__).with_name("variant_graphs.py"))
+graphs = loading.load_module(Path(__file__).with_name("variant_graphs.py"))
 
 
 def model() -> object:
@@ -60,7 +60,7 @@ def test_option_says_what_kind_of_nodes_go(variant: str, changed: dict[str, int]
 
 
 def test_passes_are_those_of_the_package_but_for_the_unsafe(tmp_path: Path) -> None:
-    unsafe = plugins.load_module(plugins.find("variants")["onnxoptimizer"]).UNSAFE
+    unsafe = loading.load_module(loading.find("variants")["onnxoptimizer"]).UNSAFE
     source = model()
     passes = {
         option: set(graphs.apply(f"onnxoptimizer{option}", source, tmp_path)[1]["passes"])
@@ -74,7 +74,7 @@ def test_passes_are_those_of_the_package_but_for_the_unsafe(tmp_path: Path) -> N
 
 
 def unsafe_passes() -> list[str]:
-    return sorted(plugins.load_module(plugins.find("variants")["onnxoptimizer"]).UNSAFE)
+    return sorted(loading.load_module(loading.find("variants")["onnxoptimizer"]).UNSAFE)
 
 
 @pytest.mark.parametrize("name", unsafe_passes())

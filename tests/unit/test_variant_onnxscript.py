@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 from onnx import helper
 
-from bench import plugins
-from bench.analysis.graph import all_graphs, all_nodes
+from bench.api import loading
+from bench.graphs.file.digest import all_graphs, all_nodes
 
 pytest.importorskip("onnxscript")
 pytest.importorskip("onnxruntime")
-graphs = plugins.load_module(Path(__file__).with_name("variant_graphs.py"))
+graphs = loading.load_module(Path(__file__).with_name("variant_graphs.py"))
 node = helper.make_node
 
 

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 from onnx import ModelProto, helper
 
-from bench import plugins
+from bench.api import loading
 
 pytest.importorskip("onnxslim")
 pytest.importorskip("onnxruntime")
-graphs = plugins.load_module(Path(__file__).with_name("variant_graphs.py"))
+graphs = loading.load_module(Path(__file__).with_name("variant_graphs.py"))
 node = helper.make_node
 WIDTH = 40  # 1,600 elements: more than what onnxslim merges by default
 

@@ -7,10 +7,11 @@ from pathlib import Path
 import pytest
 from onnx import ModelProto, helper
 
-from bench import plugins
+from bench.api import loading
+from bench.plugins import catalog
 
 pytest.importorskip("onnxruntime")
-graphs = plugins.load_module(Path(__file__).with_name("variant_graphs.py"))
+graphs = loading.load_module(Path(__file__).with_name("variant_graphs.py"))
 node = helper.make_node
 
 
@@ -30,7 +31,7 @@ def image_model() -> ModelProto:
 
 
 def test_the_first_option_is_what_a_session_does_itself() -> None:
-    assert [name for name in plugins.variants() if name.startswith("ort-")] == ["ort-all", "ort-extended", "ort-basic"]
+    assert [name for name in catalog.variants() if name.startswith("ort-")] == ["ort-all", "ort-extended", "ort-basic"]
 
 
 def test_each_level_does_more(tmp_path: Path) -> None:

@@ -8,13 +8,14 @@ import numpy as np
 import pytest
 from onnx import ModelProto, helper
 
-from bench import plugins
-from bench.analysis.attention import Attention, find_attention
-from bench.errors import ArtifactError, RefusedError
+from bench.api import loading
+from bench.api.errors import ArtifactError, RefusedError
+from bench.graphs.shapes.attention import Attention, find_attention
+from bench.plugins import catalog
 
 pytest.importorskip("onnxruntime")
 pytest.importorskip("sympy")
-graphs = plugins.load_module(Path(__file__).with_name("variant_graphs.py"))
+graphs = loading.load_module(Path(__file__).with_name("variant_graphs.py"))
 node = helper.make_node
 
 
@@ -78,7 +79,7 @@ def test_other_outputs_are_caught(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     import sys
 
     wrong = Attention(num_heads=1, hidden_size=4, num_layers=1)
-    module = sys.modules[type(plugins.variant("ort_transformers").variant).__module__]
+    module = sys.modules[type(catalog.variant("ort_transformers").variant).__module__]
     monkeypatch.setattr(module, "find_attention", lambda model, task: wrong)
     with pytest.raises(ArtifactError, match="the rewritten model is another one: output y of training sample 0"):
         graphs.apply("ort_transformers", graphs.encoder(heads=2, computed_shapes=True), tmp_path)

@@ -8,12 +8,13 @@ import numpy as np
 import pytest
 from onnx import ModelProto, helper
 
-from bench import plugins
-from bench.analysis.interface import check_interface
-from bench.errors import ArtifactError, RefusedError
+from bench.api import loading
+from bench.api.errors import ArtifactError, RefusedError
+from bench.graphs.file.interface import check_interface
+from bench.plugins import catalog
 
 pytest.importorskip("onnxruntime")
-graphs = plugins.load_module(Path(__file__).with_name("variant_graphs.py"))
+graphs = loading.load_module(Path(__file__).with_name("variant_graphs.py"))
 node = helper.make_node
 
 
@@ -180,5 +181,5 @@ def test_frozen_file_goes_through_other_variants(tmp_path: Path) -> None:
 
 
 def test_variant_says_that_it_freezes() -> None:
-    assert plugins.variant("static_shapes").variant.freezes
-    assert not plugins.variant("fp16").variant.freezes
+    assert catalog.variant("static_shapes").variant.freezes
+    assert not catalog.variant("fp16").variant.freezes

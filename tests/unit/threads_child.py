@@ -13,9 +13,9 @@ import time
 from pathlib import Path
 from typing import Any
 
-from bench import plugins
 from bench.measure import clock
 from bench.measure.process import thread_environment
+from bench.plugins import catalog
 
 BUSY_S = 0.5
 
@@ -30,7 +30,7 @@ def nanoseconds_by_thread() -> dict[str, int]:
 
 def spread(*, runtime: str, provider: str, task: str, source: str, artifact: str, threads: int) -> dict[str, Any]:
     """Run the first test sample until half a second of processor time is used."""
-    opener, the_task = plugins.runtime(runtime), plugins.task(task)
+    opener, the_task = catalog.runtime(runtime), catalog.task(task)
     os.environ.update(thread_environment(threads) | opener.environment(threads))
     opener.import_packages()
     feeds = {name: array[:1].copy() for name, array in the_task.samples("test").inputs.items()}

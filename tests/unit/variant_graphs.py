@@ -11,10 +11,10 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
-from bench import plugins
-from bench.analysis.graph import all_nodes
 from bench.api import Task, TensorSpec
-from bench.onnx_task import OnnxTask
+from bench.graphs.file.digest import all_nodes
+from bench.plugins import catalog
+from bench.tasks.formats.onnx import OnnxTask
 
 FLOAT, INT64 = TensorProto.FLOAT, TensorProto.INT64
 VOCABULARY, HEADS, HIDDEN, TOKENS = 16, 2, 8, 6
@@ -198,7 +198,7 @@ def apply(
 ) -> tuple[onnx.ModelProto, dict[str, Any]]:
     """What a variant makes of a model, checked by onnx, and what it says of that; the file is `<variant>.onnx`."""
     onnx.save(model, folder / "source.onnx")
-    named = plugins.variant(name)
+    named = catalog.variant(name)
     target = folder / f"{name}.onnx"
     info = named.variant.apply(folder / "source.onnx", target, option=named.option, task=task or task_of(model))
     made = onnx.load(target)

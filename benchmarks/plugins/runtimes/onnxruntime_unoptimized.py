@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from bench import plugins
 from bench.api import Runtime, Session, Task
+from bench.plugins import catalog
 
 
 class Unoptimized(Runtime):
@@ -16,7 +16,7 @@ class Unoptimized(Runtime):
         import onnxruntime  # noqa: F401
 
     def environment(self, threads: int) -> dict[str, str]:
-        return plugins.runtime("onnxruntime").environment(threads)
+        return catalog.runtime("onnxruntime").environment(threads)
 
     def open(self, artifact: Path, *, task: Task, source: str, provider: str, threads: int) -> Session:
         import onnxruntime

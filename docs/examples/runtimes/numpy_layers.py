@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bench.api import Runtime, Session, Task
-from bench.errors import InputError
+from bench.api.errors import InputError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

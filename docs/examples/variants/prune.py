@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.api import Task, Variant
-from bench.errors import RefusedError
+from bench.api.errors import RefusedError
 
 
 class Prune(Variant):

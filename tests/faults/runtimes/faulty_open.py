@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 
 from bench.api import Session, Task
-from bench.runtimes.null import NullRuntime
+from bench.plugins.runtimes.null import NullRuntime
 
 
 class FaultyOpen(NullRuntime):

@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 from bench.api import Session, Task
-from bench.runtimes.null import NullRuntime
+from bench.plugins.runtimes.null import NullRuntime
 
 
 class Flaky(NullRuntime):

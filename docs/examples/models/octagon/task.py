@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bench.api import Samples, Task, TensorSpec
-from bench.errors import InputError
+from bench.api.errors import InputError
 
 if TYPE_CHECKING:
     import numpy as np

@@ -1,0 +1,65 @@
+"""Arrays by name in an `.npz` file."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from bench.api.errors import InputError
+
+if TYPE_CHECKING:
+    import numpy as np
+
+import zipfile
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import numpy as np
+
+
+def save_arrays(path: Path, arrays: Mapping[str, np.ndarray]) -> None:
+    """Write an `.npz` file. `numpy.savez` takes the names as its own arguments, and one of them is `file`."""
+    import numpy as np
+
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, array in arrays.items():
+            with archive.open(f"{name}.npy", "w", force_zip64=True) as file:
+                np.lib.format.write_array(file, np.asarray(array), allow_pickle=False)
+
+
+def load_arrays(path: Path) -> dict[str, np.ndarray]:
+    """Read an `.npz` file from outside.
+
+    Raises:
+        InputError: it is not one.
+    """
+    import numpy as np
+
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            return dict(file)
+    except (OSError, ValueError, TypeError, AttributeError, zipfile.BadZipFile) as error:
+        raise InputError(f"cannot read {path} as arrays by input name (an .npz file): {error}") from error
+
+
+def generate(generator: np.random.Generator, dtype: str, shape: tuple[int, ...]) -> np.ndarray:
+    import numpy as np
+
+    kind = np.dtype(dtype)
+    if kind.kind == "f":
+        return generator.standard_normal(shape, dtype=np.float32).astype(kind)
+    # Indices have 32 or 64 bits nearly always, and every table has two rows; smaller integers are levels.
+    high = 1 if kind.kind == "b" or kind.itemsize > 2 else 127
+    return generator.integers(0, high, shape, endpoint=True).astype(kind)
+
+
+def like(generator: np.random.Generator, example: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
+    """Numbers as an example has: integers, bools and lone numbers drawn from it, floats of its mean and spread."""
+    import numpy as np
+
+    if example.dtype.kind != "f" or example.size == 1:
+        return generator.choice(example.ravel(), shape).astype(example.dtype) if example.size else np.zeros(shape)
+    values = example.astype(np.float64)
+    spread = float(values.std()) or 1.0  # of an example that is all zeros nothing can be told
+    return (values.mean() + spread * generator.standard_normal(shape)).astype(example.dtype)

@@ -1,0 +1,94 @@
+"""A cell: the frozen coordinates of one deployment, and its path form."""
+
+from __future__ import annotations
+
+import dataclasses
+import fnmatch
+import re
+from collections.abc import Iterable
+
+from bench.api.errors import InputError
+
+RAW = "raw"  # the empty variant chain
+CHAIN = "+"
+_SIZES = re.compile(r"b([1-9]\d*)t([1-9]\d*)")
+_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, order=True)
+class Cell:
+    """One deployment: task / source / exporter / variant chain / runtime / provider / batch and threads.
+
+    Attributes:
+        variant: names of the variants joined by `+` in the order they are applied, or `raw`.
+        batch: samples in one inference.
+        threads: intra-op threads that the runtime may use.
+    """
+
+    task: str
+    source: str
+    exporter: str
+    variant: str
+    runtime: str
+    provider: str
+    batch: int = 1
+    threads: int = 1
+
+    @property
+    def path(self) -> str:
+        """The cell as people write it: `toy/null/native/raw/null/cpu/b1t1`."""
+        names = (self.task, self.source, self.exporter, self.variant, self.runtime, self.provider)
+        return "/".join((*names, f"b{self.batch}t{self.threads}"))
+
+    @property
+    def chain(self) -> tuple[str, ...]:
+        """Names of the variants to apply, first to last; empty for `raw`."""
+        return () if self.variant == RAW else tuple(self.variant.split(CHAIN))
+
+    @property
+    def artifact_path(self) -> str:
+        """The part of the path that names the artifact: `toy/null/native/raw`."""
+        return "/".join((self.task, self.source, self.exporter, self.variant))
+
+    @property
+    def group(self) -> tuple[str, int, int]:
+        """Cells of one group answer the same request and may be compared: task, batch, threads."""
+        return (self.task, self.batch, self.threads)
+
+    def __str__(self) -> str:
+        return self.path
+
+    @classmethod
+    def from_path(cls, path: str) -> Cell:
+        """Parse a cell's path form.
+
+        Raises:
+            InputError: the text is not seven parts that end in `b<batch>t<threads>`.
+        """
+        parts = path.split("/")
+        sizes = _SIZES.fullmatch(parts[-1])
+        if len(parts) != 7 or sizes is None:
+            shape = "task/source/exporter/variant/runtime/provider/b1t1"
+            raise InputError(f"not a cell: {path!r}; a cell reads {shape}")
+        for name in (part for field in parts[:-1] for part in field.split(CHAIN)):
+            if _NAME.fullmatch(name) is None:
+                raise InputError(f"not a cell: {path!r}; {name!r} is not a name")
+        task, source, exporter, variant, runtime, provider = parts[:-1]
+        return cls(
+            task=task,
+            source=source,
+            exporter=exporter,
+            variant=variant,
+            runtime=runtime,
+            provider=provider,
+            batch=int(sizes[1]),
+            threads=int(sizes[2]),
+        )
+
+
+def matches(cell: Cell, globs: Iterable[str]) -> bool:
+    """Whether any glob matches the cell's path; `*` crosses `/`, and `crnn` means `crnn/*`."""
+    return any(
+        fnmatch.fnmatchcase(cell.path, glob) or fnmatch.fnmatchcase(cell.path, glob.rstrip("/") + "/*")
+        for glob in globs
+    )

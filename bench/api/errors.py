@@ -1,0 +1,59 @@
+"""Everything this project raises on purpose; `cli.py` turns each into one line and an exit code."""
+
+import difflib
+from collections.abc import Iterable
+
+
+class BenchError(Exception):
+    """A failure that a user can understand and mend.
+
+    Args:
+        message: what was wrong, what was found and what is allowed, in one line.
+        fix: the command or the change that mends it.
+    """
+
+    def __init__(self, message: str, *, fix: str | None = None) -> None:
+        super().__init__(message if fix is None else f"{message} ({fix})")
+
+
+class InputError(BenchError):
+    """Something that the user named is missing, unreadable or not what it says it is."""
+
+
+class PluginError(BenchError):
+    """A plugin file breaks the rules of `bench.api`."""
+
+
+class ArtifactError(BenchError):
+    """An artifact could not be made or read; the message is the reason shown in the cell's row."""
+
+
+class RefusedError(ArtifactError):
+    """A variant has nothing to work on in this model, or cannot tell what it must know: the cell is left out."""
+
+
+class StoreError(BenchError):
+    """The results folder cannot be read or written."""
+
+
+class ChildError(BenchError):
+    """A child process failed at a request.
+
+    Args:
+        kind: `error` (it raised), `refused` (it raised a `RefusedError`), `exit`, `signal`, `timeout` or `memory`.
+        reason: one line for the cell's row.
+        detail: the end of the child's log or traceback, for the store.
+    """
+
+    def __init__(self, kind: str, reason: str, *, detail: str = "") -> None:
+        super().__init__(reason)
+        self.kind = kind
+        self.reason = reason
+        self.detail = detail
+
+
+def suggest(name: str, known: Iterable[str]) -> str:
+    """The end of a message about an unknown name: the nearest known one, or all of them."""
+    known = list(known)
+    near = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
+    return f"did you mean {near[0]!r}?" if near else "there are: " + (", ".join(known) or "none")

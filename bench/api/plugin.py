@@ -1,0 +1,327 @@
+"""What the author of a task, an exporter, a variant or a runtime imports.
+
+A plugin is a file that defines one subclass of `Exporter`, `Variant` or `Runtime`; a task is a folder whose
+`task.py` defines one subclass of `Task`. The file's or folder's name is the plugin's name. Importing the file must
+be cheap: packages that take time to import are imported inside methods, which run only in child processes.
+"""
+
+from __future__ import annotations
+
+import abc
+import dataclasses
+import importlib.util
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
+
+if TYPE_CHECKING:
+    from types import ModuleType
+
+    import numpy as np
+
+    Arrays = Mapping[str, np.ndarray]
+
+
+UNKNOWN = "?"
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class TensorSpec:
+    """One input or output of a task.
+
+    Attributes:
+        name: as in every export and every feed.
+        dtype: numpy's name of it, such as `float32`.
+        shape: the batch first; a text is the name of a dynamic dimension, such as `("batch", 1, "height", "width")`.
+            In an output, `UNKNOWN` is a size that cannot be told beforehand.
+    """
+
+    name: str
+    dtype: str
+    shape: tuple[int | str, ...]
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Samples:
+    """One split of a dataset.
+
+    Attributes:
+        inputs: by input name, an array with the N samples along its first axis.
+        targets: N targets, one a sample, in whatever form the task's loss and metrics take; None where nothing is known
+            but what the reference gives: then they are its own outputs, a dict by output name for each sample.
+        names: N names to show, or empty.
+    """
+
+    inputs: Arrays
+    targets: Sequence[Any] | None
+    names: tuple[str, ...] = ()
+
+    @property
+    def num_samples(self) -> int:
+        return len(next(iter(self.inputs.values())))
+
+
+class Plugin:
+    """What every plugin has: its name and file, and whether it can work here."""
+
+    requires: ClassVar[tuple[str, ...]] = ()
+    """Import names of the packages without which it cannot work, such as `("torch",)`."""
+    extra: ClassVar[str | None] = None
+    """The extra of `inferometer` that installs them."""
+
+    def __init__(self, *, name: str, path: Path) -> None:
+        self.name = name
+        self.path = path
+
+    def skip(self) -> str | None:
+        """Why it cannot work on this machine, with what would fix it; None when it can."""
+        missing = [name for name in self.requires if not _is_installed(name)]
+        if not missing:
+            return None
+        how = f"pip install 'inferometer[{self.extra}]'" if self.extra else "pip install " + " ".join(missing)
+        return f"{', '.join(missing)} not installed; {how}"
+
+
+def _is_installed(name: str) -> bool:
+    try:
+        return importlib.util.find_spec(name) is not None
+    except ModuleNotFoundError:  # the package that `name` should be a part of
+        return False
+
+
+class Task(Plugin, abc.ABC):
+    """A model under test: its builders, its inputs and outputs, its data, loss and metric."""
+
+    sources: ClassVar[tuple[str, ...]]
+    """Frameworks it can be built in, such as `("torch", "tf")`; the first defines the reference outputs."""
+    inputs: ClassVar[tuple[TensorSpec, ...]]
+    outputs: ClassVar[tuple[TensorSpec, ...]]
+    batched: ClassVar[bool] = True
+    """Whether the first axis of every input and output is that of the samples. If not, a sample is a whole request, the
+    arrays of a split have one axis more than what is fed, and the only batch is 1."""
+    dataset: ClassVar[str | None] = None
+    """Name of the folder under `datasets/` that `samples` reads; its files are part of a result's key."""
+    weights: ClassVar[str | None] = "weights.safetensors"
+    """The one weights file, inside the task's folder."""
+    packages: ClassVar[tuple[str, ...]] = ()
+    """Import names of what its models and samples are made with; their versions are part of a result's key."""
+    uses: ClassVar[tuple[str, ...]] = ()
+    """Names of tasks whose modules this one loads; their Python files are part of a result's key, too."""
+    metric_name: ClassVar[str]
+    """The key of `metrics` that ranks, with its unit, such as `psnr_db`."""
+    higher_is_better: ClassVar[bool] = True
+    closed_to: ClassVar[Mapping[str, str]] = {}
+    """Methods of exporters (see `Exporter.method`) that cannot take its model, each with the reason."""
+    close: ClassVar[float] = 1e-4
+    """Largest absolute error over the reference's largest magnitude that still counts as the same outputs."""
+    max_metric_loss: ClassVar[float]
+    """Outputs whose metric is worse than the reference's by more than this, in the metric's unit, are broken."""
+
+    @property
+    def folder(self) -> Path:
+        return self.path.parent
+
+    @property
+    def weights_path(self) -> Path:
+        assert self.weights is not None, f"{self.name} has no weights file"
+        return self.folder / self.weights
+
+    def module(self, name: str, *, of: str | None = None) -> ModuleType:
+        """The Python file `<name>.py` beside `task.py`, or beside that of a task named in `uses`."""
+        from bench.api.loading import load_module, task_path
+
+        assert of is None or of in self.uses, f"{self.name} does not say that it uses {of}"
+        folder = self.folder if of is None else task_path(of).parent
+        return load_module(folder / f"{name}.py")
+
+    @abc.abstractmethod
+    def build(self, source: str, weights: Path) -> Any:
+        """The trained float32 model in one framework, in inference mode, taking the inputs in order.
+
+        Args:
+            source: one of `sources`.
+            weights: the weights file to read.
+        """
+
+    @abc.abstractmethod
+    def samples(self, split: str) -> Samples:
+        """The `test` split (held out) or the `train` split (for calibration), always in the same order."""
+
+    @abc.abstractmethod
+    def loss(self, outputs: Arrays, targets: Sequence[Any]) -> float:
+        """Mean loss a sample. `outputs` are by output name with the N samples along the first axis."""
+
+    @abc.abstractmethod
+    def metrics(self, outputs: Arrays, targets: Sequence[Any]) -> dict[str, float]:
+        """Every metric by name with its unit; `metric_name` is among them."""
+
+    def relative_loss(self, metric: float, reference: float) -> float:
+        """Which share of the reference's ranked metric is lost: 0.01 is 1 %, a negative share is a gain."""
+        lost = reference - metric if self.higher_is_better else metric - reference
+        if lost == 0:
+            return 0.0
+        return lost / abs(reference) if reference else math.copysign(math.inf, lost)
+
+
+class Exporter(Plugin, abc.ABC):
+    """Task -> Artifact."""
+
+    sources: ClassVar[tuple[str, ...]]
+    """Frameworks it takes a model from; empty means every one."""
+    method: ClassVar[str | None] = None
+    """How it reads the model, where a task may be closed to that: `torch.export`, or `trace`."""
+
+    def refusal(self, task: Task) -> str | None:
+        """Why it cannot take a task's model at all, or None."""
+        return task.closed_to.get(self.method) if self.method is not None else None
+
+    @abc.abstractmethod
+    def format(self, source: str) -> str:
+        """The format of what it writes for a source: `onnx`, `torch`, `keras`, ..."""
+
+    @abc.abstractmethod
+    def export(self, task: Task, source: str, target: Path) -> dict[str, Any]:
+        """Write the artifact to `target` (one file) and return what is worth keeping, such as its opset."""
+
+
+class Variant(Plugin, abc.ABC):
+    """Artifact -> Artifact."""
+
+    formats: ClassVar[tuple[str, ...]] = ("onnx",)
+    options: ClassVar[tuple[str, ...]] = ("",)
+    """One variant each: with file `ort.py`, options `("basic", "all")` give the variants `ort-basic` and `ort-all`;
+    the option `""` is the variant named as the file."""
+    lossy: ClassVar[bool] = False
+    """Whether it may change the outputs by more than a task calls close, such as by a reduced precision."""
+    freezes: ClassVar[bool] = False
+    """Whether it fixes dynamic dimensions, except the batch, to the sizes of the task's samples."""
+
+    @abc.abstractmethod
+    def apply(self, source: Path, target: Path, *, option: str, task: Task) -> dict[str, Any]:
+        """Read the artifact `source`, write the changed one to `target` and return what is worth keeping."""
+
+
+class Session(abc.ABC):
+    """An opened artifact that answers requests."""
+
+    precision: str = "float32"
+    """The precision that really runs: a session whose runtime may choose another asks it, and says so here. Read only
+    after all that is timed."""
+    num_params: int | None = None
+    """Parameters of the model, shared ones counted once, where the framework knows; an ONNX file is counted itself."""
+
+    @abc.abstractmethod
+    def run(self, feeds: Arrays) -> Sequence[np.ndarray]:
+        """One inference: host arrays by input name in, host arrays in the order of the task's outputs out.
+
+        This is what is timed: it must return only when the outputs can be read.
+        """
+
+    def close(self) -> None:  # noqa: B027 (most sessions have nothing to give back)
+        """Give back what the session holds."""
+
+    def __enter__(self) -> Session:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class NodeTime:
+    """One node of what a runtime made of an artifact, and the time it takes.
+
+    Attributes:
+        name: as the runtime has it.
+        operator: its type, in the runtime's own words.
+        provider: what runs it, in the runtime's own words.
+        time_ns: of one inference, all its calls together, without what the nodes of its body take: the median over
+            inferences, or the mean where the profiler keeps nothing else.
+        calls: in one inference.
+        reads, makes: names of the tensors that it reads, but weights, and that it makes; empty where that is not known.
+        covers: names of the artifact's tensors that are computed in it, whether it makes them or they were fused away.
+    """
+
+    name: str
+    operator: str
+    provider: str
+    time_ns: float
+    calls: int = 1
+    reads: tuple[str, ...] = ()
+    makes: tuple[str, ...] = ()
+    covers: tuple[str, ...] = ()
+
+
+class Runtime(Plugin, abc.ABC):
+    """Opens an artifact on a provider."""
+
+    formats: ClassVar[tuple[str, ...]]
+    """Artifact formats it opens."""
+    default_for: ClassVar[tuple[str, ...]] = ()
+    """Formats of which this is the framework's own plain way to run: the baseline of tasks in that framework."""
+
+    def providers(self) -> tuple[str, ...]:
+        """Providers it can use here, found without importing a framework; the first is its default."""
+        return ("cpu",)
+
+    def packages(self, provider: str) -> tuple[str, ...]:
+        """Import names of the packages that a result on a provider depends on: their versions are part of its key."""
+        return self.requires
+
+    def environment(self, threads: int) -> dict[str, str]:
+        """Environment variables its packages read at import."""
+        return {}
+
+    def import_packages(self) -> None:
+        """Import what `open` needs, so that imports are told apart from loading a model."""
+
+    def inspect(self, artifact: Path, *, provider: str, shapes: Mapping[str, Sequence[int]]) -> dict[str, Any]:
+        """What becomes of an artifact here, as far as that can be told beside running it.
+
+        Called once, in a process to lose, and never while anything is timed.
+
+        Args:
+            shapes: of the inputs of one request, by name.
+
+        Returns:
+            Any of `placement` (by provider `nodes`, how many, and `macs_share`, between 0 and 1 or None), `warning`
+            (one line, such as of nodes that fell back to another provider) and `precision` (instead of the session's).
+        """
+        return {}
+
+    @abc.abstractmethod
+    def open(self, artifact: Path, *, task: Task, source: str, provider: str, threads: int) -> Session:
+        """Load the artifact and make it ready to run with `threads` intra-op threads."""
+
+    def profile_nodes(
+        self,
+        artifact: Path,
+        *,
+        task: Task,
+        source: str,
+        provider: str,
+        threads: int,
+        feeds: Arrays,
+        num_runs: int,
+    ) -> Sequence[NodeTime] | None:
+        """Where the time of an inference goes, by the runtime's own profiler: the nodes that run, in their order.
+
+        Called once, in a process to lose, in place of `open`. A profiler takes time itself, so nothing that it tells
+        is a latency.
+
+        Args:
+            feeds: of one inference.
+            num_runs: inferences to count, after some that are not.
+
+        Returns:
+            None where the runtime has no profiler of its own.
+        """
+        return None
+
+    def code(self, *, provider: str, threads: int) -> str | None:
+        """Python that runs an artifact as `open` does, but without this package; None where none was written.
+
+        It defines `load(path, outputs)`, which returns a function from arrays by input name to arrays by output name.
+        """
+        return None

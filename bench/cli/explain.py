@@ -1,0 +1,77 @@
+"""`bench explain`: where a measured cell's time goes, what its steps changed, what runs where, and where it drifts."""
+
+from __future__ import annotations
+
+import enum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from bench.cli import units
+
+if TYPE_CHECKING:
+    from bench.records.rows import Row
+
+
+class Format(enum.StrEnum):
+    """Formats of `bench explain`."""
+
+    table = "table"
+    md = "md"
+    json = "json"
+
+
+def explain(
+    cell: Annotated[str, typer.Argument(help="A measured cell: its path, or a glob over it.", show_default=False)],
+    *,
+    vs: Annotated[
+        str | None,
+        typer.Option("--vs", help="Measured cell to hold it against; the same without its variants by default."),
+    ] = None,
+    tolerance: Annotated[
+        str | None,
+        typer.Option(help="Error that is no drift, as a share of a tensor's magnitude; the task's own if not."),
+    ] = None,
+    results: Annotated[Path, typer.Option("--results", help="Folder of the results.")] = Path("results"),
+    format: Annotated[Format, typer.Option(help="How to print it.")] = Format.table,
+) -> None:
+    """Why a cell is as fast and as right as it is: time by operator, steps, providers, and where drift first appears.
+
+    Beside another cell. Its artifact is profiled anew, on this machine.
+    """
+    from rich.console import Console
+
+    from bench.decisions.explain import explain as find
+    from bench.measure.limits import Limits
+    from bench.records import folder
+    from bench.report import explain as report
+
+    rows = {row.cell: row for row in folder.rows(results)}
+    chosen, other = _one(list(rows.values()), cell), _one(list(rows.values()), vs) if vs else None
+    with Console(stderr=True).status(f"explaining {chosen}"):
+        found = find(
+            rows,
+            folder.records(results),
+            chosen,
+            other,
+            tolerance=units.share(tolerance, zero=True) if tolerance else None,
+            limits=Limits.of(step_s=None, memory_bytes=None),
+        )
+    typer.echo(report.render(found, format=format.value), nl=False)
+
+
+def _one(rows: list[Row], glob: str) -> str:
+    """The path of the one cell that a glob names.
+
+    Raises:
+        InputError: it names none, or several.
+    """
+    from bench.api.errors import InputError
+    from bench.records import folder
+
+    found = [row.cell for row in folder.chosen(rows, [glob])]
+    if len(found) > 1:
+        more = f" and {len(found) - 3} more" if len(found) > 3 else ""
+        raise InputError(f"one cell at a time; {glob!r} names {', '.join(found[:3])}{more}")
+    return found[0]

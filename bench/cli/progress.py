@@ -1,0 +1,113 @@
+"""What a person sees while a sweep runs: a live table on a terminal, plain lines elsewhere."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
+from rich.markup import escape
+from rich.text import Text
+
+from bench.api.cell import Cell
+from bench.measure.rounds import Progress
+from bench.records.rows import Row
+from bench.report import tables
+
+VERBS = {"prepare": "preparing", "verify": "verifying", "measure": "measuring"}
+
+
+@contextmanager
+def observer(console: Console, rows: Callable[[], list[Row]]) -> Iterator[Watch]:
+    """Watch a sweep on a console: live when it is a terminal.
+
+    Args:
+        rows: gives the rows as they stand, for the growing table.
+    """
+    if not console.is_terminal:
+        yield Watch(console)
+        return
+    with Live(console=console, transient=True, auto_refresh=False, vertical_overflow="ellipsis") as live:
+        yield LiveWatch(console, live, rows)
+
+
+class Watch:
+    """Says each step in a line of its own."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+        self._stage = ""
+        self._total = 0
+        self._done = 0
+        self._start = time.monotonic()
+        self._progress: Progress | None = None
+        self._last = ""
+
+    def stage(self, name: str, total: int) -> None:
+        """A stage of `total` cells begins."""
+        self._stage, self._total, self._done = name, total, 0
+        self._changed(f"{VERBS[name]} {total} cells")
+
+    def cell(self, cell: Cell, outcome: str) -> None:
+        """A cell is through the present stage, or failed in it."""
+        self._done += self._stage != "measure"
+        self._changed(f"{cell}: {outcome}")
+
+    def measured(self, cells: Sequence[Cell]) -> None:
+        """Launches of these cells were stored."""
+        self._changed(f"{len(cells)} launches stored")
+
+    def progress(self, progress: Progress) -> None:
+        """How far measuring is."""
+        self._progress = progress
+        self._changed("")
+
+    def _status(self) -> str:
+        clock = f"{_minutes(time.monotonic() - self._start)}"
+        if self._stage == "measure" and self._progress is not None:
+            now = self._progress
+            left = f", about {_minutes(now.seconds_left)} left" if now.seconds_left else ""
+            return f"{clock} round {now.num_round}: {now.num_settled} of {now.num_cells} cells settled{left}"
+        return f"{clock} {VERBS.get(self._stage, '')} {self._done} of {self._total}"
+
+    def _changed(self, event: str) -> None:
+        line = f"{self._status()}{'; ' + event if event else ''}"
+        if line != self._last:
+            self._console.print(Text(line), soft_wrap=True)
+        self._last = line
+
+
+class LiveWatch(Watch):
+    """Redraws a status line and the table under it."""
+
+    def __init__(self, console: Console, live: Live, rows: Callable[[], list[Row]]) -> None:
+        super().__init__(console)
+        self._live = live
+        self._rows = rows
+        self._table: RenderableType = ""
+
+    def measured(self, cells: Sequence[Cell]) -> None:
+        self._redraw()
+        super().measured(cells)
+
+    def stage(self, name: str, total: int) -> None:
+        if name == "measure":
+            self._redraw()
+        super().stage(name, total)
+
+    def cell(self, cell: Cell, outcome: str) -> None:
+        if outcome.startswith(("failed", "skipped")):
+            self._live.console.print(f"[yellow]{escape(f'{cell}: {outcome}')}[/]", highlight=False)
+        super().cell(cell, outcome)
+
+    def _redraw(self) -> None:
+        self._table = tables.terminal_table([row for row in self._rows() if row.num_launches])
+
+    def _changed(self, event: str) -> None:
+        self._live.update(Group(Text(f"{self._status()}  {event}", style="bold"), self._table), refresh=True)
+
+
+def _minutes(seconds: float) -> str:
+    return f"{int(seconds) // 60}:{int(seconds) % 60:02}"

@@ -1,0 +1,54 @@
+"""Durations, sizes and shares as people write them."""
+
+from __future__ import annotations
+
+import re
+
+from bench.api.errors import InputError
+
+DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(us|ms|s|m|h)?")
+SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*(kB|MB|GB|KiB|MiB|GiB)")
+SECONDS = {"us": 1e-6, "ms": 1e-3, "s": 1, "m": 60, "h": 3600}
+BYTES = {"kB": 1e3, "MB": 1e6, "GB": 1e9, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30}
+
+
+def seconds(text: str) -> float:
+    """`90s`, `10m`, `1.5h`, `5ms` or `250us`; a bare number is seconds.
+
+    Raises:
+        InputError: anything else.
+    """
+    found = DURATION.fullmatch(text.strip())
+    if found is None or float(found[1]) <= 0:
+        raise InputError(f"not a duration: {text!r}; write 5ms, 90s, 10m or 1.5h")
+    return float(found[1]) * SECONDS[found[2] or "s"]
+
+
+def size_bytes(text: str) -> int:
+    """`512MiB`, `4GiB`, `20MB`, ...
+
+    Raises:
+        InputError: anything else.
+    """
+    found = SIZE.fullmatch(text.strip())
+    if found is None:
+        raise InputError(f"not a size: {text!r}; write 512MiB or 4GiB")
+    return int(float(found[1]) * BYTES[found[2]])
+
+
+def share(text: str, *, zero: bool = False) -> float:
+    """`2%` or `0.02`.
+
+    Args:
+        zero: whether nothing at all may be meant, too.
+
+    Raises:
+        InputError: anything else, or a share that is not between 0 and 100 %.
+    """
+    try:
+        value = float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
+    except ValueError as error:
+        raise InputError(f"not a share: {text!r}; write 2% or 0.02") from error
+    if not (0 < value < 1 or (zero and value == 0)):
+        raise InputError(f"not a share between 0 and 100 %: {text!r}")
+    return value

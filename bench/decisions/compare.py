@@ -1,0 +1,329 @@
+"""Two folders of results, or two cells of one: what changed from A to B, and what the data say of each change."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from bench.api.cell import Cell
+from bench.api.errors import InputError
+from bench.measure import comparison as compare
+from bench.measure import corrections, stats
+from bench.measure.comparison import Comparison
+from bench.measure.corrections import Judged
+from bench.pipeline.quality import BROKEN
+from bench.records import assemble, folder, ranking
+from bench.records.rows import Row
+from bench.records.store import Record, Store
+
+ORDER = (stats.SLOWER, stats.FASTER, stats.UNDECIDED, stats.NOISE)
+"""Verdicts, what one looks for first."""
+PAIRED = "B over A: latencies in the same blocks, interleaved"
+SHARED = "B over A: latencies in the same blocks, or else each over that of the baseline in its own"
+THROUGH_BASELINE = (
+    "B over A: each cell's latency over its baseline's of the same blocks, in B over in A. The machine drifts between "
+    "runs by more than what is looked for, so the medians beside it are for orientation alone"
+)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Side:
+    """One of the two: what it is called, and where it was measured."""
+
+    name: str
+    machine: str
+    num_cells: int
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Change:
+    """One cell in A and in B.
+
+    Attributes:
+        before: in A; None where it is not there.
+        after: in B.
+        comparison: of the latencies, B over A; None where they cannot be compared.
+        judged: what they say, among all the others.
+        baseline: path of the cell that it is held against, on both sides; its own for a baseline, which has no
+            comparison.
+        same_file: whether it is the same graph with the same weights; None where that cannot be told.
+        note: why there is no comparison.
+    """
+
+    cell: str
+    before: Row | None
+    after: Row | None
+    comparison: Comparison | None = None
+    judged: Judged | None = None
+    baseline: str | None = None
+    same_file: bool | None = None
+    note: str | None = None
+
+    @property
+    def verdict(self) -> str | None:
+        return self.judged.verdict if self.judged else None
+
+    @property
+    def is_baseline(self) -> bool:
+        return self.baseline == self.cell
+
+    @property
+    def newly_failed(self) -> bool:
+        """It failed in B and not in A, where it was; or its outputs are wrong now."""
+        return self.before is not None and _is_bad(self.after) and not _is_bad(self.before)
+
+    @property
+    def mended(self) -> bool:
+        return _is_bad(self.before) and self.after is not None and not _is_bad(self.after)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Compared:
+    """All that changed.
+
+    Attributes:
+        how: what the ratios are.
+        changes: slower first, then faster, undecided, noise, and those without a comparison.
+        drifts: by the path of a baseline, how far its cells moved between the runs for no reason of their own, as a
+            standard deviation on the log scale; see `many.drift`.
+        remarks: what else differs between the two: packages, weights, machines.
+    """
+
+    before: Side
+    after: Side
+    how: str
+    changes: tuple[Change, ...]
+    drifts: Mapping[str, float] = dataclasses.field(default_factory=dict)
+    remarks: tuple[str, ...] = ()
+
+    @property
+    def has_worse(self) -> bool:
+        """Whether a cell is slower, newly failed or newly broken."""
+        return any(change.verdict == stats.SLOWER or change.newly_failed for change in self.changes)
+
+
+def judged(changes: Sequence[Change], *, margin: float) -> tuple[Change, ...]:
+    """The changes with their verdicts, corrected for how many there are, in the order of `Compared.changes`."""
+    with_figures = [change for change in changes if change.comparison is not None]
+    verdicts = corrections.judge([change.comparison for change in with_figures if change.comparison], margin=margin)
+    known = {change.cell: verdict for change, verdict in zip(with_figures, verdicts, strict=True)}
+    found = [dataclasses.replace(change, judged=known.get(change.cell)) for change in changes]
+    return tuple(sorted(found, key=_rank))
+
+
+def _rank(change: Change) -> tuple[int, float, str]:
+    if change.judged is None:
+        return (len(ORDER), 0.0, change.cell)
+    return (ORDER.index(change.judged.verdict), -abs(math.log(change.judged.ratio.value)), change.cell)
+
+
+def _is_bad(row: Row | None) -> bool:
+    return row is not None and (row.status == "failed" or row.fidelity == BROKEN)
+
+
+class _Run:
+    """The current records of a folder, and their rows."""
+
+    def __init__(self, results: Path, margin: float) -> None:
+        self.folder = folder.machine_folder(results)
+        self.records: Mapping[str, Record] = Store(self.folder.parent, self.folder.name).current_records()
+        if not self.records:
+            raise InputError(f"no results in {self.folder}; `bench run` measures")
+        self.rows = {row.cell: row for row in assemble.rows(self.records, margin=margin)}
+        self.name = str(results)
+
+    def side(self) -> Side:
+        return Side(name=self.name, machine=self.folder.name, num_cells=len(self.rows))
+
+    def timed(self, path: str) -> Record:
+        """The record with the launches of a cell: its own, or those of the same graph with the same weights."""
+        return self.records[self.rows[path].same_as or path]
+
+    def row(self, path: str) -> Row | None:
+        """The row of a cell, with the latency of its twin."""
+        row = self.rows.get(path)
+        if row is None or row.same_as is None:
+            return row
+        twin = self.rows[row.same_as]
+        return dataclasses.replace(row, latency_p50_ns=twin.latency_p50_ns, num_launches=twin.num_launches)
+
+
+def folders(before: Path, after: Path, globs: Sequence[str] = (), *, margin: float, force: bool) -> Compared:
+    """What changed between two folders of results.
+
+    Args:
+        globs: cells to look at; all without.
+        force: compare even if they were measured on different machines.
+
+    Raises:
+        InputError: there are no results, no glob matches, or the machines differ.
+    """
+    old, new = _Run(before, margin), _Run(after, margin)
+    remarks = [*_machines(old, new, force=force), *_circumstances(old, new)]
+    everything = {**old.rows, **new.rows}
+    wanted = {row.cell for row in folder.chosen(list(everything.values()), globs)}
+    changes, drifts = _drifting([_change(path, old, new) for path in sorted(everything)])
+    return Compared(
+        before=old.side(),
+        after=new.side(),
+        how=THROUGH_BASELINE,
+        changes=judged([change for change in changes if change.cell in wanted], margin=margin),
+        drifts=drifts,
+        remarks=tuple(remarks),
+    )
+
+
+def _drifting(changes: Sequence[Change]) -> tuple[list[Change], dict[str, float]]:
+    """The changes with the drift of their baseline's cells among their errors, and these drifts by baseline."""
+    found = {change.cell: change for change in changes}
+    drifts = {}
+    for baseline in dict.fromkeys(change.baseline for change in changes if change.is_baseline):
+        beside = {one.cell: one.comparison for one in changes if one.baseline == baseline and one.comparison}
+        drifts[str(baseline)] = corrections.drift(list(beside.values()))
+        for path, comparison in zip(beside, corrections.with_drift(list(beside.values())), strict=True):
+            found[path] = dataclasses.replace(found[path], comparison=comparison)
+    return list(found.values()), drifts
+
+
+def cells(results: Path, before: str, after: str, *, margin: float) -> Compared:
+    """One cell against another of the same request, by the blocks that held both or through their baseline.
+
+    Raises:
+        InputError: one of them has no result, or they are of different requests.
+    """
+    run = _Run(results, margin)
+    for path in (before, after):
+        if path not in run.records:
+            raise InputError(f"no result for {path!r} in {run.folder}; `bench run {path}` measures it")
+    requests = [Cell.from_path(path).group for path in (before, after)]
+    if requests[0] != requests[1]:
+        raise InputError(
+            f"{before} and {after} answer different requests; compare cells of one task, batch and threads"
+        )
+    one, other = run.timed(before), run.timed(after)
+    found, note = None, None
+    if one.key == other.key:
+        note = "the same graph with the same weights on the same runtime"
+    else:
+        note = _untimed(run.rows[before], run.rows[after])
+        if note is None:
+            found = assemble.between(run.records, other.cell.path, one.cell.path)
+            note = None if found and found.effect else "they never ran in the same blocks, nor beside the same baseline"
+    change = Change(
+        cell=after,
+        before=run.row(before),
+        after=run.row(after),
+        comparison=found if found and found.effect else None,
+        same_file=_same_file(one, other),
+        note=note,
+    )
+    sides = [Side(name=path, machine=run.folder.name, num_cells=1) for path in (before, after)]
+    return Compared(before=sides[0], after=sides[1], how=SHARED, changes=judged([change], margin=margin))
+
+
+def _machines(old: _Run, new: _Run, *, force: bool) -> list[str]:
+    """Nothing, or a warning where both were measured on different machines and that is meant to be.
+
+    Raises:
+        InputError: they were, and it is not.
+    """
+    known = [
+        {json.dumps(record.header.get("machine"), sort_keys=True) for record in run.records.values()}
+        for run in (old, new)
+    ]
+    if known[0] == known[1]:
+        return []
+    names = f"{old.folder} was measured on {_machine(old)}, {new.folder} on {_machine(new)}"
+    if not force:
+        raise InputError(
+            f"different machines: {names}; latencies of different machines say nothing of what changed on either "
+            "(--force compares them all the same)"
+        )
+    return [f"warning: different machines: {names}"]
+
+
+def _machine(run: _Run) -> str:
+    """The processor, cores and memory of a folder's machine, or of several."""
+    found = dict.fromkeys(json.dumps(record.header.get("machine"), sort_keys=True) for record in run.records.values())
+    texts = []
+    for text in found:
+        facts = json.loads(text) or {}
+        what = f"{facts.get('processor')}, {facts.get('num_cores')} cores, {facts.get('memory_gib')} GiB"
+        texts.append(f"{run.folder.name} ({what})" if facts else run.folder.name)
+    return " and ".join(texts)
+
+
+def _circumstances(old: _Run, new: _Run) -> list[str]:
+    """What differs beside the figures: versions of packages, and weights, data or code of tasks."""
+    versions: Counter[tuple[str, str, str]] = Counter()
+    tasks: dict[str, bool] = {}
+    for path in sorted(old.records.keys() & new.records.keys()):
+        before, after = old.records[path].header, new.records[path].header
+        for package, version in (after.get("versions") or {}).items():
+            earlier = (before.get("versions") or {}).get(package, version)
+            if earlier != version:
+                versions[package, str(earlier), str(version)] += 1
+        if before["subject"] != after["subject"]:
+            tasks[old.records[path].cell.task] = True
+    lines = [f"{name} {one} in A, {other} in B ({count} cells)" for (name, one, other), count in versions.items()]
+    return [*lines, *(f"{task}: other weights, data or code in B" for task in tasks)]
+
+
+def _change(path: str, old: _Run, new: _Run) -> Change:
+    before, after = old.row(path), new.row(path)
+    if before is None or after is None:
+        return Change(cell=path, before=before, after=after)
+    same_file = _same_file(old.records[path], new.records[path])
+    change = Change(cell=path, before=before, after=after, same_file=same_file)
+    if before.same_as is not None and before.same_as == after.same_as:
+        return dataclasses.replace(change, note="the same graph as another cell, in both")
+    note = _untimed(before, after)
+    if note is not None:
+        return dataclasses.replace(change, note=note)
+    one, other = old.timed(path), new.timed(path)
+    for record, side in ((one, "A"), (other, "B")):
+        if not record.launches:  # nor was the one that it is the same as
+            return dataclasses.replace(change, note=f"not timed in {side}")
+    baselines = [record.launches[-1]["reference"] for record in (one, other)]
+    if baselines[0] != baselines[1]:
+        note = f"measured beside {baselines[0]} in A, and beside {baselines[1]} in B"
+        return dataclasses.replace(change, note=note)
+    if path == baselines[0]:
+        return dataclasses.replace(change, baseline=path)
+    found = []
+    for run, record, side in ((old, one, "A"), (new, other, "B")):
+        baseline = assemble.baseline_of(record, run.records)
+        if baseline is None:
+            return dataclasses.replace(change, note=f"its baseline {baselines[0]} is not among the results of {side}")
+        found.append(compare.against_baseline(record.launches, baseline.launches))
+    comparison = compare.change(found[1], found[0])
+    if comparison.effect is None:
+        return dataclasses.replace(change, note="no launch of it ran beside its baseline")
+    return dataclasses.replace(change, baseline=baselines[0], comparison=comparison)
+
+
+def _untimed(before: Row, after: Row) -> str | None:
+    """Why there are no two latencies to compare, or None."""
+    reasons = [_missing(row) for row in (before, after)]
+    if None not in reasons and reasons[0] == reasons[1]:
+        return f"{reasons[0]} in both"
+    return next((f"{reason} in {side}" for reason, side in zip(reasons, "AB", strict=True) if reason), None)
+
+
+def _missing(row: Row) -> str | None:
+    if row.status != "ok":
+        return row.status
+    if row.fidelity == BROKEN:
+        return "broken"
+    return "not timed" if row.same_as is None and not ranking.is_ranked(row) else None
+
+
+def _same_file(one: Record, other: Record) -> bool | None:
+    """Whether two records are of the same graph with the same weights."""
+    digests: list[Any] = [(record.header["artifact"] or {}).get("canonical") for record in (one, other)]
+    return None if None in digests else digests[0] == digests[1]

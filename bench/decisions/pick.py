@@ -1,0 +1,215 @@
+"""Which cell to ship under constraints, and whether the data can tell.
+
+Of the cells that qualify, those that are not told slower than the fastest contend. One may be picked when it is shown
+to be no slower than any other contender by more than a tolerance, with 95 % confidence over all of them together; of
+several, the smallest file wins, which is known exactly. When none may be picked, the data cannot tell, and the launches
+that would are named.
+
+Source: selection within an indifference zone, Bechhofer 1954, doi 10.1214/aoms/1177728845; comparisons with the best,
+Hsu 1984, doi 10.1214/aos/1176346732 (here with Bonferroni's correction).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Mapping, Sequence
+
+from bench.api.cell import Cell
+from bench.api.errors import InputError
+from bench.measure import stats
+from bench.measure.comparison import Comparison
+from bench.records import assemble, ranking
+from bench.records.pareto import undominated
+from bench.records.ranking import Group
+from bench.records.rows import Row
+from bench.records.store import Record
+
+FIRST_LAUNCHES = 6
+"""To ask for where there are too few to tell how many more it takes,"""
+MOST_LAUNCHES = 60
+"""and the most that is ever asked for."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Constraints:
+    """What a deployment must keep to; None is no limit.
+
+    Attributes:
+        max_metric_loss: share of the reference's metric that may be lost.
+        max_memory_bytes: of the process's peak resident set, its packages included.
+    """
+
+    max_metric_loss: float | None = None
+    max_size_bytes: int | None = None
+    max_memory_bytes: int | None = None
+    max_latency_ns: float | None = None
+
+    def limits(self) -> dict[str, tuple[str, float]]:
+        """By option, the key of a row that it limits, and to what."""
+        found = {
+            "--max-metric-drop": ("metric_loss", self.max_metric_loss),
+            "--max-size": ("size_bytes", self.max_size_bytes),
+            "--max-memory": ("peak_rss_bytes", self.max_memory_bytes),
+            "--max-latency": ("latency_p50_ns", self.max_latency_ns),
+        }
+        return {option: (key, limit) for option, (key, limit) in found.items() if limit is not None}
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Further:
+    """Launches that would decide.
+
+    Attributes:
+        cells: paths of those between which it is open.
+        launches: of each, those that it has included; None where no number that is asked for would do.
+    """
+
+    cells: tuple[str, ...]
+    launches: int | None
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Choice:
+    """What came of it.
+
+    Attributes:
+        group: all rows of the request.
+        qualified: those that meet the constraints, fastest first;
+        front: and of these the ones that no other beats in latency, size, memory and metric at once.
+        contenders: qualified ones that are not told slower than the fastest, the fastest first.
+        picked: None when the data cannot tell.
+        regret: how much slower than the fastest of all the picked one may be, at most, as a share; or else the
+            contender of which that is least.
+        further: None when one was picked.
+    """
+
+    group: Group
+    qualified: tuple[Row, ...]
+    front: tuple[Row, ...]
+    contenders: tuple[Row, ...]
+    picked: Row | None
+    regret: float
+    further: Further | None
+
+
+def choose(
+    records: Mapping[str, Record], rows: Sequence[Row], constraints: Constraints, *, tolerance: float, margin: float
+) -> Choice:
+    """Choose among rows of one request.
+
+    Args:
+        records: the current record of each cell path.
+        tolerance: how much slower than the fastest the picked one may be, as a share.
+        margin: what counts as no difference, as a share.
+
+    Raises:
+        InputError: the rows are of several requests, or none meets the constraints; the message says what does.
+    """
+    groups = ranking.select(rows).groups
+    if len(groups) != 1:
+        raise InputError(f"choose among one request, not {len(groups)}: {'; '.join(group.title for group in groups)}")
+    ranked = [row for row in groups[0].rows if ranking.is_ranked(row) and row.ratio is not None]
+    if not ranked:
+        raise InputError(f"no cell of {groups[0].title} has been timed and is right; `bench show` says why")
+    qualified = [row for row in ranked if all(_meets(row, *limit) for limit in constraints.limits().values())]
+    if not qualified:
+        raise InputError(_none_qualifies(groups[0], ranked, constraints))
+    qualified.sort(key=lambda row: (row.ratio, row.cell))
+    fastest = qualified[0]
+    contenders = [fastest, *(row for row in qualified[1:] if not _is_slower(records, row, fastest, margin))]
+    alpha = stats.ALPHA / max(1, len(contenders) - 1)
+    regrets = {row.cell: _regret(records, row, contenders, alpha) for row in contenders}
+    good = [row for row in contenders if regrets[row.cell] <= tolerance]
+    picked = min(good, key=_preference) if good else None
+    return Choice(
+        group=groups[0],
+        qualified=tuple(qualified),
+        front=tuple(qualified[index] for index in undominated([_figures(row) for row in qualified])),
+        contenders=tuple(contenders),
+        picked=picked,
+        regret=regrets[picked.cell] if picked else min(regrets.values()),
+        further=None if picked else _further(records, contenders, alpha, tolerance),
+    )
+
+
+def _meets(row: Row, key: str, limit: float) -> bool:
+    value = getattr(row, key)
+    return value is not None and value <= limit
+
+
+def _none_qualifies(group: Group, ranked: Sequence[Row], constraints: Constraints) -> str:
+    """What is to be said when no row meets the constraints: how near each alone is."""
+    parts = []
+    for option, (key, limit) in constraints.limits().items():
+        number = sum(_meets(row, key, limit) for row in ranked)
+        values = [value for row in ranked if (value := getattr(row, key)) is not None]
+        least = f"; the least is {_human(key, min(values))}" if values and not number else ""
+        parts.append(f"{option} {number} of {len(ranked)}{least}")
+    return f"no cell of {group.title} meets all of it; alone, {', '.join(parts)}"
+
+
+def _human(key: str, value: float) -> str:
+    if key.endswith("_ns"):
+        return f"{value / 1e6:.3g} ms"
+    return f"{value / 1e6:.3g} MB" if key.endswith("_bytes") else f"{100 * value:.2g} %"
+
+
+def _figures(row: Row) -> tuple[float, ...]:
+    """What the front is over, less is better; what is not known counts as the worst."""
+    values = (row.ratio, row.size_bytes, row.peak_rss_bytes, row.metric_loss)
+    return tuple(math.inf if value is None else value for value in values)
+
+
+def _preference(row: Row) -> tuple[float, float, int, str]:
+    """Among cells that are as good: the smallest file, the least memory, the fewest steps."""
+    _, size, memory, _ = _figures(row)
+    return (size, memory, len(Cell.from_path(row.cell).chain), row.cell)
+
+
+def _is_slower(records: Mapping[str, Record], row: Row, other: Row, margin: float) -> bool:
+    found = assemble.between(records, row.cell, other.cell)
+    return found is not None and found.verdict(margin) == stats.SLOWER
+
+
+def _regret(records: Mapping[str, Record], row: Row, others: Sequence[Row], alpha: float) -> float:
+    """By which share a row may be slower than the fastest of the others, at most."""
+    found = [assemble.between(records, row.cell, other.cell) for other in others if other is not row]
+    return max([0.0, *(_bound(one, alpha) for one in found)])
+
+
+def _bound(found: Comparison | None, alpha: float) -> float:
+    """By which share the one may be slower than the other, at most; only this side of the interval matters."""
+    if found is None or found.effect is None or found.num_launches < stats.MIN_LAUNCHES:
+        return math.inf
+    return found.effect.ratio(min(1.0, 2 * alpha)).high - 1
+
+
+def _further(records: Mapping[str, Record], contenders: Sequence[Row], alpha: float, tolerance: float) -> Further:
+    """What it takes to show that the fastest is no slower than any other by more than the tolerance."""
+    fastest, *others = contenders
+    open_to, more = [fastest], 0
+    for row in others:
+        found = assemble.between(records, fastest.cell, row.cell)
+        if _bound(found, alpha) <= tolerance:
+            continue
+        open_to.append(row)
+        needed = _needed(found, alpha, tolerance)
+        if needed is None:
+            return Further(cells=tuple(row.cell for row in contenders), launches=None)
+        more = max(more, needed - (found.num_launches if found else 0))
+    # A cell that has them already is not launched again, and what counts is what they run side by side.
+    most = max(row.num_launches for row in open_to)
+    return Further(cells=tuple(row.cell for row in open_to), launches=most + more)
+
+
+def _needed(found: Comparison | None, alpha: float, tolerance: float) -> int | None:
+    """Launches after which a comparison would say so, if they go on as they did: the fastest will stay the fastest."""
+    if found is None or found.effect is None or not math.isfinite(found.effect.half_width()):
+        return FIRST_LAUNCHES
+    room = math.log1p(tolerance) - min(0.0, found.effect.value)
+    number = max(1, found.num_launches)
+    for launches in range(number + 1, max(number, MOST_LAUNCHES) + 2):
+        if found.effect.after(launches / number).half_width(min(1.0, 2 * alpha)) <= room:
+            return launches
+    return None

@@ -1,9 +1,0 @@
-"""PyTorch's own ONNX exporter: torch.export, then a translation to ONNX."""
-
-from __future__ import annotations
-
-from bench.torch_export import TorchOnnxExporter
-
-
-class TorchOnnx(TorchOnnxExporter):
-    """ONNX by `torch.onnx.export(dynamo=True)`."""

@@ -1,0 +1,26 @@
+"""Static analysis of ONNX files: what they compute, and what that costs before they are run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from bench.graphs.costs.profile import Profile
+
+
+def profile(
+    path: Path | str,
+    *,
+    shapes: Mapping[str, Sequence[int]] | None = None,
+    dims: Mapping[str, int] | None = None,
+    observe: bool = True,
+    inputs: Mapping[str, np.ndarray] | None = None,
+) -> Profile:
+    """Shapes, MACs, parameters and bytes of an ONNX file: see `bench.graphs.costs.profile.profile`."""
+    from bench.graphs.costs import profile as profiling
+
+    return profiling.profile(path, shapes=shapes, dims=dims, observe=observe, inputs=inputs)

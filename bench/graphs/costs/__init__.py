@@ -1,0 +1,1 @@
+"""What the nodes of an ONNX graph cost: MACs, parameters and bytes."""

@@ -1,0 +1,130 @@
+"""Matrix products, and what is computed with matrices.
+
+Shapes: M rows, N columns, K summed over.
+"""
+
+from __future__ import annotations
+
+import math
+
+from bench.graphs.costs.macs import MICROSOFT, ML, Work, numel, rule
+from bench.graphs.shapes.node import Node
+from bench.graphs.shapes.rules.products import einsum_sizes, fused_operands
+
+
+@rule("MatMul", "MatMulInteger")
+def matmul(node: Node) -> Work:
+    return Work(numel(node.out()) * node.shape()[-1])
+
+
+@rule("DynamicQuantizeMatMul", domains=(MICROSOFT,), inputs="A B b_scale b_zero_point bias")
+@rule("MatMulIntegerToFloat", domains=(MICROSOFT,), inputs="A B a_scale b_scale a_zero_point b_zero_point bias")
+def scaled_matmul(node: Node) -> Work:
+    """A product of integers, scaled; the first operand may have to be quantized before."""
+    dynamic = node.op_type == "DynamicQuantizeMatMul"
+    biased = node.has(4 if dynamic else 6)
+    outputs = numel(node.out())
+    return Work(outputs * node.shape()[-1], outputs * (1 + biased) + dynamic * 4 * numel(node.shape()))
+
+
+@rule("QLinearMatMul")
+def quantized_matmul(node: Node) -> Work:
+    return Work(numel(node.out()) * node.shape()[-1], 2 * numel(node.out()))
+
+
+@rule("FusedMatMul", "TransposeMatMul", domains=(MICROSOFT,))
+def fused_matmul(node: Node) -> Work:
+    scaled = numel(node.out()) if node.floating("alpha", 1.0) != 1 else 0
+    inner = fused_operands(node)[0][-1]
+    assert isinstance(inner, int)
+    return Work(numel(node.out()) * inner, scaled)
+
+
+@rule("Gemm")
+@rule("FusedGemm", domains=(MICROSOFT,), inputs="A B C")
+def gemm(node: Node) -> Work:
+    inner = node.shape()[0] if node.integer("transA") else node.shape()[1]
+    outputs = numel(node.out())
+    scaled = (node.floating("alpha", 1.0) != 1) + (node.floating("beta", 1.0) != 1 and node.has(2))
+    activated = bool(node.text("activation"))
+    return Work(outputs * inner, outputs * (node.has(2) + scaled + activated))
+
+
+@rule("QGemm", domains=(MICROSOFT,), inputs="A a_scale a_zero_point B b_scale b_zero_point C y_scale y_zero_point")
+def quantized_gemm(node: Node) -> Work:
+    inner = node.shape()[0] if node.integer("transA") else node.shape()[1]
+    outputs = numel(node.out())
+    return Work(outputs * inner, outputs * (2 + node.has(6)))
+
+
+@rule("MatMulNBits", domains=(MICROSOFT,), inputs="A B scales zero_points g_idx bias")
+@rule("MatMulBnb4", domains=(MICROSOFT,), inputs="A B absmax")
+def matmul_n_bits(node: Node) -> Work:
+    """A product with weights of a few bits, which are brought to floats on the way: a scale and a zero point each."""
+    outputs, weights = numel(node.out()), node.integer("N") * node.integer("K")
+    return Work(outputs * node.integer("K"), 2 * weights + outputs * (node.op_type == "MatMulNBits" and node.has(5)))
+
+
+@rule(
+    "MoE",
+    domains=(MICROSOFT,),
+    inputs="input router_probs fc1_weights fc1_bias fc2_weights fc2_bias fc3_weights fc3_bias",
+)
+def mixture_of_experts(node: Node) -> Work:
+    """Each token goes through k experts of two or three layers."""
+    tokens = numel(node.shape()[:-1]) * node.integer("k", 1)
+    layers = [numel(node.shape(index)[1:]) for index in (2, 4, 6) if node.has(index)]
+    return Work(tokens * sum(layers))
+
+
+@rule("Einsum")
+def einsum(node: Node) -> Work:
+    """Every letter is gone through once: with several inputs that is a product each time but the first."""
+    sizes, output, leading = einsum_sizes(node)
+    total = numel([size for size in (*sizes.values(), *leading) if isinstance(size, int)])
+    summed = set(sizes) - set(output)
+    if len(node.inputs) > 1 and summed:
+        return Work(total * (len(node.inputs) - 1))
+    return Work(0, total if len(node.inputs) > 1 or summed else 0)
+
+
+@rule("Det")
+def determinant(node: Node) -> Work:
+    """By LU decomposition: a third of the cube."""
+    size = node.shape()[-1]
+    return Work(numel(node.shape()[:-2]) * (size**3 // 3))
+
+
+@rule("DFT", "STFT")
+def fourier(node: Node) -> Work:
+    """By the fast transform: 5 N log2 N real operations each, half of it for real signals.
+
+    Source: Johnson, Frigo, "A Modified Split-Radix FFT With Fewer Arithmetic Operations", IEEE Transactions on Signal
+    Processing 55(1), 2007, for the usual count.
+    """
+    signal, result = node.shape(), node.out()
+    if node.op_type == "STFT":
+        length = (result[2] - 1) * 2 if node.integer("onesided", 1) else result[2]
+        transforms = result[0] * result[1]
+    else:
+        axis = node.integer("axis", 1) if node.version < 20 else (node.plain(2)[0] if node.has(2) else -2)
+        axis = node.checked_axis(axis, len(signal))
+        length = max(signal[axis], result[axis])
+        transforms = numel(result) // max(result[axis] * result[-1], 1)
+    each = int(5 * length * math.log2(length)) if length > 1 else 0
+    return Work(0, transforms * each // (2 if signal[-1] == 1 else 1))
+
+
+@rule("LinearClassifier", "LinearRegressor", domains=(ML,))
+def linear_model(node: Node) -> Work:
+    coefficients = len(node.attributes["coefficients"].floats) if "coefficients" in node.attributes else 0
+    samples = node.shape()[0] if len(node.shape()) > 1 else 1
+    return Work(samples * coefficients)
+
+
+@rule("SVMClassifier", "SVMRegressor", domains=(ML,))
+def support_vectors(node: Node) -> Work:
+    """A product with each support vector, and their weighted sum."""
+    samples = node.shape()[0] if len(node.shape()) > 1 else 1
+    names = [name for name in ("support_vectors", "coefficients") if name in node.attributes]
+    return Work(samples * sum(len(node.attributes[name].floats) for name in names))

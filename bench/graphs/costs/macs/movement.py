@@ -1,0 +1,34 @@
+"""Operators that move, select, sort or make elements, and those that hold graphs: no arithmetic of their own."""
+
+from __future__ import annotations
+
+from bench.graphs.costs.macs import MICROSOFT, ML, NCHWC, NOTHING, Work, rule
+from bench.graphs.shapes.node import Node
+
+MOVE = """
+    BitCast Cast CastLike CenterCropPad Compress Concat Constant ConstantOfShape DepthToSpace Dropout Expand EyeLike
+    Flatten Gather GatherElements GatherND Identity NonZero OneHot Pad Range Reshape ReverseSequence Scatter
+    ScatterElements ScatterND Shape Size Slice SpaceToDepth Split Squeeze TensorScatter Tile Transpose Trilu
+    Unsqueeze Where
+"""
+SELECT = "MaxUnpool NonMaxSuppression TopK Unique"
+SEQUENCES = """
+    ConcatFromSequence Optional OptionalGetElement OptionalHasElement SequenceAt SequenceConstruct SequenceEmpty
+    SequenceErase SequenceInsert SequenceLength SplitToSequence
+"""
+TEXT = "ImageDecoder RegexFullMatch StringConcat StringNormalizer StringSplit TfIdfVectorizer"
+HOLD_GRAPHS = "If Loop Scan SequenceMap"
+FUSED = "ExpandDims QLinearConcat QLinearWhere Range Trilu"
+TREES_AND_TABLES = """
+    ArrayFeatureExtractor CastMap CategoryMapper DictVectorizer FeatureVectorizer LabelEncoder OneHotEncoder
+    TreeEnsemble TreeEnsembleClassifier TreeEnsembleRegressor ZipMap
+"""
+
+
+@rule(MOVE, SELECT, SEQUENCES, TEXT, HOLD_GRAPHS)
+@rule(FUSED, domains=(MICROSOFT,))
+@rule("GatherBlockQuantized", domains=(MICROSOFT,), inputs="data indices scales zero_points")
+@rule("ReorderInput", "ReorderOutput", domains=(NCHWC,))
+@rule(TREES_AND_TABLES, domains=(ML,))
+def nothing(node: Node) -> Work:
+    return NOTHING

@@ -1,0 +1,31 @@
+"""Recurrent layers: their work is that of one step times the number of steps.
+
+Shapes: T steps, N batch, D directions, I inputs, H hidden units. Where `sequence_lens` shortens some samples, all T
+steps are counted: the lengths are data.
+"""
+
+from __future__ import annotations
+
+from bench.graphs.costs.macs import MICROSOFT, Work, rule
+from bench.graphs.shapes.node import Node
+
+GATES = {"LSTM": 4, "DynamicQuantizeLSTM": 4, "GRU": 3, "RNN": 1}
+OTHER_OPS = {"LSTM": 13, "DynamicQuantizeLSTM": 13, "GRU": 11, "RNN": 2}
+"""Elementary operations on one unit in one step: biases, activations and what joins the gates."""
+
+
+@rule("LSTM", "GRU", "RNN")
+@rule(
+    "DynamicQuantizeLSTM",
+    domains=(MICROSOFT,),
+    inputs="X W R B sequence_lens initial_h initial_c P W_scale W_zero_point R_scale R_zero_point",
+)
+def recurrent(node: Node) -> Work:
+    """Each gate of each unit sums over the inputs and over the hidden units."""
+    steps, batch, inputs = node.shape()
+    if node.integer("layout"):
+        steps, batch = batch, steps
+    directions = node.shape(2)[0]
+    hidden = node.integer("hidden_size") or node.shape(2)[-1]
+    units = steps * batch * directions * hidden
+    return Work(units * GATES[node.op_type] * (inputs + hidden), units * OTHER_OPS[node.op_type])

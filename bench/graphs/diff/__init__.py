@@ -1,0 +1,1 @@
+"""Two ONNX files compared: their nodes, weights and values."""

@@ -1,0 +1,295 @@
+"""Where the values of one ONNX model first drift from another's, such as from those of the model it was made of.
+
+The first tensor that differs is found by bisection in the order of the nodes, with both models run on ONNX Runtime
+without optimizations of its own. That presumes that what has drifted stays so; where it did not, such as behind a
+rounding, an earlier drift may be missed. So what is found is checked: whatever it is made of is compared, too, and is
+gone back to if it differs.
+"""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from bench.api.errors import ArtifactError
+from bench.graphs.diff.same_outputs import outputs_of
+from bench.graphs.file import lazy
+from bench.graphs.file.wiring import Wiring
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from bench.api import Arrays
+
+LARGEST = 65_504
+"""Of float16."""
+NUMBERS = "fiub"
+"""Kinds of numpy's data types that are compared."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Compared:
+    """A tensor that both models have.
+
+    Attributes:
+        name: in the second model.
+        name_before: in the first one.
+        error: largest absolute difference over the largest magnitude that it had before; None where it is no number.
+        before, after: the operator that makes it in each model.
+    """
+
+    name: str
+    name_before: str
+    error: float | None
+    before: str
+    after: str
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Drift:
+    """Where the values of two models part.
+
+    Attributes:
+        tolerance: largest error of what still counts as the same.
+        output: the task's output that differs most.
+        first: the first tensor that differs by more; None where the outputs do not.
+        previous: the one before it in the order of the nodes, of those that can be compared; None if there is none.
+        made_of: those that the first one is made of, the nearest in each direction: all within the tolerance. Empty
+            where it is made of the inputs alone.
+        between_before, between_after: how often each operator is between these and the first, in each model.
+        num_common: tensors that both models have and that lead to the output, itself included.
+        num_compared: those that were looked at.
+    """
+
+    tolerance: float
+    output: Compared
+    first: Compared | None
+    previous: Compared | None = None
+    made_of: tuple[Compared, ...] = ()
+    between_before: Mapping[str, int] = dataclasses.field(default_factory=dict)
+    between_after: Mapping[str, int] = dataclasses.field(default_factory=dict)
+    num_common: int
+    num_compared: int
+
+
+def find(
+    before: Path,
+    after: Path,
+    *,
+    feeds: Arrays,
+    outputs: Sequence[str],
+    tolerance: float,
+    names: Mapping[str, str] | None = None,
+) -> Drift:
+    """Compare two ONNX files on one request. They are run: call it in a process to lose.
+
+    Args:
+        feeds: by input name.
+        outputs: names of outputs that both have.
+        names: of the second model's tensors that the first one has, too, with their names there: see `common_tensors`.
+            By default those of one name are the same.
+
+    Raises:
+        ArtifactError: an output is missing, or cannot be compared.
+    """
+    return _Search(_Side(before, feeds), _Side(after, feeds), names, tolerance).result(outputs)
+
+
+class _Side:
+    """One of the models, any of whose tensors can be had."""
+
+    def __init__(self, path: Path, feeds: Arrays) -> None:
+        import onnx
+
+        self.wiring = Wiring(lazy.Stored(model=onnx.load(path), path=path))
+        self._feeds = {name: feeds[name] for name in self.wiring.inputs}
+
+    def values(self, names: Sequence[str]) -> list[np.ndarray]:
+        import onnx
+
+        graph = self.wiring.model.graph
+        del graph.output[:]
+        graph.output.extend(onnx.ValueInfoProto(name=name) for name in names)
+        return outputs_of(self.wiring.model, self._feeds, names)
+
+    def maker(self, name: str) -> str:
+        """The operator that makes a tensor."""
+        return self.wiring.nodes[self.wiring.made_by[name][0]].op_type
+
+    def back(self, names: Iterable[str], until: Iterable[str] = ()) -> tuple[dict[int, None], dict[str, None]]:
+        """What leads to some tensors.
+
+        Returns:
+            The nodes, by index; and the tensors they read, where the way ends at those of `until`.
+        """
+        stop = set(until)
+        nodes: dict[int, None] = {}
+        reads: dict[str, None] = {}
+        pending = list(names)
+        while pending:
+            index, _ = self.wiring.made_by.get(pending.pop(), (None, 0))
+            if index is None or index in nodes:
+                continue
+            nodes[index] = None
+            new = [name for name in self.wiring.reads[index] if name]
+            reads |= dict.fromkeys(new)
+            pending += [name for name in new if name not in stop]
+        return nodes, reads
+
+
+class _Search:
+    """Compares tensors, each once."""
+
+    def __init__(self, before: _Side, after: _Side, names: Mapping[str, str] | None, tolerance: float) -> None:
+        self.before, self.after = before, after
+        self.tolerance = tolerance
+        self.names = dict(names) if names is not None else {name: name for name in before.wiring.made_by}
+        self.errors: dict[str, float | None] = {}
+        """Of each tensor that was looked at; None where the two cannot be compared."""
+
+    def result(self, outputs: Sequence[str]) -> Drift:
+        for side in (self.before, self.after):
+            if missing := [name for name in outputs if name not in side.wiring.made_by]:
+                raise ArtifactError(f"no node of one of the models makes the output {missing[0]!r}")
+        self.names |= {name: name for name in outputs}
+        self.look(outputs)
+        known = {name: error for name in outputs if (error := self.errors[name]) is not None}
+        if len(known) < len(outputs):
+            raise ArtifactError(f"the output {next(name for name in outputs if name not in known)!r} has another shape")
+        worst = max(known, key=lambda name: known[name])
+        order = self._common(worst)
+        num_common = len(order)
+        if not self.drifts(worst):
+            return Drift(
+                tolerance=self.tolerance,
+                output=self._compared(worst),
+                first=None,
+                num_common=num_common,
+                num_compared=len(self.errors),
+            )
+        at = self._bisect(order)
+        first, made_of = self._checked(order, at)
+        at = order.index(first)
+        previous = self._last_comparable(order[:at])
+        return Drift(
+            tolerance=self.tolerance,
+            output=self._compared(worst),
+            first=self._compared(first),
+            previous=self._compared(previous) if previous is not None else None,
+            made_of=tuple(map(self._compared, made_of)),
+            between_before=_operators(self.before, self.names[first], [self.names[name] for name in made_of]),
+            between_after=_operators(self.after, first, made_of),
+            num_common=num_common,
+            num_compared=len(self.errors),
+        )
+
+    def look(self, names: Iterable[str]) -> None:
+        """Compare tensors that have not been compared yet."""
+        new = [name for name in dict.fromkeys(names) if name not in self.errors]
+        if new:
+            values = [self.before.values([self.names[name] for name in new]), self.after.values(new)]
+            self.errors |= {name: relative_error(*pair) for name, *pair in zip(new, *values, strict=True)}
+
+    def drifts(self, name: str) -> bool:
+        error = self.errors[name]
+        return error is not None and error > self.tolerance
+
+    def _common(self, output: str) -> list[str]:
+        """Tensors of both models that lead to an output in the second one, in its order; the output is the last."""
+        nodes, _ = self.after.back([output])
+        made = [name for index in sorted(nodes) for name in self.after.wiring.nodes[index].output if name]
+        return [name for name in made if name in self.names and name != output] + [output]
+
+    def _last_comparable(self, order: Sequence[str]) -> str | None:
+        """The last of some tensors that both files hold in one shape and kind, looked at."""
+        for name in reversed(order):
+            self.look([name])
+            if self.errors[name] is not None:
+                return name
+        return None
+
+    def _bisect(self, order: list[str]) -> int:
+        """The index of a tensor that drifts, after one that does not or at the beginning.
+
+        Tensors that cannot be compared are taken out of the order.
+        """
+        low, high = -1, len(order) - 1
+        while high - low > 1:
+            middle = (low + high) // 2
+            self.look([order[middle]])
+            if self.errors[order[middle]] is None:
+                del order[middle]
+                high -= 1
+            elif self.drifts(order[middle]):
+                high = middle
+            else:
+                low = middle
+        return high
+
+    def _checked(self, order: list[str], at: int) -> tuple[str, list[str]]:
+        """The tensor found, or one that it is made of if that drifts already; and what that one is made of.
+
+        Of two branches, bisection may have taken the one that comes later.
+        """
+        first = order[at]
+        while True:
+            _, reads = self.after.back([first], until=order)
+            sources = [name for name in order if name in reads]
+            self.look(sources)
+            if unknown := [name for name in sources if self.errors[name] is None]:
+                for name in unknown:
+                    order.remove(name)
+                continue
+            drifting = [name for name in sources if self.drifts(name)]
+            if not drifting:
+                return first, sources
+            first = drifting[0]
+
+    def _compared(self, name: str) -> Compared:
+        error = self.errors[name]
+        assert error is not None
+        return Compared(
+            name=name,
+            name_before=self.names[name],
+            error=error if math.isfinite(error) else None,
+            before=self.before.maker(self.names[name]),
+            after=self.after.maker(name),
+        )
+
+
+def _operators(side: _Side, name: str, sources: Iterable[str]) -> dict[str, int]:
+    nodes, _ = side.back([name], until=sources)
+    return dict(collections.Counter(side.wiring.nodes[index].op_type for index in sorted(nodes)).most_common())
+
+
+def relative_error(before: np.ndarray, after: np.ndarray) -> float | None:
+    """Largest absolute difference over the largest magnitude of the first.
+
+    What is beyond all that float16 has is there to mask, whatever it is exactly: where both are, they are the same, and
+    it is no magnitude to measure others by.
+
+    Returns:
+        Infinity where one is no number and the other is; None for what cannot be compared: other shapes, a float beside
+        an integer, texts, sequences.
+    """
+    import numpy as np
+
+    arrays = (before, after)
+    if not all(isinstance(array, np.ndarray) and array.dtype.kind in NUMBERS for array in arrays):
+        return None
+    if before.shape != after.shape or (before.dtype.kind == "f") != (after.dtype.kind == "f"):
+        return None
+    old, new = (array.astype(np.float64) for array in arrays)
+    same = (old == new) | (np.isnan(old) & np.isnan(new))
+    for sign in (1, -1):
+        same |= (sign * old >= LARGEST) & (sign * new >= LARGEST)
+    with np.errstate(invalid="ignore"):
+        difference = float(np.where(same, 0, np.abs(old - new)).max(initial=0))
+    if difference == 0:
+        return 0.0
+    scale = float(np.abs(old[np.abs(old) < LARGEST]).max(initial=0))
+    return difference / scale if scale and math.isfinite(difference) else math.inf

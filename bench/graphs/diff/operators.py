@@ -1,0 +1,37 @@
+"""How often each operator is in a model, and in another made from it."""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+from typing import TYPE_CHECKING
+
+from bench.graphs.file.digest import all_nodes
+from bench.graphs.file.text import printable
+
+if TYPE_CHECKING:
+    import onnx
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class OperatorCount:
+    """Nodes of one operator, those in subgraphs and functions included; `after` is None if there is one model only."""
+
+    operator: str
+    before: int
+    after: int | None
+
+
+def count_operators(before: onnx.ModelProto, after: onnx.ModelProto | None = None) -> list[OperatorCount]:
+    """Operators by name, those of other domains with their domain before them."""
+    old = _counts(before)
+    new = None if after is None else _counts(after)
+    names = sorted({*old, *(new or ())}, key=lambda name: (name.casefold(), name))
+    return [OperatorCount(operator=name, before=old[name], after=None if new is None else new[name]) for name in names]
+
+
+def _counts(model: onnx.ModelProto) -> collections.Counter[str]:
+    return collections.Counter(
+        printable(node.op_type if node.domain in ("", "ai.onnx") else f"{node.domain}.{node.op_type}")
+        for node in all_nodes(model)
+    )

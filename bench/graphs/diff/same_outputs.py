@@ -1,0 +1,57 @@
+"""Proof by running that a rewritten ONNX model still gives the outputs that it gave before."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from bench.api.errors import ArtifactError
+from bench.graphs.shapes.feeds import sample_feeds
+
+if TYPE_CHECKING:
+    import numpy as np
+    import onnx
+
+    from bench.api import Arrays, Task
+
+NUM_SAMPLES = 2
+"""The first of a task may be special, such as a text without padding."""
+
+
+def check_same_outputs(before: onnx.ModelProto, after: onnx.ModelProto, task: Task) -> None:
+    """Compare two models on training samples, on ONNX Runtime without optimizations of its own.
+
+    Raises:
+        ArtifactError: an output differs by more than `task.close` of its largest magnitude, or in shape, or is NaN.
+    """
+    import numpy as np
+
+    inputs = task.samples("train").inputs
+    names = [spec.name for spec in task.outputs]
+    for row in range(NUM_SAMPLES):
+        feeds = sample_feeds(task, inputs, row)
+        expected, found = (outputs_of(model, feeds, names) for model in (before, after))
+        for spec, old, new in zip(task.outputs, expected, found, strict=True):
+            if old.shape != new.shape:
+                raise ArtifactError(f"output {spec.name} has the shape {new.shape}; before it was {old.shape}")
+            difference = float(np.abs(old.astype(np.float64) - new).max(initial=0))
+            scale = float(np.abs(old.astype(np.float64)).max(initial=0))
+            if not difference <= task.close * scale:  # which a NaN is not
+                raise ArtifactError(
+                    f"the rewritten model is another one: output {spec.name} of training sample {row} differs by "
+                    f"{difference:.3g} at a magnitude of {scale:.3g}; at most {task.close:g} of that is allowed"
+                )
+
+
+def outputs_of(model: onnx.ModelProto, feeds: Arrays, names: Sequence[str]) -> list[np.ndarray]:
+    """What a model gives for some of its outputs, on ONNX Runtime without optimizations of its own."""
+    import onnxruntime
+
+    onnxruntime.disable_telemetry_events()
+    options = onnxruntime.SessionOptions()
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    options.intra_op_num_threads = 1
+    options.log_severity_level = 3
+    session = onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
+    outputs: list[np.ndarray] = session.run(list(names), dict(feeds))
+    return outputs

@@ -1,0 +1,1 @@
+"""ONNX graphs changed: cut, split, folded, converted."""

@@ -1,0 +1,76 @@
+"""The part of a model that lies between some of its tensors, as a model of its own."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from bench.api.errors import InputError, suggest
+from bench.graphs.edits.parts import Cutter, save
+from bench.graphs.file.text import value_type
+
+if TYPE_CHECKING:
+    from bench.graphs.file.lazy import Stored
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Extract:
+    """A model that was taken out of another: its inputs and outputs with their types, by name."""
+
+    inputs: dict[str, str]
+    outputs: dict[str, str]
+    num_nodes: int
+    num_nodes_before: int
+
+
+def extract(stored: Stored, target: Path, inputs: Sequence[str] = (), outputs: Sequence[str] = ()) -> Extract:
+    """Write the nodes that lead from some tensors to others, with their weights.
+
+    Args:
+        inputs: tensors that become inputs; those of the model that are needed, if none is given.
+        outputs: tensors that become outputs; those of the model, if none is given.
+
+    Raises:
+        InputError: there is no such tensor, the outputs need another input, or do not need one that is given.
+    """
+    cutter = Cutter(stored)
+    wiring = cutter.wiring
+    outputs = list(outputs) or list(wiring.outputs)
+    _check(cutter, "inputs", inputs)
+    _check(cutter, "outputs", outputs)
+    if useless := [name for name in outputs if name in (inputs or wiring.inputs)]:
+        raise InputError(f"{useless[0]!r} is an input: no node between makes it")
+    nodes = cutter.needed_for(outputs, inputs)
+    reached = {name for index in nodes for name in wiring.reads[index]}
+    if inputs and (missing := [name for name in wiring.inputs if name in reached and name not in inputs]):
+        raise InputError(
+            f"the outputs need more than these inputs, namely {', '.join(map(repr, missing))} of the model; "
+            f"name these, too, or tensors that are made of them"
+        )
+    if unneeded := [name for name in inputs if name not in reached]:
+        raise InputError(
+            f"the outputs do not need {unneeded[0]!r}; leave it out, or name an output that lies behind it"
+        )
+    inputs = list(inputs) or [name for name in wiring.inputs if name in reached]
+    model = cutter.part(nodes, inputs, outputs)
+    save(model, stored, target)
+    return Extract(
+        inputs={value.name: value_type(value) for value in model.graph.input},
+        outputs={value.name: value_type(value) for value in model.graph.output},
+        num_nodes=len(model.graph.node),
+        num_nodes_before=len(wiring.nodes),
+    )
+
+
+def _check(cutter: Cutter, kind: str, names: Sequence[str]) -> None:
+    """Refuse names that are given twice, that nothing has, and weights."""
+    wiring = cutter.wiring
+    for index, name in enumerate(names):
+        if name in names[:index]:
+            raise InputError(f"{name!r} is given twice among the {kind}")
+        if name in wiring.weights:
+            raise InputError(f"{name!r} is a weight; {kind} are tensors that nodes make or that the model is given")
+        if name not in wiring.made_by and name not in wiring.inputs:
+            raise InputError(f"no tensor {name!r}; {suggest(name, [*wiring.inputs, *wiring.made_by])}")

@@ -1,0 +1,226 @@
+"""A model without the arithmetic of shapes: what follows from the sizes of its inputs is computed once, beforehand."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from bench.api.errors import InputError, suggest
+from bench.graphs.file import settled
+from bench.graphs.file.digest import all_graphs, all_nodes
+from bench.graphs.file.lazy import Stored
+from bench.graphs.shapes import inference
+from bench.graphs.shapes import tensors as shapes
+from bench.graphs.shapes.dims import Dim, Shape, Size, equal
+from bench.graphs.shapes.node import Node, Value
+from bench.graphs.shapes.steps import Body, Step
+
+if TYPE_CHECKING:
+    import numpy as np
+    import onnx
+
+KEPT = ("Constant", "Identity")
+"""A Constant is one already; an Identity may be what ties two weights."""
+FIRST_IR_VERSION = 4  # in which weights need not be inputs
+
+
+def compute_graph(
+    model: onnx.ModelProto,
+    *,
+    shapes: Mapping[str, Sequence[int]] | None = None,
+    dims: Mapping[str, int] | None = None,
+    free: Iterable[str] = (),
+    path: Path | None = None,
+) -> onnx.ModelProto:
+    """The same model for given sizes of its inputs, with constants in the place of all shape arithmetic.
+
+    Args:
+        model: is not changed. Its external data need not be loaded.
+        shapes: of inputs, by name.
+        dims: sizes of dynamic dimensions, by name; what neither tells is guessed.
+        free: dynamic dimensions that stay dynamic, such as the batch. What depends on one of them only by way of a
+            Reshape or Expand becomes a constant, too, where one size is left to be inferred.
+        path: its file; without it, what is computed from external data is not folded.
+
+    Raises:
+        InputError: as `bench.graphs.profile`.
+    """
+    import onnx
+
+    copy = onnx.ModelProto()
+    copy.CopyFrom(model)
+    copy = settled.settle(copy)
+    if copy.ir_version < FIRST_IR_VERSION:
+        _unlist_weights(copy)
+    sizes = _bound(copy, shapes, dims, set(free))
+    inferred = inference.infer(Stored(model=copy, path=path), sizes)
+    for graph in all_graphs(copy):
+        graph.ClearField("value_info")
+    names = (f"shape_{number}" for number in itertools.count())
+    taken = {name for node in all_nodes(copy) for name in (*node.input, *node.output)}
+    _fold(copy.graph, inferred.steps, inferred.values, (name for name in names if name not in taken))
+    for value in (*copy.graph.input, *copy.graph.output):
+        found = inferred.values.get(value.name)
+        if found is not None and found.shape is not None and found.proto is None:
+            _state(value, found.shape)
+    return copy
+
+
+def _unlist_weights(model: onnx.ModelProto) -> None:
+    """Make an old model one whose weights are no inputs, so that constants can be added."""
+    weights = {tensor.name for tensor in model.graph.initializer}
+    kept = [value for value in model.graph.input if value.name not in weights]
+    del model.graph.input[:]
+    model.graph.input.extend(kept)
+    model.ir_version = FIRST_IR_VERSION
+
+
+def _bound(
+    model: onnx.ModelProto,
+    given: Mapping[str, Sequence[int]] | None,
+    dims: Mapping[str, int] | None,
+    free: set[str],
+) -> dict[str, Shape]:
+    """Sizes of the inputs, with what stays free as it is."""
+    declared = shapes.dynamic_inputs(model)
+    names = {str(size) for shape in declared.values() for size in shape or () if isinstance(size, Dim)}
+    for name in free - names:
+        raise InputError(f"no dimension {name!r}; {suggest(name, sorted(names))}")
+    bound, _ = shapes.bind_inputs(model, shapes=given, dims=dims)
+    return {
+        name: tuple(
+            kept if isinstance(kept, Dim) and str(kept) in free else size
+            for kept, size in zip(declared[name] or sizes, sizes, strict=True)
+        )
+        for name, sizes in bound.items()
+    }
+
+
+def _fold(graph: onnx.GraphProto, steps: Sequence[Step], values: Mapping[str, Value], names: Iterable[str]) -> None:
+    """Put constants in the place of what is known in a graph and its subgraphs."""
+    import onnx
+
+    outputs = {value.name for value in graph.output}
+    kept, folded = [], set()
+    for step in steps:
+        node = step.node
+        made = [name for name in node.makes if name]
+        if node.op_type not in KEPT and made and all(_is_known(values[name]) and name not in outputs for name in made):
+            folded.update(made)
+            continue
+        for body, attribute in _bodies(step):
+            _fold(attribute, body.steps, body.values, names)
+        _tell_shape(graph, node, names)
+        kept.append(node.proto)
+    copies = [onnx.NodeProto.FromString(proto.SerializeToString()) for proto in kept]
+    del graph.node[:]
+    graph.node.extend(copies)
+    _drop_unread(graph)
+    read = _read(graph)
+    graph.initializer.extend(_tensor(name, values[name]) for name in sorted(folded & read))
+
+
+def _bodies(step: Step) -> Iterable[tuple[Body, onnx.GraphProto]]:
+    """Subgraphs that were gone through, with their place in the node."""
+    for body in step.bodies:
+        name = body.path.rpartition(".")[2]
+        if body.steps or body.values:
+            yield body, step.node.attributes[name].g
+
+
+def _is_known(value: Value) -> bool:
+    elements = value.elements
+    return elements is not None and not any(isinstance(one, Dim) for one in elements.reshape(-1))
+
+
+def _tell_shape(graph: onnx.GraphProto, node: Node, names: Iterable[str]) -> None:
+    """Give a Reshape or Expand a constant shape, where what is not known can be left to it."""
+    if node.domain or node.op_type not in ("Reshape", "Expand") or len(node.reads) < 2:
+        return
+    value = node.inputs[1]
+    if value is None or value.elements is None or _is_known(value):
+        return
+    told = _reshape_to(node) if node.op_type == "Reshape" else _expand_to(node)
+    if told is None:
+        return
+    import numpy as np
+    import onnx
+
+    name = next(iter(names))
+    graph.initializer.append(onnx.numpy_helper.from_array(np.array(told, np.int64), name))
+    node.proto.input[1] = name
+    kept = [attribute for attribute in node.proto.attribute if attribute.name != "allowzero"]
+    del node.proto.attribute[:]
+    node.proto.attribute.extend(kept)
+
+
+def _reshape_to(node: Node) -> list[int] | None:
+    shape = node.outputs[0].shape if node.outputs[0] is not None else None
+    if shape is None or 0 in shape or sum(isinstance(size, Dim) for size in shape) > 1:
+        return None
+    return [-1 if isinstance(size, Dim) else size for size in shape]
+
+
+def _expand_to(node: Node) -> list[Size] | None:
+    """An Expand leaves an axis as it is where it is told 1."""
+    data = node.inputs[0].shape if node.inputs[0] is not None else None
+    wanted = node.items(1)
+    if data is None:
+        return None
+    aligned = (1,) * (len(wanted) - len(data)) + data
+    here = aligned[len(aligned) - len(wanted) :]
+    told = [1 if equal(size, there) == 1 else size for size, there in zip(wanted, here, strict=True)]
+    return None if any(isinstance(size, Dim) for size in told) else told
+
+
+def _tensor(name: str, value: Value) -> onnx.TensorProto:
+    import onnx
+
+    elements = value.elements
+    assert elements is not None
+    array: np.ndarray = elements.astype(onnx.helper.tensor_dtype_to_np_dtype(value.dtype))
+    return onnx.numpy_helper.from_array(array, name)
+
+
+def _read(graph: onnx.GraphProto) -> set[str]:
+    """Names that a graph and its subgraphs read or give."""
+    names = {value.name for value in graph.output}
+    for node in graph.node:
+        names.update(node.input)
+        for attribute in node.attribute:
+            for inner in (*([attribute.g] if attribute.HasField("g") else []), *attribute.graphs):
+                names |= _read(inner)
+    return names
+
+
+def _drop_unread(graph: onnx.GraphProto) -> None:
+    """Drop nodes and initializers that only led to what is a constant now."""
+    read = {value.name for value in graph.output}
+    kept = []
+    for node in reversed(graph.node):
+        if read.isdisjoint(node.output):
+            continue
+        kept.append(type(node).FromString(node.SerializeToString()))
+        read.update(node.input)
+        for attribute in node.attribute:
+            for inner in (*([attribute.g] if attribute.HasField("g") else []), *attribute.graphs):
+                read |= _read(inner)
+    del graph.node[:]
+    graph.node.extend(reversed(kept))
+    tensors = [tensor for tensor in graph.initializer if tensor.name in read]
+    del graph.initializer[:]
+    graph.initializer.extend(tensors)
+
+
+def _state(value: onnx.ValueInfoProto, shape: Shape) -> None:
+    """Write a shape into an input or output."""
+    dims = value.type.tensor_type.shape.dim
+    del dims[:]
+    for size in shape:
+        dim = dims.add()
+        if isinstance(size, int):
+            dim.dim_value = size
+        else:
+            dim.dim_param = str(size)

@@ -1,0 +1,202 @@
+"""Rewrite an ONNX graph, without changing what it computes, so that quantizers find all weights and little else."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from bench.graphs.file.digest import all_graphs, all_nodes
+
+if TYPE_CHECKING:
+    import numpy as np
+    import onnx
+
+    Tensors = dict[str, onnx.TensorProto]
+
+MOVES = ("Transpose", "Reshape", "Squeeze", "Unsqueeze", "Slice", "Concat")
+"""Operators that only lay out anew what they are given."""
+
+
+def load_settled(path: Path) -> onnx.ModelProto:
+    """Read an ONNX file and make every weight an initializer that its operator reads without a detour.
+
+    Exporters leave transposes before matrix products, pass tied weights through Identity, and cut and reorder the gates
+    of an LSTM in the graph. What lays weights out anew is done here, once; tied weights stay tied. A weight that some
+    operator reads as it is is left alone: a second layout of it would be a second copy in the file.
+    """
+    import onnx
+    from onnx.inliner import inline_local_functions
+
+    model = onnx.load(path)
+    if model.functions:
+        model = inline_local_functions(model)
+    _lift_constants(model.graph)
+    _skip_identities(model)
+    _lay_out(model)
+    drop_unread(model)
+    return model
+
+
+def _lift_constants(graph: onnx.GraphProto) -> None:
+    """Make initializers of the tensors in Constant nodes."""
+    kept = []
+    for node in graph.node:
+        if node.op_type == "Constant" and node.attribute[0].HasField("t"):
+            graph.initializer.append(node.attribute[0].t)
+            graph.initializer[-1].name = node.output[0]
+        else:
+            kept.append(node)
+    _replace_nodes(graph, kept)
+
+
+def _skip_identities(model: onnx.ModelProto) -> None:
+    """Read initializers directly where an Identity passes them on."""
+    graph = model.graph
+    stored, outputs = _stored(graph), {value.name for value in graph.output}
+    origin: dict[str, str] = {}
+    kept = []
+    for node in graph.node:
+        source = origin.get(node.input[0], node.input[0]) if node.op_type == "Identity" else ""
+        if source in stored and node.output[0] not in outputs:
+            origin[node.output[0]] = source
+        else:
+            kept.append(node)
+    _replace_nodes(graph, kept)
+    _read_instead(model, origin)
+
+
+def _lay_out(model: onnx.ModelProto) -> None:
+    """Compute what the nodes make that do nothing but lay initializers out anew; the same thing only once."""
+    import onnx
+
+    graph = model.graph
+    stored, outputs = _stored(graph), {value.name for value in graph.output}
+    needed = {name for node in all_nodes(model) if node.op_type not in MOVES for name in node.input}
+    made: dict[tuple[str, ...], str] = {}
+    same_as: dict[str, str] = {}
+    kept = []
+    for node in graph.node:
+        node.input[:] = [same_as.get(name, name) for name in node.input]
+        sources = [stored.get(name) for name in node.input if name]
+        if (
+            node.op_type not in MOVES
+            or node.output[0] in outputs
+            or any(source is None or (_is_float(source) and source.name in needed) for source in sources)
+        ):
+            kept.append(node)
+            continue
+        recipe = (node.op_type, *node.input, *sorted(str(attribute) for attribute in node.attribute))
+        if recipe in made:
+            same_as[node.output[0]] = made[recipe]
+            continue
+        made[recipe] = name = node.output[0]
+        stored[name] = onnx.numpy_helper.from_array(_evaluate(node, stored, model), name)
+        graph.initializer.append(stored[name])
+    _replace_nodes(graph, kept)
+    _read_instead(model, same_as)
+
+
+def _evaluate(node: onnx.NodeProto, stored: Tensors, model: onnx.ModelProto) -> np.ndarray:
+    import numpy as np
+    import onnx
+    from onnx.reference import ReferenceEvaluator
+
+    feeds = {name: onnx.numpy_helper.to_array(stored[name]) for name in node.input if name}
+    versions = {entry.domain: entry.version for entry in model.opset_import}
+    (array,) = ReferenceEvaluator(node, opsets=versions).run(None, feeds)
+    return np.ascontiguousarray(array)
+
+
+def matmul_from_gemm(model: onnx.ModelProto) -> None:
+    """Write each Gemm on stored weights as a MatMul and an Add, for quantizers that know only these.
+
+    ONNX Runtime's own rewriting transposes a weight in place each time that a Gemm reads it, so it spoils tied ones.
+    """
+    import onnx
+
+    graph = model.graph
+    stored = _stored(graph)
+    made: list[onnx.NodeProto] = []
+    for node in graph.node:
+        settings = {attribute.name: onnx.helper.get_attribute_value(attribute) for attribute in node.attribute}
+        plain = settings.get("alpha", 1) == settings.get("beta", 1) == 1 and not settings.get("transA", 0)
+        if node.op_type != "Gemm" or node.input[1] not in stored or not plain:
+            made.append(node)
+            continue
+        weight = node.input[1]
+        if settings.get("transB", 0):
+            source, weight = stored[weight], f"{weight}_transposed"
+            if weight not in stored:
+                array = onnx.numpy_helper.to_array(source)
+                stored[weight] = onnx.numpy_helper.from_array(array.T.copy(), weight)
+                graph.initializer.append(stored[weight])
+        has_bias = len(node.input) > 2 and bool(node.input[2])
+        product = f"{node.output[0]}_product" if has_bias else node.output[0]
+        made.append(onnx.helper.make_node("MatMul", [node.input[0], weight], [product], name=node.name))
+        if has_bias:
+            made.append(onnx.helper.make_node("Add", [product, node.input[2]], node.output, name=f"{node.name}_bias"))
+    _replace_nodes(graph, made)
+    drop_unread(model)
+
+
+def drop_unread(model: onnx.ModelProto) -> None:
+    """Drop initializers that nothing reads, and all but one of those with the same name."""
+    graph = model.graph
+    read = {name for node in all_nodes(model) for name in node.input} | {value.name for value in graph.output}
+    tensors = {tensor.name: tensor for tensor in graph.initializer if tensor.name in read}
+    del graph.initializer[:]
+    graph.initializer.extend(tensors.values())
+
+
+def shorten_names(model: onnx.ModelProto) -> None:
+    """Give everything but the inputs and outputs short names, and drop what is said of shapes inside.
+
+    The names that exporters give can take up a seventh of a file whose weights have 4 bits.
+    """
+    fixed = {value.name for value in (*model.graph.input, *model.graph.output)}
+    unused = (name for number in itertools.count() if (name := f"{number:x}") not in fixed)
+    names: dict[str, str] = {"": "", **{name: name for name in fixed}}
+
+    def short(name: str) -> str:
+        if name not in names:
+            names[name] = next(unused)
+        return names[name]
+
+    for graph in all_graphs(model):
+        graph.ClearField("value_info")
+        graph.ClearField("doc_string")
+        for value in (*graph.initializer, *graph.input, *graph.output):
+            value.name = short(value.name)
+            value.ClearField("doc_string")
+    for node in all_nodes(model):
+        node.input[:] = map(short, node.input)
+        node.output[:] = map(short, node.output)
+        node.name = next(filter(None, node.output), "")
+        node.ClearField("doc_string")
+
+
+def _stored(graph: onnx.GraphProto) -> Tensors:
+    """Initializers by name, but for those that are inputs, too, and can be replaced at each run."""
+    inputs = {value.name for value in graph.input}
+    return {tensor.name: tensor for tensor in graph.initializer if tensor.name not in inputs}
+
+
+def _read_instead(model: onnx.ModelProto, names: Mapping[str, str]) -> None:
+    for node in all_nodes(model):
+        node.input[:] = [names.get(name, name) for name in node.input]
+
+
+def _replace_nodes(graph: onnx.GraphProto, nodes: list[onnx.NodeProto]) -> None:
+    import onnx
+
+    copies = [onnx.NodeProto.FromString(node.SerializeToString()) for node in nodes]
+    del graph.node[:]
+    graph.node.extend(copies)
+
+
+def _is_float(tensor: onnx.TensorProto) -> bool:
+    import onnx
+
+    return tensor.data_type == onnx.TensorProto.FLOAT

@@ -1,0 +1,1 @@
+"""Reading an ONNX file: its wiring, tensors, interface and digest."""

@@ -1,0 +1,365 @@
+"""What an ONNX file computes, without the names it uses: a digest to compare files by, and a count of parameters.
+
+The digest is a Merkle hash. A weight is hashed by its content, an input by its position, a node by its operator, its
+attributes and the hashes of what it reads; so a hash stands for the whole computation that leads to a value, and
+neither names nor the order of nodes enter it. Time is linear in the size of the file.
+"""
+
+from __future__ import annotations
+
+import collections
+import hashlib
+import math
+import struct
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from bench.api.errors import ArtifactError
+
+if TYPE_CHECKING:
+    import onnx
+
+FIELDS = {
+    "FLOAT": "f",
+    "INT": "i",
+    "STRING": "s",
+    "TENSOR": "t",
+    "GRAPH": "g",
+    "SPARSE_TENSOR": "sparse_tensor",
+    "TYPE_PROTO": "tp",
+    "FLOATS": "floats",
+    "INTS": "ints",
+    "STRINGS": "strings",
+    "TENSORS": "tensors",
+    "GRAPHS": "graphs",
+    "SPARSE_TENSORS": "sparse_tensors",
+    "TYPE_PROTOS": "type_protos",
+}
+"""The field of an AttributeProto that holds its value, by type."""
+PLURAL = {kind for kind in FIELDS if kind.endswith("S")}
+NOT_LEARNED = {"BatchNormalization": (3, 4), "Resize": (1, 2), "Upsample": (1,)}
+"""Inputs by position that no training changes: the running mean and variance, regions and scales.
+
+Statistics are not parameters in PyTorch and Keras either.
+"""
+ABSENT = b""
+"""Stands for an optional input or output that is left out."""
+
+
+def canonical_digest(path: Path) -> str:
+    """SHA-256 that two ONNX files share when they are the same computation with the same weights.
+
+    It ignores: names of values, nodes and dynamic dimensions, the order of nodes, doc strings, producer, metadata,
+    inferred shapes, unused opset imports, and how tensor data are stored. It heeds: operators, attributes (one that
+    is left out differs from its default written out), weights bit for bit, how often each weight and node is there
+    and used, inputs and outputs with their order, names and types, opset versions in use, and local functions. A
+    weight in a Constant node differs from one among the initializers.
+
+    Raises:
+        ArtifactError: the file cannot be read, or uses a value before it is made.
+    """
+    model = _load(path)
+    graph = model.graph
+    content = _graph(graph, Scope(None))
+    symbols: dict[str, int] = {}
+    stored = {tensor.name for tensor in graph.initializer}
+    inputs = [
+        _hash(value.name.encode(), _type(value.type, symbols)) for value in graph.input if value.name not in stored
+    ]
+    outputs = [_hash(value.name.encode(), _type(value.type, symbols)) for value in graph.output]
+    functions = sorted(_function(function) for function in model.functions)
+    used = {_domain(node) for node in all_nodes(model)}
+    opsets = _opsets(model.opset_import, used)
+    return _hash(b"model", content, _hash(*inputs), _hash(*outputs), _hash(*functions), opsets).hex()
+
+
+def num_params(path: Path) -> int:
+    """Parameters stored in an ONNX file: elements of its floating-point tensors of rank 1 or more.
+
+    Counted among the initializers and the Constant nodes of the graph, its subgraphs and its functions, each tensor
+    once however often it is used. These are no parameters:
+
+    - integers, which are shapes, axes and indices: so the integer weights of a quantized file do not count, only its
+      scales and what stayed floating-point;
+    - tensors of rank 0, which are constants of a formula, such as the epsilon of a normalization; one element of rank
+      1 counts, for it may as well be the bias of a single output;
+    - what nodes read only where `NOT_LEARNED` says.
+
+    Raises:
+        ArtifactError: the file cannot be read.
+    """
+    import onnx
+
+    model = _load(path, weights=False)
+    floating = {
+        number for name, number in onnx.TensorProto.DataType.items() if name.startswith(("FLOAT", "DOUBLE", "BFLOAT"))
+    }
+    aside: set[str] = set()
+    used = {value.name for graph in all_graphs(model) for value in graph.output}
+    for node in all_nodes(model):
+        for position, name in enumerate(node.input):
+            (aside if position in NOT_LEARNED.get(node.op_type, ()) else used).add(name)
+    aside -= used
+    return sum(
+        math.prod(dims)
+        for name, data_type, dims in _stored(model)
+        if data_type in floating and dims and name not in aside
+    )
+
+
+def operator_counts(path: Path) -> dict[str, int]:
+    """How many nodes of each operator a file has, those in subgraphs and local functions included, by name.
+
+    Operators of other domains than ONNX's own have theirs before the name, as in `com.microsoft.FusedConv`.
+
+    Raises:
+        ArtifactError: the file cannot be read.
+    """
+    nodes = all_nodes(_load(path, weights=False))
+    names = (f"{_domain(node)}.{node.op_type}".removeprefix(".") for node in nodes)
+    return dict(sorted(collections.Counter(names).items()))
+
+
+def _load(path: Path, *, weights: bool = True) -> onnx.ModelProto:
+    import onnx
+    from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
+
+    try:
+        model = onnx.load(path, load_external_data=weights)
+    except (OSError, DecodeError, onnx.checker.ValidationError) as error:
+        raise ArtifactError(f"cannot read {path.name} as ONNX: {error}") from error
+    if not model.HasField("graph"):  # an empty file is a valid message
+        raise ArtifactError(f"cannot read {path.name} as ONNX: it holds no graph")
+    return model
+
+
+def _hash(*parts: bytes | memoryview) -> bytes:
+    digest = hashlib.sha256()
+    for part in parts:
+        digest.update(struct.pack("<Q", len(part)))
+        digest.update(part)
+    return digest.digest()
+
+
+def _number(value: int) -> bytes:
+    return struct.pack("<q", value)
+
+
+class Scope:
+    """Hashes of the values that nodes of one graph can read, and how often each is read."""
+
+    def __init__(self, outer: Scope | None) -> None:
+        self.outer = outer
+        self.depth: int = outer.depth + 1 if outer else 0
+        self._hashes: dict[str, bytes] = {}
+        self._num_uses: dict[str, int] = {}
+
+    def define(self, name: str, value: bytes) -> None:
+        self._hashes[name] = value
+        self._num_uses[name] = 0
+
+    def read(self, name: str) -> bytes:
+        """The hash of a value of this graph or of one around it."""
+        if not name:
+            return ABSENT
+        scope: Scope | None = self
+        while scope is not None:
+            if name in scope._hashes:
+                scope._num_uses[name] += 1
+                return scope._hashes[name]
+            scope = scope.outer
+        raise ArtifactError(f"the graph reads the value {name!r} before it is made")
+
+    def uses(self, names: Iterable[str]) -> bytes:
+        """How often each value is read: tells one shared weight from two equal ones."""
+        return b"".join(_number(self._num_uses.get(name, 0)) for name in names)
+
+
+def _graph(graph: onnx.GraphProto, scope: Scope) -> bytes:
+    """Hash of a graph's content, of its outputs in order and of everything in it, used or not."""
+    tensors = {tensor.name: tensor_digest(tensor) for tensor in graph.initializer}
+    tensors |= {sparse.values.name: _sparse(sparse) for sparse in graph.sparse_initializer}
+    for name, value in tensors.items():
+        scope.define(name, value)
+    inputs = {value.name: None for value in graph.input}  # a set in order
+    for position, name in enumerate(name for name in inputs if name not in tensors):
+        scope.define(name, _hash(b"input", _number(scope.depth), _number(position)))
+    body = _body(graph.node, [value.name for value in graph.output], scope)
+    # A weight that is an input, too, can be replaced at each run, so no runtime may fold it.
+    weights = [
+        _hash(value, scope.uses([name]), b"replaceable" if name in inputs else b"") for name, value in tensors.items()
+    ]
+    return _hash(_number(len(inputs)), body, *sorted(weights))
+
+
+def _body(nodes: Iterable[onnx.NodeProto], outputs: list[str], scope: Scope) -> bytes:
+    made = []
+    for node in nodes:
+        value = _node(node, scope)
+        made.append((value, list(node.output)))
+        for index, name in enumerate(node.output):
+            if name:
+                scope.define(name, _hash(b"output", value, _number(index)))
+    results = [scope.read(name) for name in outputs]
+    # Only now is it known how often each value is read.
+    everything = [_hash(value, scope.uses(names)) for value, names in made]
+    return _hash(_hash(*results), *sorted(everything))
+
+
+def _node(node: onnx.NodeProto, scope: Scope) -> bytes:
+    inputs = [scope.read(name) for name in _without_absent_tail(node.input)]
+    # Split gives other values for another number of outputs.
+    outputs = [b"1" if name else ABSENT for name in _without_absent_tail(node.output)]
+    attributes = sorted(attribute_digest(attribute, scope) for attribute in node.attribute)
+    operator = (_domain(node).encode(), node.op_type.encode(), node.overload.encode())
+    return _hash(*operator, _hash(*inputs), _hash(*outputs), _hash(*attributes))
+
+
+def _without_absent_tail(names: Iterable[str]) -> list[str]:
+    names = list(names)
+    while names and not names[-1]:
+        names.pop()
+    return names
+
+
+def _domain(node: onnx.NodeProto) -> str:
+    return "" if node.domain == "ai.onnx" else node.domain
+
+
+def attribute_digest(attribute: onnx.AttributeProto, scope: Scope) -> bytes:
+    """Hash of an attribute's name and value; a subgraph may read values of `scope`."""
+    kind = attribute.AttributeType.Name(attribute.type)
+    if attribute.ref_attr_name:
+        return _hash(attribute.name.encode(), kind.encode(), b"reference", attribute.ref_attr_name.encode())
+    if kind not in FIELDS:
+        raise ArtifactError(f"attribute {attribute.name!r} has no type")
+    found = getattr(attribute, FIELDS[kind])
+    values = found if kind in PLURAL else [found]
+    parts: list[bytes]
+    if kind in ("FLOAT", "FLOATS"):
+        parts = [struct.pack("<f", number) for number in values]
+    elif kind in ("INT", "INTS"):
+        parts = [_number(number) for number in values]
+    elif kind in ("STRING", "STRINGS"):
+        parts = list(values)
+    elif kind in ("TENSOR", "TENSORS"):
+        parts = [tensor_digest(tensor) for tensor in values]
+    elif kind in ("SPARSE_TENSOR", "SPARSE_TENSORS"):
+        parts = [_sparse(sparse) for sparse in values]
+    elif kind in ("GRAPH", "GRAPHS"):
+        parts = [_graph(graph, Scope(scope)) for graph in values]
+    else:
+        parts = [_type(proto, {}) for proto in values]
+    return _hash(attribute.name.encode(), kind.encode(), *parts)
+
+
+def tensor_digest(tensor: onnx.TensorProto) -> bytes:
+    """SHA-256 of dtype, shape and elements, however they are stored."""
+    import numpy as np
+    import onnx
+
+    array = onnx.numpy_helper.to_array(tensor)
+    data: bytes | memoryview
+    if tensor.data_type == onnx.TensorProto.STRING:
+        data = _hash(*[text if isinstance(text, bytes) else str(text).encode() for text in array.ravel().tolist()])
+    else:
+        data = np.ascontiguousarray(array).reshape(-1).view(np.uint8).data  # no copy: weights are large
+    return _hash(_number(tensor.data_type), b"".join(_number(dim) for dim in tensor.dims), data)
+
+
+def _sparse(sparse: onnx.SparseTensorProto) -> bytes:
+    return _hash(
+        b"sparse", tensor_digest(sparse.values), tensor_digest(sparse.indices), *[_number(dim) for dim in sparse.dims]
+    )
+
+
+def _type(proto: onnx.TypeProto, symbols: dict[str, int]) -> bytes:
+    """Hash of a type; a dynamic dimension counts as the n-th of its name, so that only their equality matters."""
+    kind = proto.WhichOneof("value") or ""
+    value: Any = getattr(proto, kind, None)
+    if kind in ("tensor_type", "sparse_tensor_type"):
+        dims = [b"any rank"]
+        if value.HasField("shape"):
+            dims = [_dim(dim, symbols) for dim in value.shape.dim]
+        return _hash(kind.encode(), _number(value.elem_type), *dims)
+    if kind in ("sequence_type", "optional_type"):
+        return _hash(kind.encode(), _type(value.elem_type, symbols))
+    if kind == "map_type":
+        return _hash(kind.encode(), _number(value.key_type), _type(value.value_type, symbols))
+    return _hash(kind.encode())
+
+
+def _dim(dim: Any, symbols: dict[str, int]) -> bytes:
+    kind = dim.WhichOneof("value")
+    if kind == "dim_value":
+        return b"size" + _number(dim.dim_value)
+    if kind == "dim_param" and dim.dim_param:
+        return b"symbol" + _number(symbols.setdefault(dim.dim_param, len(symbols)))
+    return b"unknown"
+
+
+def _opsets(imports: Iterable[onnx.OperatorSetIdProto], used: set[str]) -> bytes:
+    versions = {"" if entry.domain == "ai.onnx" else entry.domain: entry.version for entry in imports}
+    return _hash(
+        *[_hash(name.encode(), _number(version)) for name, version in sorted(versions.items()) if name in used]
+    )
+
+
+def _function(function: onnx.FunctionProto) -> bytes:
+    scope = Scope(None)
+    for position, name in enumerate(function.input):
+        scope.define(name, _hash(b"input", _number(scope.depth), _number(position)))
+    body = _body(function.node, list(function.output), scope)
+    names = [name.encode() for name in sorted(function.attribute)]
+    defaults = sorted(attribute_digest(attribute, scope) for attribute in function.attribute_proto)
+    opsets = _opsets(function.opset_import, {_domain(node) for node in _nodes(function.node)})
+    name = (function.domain.encode(), function.name.encode(), function.overload.encode())
+    return _hash(*name, body, _number(len(function.input)), _hash(*names), _hash(*defaults), opsets)
+
+
+def _nodes(nodes: Iterable[onnx.NodeProto]) -> Iterator[onnx.NodeProto]:
+    """Nodes with those of their subgraphs."""
+    for node in nodes:
+        yield node
+        for graph in subgraphs(node):
+            yield from _nodes(graph.node)
+
+
+def subgraphs(node: onnx.NodeProto) -> Iterator[onnx.GraphProto]:
+    """The graphs among a node's attributes, as the branches of an If."""
+    for attribute in node.attribute:
+        if attribute.HasField("g"):
+            yield attribute.g
+        yield from attribute.graphs
+
+
+def all_graphs(model: onnx.ModelProto) -> Iterator[onnx.GraphProto]:
+    """The graph with all subgraphs, those of functions, too."""
+    yield model.graph
+    for node in all_nodes(model):
+        yield from subgraphs(node)
+
+
+def all_nodes(model: onnx.ModelProto) -> Iterator[onnx.NodeProto]:
+    """Nodes of the graph, its subgraphs and its functions."""
+    yield from _nodes(model.graph.node)
+    for function in model.functions:
+        yield from _nodes(function.node)
+
+
+def _stored(model: onnx.ModelProto) -> Iterator[tuple[str, int, Sequence[int]]]:
+    """Name, data type and shape of the initializers and of what Constant nodes hold."""
+    for graph in all_graphs(model):
+        for tensor in graph.initializer:
+            yield tensor.name, tensor.data_type, tensor.dims
+        for sparse in graph.sparse_initializer:
+            yield sparse.values.name, sparse.values.data_type, sparse.values.dims
+    constants = [node for node in all_nodes(model) if node.op_type == "Constant"]
+    for name, attribute in [(node.output[0], attribute) for node in constants for attribute in node.attribute]:
+        if attribute.HasField("t"):
+            yield name, attribute.t.data_type, attribute.t.dims
+        if attribute.HasField("sparse_tensor"):
+            yield name, attribute.sparse_tensor.values.data_type, attribute.sparse_tensor.values.dims
+        if attribute.floats:
+            yield name, attribute.t.FLOAT, [len(attribute.floats)]

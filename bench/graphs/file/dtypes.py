@@ -1,0 +1,39 @@
+"""Names and widths of ONNX element types."""
+
+from __future__ import annotations
+
+import functools
+import re
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    pass
+
+
+@functools.cache
+def type_name(dtype: int) -> str:
+    """What an element type is called, such as `float32` or `int4`."""
+    import onnx
+
+    if dtype not in onnx.TensorProto.DataType.values() or dtype == onnx.TensorProto.UNDEFINED:
+        return "unknown"
+    name = str(onnx.TensorProto.DataType.Name(dtype)).lower()
+    return {"float": "float32", "double": "float64"}.get(name, name)
+
+
+@functools.cache
+def bits(dtype: int) -> int:
+    """Bits of one element; 0 for text, whose length the type does not tell."""
+    found = re.search(r"\d+", type_name(dtype))  # float8e4m3fn has 8
+    return 8 if type_name(dtype) == "bool" else int(found[0]) if found else 0
+
+
+@functools.cache
+def is_floating(dtype: int) -> bool:
+    return type_name(dtype).startswith(("float", "bfloat"))
+
+
+@functools.cache
+def is_number(dtype: int) -> bool:
+    """Whether NumPy has the type, for shapes to be computed from it."""
+    return re.fullmatch(r"float(16|32|64)|u?int(8|16|32|64)|bool", type_name(dtype)) is not None

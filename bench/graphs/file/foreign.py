@@ -1,0 +1,251 @@
+"""An ONNX file from outside: its inputs, outputs and the files it needs. It is not trusted, so a child reads it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from bench.api import UNKNOWN
+from bench.api.errors import InputError
+from bench.graphs.file.digest import all_graphs
+
+if TYPE_CHECKING:
+    import onnx
+
+    Shape = tuple[int | str | None, ...]
+
+KINDS = re.compile(r"(float(16)?|double|u?int(8|16|32|64)|bool)")
+"""Element types that can be made up, fed and compared."""
+LARGEST_BYTES = 2**31 - 1  # of a protobuf message
+IMAGE_SIDE = 224
+OTHER_SIZE = 16
+
+
+def inspect(path: Path) -> dict[str, Any]:
+    """What a task needs to know of a model.
+
+    Returns:
+        `inputs` and `outputs` (fields of a `TensorSpec`), `batched` (see `Task`), `data` (paths of its external data)
+        and `rewritten` (lines that say which outputs `embed` leaves out or puts in their place, for they are no
+        tensors).
+
+    Raises:
+        InputError: it is no model, is not one that can be fed and compared, or needs a file outside its folder.
+    """
+    model = _read(path)
+    rewritten = _keep_tensors(model)
+    data = sorted({inside(path.parent, location_of(tensor)) for tensor in external_tensors(model)})
+    inputs, outputs = _interface(model)
+    batch = batch_of([shape for _, _, shape in (*inputs, *outputs)])
+    return {
+        "inputs": [{"name": name, "dtype": dtype, "shape": shape} for name, dtype, shape in inputs],
+        "outputs": [{"name": name, "dtype": dtype, "shape": shape} for name, dtype, shape in outputs],
+        "batched": batch is not None,
+        "data": [str(file) for file in data],
+        "rewritten": rewritten,
+    }
+
+
+def embed(path: Path, target: Path) -> None:
+    """Write a model with all its external data as one file, as every artifact is, and with tensors alone as outputs.
+
+    Raises:
+        InputError: as `inspect`; or it is too large for one file.
+    """
+    from onnx.external_data_helper import load_external_data_for_tensor
+
+    model = _read(path)
+    _keep_tensors(model)
+    tensors = list(external_tensors(model))
+    files = {inside(path.parent, location_of(tensor)) for tensor in tensors}
+    size_bytes = path.stat().st_size + sum(file.stat().st_size for file in files)
+    if size_bytes > LARGEST_BYTES:
+        raise InputError(f"with its external data it has {size_bytes / 2**30:.1f} GiB; one ONNX file holds 2 GiB")
+    for tensor in tensors:
+        load_external_data_for_tensor(tensor, str(path.parent))
+        tensor.ClearField("data_location")
+        tensor.ClearField("external_data")
+    target.write_bytes(model.SerializeToString())
+
+
+def _read(path: Path) -> onnx.ModelProto:
+    """The model without its external data."""
+    import onnx
+    from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
+
+    try:
+        model = onnx.ModelProto.FromString(path.read_bytes())
+    except DecodeError as error:
+        raise InputError(f"it is not an ONNX file, or only a part of one: {error}") from error
+    # Protobuf reads nearly any text as fields that it does not know.
+    if not model.HasField("graph") or not model.opset_import:
+        raise InputError("it is not an ONNX file, or only a part of one: it has no graph or no opset")
+    return model
+
+
+def _keep_tensors(model: onnx.ModelProto) -> list[str]:
+    """Leave out outputs that are no tensors, where others are; return what to tell of each.
+
+    Classifiers of scikit-learn end in ZipMap, which makes a dict by class of each row of scores: the scores stay.
+    """
+    made_by = {name: node for node in model.graph.node for name in node.output}
+    is_tensor = {value.name: value.type.WhichOneof("value") == "tensor_type" for value in model.graph.output}
+    kept, notes = [], []
+    for value in model.graph.output:
+        node = made_by.get(value.name)
+        if is_tensor[value.name]:
+            kept.append(value)
+        elif node is not None and (node.domain, node.op_type) == ("ai.onnx.ml", "ZipMap"):
+            scores = type(value)(name=node.input[0])
+            scores.type.tensor_type.elem_type = 1  # ZipMap takes float32 alone
+            for _ in ("sample", "class"):
+                scores.type.tensor_type.shape.dim.add()
+            kept.append(scores)
+            model.graph.node.remove(node)
+            notes.append(
+                f"output {value.name!r} is a dict for each sample; {node.input[0]!r}, its scores, is in its place"
+            )
+        elif any(is_tensor.values()):
+            notes.append(f"output {value.name!r} is left out: it is no tensor")
+        else:
+            kept.append(value)
+    del model.graph.output[:]
+    model.graph.output.extend(kept)
+    return notes
+
+
+def external_tensors(message: Any) -> Iterator[onnx.TensorProto]:
+    """Every tensor, wherever it is, that lies in another file."""
+    if message.DESCRIPTOR.name == "TensorProto":
+        if message.data_location == message.EXTERNAL:
+            yield message
+        return
+    for field, value in message.ListFields():
+        if field.message_type is not None:
+            for item in [value] if hasattr(value, "DESCRIPTOR") else value:
+                yield from external_tensors(item)
+
+
+def location_of(tensor: onnx.TensorProto) -> str:
+    return next((str(entry.value) for entry in tensor.external_data if entry.key == "location"), "")
+
+
+def inside(folder: Path, location: str) -> Path:
+    """A file of external data, which may lie nowhere but in the model's folder.
+
+    Raises:
+        InputError: it lies elsewhere, or there is none.
+    """
+    home = folder.resolve()
+    file = home / location
+    if Path(location).is_absolute() or ".." in Path(location).parts or not file.resolve().is_relative_to(home):
+        raise InputError(f"its external data {location!r} lie outside its folder, where nothing is read")
+    if not file.is_file():
+        raise InputError(f"its external data {location!r} are not in its folder")
+    return file
+
+
+def _interface(model: onnx.ModelProto) -> tuple[list[tuple[str, str, Shape]], list[tuple[str, str, Shape]]]:
+    """Name, dtype and shape of each input and output."""
+    graph = model.graph
+    stored = {tensor.name for tensor in graph.initializer}  # before IR version 4 weights are listed as inputs, too
+    given = [value for value in graph.input if value.name not in stored]
+    for value in given:
+        for axis, dim in enumerate(value.type.tensor_type.shape.dim):
+            if dim.dim_param in ("", UNKNOWN) and not (dim.HasField("dim_value") and dim.dim_value >= 0):
+                dim.dim_param = f"{value.name}_{axis}"  # so that inference tells which outputs share it
+    inputs = [(value.name, _dtype("input", value), _shape(value)) for value in given]
+    stated = {value.name: (_dtype("output", value), _shape(value)) for value in graph.output}
+    if not inputs or not stated:
+        raise InputError(f"it has no {'outputs' if inputs else 'inputs'}")
+    for _, _, shape in inputs:
+        if None in shape:
+            raise InputError("an input has no shape")
+    names = {dim for _, _, shape in inputs for dim in shape if isinstance(dim, str)}
+    found = _inferred(model)
+    outputs = [
+        (name, dtype, _merged(shape, found.get(name, (None,)), names)) for name, (dtype, shape) in stated.items()
+    ]
+    return inputs, outputs
+
+
+def _dtype(kind: str, value: onnx.ValueInfoProto) -> str:
+    """NumPy's name of the element type."""
+    import onnx
+
+    what = f"{kind} {value.name!r}"
+    if not value.name or not value.name.isprintable():
+        raise InputError(f"{what} has no name that can be printed")
+    form = value.type.WhichOneof("value")
+    if form != "tensor_type":
+        found = (form or "unknown_type").removesuffix("_type").replace("_", " ")
+        raise InputError(f"{what} is not a tensor ({found}); only tensors can be fed and compared")
+    number = value.type.tensor_type.elem_type
+    names = {number: name.lower() for name, number in onnx.TensorProto.DataType.items()}
+    if KINDS.fullmatch(names.get(number, "")) is None:
+        raise InputError(f"{what} holds {names.get(number, 'unknown')}; only real numbers and bools can be compared")
+    return str(onnx.helper.tensor_dtype_to_np_dtype(number).name)
+
+
+def _shape(value: onnx.ValueInfoProto) -> Shape:
+    """Sizes, names and None for what is neither; (None,) for an unknown rank."""
+    tensor = value.type.tensor_type
+    if not tensor.HasField("shape"):
+        return (None,)
+    return tuple(
+        dim.dim_value if dim.HasField("dim_value") and dim.dim_value >= 0 else dim.dim_param or None
+        for dim in tensor.shape.dim
+    )
+
+
+def _inferred(model: onnx.ModelProto) -> dict[str, Shape]:
+    """Shapes of the outputs as they follow from the inputs, as `check_interface` infers them."""
+    import onnx
+
+    for graph in all_graphs(model):
+        graph.ClearField("value_info")
+    for value in model.graph.output:
+        value.type.tensor_type.ClearField("shape")
+    try:
+        model = onnx.shape_inference.infer_shapes(model, data_prop=True)
+    except (onnx.shape_inference.InferenceError, ValueError):  # what is wrong, the runtime says better
+        return {}
+    return {value.name: _shape(value) for value in model.graph.output}
+
+
+def _merged(stated: Shape, inferred: Shape, names: set[str]) -> Shape:
+    """What is stated of an output's shape or else inferred: sizes, and names of the inputs' dynamic dimensions.
+
+    Any other name says nothing: many exporters invent one for each dimension of each output.
+    """
+    if stated == (None,):
+        stated = inferred
+    if len(inferred) != len(stated):
+        inferred = stated
+    pairs = zip(stated, inferred, strict=True)
+    return tuple(next((dim for dim in pair if isinstance(dim, int) or dim in names), UNKNOWN) for pair in pairs)
+
+
+def batch_of(shapes: Sequence[Shape]) -> str | int | None:
+    """The first dimension of every input and output where it is that of the samples, and None otherwise."""
+    firsts = {shape[0] if shape else None for shape in shapes}
+    first = firsts.pop()
+    if firsts:
+        return None
+    later = {dim for shape in shapes for dim in shape[1:]}
+    if isinstance(first, str):
+        inner = any(isinstance(dim, str) and "batch" in dim.lower() for dim in later)
+        return first if first not in later and not inner else None
+    return first if first == 1 else None
+
+
+def guess_size(name: str, axis: int, rank: int) -> int:
+    """A guess at a dynamic dimension."""
+    name = name.lower()
+    nameless = re.search(rf"^unk__|^unknown|dynamic|^s\d+$|_{axis}$", name) is not None
+    if "batch" in name or (axis == 0 and (nameless or rank == 4 or name in ("n", "b"))):
+        return 1
+    side = re.search(r"height|width|^[hw]$", name) is not None
+    return IMAGE_SIDE if rank == 4 and (side or nameless) else OTHER_SIZE

@@ -1,0 +1,79 @@
+"""Whether an ONNX file still has the inputs and outputs that its task declares."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from bench.api import UNKNOWN, Task, TensorSpec
+from bench.api.errors import ArtifactError
+from bench.graphs.file.digest import all_graphs
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+
+def check_interface(path: Path, task: Task, source: Path | None = None) -> None:
+    """Compare names, dtypes and shapes of an ONNX file's inputs and outputs with the task's.
+
+    A dimension without a size passes for any declared one; a fixed size where the task declares a dynamic dimension
+    does not: the model would work for one batch size or image size only. Shapes are taken as the file states them,
+    and again as they follow from its inputs.
+
+    Args:
+        source: the ONNX file that this one was made from, where it may have been made for certain sizes only: what it
+            states as fixed may stay so.
+
+    Raises:
+        ArtifactError: they differ; the message says where.
+    """
+    import onnx
+
+    model = onnx.load(path, load_external_data=False)
+    graph = model.graph
+    frozen = _fixed_sizes(source) if source else {}
+    stored = {tensor.name for tensor in graph.initializer}  # before IR version 4 weights are listed as inputs, too
+    _check("input", task.inputs, (value for value in graph.input if value.name not in stored), frozen)
+    _check("output", task.outputs, graph.output, frozen)
+    for inner in all_graphs(model):
+        inner.ClearField("value_info")
+    for value in graph.output:
+        value.type.tensor_type.ClearField("shape")
+    _check("output", task.outputs, onnx.shape_inference.infer_shapes(model, data_prop=True).graph.output, frozen)
+
+
+def _fixed_sizes(path: Path) -> dict[tuple[str, int], int]:
+    """Sizes that an ONNX file states of its inputs and outputs, by name and axis."""
+    import onnx
+
+    graph = onnx.load(path, load_external_data=False).graph
+    return {
+        (value.name, axis): dim.dim_value
+        for value in (*graph.input, *graph.output)
+        for axis, dim in enumerate(value.type.tensor_type.shape.dim)
+        if dim.HasField("dim_value")
+    }
+
+
+def _check(kind: str, specs: tuple[TensorSpec, ...], values: Iterable[Any], frozen: dict[tuple[str, int], int]) -> None:
+    from onnx.helper import tensor_dtype_to_np_dtype
+
+    types = {value.name: value.type.tensor_type for value in values}
+    names = [spec.name for spec in specs]
+    if sorted(types) != sorted(names):
+        raise ArtifactError(f"the file's {kind}s are {', '.join(types)}; the task's are {', '.join(names)}")
+    for spec in specs:
+        found = types[spec.name]
+        dtype = tensor_dtype_to_np_dtype(found.elem_type).name
+        if dtype != spec.dtype:
+            raise ArtifactError(f"{kind} {spec.name} is {dtype} in the file; the task says {spec.dtype}")
+        if not found.HasField("shape"):
+            continue
+        sizes = [dim.dim_value if dim.HasField("dim_value") else None for dim in found.shape.dim]
+        fits = len(sizes) == len(spec.shape) and all(
+            size is None or dim in (size, UNKNOWN) or (isinstance(dim, str) and frozen.get((spec.name, axis)) == size)
+            for axis, (size, dim) in enumerate(zip(sizes, spec.shape, strict=True))
+        )
+        if not fits:
+            shape = ", ".join("?" if size is None else str(size) for size in sizes)
+            raise ArtifactError(f"{kind} {spec.name} is ({shape}) in the file; the task says {spec.shape}")

@@ -1,0 +1,224 @@
+"""An ONNX file read without its weights: what is large stays on disk, and is looked at only where it is asked for.
+
+The file is mapped, not read, and gone through field by field; the bytes of every large tensor are left out of what is
+parsed. In their place the tensor says where they lie, as one with external data does.
+
+Source: protobuf's wire format, https://protobuf.dev/programming-guides/encoding/, and onnx.proto for field numbers.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import mmap
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeAlias
+
+from bench.api.errors import InputError
+from bench.graphs.file.foreign import inside
+
+if TYPE_CHECKING:
+    import numpy as np
+    import onnx
+
+    Buffer: TypeAlias = "memoryview | bytes"
+
+HERE = "\0"
+"""Stands as the location of data that lie in the ONNX file itself; no other file can have this name."""
+SMALL_BYTES = 4096
+"""Messages that are not larger are parsed whole."""
+EXTERNAL = 1  # of onnx.TensorProto.DataLocation
+VARINT, FIXED_64, LENGTH, FIXED_32 = 0, 1, 2, 5
+FIELDS = {
+    "model": {7: "graph", 25: "function"},
+    "function": {7: "node"},
+    "graph": {1: "node", 5: "tensor", 15: "sparse"},
+    "node": {5: "attribute"},
+    "attribute": {5: "tensor", 6: "graph", 10: "tensor", 11: "graph", 22: "sparse", 23: "sparse"},
+    "sparse": {1: "tensor", 2: "tensor"},
+}
+"""Fields of each message that may hold a large tensor, and what they are."""
+PLAIN_DATA = (9, 4, 10)
+"""Fields of a tensor that hold its elements one after the other, little-endian: raw_data, float_data, double_data."""
+NOT_ONNX = "it is not an ONNX file, or only a part of one"
+
+
+def _entry(key: bytes, value: bytes) -> bytes:
+    """One of a tensor's external_data; key and value are short."""
+    content = b"\x0a%c%b\x12%c%b" % (len(key), key, len(value), value)
+    return b"%c%c%b" % (13 << 3 | LENGTH, len(content), content)
+
+
+LIES_HERE = bytes((14 << 3 | VARINT, 1)) + _entry(b"location", HERE.encode())
+"""The fields data_location and external_data of a tensor whose data are in the same file."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Stored:
+    """A model whose large tensors are on disk.
+
+    Attributes:
+        model: tensors with external data have not been loaded; those with the location `HERE` lie in the file itself.
+        path: the file; None for a model that never was one.
+        is_whole: whether it is known that no tensor lies in another file.
+        files: those that were mapped so far, by location.
+    """
+
+    model: onnx.ModelProto
+    path: Path | None
+    is_whole: bool = False
+    files: dict[str, memoryview] = dataclasses.field(default_factory=dict, repr=False, compare=False)
+
+    def has(self, tensor: onnx.TensorProto) -> bool:
+        """Whether the elements can be had: not those in a file beside a model that was read by someone else."""
+        return self.path is not None or tensor.data_location != EXTERNAL
+
+    def data(self, tensor: onnx.TensorProto) -> memoryview:
+        """The bytes of a tensor whose data are external, mapped: nothing is read before it is looked at.
+
+        Raises:
+            InputError: the file is not there, lies outside the model's folder, or is too short.
+        """
+        assert self.path is not None
+        told = tensor.external_data[:]
+        if len(told) == 3 and told[0].value == HERE:  # as `read` writes them, in this order
+            location, where, how_long = HERE, told[1].value, told[2].value
+        else:
+            entries = {entry.key: entry.value for entry in told}
+            location, where, how_long = (entries.get(key, "") for key in ("location", "offset", "length"))
+        file = self.files.get(location)
+        if file is None:
+            file = _mapped(self.path if location == HERE else inside(self.path.parent, location))
+            self.files[location] = file
+        try:
+            offset = int(where or 0)
+            length = int(how_long or len(file) - offset)
+        except ValueError as error:
+            raise InputError(f"the place of tensor {tensor.name!r} in its external data is no number") from error
+        if offset < 0 or length < 0 or offset + length > len(file):
+            raise InputError(f"its external data {location!r} end before those of the tensor {tensor.name!r} do")
+        return file[offset : offset + length]
+
+    def array(self, tensor: onnx.TensorProto) -> np.ndarray:
+        """The elements of a tensor; only for one that is small."""
+        import numpy as np
+        import onnx
+
+        if tensor.data_location != EXTERNAL:
+            if tensor.data_type == tensor.INT64 and tensor.raw_data:  # most shapes: onnx takes its time over them
+                return np.frombuffer(tensor.raw_data, "<i8").reshape(tensor.dims)
+            return onnx.numpy_helper.to_array(tensor)
+        whole = onnx.TensorProto(name=tensor.name, data_type=tensor.data_type, dims=tensor.dims)
+        whole.raw_data = bytes(self.data(tensor))
+        return onnx.numpy_helper.to_array(whole)
+
+
+def read(path: Path) -> Stored:
+    """Read an ONNX file, but not its weights.
+
+    Raises:
+        InputError: it cannot be read, or is no ONNX file.
+    """
+    import onnx
+    from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
+
+    try:
+        file = _mapped(path)
+        content = _stripped("model", file, 0, len(file))
+        model = onnx.ModelProto.FromString(content)
+    except OSError as error:
+        raise InputError(f"cannot read {path}: {error.strerror}") from error
+    except (DecodeError, ValueError, IndexError) as error:  # a number that the file ends in
+        raise InputError(f"{NOT_ONNX}: {error}") from error
+    if not model.HasField("graph") or not model.opset_import:  # protobuf reads nearly any text as unknown fields
+        raise InputError(f"{NOT_ONNX}: it has no graph or no opset")
+    is_whole = content.count(b"location") == content.count(LIES_HERE)  # every external tensor has the word
+    return Stored(model=model, path=path, is_whole=is_whole, files={HERE: file})
+
+
+def _mapped(path: Path) -> memoryview:
+    with path.open("rb", buffering=0) as file:
+        if os.fstat(file.fileno()).st_size == 0:
+            return memoryview(b"")
+        return memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
+
+
+def _stripped(kind: str, file: memoryview, first: int, last: int) -> bytes:
+    """The message at `file[first:last]` without the bytes of its large tensors."""
+    inner = FIELDS[kind]
+    parts: list[Buffer] = []
+    kept_from = first
+    for number, at, begin, end in _fields(file, first, last, SMALL_BYTES):
+        if number in inner:
+            strip = _stripped_tensor if inner[number] == "tensor" else _stripped
+            content = strip(inner[number], file, begin, end)
+            parts += (file[kept_from:at], _varint(number << 3 | LENGTH), _varint(len(content)), content)
+            kept_from = end
+    parts.append(file[kept_from:last])
+    return b"".join(parts)
+
+
+def _stripped_tensor(kind: str, file: memoryview, first: int, last: int) -> bytes:
+    found = None
+    for field in _fields(file, first, last, 0):
+        if field[0] in PLAIN_DATA:
+            if found:  # an encoder wrote the data in several pieces
+                return bytes(file[first:last])
+            found = field
+    if not found:  # elements of another kind
+        return bytes(file[first:last])
+    _, at, begin, end = found
+    place = (LIES_HERE, _entry(b"offset", b"%d" % begin), _entry(b"length", b"%d" % (end - begin)))
+    return b"".join((file[first:at], file[end:last], *place))
+
+
+def _fields(file: memoryview, at: int, last: int, least: int) -> Iterator[tuple[int, int, int, int]]:
+    """The fields of the message at `file[at:last]` that have a length, if it is more than `least` bytes.
+
+    Of each its number, where it begins, and where its content begins and ends. A number that does not end where its
+    message does is told by the length that follows from it, or left to protobuf.
+    """
+    while at < last:
+        key, begin = file[at], at + 1
+        if key > 0x7F:
+            key, begin = _read_varint(file, at)
+        kind = key & 7
+        if kind == LENGTH:
+            length, begin = file[begin], begin + 1
+            if length > 0x7F:
+                length, begin = _read_varint(file, begin - 1)
+            end = begin + length
+            if end > last:
+                raise ValueError("a field is longer than what is there")
+            if length > least:
+                yield key >> 3, at, begin, end
+        elif kind == VARINT:
+            _, end = _read_varint(file, begin)
+        elif kind in (FIXED_32, FIXED_64):
+            end = begin + (4 if kind == FIXED_32 else 8)
+        else:
+            raise ValueError("a field has a kind that is not in use")
+        at = end
+
+
+def _read_varint(file: memoryview, at: int) -> tuple[int, int]:
+    """A number of 7 bits a byte, and where it ends."""
+    value, shift = 0, 0
+    while shift < 70:
+        byte = file[at]
+        at += 1
+        if byte < 0x80:
+            return value | byte << shift, at
+        value |= (byte & 0x7F) << shift
+        shift += 7
+    raise ValueError("a number does not end")
+
+
+def _varint(value: int) -> bytes:
+    content = bytearray()
+    while value > 0x7F:
+        content.append(value & 0x7F | 0x80)
+        value >>= 7
+    content.append(value)
+    return bytes(content)

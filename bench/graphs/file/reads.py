@@ -1,0 +1,50 @@
+"""What a node of an ONNX graph reads, its subgraphs included, and whether that is always the same."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from typing import TYPE_CHECKING
+
+from bench.graphs.file.digest import subgraphs
+
+if TYPE_CHECKING:
+    import onnx
+
+RANDOM = ("RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike", "Bernoulli", "Multinomial")
+"""Operators whose output is another at each run, though they read nothing or only constants."""
+
+
+def node_reads(node: onnx.NodeProto) -> dict[str, None]:
+    """Names of the values that a node needs, in order: its inputs, and what its subgraphs read from around them."""
+    names = dict.fromkeys(name for name in node.input if name)
+    for graph in subgraphs(node):
+        names |= outer_reads(graph)
+    return names
+
+
+def outer_reads(graph: onnx.GraphProto) -> dict[str, None]:
+    """Names that a subgraph reads but does not define, in order."""
+    own = {value.name for value in graph.input} | {tensor.name for tensor in graph.initializer}
+    own |= {sparse.values.name for sparse in graph.sparse_initializer}
+    found: dict[str, None] = {}
+
+    def read(names: Iterable[str]) -> None:
+        found.update(dict.fromkeys(name for name in names if name not in own))
+
+    for node in graph.node:
+        read(node_reads(node))
+        own.update(node.output)
+    read(value.name for value in graph.output)
+    return found
+
+
+def is_constant(node: onnx.NodeProto, constants: Collection[str]) -> bool:
+    """Whether a node makes the same at each run, since all it reads are constants.
+
+    Operators of other domains may have a state, so they never do.
+    """
+    return (
+        node.domain in ("", "ai.onnx")
+        and node.op_type not in RANDOM
+        and all(name in constants for name in node_reads(node))
+    )

@@ -1,0 +1,98 @@
+"""The main graph of a model as nodes that read each other: constants are weights, and local functions are inlined."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from bench.graphs.file.digest import subgraphs
+from bench.graphs.file.foreign import external_tensors
+from bench.graphs.file.reads import node_reads
+from bench.graphs.file.settled import settle
+
+if TYPE_CHECKING:
+    import onnx
+
+    from bench.graphs.file.lazy import Stored
+
+Place = tuple[int, int]
+"""A node by its index, and one of its inputs or outputs by position."""
+
+
+class Wiring:
+    """Who makes and who reads each value.
+
+    What the subgraphs of a node read from around it counts as further inputs of the node.
+
+    Attributes:
+        nodes: in the order of the file, without those of constants; each has a name of its own.
+        reads: names that each node reads, by position; an empty one is left out.
+        made_by: where each value comes from, but inputs and weights.
+        readers: who reads each value.
+        inputs, outputs: of the model, by name, without weights that are listed as inputs.
+        weights: initializers and constants by name; large ones are not loaded.
+    """
+
+    def __init__(self, stored: Stored) -> None:
+        self.stored = stored
+        self.model = settle(stored.model)
+        graph = self.model.graph
+        self.weights: dict[str, onnx.TensorProto | onnx.SparseTensorProto] = {
+            tensor.name: tensor for tensor in graph.initializer
+        }
+        self.weights |= {sparse.values.name: sparse for sparse in graph.sparse_initializer}
+        self.inputs = {value.name: value for value in graph.input if value.name not in self.weights}
+        self.outputs = {value.name: value for value in graph.output}
+        self.nodes: list[onnx.NodeProto] = []
+        for node in graph.node:
+            constant = _constant(node)
+            if constant is None:
+                self.nodes.append(node)
+            else:
+                self.weights[node.output[0]] = constant
+        self.reads = [_slots(node) for node in self.nodes]
+        self.made_by: dict[str, Place] = {}
+        self.readers: dict[str, list[Place]] = {}
+        for index, (node, names) in enumerate(zip(self.nodes, self.reads, strict=True)):
+            for position, name in enumerate(names):
+                if name:
+                    self.readers.setdefault(name, []).append((index, position))
+            self.made_by |= {name: (index, position) for position, name in enumerate(node.output) if name}
+
+
+def embed(message: Any, stored: Stored) -> None:
+    """Load every tensor of a message, such as a node, that has been left on disk.
+
+    Raises:
+        InputError: external data are missing or lie outside the model's folder.
+    """
+    for tensor in external_tensors(message):
+        tensor.raw_data = bytes(stored.data(tensor))
+        tensor.ClearField("data_location")
+        tensor.ClearField("external_data")
+
+
+def _constant(node: onnx.NodeProto) -> onnx.TensorProto | onnx.SparseTensorProto | None:
+    """What a Constant node holds, as a tensor."""
+    import numpy as np
+    import onnx
+
+    if node.op_type != "Constant" or node.domain not in ("", "ai.onnx") or len(node.attribute) != 1:
+        return None
+    (attribute,) = node.attribute
+    if attribute.HasField("t"):
+        return attribute.t
+    if attribute.HasField("sparse_tensor"):
+        return attribute.sparse_tensor
+    if attribute.ref_attr_name:
+        return None
+    value = onnx.helper.get_attribute_value(attribute)
+    kinds = {"value_float": np.float32, "value_floats": np.float32, "value_int": np.int64, "value_ints": np.int64}
+    kind = kinds.get(attribute.name, object)
+    return onnx.numpy_helper.from_array(np.array(value, kind), node.output[0])
+
+
+def _slots(node: onnx.NodeProto) -> list[str]:
+    names = list(node.input)
+    if any(True for _ in subgraphs(node)):
+        names += [name for name in node_reads(node) if name not in names]
+    return names

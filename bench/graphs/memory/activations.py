@@ -1,0 +1,107 @@
+"""The memory that a model's activations take: the least possible, as planned, and as ONNX Runtime really takes it."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from bench.api.errors import BenchError
+from bench.graphs.costs import profile
+from bench.graphs.file import lazy as files
+from bench.graphs.file import settled
+from bench.graphs.memory import ort_arena
+from bench.graphs.memory.lifetimes import activation_lifetimes
+from bench.graphs.memory.ort_arena import OrtArena
+from bench.graphs.memory.plan import plan_memory
+
+if TYPE_CHECKING:
+    import numpy as np
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class PlacedBuffer:
+    """An activation in the planned arena, in use from a node to another by number, both included."""
+
+    name: str
+    offset_bytes: int
+    size_bytes: int
+    first_step: int
+    last_step: int
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ActivationMemory:
+    """What the activations of a model take.
+
+    Attributes:
+        inputs: shapes of its inputs that everything here is for.
+        arena_bytes: of the plan, whose buffers never overlap while both are in use.
+        lower_bound_bytes: the largest sum in use at one node; no plan for this order of nodes is smaller.
+        native_bytes: without any reuse.
+        buffers: in the order in which they come into use.
+        unknown: activations whose size is not known; they are not in the plan.
+        onnxruntime: what ONNX Runtime took, with the graph as it is and optimized; empty if it was not run.
+    """
+
+    name: str
+    inputs: Mapping[str, tuple[int, ...]]
+    arena_bytes: int
+    lower_bound_bytes: int
+    native_bytes: int
+    buffers: tuple[PlacedBuffer, ...]
+    unknown: tuple[str, ...]
+    onnxruntime: tuple[OrtArena, ...]
+    notes: tuple[str, ...]
+
+
+def activation_memory(
+    path: Path | str,
+    *,
+    shapes: Mapping[str, Sequence[int]] | None = None,
+    dims: Mapping[str, int] | None = None,
+    observe: bool = True,
+    inputs: Mapping[str, np.ndarray] | None = None,
+) -> ActivationMemory:
+    """Plan the memory of an ONNX file's activations, and see what ONNX Runtime takes for them.
+
+    Args:
+        observe: run the model, in a process of its own; the rest as for `bench.graphs.profile`.
+
+    Raises:
+        InputError: as `bench.graphs.profile`.
+    """
+    path = Path(path)
+    found = profile.profile(path, shapes=shapes, dims=dims, observe=observe, inputs=inputs)
+    graph = settled.settle(files.read(path).model).graph
+    lifetimes = activation_lifetimes(graph, {name: info.bytes for name, info in found.tensors.items()})
+    plan = plan_memory(lifetimes.buffers)
+    notes = list(found.notes)
+    arenas: tuple[OrtArena, ...] = ()
+    if observe:
+        try:
+            arenas = ort_arena.arenas(path, found.inputs, inputs)
+        except BenchError as error:
+            notes.append(f"ONNX Runtime's memory is not known: {error}")
+    placed = [
+        PlacedBuffer(
+            name=buffer.name,
+            offset_bytes=offset,
+            size_bytes=buffer.size_bytes,
+            first_step=buffer.first_step,
+            last_step=buffer.last_step,
+        )
+        for buffer, offset in zip(plan.buffers, plan.offsets_bytes, strict=True)
+    ]
+    return ActivationMemory(
+        name=path.name,
+        inputs=found.inputs,
+        arena_bytes=plan.arena_bytes,
+        lower_bound_bytes=plan.lower_bound_bytes,
+        native_bytes=plan.native_bytes,
+        buffers=tuple(sorted(placed, key=lambda one: (one.first_step, one.offset_bytes))),
+        unknown=lifetimes.unknown,
+        onnxruntime=arenas,
+        notes=tuple(notes),
+    )

@@ -1,0 +1,148 @@
+"""When each activation of a model is made and when it is read last, in the order in which the file has its nodes.
+
+What counts as an activation: whatever a node makes. Inputs belong to the caller and weights to the session; what nodes
+make of weights alone, such as a shape, can be computed once for all runs, and is left out. An output is needed to the
+end. A node's inputs and outputs are alive together: no node is assumed to work in place. Operators in `VIEWS` only
+give the same bytes another shape, so their output shares the memory of their input; but an output of the model that is
+a view of one of its inputs or weights has to be a copy.
+
+A subgraph runs inside the step of its node. What it reads from around it is read at that step; its own activations are
+planned by themselves and stand here as one buffer, the work space of that step.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from bench.graphs.file.reads import is_constant, node_reads
+from bench.graphs.memory.plan import Buffer, plan_memory
+
+if TYPE_CHECKING:
+    import onnx
+
+VIEWS = ("Reshape", "Flatten", "Squeeze", "Unsqueeze", "Identity")
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Lifetimes:
+    """The activations of a model.
+
+    Attributes:
+        buffers: those whose size is known; a buffer has the name of the tensor that was there first.
+        unknown: names of those whose size is not, because it depends on data or on an unknown operator.
+    """
+
+    buffers: tuple[Buffer, ...]
+    unknown: tuple[str, ...]
+
+
+def activation_lifetimes(
+    graph: onnx.GraphProto, sizes_bytes: Mapping[str, int | None], *, share_views: bool = True
+) -> Lifetimes:
+    """When the activations of a graph are alive.
+
+    Args:
+        graph: its nodes stand in an order in which they can run.
+        sizes_bytes: size of each tensor by name; those inside a subgraph have the path of the subgraph before their
+            name, as in `loop_1.body:x`. A size that is missing or None is unknown.
+        share_views: whether the output of an operator in `VIEWS` shares the memory of its input.
+    """
+    return _Scope(graph, sizes_bytes, share_views, path="", constants=frozenset()).lifetimes()
+
+
+class _Scope:
+    """The graph or a subgraph."""
+
+    def __init__(
+        self,
+        graph: onnx.GraphProto,
+        sizes_bytes: Mapping[str, int | None],
+        share_views: bool,
+        *,
+        path: str,
+        constants: frozenset[str],
+    ) -> None:
+        self.graph = graph
+        self.sizes_bytes = sizes_bytes
+        self.share_views = share_views
+        self.path = path
+        stored = {tensor.name for tensor in graph.initializer}
+        stored |= {sparse.values.name for sparse in graph.sparse_initializer}
+        inputs = [value.name for value in graph.input if value.name not in stored]  # old files list weights there, too
+        self.constants = (constants | stored) - set(inputs)
+        self.outputs = {value.name for value in graph.output}
+        self.last = max(len(graph.node) - 1, 0)
+        self.home: dict[str, str] = {}
+        """The buffer that holds a tensor; one that is not here is somebody else's."""
+        self.first: dict[str, int] = {}
+        self.until: dict[str, int] = {}
+        self.sizes: dict[str, int | None] = {}
+        self.unknown: list[str] = []
+        if path:  # a body keeps what goes round; the caller keeps the inputs of the model
+            for name in inputs:
+                self._open(name, 0)
+
+    def lifetimes(self) -> Lifetimes:
+        for step, node in enumerate(self.graph.node):
+            reads = node_reads(node)
+            if is_constant(node, self.constants) and self.outputs.isdisjoint(node.output):
+                self.constants |= set(node.output)
+                continue
+            for name in reads:
+                self._use(name, step)
+            for name in filter(None, node.output):
+                self._make(name, node, step)
+            self._work_space(node, step)
+        for name in self.outputs:
+            self._use(name, self.last)
+        known = {name: size for name, size in self.sizes.items() if size is not None}
+        buffers = [
+            Buffer(name=name, size_bytes=size, first_step=self.first[name], last_step=self.until[name])
+            for name, size in known.items()
+        ]
+        self.unknown += [self._called(name) for name, size in self.sizes.items() if size is None]
+        return Lifetimes(buffers=tuple(buffers), unknown=tuple(self.unknown))
+
+    def _make(self, name: str, node: onnx.NodeProto, step: int) -> None:
+        view = self.share_views and node.op_type in VIEWS and node.domain in ("", "ai.onnx")
+        source = self.home.get(node.input[0]) if view else None
+        if source is not None:
+            self.home[name] = source
+            if self.sizes[source] is None:
+                self.sizes[source] = self._size(name)
+        elif not view or name in self.outputs:
+            self._open(name, step)
+
+    def _open(self, name: str, step: int) -> None:
+        self.home[name] = name
+        self.first[name] = self.until[name] = step
+        self.sizes[name] = self._size(name)
+
+    def _use(self, name: str, step: int) -> None:
+        if name in self.home:
+            self.until[self.home[name]] = step
+
+    def _size(self, name: str) -> int | None:
+        return self.sizes_bytes.get(self._called(name))
+
+    def _called(self, name: str) -> str:
+        return f"{self.path}:{name}" if self.path else name
+
+    def _work_space(self, node: onnx.NodeProto, step: int) -> None:
+        """One buffer for the largest of a node's subgraphs: an If runs one of its branches."""
+        most = 0
+        for attribute in node.attribute:
+            for graph in [attribute.g] if attribute.HasField("g") else attribute.graphs:
+                own = f"{node.name}.{attribute.name}"
+                path = f"{self.path}/{own}" if self.path else own
+                inner = _Scope(
+                    graph, self.sizes_bytes, self.share_views, path=path, constants=self.constants
+                ).lifetimes()
+                self.unknown += inner.unknown
+                most = max(most, plan_memory(inner.buffers).arena_bytes)
+        if most:
+            name = f"{node.name or node.op_type} (work space)"
+            self.first[name] = self.until[name] = step
+            self.sizes[name] = most

@@ -1,0 +1,111 @@
+"""How much memory ONNX Runtime takes for activations while it runs a model, by its own account.
+
+Its profile gives, after each node, what is in use of the session's arena. What it held before the first node of the
+first run are weights; all above that is taken for activations. The first run learns the sizes; from the second run
+with the same sizes on, one block is taken for all that could be planned. Other than our plan, it counts the outputs
+that do not fit into the block, rounds up and leaves gaps; and it works in place where a kernel can, so it may be below
+our lower bound.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import numpy as np
+from typing import TYPE_CHECKING
+
+from bench.api.errors import ArtifactError
+from bench.graphs.costs.observed import _ask
+
+if TYPE_CHECKING:
+    import numpy as np
+
+NUM_RUNS = 3
+REQUESTED, IN_USE, PEAK = "mem_bytes_requested_in_use", "mem_bytes_in_use", "mem_in_use_peak"
+REQUESTED_DELTA, IN_USE_DELTA = "mem_requested_in_use_delta", "mem_in_use_delta"
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class OrtArena:
+    """What ONNX Runtime's arena gave for activations.
+
+    Attributes:
+        planned_bytes: asked for by the last run at its most: the block that it planned, and what it could not plan.
+        taken_bytes: handed out at most, with what rounding adds. The scratch memory of kernels is in it, unless loading
+            the model took more than running it.
+        optimized: whether the graph was optimized first, so that fewer tensors were left.
+    """
+
+    planned_bytes: int
+    taken_bytes: int
+    optimized: bool
+
+
+def measure_arena(path: Path, feeds: Mapping[str, np.ndarray], *, optimized: bool = True) -> OrtArena:
+    """Run a model a few times on the CPU, with one thread, and read what its arena gave.
+
+    Raises:
+        ArtifactError: this version of ONNX Runtime does not tell, or cannot run the model.
+    """
+    import onnxruntime
+
+    onnxruntime.disable_telemetry_events()
+    levels = onnxruntime.GraphOptimizationLevel
+    with tempfile.TemporaryDirectory() as folder:
+        options = onnxruntime.SessionOptions()
+        options.graph_optimization_level = levels.ORT_ENABLE_ALL if optimized else levels.ORT_DISABLE_ALL
+        options.intra_op_num_threads = 1
+        options.log_severity_level = 3
+        options.enable_profiling = True
+        options.profile_file_prefix = f"{folder}/profile"
+        session = onnxruntime.InferenceSession(path, options, ["CPUExecutionProvider"])
+        for _ in range(NUM_RUNS):
+            session.run(None, dict(feeds))
+        events = json.loads(Path(session.end_profiling()).read_text())
+    return _arena(events, optimized)
+
+
+def _arena(events: list[dict[str, Any]], optimized: bool) -> OrtArena:
+    """The figures in a profile.
+
+    Raises:
+        ArtifactError: it has no account of memory.
+    """
+    events = sorted(events, key=lambda event: event["ts"])
+    starts = [event["ts"] for event in events if event["name"] == "model_run"]
+    nodes = [event for event in events if REQUESTED in event.get("args", {})]
+    if not nodes:
+        raise ArtifactError("this version of ONNX Runtime does not tell what its arena gives (1.31 does)")
+
+    def figure(event: dict[str, Any], name: str) -> int:
+        return int(event["args"][name])
+
+    first, last = nodes[0], nodes[-1]
+    last_run = [event for event in nodes if event["ts"] >= starts[-1]]
+    weights = figure(first, REQUESTED) - figure(first, REQUESTED_DELTA)
+    weights_taken = figure(first, IN_USE) - figure(first, IN_USE_DELTA)
+    taken = max(figure(event, IN_USE) for event in nodes)
+    if figure(last, PEAK) > figure(first, PEAK):  # else the peak may be that of loading
+        taken = max(taken, figure(last, PEAK))
+    return OrtArena(
+        planned_bytes=max(figure(event, REQUESTED) for event in last_run) - weights,
+        taken_bytes=taken - weights_taken,
+        optimized=optimized,
+    )
+
+
+def arenas(
+    path: Path, shapes: Mapping[str, Sequence[int]], inputs: Mapping[str, np.ndarray] | None = None
+) -> tuple[OrtArena, ...]:
+    """Run a model a few times, and give what its activations took: the graph as it is, then optimized.
+
+    Raises:
+        BenchError: it cannot run.
+    """
+    return tuple(OrtArena(**fields) for fields in _ask("arenas", path, shapes, inputs)["arenas"])

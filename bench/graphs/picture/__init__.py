@@ -1,0 +1,1 @@
+"""An ONNX graph as an SVG picture."""

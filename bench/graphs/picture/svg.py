@@ -1,0 +1,264 @@
+"""A picture of a model's graph, as SVG.
+
+Every node is a box with its operator, what tells it from others of its kind, its weights, its output and its cost;
+point at it for the rest. Labels are wrapped, never cut. Colours are Okabe and Ito's, which people with any kind of
+colour vision can tell apart, and the operator is written in each box.
+
+Source: Okabe, Ito, Color Universal Design, https://jfly.uni-koeln.de/color/.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+import unicodedata
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+from xml.sax.saxutils import escape
+
+from bench.graphs.file.text import attribute_text, printable, shape_text, tensor_type, value_type
+from bench.graphs.file.wiring import Wiring
+from bench.graphs.picture.layout import Box, Layout, Line, lay_out
+
+if TYPE_CHECKING:
+    import onnx
+
+    from bench.graphs.costs.profile import Profile
+    from bench.graphs.file.lazy import Stored
+
+KINDS = {
+    "products": (
+        "#56B4E9",
+        r"(Fused|QLinear|Dynamic|N?hwc|Nchwc)*(Conv|MatMul|Gemm|LSTM|GRU|RNN|Einsum|DeformConv)\w*|Q?Gemm|\w*Attention\w*",
+    ),
+    "activations": (
+        "#F0E442",
+        r"\w*(Relu|Gelu|Sigmoid|Tanh|Softmax|Elu|Selu|Celu|Swish|SiLU|Mish|Softplus|Softsign|Erf|Clip|HardSwish)\w*",
+    ),
+    "pooling and reductions": ("#009E73", r"\w*Pool\w*|Reduce\w+|ArgMax|ArgMin|TopK|CumSum"),
+    "normalizations": ("#CC79A7", r"\w*Norm\w*|LRN|Dropout"),
+    "arithmetic": (
+        "#E69F00",
+        r"(QLinear)?(Add|Sub|Mul|Div|Sum|Mean|Pow|Sqrt|Reciprocal|Exp|Log|Neg|Abs|Min|Max|Sin|Cos|Mod|Floor|Ceil|Round)"
+        r"|And|Or|Not|Xor|Equal|Less\w*|Greater\w*|Where|Is\w+|Bitwise\w+",
+    ),
+    "quantization": ("#D55E00", r"\w*(Quantize|Dequantize)Linear\w*|\w*Quantize\w*"),
+    "control flow": ("#0072B2", r"If|Loop|Scan|SequenceMap"),
+    "moves of data": (
+        "#DDDDDD",
+        r"Reshape|Transpose|Concat|Split|Slice|Gather\w*|Scatter\w*|Squeeze|Unsqueeze|Flatten|Identity|Cast\w*|Shape|Size"
+        r"|Expand|Tile|Pad|Resize|Upsample|DepthToSpace|SpaceToDepth|Constant\w*|Range|Reorder\w*|NonZero|Sequence\w+",
+    ),
+    "other operators": ("#FFFFFF", r".*"),
+}
+"""Colour of each kind of operator, and what the names of those operators look like; the first one that fits counts."""
+DARK = ("#0072B2",)
+"""Colours that take white text."""
+TOLD = ("kernel_shape", "strides", "dilations", "group", "axis", "axes", "perm", "mode", "hidden_size", "direction")
+"""Attributes that are written into the box where they are not what they mostly are."""
+USUAL = {"strides": r"\[1(, 1)*\]", "dilations": r"\[1(, 1)*\]", "group": "1"}
+FONT = "DejaVu Sans Mono, Menlo, Consolas, Liberation Mono, monospace"
+CHAR = 0.62
+"""Width of a character, in font sizes: no less than in any of these fonts."""
+TITLE, SMALL = 14, 11
+LINE_HEIGHT = 1.3
+PADDING = 8
+MARGIN = 24
+SWATCH = 14
+NARROWEST = 320
+MOST_CHARS = 34
+COUNT = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class _Label:
+    """What is written into a box."""
+
+    title: str
+    lines: tuple[str, ...]
+    tip: str
+    colour: str
+    is_end: bool = False
+
+    def box(self) -> Box:
+        width = max(_width(self.title, TITLE, bold=True), *(_width(line, SMALL) for line in ("", *self.lines)))
+        height = LINE_HEIGHT * (TITLE + SMALL * len(self.lines))
+        sides = 4 if self.is_end else 2  # its ends are round
+        return Box(width=width + sides * PADDING, height=height + 2 * PADDING)
+
+
+def draw(stored: Stored, profile: Profile | None = None) -> str:
+    """The main graph of a model as SVG.
+
+    Args:
+        profile: of the same file; shapes and costs are in the picture if it is given.
+    """
+    wiring = Wiring(stored)
+    num_nodes = len(wiring.nodes)
+    labels = [_node_label(wiring, index, profile) for index in range(num_nodes)]
+    labels += [_end_label("input", value) for value in wiring.inputs.values()]
+    labels += [_end_label("output", value) for value in wiring.outputs.values()]
+    sources = {name: maker for name, (maker, _) in wiring.made_by.items()}
+    sources |= {name: num_nodes + position for position, name in enumerate(wiring.inputs)}
+    first_output = num_nodes + len(wiring.inputs)
+    readers: dict[str, list[int]] = {name: [reader for reader, _ in places] for name, places in wiring.readers.items()}
+    for position, name in enumerate(wiring.outputs):
+        readers.setdefault(name, []).append(first_output + position)
+    values = [(maker, readers[name]) for name, maker in sources.items() if name in readers]
+    layout = lay_out([label.box() for label in labels], values)
+    name = stored.path.name if stored.path else "model"
+    return _svg(printable(name), labels, layout)
+
+
+def _node_label(wiring: Wiring, index: int, profile: Profile | None) -> _Label:
+    node = wiring.nodes[index]
+    attributes = {attribute.name: attribute_text(attribute) for attribute in node.attribute}
+    weights = [tensor_type(wiring.weights[name]) for name in node.input if name in wiring.weights]
+    lines = [
+        f"{name} {text}"
+        for name, text in attributes.items()
+        if name in TOLD and not re.fullmatch(USUAL.get(name, "(?!)"), text)
+    ]
+    lines += [f"weight {weight}" for weight in weights if not weight.endswith("[]")]
+    costs = {cost.name: cost for cost in profile.nodes if not cost.path} if profile else {}
+    cost = costs.get(node.name)
+    if cost is not None:
+        lines += [f"\u2192 {'?' if shape is None else shape_text(shape)}" for shape in cost.output_shapes[:1]]
+        if cost.macs:
+            lines.append(f"{_count(cost.macs)} MACs")
+    title = printable(node.op_type)
+    if not re.fullmatch(rf"{re.escape(title)}_\d+", node.name):
+        lines.insert(0, node.name)
+    tip = [f"{node.domain or 'ai.onnx'}.{node.op_type}  {node.name}"]
+    tip += [f"in   {name}" for name in node.input if name]
+    tip += [f"out  {name}" for name in node.output if name]
+    tip += [f"{name} = {text}" for name, text in attributes.items()]
+    return _Label(
+        title=title,
+        lines=tuple(part for line in lines for part in _wrapped(printable(line))),
+        tip="\n".join(map(printable, tip)),
+        colour=next(colour for colour, pattern in KINDS.values() if re.fullmatch(pattern, node.op_type)),
+    )
+
+
+def _end_label(kind: str, value: onnx.ValueInfoProto) -> _Label:
+    name, text = printable(value.name), value_type(value)
+    return _Label(
+        title=kind,
+        lines=(*_wrapped(name), *_wrapped(text)),
+        tip=f"{kind} {name}: {text}",
+        colour="#FFFFFF",
+        is_end=True,
+    )
+
+
+def _wrapped(text: str) -> Iterator[str]:
+    """A text in lines that are not too long, broken behind a separator where there is one."""
+    while len(text) > MOST_CHARS:
+        breaks = [found.end() for found in re.finditer(r"[/._:\s,-]", text[:MOST_CHARS])]
+        end = breaks[-1] if breaks and breaks[-1] > MOST_CHARS // 3 else MOST_CHARS
+        yield text[:end].rstrip(" ")
+        text = text[end:].lstrip(" ")
+    yield text
+
+
+def _width(text: str, size: float, *, bold: bool = False) -> float:
+    """Pixels that a text takes at most; East Asian characters are as wide as two."""
+    wide = sum(unicodedata.east_asian_width(char) in "WFA" for char in text)
+    return (len(text) + wide) * size * CHAR
+
+
+def _count(number: int) -> str:
+    for unit, letter in COUNT:
+        if number >= unit:
+            return f"{number / unit:.3g} {letter}"
+    return str(number)
+
+
+def _svg(name: str, labels: Sequence[_Label], layout: Layout) -> str:
+    limit = max(layout.width, _width(name, TITLE, bold=True), NARROWEST)
+    rows = _legend(labels, limit)
+    head = MARGIN + TITLE * LINE_HEIGHT + 8 + len(rows) * 20 + 12
+    width = limit + 2 * MARGIN
+    height = head + layout.height + MARGIN
+    left = MARGIN + (width - 2 * MARGIN - layout.width) / 2
+    parts = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{width:.0f}" height="{height:.0f}" '
+        f'viewBox="0 0 {width:.0f} {height:.0f}" font-family="{FONT}">',
+        f"<title>{escape(name)}</title>",
+        '<rect width="100%" height="100%" fill="#FFFFFF"/>',
+        _text(MARGIN, MARGIN + TITLE, name, TITLE, bold=True),
+    ]
+    for number, row in enumerate(rows):
+        y = MARGIN + TITLE * LINE_HEIGHT + 8 + number * 20
+        for offset, kind, colour in row:
+            parts.append(_rect(MARGIN + offset, y, SWATCH, SWATCH, colour, 2))
+            parts.append(_text(MARGIN + offset + SWATCH + 6, y + SMALL, kind, SMALL))
+    parts.append(f'<g transform="translate({left:.1f} {head:.1f})">')
+    parts += [_line(line) for line in layout.lines]
+    for label, (x, y) in zip(labels, layout.corners, strict=True):
+        parts += _box(label, x, y)
+    return "\n".join([*parts, "</g>", "</svg>"]) + "\n"
+
+
+def _legend(labels: Sequence[_Label], width: float) -> list[list[tuple[float, str, str]]]:
+    """Rows of the legend: how far right each kind of operator comes, its name and its colour."""
+    colours = {label.colour for label in labels if not label.is_end}
+    rows: list[list[tuple[float, str, str]]] = [[]]
+    right = 0.0
+    for kind, (colour, _) in KINDS.items():
+        if colour not in colours:
+            continue
+        needed = _width(kind, SMALL) + SWATCH + 20
+        if right + needed > width and rows[-1]:
+            rows.append([])
+            right = 0.0
+        rows[-1].append((right, kind, colour))
+        right += needed
+    return rows
+
+
+def _box(label: _Label, x: float, y: float) -> Iterator[str]:
+    box = label.box()
+    ink = "#FFFFFF" if label.colour in DARK else "#000000"
+    middle = x + box.width / 2
+    yield f"<g><title>{escape(label.tip)}</title>"
+    yield _rect(x, y, box.width, box.height, label.colour, box.height / 2 if label.is_end else 4)
+    baseline = y + PADDING + TITLE
+    yield _text(middle, baseline, label.title, TITLE, bold=True, centred=True, ink=ink)
+    for line in label.lines:
+        baseline += SMALL * LINE_HEIGHT
+        yield _text(middle, baseline + 2, line, SMALL, centred=True, ink=ink)
+    yield "</g>"
+
+
+def _rect(x: float, y: float, width: float, height: float, colour: str, radius: float) -> str:
+    return (
+        f'<rect x="{x:.1f}" y="{y:.1f}" width="{width:.1f}" height="{height:.1f}" rx="{radius:.1f}" fill="{colour}" '
+        f'stroke="#333333"/>'
+    )
+
+
+def _text(
+    x: float, y: float, text: str, size: int, *, bold: bool = False, centred: bool = False, ink: str = "#000000"
+) -> str:
+    weight = ' font-weight="bold"' if bold else ""
+    anchor = ' text-anchor="middle"' if centred else ""
+    return f'<text x="{x:.1f}" y="{y:.1f}" font-size="{size}"{weight}{anchor} fill="{ink}">{escape(text)}</text>'
+
+
+def _line(line: Line) -> str:
+    """A smooth line, upright at each of its points, with an arrow head at the end."""
+    (x, y), *rest = line.points
+    path = [f"M{x:.1f} {y:.1f}"]
+    for next_x, next_y in rest:
+        if abs(next_x - x) < 0.05:
+            path.append(f"V{next_y:.1f}")
+        else:
+            half = (y + next_y) / 2
+            path.append(f"C{x:.1f} {half:.1f} {next_x:.1f} {half:.1f} {next_x:.1f} {next_y:.1f}")
+        x, y = next_x, next_y
+    drawn = f'<path d="{" ".join(path)}" fill="none" stroke="#555555" stroke-width="1.3"/>'
+    if line.arrow:
+        drawn += f'<path d="M{x - 3.5:.1f} {y - 7:.1f}h7l-3.5 7z" fill="#555555"/>'
+    return drawn

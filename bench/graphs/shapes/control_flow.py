@@ -1,0 +1,225 @@
+"""Operators that hold graphs: If, Loop and Scan. A branch that is known not to be taken does not count."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from bench.graphs.shapes.dims import Dim, Shape, Size, symbol
+from bench.graphs.shapes.node import Node, ShapeError, Value, array
+
+if TYPE_CHECKING:
+    import onnx
+
+    from bench.graphs.shapes.inference import Walk
+    from bench.graphs.shapes.steps import Body
+
+Outputs: TypeAlias = "tuple[Sequence[Value | None], Sequence[Body]]"
+BOOL, INT64 = 9, 7
+BRANCHES = {"then_branch": True, "else_branch": False}
+MAX_PASSES = 4
+"""So often a loop's body is gone through before its carried sizes are taken to change for ever."""
+
+
+def _body(node: Node, name: str) -> onnx.GraphProto:
+    if name not in node.attributes:
+        raise ShapeError(f"{node.what} has no {name}")
+    return node.attributes[name].g
+
+
+def _path(node: Node, name: str) -> str:
+    return f"{node.path}/{node.name}.{name}" if node.path else f"{node.name}.{name}"
+
+
+def _results(graph: onnx.GraphProto, values: Mapping[str, Value]) -> list[Value]:
+    return [values[value.name] for value in graph.output]
+
+
+def if_(node: Node, walk: Walk, values: Mapping[str, Value]) -> Outputs:
+    """Both branches are gone through; where it is not known which is taken, only what they agree in is known."""
+    from bench.graphs.shapes.steps import Body
+
+    condition = node.input().elements
+    taken = None if condition is None or isinstance(condition.reshape(-1)[0], Dim) else bool(condition.reshape(-1)[0])
+    walked = {}
+    for name, truth in BRANCHES.items():
+        try:
+            walked[truth] = walk.graph(_body(node, name), {}, values, _path(node, name))
+        except ShapeError:  # a branch for inputs of other shapes
+            if taken is truth:
+                raise
+            taken = not truth
+    bodies = []
+    for name, truth in BRANCHES.items():
+        steps, inner = walked.get(truth, ([], {}))
+        runs = None if taken is None else int(taken == truth)
+        bodies.append(Body(path=_path(node, name), steps=steps, values=inner, runs=runs, is_branch=True))
+    results = {
+        truth: _results(_body(node, name), walked[truth][1]) for name, truth in BRANCHES.items() if truth in walked
+    }
+    if taken is not None:
+        return results[taken], bodies
+    pairs = zip(results[True], results[False], strict=False)
+    return [_agreed(node, index, one, other) for index, (one, other) in enumerate(pairs)], bodies
+
+
+def _agreed(node: Node, index: int, one: Value, other: Value) -> Value:
+    """What two values have in common."""
+    if one.proto is not None or other.proto is not None:
+        return one if one.proto is not None and one.proto == other.proto else Value(0, None)
+    dtype = one.dtype or other.dtype
+    if one.shape is None or other.shape is None or len(one.shape) != len(other.shape):
+        return Value(dtype, None)
+    pairs = enumerate(zip(one.shape, other.shape, strict=True))
+    return Value(dtype, [first if first == second else node.fresh(index, axis) for axis, (first, second) in pairs])
+
+
+def loop(node: Node, walk: Walk, values: Mapping[str, Value]) -> Outputs:
+    """Carried values keep the shape that does not change from one iteration to the next.
+
+    The body reads the iteration's number, a condition and the carried values, and makes a condition, the carried values
+    and what is stacked over all iterations.
+    """
+    from bench.graphs.shapes.steps import Body
+
+    graph, path = _body(node, "body"), _path(node, "body")
+    names = [value.name for value in graph.input]
+    number = len(names) - 2
+    carried = [_without_elements(value) for value in node.inputs[2:]]
+    if len(carried) != number:
+        raise ShapeError(f"{node.what} carries {len(carried)} values; its body takes {number}")
+    iteration = Value(INT64, (), array([symbol(f"{path}:{names[0]}", is_free=False)], ()))
+    for attempt in range(MAX_PASSES):
+        given = dict(zip(names, [iteration, Value(BOOL, ()), *carried], strict=True))
+        steps, inner = walk.graph(graph, given, values, path)
+        results = _results(graph, inner)[1:]
+        after = [
+            _carried(path, names[index + 2], one, two, give_up=attempt == MAX_PASSES - 2)
+            for index, (one, two) in enumerate(zip(carried, results, strict=False))
+        ]
+        if [value.shape for value in after] == [value.shape for value in carried]:
+            break
+        carried = after
+    runs = _trips(node, graph, inner)
+    count: Size = symbol(f"{path}:iterations", is_free=False) if runs is None else runs
+    # Without an iteration, what comes out is what went in; so only what did not change is sure.
+    outputs = [
+        Value(value.dtype, value.shape, proto=value.proto) if value.shape is not None or value.proto else value
+        for value in carried
+    ]
+    outputs += [_stacked(value, count, 0) for value in results[number:]]
+    body = Body(path=path, steps=steps, values=inner, runs=runs)
+    return outputs, [body]
+
+
+def _without_elements(value: Value | None) -> Value:
+    assert value is not None
+    return Value(value.dtype, value.shape, proto=value.proto)
+
+
+def _carried(path: str, name: str, before: Value, after: Value, *, give_up: bool) -> Value:
+    """What a carried value is in every iteration: sizes that change are not known."""
+    if before.proto is not None:
+        return Value(0, None, proto=before.proto)
+    if before.shape is None or after.shape is None or len(before.shape) != len(after.shape) or give_up:
+        same = before.shape is not None and before.shape == after.shape
+        return Value(before.dtype or after.dtype, before.shape if same else None)
+    sizes = [
+        one if one == two else symbol(f"{path}:{name}[{axis}]", is_free=False)
+        for axis, (one, two) in enumerate(zip(before.shape, after.shape, strict=True))
+    ]
+    return Value(before.dtype, sizes)
+
+
+def _trips(node: Node, graph: onnx.GraphProto, inner: Mapping[str, Value]) -> Size | None:
+    """Iterations, where nothing but their number ends the loop."""
+    condition = node.input(1).elements if node.has(1) else None
+    if node.has(1) and (condition is None or isinstance(condition.reshape(-1)[0], Dim)):
+        return None
+    if condition is not None and not condition.reshape(-1)[0]:
+        return 0
+    limit = node.input(0).elements if node.has(0) else None
+    if limit is None or not _stays_true(graph, inner):
+        return None
+    number = limit.reshape(-1)[0]
+    return number if isinstance(number, Dim) else max(int(number), 0)
+
+
+def _stays_true(graph: onnx.GraphProto, inner: Mapping[str, Value]) -> bool:
+    """Whether the body hands its condition on, or makes one that is always true."""
+    name, given = graph.output[0].name, graph.input[1].name
+    passed = {node.output[0]: node.input[0] for node in graph.node if node.op_type == "Identity"}
+    while name in passed:
+        name = passed[name]
+    elements = inner[name].elements
+    return name == given or (elements is not None and bool(elements.reshape(-1)[0] == 1))
+
+
+def _stacked(value: Value, count: Size, axis: int) -> Value:
+    """One more axis, over the iterations."""
+    if value.shape is None:
+        return Value(value.dtype, None)
+    at = axis + len(value.shape) + 1 if axis < 0 else axis
+    return Value(value.dtype, (*value.shape[:at], count, *value.shape[at:]))
+
+
+def scan(node: Node, walk: Walk, values: Mapping[str, Value]) -> Outputs:
+    """The body runs once for each slice of the inputs that are scanned."""
+    from bench.graphs.shapes.steps import Body
+
+    graph, path = _body(node, "body"), _path(node, "body")
+    num_scanned = node.integer("num_scan_inputs")
+    inputs = node.inputs if node.version >= 9 else node.inputs[1:]  # version 8 has sequence_lens first, and a batch
+    num_states = len(inputs) - num_scanned
+    batch_axes = 0 if node.version >= 9 else 1
+    axes = node.integers("scan_input_axes") or [0] * num_scanned
+    given, runs = [_inside_batch(value, batch_axes) for value in inputs[:num_states]], None
+    for value, axis in zip(inputs[num_states:], axes, strict=True):
+        inner_value = _inside_batch(value, batch_axes)
+        shape = inner_value.shape
+        if shape is None:
+            given.append(inner_value)
+            continue
+        at = node.checked_axis(axis, len(shape))
+        runs = shape[at] if runs is None else runs
+        given.append(Value(inner_value.dtype, (*shape[:at], *shape[at + 1 :])))
+    steps, inner = walk.graph(graph, dict(zip([value.name for value in graph.input], given, strict=True)), values, path)
+    results = _results(graph, inner)
+    count: Size = symbol(f"{path}:iterations", is_free=False) if runs is None else runs
+    out_axes = node.integers("scan_output_axes") or [0] * (len(results) - num_states)
+    outputs = [_without_elements(value) for value in results[:num_states]]
+    outputs += [_stacked(value, count, axis) for value, axis in zip(results[num_states:], out_axes, strict=True)]
+    if batch_axes:
+        batch: Shape = () if node.input(1).shape is None else node.shape(1)[:1]
+        outputs = [
+            Value(one.dtype, None if one.shape is None or not batch else (*batch, *one.shape)) for one in outputs
+        ]
+        runs = None if runs is None or not batch else runs * batch[0]
+    return outputs, [Body(path=path, steps=steps, values=inner, runs=runs)]
+
+
+def _inside_batch(value: Value | None, axes: int) -> Value:
+    assert value is not None
+    return Value(value.dtype, None if value.shape is None else value.shape[axes:], proto=value.proto)
+
+
+def sequence_map(node: Node, walk: Walk, values: Mapping[str, Value]) -> Outputs:
+    """The body runs once for each element of a sequence, whose number is not known."""
+    from bench.graphs.shapes.steps import Body
+
+    graph, path = _body(node, "body"), _path(node, "body")
+    given: dict[str, Any] = {}
+    for value, inner_value in zip(node.inputs, graph.input, strict=True):
+        assert value is not None
+        held = value.proto.sequence_type.elem_type if value.proto is not None else None
+        given[inner_value.name] = value if held is None else walk.declared(held)
+    steps, inner = walk.graph(graph, given, values, path)
+    return [], [Body(path=path, steps=steps, values=inner, runs=None)]
+
+
+RULES: dict[str, Callable[[Node, Walk, Mapping[str, Value]], Outputs]] = {
+    "If": if_,
+    "Loop": loop,
+    "Scan": scan,
+    "SequenceMap": sequence_map,
+}

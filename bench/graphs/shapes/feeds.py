@@ -1,0 +1,40 @@
+"""What an ONNX model is fed to see one sample of a task."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from bench.graphs.shapes.dims import symbol
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from bench.api import Arrays, Task
+    from bench.graphs.shapes.dims import Shape
+
+
+def sample_feeds(task: Task, inputs: Arrays, row: int) -> dict[str, np.ndarray]:
+    """The inputs of one run, with the dtypes that the task declares.
+
+    A model whose batch is fixed at more than one sample sees the samples from `row` on.
+    """
+    import numpy as np
+
+    feeds = {}
+    for spec in task.inputs:
+        rows: range | int = row  # without a batch, one sample is a whole request
+        if task.batched:
+            rows = range(row, row + (spec.shape[0] if isinstance(spec.shape[0], int) else 1))
+        feeds[spec.name] = np.asarray(np.take(inputs[spec.name], rows, axis=0, mode="wrap"), spec.dtype)
+    return feeds
+
+
+def sample_shapes(task: Task) -> dict[str, Shape]:
+    """Shapes of what a task feeds, by input name: the sizes of its samples, with the batch as a symbol of its name."""
+    inputs = task.samples("test").inputs
+    shapes: dict[str, Shape] = {}
+    for spec in task.inputs:
+        first = spec.shape[:1] if task.batched else ()
+        batch = tuple(symbol(dim) if isinstance(dim, str) else dim for dim in first)
+        shapes[spec.name] = (*batch, *inputs[spec.name].shape[1:])
+    return shapes

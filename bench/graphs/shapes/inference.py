@@ -1,0 +1,267 @@
+"""Go through a model's nodes once, in order, and find the shape of everything, in numbers or as expressions.
+
+Nothing is run. Shapes follow from the inputs' shapes by the rules in `shaping`, or by onnx's own inference for one
+operator where there is no rule; small values that shapes are computed from are followed, too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from bench.api.errors import InputError
+from bench.graphs.file.dtypes import is_floating
+from bench.graphs.file.lazy import EXTERNAL
+from bench.graphs.shapes import control_flow
+from bench.graphs.shapes.dims import Dim, Size
+from bench.graphs.shapes.node import Node, UnknownError, Value
+from bench.graphs.shapes.rules import RULES
+from bench.graphs.shapes.steps import Body, Inferred, Scope, Step
+
+if TYPE_CHECKING:
+    import onnx
+
+    from bench.graphs.file.lazy import Stored
+
+    Rule = Callable[[Node], Value | Sequence[Value | None]]
+
+
+def infer(stored: Stored, inputs: Mapping[str, Sequence[Size]]) -> Inferred:
+    """Find what is known of a settled model's values.
+
+    Args:
+        inputs: shapes of the graph's inputs.
+
+    Raises:
+        InputError: the graph has a cycle or reads what nothing makes, shapes do not fit, or external data are missing.
+    """
+    model = stored.model
+    walk = Walk(stored)
+    declared = {value.name: value.type for value in model.graph.input}
+    for tensor in model.graph.initializer:
+        declared.pop(tensor.name, None)
+    given = {name: walk.declared(proto, inputs.get(name)) for name, proto in declared.items()}
+    steps, values = walk.graph(model.graph, given, {}, "")
+    return Inferred(model=model, steps=steps, values=values)
+
+
+class Walk:
+    """The state of one pass over a model."""
+
+    def __init__(self, stored: Stored) -> None:
+        import onnx
+
+        self.stored = stored
+        self.onnx = onnx
+        self.versions = {_domain(entry.domain): entry.version for entry in stored.model.opset_import}
+        self._imports = list(stored.model.opset_import)
+        self._schemas: dict[tuple[str, str], Any] = {}
+        self._named: dict[str, Dim] = {}
+        self._special = {"Constant", *control_flow.RULES}
+        self._is_whole = stored.is_whole or stored.path is None
+
+    def graph(self, graph: onnx.GraphProto, given: Scope, outer: Scope, path: str) -> tuple[list[Step], Scope]:
+        """Go through a graph.
+
+        Args:
+            given: its inputs.
+            outer: values of the graphs around it that it can read.
+
+        Returns:
+            Its nodes, and every value that it has or can read.
+        """
+        values: dict[str, Value] = {**outer, **given}
+        for tensor in graph.initializer[:]:
+            values[tensor.name] = self.constant(tensor)
+        for sparse in graph.sparse_initializer:
+            values[sparse.values.name] = Value(sparse.values.data_type, sparse.dims, stored=self.stored)
+        steps = [self._step(proto, values, path, graph) for proto in graph.node[:]]
+        for value in graph.output:
+            if value.name not in values:
+                raise InputError(f"its output {value.name!r} is made by no node")
+        return steps, values
+
+    def constant(self, tensor: onnx.TensorProto) -> Value:
+        """A tensor that is stored in the file, or beside it."""
+        if not self._is_whole and tensor.data_location == EXTERNAL:
+            self.stored.data(tensor)  # whether they are there: nothing is read
+        return Value(tensor.data_type, tensor.dims[:], tensor=tensor, stored=self.stored)
+
+    def declared(self, proto: onnx.TypeProto, shape: Sequence[Size] | None = None) -> Value:
+        """What a file says of a value."""
+        kind = proto.WhichOneof("value")
+        if kind not in ("tensor_type", "sparse_tensor_type"):
+            return Value(0, None, proto=proto if kind else None)
+        tensor = getattr(proto, kind)
+        if shape is None and tensor.HasField("shape"):
+            shape = self._sizes(tensor.shape.dim, lambda axis: None)
+        return Value(tensor.elem_type, shape)
+
+    def _step(self, proto: onnx.NodeProto, values: dict[str, Value], path: str, graph: onnx.GraphProto) -> Step:
+        node = Node(proto, (), path=path)
+        try:
+            inputs = [values[name] if name else None for name in node.reads]
+        except KeyError as error:
+            raise InputError(_unmade(error.args[0], proto, graph)) from error
+        domain, op_type = node.domain, node.op_type
+        node.inputs, node.version = inputs, self.versions.get(domain, 0)
+        bodies: Sequence[Body] = ()
+        outputs: Sequence[Value | None]
+        why = None
+        try:
+            if not domain and op_type in self._special:
+                if op_type == "Constant":
+                    outputs = [self._constant_node(node)]
+                else:
+                    outputs, bodies = control_flow.RULES[op_type](node, self, values)
+            else:
+                outputs, why = self._outputs(node)
+        except UnknownError:
+            outputs = []
+        number = len(node.makes)
+        made = list(outputs) if len(outputs) == number else [*outputs[:number], *([None] * (number - len(outputs)))]
+        is_open = not all(isinstance(body.runs, int) for body in bodies) if bodies else False
+        for index, (name, value) in enumerate(zip(node.makes, made, strict=True)):
+            if name:
+                if value is None or value.numbers is None:
+                    if value is None or (value.shape is None and value.proto is None):
+                        value = made[index] = self._stated(node, name, value, graph)
+                    is_open = is_open or (value.numbers is None and value.proto is None)
+                values[name] = value
+        node.outputs = made
+        if op_type == "ConstantOfShape" and inputs and inputs[0] is not None and inputs[0].stored is not None:
+            output = made[0]
+            assert output is not None
+            if is_floating(output.dtype) and output.shape:
+                output.generated = output.is_weight = True
+        return Step(node, bodies, is_open, why)
+
+    def _outputs(self, node: Node) -> tuple[Sequence[Value | None], str | None]:
+        """What a node makes: by its rule here, else as onnx infers it."""
+        rule = RULES.get((node.domain, node.op_type))
+        if rule is not None:
+            try:
+                result = rule(node)
+                return ([result] if isinstance(result, Value) else result), None
+            except (UnknownError, KeyError, IndexError, TypeError):
+                # A node that breaks the rules of its operator reaches what a rule takes for granted; onnx says how.
+                pass
+        return self._inferred_by_onnx(node)
+
+    def _inferred_by_onnx(self, node: Node) -> tuple[Sequence[Value | None], str | None]:
+        schema = self._schema(node)
+        if schema is None or any(value is not None and not self._type(value) for value in node.inputs):
+            return [], None
+        types, data = {}, {}
+        for name, value in zip(node.reads, node.inputs, strict=True):
+            if value is None:
+                continue
+            types[name] = self._type(value)
+            elements = value.elements
+            if elements is not None and not any(isinstance(one, Dim) for one in elements.reshape(-1)):
+                dtype = self.onnx.helper.tensor_dtype_to_np_dtype(value.dtype)
+                data[name] = self.onnx.numpy_helper.from_array(elements.astype(dtype), name)
+        try:
+            found = self.onnx.shape_inference.infer_node_outputs(
+                schema, node.proto, types, data, opset_imports=self._imports
+            )
+        except (self.onnx.shape_inference.InferenceError, self.onnx.checker.ValidationError, RuntimeError) as error:
+            return [], " ".join(str(error).split())
+        return [self._from_onnx(node, index, found.get(name)) for index, name in enumerate(node.makes)], None
+
+    def _schema(self, node: Node) -> Any:
+        key = (node.domain, node.op_type)
+        if key not in self._schemas:
+            try:
+                self._schemas[key] = self.onnx.defs.get_schema(node.op_type, node.version, node.domain)
+            except self.onnx.defs.SchemaError:
+                self._schemas[key] = None
+        return self._schemas[key]
+
+    def _type(self, value: Value) -> Any:
+        """As onnx writes it, expressions under names of their own; None where nothing is known."""
+        if value.proto is not None or not value.dtype:
+            return value.proto
+        sizes = None if value.shape is None else [self._name(size) for size in value.shape]
+        return self.onnx.helper.make_tensor_type_proto(value.dtype, sizes)
+
+    def _name(self, size: Size) -> int | str:
+        if not isinstance(size, Dim):
+            return size
+        name = size.key.hex()
+        self._named[name] = size
+        return name
+
+    def _from_onnx(self, node: Node, index: int, proto: Any) -> Value | None:
+        if proto is None or proto.WhichOneof("value") is None:
+            return None
+        if proto.WhichOneof("value") != "tensor_type":
+            return Value(0, None, proto=proto)
+        tensor = proto.tensor_type
+        if not tensor.HasField("shape"):
+            return Value(tensor.elem_type, None)
+        return Value(tensor.elem_type, self._sizes(tensor.shape.dim, lambda axis: node.fresh(index, axis)))
+
+    def _sizes(self, dims: Iterable[Any], otherwise: Callable[[int], Size | None]) -> Any:
+        """Sizes that onnx writes; None in all if one is not known and there is nothing to put in its place."""
+        sizes = []
+        for axis, dim in enumerate(dims):
+            size: Size | None
+            if dim.HasField("dim_value"):
+                size = int(dim.dim_value)
+            else:
+                size = self._named.get(dim.dim_param) or otherwise(axis)
+            if size is None:
+                return None
+            sizes.append(size)
+        return sizes
+
+    def _constant_node(self, node: Node) -> Value:
+        """A tensor in an attribute; attributes of other kinds are short."""
+        import numpy as np
+
+        (attribute,) = node.attributes.values()
+        if attribute.name == "value":
+            return self.constant(attribute.t)
+        if attribute.name == "sparse_value":
+            return Value(attribute.sparse_tensor.values.data_type, attribute.sparse_tensor.dims, stored=self.stored)
+        content = np.array(self.onnx.helper.get_attribute_value(attribute))
+        if content.dtype.kind not in "if":
+            return Value(self.onnx.TensorProto.STRING, content.shape, stored=self.stored)
+        content = content.astype(np.float32 if content.dtype.kind == "f" else np.int64)
+        return self.constant(self.onnx.numpy_helper.from_array(content, node.makes[0]))
+
+    def _stated(self, node: Node, name: str, value: Value | None, graph: onnx.GraphProto) -> Value:
+        """What a file says of an output that could not be inferred.
+
+        What it says of an operator that we know, it says for the sizes that it was exported with.
+        """
+        declared = next((one.type for one in (*graph.value_info, *graph.output) if one.name == name), None)
+        if declared is None:
+            return value or Value(0, None)
+        stated = self.declared(declared)
+        known = (node.domain, node.op_type) in RULES or self._schema(node) is not None
+        return Value(stated.dtype, None) if known else stated
+
+
+def _domain(name: str) -> str:
+    return "" if name == "ai.onnx" else name
+
+
+def _unmade(name: str, proto: onnx.NodeProto, graph: onnx.GraphProto) -> str:
+    """Why a node reads what is not there yet."""
+    what = f"node {proto.name!r} ({proto.op_type}) reads {name!r}"
+    makers = [other for other in graph.node if name in other.output]
+    if not makers:
+        return f"{what}, which nothing makes"
+    made_of, pending = set(), [makers[0]]
+    producers = {output: other for other in graph.node for output in other.output}
+    while pending:
+        maker = pending.pop()
+        for source in maker.input:
+            if source in proto.output:
+                return f"its graph has a cycle: {what}, which depends on what that node makes"
+            if source in producers and source not in made_of:
+                made_of.add(source)
+                pending.append(producers[source])
+    return f"{what} before node {makers[0].name!r} makes it: nodes must be in order"

@@ -1,0 +1,248 @@
+"""A node of a graph and the values it reads, as rules for shapes and for costs see them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from bench.api.errors import InputError
+from bench.graphs.file.dtypes import bits, is_number
+from bench.graphs.shapes.dims import Dim, Shape, Size, symbol
+
+if TYPE_CHECKING:
+    import numpy as np
+    import onnx
+
+    from bench.graphs.file.lazy import Stored
+
+MAX_ELEMENTS = 1024
+"""Larger values are not followed: shapes are not computed from them."""
+
+
+class UnknownError(Exception):
+    """A rule needs what is not known: the shape or the value of an input."""
+
+
+class ShapeError(InputError):
+    """The shapes of what a node reads do not fit each other."""
+
+
+class Value:
+    """What a node reads or makes, as far as it is known without running the model.
+
+    Attributes:
+        dtype: the element type as a number of `onnx.TensorProto.DataType`; 0 where it is not known.
+        shape: None where not even the number of axes is known.
+        numbers: the shape, where it is known in numbers.
+        proto: the type of what is no tensor, such as a sequence.
+        tensor: where it is stored in the file.
+        is_weight: whether it is stored, or stands for what is.
+        generated: whether it stands for stored weights: a constant that the graph makes instead of storing it.
+    """
+
+    __slots__ = (
+        "_bytes",
+        "_elements",
+        "dtype",
+        "generated",
+        "is_weight",
+        "numbers",
+        "proto",
+        "shape",
+        "stored",
+        "tensor",
+    )
+
+    def __init__(
+        self,
+        dtype: int,
+        shape: Sequence[Size] | None,
+        elements: Any = None,
+        *,
+        proto: onnx.TypeProto | None = None,
+        tensor: onnx.TensorProto | None = None,
+        stored: Stored | None = None,
+    ) -> None:
+        self.dtype = dtype
+        self.shape: Shape | None = None if shape is None else tuple(shape)
+        self.numbers: tuple[int, ...] | None = None
+        if self.shape is not None and (tensor is not None or Dim not in map(type, self.shape)):
+            self.numbers = self.shape  # type: ignore[assignment]
+        self._elements: np.ndarray | None = elements
+        self.proto = proto
+        self.tensor = tensor
+        self.stored = stored
+        self.is_weight = stored is not None
+        self.generated = False
+        self._bytes: int | None = None
+
+    @property
+    def bytes(self) -> int:
+        """Of its elements, packed as the type allows; 0 where they are not known."""
+        if self._bytes is None:
+            size = 0 if self.numbers is None else math.prod(self.numbers)
+            self._bytes = -(-size * bits(self.dtype) // 8)
+        return self._bytes
+
+    @property
+    def elements(self) -> np.ndarray | None:
+        """An array of Python's numbers and `Dim`s, where all elements are known and they are not too many."""
+        if self._elements is None and self.tensor is not None:
+            assert self.stored is not None
+            assert self.numbers is not None
+            is_small = math.prod(self.numbers) <= MAX_ELEMENTS and is_number(self.dtype)
+            if is_small and self.stored.has(self.tensor):
+                self._elements = self.stored.array(self.tensor).astype(object)
+        return self._elements
+
+    @property
+    def is_static(self) -> bool:
+        """Whether its shape is known in numbers."""
+        return self.numbers is not None
+
+
+def array(items: Any, shape: Sequence[int] | None = None) -> np.ndarray:
+    """An array of objects, one-dimensional unless a shape is given."""
+    import numpy as np
+
+    items = list(items)
+    result = np.empty(len(items), object)
+    result[:] = items
+    return result if shape is None else result.reshape(shape)
+
+
+class Node:
+    """One node with its attributes, what it reads and, once they are known, its outputs.
+
+    Attributes:
+        reads: names of its inputs, empty for what is left out.
+        makes: names of its outputs.
+        version: of its operator set.
+        path: of the subgraph it is in; empty in the main graph.
+    """
+
+    __slots__ = (
+        "_attributes",
+        "domain",
+        "inputs",
+        "makes",
+        "name",
+        "op_type",
+        "outputs",
+        "path",
+        "proto",
+        "reads",
+        "version",
+    )
+
+    def __init__(
+        self,
+        proto: onnx.NodeProto,
+        inputs: Sequence[Value | None],
+        outputs: Sequence[Value | None] = (),
+        *,
+        version: int = 0,
+        path: str = "",
+    ) -> None:
+        self.proto = proto
+        self.name: str = proto.name
+        self.op_type: str = proto.op_type
+        domain = proto.domain
+        self.domain: str = "" if domain == "ai.onnx" else domain
+        self.reads: tuple[str, ...] = tuple(proto.input[:])  # a slice is read at once, an iterator item by item
+        self.makes: tuple[str, ...] = tuple(proto.output[:])
+        self.inputs = inputs
+        self.outputs = outputs
+        self.version = version
+        self.path = path
+        self._attributes: dict[str, onnx.AttributeProto] | None = None
+
+    @property
+    def attributes(self) -> dict[str, onnx.AttributeProto]:
+        """By name."""
+        if self._attributes is None:
+            self._attributes = {attribute.name: attribute for attribute in self.proto.attribute[:]}
+        return self._attributes
+
+    @property
+    def what(self) -> str:
+        """How messages name it."""
+        return f"node {self.name!r} ({self.op_type})"
+
+    def has(self, index: int) -> bool:
+        """Whether it has that input."""
+        return index < len(self.inputs) and self.inputs[index] is not None
+
+    def input(self, index: int = 0) -> Value:
+        value = self.inputs[index] if index < len(self.inputs) else None
+        if value is None:
+            raise UnknownError
+        return value
+
+    def shape(self, index: int = 0) -> Any:
+        """Shape of an input. Raises `UnknownError` where it is not known."""
+        shape = self.input(index).shape
+        if shape is None:
+            raise UnknownError
+        return shape
+
+    def out(self, index: int = 0) -> Any:
+        """Shape of an output. Raises `UnknownError` where it is not known."""
+        value = self.outputs[index] if index < len(self.outputs) else None
+        if value is None or value.shape is None:
+            raise UnknownError
+        return value.shape
+
+    def elements(self, index: int) -> np.ndarray:
+        """Elements of an input. Raises `UnknownError` where they are not known."""
+        elements = self.input(index).elements
+        if elements is None:
+            raise UnknownError
+        return elements
+
+    def items(self, index: int) -> list[Any]:
+        """Elements of an input of at most one axis."""
+        return list(self.elements(index).reshape(-1))
+
+    def number(self, index: int) -> Any:
+        """The only element of an input."""
+        elements = self.items(index)
+        if len(elements) != 1:
+            raise ShapeError(f"{self.what} takes one number as its input {index}; it is given {len(elements)}")
+        return elements[0]
+
+    def plain(self, index: int) -> list[int]:
+        """Elements of an input that must be plain numbers, such as axes."""
+        elements = self.items(index)
+        if any(isinstance(element, Dim) for element in elements):
+            raise UnknownError
+        return elements
+
+    def integer(self, name: str, default: int = 0) -> int:
+        attribute = self.attributes.get(name)
+        return default if attribute is None else attribute.i
+
+    def floating(self, name: str, default: float = 0.0) -> float:
+        return float(self.attributes[name].f) if name in self.attributes else default
+
+    def integers(self, name: str) -> list[int] | None:
+        attribute = self.attributes.get(name)
+        return None if attribute is None else attribute.ints[:]
+
+    def text(self, name: str, default: str = "") -> str:
+        return self.attributes[name].s.decode(errors="replace") if name in self.attributes else default
+
+    def axis(self, rank: int, default: int, name: str = "axis") -> int:
+        return self.checked_axis(self.integer(name, default), rank)
+
+    def checked_axis(self, axis: int, rank: int) -> int:
+        """An axis counted from the front."""
+        if not -rank <= axis < max(rank, 1):
+            raise ShapeError(f"{self.what} takes axis {axis} of what has {rank} axes")
+        return axis + rank if axis < 0 else axis
+
+    def fresh(self, index: int, axis: int) -> Size:
+        """A size of an output that the data decide."""
+        name = self.makes[index] if index < len(self.makes) else f"{self.name}_{index}"
+        return symbol(f"{self.path}:{name}[{axis}]" if self.path else f"{name}[{axis}]", is_free=False)

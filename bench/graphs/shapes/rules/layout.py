@@ -1,0 +1,380 @@
+"""Operators that move, repeat, cut or join elements without computing any; and those that make new tensors by size."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from bench.graphs.shapes import dims
+from bench.graphs.shapes.dims import Dim, Size, maximum, minimum, product
+from bench.graphs.shapes.node import MAX_ELEMENTS, Node, ShapeError, UnknownError, Value, array
+from bench.graphs.shapes.rules import MICROSOFT, rule
+from bench.graphs.shapes.rules.arithmetic import INT64, broadcast_shapes
+
+FLOAT = 1
+END = 10**9
+"""Exporters write this, or more, for the end of an axis."""
+
+
+def _plain(sizes: Sequence[Size]) -> bool:
+    return all(isinstance(size, int) for size in sizes)
+
+
+@rule("Shape")
+def shape(node: Node) -> Value:
+    sizes = list(node.shape())
+    start, end = node.integer("start", 0), node.integer("end", len(sizes))
+    taken = sizes[start:end]
+    return Value(INT64, (len(taken),), array(taken))
+
+
+@rule("Size")
+def size(node: Node) -> Value:
+    return Value(INT64, (), array([product(node.shape())], ()))
+
+
+@rule("Reshape")
+def reshape(node: Node) -> Value:
+    """A 0 takes over a size of the input unless it is meant; a -1 is what is left."""
+    first = node.input()
+    told = node.integers("shape") if node.version < 5 else node.items(1)
+    assert told is not None
+    data = first.shape
+    sizes: list[Size] = list(told)
+    if not node.integer("allowzero"):
+        for axis, wanted in enumerate(sizes):
+            if wanted == 0:
+                if data is None or axis >= len(data):
+                    raise UnknownError
+                sizes[axis] = data[axis]
+    if sizes.count(-1) > 1:
+        raise ShapeError(f"{node.what} is told more than one size of -1")
+    if -1 in sizes:
+        if data is None:
+            raise UnknownError
+        rest = sizes.index(-1)
+        sizes[rest] = _rest(node, data, sizes[:rest] + sizes[rest + 1 :])
+    elif data is not None and _plain(data) and _plain(sizes) and product(data) != product(sizes):
+        raise ShapeError(f"{node.what} cannot make {_text(sizes)} of {_text(data)}")
+    return Value(first.dtype, sizes, _reshaped(first, sizes))
+
+
+def _text(sizes: Sequence[Size]) -> str:
+    return f"({', '.join(map(str, sizes))})"
+
+
+def _rest(node: Node, data: Sequence[Size], others: Sequence[Size]) -> Size:
+    """What -1 stands for. Sizes that are in both are left out first: they may be 0."""
+    have, told = list(data), []
+    for wanted in others:
+        if wanted in have:
+            have.remove(wanted)
+        else:
+            told.append(wanted)
+    total, part = product(have), product(told)
+    if isinstance(part, int) and (part == 0 or (isinstance(total, int) and total % part)):
+        raise ShapeError(f"{node.what} cannot make {_text((*others, -1))} of {_text(data)}")
+    return total // part
+
+
+def _reshaped(value: Value, sizes: Sequence[Any]) -> Any:
+    elements = value.elements
+    if elements is None or not _plain(sizes) or math.prod(sizes) != elements.size:
+        return None
+    return elements.reshape(sizes)
+
+
+@rule("Flatten")
+def flatten(node: Node) -> Value:
+    sizes = node.shape()
+    axis = node.integer("axis", 1)
+    axis = axis + len(sizes) if axis < 0 else axis
+    result = (product(sizes[:axis]), product(sizes[axis:]))
+    return Value(node.input().dtype, result, _reshaped(node.input(), result))
+
+
+@rule("Squeeze")
+def squeeze(node: Node) -> Value:
+    first, sizes = node.input(), node.shape()
+    axes = node.integers("axes") if node.version < 13 else (node.plain(1) if node.has(1) else None)
+    if axes is None:
+        if not _plain(sizes):
+            raise UnknownError
+        dropped = {axis for axis, one in enumerate(sizes) if one == 1}
+    else:
+        dropped = {node.checked_axis(axis, len(sizes)) for axis in axes}
+        if any(isinstance(sizes[axis], int) and sizes[axis] != 1 for axis in dropped):
+            raise ShapeError(f"{node.what} cannot drop axes {sorted(dropped)} of {_text(sizes)}")
+    kept = [one for axis, one in enumerate(sizes) if axis not in dropped]
+    return Value(first.dtype, kept, _reshaped(first, kept))
+
+
+@rule("Unsqueeze")
+def unsqueeze(node: Node) -> Value:
+    first, sizes = node.input(), list(node.shape())
+    axes = node.integers("axes") if node.version < 13 else node.plain(1)
+    rank = len(sizes) + len(axes or ())
+    for axis in sorted(node.checked_axis(axis, rank) for axis in axes or ()):
+        sizes.insert(axis, 1)
+    return Value(first.dtype, sizes, _reshaped(first, sizes))
+
+
+@rule("ExpandDims", domains=(MICROSOFT,))
+def expand_dims(node: Node) -> Value:
+    sizes = list(node.shape())
+    sizes.insert(node.checked_axis(node.plain(1)[0], len(sizes) + 1), 1)
+    return Value(node.input().dtype, sizes)
+
+
+@rule("Transpose")
+def transpose(node: Node) -> Value:
+    first, sizes = node.input(), node.shape()
+    order = node.integers("perm") or list(reversed(range(len(sizes))))
+    if sorted(order) != list(range(len(sizes))):
+        raise ShapeError(f"{node.what} orders axes {order} of {_text(sizes)}")
+    elements = first.elements
+    return Value(first.dtype, [sizes[axis] for axis in order], None if elements is None else elements.transpose(order))
+
+
+@rule("Concat")
+def concat(node: Node) -> Value:
+    import numpy as np
+
+    shapes = [node.shape(index) for index in range(len(node.inputs))]
+    result, along = _joined(node, shapes)
+    elements = None
+    if len(result) < 2:  # what holds sizes
+        parts = [value.elements for value in node.inputs if value is not None and value.elements is not None]
+        elements = np.concatenate(parts, axis=along) if len(parts) == len(shapes) else None
+    return Value(node.input().dtype, result, elements)
+
+
+@rule("QLinearConcat", domains=(MICROSOFT,))
+def quantized_concat(node: Node) -> Value:
+    shapes = [node.shape(index) for index in range(2, len(node.inputs), 3)]
+    return Value(node.input(2).dtype, _joined(node, shapes)[0])
+
+
+def _joined(node: Node, shapes: list[Any]) -> tuple[list[Size], int]:
+    """The shape of what is joined, and along which axis."""
+    rank = len(shapes[0])
+    if {len(sizes) for sizes in shapes} != {rank}:
+        raise ShapeError(f"{node.what} joins {' and '.join(map(_text, shapes))}")
+    along = node.axis(rank, 1)  # version 1 had a default
+    result = list(shapes[0])
+    for sizes in shapes[1:]:
+        for axis, here in enumerate(sizes):
+            if axis == along:
+                result[axis] = result[axis] + here
+            elif here is not result[axis] and isinstance(here, int):
+                if isinstance(result[axis], int) and here != result[axis]:
+                    raise ShapeError(f"{node.what} joins {' and '.join(map(_text, shapes))} along axis {along}")
+                result[axis] = here
+    return result, along
+
+
+@rule("Slice")
+def slice_(node: Node) -> Value:
+    first, sizes = node.input(), list(node.shape())
+    if node.version < 10:
+        starts: list[Any] = list(node.integers("starts") or ())
+        ends: list[Any] = list(node.integers("ends") or ())
+        axes = node.integers("axes") or list(range(len(starts)))
+        steps = [1] * len(starts)
+    else:
+        starts, ends = node.items(1), node.items(2)
+        axes = node.plain(3) if node.has(3) else list(range(len(starts)))
+        steps = node.plain(4) if node.has(4) else [1] * len(starts)
+    cuts: dict[int, slice] = {}
+    for start, end, axis, step in zip(starts, ends, axes, steps, strict=True):
+        at = node.checked_axis(axis, len(sizes))
+        here = sizes[at]
+        if step > 0:
+            low, high = _clamped(start, here), _clamped(end, here)
+            sizes[at] = maximum(dims.ceil_div(high - low, step), 0)
+        else:
+            low, high = _clamped_down(start, here), _clamped_down(end, here)
+            sizes[at] = maximum(dims.ceil_div(low - high, -step), 0)
+        if isinstance(low, int) and isinstance(high, int):
+            cuts[at] = slice(low, None if high < 0 else high, step)
+    elements = first.elements
+    if elements is None or len(cuts) != len(axes):
+        return Value(first.dtype, sizes)
+    return Value(first.dtype, sizes, elements[tuple(cuts.get(axis, slice(None)) for axis in range(len(sizes)))])
+
+
+def _clamped(position: Size, size: Size) -> Size:
+    """A position from 0 to the size; negative ones count from the end."""
+    if isinstance(position, int):
+        if position >= END:
+            return size
+        return minimum(position, size) if position >= 0 else maximum(size + position, 0)
+    if dims.never_negative(position):
+        return minimum(position, size)
+    if dims.never_negative(-position):
+        return maximum(size + position, 0)
+    counted = dims.select(dims.less(position, 0), size + position, position)
+    return maximum(minimum(counted, size), 0)
+
+
+def _clamped_down(position: Size, size: Size) -> Size:
+    """A position from -1 to the last one, for steps backwards."""
+    if not isinstance(position, int):
+        raise UnknownError
+    return minimum(position, size - 1) if position >= 0 else maximum(size + position, -1)
+
+
+@rule("Split")
+def split(node: Node) -> list[Value | None]:
+    first, sizes = node.input(), node.shape()
+    along, count = node.axis(len(sizes), 0), len(node.makes)
+    parts: list[Any] | None = node.integers("split") if node.version < 13 else (node.items(1) if node.has(1) else None)
+    if parts is None:
+        part = dims.ceil_div(sizes[along], node.integer("num_outputs", count))
+        parts = [part] * (count - 1) + [sizes[along] - part * (count - 1)]
+    if _plain(parts) and isinstance(sizes[along], int) and sum(parts) != sizes[along]:
+        raise ShapeError(f"{node.what} splits {sizes[along]} into {parts}")
+    results: list[Value | None] = []
+    at: Size = 0
+    for part in parts:
+        elements = first.elements
+        if elements is not None and isinstance(at, int) and isinstance(part, int):
+            elements = elements[(slice(None),) * along + (slice(at, at + part),)]
+        at = at + part
+        results.append(Value(first.dtype, (*sizes[:along], part, *sizes[along + 1 :]), elements))
+    return results
+
+
+@rule("Gather")
+def gather(node: Node) -> Value:
+    first, data, indices = node.input(), node.shape(0), node.shape(1)
+    along = node.axis(len(data), 0)
+    sizes = (*data[:along], *indices, *data[along + 1 :])
+    elements = first.elements
+    told = node.input(1).elements if elements is not None else None
+    if elements is None or told is None or any(isinstance(one, Dim) for one in told.reshape(-1)):
+        return Value(first.dtype, sizes)
+    if any(not -data[along] <= one < data[along] for one in told.reshape(-1)):
+        raise ShapeError(f"{node.what} takes index {told.tolist()} of {data[along]} elements")
+    taken = elements.take(told.astype(int), axis=along)
+    return Value(first.dtype, sizes, taken if hasattr(taken, "shape") else array([taken], ()))
+
+
+@rule("GatherElements")
+def gather_elements(node: Node) -> Value:
+    return Value(node.input().dtype, node.shape(1))
+
+
+@rule("GatherND")
+def gather_nd(node: Node) -> Value:
+    data, indices, leading = node.shape(0), node.shape(1), node.integer("batch_dims")
+    if not indices or not isinstance(indices[-1], int):
+        raise UnknownError
+    return Value(node.input().dtype, (*indices[:-1], *data[leading + indices[-1] :]))
+
+
+@rule("Tile")
+def tile(node: Node) -> Value:
+    first, sizes = node.input(), node.shape()
+    if node.version < 6:
+        raise UnknownError
+    repeats = node.items(1)
+    if len(repeats) != len(sizes):
+        raise ShapeError(f"{node.what} repeats {len(sizes)} axes {len(repeats)} times")
+    result = [one * many for one, many in zip(sizes, repeats, strict=True)]
+    return Value(first.dtype, result, _repeated(first, result, repeats))
+
+
+def _repeated(first: Value, sizes: Sequence[Any], repeats: Sequence[Any]) -> Any:
+    import numpy as np
+
+    if first.elements is None or not _plain(sizes) or math.prod(sizes) > MAX_ELEMENTS:
+        return None
+    return np.tile(first.elements, repeats)
+
+
+@rule("Expand")
+def expand(node: Node) -> Value:
+    import numpy as np
+
+    first = node.input()
+    told = node.items(1)
+    sizes = broadcast_shapes(node, [node.shape(), tuple(told)])
+    elements = None
+    if first.elements is not None and _plain(sizes) and product(sizes) <= MAX_ELEMENTS:  # type: ignore[operator]
+        elements = np.broadcast_to(first.elements, sizes)  # type: ignore[arg-type]
+    return Value(first.dtype, sizes, elements)
+
+
+@rule("Pad")
+def pad(node: Node) -> Value:
+    first, sizes = node.input(), list(node.shape())
+    told: list[Any] = (node.integers("pads") or node.integers("paddings") or []) if node.version < 11 else node.items(1)
+    axes = node.plain(3) if node.version >= 18 and node.has(3) else list(range(len(sizes)))
+    if len(told) != 2 * len(axes):
+        raise ShapeError(f"{node.what} pads {len(axes)} axes by {len(told)} numbers")
+    for position, axis in enumerate(axes):
+        at = node.checked_axis(axis, len(sizes))
+        sizes[at] = sizes[at] + told[position] + told[position + len(axes)]
+    return Value(first.dtype, sizes)
+
+
+@rule("ConstantOfShape")
+def constant_of_shape(node: Node) -> Value:
+    import numpy as np
+    import onnx
+
+    sizes = node.items(0)
+    value = node.attributes["value"].t if "value" in node.attributes else None
+    dtype = value.data_type if value is not None else FLOAT
+    if not _plain(sizes) or math.prod(sizes) > MAX_ELEMENTS:
+        return Value(dtype, sizes)
+    one = onnx.numpy_helper.to_array(value).reshape(-1)[0].item() if value is not None else 0.0
+    return Value(dtype, sizes, np.full(sizes, one, object))
+
+
+@rule("Range")
+def range_(node: Node) -> Value:
+    start, limit, step = (node.number(index) for index in range(3))
+    dtype = node.input().dtype
+    if _plain((start, limit, step)) and step:
+        items = range(start, limit, step)
+        return Value(dtype, (len(items),), array(items) if len(items) <= MAX_ELEMENTS else None)
+    if all(not isinstance(one, Dim) for one in (start, limit, step)) and step:
+        return Value(dtype, (max(math.ceil((limit - start) / step), 0),))
+    if isinstance(step, int) and step > 0 and not isinstance(start, float) and not isinstance(limit, float):
+        return Value(dtype, (maximum(dims.ceil_div(limit - start, step), 0),))
+    raise UnknownError
+
+
+@rule("EyeLike")
+def eye_like(node: Node) -> Value:
+    return Value(node.integer("dtype") or node.input().dtype, node.shape())
+
+
+@rule("RandomNormalLike", "RandomUniformLike", "Bernoulli")
+def random_like(node: Node) -> Value:
+    return Value(node.integer("dtype") or node.input().dtype, node.shape())
+
+
+@rule("OneHot")
+def one_hot(node: Node) -> Value:
+    indices = list(node.shape())
+    at = node.integer("axis", -1)
+    depth = node.number(1)
+    indices.insert(at + len(indices) + 1 if at < 0 else at, depth if isinstance(depth, Dim) else int(depth))
+    return Value(node.input(2).dtype, indices)
+
+
+@rule("NonZero")
+def non_zero(node: Node) -> Value:
+    """As many columns as elements are not 0: known only where the elements are."""
+    import numpy as np
+
+    elements = node.input().elements
+    rank = len(node.shape())
+    if elements is None or any(isinstance(one, Dim) for one in elements.reshape(-1)):
+        return Value(INT64, (rank, node.fresh(0, 1)))
+    found = np.argwhere(elements.astype(bool)).T
+    return Value(INT64, found.shape, found.astype(object))

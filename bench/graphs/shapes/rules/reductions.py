@@ -1,0 +1,68 @@
+"""Operators that reduce axes, or choose along one."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+from bench.graphs.shapes import dims
+from bench.graphs.shapes.dims import Dim, minimum
+from bench.graphs.shapes.node import Node, Value, array
+from bench.graphs.shapes.rules import MICROSOFT, rule
+from bench.graphs.shapes.rules.arithmetic import INT64
+
+AXES_ARE_INPUT_SINCE = 18
+FOLDS: dict[str, Callable[[list[Any]], Any]] = {
+    "ReduceProd": lambda items: (
+        dims.product(items) if not any(isinstance(one, float) for one in items) else math.prod(items)
+    ),
+    "ReduceSum": lambda items: sum(items[1:], items[0]),
+}
+
+
+@rule("ReduceL1", "ReduceL2", "ReduceLogSum", "ReduceLogSumExp", "ReduceMax", "ReduceMean", "ReduceMin", "ReduceProd")
+@rule("ReduceSum", "ReduceSumSquare")
+def reduce(node: Node) -> Value:
+    first, sizes = node.input(), node.shape()
+    given = node.integers("axes")
+    since = 13 if node.op_type == "ReduceSum" else AXES_ARE_INPUT_SINCE
+    if node.version >= since and node.has(1):
+        given = node.plain(1)
+    if not given and node.integer("noop_with_empty_axes"):
+        return Value(first.dtype, sizes, first.elements)
+    axes = {node.checked_axis(axis, len(sizes)) for axis in given or range(len(sizes))}
+    keep = node.integer("keepdims", 1)
+    result = [1 if axis in axes else size for axis, size in enumerate(sizes) if keep or axis not in axes]
+    elements, fold = first.elements, FOLDS.get(node.op_type)
+    if elements is None or fold is None or len(sizes) != 1 or not elements.size or axes != {0}:
+        return Value(first.dtype, result)
+    return Value(first.dtype, result, array([fold(elements.tolist())], result))
+
+
+@rule("QLinearReduceMean", domains=(MICROSOFT,))
+def quantized_reduce(node: Node) -> Value:
+    sizes = node.shape()
+    axes = {node.checked_axis(axis, len(sizes)) for axis in node.integers("axes") or range(len(sizes))}
+    keep = node.integer("keepdims", 1)
+    return Value(
+        node.input().dtype, [1 if axis in axes else one for axis, one in enumerate(sizes) if keep or axis not in axes]
+    )
+
+
+@rule("ArgMax", "ArgMin")
+def arg(node: Node) -> Value:
+    sizes = node.shape()
+    along = node.axis(len(sizes), 0)
+    keep = node.integer("keepdims", 1)
+    return Value(INT64, [1 if axis == along else one for axis, one in enumerate(sizes) if keep or axis != along])
+
+
+@rule("TopK")
+def top_k(node: Node) -> list[Value | None]:
+    sizes = list(node.shape())
+    along = node.axis(len(sizes), -1)
+    number = node.integer("k") if node.version < 10 else node.number(1)
+    # A K that the data decide is no more than what there is.
+    sizes[along] = minimum(number, sizes[along]) if isinstance(number, Dim) else number
+    return [Value(node.input().dtype, sizes), Value(INT64, sizes)]

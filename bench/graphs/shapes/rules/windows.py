@@ -1,0 +1,263 @@
+"""Operators that slide a window: convolutions and pools.
+
+Shapes: N batch, C channels, M output channels, G groups; then as many spatial axes as there are.
+"""
+
+from __future__ import annotations
+
+from bench.graphs.shapes.dims import Dim, Shape, Size, ceil_div, less, scaled
+from bench.graphs.shapes.node import Node, ShapeError, UnknownError, Value
+from bench.graphs.shapes.rules import MICROSOFT, NCHWC, rule
+
+INT32, INT64, FLOAT = 6, 7, 1
+CHANNELS_LAST = ("NhwcConv", "NhwcFusedConv", "NhwcMaxPool")
+
+
+def window(node: Node, spatial: Shape, kernel: Shape) -> list[Size]:
+    """Spatial sizes that a convolution or pool gives.
+
+    The last window of a pool with `ceil_mode` starts inside the input or its padding at the front.
+
+    Source: the ONNX operator specification of Conv and MaxPool.
+    """
+    rank = len(spatial)
+    strides = node.integers("strides") or [1] * rank
+    dilations = node.integers("dilations") or [1] * rank
+    pads = node.integers("pads") or [0] * (2 * rank)
+    padding = node.text("auto_pad", "NOTSET")
+    if not rank == len(kernel) == len(strides) == len(dilations) == len(pads) // 2:
+        raise ShapeError(f"{node.what} has a window of {len(kernel)} axes over {rank} spatial axes")
+    if rank and min(strides) < 1:
+        raise ShapeError(f"{node.what} has strides {strides}")
+    if padding.startswith("SAME"):
+        return [ceil_div(size, stride) for size, stride in zip(spatial, strides, strict=True)]
+    if padding == "VALID":
+        pads = [0] * (2 * rank)
+    rounded_up = node.integer("ceil_mode")
+    sizes: list[Size] = []
+    for axis, size in enumerate(spatial):
+        stride, before = strides[axis], pads[axis]
+        reach = dilations[axis] * (kernel[axis] - 1) + 1
+        free = size + before + pads[axis + rank] - reach
+        if rounded_up:
+            number = ceil_div(free, stride) + 1
+            number = number - (1 - less((number - 1) * stride, size + before))
+        else:
+            number = free // stride + 1
+        if isinstance(number, int) and number < 1 and size != 0:
+            raise ShapeError(f"{node.what} slides a window of {reach} over {free + reach}")
+        sizes.append(number)
+    return sizes
+
+
+def _convolved(node: Node, data: Shape, weights: Shape) -> Shape:
+    """(N, C, ...) and (M, C / G, ...) -> (N, M, ...)."""
+    if len(data) != len(weights) or len(data) < 2:
+        raise ShapeError(f"{node.what} has weights of {len(weights)} axes for an input of {len(data)}")
+    channels, taken = data[1], weights[1] * node.integer("group", 1)
+    if isinstance(channels, int) and isinstance(taken, int) and channels != taken:
+        raise ShapeError(f"{node.what} takes {taken} channels; its input has {channels}")
+    return (data[0], weights[0], *window(node, data[2:], weights[2:]))
+
+
+@rule("Conv")
+@rule("FusedConv", domains=(MICROSOFT,))
+def conv(node: Node) -> Value:
+    return Value(node.input().dtype, _convolved(node, node.shape(0), node.shape(1)))
+
+
+@rule("ConvInteger")
+def conv_integer(node: Node) -> Value:
+    return Value(INT32, _convolved(node, node.shape(0), node.shape(1)))
+
+
+@rule("QLinearConv")
+@rule("QLinearConv", domains=(MICROSOFT,))
+def quantized_conv(node: Node) -> Value:
+    data, dtype = node.shape(0), node.input(7).dtype
+    if not node.integer("channels_last"):
+        return Value(dtype, _convolved(node, data, node.shape(3)))
+    return Value(dtype, _last(_convolved(node, _first(data), node.shape(3))))
+
+
+@rule("NhwcConv", "NhwcFusedConv", domains=(MICROSOFT,))
+def conv_channels_last(node: Node) -> Value:
+    weights = node.shape(1)
+    return Value(node.input().dtype, _last(_convolved(node, _first(node.shape(0)), _first(weights))))
+
+
+def _first(shape: Shape) -> Shape:
+    return (shape[0], shape[-1], *shape[1:-1])
+
+
+def _last(shape: Shape) -> Shape:
+    return (shape[0], *shape[2:], shape[1])
+
+
+@rule("Conv", domains=(NCHWC,))
+def blocked_conv(node: Node) -> Value:
+    """Channels are in blocks: as many as the weights say, the padding of the last block included."""
+    data, weights = node.shape(0), node.shape(1)
+    return Value(node.input().dtype, (data[0], weights[0], *window(node, data[2:], weights[2:])))
+
+
+@rule("ConvTranspose")
+def conv_transpose(node: Node) -> Value:
+    """(N, C, ...) and (C, M / G, ...) -> (N, M, ...)."""
+    data, weights = node.shape(0), node.shape(1)
+    rank = len(data) - 2
+    kernel = node.integers("kernel_shape") or weights[2:]
+    strides = node.integers("strides") or [1] * rank
+    dilations = node.integers("dilations") or [1] * rank
+    extra = node.integers("output_padding") or [0] * rank
+    pads = node.integers("pads") or [0] * (2 * rank)
+    padding = node.text("auto_pad", "NOTSET")
+    told = node.integers("output_shape")
+    sizes: list[Size] = list(told[-rank:]) if told else []
+    for axis, size in enumerate(() if told else data[2:]):
+        if padding.startswith("SAME"):
+            sizes.append(size * strides[axis])
+            continue
+        around = 0 if padding == "VALID" else pads[axis] + pads[axis + rank]
+        reach = dilations[axis] * (kernel[axis] - 1) + 1
+        sizes.append(strides[axis] * (size - 1) + extra[axis] + reach - around)
+    return Value(node.input().dtype, (data[0], weights[1] * node.integer("group", 1), *sizes))
+
+
+@rule("MaxPool", "AveragePool", "LpPool")
+@rule("MaxPool", "AveragePool", domains=(NCHWC,))
+def pool(node: Node) -> list[Value | None]:
+    data = node.shape()
+    shape = (*data[:2], *window(node, data[2:], tuple(node.integers("kernel_shape") or ())))
+    return [Value(node.input().dtype, shape), Value(INT64, shape)]
+
+
+@rule("NhwcMaxPool", domains=(MICROSOFT,))
+def pool_channels_last(node: Node) -> Value:
+    data = _first(node.shape())
+    shape = (*data[:2], *window(node, data[2:], tuple(node.integers("kernel_shape") or ())))
+    return Value(node.input().dtype, _last(shape))
+
+
+@rule("QLinearAveragePool", domains=(MICROSOFT,))
+def quantized_pool(node: Node) -> Value:
+    last = bool(node.integer("channels_last"))
+    data = _first(node.shape()) if last else node.shape()
+    shape = (*data[:2], *window(node, data[2:], tuple(node.integers("kernel_shape") or ())))
+    return Value(node.input().dtype, _last(shape) if last else shape)
+
+
+@rule("MaxUnpool")
+def unpool(node: Node) -> Value:
+    """Back to where a pool took its maxima from."""
+    data = node.shape()
+    if node.has(2):
+        return Value(node.input().dtype, node.items(2))
+    rank = len(data) - 2
+    kernel: list[int] = node.integers("kernel_shape") or []
+    strides = node.integers("strides") or [1] * rank
+    pads = node.integers("pads") or [0] * (2 * rank)
+    sizes = [
+        (size - 1) * strides[axis] + kernel[axis] - pads[axis] - pads[axis + rank] for axis, size in enumerate(data[2:])
+    ]
+    return Value(node.input().dtype, (*data[:2], *sizes))
+
+
+@rule("GlobalAveragePool", "GlobalMaxPool", "GlobalLpPool")
+@rule("GlobalAveragePool", "GlobalMaxPool", domains=(NCHWC,))
+def global_pool(node: Node) -> Value:
+    data = node.shape()
+    return Value(node.input().dtype, (*data[:2], *(1 for _ in data[2:])))
+
+
+@rule("QLinearGlobalAveragePool", domains=(MICROSOFT,))
+def quantized_global_pool(node: Node) -> Value:
+    data = node.shape()
+    if node.integer("channels_last"):
+        return Value(node.input().dtype, (data[0], *(1 for _ in data[1:-1]), data[-1]))
+    return Value(node.input().dtype, (*data[:2], *(1 for _ in data[2:])))
+
+
+@rule("MaxRoiPool")
+def max_roi_pool(node: Node) -> Value:
+    return Value(node.input().dtype, (node.shape(1)[0], node.shape()[1], *(node.integers("pooled_shape") or ())))
+
+
+@rule("RoiAlign")
+def roi_align(node: Node) -> Value:
+    height, width = node.integer("output_height", 1), node.integer("output_width", 1)
+    return Value(node.input().dtype, (node.shape(1)[0], node.shape()[1], height, width))
+
+
+@rule("DepthToSpace")
+def depth_to_space(node: Node) -> Value:
+    batch, channels, height, width = _four(node)
+    block = node.integer("blocksize", 1)
+    return Value(node.input().dtype, (batch, channels // block**2, height * block, width * block))
+
+
+@rule("SpaceToDepth")
+def space_to_depth(node: Node) -> Value:
+    batch, channels, height, width = _four(node)
+    block = node.integer("blocksize", 1)
+    return Value(node.input().dtype, (batch, channels * block**2, height // block, width // block))
+
+
+def _four(node: Node) -> Shape:
+    shape = node.shape()
+    if len(shape) != 4 or node.integer("blocksize", 1) < 1:
+        raise ShapeError(f"{node.what} takes 4 axes and a block of 1 or more; it is given {len(shape)} axes")
+    return tuple(shape)
+
+
+@rule("GridSample")
+def grid_sample(node: Node) -> Value:
+    data, grid = node.shape(0), node.shape(1)
+    if len(grid) < 3:
+        raise UnknownError
+    return Value(node.input().dtype, (*data[:2], *grid[1:-1]))
+
+
+@rule("Upsample")
+def upsample(node: Node) -> Value:
+    factors = list(node.attributes["scales"].floats) if "scales" in node.attributes else node.items(1)
+    if any(isinstance(factor, Dim) for factor in factors):
+        raise UnknownError
+    return Value(node.input().dtype, [scaled(size, factor) for size, factor in zip(node.shape(), factors, strict=True)])
+
+
+@rule("HannWindow", "HammingWindow", "BlackmanWindow")
+def window_function(node: Node) -> Value:
+    return Value(node.integer("output_datatype", FLOAT), (node.number(0),))
+
+
+@rule("STFT")
+def short_time_fourier(node: Node) -> Value:
+    """(N, samples, 1 or 2) -> (N, frames, frequencies, 2)."""
+    signal, step = node.shape(0), node.number(1)
+    length = node.number(3) if node.has(3) else node.shape(2)[0]
+    frequencies = length // 2 + 1 if node.integer("onesided", 1) else length
+    return Value(node.input().dtype, (signal[0], (signal[1] - length) // step + 1, frequencies, 2))
+
+
+@rule("Resize")
+def resize(node: Node) -> Value:
+    """Sizes as told, or the input's times the scales, rounded down."""
+    if node.text("keep_aspect_ratio_policy", "stretch") != "stretch":
+        raise UnknownError  # onnx's own inference has the rounding of each policy
+    shape = list(node.shape())
+    axes = [node.checked_axis(axis, len(shape)) for axis in node.integers("axes") or range(len(shape))]
+    told = 3 if node.has(3) and node.input(3).shape != (0,) else None
+    scales = 1 if node.version < 11 else 2
+    if told:
+        sizes = node.items(told)
+    else:
+        factors = node.items(scales)
+        if len(factors) != len(axes) or any(isinstance(factor, Dim) for factor in factors):
+            raise UnknownError
+        sizes = [scaled(shape[axis], factor) for axis, factor in zip(axes, factors, strict=True)]
+    if len(sizes) != len(axes):
+        raise UnknownError
+    for axis, size in zip(axes, sizes, strict=True):
+        shape[axis] = size
+    return Value(node.input().dtype, shape)

@@ -1,0 +1,193 @@
+"""The shape and the bytes of every tensor of an ONNX model for given sizes of its inputs, without running it.
+
+`infer` is for a model, `bind_inputs` for the sizes that a person gives of its inputs.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from bench.api.errors import InputError, suggest
+from bench.graphs.file import settled
+from bench.graphs.file.dtypes import bits, type_name
+from bench.graphs.file.foreign import guess_size
+from bench.graphs.file.lazy import Stored
+from bench.graphs.shapes import inference, steps
+from bench.graphs.shapes.dims import Dim, Shape, Size, symbol
+from bench.graphs.shapes.node import Value
+from bench.graphs.shapes.steps import Inferred
+
+if TYPE_CHECKING:
+    import onnx
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class TensorInfo:
+    """One tensor of a model.
+
+    Attributes:
+        name: of the main graph; one inside a subgraph is called `<path>:<name>`.
+        dtype: such as `float32` or `int4`; `unknown` of what is no tensor.
+        shape: None where it depends on the data.
+        bytes: of its elements, packed as the type allows: two `int4` a byte. None where they are not known.
+        observed: whether the shape was seen in a run, and does not follow from the file.
+        is_weight: whether it is stored in the file, or made of a stored shape by a ConstantOfShape.
+    """
+
+    name: str
+    dtype: str
+    shape: tuple[int, ...] | None
+    bytes: int | None
+    observed: bool = False
+    is_weight: bool = False
+
+
+def infer(
+    model: onnx.ModelProto,
+    *,
+    shapes: Mapping[str, Sequence[int]] | None = None,
+    dims: Mapping[str, int] | None = None,
+) -> dict[str, TensorInfo]:
+    """Every tensor of a model and its subgraphs, by name; nothing is run.
+
+    Args:
+        shapes: of inputs, by name.
+        dims: sizes of dynamic dimensions, by name. What neither tells is guessed, as `bench run --model` does.
+
+    Raises:
+        InputError: there is no such input or dimension, the sizes do not fit, or the graph is not a valid one.
+    """
+    stored = Stored(model=settled.settle(model), path=None)
+    bound, _ = bind_inputs(stored.model, shapes=shapes, dims=dims)
+    return tensors(inference.infer(stored, bound))
+
+
+def tensors(inferred: Inferred) -> dict[str, TensorInfo]:
+    """What is known of each tensor in numbers."""
+    found = {}
+    for path, values in _scopes(inferred):
+        for name, value in values.items():
+            key = f"{path}:{name}" if path else name
+            found[key] = tensor_info(key, value)
+    return found
+
+
+def values(inferred: Inferred) -> Iterator[Value]:
+    """What is known of each tensor."""
+    for _, values in _scopes(inferred):
+        yield from values.values()
+
+
+def expressions(inferred: Inferred) -> dict[str, Shape]:
+    """The shape of each tensor whose number of axes is known, as far as it is known."""
+    return {
+        f"{path}:{name}" if path else name: value.shape
+        for path, values in _scopes(inferred)
+        for name, value in values.items()
+        if value.shape is not None
+    }
+
+
+def tensor_info(name: str, value: Value) -> TensorInfo:
+    """What is known of a value in numbers."""
+    shape = value.numbers
+    return TensorInfo(
+        name=name,
+        dtype=type_name(value.dtype),
+        shape=shape,
+        bytes=value.bytes if shape is not None and bits(value.dtype) else None,
+        is_weight=value.is_weight,
+    )
+
+
+def _scopes(inferred: Inferred) -> Iterator[tuple[str, Mapping[str, Value]]]:
+    """The values of each graph without those of the graphs around it."""
+    pending: list[tuple[str, Mapping[str, Value], Sequence[steps.Step]]] = [("", inferred.values, inferred.steps)]
+    while pending:
+        path, values, steps = pending.pop()
+        yield path, values
+        for step in steps:
+            for body in step.bodies:
+                own = {name: value for name, value in body.values.items() if values.get(name) is not value}
+                pending.append((body.path, own, body.steps))
+
+
+def dynamic_inputs(model: onnx.ModelProto) -> dict[str, Shape | None]:
+    """Shapes of a graph's inputs, with a named dimension for each size that the file leaves open."""
+    stored = {
+        tensor.name for tensor in model.graph.initializer
+    }  # before IR version 4 weights are listed as inputs, too
+    found: dict[str, Shape | None] = {}
+    for value in model.graph.input:
+        if value.name in stored:
+            continue
+        tensor = value.type.tensor_type
+        if value.type.WhichOneof("value") != "tensor_type" or not tensor.HasField("shape"):
+            found[value.name] = None
+            continue
+        sizes: list[Size] = []
+        for axis, dim in enumerate(tensor.shape.dim):
+            fixed = dim.HasField("dim_value") and dim.dim_value >= 0
+            name = dim.dim_param if dim.dim_param not in ("", "?") else f"{value.name}_{axis}"
+            sizes.append(int(dim.dim_value) if fixed else symbol(name))
+        found[value.name] = tuple(sizes)
+    return found
+
+
+def bind_inputs(
+    model: onnx.ModelProto,
+    *,
+    shapes: Mapping[str, Sequence[int]] | None = None,
+    dims: Mapping[str, int] | None = None,
+) -> tuple[dict[str, tuple[int, ...]], dict[str, int]]:
+    """Sizes for a graph's inputs, and what was guessed for the dimensions that nobody gave.
+
+    Raises:
+        InputError: there is no such input or dimension, or a size does not fit.
+    """
+    inputs = dynamic_inputs(model)
+    sizes = _given_dims(inputs, dict(dims or {}))
+    for name, given in (shapes or {}).items():
+        if name not in inputs:
+            raise InputError(f"no input {name!r}; {suggest(name, inputs)}")
+        declared = inputs[name]
+        if declared is None:
+            inputs[name] = tuple(given)
+            continue
+        if len(declared) != len(given):
+            raise InputError(f"input {name!r} has {len(declared)} axes, {_text(declared)}; {_text(given)} was given")
+        for axis, (size, wanted) in enumerate(zip(declared, given, strict=True)):
+            if wanted < 0:
+                raise InputError(f"axis {axis} of input {name!r} is given {wanted}; a size is 0 or more")
+            if isinstance(size, int) and size != wanted:
+                raise InputError(f"axis {axis} of input {name!r} is fixed to {size} in the file; {wanted} was given")
+            if isinstance(size, Dim) and sizes.setdefault(str(size), wanted) != wanted:
+                raise InputError(f"dimension {size} is given two sizes, {sizes[str(size)]} and {wanted}")
+    guessed: dict[str, int] = {}
+    bound: dict[str, tuple[int, ...]] = {}
+    for name, shape in inputs.items():
+        if shape is None:
+            continue
+        result = []
+        for axis, size in enumerate(shape):
+            if isinstance(size, Dim) and str(size) not in sizes:
+                sizes[str(size)] = guessed[str(size)] = guess_size(str(size), axis, len(shape))
+            result.append(size if isinstance(size, int) else sizes[str(size)])
+        bound[name] = tuple(result)
+    return bound, guessed
+
+
+def _given_dims(inputs: Mapping[str, Shape | None], dims: dict[str, int]) -> dict[str, int]:
+    names = list(dict.fromkeys(str(size) for shape in inputs.values() for size in shape or () if isinstance(size, Dim)))
+    for name, size in dims.items():
+        if name not in names:
+            raise InputError(f"no dimension {name!r}; {suggest(name, names)}")
+        if size < 0:
+            raise InputError(f"dimension {name!r} is given {size}; a size is 0 or more")
+    return dims
+
+
+def _text(shape: Sequence[Size]) -> str:
+    return f"({', '.join(map(str, shape))})"

@@ -1,0 +1,1 @@
+"""The weights of an ONNX file: statistics, sparsity and quantization."""

@@ -1,0 +1,129 @@
+"""Which tensors of an ONNX model are weights, how their operators use them, and what quantizing them saves."""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+import math
+from typing import TYPE_CHECKING
+
+from bench.graphs.file.digest import all_nodes
+from bench.graphs.weights.affine import BLOCK, CHANNEL, Scheme
+
+if TYPE_CHECKING:
+    import onnx
+
+FLOAT_BYTES = 4
+NODE_BYTES = 64
+"""About what a DequantizeLinear with its tensors adds to a file beside their data."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Weight:
+    """An initializer that an operator takes as its weights.
+
+    Attributes:
+        channel_axis: its indices stand for outputs, or for the rows of a table.
+        block_axis: an output is a sum along it, or a row of a table lies along it.
+        flat: the sum goes on over all axes after `block_axis`, as a convolution's does over its window.
+        num_readers: how often an operator reads it.
+    """
+
+    name: str
+    shape: tuple[int, ...]
+    channel_axis: int
+    block_axis: int
+    flat: bool = False
+    num_readers: int = 1
+
+    def layout(self, scheme: Scheme) -> tuple[tuple[int, ...], int]:
+        """The shape in which a scheme stores it, and the axis of the scheme's channels or blocks."""
+        if scheme.per == BLOCK and self.flat:
+            return (*self.shape[: self.block_axis], math.prod(self.shape[self.block_axis :])), self.block_axis
+        return self.shape, self.channel_axis if scheme.per == CHANNEL else self.block_axis
+
+    def saved_bytes(self, scheme: Scheme) -> int:
+        """How much less a scheme stores for it than the floats take."""
+        return FLOAT_BYTES * math.prod(self.shape) - scheme.stored_bytes(*self.layout(scheme))
+
+
+def find_weights(model: onnx.ModelProto) -> list[Weight]:
+    """Float32 initializers of rank 2 and more that an operator, be it in a subgraph, takes as its weights.
+
+    Biases, the parameters of normalizations and the constants of formulas are not weights. A tensor that several
+    operators read is one weight, with the axes of the first of them. An initializer that is an input, too, can be
+    replaced at each run, and one inside a subgraph is not looked for.
+    """
+    import onnx
+
+    inputs = {value.name for value in model.graph.input}
+    stored = {
+        tensor.name: tuple(tensor.dims)
+        for tensor in model.graph.initializer
+        if tensor.data_type == onnx.TensorProto.FLOAT and len(tensor.dims) > 1 and tensor.name not in inputs
+    }
+    num_readers = collections.Counter(name for node in all_nodes(model) for name in node.input)
+    found: dict[str, Weight] = {}
+    for node in all_nodes(model):
+        for index, name in enumerate(node.input):
+            if name not in stored or name in found or (axes := _axes(node, index, len(stored[name]))) is None:
+                continue
+            found[name] = Weight(
+                name=name,
+                shape=stored[name],
+                channel_axis=axes[0],
+                block_axis=axes[1],
+                flat=node.op_type in ("Conv", "FusedConv"),
+                num_readers=num_readers[name],
+            )
+    return [found[name] for name in stored if name in found]
+
+
+def worth_quantizing(model: onnx.ModelProto, scheme: Scheme) -> list[Weight]:
+    """The weights that take less of the file when they are quantized."""
+    return [weight for weight in find_weights(model) if weight.saved_bytes(scheme) > NODE_BYTES]
+
+
+def expected_bytes(model: onnx.ModelProto, scheme: Scheme) -> int:
+    """What a float model should take once its weights are quantized.
+
+    That is what it takes now, with the bits, scales and zero points in the place of the floats; the few nodes that come
+    with them are not counted.
+    """
+    return int(model.ByteSize()) - sum(weight.saved_bytes(scheme) for weight in worth_quantizing(model, scheme))
+
+
+def _axes(node: onnx.NodeProto, index: int, rank: int) -> tuple[int, int] | None:
+    """The axes of the channels and of the sum, or None where an operator takes no weights at that input.
+
+    Operators are told by their names: ONNX Runtime's fused ones have the layout of those they stand for.
+    """
+    last = rank - 1
+    match node.op_type, index:
+        case "Conv" | "FusedConv", 1:
+            return 0, 1
+        case "ConvTranspose", 1:
+            return 1, 0
+        case "MatMul", 0:
+            return last - 1, last
+        case "MatMul", 1:
+            return last, last - 1
+        case "Gemm" | "FusedGemm" | "FusedMatMul", 0:
+            return (last, last - 1) if _integer(node, "transA") else (last - 1, last)
+        case "Gemm" | "FusedGemm" | "FusedMatMul", 1:
+            return (last - 1, last) if _integer(node, "transB") else (last, last - 1)
+        case "LSTM" | "GRU" | "RNN", 1 | 2:  # (directions, gates x hidden, inputs or hidden)
+            return 1, 2
+        case "Gather", 0:
+            rows = _integer(node, "axis") % rank
+            return rows, last if rows != last else last - 1
+        case "Attention", 1 if node.domain == "com.microsoft":  # (inputs, queries and keys and values)
+            return 1, 0
+        case "EmbedLayerNormalization", 2 | 3 | 4:  # tables of words, positions and segments
+            return 0, 1
+        case _:
+            return None
+
+
+def _integer(node: onnx.NodeProto, name: str) -> int:
+    return next((attribute.i for attribute in node.attribute if attribute.name == name), 0)

@@ -1,0 +1,36 @@
+"""Every weight of a model: what its numbers are like, and how its zeros lie."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING
+
+from bench.graphs.file.tensors import weight_tensors
+from bench.graphs.weights.sparsity import Sparsity, tensor_sparsity
+from bench.graphs.weights.statistics import WeightStatistics, measure_weight
+
+if TYPE_CHECKING:
+    from bench.graphs.file.lazy import Stored
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class WeightReport:
+    """One weight; `sparsity` is None for one with a single axis, such as a bias."""
+
+    statistics: WeightStatistics
+    sparsity: Sparsity | None
+
+
+def weight_report(stored: Stored) -> list[WeightReport]:
+    """What there is to say of every weight of a model, as it is stored; one is in memory at a time.
+
+    Raises:
+        InputError: external data are missing.
+    """
+    return [
+        WeightReport(
+            statistics=measure_weight(weight.name, stored.array(weight.tensor)),
+            sparsity=tensor_sparsity(stored, weight) if len(weight.tensor.dims) > 1 else None,
+        )
+        for weight in weight_tensors(stored.model)
+    ]

@@ -1,0 +1,166 @@
+"""How sparse weights are, and in which blocks their zeros lie.
+
+Zeros save time only where they come in blocks that a kernel can skip. For each tensor the blocks that are tried are
+whole slices along any axes, such as a filter or an input channel of a convolution, and rectangles with sides of 1 to
+32: on its last two axes, and on its first two, be it of single elements or of all that lies behind them. The best block
+is the largest one that loses few of the zeros. Larger rectangles are made from smaller ones, so that all of them
+together cost a few passes over the tensor.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import math
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import numpy as np
+
+    from bench.graphs.file.lazy import Stored
+    from bench.graphs.file.tensors import WeightTensor
+
+SIDES = (1, 2, 4, 8, 16, 32)
+KEPT = 0.9
+"""Share of the zeros that must lie in zero blocks."""
+Block = tuple[int, ...]
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Sparsity:
+    """The zeros of one tensor.
+
+    Attributes:
+        element_ratio: share of the elements that are zero.
+        block: shape of the best block, with as many axes as the tensor; all ones if the zeros have no structure.
+        block_ratio: share of the elements that lie in blocks of that shape with nothing but zeros. The last block
+            along an axis may be cut off by the edge.
+    """
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: str
+    element_ratio: float
+    block: Block
+    block_ratio: float
+
+
+def tensor_sparsity(stored: Stored, weight: WeightTensor) -> Sparsity:
+    """The sparsity of a weight of a model.
+
+    Raises:
+        InputError: external data are missing.
+    """
+    return measure_sparsity(weight.name, stored.array(weight.tensor), zero=_zero(stored, weight))
+
+
+def _zero(stored: Stored, weight: WeightTensor) -> np.ndarray | int:
+    """What stands for zero in a weight, in a shape that broadcasts."""
+    if weight.zero_point is None:
+        return 0
+    zero = stored.array(weight.zero_point)
+    if zero.size == 1:
+        return zero.reshape(())
+    rank = len(weight.tensor.dims)
+    axis = weight.axis % rank
+    if zero.ndim == rank:  # quantized in blocks along the axis
+        block = -(-weight.tensor.dims[axis] // zero.shape[axis])
+        return zero.repeat(block, axis).take(range(weight.tensor.dims[axis]), axis)
+    return zero.reshape([-1 if at == axis else 1 for at in range(rank)])
+
+
+def measure_sparsity(name: str, array: np.ndarray, *, zero: np.ndarray | int = 0) -> Sparsity:
+    """The sparsity of one tensor; NaN is not zero.
+
+    Args:
+        array: of any numeric dtype and any rank.
+        zero: what stands for zero, in a shape that broadcasts: a quantized weight's zero point.
+    """
+    import numpy as np
+
+    filled = np.asarray(array != zero)
+    num_zeros = filled.size - int(np.count_nonzero(filled))
+    single: Block = (1,) * filled.ndim
+    best, best_zeros = single, num_zeros
+    if 0 < num_zeros < filled.size:
+        for block, zeros in _blocks(filled):
+            fits = zeros >= KEPT * num_zeros
+            if fits and (math.prod(block), zeros) > (math.prod(best), best_zeros):
+                best, best_zeros = block, zeros
+    elif num_zeros:
+        best = filled.shape  # one block
+    return Sparsity(
+        name=name,
+        shape=tuple(filled.shape),
+        dtype=str(array.dtype),
+        element_ratio=num_zeros / max(filled.size, 1),
+        block=tuple(best),
+        block_ratio=best_zeros / max(filled.size, 1),
+    )
+
+
+def _blocks(filled: np.ndarray) -> Iterator[tuple[Block, int]]:
+    """Shapes of blocks, and how many elements lie in those that hold only zeros."""
+    import numpy as np
+
+    rank = filled.ndim
+    for axes in itertools.chain.from_iterable(itertools.combinations(range(rank), count) for count in range(1, rank)):
+        block = tuple(filled.shape[axis] if axis in axes else 1 for axis in range(rank))
+        yield block, int((~filled.any(axis=axes)).sum()) * math.prod(block)
+    if rank == 1:
+        yield from _rectangles(filled, filled.shape, 0, 0)
+        return
+    for rows, columns in sorted({(0, 1), (rank - 2, rank - 1)}):
+        yield from _rectangles(filled, filled.shape, rows, columns)
+    if rank > 2:
+        behind = np.asarray(filled.any(axis=tuple(range(2, rank)), keepdims=True))
+        yield from _rectangles(behind, filled.shape, 0, 1)
+
+
+def _rectangles(filled: np.ndarray, shape: Block, rows: int, columns: int) -> Iterator[tuple[Block, int]]:
+    """Blocks with sides of `SIDES` on two axes; on one only, if both are the same.
+
+    Args:
+        shape: that of the tensor; where `filled` has one element along an axis, it stands for all of them.
+    """
+    tall = filled
+    for height in SIDES if rows != columns else SIDES[:1]:
+        if height > 1:
+            tall = _halved(tall, rows)
+        if height > filled.shape[rows]:
+            return
+        wide = tall
+        for width in SIDES:
+            if width > 1:
+                wide = _halved(wide, columns)
+            if width > filled.shape[columns]:
+                break
+            block = [size // num for size, num in zip(shape, filled.shape, strict=True)]
+            block[rows], block[columns] = height, width  # one axis only: its height is 1
+            yield tuple(block), _covered(~wide, shape, block)
+
+
+def _halved(filled: np.ndarray, axis: int) -> np.ndarray:
+    """Whether either of two neighbours along an axis is filled; an odd one at the end stays by itself."""
+    import numpy as np
+
+    first = np.take(filled, range(0, filled.shape[axis], 2), axis)
+    second = np.take(filled, range(1, filled.shape[axis], 2), axis)
+    paired = [slice(None)] * filled.ndim
+    paired[axis] = slice(0, second.shape[axis])
+    first[tuple(paired)] |= second
+    return first
+
+
+def _covered(zero_blocks: np.ndarray, shape: tuple[int, ...], block: list[int]) -> int:
+    """Elements in zero blocks, where the last block along an axis may be smaller."""
+    import numpy as np
+
+    counts = zero_blocks
+    for axis in reversed(range(zero_blocks.ndim)):
+        lengths = np.full(zero_blocks.shape[axis], block[axis], np.int64)
+        lengths[-1] = shape[axis] - block[axis] * (len(lengths) - 1)
+        counts = counts @ lengths if counts.ndim else counts
+    return int(counts)

@@ -1,0 +1,80 @@
+"""A worker: the state of a child process between its requests, and what it does with an open session."""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from bench.api import Session
+from bench.measure import clock
+from bench.measure.memory import MemoryLog
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    Feeds = Mapping[str, np.ndarray]
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Opened:
+    """An open session with the request that is measured.
+
+    Attributes:
+        feeds: host arrays by input name, of one inference.
+        memory: the peaks of the phases so far.
+        facts: what opening the session brought, for the launch's line.
+    """
+
+    session: Session
+    feeds: Feeds
+    memory: MemoryLog
+    facts: Mapping[str, Any]
+
+
+class Worker:
+    """Does requests one at a time; its methods are the requests about the process and its open session."""
+
+    def __init__(self, confined: Mapping[str, bool]) -> None:
+        self._confined = confined
+        self._opened: Opened | None = None
+
+    def do(self, operation: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        """Do one request.
+
+        Args:
+            operation: `module:function`, or `module:Worker.method` for a method of this class. A function that
+                returns an `Opened` leaves its session open for `burst` and `finish`.
+
+        Returns:
+            What the operation returned, or the facts of the session it opened.
+        """
+        module, _, name = operation.partition(":")
+        found: Any = importlib.import_module(module)
+        for part in name.split("."):
+            found = getattr(found, part)
+        result: Any = found(self, **arguments) if "." in name else found(**arguments)
+        if isinstance(result, Opened):
+            self._opened = result
+            result = {**result.facts, "confined": self._confined}
+        return dict(result)
+
+    def protection(self) -> dict[str, Any]:
+        """What this system lets a worker do, and how its memory is measured."""
+        return {**self._confined, "memory_method": MemoryLog().method}
+
+    def burst(self, *, warm_ns: int, target_ns: int, min_runs: int, max_runs: int) -> dict[str, Any]:
+        """Run the open session for a short while and become quiet again: see `clock.BurstPlan`."""
+        assert self._opened is not None
+        plan = clock.BurstPlan(warm_ns=warm_ns, target_ns=target_ns, min_runs=min_runs, max_runs=max_runs)
+        cold, steady = clock.burst(self._opened.session.run, self._opened.feeds, plan)
+        return {"cold_ns": cold, "steady_ns": steady, "quiet": clock.settle()}
+
+    def finish(self) -> dict[str, Any]:
+        """Record the memory of the steady state and close the session."""
+        assert self._opened is not None
+        opened, self._opened = self._opened, None
+        with opened.session, opened.memory.phase("steady"):
+            opened.session.run(opened.feeds)
+        return {"memory": opened.memory.as_json()}

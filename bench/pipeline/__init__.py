@@ -1,0 +1,1 @@
+"""A sweep, stage by stage: prepare, verify, measure, store."""

@@ -1,0 +1,55 @@
+"""Requests cut from a split, and a whole split sent through whatever answers them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from bench.api import Samples, Task
+from bench.api.errors import ArtifactError, InputError
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    Feeds = Mapping[str, np.ndarray]
+
+
+def feeds(task: Task, inputs: Feeds, rows: Sequence[int]) -> dict[str, np.ndarray]:
+    """What one inference is fed: these samples of a split."""
+    import numpy as np
+
+    if task.batched:
+        return {name: np.ascontiguousarray(array[list(rows)]) for name, array in inputs.items()}
+    if len(rows) != 1:
+        raise InputError(f"{task.name} takes one whole request at a time; the batch must be 1, not {len(rows)}")
+    return {name: np.array(array[rows[0]]) for name, array in inputs.items()}
+
+
+def run_all(
+    run: Callable[[Feeds], Sequence[np.ndarray]], task: Task, samples: Samples, batch: int
+) -> dict[str, np.ndarray]:
+    """Outputs of every sample by name, in batches of exactly `batch`: the last one is filled up and cut again.
+
+    Args:
+        run: one inference, its outputs in the task's order.
+
+    Raises:
+        ArtifactError: the outputs of some samples have another shape than those of others.
+    """
+    import numpy as np
+
+    names = [spec.name for spec in task.outputs]
+    parts: list[list[np.ndarray]] = [[] for _ in names]
+    for start in range(0, samples.num_samples, batch):
+        end = min(start + batch, samples.num_samples)
+        rows = [*range(start, end), *[end - 1] * (batch - (end - start))]
+        outputs = run(feeds(task, samples.inputs, rows))
+        if len(outputs) != len(names):
+            raise ValueError(f"{len(outputs)} outputs; the task has {len(names)}: {', '.join(names)}")
+        for part, output in zip(parts, outputs, strict=True):
+            part.append(np.array(output)[: end - start] if task.batched else np.array(output)[None])
+    for name, part in zip(names, parts, strict=True):
+        if len(shapes := {output.shape[1:] for output in part}) > 1:
+            first, second, *_ = sorted(shapes)
+            raise ArtifactError(f"output {name} has shape {first} for some samples and {second} for others")
+    return {name: np.concatenate(part) for name, part in zip(names, parts, strict=True)}

@@ -1,0 +1,243 @@
+"""Named sweeps: plain functions that give the cells to measure. A public function here is a sweep of that name."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import inspect
+import itertools
+from collections.abc import Callable, Iterable, Sequence
+from typing import TypeVar
+
+from bench.api import Plugin, errors, loading
+from bench.api.cell import CHAIN, RAW, Cell, matches
+from bench.api.errors import InputError, PluginError
+from bench.measure import machine
+from bench.pipeline import experiments
+from bench.plugins import catalog
+
+P = TypeVar("P", bound=Plugin)
+CHAINS = ("onnxoptimizer+onnxsim", "dedup+onnxsim+int8_dynamic", "weight_only-int4-sym-block")
+"""Chains, and options that are not the first of their file, worth measuring beside every kind of variant."""
+SWEEP_SIGNATURE = inspect.Signature(return_annotation=list[Cell])
+QUICK_TASK = "super_resolution"
+"""Of the tasks in both frameworks the one that is exported and verified soonest."""
+
+
+BATCHES = (1, 4, 16)
+
+
+def quick() -> list[Cell]:
+    """One task in the two frameworks and its plain exports, one thread: a first table in a minute or two."""
+    return plain(QUICK_TASK)
+
+
+def plain(task: str) -> list[Cell]:
+    """A task's plain exports on their usual runtimes, and with all of ONNX Runtime's own optimizations, one thread."""
+    return [cell for cell in cells_of((task,), variants=(RAW, "ort-all")) if _is_usual(cell)]
+
+
+def full() -> list[Cell]:
+    """Every choice once for every task, at one thread.
+
+    Each export on the usual runtime of its format; every other runtime and provider, and each kind of variant (the
+    first option of its file), on the first export to a format. Exports on usual runtimes are there at all cores, too.
+    """
+    every_core = machine.num_cores()
+    kinds = dict.fromkeys(named.variant for named in catalog.variants().values())
+    variants = [next(name for name, named in catalog.variants().items() if named.variant is kind) for kind in kinds]
+    cells = []
+    for task in _tasks():
+        plain = cells_of((task,), variants=(RAW,))
+        ranked = sorted(plain, key=_is_open, reverse=True)
+        first = {_format(cell): (cell.source, cell.exporter) for cell in reversed(ranked)}
+
+        def is_first(cell: Cell, first: dict[str, tuple[str, str]] = first) -> bool:
+            return first[_format(cell)] == (cell.source, cell.exporter)
+
+        cells += [cell for cell in plain if _is_usual(cell) or is_first(cell)]
+        if every_core > 1:
+            cells += [dataclasses.replace(cell, threads=every_core) for cell in plain if _is_usual(cell)]
+        changed = cells_of((task,), variants=(*variants, *CHAINS))
+        cells += [cell for cell in changed if _is_usual(cell) and is_first(cell)]
+    return cells
+
+
+def scaling() -> list[Cell]:
+    """Plain exports on their usual runtimes at several batches and numbers of threads: throughput beside latency."""
+    threads = sorted({1, machine.num_cores()})
+    return [cell for cell in cells_of(_tasks(), variants=(RAW,), batches=BATCHES, threads=threads) if _is_usual(cell)]
+
+
+def threads() -> list[Cell]:
+    """Plain exports on their usual runtimes at 1, 2, 4, ... threads up to all cores, each against itself at one."""
+    cores = machine.num_cores()
+    counts = sorted({cores, *(2**power for power in range(cores.bit_length()))})
+    return [cell for cell in cells_of(_tasks(), variants=(RAW,), threads=counts) if _is_usual(cell)]
+
+
+def seed() -> list[Cell]:
+    """Published experiments, measured again; `bench show --sweep seed` prints a table of each."""
+    return experiments.cells()
+
+
+def everything() -> list[Cell]:
+    """All that globs choose from: every combination of every task, at one thread and at all cores; it takes hours."""
+    threads = sorted({1, machine.num_cores()})
+    return cells_of(
+        loading.find("models"), variants=list(dict.fromkeys((RAW, *catalog.variants(), *CHAINS))), threads=threads
+    )
+
+
+def _tasks() -> list[str]:
+    """Tasks but for those that the package brings to try it on."""
+    found = loading.find("models")
+    return [name for name, path in found.items() if not path.is_relative_to(loading.PACKAGE.resolve())]
+
+
+def _format(cell: Cell) -> str:
+    return catalog.exporter(cell.exporter).format(cell.source)
+
+
+def _is_open(cell: Cell) -> bool:
+    """Whether its exporter can take its task's model at all."""
+    return catalog.exporter(cell.exporter).refusal(catalog.task(cell.task)) is None
+
+
+def _is_usual(cell: Cell) -> bool:
+    """Whether its runtime is the plain way to run its format, at the first provider."""
+    runtime = catalog.runtime(cell.runtime)
+    return _format(cell) in runtime.default_for and cell.provider == runtime.providers()[0]
+
+
+def cells_of(
+    tasks: Iterable[str], *, variants: Sequence[str], batches: Sequence[int] = (1,), threads: Sequence[int] = (1,)
+) -> list[Cell]:
+    """All cells of some tasks whose parts fit together.
+
+    Args:
+        variants: chains joined by `+`, or `raw`.
+    """
+    cells = []
+    runtimes = _sound("runtimes", catalog.runtime)
+    for task_name in tasks:
+        pairs = itertools.product(catalog.task(task_name).sources, _sound("exporters", catalog.exporter).items())
+        for source, (exporter_name, exporter) in pairs:
+            if exporter.sources and source not in exporter.sources:
+                continue
+            format_ = exporter.format(source)
+            fitting = [chain for chain in variants if _fits(chain, format_)]
+            opening = [name for name, runtime in runtimes.items() if format_ in runtime.formats]
+            for variant, opener, batch, num_threads in itertools.product(fitting, opening, batches, threads):
+                cells += [
+                    Cell(
+                        task=task_name,
+                        source=source,
+                        exporter=exporter_name,
+                        variant=variant,
+                        runtime=opener,
+                        provider=provider,
+                        batch=batch,
+                        threads=num_threads,
+                    )
+                    for provider in runtimes[opener].providers()
+                ]
+    return cells
+
+
+def _sound(kind: str, load: Callable[[str], P]) -> dict[str, P]:
+    """Plugins of a kind by name, but for files that cannot be loaded: `bench list` says what is wrong with them."""
+    found = {}
+    for name in loading.find(kind):
+        with contextlib.suppress(PluginError):
+            found[name] = load(name)
+    return found
+
+
+def _fits(chain: str, format_: str) -> bool:
+    return chain == RAW or all(format_ in catalog.variant(name).variant.formats for name in chain.split(CHAIN))
+
+
+def named() -> dict[str, Callable[[], list[Cell]]]:
+    """Sweeps by name."""
+    functions = {name: item for name, item in globals().items() if inspect.isfunction(item)}
+    return {
+        name: function
+        for name, function in functions.items()
+        if inspect.signature(function, eval_str=True) == SWEEP_SIGNATURE and not name.startswith("_")
+    }
+
+
+def select(globs: Sequence[str], sweep: str | None) -> list[Cell]:
+    """Cells of a sweep that a glob matches; with globs and no sweep, of everything there is; `full` by default.
+
+    A glob that is a whole cell path names that cell, with whatever chain, batch and threads it says.
+
+    Raises:
+        InputError: no such sweep, or a glob that matches nothing.
+    """
+    if sweep is not None and sweep not in named():
+        raise InputError(f"no sweep named {sweep!r}; {errors.suggest(sweep, named())}")
+    if not globs:
+        return named()[sweep or "full"]()
+    pool = named()[sweep]() if sweep else everything()
+    chosen: dict[Cell, None] = {}
+    for glob in globs:
+        if not any(sign in glob for sign in "*?["):
+            found = [_checked(Cell.from_path(glob))] if glob.count("/") == 6 else []
+        else:
+            found = []
+        found = found or [cell for cell in pool if matches(cell, [glob])]
+        if not found:
+            raise InputError(f"no cell matches {glob!r}; {_nearest(glob, pool)}")
+        chosen |= dict.fromkeys(found)
+    return list(chosen)
+
+
+def _checked(cell: Cell) -> Cell:
+    """The cell itself, after all its names were found."""
+    task, exporter, runtime = catalog.task(cell.task), catalog.exporter(cell.exporter), catalog.runtime(cell.runtime)
+    for name in cell.chain:
+        catalog.variant(name)
+    if cell.source not in task.sources:
+        raise InputError(f"{cell.task} has no source {cell.source!r}; {errors.suggest(cell.source, task.sources)}")
+    if exporter.sources and cell.source not in exporter.sources:
+        raise InputError(f"{cell.exporter} exports {' and '.join(exporter.sources)}, not {cell.source}")
+    if exporter.format(cell.source) not in runtime.formats:
+        raise InputError(f"{cell.runtime} opens {', '.join(runtime.formats)}, not {exporter.format(cell.source)}")
+    if cell.provider not in runtime.providers():
+        known = errors.suggest(cell.provider, runtime.providers())
+        raise InputError(f"{cell.runtime} has no provider {cell.provider!r} here; {known}")
+    return cell
+
+
+def _nearest(glob: str, pool: Sequence[Cell]) -> str:
+    """What the person may have meant: the first part of the path that no cell has."""
+    fields = ("task", "source", "exporter", "variant", "runtime", "provider")
+    for part in glob.split("/"):
+        names = {getattr(cell, field) for cell in pool for field in fields}
+        if part and not any(sign in part for sign in "*?[") and part not in names:
+            return errors.suggest(part, sorted(names))
+    return "see `bench run --dry-run` for what there is"
+
+
+def baselines(task_name: str, batch: int, threads: int) -> list[Cell]:
+    """The task's plain native cells in the order of its sources: the first that works is the baseline."""
+    task, native = catalog.task(task_name), catalog.exporter("native")
+    found = []
+    for source in task.sources:
+        for runtime, opener in _sound("runtimes", catalog.runtime).items():
+            if native.format(source) in opener.default_for:
+                found.append(
+                    Cell(
+                        task=task_name,
+                        source=source,
+                        exporter="native",
+                        variant=RAW,
+                        runtime=runtime,
+                        provider=opener.providers()[0],
+                        batch=batch,
+                        threads=threads,
+                    )
+                )
+    return found

@@ -1,0 +1,116 @@
+"""The plugins by name, as instances: tasks, exporters, variants and runtimes."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import functools
+import inspect
+from typing import TypeVar
+
+from bench.api import Exporter, Plugin, Runtime, Task, Variant
+from bench.api.cell import Cell
+from bench.api.errors import InputError, PluginError, suggest
+from bench.api.loading import (
+    _load_module,
+    find,
+    load_module,
+)
+from bench.plugins.fingerprint import digest_code
+
+P = TypeVar("P", bound=Plugin)
+
+
+def _load(kind: str, name: str, base: type[P]) -> P:
+    found = find(kind)
+    if name not in found:
+        raise InputError(f"no {base.__name__.lower()} named {name!r}; {suggest(name, found)}")
+    path = found[name]
+    module = load_module(path)
+    classes = [
+        item
+        for item in vars(module).values()
+        if inspect.isclass(item) and issubclass(item, base) and item.__module__ == module.__name__
+    ]
+    if len(classes) != 1:
+        raise PluginError(f"{path} must define one subclass of bench.api.{base.__name__}; it defines {len(classes)}")
+    if inspect.isabstract(classes[0]):
+        missing = ", ".join(sorted(getattr(classes[0], "__abstractmethods__", ())))
+        raise PluginError(f"{path}: {classes[0].__name__} does not define {missing}")
+    return classes[0](name=name, path=path)
+
+
+@functools.cache
+def task(name: str) -> Task:
+    """The task in the folder `models/<name>`."""
+    return _load("models", name, Task)
+
+
+@functools.cache
+def exporter(name: str) -> Exporter:
+    """The exporter in the file `exporters/<name>.py`."""
+    return _load("exporters", name, Exporter)
+
+
+@functools.cache
+def runtime(name: str) -> Runtime:
+    """The runtime in the file `runtimes/<name>.py`."""
+    return _load("runtimes", name, Runtime)
+
+
+@functools.cache
+def _variant_file(name: str) -> Variant:
+    return _load("variants", name, Variant)
+
+
+@dataclasses.dataclass(frozen=True)
+class NamedVariant:
+    """One option of a variant's file."""
+
+    variant: Variant
+    option: str
+
+
+@functools.cache
+def variants() -> dict[str, NamedVariant]:
+    """Every variant by name: the file's, or `<file>-<option>`."""
+    found = {}
+    for name in find("variants"):
+        with contextlib.suppress(PluginError):  # it cannot be used; `bench list` says why, and the others go on
+            for option in _variant_file(name).options:
+                found[f"{name}-{option}" if option else name] = NamedVariant(_variant_file(name), option)
+    return found
+
+
+def variant(name: str) -> NamedVariant:
+    """The variant of that name.
+
+    Raises:
+        InputError: there is none; the message names the nearest.
+    """
+    if name not in variants():
+        if name in find("variants"):
+            _variant_file(name)  # raises what is wrong with the file
+        raise InputError(f"no variant named {name!r}; {suggest(name, variants())}")
+    return variants()[name]
+
+
+def forget() -> None:
+    """Look for everything anew at the next call: the search path has changed."""
+    for cached in (find, _load_module, task, exporter, runtime, _variant_file, variants, digest_code):
+        cached.cache_clear()
+
+
+def skip_reason(cell: Cell) -> str | None:
+    """Why a cell cannot run on this machine, or None."""
+    plugins: list[Plugin] = [exporter(cell.exporter), runtime(cell.runtime), task(cell.task)]
+    plugins += [variant(name).variant for name in cell.chain]
+    for plugin in plugins:
+        try:
+            reason = plugin.skip()
+        except Exception as error:
+            raise PluginError(f"{plugin.path}: skip() raised {type(error).__name__}: {error}") from error
+        if reason is not None:
+            return f"{plugin.name}: {reason}"
+    refusal = exporter(cell.exporter).refusal(task(cell.task))
+    return f"{cell.exporter}: {refusal}" if refusal else None

@@ -1,0 +1,119 @@
+"""Which provider of ONNX Runtime really runs a model's nodes: how many, and which share of the MACs.
+
+ONNX Runtime hands nodes to providers after its basic optimizations, so it is asked about a model that these have gone
+over: its nodes are those that providers get, however many a provider then makes one of. Nothing here is timed.
+"""
+
+from __future__ import annotations
+
+import collections
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from bench.api.errors import ArtifactError
+from bench.plugins.engines.onnxruntime import providers
+from bench.plugins.engines.onnxruntime.providers import CPU, Provider
+
+if TYPE_CHECKING:
+    from bench.graphs.costs.nodes import NodeCost
+
+Placement = dict[str, dict[str, Any]]
+
+
+def place(artifact: Path, provider: str, *, shapes: Mapping[str, Sequence[int]]) -> Placement:
+    """Ask where the nodes of an ONNX file run. It loads the model: call it in a process to lose.
+
+    Args:
+        provider: its name in cells, such as `cuda`.
+        shapes: of the inputs that MACs are counted for, by name.
+
+    Returns:
+        By ONNX Runtime's name of each provider that gets a node, the most MACs first: `nodes`, how many; and
+        `macs_share`, between 0 and 1, None where the model has no MACs or they cannot be counted.
+
+    Raises:
+        ArtifactError: the provider is not there, or takes no node.
+    """
+    chosen = {CPU.name: CPU, **providers.usable()}.get(provider)
+    if chosen is None:
+        raise ArtifactError(f"ONNX Runtime has no provider {provider!r} here")
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "model.onnx")
+        _optimize(artifact, path)
+        costs = _costs(path, shapes)
+        assigned = dict.fromkeys([cost.name for cost in costs], CPU.ort_name) if chosen == CPU else _asked(path, chosen)
+        return summary(costs, assigned)
+
+
+def summary(costs: Sequence[NodeCost], assigned: Mapping[str, str]) -> Placement:
+    """Nodes and MACs by provider.
+
+    Args:
+        costs: of the model's nodes; those of subgraphs directly after the node that holds them.
+        assigned: by a node's name the provider that runs it. A provider that takes a node with subgraphs takes these,
+            too, and then they are not named.
+    """
+    nodes: collections.Counter[str] = collections.Counter(assigned.values())
+    macs: collections.Counter[str] = collections.Counter(dict.fromkeys(nodes, 0))
+    runs_on: dict[str, str | None] = {}
+    for cost in costs:
+        full_name = f"{cost.path}/{cost.name}" if cost.path else cost.name
+        provider = assigned.get(cost.name) or runs_on.get(cost.path.rpartition(".")[0])
+        runs_on[full_name] = provider
+        if provider is not None:
+            macs[provider] += cost.macs
+    total = sum(cost.macs for cost in costs)
+    # A node that nobody gets was folded away or became a part of another one; MACs that it has cannot be placed.
+    is_known = 0 < total == sum(macs.values()) and all(cost.known for cost in costs)
+    return {
+        name: {"nodes": nodes[name], "macs_share": macs[name] / total if is_known else None}
+        for name, _ in sorted(macs.items(), key=lambda item: (-item[1], -nodes[item[0]], item[0]))
+    }
+
+
+def fallback(placement: Placement, provider: str) -> str | None:
+    """A warning when other providers than the cell's run some of the nodes; None when it runs them all.
+
+    Args:
+        provider: ONNX Runtime's name of it.
+    """
+    others = {name: part for name, part in placement.items() if name != provider}
+    if not others:
+        return None
+    return "falls back: " + ", ".join(_told(name, part) for name, part in others.items())
+
+
+def _told(name: str, part: Mapping[str, Any]) -> str:
+    share = "" if part["macs_share"] is None else f" with {part['macs_share']:.1%} of the MACs"
+    return f"{part['nodes']} nodes{share} run on {name}"
+
+
+def _optimize(artifact: Path, target: Path) -> None:
+    """Write the model as it is when nodes are handed out, each node with a name of its own."""
+    import onnx
+    import onnxruntime
+
+    from bench.graphs.file.settled import settle
+
+    onnxruntime.disable_telemetry_events()
+    options = onnxruntime.SessionOptions()
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_BASIC
+    options.optimized_model_filepath = str(target)
+    options.log_severity_level = 3
+    settled = settle(onnx.load(artifact)).SerializeToString()
+    onnxruntime.InferenceSession(settled, options, providers=[CPU.ort_name])
+    onnx.save(settle(onnx.load(target)), target)
+
+
+def _costs(path: Path, shapes: Mapping[str, Sequence[int]]) -> Sequence[NodeCost]:
+    from bench.graphs.costs import profile
+
+    return profile.profile(path, shapes=shapes, observe=False).nodes
+
+
+def _asked(path: Path, provider: Provider) -> dict[str, str]:
+    """By a node's name the provider that gets it."""
+    assigned = providers.assignment(providers.open_session(path, provider, threads=1))
+    return {name: runs_on for runs_on, names in assigned.items() for name in names}

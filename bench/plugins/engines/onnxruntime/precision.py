@@ -1,0 +1,80 @@
+"""The precision in which ONNX Runtime really multiplies a model: what it made of it, rather than what the file says."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    import onnx
+
+INTEGER = {
+    *("ConvInteger", "MatMulInteger", "MatMulIntegerToFloat", "QLinearConv", "QLinearMatMul", "QGemm"),
+    *("DynamicQuantizeMatMul", "DynamicQuantizeLSTM", "QAttention"),
+}
+"""Operators that multiply integers."""
+FLOATING = {
+    *("Attention", "Conv", "ConvTranspose", "FusedConv", "FusedGemm", "FusedMatMul", "GRU", "Gemm", "LSTM", "MatMul"),
+    *("MultiHeadAttention", "NhwcFusedConv", "RNN"),
+}
+"""Operators that multiply in the precision of their weights."""
+INT8_ACCURACY_LEVEL = 4  # of MatMulNBits: activations are rounded to 8 bits
+
+
+def multiplies_in(artifact: Path) -> str:
+    """The most reduced precision in which the processor's provider multiplies; it loads the model.
+
+    Quantized operators are only there after ONNX Runtime's optimizations; products of half precision that it has no
+    code for are cast to float32 by them. So the optimized model is what is looked at.
+    """
+    import onnx
+    import onnxruntime
+
+    onnxruntime.disable_telemetry_events()
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 3
+    with tempfile.TemporaryDirectory() as folder:
+        optimized = Path(folder, "model.onnx")
+        options.optimized_model_filepath = str(optimized)
+        onnxruntime.InferenceSession(artifact, options, providers=["CPUExecutionProvider"])
+        model = onnx.load(optimized)
+    return most_reduced(model)
+
+
+def is_plain(artifact: Path) -> bool:
+    """Whether a file holds nothing that any provider could multiply in less than float32 without being told to."""
+    import onnx
+
+    from bench.graphs.file.digest import all_nodes
+
+    model = onnx.load(artifact)
+    quantized = ("QuantizeLinear", "DequantizeLinear", "DynamicQuantizeLinear")
+    return most_reduced(model) == "float32" and not any(
+        node.op_type in quantized or node.op_type == "MatMulNBits" for node in all_nodes(model)
+    )
+
+
+def most_reduced(model: onnx.ModelProto) -> str:
+    """The precision of a model's products: `int8` before `float16` before `bfloat16`, or `float32`."""
+    from onnx import TensorProto
+
+    from bench.graphs.file.digest import all_graphs, all_nodes
+
+    stored = {tensor.name: tensor.data_type for graph in all_graphs(model) for tensor in graph.initializer}
+    names = {TensorProto.FLOAT16: "float16", TensorProto.BFLOAT16: "bfloat16"}
+    found = set(_precisions(all_nodes(model), {name: names.get(kind, "float32") for name, kind in stored.items()}))
+    return next((name for name in ("int8", "float16", "bfloat16") if name in found), "float32")
+
+
+def _precisions(nodes: Iterable[onnx.NodeProto], weights: dict[str, str]) -> Iterable[str]:
+    for node in nodes:
+        if node.op_type in INTEGER:
+            yield "int8"
+        elif node.op_type == "MatMulNBits":
+            levels = [attribute.i for attribute in node.attribute if attribute.name == "accuracy_level"]
+            yield "int8" if levels == [INT8_ACCURACY_LEVEL] else "float32"
+        elif node.op_type in FLOATING:
+            yield from (weights[name] for name in node.input if name in weights)

@@ -1,0 +1,116 @@
+"""OpenVINO's intermediate representation as one file: an uncompressed tar archive of `model.xml` and `model.bin`.
+
+`tar xf` gives the two files that OpenVINO itself ships. Nothing is unpacked to open it here: the weights are mapped
+into memory where they lie in the archive, as OpenVINO does with a `.bin` file.
+"""
+
+from __future__ import annotations
+
+import io
+import sys
+import tarfile
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from bench.api import Task
+from bench.api.errors import ArtifactError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from types import ModuleType
+
+XML, BIN = "model.xml", "model.bin"
+QUANTIZED = ("i8", "u8", "i4", "u4")
+"""Element types of weights that were quantized."""
+
+
+def import_openvino() -> ModuleType:
+    """The package `openvino`, without its telemetry: it would send events when it is imported, and at each conversion.
+
+    It has no switch for that but a file in the user's home; without the package `openvino_telemetry`, it sends nothing.
+    """
+    sys.modules.setdefault("openvino_telemetry", None)  # type: ignore[arg-type]
+    import openvino
+
+    return openvino
+
+
+def save(model: Any, target: Path) -> None:
+    """Write an `openvino.Model`, its weights in the precision they have.
+
+    The archive holds no times, owners or paths: the same model gives the same bytes.
+    """
+    openvino = import_openvino()
+    with tempfile.TemporaryDirectory(dir=target.parent) as folder, tarfile.open(target, "w") as archive:
+        openvino.save_model(model, Path(folder, XML), compress_to_fp16=False)
+        for name in (XML, BIN):
+            content = Path(folder, name).read_bytes()
+            member = tarfile.TarInfo(name)
+            member.size = len(content)
+            archive.addfile(member, io.BytesIO(content))
+
+
+def read(core: Any, path: Path) -> tuple[Any, Any]:
+    """The `openvino.Model` of an archive that `save` wrote.
+
+    Returns:
+        The model, and the memory that its weights lie in: OpenVINO reads there as long as the model or what was
+        compiled from it is in use, but does not hold it (2026.4.1).
+
+    Raises:
+        ArtifactError: it is no such archive.
+    """
+    import numpy as np
+
+    openvino = import_openvino()
+    try:
+        with tarfile.open(path, "r:") as archive:
+            xml, weights = archive.getmember(XML), archive.getmember(BIN)
+            text = archive.extractfile(xml)
+            assert text is not None
+            content = text.read()
+    except (tarfile.TarError, KeyError) as error:
+        raise ArtifactError(f"{path.name} is not a tar archive of {XML} and {BIN}: {error}") from error
+    if weights.size == 0:
+        return core.read_model(content, b""), None
+    # A member of an archive begins at a multiple of 512 bytes, which is aligned enough for any weight.
+    mapped = np.memmap(path, dtype=np.uint8, mode="c", offset=weights.offset_data, shape=(weights.size,))
+    tensor = openvino.Tensor(mapped, shared_memory=True)
+    return core.read_model(content, tensor), (mapped, tensor)
+
+
+def name_ports(model: Any, task: Task, *, inputs: Sequence[Any], outputs: Sequence[Any]) -> None:
+    """Give a model's ports the task's names, and its inputs the shapes that the task declares.
+
+    Args:
+        inputs: the model's inputs in the task's order.
+        outputs: the model's outputs in the task's order.
+
+    Raises:
+        ArtifactError: there are more or fewer of them.
+    """
+    openvino = import_openvino()
+    for kind, ports, specs in (("inputs", inputs, task.inputs), ("outputs", outputs, task.outputs)):
+        if len(ports) != len(specs):
+            raise ArtifactError(f"the model has {len(ports)} {kind}; the task has {len(specs)}")
+        for port, spec in zip(ports, specs, strict=True):
+            port.get_tensor().set_names({spec.name})
+    for port, spec in zip(inputs, task.inputs, strict=True):
+        shape = [dim if isinstance(dim, int) else -1 for dim in spec.shape]
+        port.get_node().set_partial_shape(openvino.PartialShape(shape))
+    model.validate_nodes_and_infer_types()
+
+
+def num_params(model: Any) -> int | None:
+    """Parameters stored in a model: elements of its floating-point constants of rank 1 or more, shared ones once.
+
+    Returns:
+        None where weights are integers: what is left of floats, scales among them, is no count of parameters.
+    """
+    constants = [node for node in model.get_ops() if node.get_type_name() == "Constant"]
+    if any(node.get_element_type().to_string() in QUANTIZED and len(node.shape) > 1 for node in constants):
+        return None
+    floats = [node.data for node in constants if node.get_element_type().is_real()]
+    sizes = {array.__array_interface__["data"][0]: array.size for array in floats if array.ndim > 0}
+    return sum(sizes.values())

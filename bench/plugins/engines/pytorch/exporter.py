@@ -1,0 +1,212 @@
+"""What every way out of PyTorch has in common: the inputs to trace with, and what is dynamic in them."""
+
+from __future__ import annotations
+
+import logging
+import tempfile
+import warnings
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from bench.api import UNKNOWN, Exporter, Task
+from bench.api.errors import ArtifactError, BenchError
+from bench.graphs.file.digest import all_graphs, all_nodes
+from bench.graphs.file.interface import check_interface
+
+if TYPE_CHECKING:
+    import numpy as np
+    import onnx
+    import torch
+
+EXAMPLE_BATCH = 2  # from a batch of 1 the exporter bakes 1 into the Reshapes around an LSTM (torch 2.13.0)
+EXAMPLE_SIZE = 64
+"""Size of every other dynamic dimension when the task has no samples to take an example from."""
+
+
+class TorchExporter(Exporter):
+    """Takes a model from PyTorch."""
+
+    requires: ClassVar[tuple[str, ...]] = ("torch",)
+    extra = "torch"
+    sources = ("torch",)
+    method = "torch.export"
+
+    def example(self, task: Task) -> tuple[torch.Tensor, ...]:
+        """Inputs to trace with, in the task's order."""
+        return example_tensors(task)
+
+
+class TorchOnnxExporter(TorchExporter):
+    """Writes ONNX, by torch.export and a translation to ONNX unless a subclass has another way."""
+
+    requires: ClassVar[tuple[str, ...]] = ("torch", "onnxscript", "onnx")
+
+    def format(self, source: str) -> str:
+        return "onnx"
+
+    def export(self, task: Task, source: str, target: Path) -> dict[str, Any]:
+        import onnx
+
+        model = task.build(source, task.weights_path)
+        logging.getLogger("torch.onnx").setLevel(logging.ERROR)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            self._translate(model, task, target)
+        proto = onnx.load(target)
+        _drop_provenance(proto)
+        _drop_weights_from_inputs(proto)
+        _drop_wrong_shapes(proto, task)
+        onnx.save(proto, target)
+        check_interface(target, task)
+        return {"opset": next(opset.version for opset in proto.opset_import if not opset.domain)}
+
+    def _translate(self, model: torch.nn.Module, task: Task, target: Path) -> None:
+        """The same; what went wrong is told rather than what PyTorch advises, which comes first in its message."""
+        try:
+            self.translate(model, task, target)
+        except Exception as error:
+            if error.__cause__ is None:
+                raise
+            raise ArtifactError(f"{type(error).__name__}: {error.__cause__}") from error
+
+    def translate(self, model: torch.nn.Module, task: Task, target: Path) -> None:
+        """Write the ONNX file, with every dynamic dimension of the task kept dynamic."""
+        import torch
+
+        torch.onnx.export(
+            model,
+            self.example(task),
+            target,
+            input_names=[spec.name for spec in task.inputs],
+            output_names=[spec.name for spec in task.outputs],
+            dynamic_shapes=dynamic_shapes(task),
+            dynamo=True,
+            external_data=False,
+            verbose=False,
+        )
+
+
+class TorchScriptExporter(TorchOnnxExporter):
+    """Writes ONNX by PyTorch's former exporter: a TorchScript trace, translated at the opset that it prefers.
+
+    A trace knows nothing of modules, so a weight that layers share is another one in each; the last step merges what
+    is equal.
+    """
+
+    requires: ClassVar[tuple[str, ...]] = ("torch", "onnx")
+    method = "trace"
+    merges: ClassVar[bool] = True
+    """Whether equal weights are merged."""
+
+    def translate(self, model: torch.nn.Module, task: Task, target: Path) -> None:
+        import torch
+
+        outputs = {
+            spec.name: {axis: dim for axis, dim in enumerate(spec.shape) if isinstance(dim, str) and dim != UNKNOWN}
+            for spec in task.outputs
+        }
+        torch.onnx.export(
+            model,
+            self.example(task),
+            str(target),
+            input_names=[spec.name for spec in task.inputs],
+            output_names=[spec.name for spec in task.outputs],
+            dynamic_axes={**dynamic_axes(task), **outputs},
+            keep_initializers_as_inputs=not self.merges,  # it merges none that could be fed
+            dynamo=False,
+        )
+
+
+class TorchThroughOnnxExporter(TorchOnnxExporter):
+    """Writes another format, made of the ONNX file."""
+
+    def export(self, task: Task, source: str, target: Path) -> dict[str, Any]:
+        with tempfile.TemporaryDirectory(dir=target.parent) as folder:
+            path = Path(folder, "model.onnx")
+            info = super().export(task, source, path)
+            return {**info, **self.convert(path, task, target)}
+
+    def convert(self, path: Path, task: Task, target: Path) -> dict[str, Any]:
+        """Make the artifact of an ONNX file; what it returns is kept. More files may lie beside the latter."""
+        raise NotImplementedError
+
+
+def example_tensors(task: Task) -> tuple[torch.Tensor, ...]:
+    """Inputs to trace with, in the task's order."""
+    import torch
+
+    feeds = _example(task)
+    return tuple(torch.from_numpy(feeds[spec.name]) for spec in task.inputs)
+
+
+def _example(task: Task) -> dict[str, np.ndarray]:
+    """Samples where the task has them, since a model may branch on what it is given."""
+    import numpy as np
+
+    try:
+        inputs = task.samples("train").inputs
+    except BenchError:
+        sizes = {dim: EXAMPLE_BATCH for spec in task.inputs for dim in spec.shape[:1]}
+        return {
+            spec.name: np.ones(
+                [dim if isinstance(dim, int) else sizes.get(dim, EXAMPLE_SIZE) for dim in spec.shape], spec.dtype
+            )
+            for spec in task.inputs
+        }
+    rows: range | int = 0  # without a batch, one sample is a whole request
+    if task.batched:
+        batch = task.inputs[0].shape[0]
+        rows = range(batch if isinstance(batch, int) else EXAMPLE_BATCH)
+    return {
+        spec.name: np.asarray(np.take(inputs[spec.name], rows, axis=0, mode="wrap"), spec.dtype) for spec in task.inputs
+    }
+
+
+def dynamic_axes(task: Task) -> dict[str, dict[int, str]]:
+    """By input name the axes that are dynamic, with the names of their dimensions."""
+    return {
+        spec.name: {axis: dim for axis, dim in enumerate(spec.shape) if isinstance(dim, str)} for spec in task.inputs
+    }
+
+
+def dynamic_shapes(task: Task) -> tuple[dict[int, Any], ...]:
+    """The same for `torch.export`, in the task's order: the same name is the same dimension."""
+    from torch.export import Dim
+
+    axes = dynamic_axes(task)
+    dims = {name: Dim(name) for named in axes.values() for name in named.values()}
+    return tuple({axis: dims[name] for axis, name in axes[spec.name].items()} for spec in task.inputs)
+
+
+def _drop_provenance(model: onnx.ModelProto) -> None:
+    """Drop the notes on where each node came from: with paths of this machine, they change the file's size and hash."""
+    for node in all_nodes(model):
+        node.ClearField("metadata_props")
+        node.ClearField("doc_string")
+    for graph in all_graphs(model):
+        graph.ClearField("metadata_props")
+        for value in (*graph.input, *graph.output, *graph.initializer):
+            value.ClearField("metadata_props")
+
+
+def _drop_weights_from_inputs(model: onnx.ModelProto) -> None:
+    """What a request could replace would be no constant."""
+    stored = {tensor.name for tensor in model.graph.initializer}
+    inputs = [value for value in model.graph.input if value.name not in stored]
+    del model.graph.input[:]
+    model.graph.input.extend(inputs)
+
+
+def _drop_wrong_shapes(model: onnx.ModelProto, task: Task) -> None:
+    """Drop what the exporter says of shapes inside the graph, and of sizes that are dynamic in the task's outputs.
+
+    torch 2.13.0 states the example's sequence length as the fixed size of an LSTM's output, though the graph fixes
+    nothing; a simplifier that believes it would. Whether an output really is dynamic, `check_interface` infers.
+    """
+    for graph in all_graphs(model):
+        graph.ClearField("value_info")
+    specs = {spec.name: spec for spec in task.outputs}
+    for value in model.graph.output:
+        for stated, dim in zip(value.type.tensor_type.shape.dim, specs[value.name].shape, strict=True):
+            if isinstance(dim, str) and stated.HasField("dim_value"):
+                stated.dim_param = dim

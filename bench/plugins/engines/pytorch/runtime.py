@@ -1,0 +1,127 @@
+"""What every way to run a model with PyTorch has in common: devices, precisions, threads, arrays in and out.
+
+A provider is a device, `cpu` or `cuda`, in float32 throughout; with `-bf16` operators that PyTorch deems safe (matrix
+products and convolutions above all) run in bfloat16 by autocast, and outputs are float32 again.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.metadata
+import os
+import shutil
+import warnings
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from bench.api import Runtime, Session, Task
+from bench.api.errors import InputError, suggest
+from bench.plugins.engines import cpu, gpu
+from bench.plugins.engines.pytorch import script as torch_script
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import numpy as np
+    import torch
+
+    from bench.api import Arrays
+
+BFLOAT16 = "-bf16"
+
+
+class TorchSession(Session):
+    """A callable on tensors."""
+
+    def __init__(self, call: Any, task: Task, provider: str, num_params: int | None) -> None:
+        import torch
+
+        self._call = call
+        self._names = [spec.name for spec in task.inputs]
+        self._tensor = torch.from_numpy
+        self._inference_mode = torch.inference_mode
+        self._device = provider.removesuffix(BFLOAT16)
+        self._bfloat16 = torch.bfloat16
+        self._autocast: Any = contextlib.nullcontext()
+        if provider.endswith(BFLOAT16):
+            self._autocast = torch.autocast(self._device, torch.bfloat16)
+            self.precision = "bfloat16"
+        self.num_params = num_params
+
+    def run(self, feeds: Arrays) -> Sequence[np.ndarray]:
+        # On the processor `to` and `cpu` return their tensor; on another device they copy, the latter when all is done.
+        with self._inference_mode(), self._autocast:
+            outputs = self._call(*[self._tensor(feeds[name]).to(self._device) for name in self._names])
+            outputs = outputs if isinstance(outputs, (list, tuple)) else [outputs]
+            return [self._host(output) for output in outputs]
+
+    def _host(self, output: torch.Tensor) -> np.ndarray:
+        array: np.ndarray = (output.float() if output.dtype == self._bfloat16 else output).cpu().numpy()
+        return array
+
+    def close(self) -> None:
+        self._call = None
+
+
+class TorchRuntime(Runtime):
+    """Runs a task's PyTorch model."""
+
+    requires: ClassVar[tuple[str, ...]] = ("torch",)
+    extra = "torch"
+    formats: ClassVar[tuple[str, ...]] = ("torch",)
+
+    def providers(self) -> tuple[str, ...]:
+        devices = ["cpu", "cpu" + BFLOAT16] if cpu.multiplies_bfloat16() else ["cpu"]
+        return (*devices, *(("cuda", "cuda" + BFLOAT16) if _has_cuda() else ()))
+
+    def environment(self, threads: int) -> dict[str, str]:
+        return {"OMP_NUM_THREADS": str(threads), "MKL_NUM_THREADS": str(threads)}
+
+    def import_packages(self) -> None:
+        import torch  # noqa: F401
+
+    def open(self, artifact: Path, *, task: Task, source: str, provider: str, threads: int) -> Session:
+        if provider not in self.providers():
+            raise InputError(f"{self.name} has no provider {provider!r}; {suggest(provider, self.providers())}")
+        import torch
+
+        # Feeds may be read-only, and no model here writes to its inputs.
+        warnings.filterwarnings("ignore", message="The given NumPy array is not writable")
+        torch.set_num_threads(threads)
+        if torch.get_num_interop_threads() != 1:  # it may be set once in a process
+            torch.set_num_interop_threads(1)
+        torch.backends.cuda.matmul.allow_tf32 = False
+        torch.backends.cudnn.allow_tf32 = False  # the default for convolutions, and a reduced precision
+        return self.session(artifact, task=task, source=source, provider=provider)
+
+    def session(self, artifact: Path, *, task: Task, source: str, provider: str) -> Session:
+        """The model on its device, ready to run."""
+        if torch_script.is_script(artifact):
+            script, precision, num_params = torch_script.load(artifact)
+            session = TorchSession(self.callable(script), task, provider, num_params)
+            session.precision = precision
+            return session
+        model = task.build(source, artifact).to(provider.removesuffix(BFLOAT16))
+        num_params = sum(parameter.numel() for parameter in model.parameters())
+        return TorchSession(self.callable(model), task, provider, num_params)
+
+    def callable(self, model: torch.nn.Module) -> Any:
+        """What is called with tensors: the model, or what is made of it."""
+        return model
+
+
+def no_compiler() -> str | None:
+    """Why Inductor cannot compile here, or None: it writes C++, around the kernels of a GPU too."""
+    names = [os.environ["CXX"]] if os.environ.get("CXX") else ["g++", "clang++", "cl"]
+    if any(shutil.which(name) for name in names):
+        return None
+    return f"no C++ compiler found ({', '.join(names)}); install one, such as g++, or name it in $CXX"
+
+
+def _has_cuda() -> bool:
+    """Whether there is an NVIDIA driver, and PyTorch is not a build without CUDA, as far as its version tells."""
+    try:
+        version = importlib.metadata.version("torch")
+    except importlib.metadata.PackageNotFoundError:
+        return False
+    return gpu.has_nvidia() and not version.endswith("+cpu")

@@ -1,0 +1,52 @@
+"""AOTInductor: the model compiled ahead of time into a library that needs PyTorch, but none of its Python."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import warnings
+from pathlib import Path
+from typing import Any
+
+from bench.api import Task
+from bench.plugins.engines.pytorch.exporter import TorchExporter, dynamic_axes
+from bench.plugins.engines.pytorch.runtime import no_compiler
+
+
+class AotInductor(TorchExporter):
+    """A `.pt2` package of frozen weights and code for this processor, for any batch and any number of threads."""
+
+    def skip(self) -> str | None:
+        return super().skip() or no_compiler()
+
+    def format(self, source: str) -> str:
+        return "pt2"
+
+    def export(self, task: Task, source: str, target: Path) -> dict[str, Any]:
+        with tempfile.TemporaryDirectory() as folder:  # of nothing but this: what was compiled before is no matter here
+            os.environ["TORCHINDUCTOR_CACHE_DIR"] = folder
+            os.environ["TORCHINDUCTOR_COMPILE_THREADS"] = "1"
+            import torch
+
+            model, example = task.build(source, task.weights_path), self.example(task)
+            num_params = sum(parameter.numel() for parameter in model.parameters())
+            with torch.no_grad(), warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                program = torch.export.export(model, example, dynamic_shapes=_dynamic_shapes(task))
+                torch._inductor.aoti_compile_and_package(
+                    program,
+                    package_path=str(target),
+                    inductor_configs={
+                        "freezing": True,
+                        "cpp.dynamic_threads": True,  # those of the process that runs it, not of this one
+                        "aot_inductor.metadata": {"num_params": str(num_params)},
+                    },
+                )
+        return {}
+
+
+def _dynamic_shapes(task: Task) -> tuple[dict[int, Any], ...]:
+    """The dynamic axes of each input, within whatever bounds the model has: a table of positions is a bound."""
+    from torch.export import Dim
+
+    return tuple(dict.fromkeys(dynamic_axes(task)[spec.name], Dim.DYNAMIC) for spec in task.inputs)

@@ -1,0 +1,31 @@
+"""tf2onnx: a TensorFlow graph, frozen and translated to ONNX."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+from typing import Any
+
+from bench.api import Task
+from bench.graphs.file.interface import check_interface
+from bench.plugins.engines.tensorflow.exporter import TfExporter, signature
+
+
+class Tf2Onnx(TfExporter):
+    """ONNX by `tf2onnx.convert.from_function`, at the opset that it prefers."""
+
+    requires = ("tensorflow", "keras", "tf2onnx", "onnx")
+
+    def format(self, source: str) -> str:
+        return "onnx"
+
+    def translate(self, function: Any, task: Task, target: Path) -> dict[str, Any]:
+        import onnx
+        import tf2onnx
+
+        logging.getLogger("tf2onnx").setLevel(logging.ERROR)
+        # It names the graph's outputs after the keys of what the function returns.
+        proto, _ = tf2onnx.convert.from_function(function, input_signature=signature(task))
+        onnx.save(proto, target)
+        check_interface(target, task)
+        return {"opset": next(opset.version for opset in proto.opset_import if not opset.domain)}

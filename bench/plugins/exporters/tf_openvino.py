@@ -1,0 +1,30 @@
+"""OpenVINO's conversion of a TensorFlow function."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from bench.api import Task
+from bench.plugins.engines.openvino import ir
+from bench.plugins.engines.tensorflow.exporter import TfExporter
+
+
+class TfOpenVino(TfExporter):
+    """OpenVINO IR in float32, with every dynamic dimension of the task kept dynamic."""
+
+    requires = ("tensorflow", "keras", "openvino")
+    extra = "openvino"
+
+    def format(self, source: str) -> str:
+        return "openvino"
+
+    def translate(self, function: Any, task: Task, target: Path) -> dict[str, Any]:
+        openvino = ir.import_openvino()
+        converted = openvino.convert_model(function)
+        # Not in the order of the converted model: its outputs come in the alphabetical order of their names.
+        inputs = [converted.input(spec.name) for spec in task.inputs]
+        outputs = [converted.output(spec.name) for spec in task.outputs]
+        ir.name_ports(converted, task, inputs=inputs, outputs=outputs)
+        ir.save(converted, target)
+        return {}

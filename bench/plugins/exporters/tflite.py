@@ -1,0 +1,52 @@
+"""TensorFlow's own small format: the frozen graph as a flatbuffer for LiteRT, in float32."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from bench.api import Task
+from bench.plugins.engines.tensorflow.exporter import TfExporter, signature
+
+if TYPE_CHECKING:
+    import tensorflow as tf
+
+
+class TfLite(TfExporter):
+    """A `.tflite` file in built-in operators only, so that every interpreter opens it."""
+
+    def format(self, source: str) -> str:
+        return "tflite"
+
+    def translate(self, function: Any, task: Task, target: Path) -> dict[str, Any]:
+        from tensorflow.lite.python.convert_phase import ConverterError
+
+        try:
+            target.write_bytes(_convert(function, task, signature(task)))
+        except ConverterError:
+            # A loop, as in a recurrent network, is convertible only where the sizes it collects are known.
+            target.write_bytes(_convert(function, task, _for_one(task)))
+            return {"batch": 1}
+        return {}
+
+
+def _for_one(task: Task) -> list[tf.TensorSpec]:
+    """The signature for one sample at a time."""
+    import tensorflow as tf
+
+    return [tf.TensorSpec([1, *spec.shape[1:]], spec.dtype, spec.name) for spec in signature(task)]
+
+
+def _convert(function: Any, task: Task, inputs: list[tf.TensorSpec]) -> bytes:
+    import tensorflow as tf
+    from tensorflow.python.framework.convert_to_constants import convert_variables_to_constants_v2
+
+    # The converter leaves variables of a Keras 3 model without values, and the file's outputs are NaN (tensorflow
+    # 2.21.0): they have to be constants before. A frozen function has forgotten its names, so it gets them again.
+    traced = tf.function(function.python_function, input_signature=inputs).get_concrete_function()
+    frozen = convert_variables_to_constants_v2(traced)
+    names = sorted(spec.name for spec in task.outputs)  # the order in which a dict's values are frozen
+    named = tf.function(lambda *tensors: dict(zip(names, frozen(*tensors), strict=True)), input_signature=inputs)
+    converter = tf.lite.TFLiteConverter.from_concrete_functions([named.get_concrete_function()], tf.Module())
+    content: bytes = converter.convert()
+    return content

@@ -1,0 +1,44 @@
+"""ExecuTorch: a model exported by torch.export, what XNNPACK can run of it handed to that."""
+
+from __future__ import annotations
+
+import warnings
+from pathlib import Path
+from typing import Any
+
+from bench.api import Task
+from bench.plugins.engines.pytorch.exporter import TorchExporter
+
+MAX_BATCH = 16
+"""ExecuTorch plans its memory beforehand, for the largest sizes there can be."""
+
+
+class TorchExecuTorch(TorchExporter):
+    """A `.pte` program for the sizes of the task's samples, in batches up to a limit."""
+
+    requires = ("torch", "executorch")
+    extra = "executorch"
+
+    def format(self, source: str) -> str:
+        return "pte"
+
+    def export(self, task: Task, source: str, target: Path) -> dict[str, Any]:
+        import torch
+        from executorch.backends.xnnpack.partition.xnnpack_partitioner import XnnpackPartitioner
+        from executorch.exir import to_edge_transform_and_lower
+
+        model, example = task.build(source, task.weights_path), self.example(task)
+        with torch.no_grad(), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            program = torch.export.export(model, example, dynamic_shapes=_dynamic_batch(task))
+            lowered = to_edge_transform_and_lower(program, partitioner=[XnnpackPartitioner()])
+            target.write_bytes(lowered.to_executorch().buffer)
+        return {"max_batch": MAX_BATCH}
+
+
+def _dynamic_batch(task: Task) -> tuple[dict[int, Any], ...]:
+    from torch.export import Dim
+
+    firsts = {spec.name: spec.shape[0] for spec in task.inputs if task.batched and isinstance(spec.shape[0], str)}
+    batches = {first: Dim(str(first), max=MAX_BATCH) for first in firsts.values()}
+    return tuple({0: batches[firsts[spec.name]]} if spec.name in firsts else {} for spec in task.inputs)

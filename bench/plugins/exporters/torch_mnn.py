@@ -1,0 +1,30 @@
+"""MNN's own format, converted from PyTorch's ONNX export."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from bench.api import Task
+from bench.api.errors import ArtifactError
+from bench.plugins.engines.pytorch.exporter import TorchThroughOnnxExporter
+
+
+class TorchMnn(TorchThroughOnnxExporter):
+    """An `.mnn` file in float32."""
+
+    requires = ("torch", "onnxscript", "onnx", "MNN", "_tools")
+    extra = "more"
+
+    def format(self, source: str) -> str:
+        return "mnn"
+
+    def convert(self, path: Path, task: Task, target: Path) -> dict[str, Any]:
+        # Not `mnnconvert`, nor the Python module of that name: they install packages and report to their makers.
+        import _tools
+
+        command = ["mnnconvert", "-f", "ONNX", "--modelFile", str(path), "--MNNModel", str(target)]
+        # Left to itself it unrolls an LSTM into a loop, and crashes on that of dynamo's export (MNN 3.6.1).
+        if not _tools.mnnconvert([*command, "--useOriginRNNImpl"]):
+            raise ArtifactError("MNN cannot convert this model")
+        return {}

@@ -1,0 +1,66 @@
+"""ncnn: a traced PyTorch model, translated by pnnx. One file: an uncompressed tar of `model.param` and `model.bin`."""
+
+from __future__ import annotations
+
+import subprocess
+import tarfile
+import tempfile
+import warnings
+from pathlib import Path
+from typing import Any
+
+from bench.api import Task
+from bench.api.errors import ArtifactError
+from bench.plugins.engines.pytorch.exporter import TorchExporter
+
+PARTS = ("model.param", "model.bin")
+OUTPUTS = ("pnnxparam", "pnnxbin", "pnnxpy", "pnnxonnx", "ncnnparam", "ncnnbin", "ncnnpy")
+"""Options of pnnx that name what it writes; a file that none names goes beside the traced model or where it likes."""
+TYPES = {"float32": "f32", "int64": "i64"}
+
+
+class TorchNcnn(TorchExporter):
+    """Layers and weights in float32, for one sample of the size of the task's."""
+
+    requires = ("torch", "ncnn", "pnnx")
+    extra = "ncnn"
+    method = "trace"
+
+    def format(self, source: str) -> str:
+        return "ncnn"
+
+    def export(self, task: Task, source: str, target: Path) -> dict[str, Any]:
+        import pnnx
+        import torch
+
+        model = task.build(source, task.weights_path)
+        example = tuple(tensor[:1] for tensor in self.example(task))  # ncnn has no axis of samples
+        with tempfile.TemporaryDirectory(dir=target.parent) as name:
+            folder = Path(name)
+            with torch.no_grad(), warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                torch.jit.trace(model, example, check_trace=False).save(str(folder / "traced.pt"))
+            # Not pnnx.export: it starts the program by way of a shell, and does not say when that fails.
+            shapes = [
+                str(list(tensor.shape)).replace(" ", "") + TYPES[spec.dtype]
+                for tensor, spec in zip(example, task.inputs, strict=True)
+            ]
+            files = {option: folder / f"written.{option}" for option in OUTPUTS}
+            files |= dict(zip(("ncnnparam", "ncnnbin"), (folder / part for part in PARTS), strict=True))
+            options = [f"{option}={path}" for option, path in files.items()]
+            command = [pnnx.EXEC_PATH, folder / "traced.pt", f"inputshape={','.join(shapes)}", "fp16=0", *options]
+            done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=folder)
+            unknown = [line for line in done.stderr.splitlines() if "not supported" in line or "ignore" in line]
+            if done.returncode != 0 or not all((folder / part).is_file() for part in PARTS):
+                raise ArtifactError(f"pnnx cannot translate this model (status {done.returncode}) {' '.join(unknown)}")
+            with tarfile.open(target, "w") as archive:
+                for part in PARTS:
+                    archive.add(folder / part, part, filter=_without_time)
+        return {}
+
+
+def _without_time(member: tarfile.TarInfo) -> tarfile.TarInfo:
+    """The same archive for the same model, whenever and by whomever it is made."""
+    member.mtime = member.uid = member.gid = 0
+    member.uname = member.gname = ""
+    return member

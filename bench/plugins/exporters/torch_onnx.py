@@ -1,0 +1,9 @@
+"""PyTorch's own ONNX exporter: torch.export, then a translation to ONNX."""
+
+from __future__ import annotations
+
+from bench.plugins.engines.pytorch.exporter import TorchOnnxExporter
+
+
+class TorchOnnx(TorchOnnxExporter):
+    """ONNX by `torch.onnx.export(dynamo=True)`."""

@@ -1,0 +1,34 @@
+"""OpenVINO's conversion of a PyTorch model, by way of a TorchScript trace."""
+
+from __future__ import annotations
+
+import warnings
+from pathlib import Path
+from typing import Any
+
+from bench.api import Task
+from bench.plugins.engines.openvino import ir
+from bench.plugins.engines.pytorch.exporter import TorchExporter
+
+
+class TorchOpenVino(TorchExporter):
+    """OpenVINO IR in float32, with every dynamic dimension of the task kept dynamic."""
+
+    requires = ("torch", "openvino")
+    extra = "openvino"
+    method = "trace"
+
+    def format(self, source: str) -> str:
+        return "openvino"
+
+    def export(self, task: Task, source: str, target: Path) -> dict[str, Any]:
+        import torch
+
+        openvino = ir.import_openvino()
+        model, example = task.build(source, task.weights_path), self.example(task)
+        with torch.no_grad(), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            converted = openvino.convert_model(model, example_input=example)
+        ir.name_ports(converted, task, inputs=converted.inputs, outputs=converted.outputs)
+        ir.save(converted, target)
+        return {}

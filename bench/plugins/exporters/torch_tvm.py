@@ -1,0 +1,36 @@
+"""Apache TVM: PyTorch's ONNX export, compiled ahead of time for this processor with TVM's own schedules, untuned.
+
+TVM 0.27 reads no LSTM from ONNX: such a model has no row, and the reason says so.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from bench.api import Task
+from bench.plugins.engines.pytorch.exporter import TorchThroughOnnxExporter
+
+
+class TorchTvm(TorchThroughOnnxExporter):
+    """A shared library for TVM's Relax virtual machine."""
+
+    requires = ("torch", "onnxscript", "onnx", "tvm")
+    extra = "tvm"
+
+    def format(self, source: str) -> str:
+        return "tvm"
+
+    def convert(self, path: Path, task: Task, target: Path) -> dict[str, Any]:
+        import onnx
+        import tvm
+        from tvm import relax
+        from tvm.relax.frontend.onnx import from_onnx
+
+        processor = tvm.target.codegen.llvm_get_system_cpu()
+        module = relax.transform.DecomposeOpsForInference()(from_onnx(onnx.load(path)))
+        compiled = tvm.compile(module, tvm.target.Target({"kind": "llvm", "mcpu": processor}))
+        library = path.with_suffix(".so")  # it goes by the name's end
+        compiled.export_library(str(library))
+        library.replace(target)
+        return {"target": processor}

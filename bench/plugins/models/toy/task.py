@@ -1,0 +1,56 @@
+"""The toy task: doubling eight numbers, for trying the harness in seconds without a framework."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from bench.api import Samples, Task, TensorSpec
+from bench.api.errors import InputError
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    Arrays = Mapping[str, np.ndarray]
+
+SEEDS = {"train": 1, "test": 2}
+NUM_SAMPLES = 16
+TOLERANCE = 1e-6
+
+
+class Toy(Task):
+    """y = 2 x, as a null artifact."""
+
+    sources = ("null",)
+    inputs = (TensorSpec(name="x", dtype="float32", shape=("batch", 8)),)
+    outputs = (TensorSpec(name="y", dtype="float32", shape=("batch", 8)),)
+    weights = "weights.json"
+    metric_name = "accuracy"
+    close = 1e-6
+    max_metric_loss = 0.01
+
+    def build(self, source: str, weights: Path) -> Any:
+        raise InputError(f"{self.name} has no model in a framework: its weights file is its native artifact")
+
+    def samples(self, split: str) -> Samples:
+        """Sixteen rows of eight numbers between 0 and 1, and their doubles."""
+        import numpy as np
+
+        if split not in SEEDS:
+            raise InputError(f"no split {split!r}; there are: {', '.join(SEEDS)}")
+        x = np.random.default_rng(SEEDS[split]).random((NUM_SAMPLES, 8), dtype=np.float32)
+        return Samples(inputs={"x": x}, targets=list(2 * x))
+
+    def loss(self, outputs: Arrays, targets: Sequence[Any]) -> float:
+        """Mean squared error."""
+        import numpy as np
+
+        return float(np.mean((outputs["y"].astype(np.float64) - np.stack(targets)) ** 2))
+
+    def metrics(self, outputs: Arrays, targets: Sequence[Any]) -> dict[str, float]:
+        """`accuracy`: the share of samples whose eight numbers are all within 1e-6 of the targets."""
+        import numpy as np
+
+        errors = np.abs(outputs["y"] - np.stack(targets)).max(axis=1)
+        return {"accuracy": float(np.mean(errors <= TOLERANCE))}

@@ -1,0 +1,28 @@
+"""AOTInductor's runtime: a compiled model, loaded by PyTorch's own loader."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from bench.api import Session, Task
+from bench.plugins.engines.pytorch.runtime import TorchRuntime, TorchSession
+
+
+class AotInductor(TorchRuntime):
+    """Opens `.pt2` packages; a package is compiled for one device and one precision."""
+
+    formats = ("pt2",)
+
+    def providers(self) -> tuple[str, ...]:
+        return ("cpu",)
+
+    def import_packages(self) -> None:
+        import torch
+        import torch._inductor.package  # noqa: F401
+
+    def session(self, artifact: Path, *, task: Task, source: str, provider: str) -> Session:
+        import torch
+
+        model = torch._inductor.aoti_load_package(str(artifact))
+        num_params = model.loader.get_metadata().get("num_params")  # what the exporter wrote into it
+        return TorchSession(model, task, provider, num_params and int(num_params))

@@ -1,0 +1,132 @@
+"""LiteRT, formerly TensorFlow Lite: its interpreter with the XNNPACK delegate, which is its default on processors."""
+
+from __future__ import annotations
+
+import functools
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from bench.api import Runtime, Session, Task
+from bench.api.errors import ArtifactError, InputError, suggest
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import numpy as np
+
+    from bench.api import Arrays
+
+
+CODE = """\
+from ai_edge_litert.interpreter import Interpreter
+
+
+def load(path, outputs):
+    interpreter = Interpreter(str(path), num_threads={threads})
+    if interpreter.get_signature_list():
+        runner = interpreter.get_signature_runner()
+        return lambda feeds: runner(**feeds)
+    inputs = {{port["name"]: port["index"] for port in interpreter.get_input_details()}}
+    made = {{port["name"]: port["index"] for port in interpreter.get_output_details()}}
+
+    def run(feeds):
+        for name, array in feeds.items():
+            interpreter.resize_tensor_input(inputs[name], array.shape)
+        interpreter.allocate_tensors()
+        for name, array in feeds.items():
+            interpreter.set_tensor(inputs[name], array)
+        interpreter.invoke()
+        return {{name: interpreter.get_tensor(made[name]) for name in outputs}}
+
+    return run
+"""
+
+
+class LiteRtSession(Session):
+    """One interpreter, made ready anew whenever the shapes of a request differ from the last one's."""
+
+    def __init__(self, interpreter: Any, task: Task) -> None:
+        self._interpreter = interpreter
+        inputs, outputs = ports(interpreter)
+        _check("input", inputs, [spec.name for spec in task.inputs])
+        _check("output", outputs, [spec.name for spec in task.outputs])
+        self._inputs = {spec.name: inputs[spec.name]["index"] for spec in task.inputs}
+        self._outputs = [outputs[spec.name]["index"] for spec in task.outputs]
+        self._allowed = {name: [int(dim) for dim in inputs[name]["shape_signature"]] for name in self._inputs}
+        self._shapes: list[tuple[int, ...]] = []
+
+    # Not looked for where loading is timed.
+    @functools.cached_property
+    def precision(self) -> str:  # type: ignore[override]
+        """`int8` where the file holds such tensors."""
+        types = {tensor["dtype"].__name__ for tensor in self._interpreter.get_tensor_details()}
+        return "int8" if "int8" in types else "float32"
+
+    def run(self, feeds: Arrays) -> Sequence[np.ndarray]:
+        interpreter = self._interpreter
+        shapes = [feeds[name].shape for name in self._inputs]
+        if shapes != self._shapes:
+            self._resize(dict(zip(self._inputs, shapes, strict=True)))
+            self._shapes = shapes
+        for name, index in self._inputs.items():
+            interpreter.set_tensor(index, feeds[name])
+        interpreter.invoke()
+        return [interpreter.get_tensor(index) for index in self._outputs]
+
+    def _resize(self, shapes: dict[str, tuple[int, ...]]) -> None:
+        for name, shape in shapes.items():
+            allowed = self._allowed[name]
+            # The interpreter would take any shape, and compute something else or crash.
+            if len(shape) != len(allowed) or any(
+                dim not in (-1, size) for dim, size in zip(allowed, shape, strict=True)
+            ):
+                raise ArtifactError(f"the file takes {name} as {tuple(allowed)} only (-1 is any size), not {shape}")
+            self._interpreter.resize_tensor_input(self._inputs[name], shape)
+        self._interpreter.allocate_tensors()
+
+    def close(self) -> None:
+        self._interpreter = None
+
+
+class LiteRt(Runtime):
+    """Opens `.tflite` files that have one signature."""
+
+    requires = ("ai_edge_litert",)
+    extra = "litert"
+    formats = ("tflite",)
+    default_for = ("tflite",)
+
+    def import_packages(self) -> None:
+        from ai_edge_litert import interpreter  # noqa: F401
+
+    def code(self, *, provider: str, threads: int) -> str | None:
+        return CODE.format(threads=threads)
+
+    def open(self, artifact: Path, *, task: Task, source: str, provider: str, threads: int) -> Session:
+        if provider not in self.providers():
+            raise InputError(f"{self.name} has no provider {provider!r}; {suggest(provider, self.providers())}")
+        from ai_edge_litert.interpreter import Interpreter
+
+        return LiteRtSession(Interpreter(str(artifact), num_threads=threads), task)
+
+
+def ports(interpreter: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Details of the inputs and outputs by name, as the file's signature has them, or else as its tensors are called.
+
+    Raises:
+        ArtifactError: it has several signatures.
+    """
+    signatures = interpreter.get_signature_list()
+    if len(signatures) > 1:
+        raise ArtifactError(f"the file has the signatures {', '.join(signatures)}; only one can be measured")
+    if signatures:
+        runner = interpreter.get_signature_runner()  # it knows the names; the file's order may be another
+        return runner.get_input_details(), runner.get_output_details()
+    details = interpreter.get_input_details(), interpreter.get_output_details()
+    inputs, outputs = ({str(detail["name"]): detail for detail in side} for side in details)
+    return inputs, outputs
+
+
+def _check(kind: str, found: dict[str, Any], expected: list[str]) -> None:
+    if sorted(found) != sorted(expected):
+        raise ArtifactError(f"the file's {kind}s are {', '.join(found)}; the task's are {', '.join(expected)}")

@@ -1,0 +1,77 @@
+"""MNN: an engine made for mobile devices, on a processor."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from bench.api import Runtime, Session, Task
+from bench.api.errors import InputError, suggest
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import numpy as np
+
+    from bench.api import Arrays
+
+
+WINOGRAD_LEVEL = 3
+"""MNN's number for the hint how large the tiles of Winograd convolutions may be: 0 to 3. With its default of 3 errors
+are 3e-4 of the largest output on super-resolution, with 2 they are 1e-6 (MNN 3.6.1)."""
+
+
+class MnnSession(Session):
+    """One module, its inputs written anew for each request."""
+
+    def __init__(self, module: Any, task: Task) -> None:
+        import MNN.expr
+
+        self._module = module
+        self._expr = MNN.expr
+        kinds = {"float32": MNN.expr.float, "int64": MNN.expr.int, "int32": MNN.expr.int}  # it has no 64 bits
+        self._inputs = [(spec.name, kinds[spec.dtype]) for spec in task.inputs]
+        self._outputs = task.outputs
+
+    def run(self, feeds: Arrays) -> Sequence[np.ndarray]:
+        import numpy as np
+
+        variables = []
+        for name, kind in self._inputs:
+            array = feeds[name]
+            variable = self._expr.placeholder(list(array.shape), self._expr.NCHW, kind)
+            variable.write(array.astype(np.int32) if kind == self._expr.int else array)
+            variables.append(variable)
+        outputs = self._module.forward(variables)
+        return [np.array(output.read()).astype(spec.dtype) for spec, output in zip(self._outputs, outputs, strict=True)]
+
+    def close(self) -> None:
+        self._module = None
+
+
+class Mnn(Runtime):
+    """Opens `.mnn` files, in float32."""
+
+    requires = ("MNN",)
+    extra = "more"
+    formats = ("mnn",)
+
+    def import_packages(self) -> None:
+        import MNN.nn  # noqa: F401
+
+    def open(self, artifact: Path, *, task: Task, source: str, provider: str, threads: int) -> Session:
+        if provider not in self.providers():
+            raise InputError(f"{self.name} has no provider {provider!r}; {suggest(provider, self.providers())}")
+        import MNN.nn
+
+        settings = {"backend": "CPU", "precision": "high", "numThread": threads}  # normal would reduce it on Arm
+        manager = MNN.nn.create_runtime_manager((settings,))
+        manager.set_hint(WINOGRAD_LEVEL, 2)
+        module = MNN.nn.load_module_from_file(
+            str(artifact),
+            [spec.name for spec in task.inputs],
+            [spec.name for spec in task.outputs],
+            runtime_manager=manager,
+            shape_mutable=True,
+        )
+        return MnnSession(module, task)

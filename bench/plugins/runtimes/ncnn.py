@@ -1,0 +1,96 @@
+"""ncnn: an engine made for phones, on a processor.
+
+It has no axis of samples, so a batch is run one sample after the other.
+"""
+
+from __future__ import annotations
+
+import tarfile
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from bench.api import Runtime, Session, Task
+from bench.api.errors import ArtifactError, InputError, suggest
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import numpy as np
+
+    from bench.api import Arrays
+
+PARTS = ("model.param", "model.bin")
+REDUCED = ("use_fp16_storage", "use_fp16_arithmetic", "use_fp16_packed", "use_bf16_storage")
+"""Options that let it keep or compute numbers in 16 bits; the first three are its default."""
+
+
+class NcnnSession(Session):
+    """One network; its layers are numbered inputs and outputs as pnnx writes them, in the task's order."""
+
+    def __init__(self, network: Any, task: Task) -> None:
+        import ncnn
+
+        self._network = network
+        self._mat = ncnn.Mat
+        self._inputs = list(zip([spec.name for spec in task.inputs], network.input_names(), strict=True))
+        self._outputs = list(zip(task.outputs, network.output_names(), strict=True))
+        self._integers = {spec.name for spec in task.inputs if spec.dtype != "float32"}
+
+    def run(self, feeds: Arrays) -> Sequence[np.ndarray]:
+        import numpy as np
+
+        num_samples = len(next(iter(feeds.values())))
+        answers = [self._run_one(feeds, row) for row in range(num_samples)]
+        return [
+            np.stack(parts).astype(spec.dtype, copy=False)
+            for (spec, _), parts in zip(self._outputs, zip(*answers, strict=True), strict=True)
+        ]
+
+    def _run_one(self, feeds: Arrays, row: int) -> list[np.ndarray]:
+        import numpy as np
+
+        extractor = self._network.create_extractor()
+        kept = []  # a Mat does not own the numbers that it is made of
+        for name, layer in self._inputs:
+            array = feeds[name][row]
+            kept.append(np.array(array, np.int32 if name in self._integers else np.float32))
+            extractor.input(layer, self._mat(kept[-1]))
+        outputs = []
+        for spec, layer in self._outputs:
+            status, mat = extractor.extract(layer)
+            if status != 0:
+                raise ArtifactError(f"ncnn cannot compute {spec.name} (status {status})")
+            outputs.append(np.array(mat))
+        return outputs
+
+    def close(self) -> None:
+        self._network.clear()
+
+
+class Ncnn(Runtime):
+    """Opens ncnn's files in one archive, in float32."""
+
+    requires = ("ncnn",)
+    extra = "ncnn"
+    formats = ("ncnn",)
+
+    def import_packages(self) -> None:
+        import ncnn  # noqa: F401
+
+    def open(self, artifact: Path, *, task: Task, source: str, provider: str, threads: int) -> Session:
+        if provider not in self.providers():
+            raise InputError(f"{self.name} has no provider {provider!r}; {suggest(provider, self.providers())}")
+        import ncnn
+
+        network = ncnn.Net()
+        network.opt.num_threads = threads
+        for option in REDUCED:
+            setattr(network.opt, option, False)
+        with tempfile.TemporaryDirectory() as folder:
+            with tarfile.open(artifact) as archive:
+                archive.extractall(folder, filter="data")
+            params, weights = (str(Path(folder, part)) for part in PARTS)
+            if network.load_param(params) != 0 or network.load_model(weights) != 0:
+                raise ArtifactError("ncnn cannot load this model: it has layers that ncnn does not know")
+        return NcnnSession(network, task)

@@ -1,0 +1,14 @@
+"""ONNX Runtime given the file's bytes: what a server does that keeps its models in a database or in a package."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from bench.plugins.engines.onnxruntime.runtime import OrtRuntime
+
+
+class OnnxRuntimeBytes(OrtRuntime):
+    """Reads the file and hands ONNX Runtime the bytes."""
+
+    def model(self, artifact: Path) -> bytes:
+        return artifact.read_bytes()

@@ -1,0 +1,143 @@
+"""OpenVINO on the processor: its own format and ONNX, with the precision said, because its default may reduce it."""
+
+from __future__ import annotations
+
+import functools
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from bench.api import NodeTime, Runtime, Session, Task
+from bench.api.errors import InputError, suggest
+from bench.plugins.engines import cpu
+from bench.plugins.engines.openvino import ir
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import numpy as np
+
+    from bench.api import Arrays
+
+PRECISIONS = {"cpu": "f32", "cpu-bf16": "bf16"}
+"""What OpenVINO calls the precision that it is held to, by provider. Left to itself, it takes bfloat16 where the
+processor has it, and float16 on Arm."""
+REDUCED = {"u8": "int8", "i8": "int8", "bf16": "bfloat16", "f16": "float16"}
+"""Precisions below float32 in which a compiled model may multiply, the most reduced first, as results call them."""
+PRODUCTS = {"Convolution", "Deconvolution", "FullyConnected", "MatMul", "RNNCell", "RNNSeq", "Subgraph"}
+"""Layers of a compiled model that multiply matrices; a subgraph is layers that were compiled into one."""
+
+
+CODE = """\
+import tarfile
+import tempfile
+
+import openvino
+
+
+def load(path, outputs):
+    core = openvino.Core()
+    settings = {{"INFERENCE_PRECISION_HINT": "{precision}", "INFERENCE_NUM_THREADS": {threads}, "NUM_STREAMS": 1}}
+    if path.suffix == ".onnx":
+        compiled = core.compile_model(path, "CPU", settings)
+    else:  # OpenVINO IR, its two files in one archive
+        with tempfile.TemporaryDirectory() as folder, tarfile.open(path) as archive:
+            archive.extractall(folder, filter="data")
+            compiled = core.compile_model(f"{{folder}}/model.xml", "CPU", settings)
+    ports = [compiled.output(name) for name in outputs]
+    infer = compiled.create_infer_request().infer
+
+    def run(feeds):
+        results = infer(dict(feeds))
+        return {{name: results[port] for name, port in zip(outputs, ports, strict=True)}}
+
+    return run
+"""
+
+
+class OpenVinoSession(Session):
+    """One inference request."""
+
+    def __init__(self, compiled: Any, model: Any, weights: Any, task: Task) -> None:
+        self._compiled, self._model, self._weights = compiled, model, weights
+        self._infer = compiled.create_infer_request().infer
+        self._outputs = [compiled.output(spec.name) for spec in task.outputs]
+
+    # Not looked for where loading is timed.
+    @functools.cached_property
+    def precision(self) -> str:  # type: ignore[override]
+        """The most reduced precision in which the compiled model multiplies."""
+        return _precision(self._compiled)
+
+    @functools.cached_property
+    def num_params(self) -> int | None:  # type: ignore[override]
+        """Parameters of the model that was compiled."""
+        return ir.num_params(self._model)
+
+    def run(self, feeds: Arrays) -> Sequence[np.ndarray]:
+        results = self._infer(feeds, share_inputs=True)  # it reads them where they lie
+        return [results[output] for output in self._outputs]
+
+
+class OpenVino(Runtime):
+    """Opens ONNX files, and OpenVINO IR in one archive."""
+
+    requires = ("openvino",)
+    extra = "openvino"
+    formats = ("openvino", "onnx")
+    default_for = ("openvino",)
+
+    def providers(self) -> tuple[str, ...]:
+        return tuple(PRECISIONS) if cpu.multiplies_bfloat16() else ("cpu",)
+
+    def import_packages(self) -> None:
+        ir.import_openvino()
+
+    def code(self, *, provider: str, threads: int) -> str | None:
+        return CODE.format(precision=PRECISIONS[provider], threads=threads)
+
+    def open(self, artifact: Path, *, task: Task, source: str, provider: str, threads: int) -> Session:
+        compiled, model, weights = self._compile(artifact, provider, threads)
+        return OpenVinoSession(compiled, model, weights, task)
+
+    def profile_nodes(
+        self,
+        artifact: Path,
+        *,
+        task: Task,
+        source: str,
+        provider: str,
+        threads: int,
+        feeds: Arrays,
+        num_runs: int,
+    ) -> Sequence[NodeTime] | None:
+        from bench.plugins.engines.openvino import profile
+
+        compiled, model, _weights = self._compile(artifact, provider, threads, PERF_COUNT=True)
+        return profile.profile(compiled, model, provider=provider, feeds=feeds, num_runs=num_runs)
+
+    def _compile(self, artifact: Path, provider: str, threads: int, **more: Any) -> tuple[Any, Any, Any]:
+        """A compiled model, the model that it was compiled from, and the memory that its weights lie in."""
+        if provider not in self.providers():
+            raise InputError(f"{self.name} has no provider {provider!r}; {suggest(provider, self.providers())}")
+        core = ir.import_openvino().Core()
+        if artifact.suffix == ".onnx":
+            model, weights = core.read_model(artifact), None
+        else:
+            model, weights = ir.read(core, artifact)
+        settings = {
+            "INFERENCE_PRECISION_HINT": PRECISIONS[provider],
+            "INFERENCE_NUM_THREADS": threads,
+            "NUM_STREAMS": 1,
+            **more,
+        }
+        return core.compile_model(model, "CPU", settings), model, weights
+
+
+def _precision(compiled: Any) -> str:
+    """The most reduced precision in which the compiled model multiplies."""
+    ran = set()
+    for node in compiled.get_runtime_model().get_ops():
+        info = node.get_rt_info()
+        if info["layerType"].astype(str) in PRODUCTS:
+            ran.add(info["runtimePrecision"].astype(str))
+    return next((name for reduced, name in REDUCED.items() if reduced in ran), "float32")

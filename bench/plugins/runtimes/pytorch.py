@@ -1,0 +1,11 @@
+"""PyTorch as it is deployed by default: eager, in inference mode."""
+
+from __future__ import annotations
+
+from bench.plugins.engines.pytorch.runtime import TorchRuntime
+
+
+class PyTorch(TorchRuntime):
+    """Calls the module as it is."""
+
+    default_for = ("torch",)

@@ -1,0 +1,43 @@
+"""torch.compile with its default backend, Inductor, which writes C++ or Triton code and compiles it.
+
+Weights are frozen into the code. It is compiled at the first inference, for the shapes of that one, and kept for later
+processes, as PyTorch does by default: the first inference of a launch finds the code that verifying compiled.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from bench.api import cache
+from bench.api.errors import ArtifactError
+from bench.plugins.engines.pytorch.runtime import TorchRuntime, no_compiler
+
+if TYPE_CHECKING:
+    import torch
+
+
+class TorchCompile(TorchRuntime):
+    """Compiles the module just in time."""
+
+    def skip(self) -> str | None:
+        return super().skip() or no_compiler()
+
+    def environment(self, threads: int) -> dict[str, str]:
+        return {
+            **super().environment(threads),
+            "TORCHINDUCTOR_CACHE_DIR": str(cache.folder() / "torchinductor"),
+            # Processes that help to compile would stay, and take memory that is not the model's.
+            "TORCHINDUCTOR_COMPILE_THREADS": "1",
+        }
+
+    def import_packages(self) -> None:
+        import torch
+        import torch._dynamo
+        import torch._inductor.compile_fx  # noqa: F401 (it takes seconds, which are not the model's)
+
+    def callable(self, model: torch.nn.Module) -> Any:
+        import torch
+
+        if isinstance(model, torch.jit.ScriptModule):
+            raise ArtifactError("the model is TorchScript, which torch.compile cannot read; run it with pytorch")
+        return torch.compile(model, options={"freezing": True})

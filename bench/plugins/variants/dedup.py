@@ -1,0 +1,94 @@
+"""Equal weights stored once: exporters have written those that layers share once for each layer."""
+
+from __future__ import annotations
+
+from collections import ChainMap, Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from bench.api import Task, Variant
+from bench.graphs.file.digest import subgraphs, tensor_digest
+from bench.graphs.file.interface import check_interface
+
+if TYPE_CHECKING:
+    import onnx
+
+
+class Dedup(Variant):
+    """Initializers and Constant nodes found to be equal by a hash of dtype, shape and bytes: the first stands for all.
+
+    Nothing that is computed changes, not by a bit. Time is linear in the size of the file.
+    """
+
+    requires = ("onnx",)
+
+    def apply(self, source: Path, target: Path, *, option: str, task: Task) -> dict[str, Any]:
+        import onnx
+
+        model = onnx.load(source)
+        renamed = merge_equal(model.graph)
+        onnx.save(model, target)
+        check_interface(target, task, target)  # inputs and outputs are the source's, which may be large to read again
+        return {"num_removed": len(renamed)}
+
+
+def merge_equal(graph: onnx.GraphProto) -> dict[str, str]:
+    """Remove every constant that is equal to an earlier one of the same graph or of one around it.
+
+    A graph's output stays under its name. A name that is defined twice is left alone: it may be an input's default,
+    which a request can replace, or hide another of that name from a subgraph.
+
+    Returns:
+        For each name that is no more, the one that stands for it.
+    """
+    graphs = list(_with_inner(graph))
+    num_definitions = Counter(name for each in graphs for name in _defined(each))
+    to_keep = {value.name for each in graphs for value in each.output}
+    renamed: dict[str, str] = {}
+
+    def is_superfluous(name: str, tensor: onnx.TensorProto, first: ChainMap[bytes, str]) -> bool:
+        if num_definitions[name] > 1:
+            return False
+        stands = first.setdefault(tensor_digest(tensor), name)
+        if stands == name or name in to_keep:
+            return False
+        renamed[name] = stands
+        return True
+
+    def merge(each: onnx.GraphProto, first: ChainMap[bytes, str]) -> None:
+        """Nodes are in an order in which they can be run, so what comes first can be read by all after it."""
+        superfluous = [at for at, tensor in enumerate(each.initializer) if is_superfluous(tensor.name, tensor, first)]
+        for at in reversed(superfluous):
+            del each.initializer[at]
+        superfluous = []
+        for at, node in enumerate(each.node):
+            held = [
+                attribute.t for attribute in node.attribute if node.op_type == "Constant" and attribute.HasField("t")
+            ]
+            if held and is_superfluous(node.output[0], held[0], first):
+                superfluous.append(at)
+            for inner in subgraphs(node):
+                merge(inner, first.new_child())
+        for at in reversed(superfluous):
+            del each.node[at]
+
+    merge(graph, ChainMap())
+    for node in (node for each in graphs for node in each.node):
+        for at, name in enumerate(node.input):
+            if name in renamed:
+                node.input[at] = renamed[name]
+    return renamed
+
+
+def _with_inner(graph: onnx.GraphProto) -> Iterator[onnx.GraphProto]:
+    yield graph
+    for node in graph.node:
+        for inner in subgraphs(node):
+            yield from _with_inner(inner)
+
+
+def _defined(graph: onnx.GraphProto) -> Iterator[str]:
+    yield from (value.name for value in graph.input)
+    yield from (tensor.name for tensor in graph.initializer)
+    yield from (name for node in graph.node for name in node.output)

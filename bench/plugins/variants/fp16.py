@@ -1,0 +1,150 @@
+"""float16 weights and arithmetic; inputs and outputs stay float32."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from bench.api import Task, Variant
+from bench.api.errors import ArtifactError, RefusedError
+from bench.graphs.edits.order import replace_nodes
+from bench.graphs.file.digest import all_graphs, all_nodes
+from bench.graphs.file.interface import check_interface
+from bench.graphs.file.lazy import Stored
+from bench.graphs.file.settled import settle
+from bench.graphs.shapes.inference import infer
+from bench.graphs.shapes.rules import NCHWC
+
+if TYPE_CHECKING:
+    import onnx
+
+
+class Fp16(Variant):
+    """The conversion of `onnxruntime.transformers.float16`, with what it needs beside it.
+
+    It is chosen over onnxconverter-common, of which it once was a copy, because that one (1.16.0) leaves a Cast to
+    float32 what it is and so gives models that do not load from what tf2onnx writes. Weights beyond 65,504 are clamped
+    to that, so a mask of -1e9 works on.
+
+    These stay float32: what the converter knows to have no float16 form, numbers that are counted in floats and become
+    integers again, such as sizes (from 2,048 on float16 has not every whole number), and what ONNX Runtime cannot load.
+    """
+
+    requires = ("onnxruntime", "onnx")
+    lossy = True
+
+    def apply(self, source: Path, target: Path, *, option: str, task: Task) -> dict[str, Any]:
+        import onnx
+        from onnxruntime.transformers import float16
+
+        model = settle(onnx.load(source))  # the converter is told by name which nodes to leave alone
+        _refuse_blocked_layout(model)
+        _refuse_in_subgraphs(model, {*float16.DEFAULT_OP_BLOCK_LIST, *float16.ALWAYS_FLOAT_INPUTS})
+        _state_types(model)
+        kept = _counting(model) | _crashing(model.graph)
+        model = float16.convert_float_to_float16(model, keep_io_types=True, node_block_list=sorted(kept))
+        _join_casts(model)
+        replace_nodes(model, model.graph.node)
+        for graph in all_graphs(model):
+            graph.ClearField("value_info")
+        try:
+            onnx.checker.check_model(model, full_check=True)
+        except (onnx.checker.ValidationError, onnx.shape_inference.InferenceError) as error:
+            raise ArtifactError(f"the float16 model is not valid: {error}") from error
+        onnx.save(model, target)
+        check_interface(target, task, source)
+        return {"num_kept": len(kept)}
+
+
+def _refuse_blocked_layout(model: onnx.ModelProto) -> None:
+    if any(node.domain == NCHWC for node in all_nodes(model)):
+        raise RefusedError(f"ONNX Runtime has its operators of {NCHWC} in float32 only; convert before they are made")
+
+
+def _refuse_in_subgraphs(model: onnx.ModelProto, operators: set[str]) -> None:
+    """The converter puts every Cast into the main graph."""
+    inner = {node.op_type for graph in list(all_graphs(model))[1:] for node in graph.node}
+    if found := sorted(inner & operators):
+        raise RefusedError(f"a Loop, If or Scan holds {', '.join(found)}, which would have to stay float32 in there")
+
+
+def _state_types(model: onnx.ModelProto) -> None:
+    """Say which values are float32: the converter casts only what it knows of.
+
+    onnx knows of none behind an operator that is not its own, such as those of ONNX Runtime.
+    """
+    import onnx
+
+    graph = model.graph
+    values = infer(Stored(model=model, path=None), {}).values
+    stated = {value.name for value in (*graph.value_info, *graph.output)}
+    for name in dict.fromkeys(name for node in graph.node for name in node.output):
+        if name in values and name not in stated and values[name].dtype == onnx.TensorProto.FLOAT:
+            graph.value_info.append(onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, None))
+
+
+def _counting(model: onnx.ModelProto) -> set[str]:
+    """Names of the nodes by which integers are floats for a while: from their Cast to what makes no float of them."""
+    import onnx
+
+    graph = model.graph
+    inferred = onnx.shape_inference.infer_shapes(model).graph
+    types = {value.name: value.type.tensor_type.elem_type for value in (*inferred.value_info, *inferred.output)}
+    types |= {value.name: value.type.tensor_type.elem_type for value in inferred.input}
+    types |= {tensor.name: tensor.data_type for tensor in graph.initializer}
+    scalars = {tensor.name for tensor in graph.initializer if math.prod(tensor.dims) == 1}
+    constants = {node.output[0]: node for node in graph.node if node.op_type == "Constant"}
+    scalars |= {name for name, node in constants.items() if math.prod(node.attribute[0].t.dims) == 1}
+
+    def is_float(name: str) -> bool:
+        return types.get(name) == onnx.TensorProto.FLOAT
+
+    counted: set[str] = set()
+    counting = []
+    for node in graph.node:
+        floats = [name for name in node.input if is_float(name)]
+        starts = node.op_type == "Cast" and not floats and is_float(node.output[0])
+        if starts or (counted.intersection(floats) and counted.union(scalars).issuperset(floats)):
+            counting.append(node)
+            counted |= {name for name in node.output if is_float(name)}
+    needed: set[str] = set()
+    names = set()
+    for node in reversed(counting):
+        if not any(map(is_float, node.output)) or needed.intersection(node.output):
+            names.add(node.name)
+            needed |= {name for name in node.input if is_float(name)}
+    return names | {constants[name].name for name in needed & constants.keys()}
+
+
+def _crashing(graph: onnx.GraphProto) -> set[str]:
+    """Names of the Transposes that take the first of three or more axes elsewhere, right before a MatMul.
+
+    ONNX Runtime follows a null pointer when it loads a float16 one on an x86 processor (microsoft/onnxruntime#28392, in
+    1.31.1 as before).
+    """
+    read_by_matmul = {name for node in graph.node if node.op_type == "MatMul" for name in node.input}
+    orders = {
+        node.name: list(attribute.ints)
+        for node in graph.node
+        if node.op_type == "Transpose" and node.output[0] in read_by_matmul
+        for attribute in node.attribute
+    }
+    return {name for name, order in orders.items() if len(order) > 2 and order[0] != 0}
+
+
+def _join_casts(model: onnx.ModelProto) -> None:
+    """Let a node that stays float32 read another one directly: the converter rounds to float16 between them."""
+    import onnx
+
+    def casts(to: int) -> list[onnx.NodeProto]:
+        found = [node for node in model.graph.node if node.op_type == "Cast"]
+        return [node for node in found if any(item.name == "to" and item.i == to for item in node.attribute)]
+
+    # The converter's own name for what a node that stays float32 gives.
+    narrowing = [node for node in casts(onnx.TensorProto.FLOAT16) if node.input[0] == f"{node.output[0]}_cast_to_fp16"]
+    before = {node.output[0]: node.input[0] for node in narrowing}
+    widening = [node for node in casts(onnx.TensorProto.FLOAT) if node.input[0] in before]
+    direct = {node.output[0]: before[node.input[0]] for node in widening}
+    for node in all_nodes(model):
+        node.input[:] = [direct.get(name, name) for name in node.input]

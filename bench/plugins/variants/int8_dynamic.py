@@ -1,0 +1,42 @@
+"""ONNX Runtime's dynamic quantization: 8-bit weights, and activations quantized anew at each run."""
+
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from bench.api import Task, Variant
+from bench.api.errors import RefusedError
+from bench.graphs.edits.rewire import load_settled, matmul_from_gemm, shorten_names
+from bench.graphs.file.interface import check_interface
+from bench.graphs.weights.quantizable import find_weights
+
+OPERATORS = ("MatMul", "LSTM", "Attention", "Gather", "EmbedLayerNormalization")
+"""What gets faster or smaller by it; a convolution becomes several times slower."""
+
+
+class Int8Dynamic(Variant):
+    """Signed weights of matrix products, LSTMs and embeddings; with the option `all`, of convolutions, too."""
+
+    requires = ("onnxruntime", "onnx")
+    options = ("", "all")
+    lossy = True
+
+    def apply(self, source: Path, target: Path, *, option: str, task: Task) -> dict[str, Any]:
+        import onnx
+        from onnxruntime.quantization import QuantType, quantize_dynamic
+
+        model = load_settled(source)
+        matmul_from_gemm(model)
+        operators = [*OPERATORS, "Conv"] if option == "all" else list(OPERATORS)
+        num_weights = len(find_weights(model))
+        with tempfile.TemporaryDirectory() as folder:
+            quantized = Path(folder) / "quantized.onnx"
+            quantize_dynamic(model, quantized, weight_type=QuantType.QInt8, op_types_to_quantize=operators)
+            model = onnx.load(quantized)
+        num_left = len(find_weights(model))
+        if num_left == num_weights:
+            raise RefusedError(f"none of the file's {num_weights} weights belong to {', '.join(operators)}")
+        shorten_names(model)
+        onnx.save(model, target)
+        check_interface(target, task, source)
+        return {"num_quantized": num_weights - num_left, "num_left": num_left}

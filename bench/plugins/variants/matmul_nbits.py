@@ -1,0 +1,45 @@
+"""ONNX Runtime's own kernels for products with weights of 4 bits in blocks of 32 (MatMulNBits)."""
+
+import logging
+from pathlib import Path
+from typing import Any
+
+from bench.api import Task, Variant
+from bench.api.errors import RefusedError
+from bench.graphs.edits.rewire import drop_unread, load_settled, matmul_from_gemm, shorten_names
+from bench.graphs.file.interface import check_interface
+from bench.graphs.weights.affine import BLOCK_SIZE
+from bench.graphs.weights.quantizable import find_weights
+
+ACCURACY_LEVELS = {"float": 1, "int8": 4}
+"""What the kernels multiply in, by option: float32, or activations rounded to 8 bits for each block."""
+
+
+class MatMulNBits(Variant):
+    """Every product with a stored matrix, tied ones included; other weights stay as they are."""
+
+    requires = ("onnxruntime", "onnx", "onnx_ir")
+    options = tuple(ACCURACY_LEVELS)
+    lossy = True
+
+    def apply(self, source: Path, target: Path, *, option: str, task: Task) -> dict[str, Any]:
+        import onnx
+        from onnxruntime.quantization.matmul_nbits_quantizer import MatMulNBitsQuantizer
+
+        logging.getLogger("onnxruntime.quantization.matmul_nbits_quantizer").setLevel(logging.ERROR)
+        model = load_settled(source)
+        matmul_from_gemm(model)
+        num_weights = len(find_weights(model))
+        quantizer = MatMulNBitsQuantizer(
+            model, bits=4, block_size=BLOCK_SIZE, is_symmetric=True, accuracy_level=ACCURACY_LEVELS[option]
+        )
+        quantizer.process()
+        model = quantizer.model.model
+        drop_unread(model)  # a tied weight was written as often as it is read, each time under the same name
+        num_left = len(find_weights(model))
+        if num_left == num_weights:
+            raise RefusedError(f"none of the file's {num_weights} weights belong to a matrix product")
+        shorten_names(model)
+        onnx.save(model, target)
+        check_interface(target, task, source)
+        return {"num_quantized": num_weights - num_left, "num_left": num_left}

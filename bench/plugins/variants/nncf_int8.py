@@ -1,0 +1,45 @@
+"""NNCF's quantization of OpenVINO models: 8-bit weights and activations, with ranges measured on training samples."""
+
+import logging
+from pathlib import Path
+from typing import Any
+
+from bench.api import Task, Variant
+from bench.api.errors import RefusedError
+from bench.graphs.shapes.feeds import sample_feeds
+from bench.plugins.engines.openvino import ir
+
+NUM_SAMPLES = 32
+FAKE_QUANTIZE = "FakeQuantize"
+
+
+class NncfInt8(Variant):
+    """Convolutions, products and LSTMs as NNCF finds them, with a scale for each channel of their weights."""
+
+    requires = ("nncf", "openvino")
+    extra = "nncf"
+    formats = ("openvino",)
+    lossy = True
+
+    def apply(self, source: Path, target: Path, *, option: str, task: Task) -> dict[str, Any]:
+        openvino = ir.import_openvino()  # first: without its telemetry NNCF sends nothing either
+        import nncf
+
+        nncf.set_log_level(logging.ERROR)
+        model, weights = ir.read(openvino.Core(), source)
+        inputs = task.samples("train").inputs
+        num_samples = min(NUM_SAMPLES, len(next(iter(inputs.values()))))
+        feeds = [sample_feeds(task, inputs, row) for row in range(num_samples)]
+        model = nncf.quantize(
+            model,
+            nncf.Dataset(feeds),
+            preset=nncf.QuantizationPreset.MIXED,
+            target_device=nncf.TargetDevice.CPU,
+            subset_size=num_samples,
+        )
+        num_quantized = sum(node.get_type_name() == FAKE_QUANTIZE for node in model.get_ops())
+        if not num_quantized:
+            raise RefusedError("the file has no operator that NNCF quantizes")
+        ir.save(model, target)
+        del weights  # the model read there until now
+        return {"num_fake_quantize": num_quantized, "num_samples": num_samples}

@@ -1,0 +1,35 @@
+"""onnxsim: folds constants and runs the optimizer's passes until nothing changes."""
+
+from pathlib import Path
+from typing import Any
+
+from bench.api import Task, Variant
+from bench.api.errors import ArtifactError
+from bench.graphs.file.interface import check_interface
+
+
+class OnnxSim(Variant):
+    """The simplified graph, compared by onnxsim itself with the one it was given on two training samples."""
+
+    requires = ("onnxsim", "onnxruntime", "onnx")
+
+    def apply(self, source: Path, target: Path, *, option: str, task: Task) -> dict[str, Any]:
+        import onnx
+        import onnxsim
+
+        inputs = task.samples("train").inputs
+        model, same = onnxsim.simplify(
+            str(source),
+            check_n=1,
+            # Real samples: a random array is no valid input to a model that takes token numbers.
+            input_data={name: array[:2] if task.batched else array[0, ...] for name, array in inputs.items()},
+            # Its rtol and atol are per element, stricter than what a task calls close.
+            check_rtol=1e-3,
+            check_atol=task.close,
+            certify=False,
+        )
+        if not same:
+            raise ArtifactError("onnxsim says that its check failed: the simplified model gives other outputs")
+        onnx.save(model, target)
+        check_interface(target, task, source)
+        return {}

@@ -1,0 +1,55 @@
+"""8-bit TFLite files by Google's AI Edge Quantizer, with a scale for each channel of weights."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from bench.api import Task, Variant
+from bench.graphs.shapes.feeds import sample_feeds
+
+NUM_SAMPLES = 32
+DYNAMIC, STATIC = "dynamic", "static"
+
+
+class TfLiteInt8(Variant):
+    """`dynamic`: activations are rounded as they come, each time. `static`: by ranges measured on training samples."""
+
+    requires = ("ai_edge_quantizer",)
+    extra = "litert"
+    formats = ("tflite",)
+    options = (DYNAMIC, STATIC)
+    lossy = True
+
+    def apply(self, source: Path, target: Path, *, option: str, task: Task) -> dict[str, Any]:
+        from ai_edge_quantizer import quantizer, recipe
+
+        tool = quantizer.Quantizer(str(source))
+        if option == STATIC:
+            ranges, info = _calibrate(tool, source, task)
+        else:
+            tool.load_quantization_recipe(recipe.dynamic_wi8_afp32())
+            ranges, info = None, {}
+        result = tool.quantize(ranges, enable_progress_report=False)
+        target.write_bytes(result.quantized_model)
+        return info
+
+
+def _calibrate(tool: Any, source: Path, task: Task) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Give the tool a recipe that leaves inputs and outputs in float32, and measure the ranges that it needs."""
+    from ai_edge_quantizer import calibrator, qtyping, recipe, recipe_manager
+    from ai_edge_quantizer.algorithm_manager import AlgorithmName
+    from ai_edge_quantizer.utils import qsv_utils
+
+    manager = recipe_manager.RecipeManager()
+    manager.load_quantization_recipe(recipe.static_wi8_ai8())
+    for port in (qtyping.TFLOperationName.INPUT, qtyping.TFLOperationName.OUTPUT):
+        manager.add_quantization_config(".*", port, algorithm_key=AlgorithmName.NO_QUANTIZE)
+    tool.load_quantization_recipe(manager.get_quantization_recipe())
+    inputs = task.samples("train").inputs
+    num_samples = min(NUM_SAMPLES, len(next(iter(inputs.values()))))
+    feeds = [sample_feeds(task, inputs, row) for row in range(num_samples)]
+    # The quantizer's own choice is a moving average of each sample's extremes, which cuts off whatever lies beyond.
+    measure = calibrator.Calibrator(str(source), num_threads=1, qsv_update_func=qsv_utils.min_max_update)
+    measure.calibrate({"serving_default": feeds}, manager)
+    return measure.get_model_qsvs(), {"num_samples": num_samples}

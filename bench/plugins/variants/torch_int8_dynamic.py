@@ -1,0 +1,42 @@
+"""PyTorch's dynamic quantization: 8-bit weights, and activations quantized anew at each run."""
+
+import warnings
+from pathlib import Path
+from typing import Any
+
+from bench.api import Task, Variant
+from bench.api.errors import RefusedError
+from bench.plugins.engines.pytorch import script
+from bench.plugins.engines.pytorch.exporter import example_tensors
+
+
+class TorchInt8Dynamic(Variant):
+    """Linear layers and LSTMs: PyTorch has no such convolutions, and its 8-bit embeddings refuse what ALBERT feeds it.
+
+    A native artifact is weights alone, and quantized ones fit no model that a task builds. `torch.export` cannot store
+    PyTorch's packed weights (2.13.0), so that what is written is TorchScript, which holds the model, too.
+    """
+
+    requires = ("torch",)
+    extra = "torch"
+    formats = ("torch",)
+    lossy = True
+
+    def apply(self, source: Path, target: Path, *, option: str, task: Task) -> dict[str, Any]:
+        import torch
+        from torch.ao import quantization
+
+        model = task.build("torch", source)
+        num_params = sum(parameter.numel() for parameter in model.parameters())
+        settings = {
+            torch.nn.Linear: quantization.per_channel_dynamic_qconfig,
+            torch.nn.LSTM: quantization.default_dynamic_qconfig,
+        }
+        num_layers = sum(type(module) in settings for module in model.modules())
+        if not num_layers:
+            raise RefusedError("the model has no linear layer and no LSTM")
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # torch 2.13.0 recommends torchao, another package, instead
+            model = quantization.quantize_dynamic(model, settings)
+            script.save(model, example_tensors(task), target, precision="int8", num_params=num_params)
+        return {"num_layers": num_layers}

@@ -1,0 +1,119 @@
+"""Weights stored in 8 or 4 bits, in standard ONNX: a DequantizeLinear makes floats of them where they are used."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from bench.api import Task, Variant
+from bench.api.errors import RefusedError
+from bench.graphs.edits.opset import raise_opset
+from bench.graphs.edits.rewire import load_settled, shorten_names
+from bench.graphs.file.digest import all_graphs
+from bench.graphs.file.interface import check_interface
+from bench.graphs.weights.affine import BLOCK, BLOCK_SIZE, SCHEMES, TENSOR, Scheme, pack, quantize, scheme
+from bench.graphs.weights.quantizable import Weight, expected_bytes, worth_quantizing
+
+if TYPE_CHECKING:
+    import numpy as np
+    import onnx
+
+OPSET_CHANNELS = 13
+OPSET_BLOCKS = 21
+"""Operator sets from which on DequantizeLinear knows channels, and blocks and types of 4 bits."""
+
+
+class WeightOnly(Variant):
+    """Every weight that gets smaller by it; activations stay as they are."""
+
+    requires = ("onnx", "onnxruntime")
+    options = tuple(item.name for item in SCHEMES)
+    lossy = True
+
+    def apply(self, source: Path, target: Path, *, option: str, task: Task) -> dict[str, Any]:
+        import onnx
+
+        chosen = scheme(option)
+        needed = OPSET_BLOCKS if chosen.bits == 4 or chosen.per == BLOCK else OPSET_CHANNELS
+        model = raise_opset(load_settled(source), needed, task)
+        shorten_names(model)
+        weights = worth_quantizing(model, chosen)
+        if not weights:
+            raise RefusedError("no float32 weights of matrix products, convolutions, LSTMs or embeddings in this file")
+        size_bytes = expected_bytes(model, chosen)
+        quantize_weights(model, weights, chosen)
+        onnx.save(model, target)
+        check_interface(target, task, source)
+        return {
+            "bits": chosen.bits,
+            "expected_bytes": size_bytes,
+            "num_quantized": len(weights),
+            "num_left_in_subgraphs": _num_inner_weights(model),
+        }
+
+
+def quantize_weights(model: onnx.ModelProto, weights: list[Weight], scheme: Scheme) -> None:
+    """Put quantized tensors, and nodes that make floats of them under the old names, in the place of initializers.
+
+    So whoever reads a weight, in a subgraph or several times, reads what is made once of the one that is stored.
+    """
+    import onnx
+
+    graph = model.graph
+    floats = {tensor.name: tensor for tensor in graph.initializer}
+    tensors, nodes = [], []
+    for weight in weights:
+        more_tensors, more_nodes = _dequantizing(weight, onnx.numpy_helper.to_array(floats.pop(weight.name)), scheme)
+        tensors += more_tensors
+        nodes += more_nodes
+    tensors += [onnx.TensorProto.FromString(tensor.SerializeToString()) for tensor in floats.values()]
+    nodes += [onnx.NodeProto.FromString(node.SerializeToString()) for node in graph.node]
+    del graph.initializer[:], graph.node[:]
+    graph.initializer.extend(tensors)
+    graph.node.extend(nodes)
+
+
+def _dequantizing(
+    weight: Weight, array: np.ndarray, scheme: Scheme
+) -> tuple[list[onnx.TensorProto], list[onnx.NodeProto]]:
+    """Tensors and nodes that give a weight."""
+    import numpy as np
+    import onnx
+
+    shape, axis = weight.layout(scheme)
+    quantized = quantize(array.reshape(shape), scheme, axis)
+    kind = f"{'' if scheme.symmetric else 'U'}INT{scheme.bits}"
+
+    def integers(name: str, values: np.ndarray) -> onnx.TensorProto:
+        data_type = getattr(onnx.TensorProto, kind)
+        return onnx.helper.make_tensor(name, data_type, values.shape, pack(values, scheme.bits), raw=True)
+
+    tensors = [
+        integers(f"{weight.name}_q", quantized.codes),
+        onnx.numpy_helper.from_array(quantized.scale, f"{weight.name}_s"),
+    ]
+    if not scheme.symmetric:
+        tensors.append(integers(f"{weight.name}_z", quantized.zero_point))
+    attributes = {}
+    if scheme.per != TENSOR:
+        attributes["axis"] = axis
+    if scheme.per == BLOCK:
+        attributes["block_size"] = min(BLOCK_SIZE, shape[axis])
+    # ONNX Runtime (1.31) gives every reader of a DequantizeLinear one of its own, so that floats are made of a tied
+    # weight as often as it is read; a Reshape after it, which copies nothing, is not doubled.
+    reshaped = shape != weight.shape or weight.num_readers > 1
+    output = f"{weight.name}_f" if reshaped else weight.name
+    inputs = [tensor.name for tensor in tensors]
+    nodes = [onnx.helper.make_node("DequantizeLinear", inputs, [output], name=output, **attributes)]
+    if reshaped:
+        tensors.append(onnx.numpy_helper.from_array(np.array(weight.shape), f"{weight.name}_d"))
+        nodes.append(onnx.helper.make_node("Reshape", [output, tensors[-1].name], [weight.name], name=weight.name))
+    return tensors, nodes
+
+
+def _num_inner_weights(model: onnx.ModelProto) -> int:
+    """Float32 tensors of rank 2 and more inside subgraphs: no quantizing there."""
+    import onnx
+
+    inner = [tensor for graph in all_graphs(model) if graph is not model.graph for tensor in graph.initializer]
+    return sum(tensor.data_type == onnx.TensorProto.FLOAT and len(tensor.dims) > 1 for tensor in inner)

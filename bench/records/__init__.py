@@ -1,0 +1,1 @@
+"""Stored results: the store, the rows made from it and their ranking."""

@@ -1,0 +1,207 @@
+"""Rows from stored records: every figure of a report is computed here, from raw samples."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from bench.api.cell import Cell
+from bench.api.errors import InputError
+from bench.measure import comparison, stats
+from bench.measure.comparison import Comparison, Launch
+from bench.measure.roofline import Peaks
+from bench.measure.rounds import Goal
+from bench.records import costs
+from bench.records.rows import Row
+from bench.records.store import Record, same_as
+
+QUANTIZED = {"DequantizeLinear", "DynamicQuantizeLSTM", "MatMulInteger", "com.microsoft.MatMulNBits"} | {
+    f"com.microsoft.{name}" for name in ("DynamicQuantizeLSTM", "DynamicQuantizeMatMul", "QAttention", "QGemm")
+}
+"""Operators of files whose weights are integers: the floats that are left are no count of parameters."""
+PHASES = ("load", "first_inference", "steady")
+
+
+def rows(
+    records: Mapping[str, Record],
+    *,
+    baseline: str | None = None,
+    margin: float = Goal().margin,
+    peaks: Mapping[int, Peaks] | None = None,
+) -> list[Row]:
+    """One row for each record, in the records' order.
+
+    Args:
+        records: the current record of each cell path.
+        baseline: compare with this cell instead of each group's own; rows of other groups have no ratio.
+        margin: what counts as `noise`, as a share.
+        peaks: of the machine, by number of threads.
+
+    Raises:
+        InputError: there is no result for `baseline`.
+    """
+    if baseline is not None and baseline not in records:
+        raise InputError(f"no result for the baseline {baseline!r}; `bench show` lists the cells that have one")
+    twins = same_as([record for record in records.values() if record.quality is not None])
+    baseline = twins.get(baseline, baseline) if baseline is not None else None
+    if baseline is not None and not records[baseline].launches:
+        raise InputError(f"the baseline {baseline!r} has not been timed; `bench show {baseline}` says why")
+    found = [_row(record, records, twins.get(path), baseline, margin) for path, record in records.items()]
+    return costs.joined(found, records, peaks or {})
+
+
+def _row(record: Record, records: Mapping[str, Record], twin: str | None, other: str | None, margin: float) -> Row:
+    cell, quality, artifact = record.cell, record.quality or {}, record.header["artifact"] or {}
+    if (reason := _outdated(record, records)) is not None:
+        return Row(**_coordinates(cell), status="skipped", reason=reason)
+    status = "ok" if record.failure is None else "skipped" if record.failure["stage"] == "skip" else "failed"
+    launches = compared(record, records)
+    metrics = quality.get("metrics") or {}
+    metric_name = quality.get("metric_name")
+    return Row(
+        **_coordinates(cell),
+        precision=quality.get("precision"),
+        status=status,
+        reason=record.failure["reason"] if record.failure else quality.get("reason"),
+        fidelity=quality.get("fidelity"),
+        same_as=twin,
+        placement=_placement(quality.get("placement")),
+        warning=quality.get("warning"),
+        size_bytes=artifact.get("size_bytes"),
+        num_params=_num_params(artifact, quality),
+        loss=quality.get("loss"),
+        metric=metrics.get(metric_name),
+        metric_name=metric_name,
+        metric_loss=quality.get("metric_loss"),
+        max_abs_error=quality.get("max_abs_error"),
+        **(_timing(launches, cell.batch) if launches else {}),
+        **_comparison(record, records, other, margin),
+    )
+
+
+def _num_params(artifact: Mapping[str, Any], quality: Mapping[str, Any]) -> int | None:
+    if QUANTIZED & (artifact.get("operators") or {}).keys():
+        return None
+    return artifact.get("num_params") or quality.get("num_params")
+
+
+def _placement(placed: Mapping[str, Any] | None) -> str | None:
+    """`CPUExecutionProvider: 12 nodes, 100 % of MACs`, joined by semicolons."""
+    parts = []
+    for provider, found in (placed or {}).items():
+        share = f", {100 * found['macs_share']:.3g} % of MACs" if found["macs_share"] is not None else ""
+        parts.append(f"{provider}: {found['nodes']} node{'' if found['nodes'] == 1 else 's'}{share}")
+    return "; ".join(parts) or None
+
+
+def _coordinates(cell: Cell) -> dict[str, Any]:
+    return {"cell": cell.path, **dataclasses.asdict(cell)}
+
+
+def _outdated(record: Record, records: Mapping[str, Record]) -> str | None:
+    """Why a record's figures have no place beside the others', or None.
+
+    A sweep over some cells leaves the others as they were: of other weights or data, or beside another baseline.
+    """
+    group = [other for other in records.values() if other.cell.task == record.cell.task]
+    newest = max(group, key=lambda other: str(other.header["time"]))
+    if record.header["subject"] != newest.header["subject"]:
+        return "measured with other weights, code or data than the newest result; `bench run` measures it again"
+    if record.launches and not compared(record, records):
+        return "measured beside a baseline that has changed since; `bench run` measures it again"
+    return None
+
+
+def compared(record: Record, records: Mapping[str, Record]) -> list[Launch]:
+    """The launches that ran beside the baseline as it is now."""
+    baseline = baseline_of(record, records)
+    if baseline is None:
+        return list(record.launches)
+    blocks = comparison.by_block(baseline.launches, comparison.REFERENCE)
+    return [launch for launch in record.launches if launch["block"] in blocks]
+
+
+def _timing(launches: Sequence[Launch], batch: int) -> dict[str, Any]:
+    """Latency, cold start and memory of a cell's launches."""
+    samples = np.array([sample for launch in launches for burst in launch["steady_ns"] for sample in burst], float)
+    median = stats.median_ns([launch["steady_ns"] for launch in launches])
+    return {
+        "latency_p50_ns": median.value if median else None,
+        "latency_p50_low_ns": median.low if median else None,
+        "latency_p50_high_ns": median.high if median else None,
+        "latency_p90_ns": stats.percentile_ns(samples, 90),
+        "latency_p99_ns": stats.percentile_ns(samples, 99),
+        "throughput_per_s": batch * 1e9 / float(samples.mean()),
+        "load_ns": float(np.median([launch["load_ns"] for launch in launches])),
+        "first_inference_ns": float(np.median([launch["first_inference_ns"] for launch in launches])),
+        "peak_rss_bytes": int(np.median([_peak(launch) for launch in launches])),
+        "model_rss_bytes": int(np.median([_peak(launch) - _imported(launch) for launch in launches])),
+        "num_launches": len(launches),
+        "num_samples": len(samples),
+    }
+
+
+def _peak(launch: Launch) -> int:
+    phases = launch["memory"]["phases"]
+    return max(phases[name]["peak_rss_bytes"] for name in PHASES)
+
+
+def _imported(launch: Launch) -> int:
+    return int(launch["memory"]["phases"]["imports"]["rss_bytes"])
+
+
+def _comparison(record: Record, records: Mapping[str, Record], other: str | None, margin: float) -> dict[str, Any]:
+    """The ratio to the baseline, or to another cell of the same group."""
+    baseline = baseline_of(record, records)
+    if baseline is None:
+        return {}
+    if other is None or records[other].cell.group != record.cell.group:
+        found = comparison.against_baseline(record.launches, baseline.launches) if other is None else None
+        is_baseline = record.key == baseline.key
+    else:
+        found = comparison.between(record.launches, records[other].launches, baseline.launches)
+        is_baseline = record.cell.path == other
+    return _figures(found, margin, is_baseline=is_baseline) if found else {}
+
+
+def _figures(found: Comparison, margin: float, *, is_baseline: bool) -> dict[str, Any]:
+    control = found.control
+    figures: dict[str, Any] = {
+        "aa_low": control.low if control else None,
+        "aa_high": control.high if control else None,
+    }
+    if is_baseline:  # by definition; its own noise is the A/A interval
+        return {**figures, "ratio": 1.0, "ratio_low": 1.0, "ratio_high": 1.0}
+    if found.ratio is not None and np.isfinite(found.ratio.high):
+        figures |= {"ratio": found.ratio.value, "ratio_low": found.ratio.low, "ratio_high": found.ratio.high}
+        figures["verdict"] = found.verdict(margin)
+    return figures
+
+
+def baseline_of(record: Record, records: Mapping[str, Record]) -> Record | None:
+    """The record of the cell that a record's launches ran beside, under its present key."""
+    if not record.launches:
+        return None
+    return records.get(record.launches[-1]["reference"])
+
+
+def higher_is_better(records: Mapping[str, Record]) -> dict[str, bool]:
+    """By task, whether its metric is better when it is larger."""
+    return {record.cell.task: record.quality["higher_is_better"] for record in records.values() if record.quality}
+
+
+def between(records: Mapping[str, Record], one: str, other: str) -> Comparison | None:
+    """One cell against another of its group, by the launches that ran beside the baseline as it is now.
+
+    Returns:
+        None where one of them was not timed.
+    """
+    baseline = baseline_of(records[one], records)
+    if baseline is None or not records[other].launches:
+        return None
+    if other == baseline.cell.path:
+        return comparison.against_baseline(records[one].launches, baseline.launches)
+    return comparison.between(records[one].launches, records[other].launches, baseline.launches)

@@ -1,0 +1,66 @@
+"""Static cost joined to measured time: MACs, achieved rates, and where each row lies under the machine's roof."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from bench.measure import roofline
+from bench.measure.roofline import Peaks
+from bench.records.rows import Row
+from bench.records.store import Record
+
+PLAIN = "raw"
+
+
+def joined(rows: Iterable[Row], records: Mapping[str, Record], peaks: Mapping[int, Peaks]) -> list[Row]:
+    """The rows with their costs, where they are known.
+
+    Args:
+        records: by cell path.
+        peaks: of the machine's processor, by number of threads.
+    """
+    plain = [record for record in records.values() if record.cell.variant == PLAIN and _cost(record) is not None]
+    return [_joined(row, records[row.cell], plain, peaks.get(row.threads)) for row in rows]
+
+
+def _joined(row: Row, record: Record, plain: Iterable[Record], peaks: Peaks | None) -> Row:
+    if row.status != "ok":
+        return row
+    cost = _cost(record) or _borrowed(record, plain)
+    if cost is None:
+        return row
+    row = dataclasses.replace(row, macs=cost["macs"])
+    quality = record.quality or {}
+    if not row.latency_p50_ns or "io_bytes" not in quality:
+        return row
+    placed = roofline.place(
+        macs=cost["macs"],
+        num_bytes=cost["weight_bytes"] + quality["io_bytes"],
+        seconds=row.latency_p50_ns / 1e9,
+        precision=row.precision,
+        peaks=peaks if _is_on_processor(row) else None,
+    )
+    return dataclasses.replace(row, **dataclasses.asdict(placed))
+
+
+def _cost(record: Record) -> dict[str, Any] | None:
+    cost = (record.quality or {}).get("cost")
+    return cost if cost and cost["macs"] is not None else None
+
+
+def _borrowed(record: Record, plain: Iterable[Record]) -> dict[str, Any] | None:
+    """MACs of the task's plain ONNX export, from the same source if there is one, and the size of the file itself."""
+    cell, artifact = record.cell, record.header["artifact"] or {}
+    same = [other for other in plain if (other.cell.task, other.cell.batch) == (cell.task, cell.batch)]
+    if not same or "size_bytes" not in artifact:
+        return None
+    nearest = min(same, key=lambda other: (other.cell.source != cell.source, other.cell.path))
+    cost = _cost(nearest)
+    return cost and {"macs": cost["macs"], "weight_bytes": artifact["size_bytes"]}
+
+
+def _is_on_processor(row: Row) -> bool:
+    """Whether it surely ran on the processor, whose peaks these are."""
+    return "cpu" in row.provider.split("-")

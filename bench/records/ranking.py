@@ -1,0 +1,126 @@
+"""Which rows stand together, and in which order: the ranking that tables and plots share."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Iterable, Mapping
+
+from bench.api.errors import InputError, suggest
+from bench.records.rows import COLUMNS, Row
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Group:
+    """Rows that answer the same request and may be compared.
+
+    Attributes:
+        rows: in printing order: ranked, untimed, broken, failed, skipped; one that is the same as another is under it.
+        numbers: of the ranked rows, from 1, by cell.
+    """
+
+    task: str
+    batch: int
+    threads: int
+    rows: tuple[Row, ...]
+    numbers: Mapping[str, int]
+
+    @property
+    def title(self) -> str:
+        """`crnn, batch 1, 2 threads`."""
+        return f"{self.task}, batch {self.batch}, {self.threads} thread{'s' if self.threads > 1 else ''}"
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Selection:
+    """What to print: the groups, and the columns that were asked for (None: those that suit the format)."""
+
+    columns: tuple[str, ...] | None
+    groups: tuple[Group, ...]
+
+    @property
+    def rows(self) -> list[Row]:
+        """All rows in printing order."""
+        return [row for group in self.groups for row in group.rows]
+
+
+def short_name(row: Row) -> str:
+    """The part of a cell's path that varies within a group."""
+    return "/".join((row.source, row.exporter, row.variant, row.runtime, row.provider))
+
+
+def is_ranked(row: Row) -> bool:
+    """Whether a row has a place in a ranking: it was timed and its outputs are right."""
+    timed = row.latency_p50_ns is not None and math.isfinite(row.latency_p50_ns)
+    return timed and row.status == "ok" and row.fidelity != "broken" and row.same_as is None
+
+
+def is_baseline(row: Row) -> bool:
+    """Whether the ratios of a group are over this row; only a baseline has a ratio and no verdict."""
+    return row.status == "ok" and row.same_as is None and row.ratio is not None and row.verdict is None
+
+
+def select(rows: Iterable[Row], *, columns: tuple[str, ...] | None = None, sort: str | None = None) -> Selection:
+    """Group rows by request and put each group in order, fastest first.
+
+    Args:
+        rows: in any order.
+        columns: keys of `Row`, or None.
+        sort: a key of `Row`, smallest first; largest first after a `-`. Rows are only sorted among their like: one
+            that has no place in a ranking stays below those that have.
+
+    Raises:
+        InputError: a key that no row has.
+    """
+    for name in (*(columns or ()), *([sort.removeprefix("-")] if sort else [])):
+        if name not in COLUMNS:
+            raise InputError(f"no column named {name!r}; {suggest(name, COLUMNS)}")
+    groups: dict[tuple[str, int, int], list[Row]] = {}
+    for row in sorted(rows, key=lambda row: (row.task, row.batch, row.threads, row.cell)):
+        groups.setdefault((row.task, row.batch, row.threads), []).append(row)
+    return Selection(
+        columns=tuple(dict.fromkeys(columns)) if columns else None,
+        groups=tuple(_group(key, members, sort) for key, members in groups.items()),
+    )
+
+
+def listed(rows: Iterable[Row], *, columns: tuple[str, ...]) -> Selection:
+    """The same for a table whose rows stand in the order they are given in."""
+    groups: dict[tuple[str, int, int], list[Row]] = {}
+    for row in rows:
+        groups.setdefault((row.task, row.batch, row.threads), []).append(row)
+    found = []
+    for (task, batch, threads), members in groups.items():
+        numbers = {row.cell: number for number, row in enumerate(members, start=1)}
+        found.append(Group(task=task, batch=batch, threads=threads, rows=tuple(members), numbers=numbers))
+    return Selection(columns=columns, groups=tuple(found))
+
+
+def _group(key: tuple[str, int, int], rows: list[Row], sort: str | None) -> Group:
+    # Over two baselines (one a framework) ratios have no common meaning, and latency ranks.
+    ratio_ranks = sum(map(is_baseline, rows)) < 2 and all(row.ratio is not None for row in rows if is_ranked(row))
+    by = (sort or ("ratio" if ratio_ranks else "latency_p50_ns")).removeprefix("-")
+    values = {row.cell: getattr(row, by) for row in rows}
+    missing = [row for row in rows if _is_missing(values[row.cell])]
+    present = [row for row in rows if not _is_missing(values[row.cell])]
+    present.sort(key=lambda row: values[row.cell], reverse=bool(sort and sort.startswith("-")))
+    ordered = sorted(present + missing, key=lambda row: _standing(row, values))
+    placed = [row for row in ordered if row.same_as not in values]
+    for row in reversed([row for row in ordered if row.same_as in values]):
+        twin = next((index for index, other in enumerate(placed) if other.cell == row.same_as), len(placed) - 1)
+        placed.insert(twin + 1, row)
+    ranked = [row.cell for row in placed if is_ranked(row)]
+    numbers = {cell: number for number, cell in enumerate(ranked, start=1)}
+    return Group(task=key[0], batch=key[1], threads=key[2], rows=tuple(placed), numbers=numbers)
+
+
+def _is_missing(value: object) -> bool:
+    return value is None or (isinstance(value, float) and math.isnan(value))
+
+
+def _standing(row: Row, here: Mapping[str, object]) -> int:
+    if row.status != "ok":
+        return 5 if row.status == "skipped" else 4
+    if row.same_as is not None and row.same_as not in here:
+        return 3
+    return 2 if row.fidelity == "broken" else int(not is_ranked(row))

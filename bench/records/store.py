@@ -1,0 +1,291 @@
+"""Results: one JSON Lines file per cell and machine, append-only.
+
+`<results>/<machine>/<key>.jsonl` begins with a `cell` line (coordinates, artifact, versions) and goes on with
+`quality`, `launch`, `thread_launch`, `failure` and `reset` lines, each flushed and fsynced as it is written. The key
+hashes the cell and all that a figure depends on, so a file never mixes two of them. A last line cut short by a power
+cut or a kill is dropped when the file is next opened; everything before it stands. `current.json` names the file that
+the latest run used for each cell; it can be lost without losing a result.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import datetime
+import errno
+import fcntl
+import json
+import os
+import tempfile
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from bench.api.cell import Cell
+from bench.api.errors import InputError, StoreError
+from bench.measure.launch import Launch
+
+SCHEMA = 1  # of the lines, and of the measuring code that fills them: raise it when old figures no longer compare
+CURRENT = "current.json"
+LAUNCH, THREAD_LAUNCH = "launch", "thread_launch"
+WRITING = ".writing-"  # begins the name of a file that is not whole yet
+Line = dict[str, Any]
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Record:
+    """What is stored of one cell under one key.
+
+    Attributes:
+        launches: those that ran beside the task's baseline at as many threads;
+        thread_launches: and those beside the cell itself at one thread.
+    """
+
+    key: str
+    cell: Cell
+    header: Line
+    quality: Line | None
+    launches: tuple[Line, ...]
+    thread_launches: tuple[Line, ...]
+    failure: Line | None
+
+    @classmethod
+    def from_lines(cls, lines: list[Line]) -> Record:
+        """Put a file's lines together; a success after a failure clears it."""
+        header = lines[0]
+        quality, failure = None, None
+        launches: dict[str, dict[str, Line]] = {LAUNCH: {}, THREAD_LAUNCH: {}}
+        for line in lines[1:]:
+            if line["kind"] == "quality":
+                quality, failure = line, None
+            elif line["kind"] in launches:
+                # By its id: a line stands once however often it was appended.
+                launches[line["kind"]][line["launch"]] = Launch(line)
+                failure = None
+            elif line["kind"] == "failure":
+                failure = line
+            elif line["kind"] == "reset":
+                failure = None
+                for kind in [line["launches"]] if "launches" in line else list(launches):
+                    launches[kind] = {}
+        return cls(
+            key=header["key"],
+            cell=Cell.from_path(header["cell"]),
+            header=header,
+            quality=quality,
+            launches=tuple(launches[LAUNCH].values()),
+            thread_launches=tuple(launches[THREAD_LAUNCH].values()),
+            failure=failure,
+        )
+
+
+class Store:
+    """One machine's folder of results."""
+
+    def __init__(self, results: Path, machine: str) -> None:
+        self.folder = results / machine
+
+    @contextlib.contextmanager
+    def locked(self) -> Iterator[None]:
+        """Hold the folder for writing: two sweeps at once would measure each other.
+
+        Raises:
+            StoreError: the folder cannot be written, or another process holds it.
+        """
+        path = self.folder / ".lock"
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            file = path.open("w")
+        except OSError as error:
+            raise _cannot("write to", self.folder, error) from error
+        with file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError as error:
+                raise StoreError(f"another `bench` is writing to {self.folder}; wait for it to end") from error
+            for leftover in self.folder.glob(f"{WRITING}*"):  # of a process that was killed
+                leftover.unlink(missing_ok=True)
+            yield
+
+    def append(self, key: str, line: Line) -> None:
+        """Add a line to a cell's file; when this returns it is on the disk.
+
+        Raises:
+            StoreError: it could not be written; the file is as it was.
+        """
+        path = self.folder / f"{key}.jsonl"
+        stamped = {**line, "time": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")}
+        data = (json.dumps(stamped, separators=(",", ":"), allow_nan=False) + "\n").encode()
+        try:
+            descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+        except OSError as error:
+            raise _cannot("write", path, error) from error
+        try:
+            end = _whole_size(descriptor)
+            try:
+                os.ftruncate(descriptor, end)
+                _write_all(descriptor, data, end)
+                os.fsync(descriptor)
+                if end == 0:
+                    _sync_folder(self.folder)
+            except OSError as error:
+                with contextlib.suppress(OSError):
+                    os.ftruncate(descriptor, end)
+                raise _cannot("write", path, error) from error
+        finally:
+            os.close(descriptor)
+
+    def read(self, key: str) -> Record | None:
+        """The record under a key, or None.
+
+        Raises:
+            StoreError: a line before the last is not JSON, or the file cannot be read.
+        """
+        path = self.folder / f"{key}.jsonl"
+        lines = read_lines(path)
+        try:
+            return Record.from_lines(lines) if lines else None
+        except (KeyError, TypeError, InputError) as error:
+            raise StoreError(f"{path} is damaged: {error!r}; move the file away and run again") from error
+
+    def read_all(self) -> dict[str, Record]:
+        """Every record in the folder, by key."""
+        records = (self.read(path.stem) for path in sorted(self.folder.glob("*.jsonl")))
+        return {record.key: record for record in records if record is not None}
+
+    def point(self, keys: dict[str, str]) -> None:
+        """Say which key is current for each cell path, beside those said before."""
+        path = self.folder / CURRENT
+        write_atomically(path, json.dumps({**self.current(), **keys}, indent=0, sort_keys=True))
+
+    def current(self) -> dict[str, str]:
+        """The key that the latest run used for each cell path, where one was said."""
+        path = self.folder / CURRENT
+        try:
+            said = json.loads(path.read_text())
+            if not isinstance(said, dict):
+                raise ValueError("not an object")
+        except FileNotFoundError:
+            said = {}
+        except ValueError as error:
+            raise StoreError(f"{path} is not what it should be: {error}; delete it and run again") from error
+        return {str(path): str(key) for path, key in said.items()}
+
+    def current_records(self) -> dict[str, Record]:
+        """The current record of each cell path: the one that was said to be, or else the one begun last."""
+        records, said = self.read_all(), self.current()
+        latest: dict[str, Record] = {}
+        for record in sorted(records.values(), key=lambda record: str(record.header["time"])):
+            latest[record.cell.path] = record
+        for path, key in said.items():
+            if key in records:
+                latest[path] = records[key]
+        return latest
+
+
+def what_runs(record: Record) -> object | None:
+    """Equal for two cells that run the very same thing; None where that cannot be told."""
+    artifact = record.header["artifact"]
+    if not artifact or not artifact["canonical"]:
+        return None
+    return (record.cell.group, record.cell.runtime, record.cell.provider, artifact["canonical"])
+
+
+def same_as(records: Sequence[Record]) -> dict[str, str]:
+    """Cells that need no timing of their own: path of each, to the path of the one that runs the very same thing.
+
+    The same thing is the same canonical graph with the same weights on the same runtime, provider, batch and threads.
+    Of each such set the one already timed stands for all, or else the first.
+    """
+    sets: dict[object, list[Record]] = {}
+    for record in records:
+        if (thing := what_runs(record)) is not None:
+            sets.setdefault(thing, []).append(record)
+    found: dict[str, str] = {}
+    for members in sets.values():
+        keeper = max(members, key=lambda record: bool(record.launches))
+        found |= {record.cell.path: keeper.cell.path for record in members if not record.launches and record != keeper}
+    return found
+
+
+def read_lines(path: Path) -> list[Line]:
+    """The whole lines of a JSON Lines file; a last one without its newline is left out. [] when there is no file."""
+    try:
+        data = path.read_bytes()
+    except FileNotFoundError:
+        return []
+    except OSError as error:
+        raise _cannot("read", path, error) from error
+    lines = []
+    for number, text in enumerate(data[: data.rfind(b"\n") + 1].splitlines(), start=1):
+        try:
+            line = json.loads(text)
+            if not isinstance(line, dict) or "kind" not in line:
+                raise ValueError("not an object with a kind")
+        except ValueError as error:
+            raise StoreError(f"{path}, line {number}, is damaged: {error}; move the file away and run again") from error
+        lines.append(line)
+    if lines and lines[0]["kind"] != "cell":
+        raise StoreError(f"{path} does not begin with a cell line; move the file away and run again")
+    return lines
+
+
+def write_atomically(path: Path, content: str | bytes) -> None:
+    """Write a whole file or nothing.
+
+    Raises:
+        StoreError: it could not be written; what stood there still stands.
+    """
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.NamedTemporaryFile(dir=path.parent, prefix=WRITING, delete=False) as file:
+            try:
+                file.write(content.encode() if isinstance(content, str) else content)
+                file.flush()
+                os.fsync(file.fileno())
+                Path(file.name).chmod(0o644)
+                Path(file.name).replace(path)
+                _sync_folder(path.parent)
+            except BaseException:
+                Path(file.name).unlink(missing_ok=True)
+                raise
+    except OSError as error:
+        raise _cannot("write", path, error) from error
+
+
+def _sync_folder(folder: Path) -> None:
+    """Have a new file's name on the disk, too."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _whole_size(descriptor: int) -> int:
+    """Size of a file up to its last newline."""
+    size = os.fstat(descriptor).st_size
+    while size:
+        start = max(0, size - 65536)
+        block = os.pread(descriptor, size - start, start)
+        if (found := block.rfind(b"\n")) >= 0:
+            return start + found + 1
+        size = start
+    return 0
+
+
+def _write_all(descriptor: int, data: bytes, offset: int) -> None:
+    while data:
+        written = os.pwrite(descriptor, data, offset)
+        data, offset = data[written:], offset + written
+
+
+def _cannot(verb: str, path: Path, error: OSError) -> StoreError:
+    fixes = {
+        errno.ENOSPC: "free some space and run again; everything finished so far is kept",
+        errno.EDQUOT: "free some space and run again; everything finished so far is kept",
+        errno.EACCES: "choose another folder with --results",
+        errno.EPERM: "choose another folder with --results",
+        errno.EROFS: "choose another folder with --results",
+    }
+    return StoreError(f"cannot {verb} {path}: {error.strerror}", fix=fixes.get(error.errno or 0))

@@ -1,0 +1,1 @@
+"""Tables, figures and the page. It renders; every statistic comes from `records/` and `decisions/`."""

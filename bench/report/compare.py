@@ -1,0 +1,265 @@
+"""What changed between two runs, for a terminal, for Markdown and as JSON."""
+
+from __future__ import annotations
+
+import json
+import math
+import shutil
+import statistics
+import textwrap
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from bench.decisions.compare import ORDER, Change, Compared
+from bench.graphs.file.text import printable
+from bench.measure import stats
+from bench.measure.corrections import FEWEST_CELLS, Judged
+from bench.records.rows import Row
+from bench.report import columns, tables
+
+MOST_LINES = 20
+"""Of each list that is no comparison; the JSON has them all."""
+LEAST_NAME, OTHER_COLUMNS = 24, 58
+"""Characters that a cell's name has at least in a terminal, and those of the columns beside it."""
+LEAST_METRIC, LEAST_SIZE = 1e-6, 1e-3
+"""Shares by which a metric and a file differ at least before it is said."""
+SIDE_KEYS = (
+    *("status", "reason", "fidelity", "same_as", "latency_p50_ns", "num_launches"),
+    *("metric", "metric_name", "metric_loss", "size_bytes", "peak_rss_bytes"),
+)
+BASELINES = (
+    "Baselines, which the other cells are held against: they have no paired comparison, so no verdict. Drift: how far "
+    "their cells moved between the runs beyond what launches tell, as a standard deviation; their intervals have it "
+    "in them. Where nearly all moved alike, it was the baseline or something that they share: that cannot be told."
+)
+
+
+def render(compared: Compared, *, format: str) -> str:
+    """A `table`, `md` or `json`, which ends in a newline."""
+    if format == "json":
+        return json.dumps(_content(compared), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+    sides = (("A", compared.before), ("B", compared.after))
+    lines = [(letter, side.name, side.machine, str(side.num_cells)) for letter, side in sides]
+    parts = [tables.plain(("", "what", "machine", "cells"), lines, format=format, num_names=3)]
+    if compared.remarks:
+        shown = [printable(remark) for remark in compared.remarks]  # names from files are in them
+        lines_of = [f"- {tables.escape_markdown(line)}\n" if format == "md" else f"{line}\n" for line in shown]
+        parts.append("".join(lines_of))
+    figures = [change for change in compared.changes if change.judged is not None]
+    if figures:
+        titles = ("cell", "verdict", "B over A", "A p50 (ms)", "B p50 (ms)")
+        rows = [(_name(change.cell, format), *_figures(change)) for change in figures]
+        parts.append(tables.plain(titles, rows, format=format, num_names=2))
+        parts.append("\n".join(_wrapped(line, format) for line in _legend(compared, figures)) + "\n")
+    parts += [part for part in _others(compared, format) if part]
+    return "\n".join([*parts, _summary(compared)])
+
+
+def _name(cell: str, format: str) -> str:
+    """A cell's path, on lines of its own where a terminal is narrow."""
+    return cell if format == "md" else tables.wrap_name(cell, max(LEAST_NAME, _width() - OTHER_COLUMNS))
+
+
+def _width() -> int:
+    return shutil.get_terminal_size((120, 24)).columns
+
+
+def _figures(change: Change) -> tuple[str, ...]:
+    assert change.judged is not None
+    return (change.judged.verdict, _ratio(change.judged), *_medians(change))
+
+
+def _ratio(judged: Judged) -> str:
+    ratio = judged.ratio
+    if not math.isfinite(ratio.high):
+        return f"{ratio.value:.3f} [no interval]"
+    return f"{ratio.value:.3f} [{ratio.low:.3f}, {ratio.high:.3f}]"
+
+
+def _medians(change: Change) -> tuple[str, str]:
+    one, other = (_milliseconds(row) for row in (change.before, change.after))
+    return one, other
+
+
+def _milliseconds(row: Row | None) -> str:
+    return columns.DASH if row is None or row.latency_p50_ns is None else f"{row.latency_p50_ns / 1e6:.4g}"
+
+
+def _legend(compared: Compared, figures: Sequence[Change]) -> list[str]:
+    tested = [change.judged for change in figures if change.judged and change.judged.p_value is not None]
+    wider = [judged for judged in tested if judged.alpha < stats.ALPHA]
+    beyond = ["beyond the noise floor (the baseline against its own copy)"]
+    if len(tested) > 1:
+        beyond.append(
+            f"and after correction for {len(tested)} comparisons: of those called at most 5 % are expected to be"
+        )
+        beyond.append("neither (Benjamini and Hochberg)")
+    lines = [
+        f"{compared.how}; below 1 is faster in B. Brackets: 95 % interval.",
+        f"Faster, slower: {' '.join(beyond)}. Noise: the interval is within the margin. Undecided: neither.",
+    ]
+    if wider:
+        lines.append(
+            f"Of the {len(wider)} that stand out, brackets are {100 * (1 - wider[0].alpha):.4g} % intervals, since "
+            "they were picked for it (Benjamini and Yekutieli)."
+        )
+    return lines
+
+
+def _wrapped(text: str, format: str) -> str:
+    """A sentence in as many columns as the terminal has."""
+    return text if format == "md" else "\n".join(textwrap.wrap(text, _width()))
+
+
+def _others(compared: Compared, format: str) -> Iterator[str]:
+    changes = compared.changes
+    baselines = [change for change in changes if change.is_baseline]
+    if baselines:
+        lines = [(_name(one.cell, format), *_medians(one), *_moved(one, compared)) for one in baselines]
+        titles = ("baseline", "A p50 (ms)", "B p50 (ms)", "cells", "median change", "drift")
+        yield f"{_wrapped(BASELINES, format)}\n\n{tables.plain(titles, lines, format=format)}"
+    otherwise = [(_name(change.cell, format), *what) for change in changes for what in _otherwise(change)]
+    yield _list("Changed otherwise", ("cell", "what", "A", "B"), otherwise, format)
+    untold: dict[str, list[str]] = {}
+    for change in changes:
+        if change.note and not _status(change):
+            untold.setdefault(change.note, []).append(change.cell)
+    reasons = [(why, str(len(cells)), _some(cells)) for why, cells in sorted(untold.items())]
+    num_untold = sum(map(len, untold.values()))
+    yield _list("Not compared", ("why", "cells", "which"), reasons, format, number=num_untold)
+    for letter, lost in (("A", True), ("B", False)):
+        rows = [change.before if lost else change.after for change in changes if _is_alone(change, lost=lost)]
+        alone = [(_name(row.cell, format), _standing(row)) for row in rows if row is not None]
+        yield _list(f"Only in {letter}", ("cell", "status"), alone, format)
+
+
+def _some(cells: Sequence[str]) -> str:
+    return cells[0] if len(cells) == 1 else f"{cells[0]}, ..."
+
+
+def _is_alone(change: Change, *, lost: bool) -> bool:
+    return (change.after if lost else change.before) is None
+
+
+def _moved(baseline: Change, compared: Compared) -> tuple[str, str, str]:
+    """How many cells were held against a baseline, how they moved in the median, and their drift."""
+    beside = [one.judged.ratio.value for one in compared.changes if one.baseline == baseline.cell and one.judged]
+    if not beside:
+        return "0", columns.DASH, columns.DASH
+    drift = compared.drifts.get(baseline.cell, 0.0)
+    known = len(beside) >= FEWEST_CELLS
+    return str(len(beside)), f"{statistics.median(beside):.3f}", f"{100 * drift:.2g} %" if known else columns.DASH
+
+
+def _list(
+    title: str, titles: Sequence[str], lines: Sequence[Sequence[str]], format: str, *, number: int | None = None
+) -> str:
+    """A table with how many things it tells of, or nothing where there are none."""
+    if not lines:
+        return ""
+    texts = [["\n".join(map(columns.one_line, text.split("\n"))) for text in line] for line in lines]
+    more = f"\n{len(lines) - MOST_LINES} more; --format json has them all\n" if len(lines) > MOST_LINES else ""
+    table = tables.plain(titles, texts[:MOST_LINES], format=format, num_names=len(titles))
+    return f"{title} ({number or len(lines)}):\n\n{table}{more}"
+
+
+def _status(change: Change) -> list[tuple[str, str, str]]:
+    before, after = change.before, change.after
+    if before is None or after is None or _standing(before, reason=False) == _standing(after, reason=False):
+        return []
+    return [("status", _standing(before), _standing(after))]
+
+
+def _standing(row: Row, *, reason: bool = True) -> str:
+    status = "broken" if row.status == "ok" and row.fidelity == "broken" else row.status
+    return f"{status}: {row.reason}" if reason and row.reason and status != "ok" else status
+
+
+def _otherwise(change: Change) -> list[tuple[str, str, str]]:
+    """What changed of a cell beside its latency: what, in A, in B."""
+    before, after = change.before, change.after
+    if before is None or after is None:
+        return []
+    found = _status(change)
+    if before.fidelity and after.fidelity and before.fidelity != after.fidelity:
+        found.append(("fidelity", before.fidelity, after.fidelity))
+    if before.metric_name == after.metric_name and _differ(before.metric, after.metric, LEAST_METRIC):
+        found.append((f"{before.metric_name}", f"{before.metric:.6g}", f"{after.metric:.6g}"))
+    if _differ(before.size_bytes, after.size_bytes, LEAST_SIZE):
+        found.append(("size", _megabytes(before.size_bytes), _megabytes(after.size_bytes)))
+    return found
+
+
+def _differ(one: float | None, other: float | None, least: float) -> bool:
+    return one is not None and other is not None and not math.isclose(one, other, rel_tol=least)
+
+
+def _megabytes(size: int | None) -> str:
+    return f"{(size or 0) / 1e6:.4g} MB"
+
+
+def counts(compared: Compared) -> dict[str, int]:
+    """How many cells there are of each kind."""
+    changes = compared.changes
+    verdicts = Counter(change.verdict for change in changes if change.verdict)
+    return {
+        **{verdict: verdicts[verdict] for verdict in ORDER},
+        "newly_failed": sum(change.newly_failed for change in changes),
+        "mended": sum(change.mended for change in changes),
+        "not_compared": sum(change.note is not None for change in changes),
+        "only_in_a": sum(change.after is None for change in changes),
+        "only_in_b": sum(change.before is None for change in changes),
+    }
+
+
+def _summary(compared: Compared) -> str:
+    found = counts(compared)
+    compared_cells = sum(found[verdict] for verdict in ORDER)
+    verdicts = ", ".join(f"{found[verdict]} {verdict}" for verdict in ORDER)
+    line = f"{compared_cells} cell{'' if compared_cells == 1 else 's'} compared: {verdicts}."
+    rest = [f"{number} {key.replace('_', ' ')}" for key, number in found.items() if key not in ORDER and number]
+    rest = [text.replace("only in a", "only in A").replace("only in b", "only in B") for text in rest]
+    return line + (f" {', '.join(rest)}." if rest else "") + "\n"
+
+
+def _content(compared: Compared) -> dict[str, Any]:
+    sides = (("a", compared.before), ("b", compared.after))
+    return {
+        **{letter: {"name": side.name, "machine": side.machine, "cells": side.num_cells} for letter, side in sides},
+        "how": compared.how,
+        "remarks": list(compared.remarks),
+        "counts": counts(compared),
+        "cells": [_record(change) for change in compared.changes],
+    }
+
+
+def _record(change: Change) -> dict[str, Any]:
+    judged = change.judged
+    control = change.comparison.control if change.comparison else None
+    has_interval = judged is not None and math.isfinite(judged.ratio.high)
+    return {
+        "cell": change.cell,
+        "verdict": change.verdict,
+        "ratio": judged.ratio.value if judged else None,
+        "ratio_low": judged.ratio.low if judged and has_interval else None,
+        "ratio_high": judged.ratio.high if judged and has_interval else None,
+        "confidence": 1 - judged.alpha if judged and has_interval else None,
+        "p_adjusted": judged.p_value if judged else None,
+        "aa_low": _finite(control.low) if control else None,
+        "aa_high": _finite(control.high) if control else None,
+        "is_baseline": change.is_baseline,
+        "same_file": change.same_file,
+        "newly_failed": change.newly_failed,
+        "note": change.note,
+        "before": _side(change.before),
+        "after": _side(change.after),
+    }
+
+
+def _side(row: Row | None) -> dict[str, Any] | None:
+    return None if row is None else {key: _finite(getattr(row, key)) for key in SIDE_KEYS}
+
+
+def _finite(value: Any) -> Any:
+    return None if isinstance(value, float) and not math.isfinite(value) else value  # JSON has no infinity

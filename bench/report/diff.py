@@ -1,0 +1,75 @@
+"""What differs between two ONNX models, for a terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from rich.console import RenderableType
+from rich.text import Text
+
+from bench.report.views import View, number_text
+
+MOST_LINES = 20
+"""Of each kind of difference that is written out; the JSON has them all."""
+
+
+def diff_view(before: str, after: str, found: Mapping[str, Any]) -> View:
+    """The differences as the request `diff` of `bench.graphs.requests` gives them."""
+    same = "the same computation with the same weights" if found["equal"] else "not the same"
+    head: list[RenderableType] = [Text(f"{before} and {after}: {same}", style="bold")]
+    operators = found["operators"]
+    totals = {key: sum(row[key] for row in operators) for key in ("before", "after")}
+    return View(
+        head=head,
+        shown=[_counts(row) for row in [*operators, {"operator": "all", **totals}]],
+        rows=operators,
+        content=found,
+        notes=[] if found["equal"] else [*_lines(found)],
+    )
+
+
+def _counts(row: Mapping[str, Any]) -> dict[str, str]:
+    change = row["after"] - row["before"]
+    return {
+        "operator": row["operator"],
+        "before": str(row["before"]),
+        "after": str(row["after"]),
+        "change": f"{change:+d}" if change else "",
+    }
+
+
+def _lines(found: Mapping[str, Any]) -> Sequence[str]:
+    rewired = [change for change in found["changed"] if change["rewired_only"]]
+    changed = [change for change in found["changed"] if not change["rewired_only"]]
+    blocks = [
+        [f"interface: {line}" for line in found["interface"]],
+        [f"removed: {_node(node)}" for node in found["removed"]],
+        [f"added: {_node(node)}" for node in found["added"]],
+        [f"changed: {_node(change['after'])}: {'; '.join(change['changes'])}" for change in changed],
+        [f"reads something else: {_node(change['after'])}: {'; '.join(change['changes'])}" for change in rewired],
+        [_weight(change) for change in found["changed_weights"]],
+        [f"weight removed: {name}" for name in found["removed_weights"]],
+        [f"weight added: {name}" for name in found["added_weights"]],
+    ]
+    lines = [f"{found['num_same']} nodes and {found['num_same_weights']} weights are the same"]
+    for block in blocks:
+        lines += block[:MOST_LINES]
+        if len(block) > MOST_LINES:
+            lines.append(f"{block[0].partition(':')[0]}: {len(block) - MOST_LINES} more; --format json has them all")
+    return lines
+
+
+def _node(node: Mapping[str, str]) -> str:
+    return f"{node['op_type']} {node['name']}"
+
+
+def _weight(change: Mapping[str, Any]) -> str:
+    if change["type_before"] != change["type_after"]:
+        how = f"{change['type_before']} -> {change['type_after']}"
+    elif change["max_abs_difference"] is None:
+        how = "differs"
+    else:
+        difference, largest = (number_text(change[key]) for key in ("max_abs_difference", "max_abs_before"))
+        how = f"differs by at most {difference}, of at most {largest}"
+    return f"weight changed: {change['after']}: {how}"

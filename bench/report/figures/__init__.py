@@ -1,0 +1,1 @@
+"""The results as plots."""

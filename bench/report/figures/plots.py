@@ -1,0 +1,347 @@
+"""Figures of rows, for each task: latency, accuracy against latency, memory and size, as PNG and SVG."""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from bench.records.pareto import pareto_front
+from bench.records.ranking import Group, is_baseline, is_ranked, select, short_name
+from bench.records.rows import Row
+from bench.report.columns import BYTES, TIME, scale
+from bench.report.figures.canvas import (
+    COLOURS,
+    LINE,
+    STYLE,
+    Line,
+    Look,
+    digits,
+    handles_of,
+    looks_of,
+    name_lines,
+    place_labels,
+    save,
+    sheet,
+    text_width,
+)
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+BAR = 0.24  # inches from one line to the next
+SCATTER_HEIGHT = 3.6
+GREY = "#BBBBBB"
+LOG_RANGE = 20.0  # a wider range of latencies gets a logarithmic axis
+
+
+def draw(rows: Iterable[Row], folder: Path, *, higher_is_better: Mapping[str, bool] | None = None) -> list[Path]:
+    """Write `<task>-latency`, `-accuracy`, `-memory` and `-size`, each as .png and .svg, and return their paths.
+
+    A figure that would show nothing is not written.
+
+    Args:
+        rows: in any order.
+        folder: made if it is not there.
+        higher_is_better: by task, whether a higher metric is better; True for a task that is not in it.
+    """
+    import matplotlib
+
+    groups: dict[str, list[Group]] = {}
+    for group in select(rows).groups:
+        groups.setdefault(group.task, []).append(group)
+    looks = looks_of(row.runtime for members in groups.values() for group in members for row in group.rows)
+    folder.mkdir(parents=True, exist_ok=True)
+    paths: list[Path] = []
+    with matplotlib.rc_context(STYLE):
+        for task, members in groups.items():
+            is_higher_better = (higher_is_better or {}).get(task, True)
+            figures = {
+                "latency": _latency(members, looks),
+                "accuracy": _accuracy(members, looks, is_higher_better),
+                "memory": _memory(members, looks),
+                "size": _size(members),
+            }
+            for name, figure in figures.items():
+                if figure is not None:
+                    paths += [save(figure, folder / f"{task}-{name}.{suffix}") for suffix in ("png", "svg")]
+    return paths
+
+
+def _title(groups: Sequence[Group], what: str) -> str:
+    return f"{groups[0].title if len(groups) == 1 else groups[0].task}: {what}"
+
+
+def _panel_title(group: Group, groups: Sequence[Group]) -> str:
+    return group.title.removeprefix(f"{group.task}, ") if len(groups) > 1 else ""
+
+
+def _with(groups: Iterable[Group], has: Callable[[Row], bool]) -> list[Group]:
+    """The groups with only those rows that have something to show; a group without any is left out."""
+    kept = [dataclasses.replace(group, rows=tuple(filter(has, group.rows))) for group in groups]
+    return [group for group in kept if group.rows]
+
+
+def _absent(groups: Iterable[Group], shown: Iterable[Group]) -> str:
+    """How many rows a figure does not show, and why."""
+    cells = {row.cell for group in shown for row in group.rows}
+    missing = [row for group in groups for row in group.rows if row.cell not in cells]
+    words = [
+        "same as another" if row.same_as else "not measured" if row.status == "ok" else row.status for row in missing
+    ]
+    counts = ", ".join(f"{count} {word}" for word, count in sorted(collections.Counter(words).items()))
+    return f"Not shown: {counts}." if counts else ""
+
+
+def _note(row: Row) -> str:
+    if row.fidelity == "broken":
+        return "broken"
+    verdict = "baseline" if is_baseline(row) else row.verdict or ""
+    return f"{row.ratio:.3f} {verdict}".strip() if row.ratio is not None else verdict
+
+
+def _is_timed(row: Row) -> bool:
+    return row.status == "ok" and row.latency_p50_ns is not None and math.isfinite(row.latency_p50_ns)
+
+
+def _interval(row: Row, unit: float) -> list[list[float]] | None:
+    """What matplotlib calls xerr: lengths below and above the median."""
+    p50, low, high = row.latency_p50_ns, row.latency_p50_low_ns, row.latency_p50_high_ns
+    if p50 is None or low is None or high is None:
+        return None
+    return [[max(0.0, p50 - low) / unit], [max(0.0, high - p50) / unit]]
+
+
+def _latency_axis(axes: Axes, rows: Sequence[Row], unit: float, name: str) -> None:
+    """From zero, or logarithmic where the range is wide; which of the two is said on the axis."""
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
+
+    ends = [x for row in rows for x in (row.latency_p50_low_ns, row.latency_p50_ns, row.latency_p50_high_ns) if x]
+    least, most = (min(ends) / unit, max(ends) / unit) if ends else (1.0, 1.0)
+    label = f"latency p50 ({name}), lower is better \N{LEFTWARDS ARROW}"
+    if most > LOG_RANGE * least:
+        axes.set_xscale("log")
+        axes.set_xlim(least / 1.3, most * 1.3)
+        axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5) if most < 300 * least else (1,)))
+        axes.xaxis.set_minor_locator(NullLocator())
+        axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+        label = label.replace(f"({name})", f"({name}, log scale)")
+    else:
+        axes.set_xlim(0, most * 1.05)
+    axes.set_xlabel(label)
+
+
+def _latency(groups: list[Group], looks: Mapping[str, Look]) -> Figure | None:
+    shown = _with(groups, _is_timed)
+    if not shown:
+        return None
+    rows = [row for group in shown for row in group.rows]
+    unit, unit_name = scale((row.latency_p50_ns or 0 for row in rows), TIME)
+    footnote = "Bars: 95 % interval of the median. Right: ratio to the baseline (dashed), paired, and verdict."
+    if any(row.fidelity == "broken" for row in rows):
+        footnote += " Hollow: broken, its outputs are too far from the reference; not ranked."
+    figure, panels = sheet(
+        _title(shown, "latency"),
+        [(_panel_title(group, shown), BAR * max(2, len(group.rows))) for group in shown],
+        left=text_width(map(short_name, rows)) + 0.1,
+        right=text_width(map(_note, rows)) + 0.15,
+        handles=handles_of((row.runtime for row in rows), looks, as_bars=False),
+        footnote=f"{footnote} {_absent(groups, shown)}",
+    )
+    for group, axes in zip(shown, panels, strict=True):
+        ordered = sorted(group.rows, key=lambda row: (row.fidelity == "broken", row.latency_p50_ns))
+        for index, row in enumerate(ordered):
+            _point(axes, row, index, unit, looks[row.runtime], size=5)
+            if is_baseline(row) and row.latency_p50_ns is not None:
+                axes.axvline(row.latency_p50_ns / unit, color="#444444", linestyle="--", linewidth=0.9, zorder=1)
+        name_lines(axes, [Line(short_name(row), _note(row), is_baseline(row)) for row in ordered])
+        _latency_axis(axes, ordered, unit, unit_name)
+    return figure
+
+
+def _point(axes: Axes, row: Row, y: float, unit: float, look: Look, *, size: float, edge: str | None = None) -> None:
+    assert row.latency_p50_ns is not None
+    axes.errorbar(
+        row.latency_p50_ns / unit,
+        y,
+        xerr=_interval(row, unit),
+        color=look.colour,
+        marker=look.marker,
+        markersize=size,
+        markerfacecolor="white" if row.fidelity == "broken" else look.colour,
+        markeredgecolor=edge or look.colour,
+        elinewidth=1.4,
+        capsize=2,
+        zorder=3,
+        clip_on=False,
+    )
+
+
+def _memory(groups: list[Group], looks: Mapping[str, Look]) -> Figure | None:
+    from matplotlib.patches import Patch
+
+    shown = _with(groups, lambda row: row.status == "ok" and row.peak_rss_bytes is not None)
+    if not shown:
+        return None
+    rows = [row for group in shown for row in group.rows]
+    unit, unit_name = scale((row.peak_rss_bytes or 0 for row in rows), BYTES)
+    notes = {
+        row.cell: f"{digits((row.peak_rss_bytes or 0) / unit, 3)} {unit_name}" + " broken" * (row.fidelity == "broken")
+        for row in rows
+    }
+    figure, panels = sheet(
+        _title(shown, "memory"),
+        [(_panel_title(group, shown), BAR * max(2, len(group.rows))) for group in shown],
+        left=text_width(map(short_name, rows)) + 0.1,
+        right=text_width(notes.values()) + 0.15,
+        handles=[
+            Patch(fc=GREY, label="packages imported"),
+            *handles_of((row.runtime for row in rows), looks, as_bars=True),
+        ],
+        footnote="Peak resident set of the process. Grey: with its packages imported (all of it, where the two were "
+        "not told apart); coloured: growth by the model and its inferences. Bold: the baseline. "
+        + _absent(groups, shown),
+    )
+    for group, axes in zip(shown, panels, strict=True):
+        ordered = sorted(group.rows, key=lambda row: (row.peak_rss_bytes, row.cell))
+        for index, row in enumerate(ordered):
+            peak, look = (row.peak_rss_bytes or 0) / unit, looks[row.runtime]
+            model = min(peak, max(0.0, (row.model_rss_bytes or 0) / unit))
+            axes.barh(index, peak - model, height=0.7, color=GREY)
+            axes.barh(index, model, left=peak - model, height=0.7, fc=look.colour, hatch=look.hatch, ec="white", lw=0)
+        name_lines(axes, [Line(short_name(row), notes[row.cell], is_baseline(row)) for row in ordered])
+        axes.set_xlim(0, max(row.peak_rss_bytes or 0 for row in ordered) / unit * 1.02 or 1)
+        axes.set_xlabel(f"peak memory ({unit_name}), lower is better \N{LEFTWARDS ARROW}")
+    return figure
+
+
+def _artifact(row: Row) -> str:
+    return f"{row.source}/{row.exporter}/{row.variant}"
+
+
+def _size(groups: list[Group]) -> Figure | None:
+    # One bar for each artifact: neither runtime nor request changes a file; where they do, its cells are told apart.
+    sizes: dict[str, dict[int, Row]] = {}
+    for row in (row for group in groups for row in group.rows):
+        if row.size_bytes is not None:
+            sizes.setdefault(_artifact(row), {}).setdefault(row.size_bytes, row)
+    bars = sorted(
+        (size, artifact if len(by_size) == 1 else row.cell.partition("/")[2], artifact)
+        for artifact, by_size in sizes.items()
+        for size, row in by_size.items()
+    )
+    if not bars:
+        return None
+    unit, unit_name = scale((size for size, *_ in bars), BYTES)
+    baselines = {_artifact(row) for group in groups for row in group.rows if is_baseline(row)}
+    lines = [
+        Line(name, f"{digits(size / unit, 3)} {unit_name}", artifact in baselines) for size, name, artifact in bars
+    ]
+    figure, (axes,) = sheet(
+        f"{groups[0].task}: size on disk",
+        [("", BAR * max(2, len(bars)))],
+        left=text_width(line.name for line in lines) + 0.1,
+        right=text_width(line.note for line in lines) + 0.15,
+        handles=[],
+        footnote="One bar for each artifact." + (" Bold: the baseline's." if baselines else ""),
+    )
+    axes.barh(range(len(bars)), [size / unit for size, *_ in bars], height=0.7, color=COLOURS[0])
+    name_lines(axes, lines)
+    axes.set_xlim(0, bars[-1][0] / unit * 1.02 or 1)
+    axes.set_xlabel(f"size ({unit_name}), lower is better \N{LEFTWARDS ARROW}")
+    return figure
+
+
+def _accuracy(groups: list[Group], looks: Mapping[str, Look], is_higher_better: bool) -> Figure | None:
+    shown = _with(groups, lambda row: _is_timed(row) and row.metric is not None and math.isfinite(row.metric))
+    if not shown:
+        return None
+    rows = [row for group in shown for row in group.rows]
+    unit, unit_name = scale((row.latency_p50_ns or 0 for row in rows), TIME)
+    metric_name = next((row.metric_name for row in rows if row.metric_name), "metric")
+    metric_name = metric_name.removesuffix("_db").replace("_", " ") + (" (dB)" if metric_name.endswith("_db") else "")
+    labels = [_labels(group, is_higher_better) for group in shown]
+    keys = [_key(group, label, unit, unit_name) for group, label in zip(shown, labels, strict=True)]
+    figure, panels = sheet(
+        _title(shown, f"{metric_name} against latency"),
+        [(_panel_title(g, shown), max(SCATTER_HEIGHT, LINE * len(key))) for g, key in zip(shown, keys, strict=True)],
+        left=0.75,
+        right=text_width(text for key in keys for text, _ in key) + 0.25,
+        handles=handles_of((row.runtime for row in rows), looks, as_bars=False),
+        footnote="Bars: 95 % interval of the median. Line and numbers: the Pareto front, which no other cell beats in "
+        "both; figures that agree to four digits count as equal. B: the baseline off the front. Hollow: "
+        f"broken, never on the front; at the edge where it lies beyond the axis. {_absent(groups, shown)}",
+    )
+    better = "higher is better \N{UPWARDS ARROW}" if is_higher_better else "lower is better \N{DOWNWARDS ARROW}"
+    for group, axes, label, key in zip(shown, panels, labels, keys, strict=True):
+        _latency_axis(axes, group.rows, unit, unit_name)
+        low, high = metric_limits(group.rows)
+        axes.set_ylim(low, high)
+        axes.grid(color="#E5E5E5", linewidth=0.6)
+        axes.set_axisbelow(True)
+        axes.set_ylabel(f"{metric_name}, {better}")
+        for row in sorted(group.rows, key=lambda row: row.cell in label):  # the labelled on top
+            y = min(high, max(low, row.metric or 0.0))
+            _point(axes, row, y, unit, looks[row.runtime], size=6, edge="black" if row.cell in label else None)
+        front = [row for row in group.rows if label.get(row.cell, "B") != "B"]
+        front.sort(key=lambda row: (row.latency_p50_ns, int(label[row.cell])))
+        corners = [((row.latency_p50_ns or 0) / unit, row.metric or 0.0) for row in front]
+        if corners:
+            xs, ys = zip(*corners, (axes.get_xlim()[1], corners[-1][1]), strict=True)
+            axes.step(xs, ys, where="post", color="#444444", linewidth=1, zorder=1)
+        points = {
+            row.cell: ((row.latency_p50_ns or 0) / unit, min(high, max(low, row.metric or 0))) for row in group.rows
+        }
+        marks = [(label[cell], xy) for cell, xy in points.items() if cell in label]
+        place_labels(axes, list(points.values()), marks, upward=is_higher_better)
+        for index, (text, is_bold) in enumerate(key):
+            axes.annotate(
+                text,
+                (1, 1),
+                (14, -LINE * 72 * index),
+                xycoords="axes fraction",
+                textcoords="offset points",
+                va="top",
+                fontweight="bold" if is_bold else "normal",
+                annotation_clip=False,
+            )
+    return figure
+
+
+def _labels(group: Group, is_higher_better: bool) -> dict[str, str]:
+    """By cell: its number on the Pareto front from the fastest, or `B` for the baseline off it."""
+    ranked = [row for row in group.rows if is_ranked(row)]
+    points = [(row.latency_p50_ns, None if row.metric is None else float(f"{row.metric:.4g}")) for row in ranked]
+    front = pareto_front(points, higher_is_better=is_higher_better)
+    labels = {row.cell: "B" for row in ranked if is_baseline(row)}
+    return labels | {ranked[index].cell: str(number) for number, index in enumerate(front, start=1)}
+
+
+def _key(group: Group, labels: Mapping[str, str], unit: float, unit_name: str) -> list[tuple[str, bool]]:
+    """Lines beside a panel that name its labels and its broken cells; True for a heading."""
+    by_label = sorted((row for row in group.rows if row.cell in labels), key=lambda row: labels[row.cell].rjust(4))
+    broken = [row for row in group.rows if row.fidelity == "broken"]
+    lines = [("Pareto front, fastest first", True)] if by_label else []
+    for row in (*by_label, *broken):
+        if broken and row is broken[0]:
+            lines += [("Broken, not ranked", True)]
+        lines += [
+            (f"{labels.get(row.cell, '')} {short_name(row)}{' (baseline)' * is_baseline(row)}".strip(), False),
+            (f"     {digits((row.latency_p50_ns or 0) / unit, 4)} {unit_name}, {digits(row.metric or 0.0, 4)}", False),
+        ]
+    return lines
+
+
+def metric_limits(rows: Sequence[Row]) -> tuple[float, float]:
+    """Of the rows that count; a broken one far off would squeeze the differences that matter to nothing."""
+    values = [row.metric for row in rows if row.metric is not None]
+    ranked = [row.metric for row in rows if row.metric is not None and is_ranked(row)] or values
+    low, high = min(ranked), max(ranked)
+    near = [value for value in values if low - (high - low) <= value <= high + (high - low)]
+    low, high = min(near), max(near)
+    pad = max(0.15 * (high - low), 2e-3 * abs(high), 1e-3 if high == low == 0 else 0.0)
+    return low - pad, high + pad

@@ -1,0 +1,97 @@
+"""Axes of the page's figures: where a value stands, in per cent of its panel, so that any width can draw it."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable, Iterable, Sequence
+
+from bench.records.rows import Row
+from bench.report.columns import scale
+from bench.report.figures.plots import LOG_RANGE
+
+LOWER, HIGHER = "lower is better", "higher is better"
+MOST_TICKS = 6
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Axis:
+    """A range of values.
+
+    Attributes:
+        title: what it shows, with the unit.
+        better: which end is: `LOWER`, `HIGHER` or nothing.
+        factor: of the unit that ticks are written in.
+    """
+
+    title: str
+    low: float
+    high: float
+    better: str = LOWER
+    factor: float = 1.0
+    is_log: bool = False
+
+    def at(self, value: float) -> float:
+        """How far along a value stands, in per cent; at the end where it lies beyond."""
+        low, high = self.low, self.high
+        if self.is_log:
+            low, high, value = math.log(low), math.log(high), math.log(max(value, low))
+        share = (value - low) / (high - low) if high > low else 0.5
+        return round(100 * min(1.0, max(0.0, share)), 2)
+
+    @property
+    def ticks(self) -> list[tuple[float, str]]:
+        """Round numbers: how far along, in per cent, and a text."""
+        from matplotlib.ticker import MaxNLocator
+
+        low, high = self.low / self.factor, self.high / self.factor
+        if self.is_log:
+            decades = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
+            values = [step * 10.0**decade for decade in decades for step in (1, 2, 5)]
+            values = [value for value in values if low <= value <= high]
+            if len(values) > MOST_TICKS:
+                values = [value for value in values if f"{value:e}".startswith("1.0")]
+        else:
+            found = MaxNLocator(5, steps=[1, 2, 5, 10]).tick_values(low, high)
+            values = [float(value) for value in found if low <= value <= high]
+        return [(self.at(value * self.factor), f"{value:.6g}") for value in values]
+
+
+def axis_of(
+    title: str,
+    rows: Sequence[Row],
+    task: Sequence[Row],
+    value: Callable[[Row], float | None],
+    steps: Sequence[tuple[float, str]],
+    *,
+    ends: Callable[[Row], Iterable[float | None]] | None = None,
+    from_zero: bool = False,
+) -> Axis:
+    """From zero, or logarithmic where the range is wide; which of the two is said in its title.
+
+    Args:
+        title: of what is shown, without a unit.
+        rows: that are drawn.
+        task: rows whose values choose the unit.
+        value: of a row.
+        steps: units, as in `columns.scale`.
+        ends: all that is drawn of a row, where that is more than its value.
+        from_zero: never logarithmic: lengths are compared.
+    """
+    factor, unit = scale((value(row) or 0.0 for row in task), steps)
+    values = [found for row in rows for found in (ends(row) if ends else [value(row)]) if found]
+    least, most = (min(values), max(values)) if values else (1.0, 1.0)
+    if most > LOG_RANGE * least and not from_zero:
+        return Axis(
+            title=f"{title} ({unit}, log scale)", low=least / 1.25, high=most * 1.25, factor=factor, is_log=True
+        )
+    return Axis(title=f"{title} ({unit})", low=0.0, high=most * 1.04, factor=factor)
+
+
+def latency_ends(row: Row) -> tuple[float | None, ...]:
+    """The median with its interval."""
+    return (row.latency_p50_low_ns, row.latency_p50_ns, row.latency_p50_high_ns)
+
+
+def is_timed(row: Row) -> bool:
+    return row.status == "ok" and row.latency_p50_ns is not None and math.isfinite(row.latency_p50_ns)

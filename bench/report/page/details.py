@@ -1,0 +1,141 @@
+"""What the page tells of one cell: every figure, how it was made, its launches and their raw samples."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from bench.measure.comparison import Launch
+from bench.records.assemble import PHASES
+from bench.records.rows import COLUMNS, Row
+from bench.records.store import Record
+from bench.report.columns import BYTES, COUNT, DASH, INTERVALS, TIME, TITLES, one_line, scale
+from bench.report.figures.canvas import digits
+
+MOST_POINTS = 100
+"""Samples kept of a launch; of more, as many quantiles."""
+LONGEST_TEXT = 600
+ENDS = {end for ends in INTERVALS.values() for end in ends}
+IN_PATH = {"cell", "task", "source", "exporter", "variant", "runtime", "provider", "batch", "threads"}
+IN_NOTE = {"reason", "warning"}
+STATE = {"load_1m": "load {}", "clock_mhz": "{} MHz", "governor": "governor {}", "temperature_c": "{} °C"}
+
+Section = dict[str, Any]
+
+
+def details(row: Row, record: Record, launches: Sequence[Launch]) -> dict[str, Any]:
+    """A cell as JSON: its path, sections of labelled texts, and its launches.
+
+    Args:
+        row: its figures.
+        record: what is stored of it.
+        launches: those that the figures stand on.
+    """
+    return {
+        "cell": row.cell,
+        "sections": [section for section in (_figures(row), *_making(record)) if section["lines"]],
+        "launches": [_launch(launch) for launch in launches],
+        "p50_us": None if row.latency_p50_ns is None else _microseconds(row.latency_p50_ns),
+    }
+
+
+def _figures(row: Row) -> Section:
+    lines = []
+    for key in COLUMNS:
+        value = getattr(row, key)
+        if key in IN_PATH | IN_NOTE | ENDS | {"aa_high"} or value is None:
+            continue
+        if key == "aa_low":
+            lines.append(["baseline against its copy", f"[{text_of(key, value)}, {text_of(key, row.aa_high)}]"])
+            continue
+        text = text_of(key, value)
+        low, high = (getattr(row, end) for end in INTERVALS.get(key, (key, key)))
+        if key in INTERVALS and low is not None and high is not None and low != high:
+            text += f" [{text_of(key, low)}, {text_of(key, high)}]"
+        title = TITLES.get(key, key.removesuffix("_ns").removesuffix("_bytes").replace("_", " "))
+        lines.append([title.removesuffix(" (%)"), text])
+    return {"title": "Figures", "lines": lines}
+
+
+def text_of(key: str, value: object) -> str:
+    """A value of a row in the unit in which it reads best."""
+    if value is None:
+        return DASH
+    if key.endswith(("_ns", "_bytes")) or key == "macs":
+        assert isinstance(value, (int, float))
+        if key.endswith("_bytes") and abs(value) < BYTES[0][0]:
+            return f"{value:.0f} B"
+        factor, unit = scale([value], TIME if key.endswith("_ns") else BYTES if key.endswith("_bytes") else COUNT)
+        return f"{digits(value / factor, 4)} {unit}".strip()
+    if key == "metric_loss" or key.endswith("_share"):
+        return f"{100 * float(str(value)):.3g} %"
+    if isinstance(value, float):
+        return f"{value:.4f}" if key.startswith(("ratio", "aa_")) else f"{value:.5g}"
+    return f"{value:,}" if isinstance(value, int) else one_line(str(value))
+
+
+def _making(record: Record) -> list[Section]:
+    artifact, quality = record.header["artifact"] or {}, record.quality or {}
+    info = artifact.get("info") or {}
+    made = {key: artifact.get(key) for key in ("format", "sha256", "size_bytes", "canonical")}
+    made |= {key: value for key, value in info.items() if key != "versions"}
+    operators = artifact.get("operators") or {}
+    counts = sorted(operators.items(), key=lambda item: (-item[1], item[0]))
+    checked = {key: quality.get(key) for key in ("reference", "metrics", "relative_error", "input_shapes")}
+    return [
+        {"title": "How it was made", "lines": _lines({**made, "recorded": record.header.get("time")})},
+        {"title": "Packages that made it", "lines": _lines(info.get("versions") or {})},
+        {"title": "Packages that ran it", "lines": _lines(record.header.get("versions") or {})},
+        {"title": "How it was checked", "lines": _lines(checked)},
+        {"title": "Operators", "lines": [[one_line(name), f"{count:,}"] for name, count in counts]},
+    ]
+
+
+def _lines(values: Mapping[str, Any], prefix: str = "") -> list[list[str]]:
+    lines = []
+    for key, value in values.items():
+        name = prefix + str(key)
+        if isinstance(value, Mapping):
+            lines += _lines(value, f"{name}.")
+        elif value is not None:
+            text = text_of(key, value) if key == "size_bytes" else _text(value)
+            lines.append([name.removesuffix("_bytes").replace("_", " ") if not prefix else name, text])
+    return lines
+
+
+def _text(value: object) -> str:
+    if isinstance(value, (list, tuple)):
+        text = ", ".join(map(str, value))
+    else:
+        text = f"{value:.6g}" if isinstance(value, float) else str(value)
+    text = one_line(text)
+    return text if len(text) <= LONGEST_TEXT else text[: LONGEST_TEXT - 1] + "…"
+
+
+def _launch(launch: Launch) -> dict[str, Any]:
+    samples = np.sort(np.array([sample for burst in launch["steady_ns"] for sample in burst], float))
+    shown = samples
+    if len(samples) > MOST_POINTS:
+        shown = np.quantile(samples, (np.arange(MOST_POINTS) + 0.5) / MOST_POINTS)
+    state = launch.get("machine") or {}
+    said = [text.format(state[key]) for key, text in STATE.items() if state.get(key) is not None]
+    phases = launch["memory"]["phases"]
+    return {
+        "time": launch.get("time"),
+        "num_samples": len(samples),
+        "median_us": _microseconds(float(np.median(samples))) if len(samples) else None,
+        "max_us": _microseconds(float(samples[-1])) if len(samples) else None,
+        "load": text_of("_ns", launch["load_ns"]),
+        "first": text_of("_ns", launch["first_inference_ns"]),
+        "peaks": [text_of("_bytes", phases["imports"]["rss_bytes"])]
+        + [text_of("_bytes", phases[name]["peak_rss_bytes"]) for name in PHASES],
+        "state": ", ".join([*said, *([] if launch.get("quiet", True) else ["never came to rest"])]),
+        "samples_us": [_microseconds(float(sample)) for sample in shown],
+    }
+
+
+def _microseconds(value_ns: float) -> float:
+    """To five significant digits: more than a picture shows."""
+    return float(f"{value_ns / 1e3:.5g}")

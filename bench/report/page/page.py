@@ -1,0 +1,207 @@
+"""The page: one HTML file with tables, figures and the details of every cell, which needs nothing but itself."""
+
+from __future__ import annotations
+
+import base64
+import dataclasses
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from bench.decisions import best as deciding
+from bench.measure.comparison import Launch
+from bench.measure.roofline import Peaks
+from bench.records import assemble, ranking
+from bench.records.ranking import Group
+from bench.records.rows import Row
+from bench.records.store import Record
+from bench.report import columns, tables
+from bench.report.columns import Column
+from bench.report.figures.canvas import Look, digits, looks_of
+from bench.report.page import about
+from bench.report.page.axes import is_timed
+from bench.report.page.details import MOST_POINTS, details
+from bench.report.page.scatters import Scatter, against_latency, appearance, roofline
+from bench.report.page.tracks import Lines, lines
+
+FOLDER = Path(__file__).parent
+COLUMNS = (
+    *("cell", "latency_p50_ns", "ratio", "verdict", "metric", "fidelity", "precision"),
+    *("model_rss_bytes", "size_bytes", "load_ns", "first_inference_ns"),
+)
+WHERE_KNOWN = ("gmacs_per_s", "peak_share")
+"""More columns, where any row has them."""
+FACETS = ("runtime", "precision", "outcome")
+MAX_METRIC_LOSS = 0.01
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Field:
+    """One field of a table: its text, an interval under it, and what it is sorted by."""
+
+    key: str
+    title: str
+    text: str
+    interval: str
+    sort: str
+    is_text: bool
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class TableRow:
+    """One row of a table: its number in the ranking, its fields, and by what it is found."""
+
+    id: int
+    row: Row
+    number: int | None
+    fields: tuple[Field, ...]
+    outcome: str
+    note: str
+    words: str
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Request:
+    """Everything that is shown of one group of cells that may be compared."""
+
+    title: str
+    caption: str
+    columns: tuple[Column, ...]
+    rows: tuple[TableRow, ...]
+    scatters: tuple[Scatter, ...]
+    lines: Lines
+    runtimes: tuple[str, ...]
+
+
+def page(records: Mapping[str, Record], rows: Sequence[Row], *, margin: float, peaks: Mapping[int, Peaks]) -> str:
+    """The whole page as text.
+
+    Args:
+        records: the current record of each cell path.
+        rows: made of them, those that are to be shown.
+        margin: what counts as no difference, as a share.
+        peaks: of the machine, by number of threads.
+    """
+    import jinja2
+
+    selection = ranking.select(rows)
+    ids = {row.cell: number for number, row in enumerate(selection.rows)}
+    launches = {cell: assemble.compared(records[cell], records) for cell in ids}
+    looks = looks_of(row.runtime for row in rows)
+    tasks: dict[str, list[Request]] = {}
+    for group in selection.groups:
+        members = [row for row in selection.rows if row.task == group.task]
+        higher = (records[members[0].cell].quality or {}).get("higher_is_better", True)
+        request = _request(group, members, launches, ids, looks, peaks.get(group.threads), higher_is_better=higher)
+        tasks.setdefault(group.task, []).append(request)
+    found = [details(row, records[row.cell], launches[row.cell]) for row in selection.rows]
+    script = (FOLDER / "page.js").read_text(encoding="utf-8")
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(FOLDER),
+        autoescape=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        undefined=jinja2.StrictUndefined,
+    )
+    shown = [records[cell] for cell in ids]
+    chosen = deciding.best(records, rows=rows, max_metric_loss=MAX_METRIC_LOSS, margin=margin)
+    return environment.get_template("page.html.j2").render(
+        machine=about.machine(shown),
+        counts=about.counts(selection.rows),
+        best=chosen,
+        sources=list(dict.fromkeys(source for one in chosen for source in one.over)),
+        max_metric_loss=MAX_METRIC_LOSS,
+        tasks=tasks,
+        rows=selection.rows,
+        ids=ids,
+        facets={facet: sorted({_facet(row, facet) for row in rows} - {""}) for facet in FACETS},
+        looks={name: appearance(look) for name, look in looks.items()},
+        legend=tables.LEGEND,
+        margin=margin,
+        most_points=MOST_POINTS,
+        versions=about.versions(shown),
+        short_name=ranking.short_name,
+        digits=digits,
+        style=(FOLDER / "page.css").read_text(encoding="utf-8"),
+        script=script,
+        script_hash=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
+        data=embedded(found),
+    )
+
+
+def embedded(value: object) -> str:
+    """JSON that can stand inside a script element: nothing in it ends the element or begins a comment."""
+    text = json.dumps(value, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+    for character in "<>&\u2028\u2029":
+        text = text.replace(character, f"\\u{ord(character):04x}")
+    return text
+
+
+def _request(
+    group: Group,
+    task: Sequence[Row],
+    launches: Mapping[str, Sequence[Launch]],
+    ids: Mapping[str, int],
+    looks: Mapping[str, Look],
+    peaks: Peaks | None,
+    *,
+    higher_is_better: bool,
+) -> Request:
+    keys = (*COLUMNS, *(key for key in WHERE_KNOWN if any(getattr(row, key) is not None for row in task)))
+    # Units are those of the whole task, so that its requests can be compared.
+    selection = ranking.Selection(columns=keys, groups=(dataclasses.replace(group, rows=tuple(task)),))
+    _, *shown = columns.columns_of(group, selection, notes=False)
+    figures = against_latency(group, task, ids, looks, higher_is_better=higher_is_better)
+    roof = roofline(group, peaks, ids, looks)
+    return Request(
+        title=group.title.removeprefix(f"{group.task}, "),
+        caption=columns.caption(group),
+        columns=tuple(shown),
+        rows=tuple(_table_row(row, index, group, shown, ids) for index, row in enumerate(group.rows)),
+        scatters=(*figures, *([roof] if roof else [])),
+        lines=lines(group, task, launches, ids, looks),
+        runtimes=tuple(sorted({row.runtime for row in group.rows if is_timed(row)})),
+    )
+
+
+def _table_row(row: Row, index: int, group: Group, shown: Sequence[Column], ids: Mapping[str, int]) -> TableRow:
+    fields = []
+    for column in shown:
+        text, _, interval = column.values[index].partition(" [")
+        value = getattr(row, column.key)
+        sort = text if column.is_text else "" if value is None else repr(value)
+        fields.append(
+            Field(
+                key=column.key,
+                title=column.title.removesuffix(" [95 %]"),
+                text=text,
+                interval=f"[{interval}" if interval else "",
+                sort=sort,
+                is_text=column.is_text,
+            )
+        )
+    note = columns.one_line(columns.notes_of(row, group))
+    words = " ".join((row.cell, columns.verdict_of(row, group), row.fidelity or "", row.precision or "", note))
+    return TableRow(
+        id=ids[row.cell],
+        row=row,
+        number=group.numbers.get(row.cell),
+        fields=tuple(fields),
+        outcome=_facet(row, "outcome"),
+        note=note,
+        words=words.lower(),
+    )
+
+
+def _facet(row: Row, facet: str) -> str:
+    """By what a row is found: its outcome is the one word that says most of it."""
+    if facet != "outcome":
+        return getattr(row, facet) or ""
+    if row.status != "ok":
+        return row.status
+    if row.same_as is not None:
+        return "same as another"
+    if row.fidelity == "broken":
+        return "broken"
+    return "baseline" if ranking.is_baseline(row) else row.verdict or "not timed"

@@ -1,0 +1,205 @@
+"""Scatter plots of the page: metric, size and memory against latency with the Pareto front, and the roofline."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable, Mapping, Sequence
+
+from bench.measure.roofline import Peaks
+from bench.records.pareto import pareto_front
+from bench.records.ranking import Group, is_baseline, is_ranked
+from bench.records.rows import Row
+from bench.report.columns import BYTES, TIME
+from bench.report.figures.canvas import COLOURS, MARKERS, Look, label_offsets
+from bench.report.figures.plots import metric_limits
+from bench.report.page.axes import HIGHER, LOWER, Axis, axis_of, is_timed, latency_ends
+
+WIDTH, HEIGHT = 330, 250
+"""Of a panel, in pixels, where labels are placed; a page may draw it wider."""
+Segment = tuple[float, float, float, float]
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Mark:
+    """One cell, in per cent from the left and from the top.
+
+    Attributes:
+        label: its number on the front, `B` for the baseline, or nothing;
+        dx: and where that stands beside the mark, in pixels to the right
+        dy: and down.
+    """
+
+    id: int
+    x: float
+    y: float
+    colour: int
+    marker: int
+    is_hollow: bool
+    label: str = ""
+    dx: float = 0.0
+    dy: float = 0.0
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Scatter:
+    """One figure.
+
+    Attributes:
+        steps: of the front's line: x1, y1, x2, y2 of each.
+        front: ids of the cells on it, fastest first.
+        roofs: lines that cannot be passed, each with what it is.
+    """
+
+    title: str
+    x: Axis
+    y: Axis
+    marks: tuple[Mark, ...]
+    steps: tuple[Segment, ...] = ()
+    front: tuple[int, ...] = ()
+    roofs: tuple[tuple[Segment, str], ...] = ()
+
+
+def appearance(look: Look) -> tuple[int, int]:
+    """Numbers of a look's colour and marker, as the style sheet has them."""
+    return COLOURS.index(look.colour), MARKERS.index(look.marker)
+
+
+def against_latency(
+    group: Group, task: Sequence[Row], ids: Mapping[str, int], looks: Mapping[str, Look], *, higher_is_better: bool
+) -> list[Scatter]:
+    """Metric, size and memory against latency; those that have anything to show.
+
+    Args:
+        group: whose timed rows are drawn.
+        task: all rows of its task, which share units.
+        ids: of rows, by cell.
+        looks: of runtimes.
+        higher_is_better: of the metric.
+    """
+    rows = [row for row in group.rows if is_timed(row)]
+    found = []
+    measured = [row for row in rows if row.metric is not None and math.isfinite(row.metric)]
+    if len({row.metric for row in measured}) > 1:
+        low, high = metric_limits(measured)
+        name = next((row.metric_name for row in measured if row.metric_name), "metric")
+        name = name.removesuffix("_db").replace("_", " ") + (" (dB)" if name.endswith("_db") else "")
+        y = Axis(title=name, better=HIGHER if higher_is_better else LOWER, low=low, high=high)
+        title = f"Latency and {name.removesuffix(' (dB)')}"
+        found.append(_pareto(title, measured, task, y, lambda row: row.metric, ids, looks, higher=higher_is_better))
+    values: dict[str, Callable[[Row], float | None]] = {
+        "file size": lambda row: row.size_bytes,
+        "memory": lambda row: row.model_rss_bytes,
+    }
+    for name, value in values.items():
+        known = [row for row in rows if value(row) is not None]
+        if known:
+            y = axis_of(name, known, task, value, BYTES)
+            found.append(_pareto(f"Latency and {name}", known, task, y, value, ids, looks, higher=False))
+    return found
+
+
+def _pareto(
+    title: str,
+    rows: Sequence[Row],
+    task: Sequence[Row],
+    y: Axis,
+    value: Callable[[Row], float | None],
+    ids: Mapping[str, int],
+    looks: Mapping[str, Look],
+    *,
+    higher: bool,
+) -> Scatter:
+    x = axis_of("latency p50", rows, task, lambda row: row.latency_p50_ns, TIME, ends=latency_ends)
+    ranked = [row for row in rows if is_ranked(row)]
+    # Figures that agree to four digits count as equal, as in the figures of `bench plot`.
+    points = [(row.latency_p50_ns, float(f"{value(row):.4g}")) for row in ranked]
+    front = [ranked[index] for index in pareto_front(points, higher_is_better=higher)]
+    labels = {row.cell: "B" for row in ranked if is_baseline(row)}
+    labels |= {row.cell: str(number) for number, row in enumerate(front, start=1)}
+    places = {row.cell: (x.at(row.latency_p50_ns or 0.0), round(100 - y.at(value(row) or 0.0), 2)) for row in rows}
+    corners = [places[row.cell] for row in front]
+    steps: list[Segment] = []
+    ends = [*corners[1:], (100.0, corners[-1][1])] if corners else []
+    for (left, top), (right, bottom) in zip(corners, ends, strict=True):
+        steps += [(left, top, right, top), (right, top, right, bottom)]
+    return Scatter(
+        title=title,
+        x=x,
+        y=y,
+        marks=_marks(rows, places, labels, ids, looks, upward=higher),
+        steps=tuple(step for step in steps if step[:2] != step[2:]),
+        front=tuple(ids[row.cell] for row in front),
+    )
+
+
+def _marks(
+    rows: Sequence[Row],
+    places: Mapping[str, tuple[float, float]],
+    labels: Mapping[str, str],
+    ids: Mapping[str, int],
+    looks: Mapping[str, Look],
+    *,
+    upward: bool,
+) -> tuple[Mark, ...]:
+    """Marks with their labels beside them, those that have one on top."""
+    pixels = {cell: (x / 100 * WIDTH, (1 - y / 100) * HEIGHT) for cell, (x, y) in places.items()}
+    wanted = [(text, pixels[cell]) for cell, text in labels.items()]
+    box = (-20.0, -5.0, WIDTH + 10.0, HEIGHT + 15.0)
+    offsets = dict(zip(labels, label_offsets(list(pixels.values()), wanted, box=box, upward=upward), strict=True))
+    marks = []
+    for row in sorted(rows, key=lambda row: row.cell in labels):
+        colour, marker = appearance(looks[row.runtime])
+        dx, dy = offsets.get(row.cell, (0.0, 0.0))
+        x, y = places[row.cell]
+        mark = Mark(id=ids[row.cell], x=x, y=y, colour=colour, marker=marker, is_hollow=row.fidelity == "broken")
+        marks.append(dataclasses.replace(mark, label=labels.get(row.cell, ""), dx=round(dx, 1), dy=round(-dy, 1)))
+    return tuple(marks)
+
+
+def roofline(group: Group, peaks: Peaks | None, ids: Mapping[str, int], looks: Mapping[str, Look]) -> Scatter | None:
+    """Achieved rate against arithmetic intensity, under what the machine can do; None where either is not known.
+
+    Args:
+        group: whose timed rows are drawn.
+        peaks: of the machine with as many threads.
+        ids: of rows, by cell.
+        looks: of runtimes.
+    """
+    rows = [row for row in group.rows if is_timed(row) and row.macs_per_byte and row.gmacs_per_s and row.peak_share]
+    if not rows or peaks is None:
+        return None
+    tops = {name: rate for name, rate in peaks.macs_per_s.items() if any(row.precision == name for row in rows)}
+    intensities = [row.macs_per_byte or 0.0 for row in rows]
+    ridges = [rate / peaks.bytes_per_s for rate in tops.values()]
+    rates = [1e9 * (row.gmacs_per_s or 0.0) for row in rows]
+    x = Axis(
+        title="MACs per byte moved (log scale)",
+        better="",
+        low=min(*intensities, *ridges) / 2,
+        high=max(*intensities, *ridges) * 2,
+        is_log=True,
+    )
+    y = Axis(
+        title="GMAC/s (log scale)",
+        better=HIGHER,
+        low=min(rates) / 1.6,
+        high=max(tops.values()) * 1.6,
+        factor=1e9,
+        is_log=True,
+    )
+
+    def place(intensity: float, rate: float) -> tuple[float, float]:
+        return x.at(intensity), round(100 - y.at(rate), 2)
+
+    ridge = max(tops.values()) / peaks.bytes_per_s
+    start = max(x.low, y.low / peaks.bytes_per_s)
+    memory = (*place(start, start * peaks.bytes_per_s), *place(ridge, ridge * peaks.bytes_per_s))
+    roofs = [(memory, f"memory, {peaks.bytes_per_s / 1e9:.3g} GB/s")]
+    for name, rate in tops.items():
+        flat = (*place(rate / peaks.bytes_per_s, rate), 100.0, place(1.0, rate)[1])
+        roofs.append((flat, f"{name}, {rate / 1e9:.3g} GMAC/s"))
+    places = {row.cell: place(row.macs_per_byte or 0.0, 1e9 * (row.gmacs_per_s or 0.0)) for row in rows}
+    labels = {row.cell: "B" for row in rows if is_baseline(row)}
+    marks = _marks(rows, places, labels, ids, looks, upward=True)
+    return Scatter(title="Roofline", x=x, y=y, marks=marks, roofs=tuple(roofs))

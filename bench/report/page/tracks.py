@@ -1,0 +1,139 @@
+"""Cells below one another on the page: latency, memory by phase, size and share of the peak beside each name."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from bench.measure.comparison import Launch
+from bench.records.assemble import PHASES
+from bench.records.ranking import Group, is_baseline, is_ranked
+from bench.records.rows import Row
+from bench.report.columns import BYTES, TIME
+from bench.report.figures.canvas import Look, digits
+from bench.report.page.axes import HIGHER, Axis, axis_of, is_timed, latency_ends
+from bench.report.page.scatters import appearance
+
+Part = tuple[str, float, float]
+"""Kind, start and length of a segment, in per cent."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Track:
+    """One panel beside the names of cells, with the baseline's place on it, in per cent."""
+
+    axis: Axis
+    baseline: float | None = None
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Bar:
+    """What one cell shows on one track: a point with its interval, or segments end to end; and a text.
+
+    Attributes:
+        point: low, value and high, in per cent.
+    """
+
+    text: str
+    point: tuple[float, float, float] | None = None
+    segments: tuple[Part, ...] = ()
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Line:
+    """One cell with what it shows on each track."""
+
+    id: int
+    colour: int
+    marker: int
+    is_baseline: bool
+    is_broken: bool
+    bars: tuple[Bar, ...]
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Lines:
+    """Cells, fastest first, with tracks beside them."""
+
+    tracks: tuple[Track, ...]
+    lines: tuple[Line, ...]
+    has_shares: bool
+
+
+def lines(
+    group: Group,
+    task: Sequence[Row],
+    launches: Mapping[str, Sequence[Launch]],
+    ids: Mapping[str, int],
+    looks: Mapping[str, Look],
+) -> Lines:
+    """Every timed cell of a group on its tracks.
+
+    Args:
+        group: whose timed rows are drawn.
+        task: all rows of its task, which share units.
+        launches: that each row stands on, by cell.
+        ids: of rows, by cell.
+        looks: of runtimes.
+    """
+    rows = sorted(filter(is_timed, group.rows), key=lambda row: (not is_ranked(row), row.latency_p50_ns or 0.0))
+    latency = axis_of("latency p50", rows, task, lambda row: row.latency_p50_ns, TIME, ends=latency_ends)
+    memory = axis_of("peak memory", rows, task, lambda row: row.peak_rss_bytes, BYTES, from_zero=True)
+    size = axis_of("file size", rows, task, lambda row: row.size_bytes, BYTES, from_zero=True)
+    share = Axis(title="share of the peak (%)", better=HIGHER, low=0.0, high=1.0, factor=0.01)
+    has_shares = any(row.peak_share is not None for row in rows)
+    baseline = next((latency.at(row.latency_p50_ns or 0.0) for row in rows if is_baseline(row)), None)
+    found = []
+    for row in rows:
+        colour, marker = appearance(looks[row.runtime])
+        bars = [_latency(row, latency), _memory(row, launches[row.cell], memory), _size(row, size)]
+        found.append(
+            Line(
+                id=ids[row.cell],
+                colour=colour,
+                marker=marker,
+                is_baseline=is_baseline(row),
+                is_broken=row.fidelity == "broken",
+                bars=(*bars, *([_share(row, share)] if has_shares else [])),
+            )
+        )
+    tracks = [Track(axis=latency, baseline=baseline), Track(axis=memory), Track(axis=size)]
+    if has_shares:
+        tracks.append(Track(axis=share))
+    return Lines(tracks=tuple(tracks), lines=tuple(found), has_shares=has_shares)
+
+
+def _latency(row: Row, axis: Axis) -> Bar:
+    value = row.latency_p50_ns or 0.0
+    low, high = (value if end is None else end for end in (row.latency_p50_low_ns, row.latency_p50_high_ns))
+    return Bar(text=digits(value / axis.factor, 4), point=(axis.at(low), axis.at(value), axis.at(high)))
+
+
+def _memory(row: Row, launches: Sequence[Launch], axis: Axis) -> Bar:
+    """How the peak grew: what each phase put on top of the highest before it."""
+    if row.peak_rss_bytes is None or not launches:
+        return Bar(text="")
+    phases = [launch["memory"]["phases"] for launch in launches]
+    # Of the imports what stayed resident counts: they may have peaked higher for a moment.
+    tops = [float(np.median([phase["imports"]["rss_bytes"] for phase in phases]))]
+    for name in PHASES:
+        tops.append(max(tops[-1], float(np.median([phase[name]["peak_rss_bytes"] for phase in phases]))))
+    ends = [0.0, *(axis.at(top) for top in tops)]
+    parts = zip(("imports", *PHASES), ends, ends[1:], strict=False)
+    segments = tuple((name, start, round(end - start, 2)) for name, start, end in parts if end > start)
+    return Bar(text=digits(row.peak_rss_bytes / axis.factor, 4), segments=segments)
+
+
+def _size(row: Row, axis: Axis) -> Bar:
+    if row.size_bytes is None:
+        return Bar(text="")
+    return Bar(text=digits(row.size_bytes / axis.factor, 3), segments=(("size", 0.0, axis.at(row.size_bytes)),))
+
+
+def _share(row: Row, axis: Axis) -> Bar:
+    if row.peak_share is None:
+        return Bar(text="")
+    kind = f"bound-{row.bound}" if row.bound in ("compute", "memory") else "size"
+    return Bar(text=f"{100 * row.peak_share:.3g} %", segments=((kind, 0.0, axis.at(row.peak_share)),))

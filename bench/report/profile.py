@@ -1,0 +1,265 @@
+"""What `bench profile` shows of an ONNX file: its nodes, its tensors, its weights, or the plan of its memory."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from bench.report.views import Fitted, View, bytes_text, count_text, number_text, percent, shape_text, share_of, short
+
+if TYPE_CHECKING:
+    from bench.graphs.costs.nodes import NodeCost
+    from bench.graphs.costs.profile import Profile
+
+SHARES = ("macs", "params", "weight_bytes", "activation_bytes")
+"""Costs of a node whose share of the model's is in the CSV, too."""
+COSTS = (
+    "MACs: products that are summed. Other operations: one an element for biases, activations and the like, not among "
+    "the MACs. Parameters: stored, each tensor once; unique, equal tensors once. Activations: inputs and every output, "
+    "as if all were kept."
+)
+ZEROS = (
+    "Best block: the largest one whose zero blocks hold at least 90 % of the zeros; in blocks: share of the weight "
+    "that lies in such blocks. Outliers: more than 6 standard deviations from the mean."
+)
+MEMORY = (
+    "Planned: one block of memory in which no two activations in use at once overlap. Lower bound: the most in use at "
+    "one node. Without reuse: the sum. ONNX Runtime works in place where it can, and what it cannot plan lies beside."
+)
+
+
+def nodes(profile: Profile, top: int | None = None) -> View:
+    """The totals, what each operator takes of them, and the nodes.
+
+    Args:
+        top: only so many nodes, those with the most MACs; None for all of them in order.
+    """
+    chosen = _costliest(profile, top)
+    number = f"{len(chosen)} of {len(profile.nodes)} nodes, most MACs first" if top else f"all {len(chosen)} nodes"
+    head: list[RenderableType] = [
+        _totals(profile),
+        Text("\nby operator", style="bold"),
+        Fitted(_operators(profile)),
+        Text(number, style="bold"),
+    ]
+    fields = dataclasses.asdict(profile)
+    totals = {"macs": profile.macs, "other_ops": profile.other_ops, "is_complete": profile.is_complete}
+    content = {"name": fields.pop("name"), "inputs": fields.pop("inputs"), **totals, **fields}
+    return View(
+        head=head,
+        shown=_node_rows(profile, chosen),
+        rows=[_node_fields(profile, node) for node in chosen],
+        content=content,
+        notes=_notes(profile.notes),
+        legend=COSTS,
+    )
+
+
+def tensors(profile: Profile) -> View:
+    """The shape of everything."""
+    infos = list(profile.tensors.values())
+    return View(
+        head=[_title(profile.name, profile.inputs)],
+        shown=[
+            {
+                "tensor": short(info.name),
+                "type": info.dtype,
+                "shape": shape_text(info.shape),
+                "bytes": bytes_text(info.bytes),
+                "kind": "weight" if info.is_weight else "observed" if info.observed else "",
+            }
+            for info in infos
+        ],
+        rows=[dataclasses.asdict(info) for info in infos],
+        content=[dataclasses.asdict(info) for info in infos],
+        notes=_notes(profile.notes),
+    )
+
+
+def weights(name: str, reports: Sequence[Mapping[str, Any]]) -> View:
+    """Zeros and statistics of each weight, as `bench.graphs.weights.report` gives them."""
+    none = {"element_ratio": None, "block": None, "block_ratio": None}
+    rows = [dict(report["statistics"]) | {key: (report["sparsity"] or none)[key] for key in none} for report in reports]
+    return View(
+        head=[Text(name, style="bold")],
+        shown=[
+            {
+                "weight": short(row["name"]),
+                "type": row["dtype"],
+                "shape": shape_text(row["shape"]),
+                "zeros": percent(row["num_zeros"], row["num_elements"])
+                if row["element_ratio"] is None
+                else percent(row["element_ratio"]),
+                "best block": shape_text(row["block"]) if row["block_ratio"] and max(row["block"]) > 1 else "",
+                "in blocks": percent(row["block_ratio"] or 0),
+                "min": number_text(row["min"]),
+                "max": number_text(row["max"]),
+                "mean": number_text(row["mean"]),
+                "std": number_text(row["std"]),
+                "outliers": count_text(row["num_outliers"]),
+            }
+            for row in rows
+        ],
+        rows=rows,
+        content=rows,
+        notes=_notes(_not_finite(row) for row in rows if row["num_nan"] or row["num_infinite"]),
+        legend=ZEROS,
+    )
+
+
+def memory(answer: Mapping[str, Any], top: int | None = None) -> View:
+    """The plan of activation memory beside its bounds, as `bench.graphs.memory.activations` gives it.
+
+    Args:
+        top: only so many buffers, the largest; None for all of them in order.
+    """
+    grid = Table.grid(padding=(0, 2))
+    arena, bound, native = (answer[f"{key}_bytes"] for key in ("arena", "lower_bound", "native"))
+    rows = {
+        "planned": f"{bytes_text(arena)}, {100 * (arena / bound - 1) if bound else 0:.2f} % over the lower bound",
+        "lower bound": bytes_text(bound),
+        "without reuse": bytes_text(native),
+    }
+    for one in answer["onnxruntime"]:
+        how = "optimized" if one["optimized"] else "as it is"
+        rows[f"ONNX Runtime, graph {how}"] = (
+            f"{bytes_text(one['planned_bytes'])} asked for, {bytes_text(one['taken_bytes'])} taken"
+        )
+    for name, text in rows.items():
+        grid.add_row(name, text or "0 B")
+    buffers = answer["buffers"]
+    chosen = sorted(buffers, key=lambda one: -one["size_bytes"])[:top] if top else buffers
+    number = f"{len(chosen)} of {len(buffers)} buffers" + (", largest first" if top else "")
+    unknown = answer["unknown"]
+    left_out = [f"the sizes of {len(unknown)} activations are not known; they are not in the plan"] if unknown else []
+    return View(
+        head=[_title(answer["name"], answer["inputs"]), grid, Text(f"\n{number}", style="bold")],
+        shown=[
+            {
+                "buffer": short(one["name"]),
+                "offset": str(one["offset_bytes"]),
+                "size": bytes_text(one["size_bytes"]),
+                "in use": f"{one['first_step']} to {one['last_step']}",
+            }
+            for one in chosen
+        ],
+        rows=chosen,
+        content=answer,
+        notes=_notes([*answer["notes"], *left_out]),
+        legend=MEMORY,
+    )
+
+
+def _notes(notes: Iterable[str]) -> list[str]:
+    return [f"note: {note}" for note in notes]
+
+
+def _not_finite(row: Mapping[str, Any]) -> str:
+    return f"{row['name']} has {row['num_nan']} NaN and {row['num_infinite']} infinite elements"
+
+
+def _title(name: str, inputs: Mapping[str, Sequence[int]]) -> Text:
+    return Text(f"{name}  {', '.join(f'{key} {shape_text(shape)}' for key, shape in inputs.items())}", style="bold")
+
+
+def _totals(profile: Profile) -> Group:
+    grid = Table.grid(padding=(0, 2))
+    sign = "" if profile.is_complete else "at least "
+    shared = profile.num_params - profile.num_unique_params
+    unique = f", {count_text(profile.num_unique_params)} of them unique" if shared else ""
+    rows = {
+        "MACs": f"{sign}{count_text(profile.macs) or 0}, and {count_text(profile.other_ops) or 0} other operations",
+        "parameters": f"{count_text(profile.num_params) or 0}{unique}",
+        "weights": bytes_text(profile.weight_bytes) or "0 B",
+        "activations": bytes_text(profile.activation_bytes) or "0 B",
+    }
+    for name, text in rows.items():
+        grid.add_row(name, text)
+    return Group(_title(profile.name, profile.inputs), grid)
+
+
+def _operators(profile: Profile) -> list[dict[str, str]]:
+    groups: dict[str, list[NodeCost]] = {}
+    for node in profile.nodes:
+        groups.setdefault(_operator(node), []).append(node)
+    ranked = sorted(groups.items(), key=lambda item: (-_sum(item[1], "macs"), -_sum(item[1], "other_ops"), item[0]))
+    return [
+        {
+            "operator": name,
+            "nodes": str(len(group)),
+            "MACs": count_text(_sum(group, "macs")) + ("" if all(node.known for node in group) else "?"),
+            "share": percent(_sum(group, "macs"), profile.macs),
+            "other ops": count_text(_sum(group, "other_ops")),
+            "parameters": count_text(_sum(group, "params")),
+            "weights": _with_share(_sum(group, "weight_bytes"), profile.weight_bytes),
+            "activations": _with_share(_sum(group, "activation_bytes"), profile.activation_bytes),
+        }
+        for name, group in ranked
+    ]
+
+
+def _with_share(part: int, whole: int) -> str:
+    return f"{bytes_text(part)} {percent(part, whole):>7}" if part else ""
+
+
+def _node_rows(profile: Profile, chosen: Sequence[NodeCost]) -> list[dict[str, str]]:
+    looped = any(node.runs != 1 for node in chosen)
+    rows = []
+    for node in chosen:
+        seen = any((info := profile.tensors.get(_key(node, name))) and info.observed for name in node.outputs)
+        shape = shape_text(node.output_shapes[0]) if node.output_shapes else ""
+        runs = {"runs": "?" if node.runs is None else str(node.runs)} if looped else {}
+        rows.append(
+            {
+                "node": short(f"{node.path}/{node.name}" if node.path else node.name),
+                "operator": _operator(node),
+                "output": f"{shape} observed" if seen else shape,
+                **runs,
+                "MACs": count_text(node.macs) if node.known else "?",
+                "share": percent(node.macs, profile.macs),
+                "parameters": count_text(node.params),
+                "weights": bytes_text(node.weight_bytes),
+                "activations": bytes_text(node.activation_bytes),
+            }
+        )
+    return rows
+
+
+def _node_fields(profile: Profile, node: NodeCost) -> dict[str, object]:
+    """A row of the CSV."""
+    wholes = dict(
+        zip(SHARES, (profile.macs, profile.num_params, profile.weight_bytes, profile.activation_bytes), strict=True)
+    )
+    fields: dict[str, object] = {}
+    for name, value in dataclasses.asdict(node).items():
+        fields[name] = value
+        if name in wholes:
+            fields[f"{name}_share"] = share_of(value, wholes[name])
+    return fields | {
+        "inputs": " ".join(node.inputs),
+        "outputs": " ".join(node.outputs),
+        "output_shapes": " ".join(shape_text(shape) for shape in node.output_shapes),
+    }
+
+
+def _key(node: NodeCost, name: str) -> str:
+    return f"{node.path}:{name}" if node.path else name
+
+
+def _costliest(profile: Profile, top: int | None) -> Sequence[NodeCost]:
+    if not top:
+        return profile.nodes
+    return sorted(profile.nodes, key=lambda node: (-node.macs, -node.other_ops))[:top]
+
+
+def _operator(node: NodeCost) -> str:
+    return f"{node.domain}.{node.op_type}" if node.domain else node.op_type
+
+
+def _sum(group: Iterable[NodeCost], name: str) -> int:
+    return sum(getattr(node, name) for node in group)

@@ -1,9 +1,0 @@
-"""TensorFlow without tf.function: Keras calls one operator after the other from Python."""
-
-from __future__ import annotations
-
-from bench.tf_runtime import TfRuntime
-
-
-class TensorFlowEager(TfRuntime):
-    """Calls the model as it is."""

@@ -1,0 +1,152 @@
+"""The worker's side of `bench run --model`: open a model of any kind and write the folder of its task."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+from collections.abc import Sequence
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+from bench.api import TensorSpec, cache
+from bench.api.arrays import save_arrays
+from bench.api.errors import InputError
+from bench.tasks import dataset, metrics, options
+from bench.tasks.options import Asked, Found
+from bench.tasks.user_task import DATASET, EXAMPLE, TARGETS, OwnTask
+
+if TYPE_CHECKING:
+    import numpy as np
+
+TEMPLATE = '''"""{title}
+
+`sizes` stand for the dimensions that the model leaves open. To measure with other samples or another metric than
+`bench run --model` and `--dataset` allow, copy this folder, change it and give it to `bench run --model`.
+"""
+
+from bench.api import TensorSpec
+{imports}
+
+
+class OwnModel({bases}):
+    """What was found out about the model."""
+
+{attributes}
+'''
+
+
+def examine(
+    *, module: str, path: str, folder: str, data: str | None, dims: Sequence[str], shapes: Sequence[str], trust: bool
+) -> dict[str, Any]:
+    """Write `task.py` and the files beside it.
+
+    Args:
+        module: the file in `bench/tasks/formats/` that reads this kind of model.
+        folder: the task's folder, empty.
+        data: what `--dataset` named.
+
+    Returns:
+        `weights` (the weights file's name), `guessed` (sizes that nobody said) and `notes` (lines to say).
+
+    Raises:
+        InputError: the model or the data set cannot be used; the message says why.
+    """
+    source, target, place = Path(path), Path(folder), Path(data) if data else None
+    kind = importlib.import_module(f"bench.tasks.formats.{module}")
+    _check_installed(kind)
+    arrays, targets = dataset.read(place) if place else (None, None)
+    found: Found = kind.examine(
+        source,
+        target,
+        Asked(dims=options.dims_from(dims), shapes=options.shapes_from(shapes), trust=trust, arrays=arrays),
+    )
+    if found.example is not None and place is None:
+        save_arrays(target / EXAMPLE, found.example)
+    if arrays is None or place is None:
+        judge: type[OwnTask] | None = None
+        attributes: dict[str, Any] = {}
+    else:
+        fitting = dataset.fitted(arrays, found.inputs, batched=found.batched, what=str(place))
+        judge, attributes = _judge(place, fitting, targets, found, target)
+    origins = {str(file): cache.file_digest(file) for file in (*found.files, *_code(place))}
+    _write(source, target, found, judge, {**attributes, "made_from": origins})
+    return {
+        "weights": found.weights,
+        "guessed": {dim: found.sizes[dim] for dim in found.guessed},
+        "notes": list(found.notes),
+    }
+
+
+def _check_installed(kind: ModuleType) -> None:
+    """Refuse a model whose packages are not here."""
+    tasks = [item for item in vars(kind).values() if isinstance(item, type) and issubclass(item, OwnTask)]
+    own = [item(name=item.__name__, path=Path(kind.__name__)) for item in tasks if item.__module__ == kind.__name__]
+    reasons = [task.skip() for task in own]
+    if reasons and all(reasons):  # a Python file may build with either framework
+        raise InputError(str(reasons[0]))
+
+
+def _judge(
+    data: Path, arrays: dict[str, np.ndarray], targets: Any, found: Found, folder: Path
+) -> tuple[type[OwnTask] | None, dict[str, Any]]:
+    """What judges the outputs, if not fidelity, and its attributes; the samples are put beside the task."""
+    if data.suffix == dataset.PYTHON:
+        module = dataset.module(data)
+        name = module.metric_name
+        if not isinstance(name, str):
+            raise InputError(f"{data}: metric_name must be a text, such as 'accuracy'")
+        inputs = [
+            (key, array.dtype.name, array.shape, hashlib.sha256(array.tobytes()).hexdigest())
+            for key, array in arrays.items()
+        ]
+        return metrics.OwnMetrics, {
+            "data": str(data.resolve()),
+            "metric_name": name,
+            "higher_is_better": bool(getattr(module, "higher_is_better", True)),
+            "inputs_digest": cache.digest(inputs),
+        }
+    save_arrays(folder / DATASET, arrays)
+    if targets is None:
+        return None, {}
+    count = len(next(iter(arrays.values())))
+    if not targets.ndim or len(targets) != count:
+        raise InputError(f"{data}: targets has shape {targets.shape}; there are {count} samples")
+    judge, output = metrics.judge_of(targets, found.outputs, batched=found.batched, sizes=found.sizes)
+    save_arrays(folder / TARGETS, {"targets": targets})
+    return judge, {"judged": output}
+
+
+def _code(data: Path | None) -> list[Path]:
+    from bench.tasks.code import imported_from
+
+    return imported_from(data.resolve().parent) if data is not None and data.suffix == dataset.PYTHON else []
+
+
+def _write(path: Path, folder: Path, found: Found, judge: type[OwnTask] | None, attributes: dict[str, Any]) -> None:
+    """The text of `task.py`: every value in it is written by `repr`, since names in a model may hold anything."""
+    module, _, base = found.base.partition(":")
+    fields = {
+        "inputs": found.inputs,
+        "outputs": found.outputs,
+        "batched": found.batched,
+        "sizes": dict(found.sizes),
+        **found.attributes,
+        **attributes,
+    }
+    imports = [f"from {module} import {base}"]
+    if judge is not None:
+        imports.append(f"from {judge.__module__} import {judge.__name__}")
+    text = TEMPLATE.format(
+        title="A model as it is.",
+        imports="\n".join(sorted(imports)),
+        bases=", ".join([judge.__name__, base] if judge else [base]),
+        attributes="\n".join(f"    {name} = {_literal(value)}" for name, value in fields.items()),
+    )
+    (folder / "task.py").write_text(text, encoding="utf-8")
+
+
+def _literal(value: Any) -> str:
+    if isinstance(value, tuple) and value and isinstance(value[0], TensorSpec):
+        return "(\n" + "".join(f"        {spec!r},\n" for spec in value) + "    )"
+    return repr(value)

@@ -1,0 +1,57 @@
+"""A `.tflite` file. It holds data alone, no code."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from bench.api.errors import InputError
+from bench.tasks import sizes
+from bench.tasks.formats.keras import specs
+from bench.tasks.options import Asked, Found
+from bench.tasks.user_task import OwnTask
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    import numpy as np
+
+
+class TfLiteTask(OwnTask):
+    """A TFLite file as it is."""
+
+    sources = ("tflite",)
+    requires = ("ai_edge_litert",)
+    extra = "litert"
+    weights = "model.tflite"
+
+
+def examine(path: Path, folder: Path, asked: Asked) -> Found:
+    """Open the file and run it once."""
+    from bench.plugins.runtimes.litert import ports
+
+    try:
+        from ai_edge_litert.interpreter import Interpreter
+
+        interpreter = Interpreter(str(path), num_threads=1)
+    except (ValueError, RuntimeError) as error:
+        raise InputError(f"it is not a TFLite file, or one that LiteRT cannot open: {sizes.one_line(error)}") from error
+    inputs, outputs = ports(interpreter)
+    fields = [
+        (name, detail["dtype"].__name__, [None if dim < 0 else int(dim) for dim in detail["shape_signature"]])
+        for name, detail in inputs.items()
+    ]
+
+    def run(feeds: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        for name, array in feeds.items():
+            interpreter.resize_tensor_input(inputs[name]["index"], array.shape)
+        interpreter.allocate_tensors()
+        for name, array in feeds.items():
+            interpreter.set_tensor(inputs[name]["index"], array)
+        interpreter.invoke()
+        return {name: interpreter.get_tensor(detail["index"]) for name, detail in outputs.items()}
+
+    chosen = sizes.choose(run, specs(fields), asked)
+    shutil.copyfile(path, folder / "model.tflite")
+    return chosen.found(base=f"{__name__}:TfLiteTask", weights="model.tflite")

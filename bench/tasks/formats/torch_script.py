@@ -1,0 +1,113 @@
+"""A TorchScript file. Its archive holds pickles and a program, so it takes `--trust`."""
+
+from __future__ import annotations
+
+import shutil
+import warnings
+import zipfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from bench.api.arrays import generate
+from bench.api.errors import InputError
+from bench.tasks import probe
+from bench.tasks.options import Asked, Found
+from bench.tasks.sizes import one_line
+from bench.tasks.user_task import OwnTask
+
+if TYPE_CHECKING:
+    import numpy as np
+
+SAY = (
+    "a TorchScript file does not say the shapes of its inputs: give each, such as --shape {name}=1x3x224x224 (or "
+    "--shape {name}=1x16:int64), or samples by --dataset"
+)
+
+
+class TorchScriptTask(OwnTask):
+    """A TorchScript module as it was saved."""
+
+    sources = ("torch",)
+    requires = ("torch",)
+    extra = "torch"
+    weights = "model.pt"
+    closed_to = {"torch.export": "torch.export takes no TorchScript; give the module itself, by a Python file"}
+
+    def build(self, source: str, weights: Path) -> Any:
+        from bench.tasks.formats import torch_base
+
+        model = opened(weights)
+        return torch_base.Flat(model) if self.nested else model
+
+
+def opened(path: Path) -> Any:
+    """The module, for inference.
+
+    Raises:
+        InputError: it is no TorchScript.
+    """
+    import torch
+
+    names = zipfile.ZipFile(path).namelist() if zipfile.is_zipfile(path) else []
+    if not any(name.endswith("/constants.pkl") for name in names):
+        raise InputError(
+            "it is not TorchScript, but weights alone or a pickled module; save it by torch.jit.save, or write a "
+            "Python file with build() and example_inputs()"
+        )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            return torch.jit.load(str(path), map_location="cpu").eval()
+        except Exception as error:
+            raise InputError(f"PyTorch cannot load it: {one_line(error)}") from error
+
+
+def examine(path: Path, folder: Path, asked: Asked) -> Found:
+    """Load the module and run it on inputs of the shapes that were asked for."""
+    from bench.tasks.formats import torch_base
+
+    model = opened(path)
+    example = _example(_names(model), asked)
+    try:
+        found = probe.from_example(lambda feeds: torch_base.outputs_of(model, feeds), example)
+    except Exception as error:
+        shapes = ", ".join(f"{name} {array.shape} {array.dtype}" for name, array in example.items())
+        raise InputError(f"it does not run on {shapes}: {one_line(error)}") from error
+    shutil.copyfile(path, folder / "model.pt")
+    return Found(
+        base=f"{__name__}:TorchScriptTask",
+        weights="model.pt",
+        inputs=found.inputs,
+        outputs=found.outputs,
+        batched=found.batched,
+        attributes={"trust": True, "nested": torch_base.needs_flat(model, example)},
+    )
+
+
+def _names(model: Any) -> list[str]:
+    """Names of the inputs that a request must give."""
+    arguments = model.forward.schema.arguments[1:]
+    needed = [argument for argument in arguments if not argument.has_default_value()]
+    for argument in needed:
+        if str(argument.type) != "Tensor":
+            raise InputError(f"input {argument.name!r} is {argument.type}; only tensors can be fed")
+    return [argument.name for argument in needed]
+
+
+def _example(names: list[str], asked: Asked) -> dict[str, np.ndarray]:
+    import numpy as np
+
+    if asked.arrays is not None:
+        arrays = {names[0]: asked.arrays[""]} if list(asked.arrays) == [""] and len(names) == 1 else asked.arrays
+        if sorted(arrays) != sorted(names):
+            raise InputError(f"the data set has the inputs {', '.join(arrays)}; the model has {', '.join(names)}")
+        return {name: np.asarray(arrays[name][:1]) for name in names}
+    if unknown := [name for name in asked.shapes if name not in names]:
+        raise InputError(f"it has no input {unknown[0]!r}; its inputs: {', '.join(names)}")
+    if missing := [name for name in names if name not in asked.shapes]:
+        raise InputError(SAY.format(name=missing[0]))
+    generator = np.random.default_rng(0)
+    return {
+        name: np.asarray(generate(generator, asked.shapes[name].dtype or "float32", asked.shapes[name].sizes))
+        for name in names
+    }

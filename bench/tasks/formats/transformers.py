@@ -1,0 +1,137 @@
+"""A folder of transformers' own: `config.json` and safetensors. Code that such a folder may bring is never run."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from bench.api import TensorSpec
+from bench.api.errors import InputError
+from bench.tasks import probe
+from bench.tasks.options import Asked, Found
+from bench.tasks.sizes import check_kinds, chosen_sizes, given_sizes
+from bench.tasks.user_task import OwnTask
+
+if TYPE_CHECKING:
+    import numpy as np
+
+SEQUENCE = "sequence"
+NUM_TOKENS = 16
+AUDIO_SAMPLES = 16_000
+MADE_UP = "write a Python file with build() and example_inputs()"
+
+
+class TransformersTask(OwnTask):
+    """A model of the class that its configuration names."""
+
+    sources = ("torch",)
+    requires = ("torch", "transformers", "safetensors")
+    extra = "torch"
+    packages = ("numpy", "transformers", "safetensors")
+    weights = "weights.safetensors"
+
+    def build(self, source: str, weights: Path) -> Any:
+        from bench.tasks.formats import torch_base
+
+        names = tuple(spec.name for spec in self.inputs)
+        return torch_base.restore(torch_base.Flat(_architecture(self.folder)(_config(self.folder)), names), weights)
+
+
+def _config(folder: Path) -> Any:
+    os.environ["HF_HUB_OFFLINE"] = "1"
+    import transformers
+
+    try:
+        config = transformers.AutoConfig.from_pretrained(str(folder), local_files_only=True, trust_remote_code=False)
+    except Exception as error:
+        raise InputError(f"transformers cannot read its config.json: {error}") from error
+    for name, value in (("use_cache", False), ("return_dict", True)):  # nothing but tensors out
+        if hasattr(config, name):
+            setattr(config, name, value)
+    return config
+
+
+def _architecture(folder: Path) -> Any:
+    """The class that the configuration names, of those that transformers has itself."""
+    import transformers
+
+    names = _config(folder).architectures or []
+    kind = getattr(transformers, names[0], None) if names else None
+    if kind is None:
+        raise InputError(f"its config.json names {names[0] if names else 'no class'}, which transformers does not have")
+    return kind
+
+
+def examine(path: Path, folder: Path, asked: Asked) -> Found:
+    """Load the model, find what it takes and keep its weights in one file."""
+    import torch
+
+    from bench.tasks.formats import torch_base
+
+    kind, config = _architecture(path), _config(path)
+    try:
+        model = kind.from_pretrained(
+            str(path), config=config, local_files_only=True, use_safetensors=True, dtype=torch.float32
+        ).eval()
+    except Exception as error:
+        raise InputError(f"transformers cannot load it: {type(error).__name__}: {error}") from error
+    specs = _inputs(config, model)
+    check_kinds(specs)
+    given = given_sizes(specs, asked)
+    sizes = {SEQUENCE: NUM_TOKENS, **given}
+    example = _example(specs, sizes, config)
+    flat = torch_base.Flat(model, tuple(spec.name for spec in specs))
+    dynamic = {
+        spec.name: {axis: dim for axis, dim in enumerate(spec.shape) if isinstance(dim, str) and axis} for spec in specs
+    }
+    try:
+        found = probe.from_example(lambda feeds: torch_base.outputs_of(model, feeds, by_name=True), example, dynamic)
+    except Exception as error:
+        raise InputError(f"it does not run on {', '.join(example)} ({error}); {MADE_UP}") from error
+    torch_base.save(flat, folder / "weights.safetensors")
+    shutil.copyfile(path / "config.json", folder / "config.json")
+    named = {dim for spec in found.inputs for dim in spec.shape if isinstance(dim, str)}
+    open_sizes = {dim: size for dim, size in sizes.items() if dim in named}
+    return Found(
+        base=f"{__name__}:TransformersTask",
+        weights="weights.safetensors",
+        inputs=found.inputs,
+        outputs=found.outputs,
+        batched=found.batched,
+        example=example,
+        **chosen_sizes(found.inputs, open_sizes, given, batched=found.batched),
+    )
+
+
+def _inputs(config: Any, model: Any) -> tuple[TensorSpec, ...]:
+    """What a deployment feeds, by the model's main input."""
+    main = model.main_input_name
+    if main == "input_ids":
+        names = ["input_ids", "attention_mask", *(["decoder_input_ids"] if config.is_encoder_decoder else [])]
+        return tuple(TensorSpec(name=name, dtype="int64", shape=(probe.BATCH, SEQUENCE)) for name in names)
+    if main == "pixel_values":
+        side, channels = getattr(config, "image_size", 224), getattr(config, "num_channels", 3)
+        sides = tuple(side) if isinstance(side, (list, tuple)) else (side, side)
+        return (TensorSpec(name=main, dtype="float32", shape=(probe.BATCH, channels, *sides)),)
+    if main == "input_values":
+        return (TensorSpec(name=main, dtype="float32", shape=(probe.BATCH, AUDIO_SAMPLES)),)
+    raise InputError(f"what its input {main!r} looks like is not known here; {MADE_UP}")
+
+
+def _example(specs: tuple[TensorSpec, ...], sizes: dict[str, int], config: Any) -> dict[str, np.ndarray]:
+    """Two requests: tokens of the vocabulary without padding, or normal floats."""
+    import numpy as np
+
+    generator = np.random.default_rng(0)
+    arrays: dict[str, np.ndarray] = {}
+    for spec in specs:
+        shape = tuple(2 if dim == probe.BATCH else sizes[dim] if isinstance(dim, str) else dim for dim in spec.shape)
+        if spec.name == "attention_mask":
+            arrays[spec.name] = np.ones(shape, np.int64)
+        elif spec.dtype == "int64":
+            arrays[spec.name] = generator.integers(0, config.get_text_config().vocab_size, shape)
+        else:
+            arrays[spec.name] = generator.standard_normal(shape, dtype=np.float32)
+    return arrays
