@@ -22,6 +22,7 @@ from bench.api.errors import BenchError
 from bench.graphs.file.digest import canonical_digest
 from bench.graphs.file.interface import check_interface
 from bench.plugins import catalog
+from support import plugin_child
 
 LOADERS = {
     "exporters": catalog.exporter,
@@ -61,7 +62,7 @@ class Workshop:
         self.folder = folder
 
     def child(self, **request: Any) -> str:
-        command = [sys.executable, "-P", str(Path(__file__).with_name("child.py")), json.dumps(request)]
+        command = [sys.executable, "-P", plugin_child.__file__, json.dumps(request)]
         done = subprocess.run(command, capture_output=True, text=True, timeout=240, check=False)
         assert done.returncode == 0, f"{request}\n{done.stdout}\n{done.stderr}"
         return done.stdout
@@ -179,14 +180,15 @@ def test_listing_plugins_imports_no_package() -> None:
     code = f"""
 import sys
 before = set(sys.modules)
-from bench import plugins
-for kind, load in {{"exporters": plugins.exporter, "runtimes": plugins.runtime, "models": plugins.task}}.items():
-    for name in plugins.find(kind):
+from bench.api import loading
+from bench.plugins import catalog
+for kind, load in {{"exporters": catalog.exporter, "runtimes": catalog.runtime, "models": catalog.task}}.items():
+    for name in loading.find(kind):
         plugin = load(name)
         plugin.skip()
         if kind == "runtimes":
             plugin.providers(), plugin.environment(1)
-plugins.variants()
+catalog.variants()
 names = [name for name in sys.modules if name not in before]
 assert len([name for name in names if name.startswith("bench_plugin_")]) >= {len(FOUND)}
 print(*[name for name in names if "site-packages" in (getattr(sys.modules[name], "__file__", None) or "")])

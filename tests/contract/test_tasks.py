@@ -26,6 +26,7 @@ from bench.measure.limits import Limits
 from bench.pipeline import prepare, verify
 from bench.plugins import catalog
 from bench.tasks.fidelity import FidelityTask
+from support import plugin_child
 
 pytestmark = [pytest.mark.framework, pytest.mark.timeout(900)]
 
@@ -133,7 +134,7 @@ class Laboratory:
             "batches": SMALL_BATCHES,
             "target": str(small),
         }
-        command = [sys.executable, "-P", str(Path(__file__).with_name("child.py")), json.dumps(request)]
+        command = [sys.executable, "-P", plugin_child.__file__, json.dumps(request)]
         try:
             subprocess.run(command, capture_output=True, text=True, timeout=LIMITS.verify_s, check=True)
         except (subprocess.CalledProcessError, subprocess.TimeoutExpired) as failure:

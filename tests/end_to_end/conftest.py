@@ -16,9 +16,10 @@ import pytest
 
 from bench.records import assemble
 from bench.records.store import Store
+from support import quick_bench
 
 COMMAND = (str(Path(sys.executable).with_name("bench")),)
-QUICK = (sys.executable, "-P", str(Path(__file__).with_name("quick_bench.py")))
+QUICK = (sys.executable, "-P", quick_bench.__file__)
 
 
 class Harness:

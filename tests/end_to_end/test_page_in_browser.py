@@ -11,9 +11,8 @@ from typing import Any
 
 import pytest
 
-from bench.api import loading
+from support import page_records as made
 
-made = loading.load_module(Path(__file__).parents[1] / "unit" / "page_records.py")
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome", "chrome"))), None)
 pytestmark = [pytest.mark.skipif(CHROMIUM is None, reason="no Chromium here; Debian's package is `chromium`")]
 playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed; pip install playwright")

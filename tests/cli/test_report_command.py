@@ -1,0 +1,76 @@
+"""`bench report` and `bench show --format parquet`: what they write, and what they refuse."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from bench.cli import main
+from support import page_records as made
+
+
+def run(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
+    """The exit code of the command."""
+    monkeypatch.setattr(sys, "argv", ["bench", *arguments])
+    with pytest.raises(SystemExit) as stopped:
+        main.main()
+    return int(stopped.value.code or 0)
+
+
+@pytest.fixture
+def results(tmp_path: Path) -> Path:
+    made.store(tmp_path / "results")
+    return tmp_path / "results"
+
+
+def cells(page: Path) -> set[str]:
+    data = page.read_text(encoding="utf-8").partition('id="data">')[2].partition("</script>")[0]
+    return {found["cell"] for found in json.loads(data)}
+
+
+def test_the_page_stands_beside_the_results(
+    results: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(monkeypatch, "report", "--results", str(results)) == 0
+
+    assert capsys.readouterr().out == f"{results / 'report.html'}\n"
+    assert cells(results / "report.html") == {path for path in made.records() if path.startswith("toy")}
+
+
+def test_globs_choose_what_is_on_it(results: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    output = tmp_path / "some" / "page.html"
+
+    assert run(monkeypatch, "report", "*/halve/*", "--results", str(results), "--output", str(output)) == 0
+
+    assert cells(output) == {made.HALVE}
+
+
+def test_a_glob_that_matches_nothing_is_said(
+    results: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(monkeypatch, "report", "*/double/*", "--results", str(results)) == 2
+
+    assert "no result matches '*/double/*'" in capsys.readouterr().err
+    assert not (results / "report.html").exists()
+
+
+def test_parquet_needs_a_file(
+    results: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(monkeypatch, "show", "--results", str(results), "--format", "parquet") == 2
+    assert "name a file with --output" in capsys.readouterr().err
+
+    pd = pytest.importorskip("pandas")
+    pytest.importorskip("pyarrow")
+    output = tmp_path / "rows.parquet"
+    columns = ("--columns", "cell,ratio", "--sort", "-ratio")
+    assert (
+        run(monkeypatch, "show", "--results", str(results), "--format", "parquet", "--output", str(output), *columns)
+        == 0
+    )
+    found = pd.read_parquet(output)
+    assert list(found.columns) == ["cell", "ratio"]
+    assert found.cell[0] == made.PRUNE

@@ -1,0 +1,139 @@
+"""What to ship: the fastest cell that keeps its metric, against each framework's default."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bench.api.errors import InputError
+from bench.decisions import best
+from bench.decisions.best import Best
+from bench.measure.comparison import CELL
+from bench.records.store import Record
+from bench.report import best as report
+from support import records as made
+
+TORCH = "super_resolution/torch/native/raw/pytorch/cpu/b1t1"
+TF = "super_resolution/tf/native/raw/tensorflow/cpu/b1t1"
+ORT = "super_resolution/torch/torch_onnx/{}/onnxruntime/cpu/b1t1"
+BLOCKS = {"a": 1000, "b": 2000, "c": 1500}
+
+
+def cell(path: str, factor: float, *, lost: float | None = 0.0, **more: Any) -> Record:
+    launches = [made.launch(block, CELL, round(ns * factor), reference=TORCH) for block, ns in BLOCKS.items()]
+    found: Record = made.record(path, *launches, quality={**made.QUALITY, "metric_loss": lost}, **more)
+    return found
+
+
+def best_of(*cells: Record, max_metric_loss: float = 0.01) -> list[Best]:
+    records = [made.baseline(TORCH, **BLOCKS), *cells]
+    by_path = {record.cell.path: record for record in records}
+    return best.best(by_path, max_metric_loss=max_metric_loss, margin=0.02)
+
+
+def test_fastest_of_those_that_keep_the_metric() -> None:
+    (found,) = best_of(
+        cell(TF, 1.25),
+        cell(ORT.format("raw"), 0.5, lost=0.01),
+        cell(ORT.format("int8_dynamic"), 0.25, lost=0.011),
+        cell(ORT.format("onnxsim"), 0.2, lost=None),
+        cell(ORT.format("fp16"), 0.1, lost=0.0, failure={"kind": "failure", "stage": "verify", "reason": "no"}),
+    )
+    assert found.row.cell == ORT.format("raw")
+    assert found.rivals == ()
+    assert list(found.over) == ["tf", "torch"]
+    torch, tf = found.over["torch"], found.over["tf"]
+    assert torch is not None
+    assert tf is not None
+    assert torch.value == pytest.approx(0.5, rel=0.01)
+    assert tf.value == pytest.approx(0.5 / 1.25, rel=0.01)
+    assert torch.low <= torch.value <= torch.high
+
+
+def test_allowed_loss_decides() -> None:
+    cells = [cell(ORT.format("raw"), 0.5), cell(ORT.format("int8_dynamic"), 0.25, lost=0.011)]
+    assert [best_of(*cells, max_metric_loss=share)[0].row.variant for share in (0.01, 0.02)] == ["raw", "int8_dynamic"]
+
+
+def test_cells_that_cannot_be_told_apart_are_named() -> None:
+    (found,) = best_of(cell(ORT.format("raw"), 0.5), cell(ORT.format("onnxsim"), 0.501), cell(TF, 1.25))
+    assert (found.row.variant, found.rivals) == ("raw", (ORT.format("onnxsim"),))
+
+
+def test_default_itself_may_be_the_best_and_the_other_missing() -> None:
+    baseline = made.baseline(TORCH, **BLOCKS)
+    assert best_of() == []  # its quality says nothing of a lost metric: an old record
+    exact = made.record(TORCH, *baseline.launches, quality={**made.QUALITY, "metric_loss": 0.0})
+    (found,) = best.best({TORCH: exact}, max_metric_loss=0.01, margin=0.02)
+    assert found.row.cell == TORCH
+    text = report.render([found], format="md")
+    assert "itself" in text
+    assert "over tf" not in text
+
+
+def test_table() -> None:
+    quality = {**made.QUALITY, "metric_loss": 0.004, "metrics": {"accuracy": 0.9962}}
+    launches = [made.launch(block, CELL, ns * 2000, reference=TORCH) for block, ns in BLOCKS.items()]
+    slow = made.record(TF, *launches, quality=quality)
+    (found,) = best_of(slow)
+    assert found.row.cell == TF
+    lines = report.render([found], format="md").splitlines()
+    assert lines[0] == "| task | best deployment | latency p50 | metric | over tf's default | over torch's default |"
+    cells = [text.strip() for text in lines[2].strip("|").split("|")]
+    assert cells[0] == r"super\_resolution, batch 1, 1 thread"
+    assert cells[1:4] == ["tf/native/raw/tensorflow/cpu", "3 ms", "0.9962 accuracy (0.4 % worse)"]
+    assert cells[4] == "itself"
+    assert math.isclose(float(cells[5].split()[0]), 2000, rel_tol=0.01)
+    with pytest.raises(InputError, match="keeps its metric"):
+        report.render([], format="md")
+
+
+def test_default_is_itself_however_noisy_the_controls_are() -> None:
+    lines = made.baseline(TORCH, **BLOCKS).launches
+    noisy = [
+        {**line, "steady_ns": [[1.1 * ns for ns in burst] for burst in line["steady_ns"]]}
+        if line["role"] == "control" and line["block"] == "b"
+        else line
+        for line in lines
+    ]
+    exact = made.record(TORCH, *noisy, quality={**made.QUALITY, "metric_loss": 0.0})
+    (found,) = best.best({TORCH: exact}, max_metric_loss=0.01, margin=0.02)
+    torch = found.over["torch"]
+    assert torch is not None
+    assert (torch.value, torch.low, torch.high) == (1.0, 1.0, 1.0)
+
+
+def test_over_two_baselines_latency_ranks() -> None:
+    """Beside a slow baseline any cell looks good."""
+    slow = made.baseline(TF, d=100_000)
+    beside_slow = made.record(
+        ORT.format("onnxsim"),
+        made.launch("d", CELL, 20_000, reference=TF),
+        quality={**made.QUALITY, "metric_loss": 0.0},
+    )
+    (found,) = best_of(cell(ORT.format("raw"), 0.5), slow, beside_slow)
+    assert found.row.variant == "raw"
+
+
+def test_precision_below_float32_is_said() -> None:
+    quality = {**made.QUALITY, "metric_loss": 0.0, "precision": "int8"}
+    launches = [made.launch(block, CELL, ns // 2, reference=TORCH) for block, ns in BLOCKS.items()]
+    (found,) = best_of(made.record(ORT.format("int8_dynamic"), *launches, quality=quality))
+    assert "onnxruntime/cpu in int8 |" in report.render([found], format="md")
+
+
+def test_table_goes_between_its_marks(tmp_path: Path) -> None:
+    path = tmp_path / "README.md"
+    path.write_text(f"before\n{report.BEGIN}\nold\n{report.END}\nafter\n")
+    assert report.put_into(path, "| new |\n") == f"before\n{report.BEGIN}\n| new |\n{report.END}\nafter\n"
+
+
+@pytest.mark.parametrize("text", ["", "{0}", "{1} {0}", "{0} {1} {1}", "{0} {0} {1}"])
+def test_file_without_its_marks_is_left_alone(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "README.md"
+    path.write_text(text.format(report.BEGIN, report.END))
+    with pytest.raises(InputError, match="must hold the lines"):
+        report.put_into(path, "new")

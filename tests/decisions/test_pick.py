@@ -1,0 +1,210 @@
+"""Which cell to ship: constraints, what the data can tell, and what would decide."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import pytest
+
+from bench.api.errors import InputError
+from bench.cli import main
+from bench.decisions import pick
+from bench.decisions.pick import Choice, Constraints
+from bench.measure.comparison import CELL
+from bench.records import assemble, folder, pareto
+from bench.records.store import Record
+from support import records as made
+
+BASE = "toy/null/native/raw/null/cpu/b1t1"
+BLOCKS = {"a": 1_000_000, "b": 2_000_000, "c": 1_500_000, "d": 1_200_000}
+WOBBLE = {"a": 1.0, "b": -1.0, "c": 0.5, "d": -0.5}
+
+
+def cell(name: str, factor: float, *, noise: float = 0.0, size: int = 31, lost: float = 0.0, **more: Any) -> Record:
+    """A cell so many times as slow as the baseline; its launches differ by up to `noise`."""
+    path = BASE.replace("raw", name)
+    launches = [
+        made.launch(block, CELL, round(ns * factor * (1 + noise * WOBBLE[block])), reference=BASE)
+        for block, ns in BLOCKS.items()
+    ]
+    found: Record = made.record(path, *launches, quality={**made.QUALITY, "metric_loss": lost}, **more)
+    found.header["artifact"]["size_bytes"] = size
+    return found
+
+
+def choose(*cells: Record, tolerance: float = 0.05, **constraints: Any) -> Choice:
+    baseline = made.baseline(BASE, **BLOCKS)
+    records = {record.cell.path: record for record in (baseline, *cells)}
+    rows = assemble.rows(records)
+    return pick.choose(records, rows, Constraints(**constraints), tolerance=tolerance, margin=0.02)
+
+
+def variant(found: Choice) -> str | None:
+    return found.picked.variant if found.picked else None
+
+
+def test_the_fastest_is_picked() -> None:
+    found = choose(cell("fast", 0.5, noise=0.001), cell("slow", 0.8, noise=0.001, size=1))
+    assert variant(found) == "fast"
+    assert [row.variant for row in found.contenders] == ["fast"]
+    assert [row.variant for row in found.qualified] == ["fast", "slow", "raw"]
+    assert found.regret == 0
+    assert found.further is None
+
+
+def test_of_those_as_fast_the_smallest_file() -> None:
+    """A difference of 0.1 % is none, whoever has it; one of 3 % is."""
+    found = choose(
+        cell("fast", 0.5, noise=0.001, size=100),
+        cell("small", 0.5005, noise=0.001, size=50),
+        cell("slower", 0.515, noise=0.001, size=1),
+    )
+    assert variant(found) == "small"
+    assert [row.variant for row in found.contenders] == ["fast", "small"]
+    assert 0 < found.regret < 0.02
+
+
+def test_nothing_is_picked_that_may_be_too_slow() -> None:
+    """Launches of both differ by 10 %: which is faster, and by how much, cannot be said."""
+    found = choose(cell("one", 0.5, noise=0.1), cell("other", 0.51, noise=-0.1))
+    assert found.picked is None
+    assert found.further is not None
+    assert set(found.further.cells) == {BASE.replace("raw", "one"), BASE.replace("raw", "other")}
+    assert found.further.launches is not None
+    assert 4 < found.further.launches <= pick.MOST_LAUNCHES
+    assert found.regret > 0.05
+    assert (
+        variant(choose(cell("one", 0.5, noise=0.1), cell("other", 0.51, noise=-0.1), tolerance=found.regret)) == "one"
+    )
+
+
+def test_cell_too_uncertain_to_be_picked_does_not_hide_a_sure_one() -> None:
+    """It may be as fast, but is not faster by more than the tolerance."""
+    found = choose(cell("sure", 0.5, noise=0.001, size=100), cell("unsure", 0.505, noise=0.015, size=1), tolerance=0.2)
+    assert [row.variant for row in found.contenders] == ["sure", "unsure"]
+    assert variant(found) == "unsure"
+    found = choose(cell("sure", 0.5, noise=0.001, size=100), cell("unsure", 0.53, noise=0.03, size=1), tolerance=0.05)
+    assert variant(found) == "sure"
+
+
+def test_launches_that_are_asked_for_are_enough() -> None:
+    """A comparison that has them, and goes on as it did, decides."""
+    found = choose(cell("one", 0.5, noise=0.04), cell("other", 0.5, noise=-0.04))
+    assert found.further is not None
+    more = found.further.launches
+    assert more is not None
+    blocks = {f"{name}{number}": ns for number in range(more // 4 + 1) for name, ns in BLOCKS.items()}
+    records = {BASE: made.baseline(BASE, **blocks)}
+    for name, noise in (("one", 0.04), ("other", -0.04)):
+        launches = [
+            made.launch(block, CELL, round(ns * 0.5 * (1 + noise * WOBBLE[block[0]])), reference=BASE)
+            for block, ns in blocks.items()
+        ]
+        path = BASE.replace("raw", name)
+        records[path] = made.record(path, *launches, quality={**made.QUALITY, "metric_loss": 0.0})
+    again = pick.choose(records, assemble.rows(records), Constraints(), tolerance=0.05, margin=0.04)
+    assert again.picked is not None
+
+
+@pytest.mark.parametrize(
+    ("constraints", "expected"),
+    [
+        ({"max_metric_loss": 0.01}, "exact"),
+        ({"max_metric_loss": 0.05}, "lossy"),
+        ({"max_size_bytes": 10}, "small"),
+        ({"max_latency_ns": 600_000}, "lossy"),
+        ({"max_latency_ns": 700_000, "max_metric_loss": 0.0}, "exact"),
+    ],
+)
+def test_constraints(constraints: dict[str, float], expected: str) -> None:
+    cells = (
+        cell("lossy", 0.3, noise=0.001, lost=0.02),
+        cell("exact", 0.5, noise=0.001),
+        cell("small", 0.9, noise=0.001, size=10),
+    )
+    assert variant(choose(*cells, **constraints)) == expected
+
+
+def test_memory_is_that_of_the_whole_process() -> None:
+    hungry, modest = cell("hungry", 0.5, noise=0.001), cell("modest", 0.9, noise=0.001)
+    for launch in hungry.launches:
+        launch["memory"]["phases"]["load"]["peak_rss_bytes"] = 500
+    assert variant(choose(hungry, modest, max_memory_bytes=499)) == "modest"
+    assert variant(choose(hungry, modest, max_memory_bytes=500)) == "hungry"
+
+
+def test_what_nothing_meets_is_said_of_each() -> None:
+    with pytest.raises(InputError) as refused:
+        choose(cell("one", 0.5), cell("two", 0.6, size=20), max_size_bytes=10, max_latency_ns=900_000)
+    text = str(refused.value)
+    assert "--max-size 0 of 3; the least is 2e-05 MB" in text
+    assert "--max-latency 2 of 3" in text
+
+
+def test_wrong_and_failed_cells_are_not_picked() -> None:
+    wrong = cell("wrong", 0.1)
+    assert wrong.quality is not None
+    wrong.quality["fidelity"] = "broken"
+    failed = cell("failed", 0.2, failure={"kind": "failure", "stage": "measure", "reason": "crashed"})
+    assert variant(choose(wrong, failed, cell("right", 0.9, noise=0.001))) == "right"
+
+
+def test_only_one_request_at_a_time() -> None:
+    records = {path: made.baseline(path, **BLOCKS) for path in (BASE, BASE.replace("b1", "b2"))}
+    with pytest.raises(InputError, match="one request, not 2"):
+        pick.choose(records, assemble.rows(records), Constraints(), tolerance=0.05, margin=0.02)
+
+
+def test_front_holds_what_no_other_beats() -> None:
+    found = choose(
+        cell("fast", 0.5, noise=0.001, size=100),
+        cell("small", 0.9, noise=0.001, size=10),
+        cell("neither", 0.95, noise=0.001, size=100),
+        cell("better", 1.2, noise=0.001, size=100, lost=-0.01),
+    )
+    assert [row.variant for row in found.front] == ["fast", "small", "better"]
+
+
+def test_launches_are_counted_from_the_cell_that_has_most() -> None:
+    """`bench run --launches` counts a cell's own; what decides is what both run side by side."""
+    one, other = cell("one", 0.5, noise=0.04), cell("other", 0.5, noise=-0.04)
+    baseline = made.baseline(BASE, **{**BLOCKS, "x": 1_000_000, "y": 1_000_000, "z": 1_000_000})
+    alone = [made.launch(block, CELL, 500_000, reference=BASE) for block in "xyz"]
+    one = made.record(one.cell.path, *one.launches, *alone, quality={**made.QUALITY, "metric_loss": 0.0})
+    records = {record.cell.path: record for record in (baseline, one, other)}
+    choice = pick.choose(records, assemble.rows(records), Constraints(), tolerance=0.05, margin=0.02)
+    together = choose(cell("one", 0.5, noise=0.04), cell("other", 0.5, noise=-0.04))
+    assert together.further is not None
+    assert choice.further is not None
+    assert together.further.launches is not None
+    assert choice.further.launches is not None
+    assert choice.further.launches >= 7 + 1
+    assert choice.further.launches - 7 == pytest.approx(together.further.launches - 4, abs=1)
+
+
+def test_what_launches_cannot_decide_is_said() -> None:
+    found = choose(cell("one", 0.5, noise=0.5), cell("other", 0.5, noise=-0.5), tolerance=0.01)
+    assert found.further is not None
+    assert found.further.launches is None
+
+
+def test_command_says_what_would_decide(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    cells = (made.baseline(BASE, **BLOCKS), cell("one", 0.5, noise=0.1), cell("other", 0.51, noise=-0.1))
+    records = {record.cell.path: record for record in cells}
+    monkeypatch.setattr(folder, "rows", lambda *_, **__: assemble.rows(records))
+    monkeypatch.setattr(folder, "records", lambda _: records)
+    monkeypatch.setattr(sys, "argv", ["bench", "pick", "toy", "--results", "some where"])
+    with pytest.raises(SystemExit) as stopped:
+        main.main()
+    assert stopped.value.code == 1
+    shown = capsys.readouterr().out
+    assert "between 2 cells the data cannot tell" in shown
+    paths = [BASE.replace("raw", name) for name in ("one", "other")]
+    assert f"bench run {' '.join(paths)} --launches " in shown
+    assert "--results 'some where'" in shown
+
+
+def test_undominated() -> None:
+    assert pareto.undominated([(1, 2), (2, 1), (2, 2), (1, 2), (3, 0)]) == [0, 1, 3, 4]
+    assert pareto.undominated([]) == []

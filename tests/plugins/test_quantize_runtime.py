@@ -1,0 +1,218 @@
+"""Variants quantized by ONNX Runtime's own tools, and what every quantizing variant has to keep."""
+
+from __future__ import annotations
+
+import collections
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+from bench.api import Samples, TensorSpec
+from bench.api.errors import RefusedError
+from bench.graphs.shapes.feeds import sample_feeds
+from bench.plugins import catalog
+from bench.plugins.engines import cpu
+from support import small_models as small
+
+FILES = ("int8_dynamic", "int8_static", "matmul_nbits", "weight_only")
+NAMES = [name for name, named in catalog.variants().items() if named.variant.name in FILES]
+
+
+@pytest.fixture(scope="module")
+def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("source") / "source.onnx"
+    onnx.save(small.make_model(), path)
+    return path
+
+
+def apply(name: str, source: Path, target: Path, task: object = None) -> tuple[onnx.ModelProto, dict[str, object]]:
+    named = catalog.variant(name)
+    info = named.variant.apply(source, target, option=named.option, task=task or small.make_task())
+    return onnx.load(target), info
+
+
+def count(model: onnx.ModelProto) -> collections.Counter[str]:
+    return collections.Counter(node.op_type for node in model.graph.node)
+
+
+def test_all_of_them_are_lossy() -> None:
+    assert len(NAMES) == 2 + 6 + 2 + 12
+    assert all(catalog.variant(name).variant.lossy for name in NAMES)
+
+
+def test_feeds_are_one_sample_in_the_dtypes_of_the_task() -> None:
+    task = small.make_task()
+    inputs = task.samples("train").inputs
+    feeds = sample_feeds(task, inputs, 4)
+    assert {name: (array.dtype.name, array.shape) for name, array in feeds.items()} == {
+        "tokens": ("int64", (1, 4)),
+        "image": ("float32", (1, 3, 8, 8)),
+    }
+    np.testing.assert_array_equal(feeds["image"][0], inputs["image"][4])
+
+
+def test_feeds_of_a_fixed_batch_and_of_whole_requests() -> None:
+    class Pairs(small.SmallTask):
+        inputs = (TensorSpec(name="tokens", dtype="int64", shape=(2, 4)),)
+
+    class Requests(small.SmallTask):
+        inputs = (TensorSpec(name="tokens", dtype="int64", shape=(4,)),)
+        batched = False
+
+    tokens = np.arange(12).reshape(3, 4)
+    pair = sample_feeds(small.make_task(Pairs), {"tokens": tokens}, 2)["tokens"]
+    np.testing.assert_array_equal(pair, tokens[[2, 0]])
+    request = sample_feeds(small.make_task(Requests), {"tokens": tokens}, 1)["tokens"]
+    np.testing.assert_array_equal(request, tokens[1])
+
+
+def test_dynamic_leaves_convolutions_alone(source: Path, tmp_path: Path) -> None:
+    model, info = apply("int8_dynamic", source, tmp_path / "target.onnx")
+    operators = count(model)
+    # Three MatMuls and the Gemm read three weights; the LSTM's are transposed and packed in its own operator.
+    assert operators["MatMulInteger"] == 4
+    assert operators["DynamicQuantizeLSTM"] == 1
+    assert operators["Conv"] == operators["ConvTranspose"] == 1
+    assert operators["Gemm"] == operators["MatMul"] == 0
+    assert info == {"num_quantized": 6, "num_left": 2}
+    kinds = collections.Counter((tensor.data_type, *tensor.dims) for tensor in model.graph.initializer)
+    assert kinds[TensorProto.INT8, 36, 36] == 1, "tied weights stay tied"
+    assert kinds[TensorProto.INT8, 36, 10] == 1
+    assert 0 < small.drift(small.run(model), small.run(source)) < 0.1
+
+
+def test_dynamic_with_every_operator(source: Path, tmp_path: Path) -> None:
+    model, info = apply("int8_dynamic-all", source, tmp_path / "target.onnx")
+    assert count(model)["ConvInteger"] == 1
+    assert info == {"num_quantized": 7, "num_left": 1}  # it knows no transposed convolution
+
+
+def test_nbits_applies_to_every_product(source: Path, tmp_path: Path) -> None:
+    for option, level in (("float", 1), ("int8", 4)):
+        model, info = apply(f"matmul_nbits-{option}", source, tmp_path / "target.onnx")
+        operators = count(model)
+        assert operators["MatMulNBits"] == 4
+        assert operators["MatMul"] == operators["Gemm"] == 0
+        assert info == {"num_quantized": 3, "num_left": 5}
+        nodes = [node for node in model.graph.node if node.op_type == "MatMulNBits"]
+        assert len({node.input[1] for node in nodes}) == 3, "tied weights stay tied"
+        names = [tensor.name for tensor in model.graph.initializer]
+        assert len(names) == len(set(names))
+        attributes = {attribute.name: attribute.i for attribute in nodes[0].attribute}
+        assert (attributes["bits"], attributes["block_size"], attributes["accuracy_level"]) == (4, 32, level)
+        assert 0 < small.drift(small.run(model), small.run(source)) < 0.5
+
+
+@pytest.mark.parametrize("method", ["minmax", "entropy", "percentile"])
+@pytest.mark.parametrize("per", ["", "-channel"])
+def test_static(method: str, per: str, source: Path, tmp_path: Path) -> None:
+    model, info = apply(f"int8_static-{method}{per}", source, tmp_path / "target.onnx")
+    assert (info["num_quantized"], info["num_left"], info["num_samples"]) == (4, 4, 6)
+    tensors = {tensor.name: tensor for tensor in model.graph.initializer}
+    dequantized = [node for node in model.graph.node if node.op_type == "DequantizeLinear"]
+    weights = [node for node in dequantized if node.input[0] in tensors and len(tensors[node.input[0]].dims) > 1]
+    shapes = sorted(tuple(tensors[node.input[0]].dims) for node in weights)
+    assert shapes == [(8, 3, 3, 3), (12, 36), (36, 36), (50, 20)], "the last product before each output stays a float"
+    for node in weights:
+        weight, scale, zero_point = (tensors[name] for name in node.input)
+        if tuple(weight.dims) == small.WEIGHTS["table"].shape:
+            assert weight.data_type == TensorProto.UINT8  # its rows are activations
+            continue
+        assert weight.data_type == TensorProto.INT8
+        assert not numpy_helper.to_array(zero_point).any()
+        axis = next((attribute.i for attribute in node.attribute if attribute.name == "axis"), None)
+        channels = {(8, 3, 3, 3): 0, (12, 36): 1, (36, 36): 1}[tuple(weight.dims)]
+        assert list(scale.dims) == ([weight.dims[channels]] if per else [])
+        assert not per or axis == channels
+    activations = [node for node in model.graph.node if node.op_type == "QuantizeLinear"]
+    assert {tensors[node.input[2]].data_type for node in activations} == {TensorProto.UINT8}
+    assert 0 < small.drift(small.run(model), small.run(source)) < 0.2
+
+
+def test_static_ranges_are_those_of_the_training_samples(tmp_path: Path) -> None:
+    """An input that spans -1 to 3 in training has the zero point 64 and 255 steps in between, whatever else comes."""
+    x = np.linspace(-1, 3, 12, dtype=np.float32).reshape(3, 4)
+
+    class Ramp(small.SmallTask):
+        inputs = (TensorSpec(name="x", dtype="float32", shape=("batch", 4)),)
+        outputs = (TensorSpec(name="y", dtype="float32", shape=("batch", 4)),)
+
+        def samples(self, split: str) -> Samples:
+            return Samples(inputs={"x": x if split == "train" else 100 * x}, targets=None)
+
+    graph = helper.make_graph(
+        [helper.make_node("MatMul", ["x", "w"], ["h"]), helper.make_node("MatMul", ["h", "w"], ["y"])],
+        "graph",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["N", 4])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["N", 4])],
+        [numpy_helper.from_array(np.eye(4, dtype=np.float32), "w")],
+    )
+    onnx.save(small.make_valid(graph), tmp_path / "source.onnx")
+    model, _ = apply("int8_static-minmax", tmp_path / "source.onnx", tmp_path / "target.onnx", small.make_task(Ramp))
+    constants = small.constants(model.graph)
+    quantize = next(node for node in model.graph.node if node.input[0] == "x")
+    assert constants[quantize.input[1]] == pytest.approx(4 / 255)
+    assert constants[quantize.input[2]] == 64
+
+
+@pytest.mark.parametrize(("flags", "expected"), [({"avx2"}, True), ({"avx2", "avx512_vnni"}, False)])
+def test_weights_have_7_bits_where_8_overflow(
+    flags: set[str], expected: bool, source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cpu, "instruction_sets", lambda: frozenset(flags))
+    monkeypatch.setattr(cpu.platform, "machine", lambda: "x86_64")
+    model, info = apply("int8_static-minmax-channel", source, tmp_path / "target.onnx")
+    largest = max(
+        int(np.abs(array.astype(int)).max())
+        for array in small.constants(model.graph).values()
+        if array.dtype == np.int8 and array.ndim > 1
+    )
+    assert info["reduce_range"] == expected
+    assert largest == (64 if expected else 127)
+    _, info = apply("int8_static-minmax", source, tmp_path / "target.onnx")
+    assert not info["reduce_range"], "with one scale for a whole weight few are that large"
+
+
+@pytest.mark.parametrize("name", ["int8_dynamic", "matmul_nbits-int8"])
+def test_a_file_without_their_operators_is_refused(name: str, tmp_path: Path) -> None:
+    graph = helper.make_graph(
+        [helper.make_node("Conv", ["x", "w"], ["y"])],
+        "graph",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["N", 3, 8, 8])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["N", 8, 6, 6])],
+        [numpy_helper.from_array(small.WEIGHTS["conv"], "w")],
+    )
+    onnx.save(small.make_valid(graph), tmp_path / "source.onnx")
+    with pytest.raises(RefusedError, match="none of the file's 1 weights"):
+        apply(name, tmp_path / "source.onnx", tmp_path / "target.onnx")
+    assert not (tmp_path / "target.onnx").exists()
+
+
+def test_same_input_gives_same_bytes(source: Path, tmp_path: Path) -> None:
+    """In another process, too, where sets have another order."""
+    code = f"""
+import hashlib
+from pathlib import Path
+import sys
+sys.path.insert(0, {str(Path(__file__).parents[1])!r})
+from bench.plugins import catalog
+from bench.plugins.engines import cpu
+for name in {NAMES}:
+    named, target = catalog.variant(name), Path({str(tmp_path)!r}) / name
+    named.variant.apply(Path({str(source)!r}), target, option=named.option, task=small_models.make_task())
+    print(name, hashlib.sha256(target.read_bytes()).hexdigest())
+"""
+    outputs = []
+    for seed in ("1", "2"):
+        environment = {**os.environ, "PYTHONHASHSEED": seed}
+        command = [sys.executable, "-c", code]
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+        outputs.append(dict(line.split() for line in done.stdout.splitlines()))
+    assert outputs[0].keys() == set(NAMES)
+    assert outputs[0] == outputs[1]

@@ -1,0 +1,94 @@
+"""Every runtime keeps to the threads that it is given, and rests after a request."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bench.plugins import catalog
+from support import plugin_child, threads_child
+
+CASES = [
+    ("native-torch", "pytorch"),
+    ("native-torch", "torch_compile"),
+    ("aot_inductor-torch", "aot_inductor"),
+    ("torch_onnx_legacy-torch", "onnxruntime"),
+    ("torch_onnx_legacy-torch", "onnxruntime_bytes"),
+    ("torch_onnx_legacy-torch", "onnxruntime_iobinding"),
+    ("torch_onnx_legacy-torch", "openvino"),
+    ("torch_mnn-torch", "mnn"),
+    ("torch_ncnn-torch", "ncnn"),
+    ("torch_executorch-torch", "executorch"),
+    ("torch_iree-torch", "iree"),
+    ("torch_tvm-torch", "tvm"),
+    ("native-tf", "tensorflow"),
+    ("native-tf", "tensorflow_eager"),
+    ("native-tf", "tensorflow_xla"),
+    ("tflite-tf", "litert"),
+]
+TASK = "super_resolution"
+STRAY = {1: 0.03, 2: 0.2}
+"""Share of the processor time that other threads may take: collectors and timers; and, where a pool works, the thread
+that hands it its work."""
+
+pytestmark = [
+    pytest.mark.framework,
+    pytest.mark.skipif(not Path("/proc/self/schedstat").exists(), reason="needs Linux's account of threads"),
+]
+
+
+@pytest.fixture(scope="module")
+def artifact(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+    """The task's artifact by an exporter from a source, made once in a process of its own."""
+    made: dict[str, Path] = {}
+    child = Path(plugin_child.__file__)
+
+    def make(name: str) -> Path:
+        exporter, source = name.split("-")
+        plugin = catalog.exporter(exporter)
+        if (reason := plugin.skip()) is not None:
+            pytest.skip(reason)
+        if name not in made:
+            made[name] = tmp_path_factory.mktemp(name) / f"artifact.{plugin.format(source)}"
+            request = {"do": "export", "exporter": exporter, "task": TASK, "source": source, "target": str(made[name])}
+            subprocess.run([sys.executable, "-P", str(child), json.dumps(request)], check=True, capture_output=True)
+        return made[name]
+
+    return make
+
+
+def spread(runtime: str, source: str, artifact: Path, threads: int) -> dict[str, Any]:
+    request = {
+        "runtime": runtime,
+        "provider": "cpu",
+        "task": TASK,
+        "source": source,
+        "artifact": str(artifact),
+        "threads": threads,
+    }
+    child = Path(threads_child.__file__)
+    command = [sys.executable, "-P", str(child), json.dumps(request)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    answer: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return answer
+
+
+@pytest.mark.parametrize(("made", "runtime"), CASES)
+def test_as_many_threads_work_as_are_given(made: str, runtime: str, artifact: Callable[[str], Path]) -> None:
+    opener = catalog.runtime(runtime)
+    if (reason := opener.skip()) is not None:
+        pytest.skip(reason)
+    path, source = artifact(made), made.split("-")[1]
+    for threads in STRAY if len(os.sched_getaffinity(0)) > 1 else [1]:
+        found = spread(runtime, source, path, threads)
+        assert sum(found["shares"][threads:]) <= STRAY[threads], f"{threads} threads: {found['shares']}"
+        assert found["shares"][threads - 1] > 0.1, f"{threads} threads: {found['shares']}"
+        assert found["quiet"], "threads go on spinning after a request"

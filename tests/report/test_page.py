@@ -1,0 +1,247 @@
+"""The page: everything is on it, nothing breaks out of it, and nothing is fetched."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import html.parser
+import json
+from typing import Any
+
+import pytest
+
+from bench.measure.roofline import Peaks
+from bench.records import assemble, ranking
+from bench.records.rows import Row
+from bench.report.figures.canvas import looks_of
+from bench.report.page import details, scatters, tracks
+from bench.report.page.axes import Axis, axis_of
+from bench.report.page.page import embedded, page
+from support import page_records as made
+
+records, text = made.records, made.text
+BASELINE, HALVE, PRUNE, BROKEN = made.BASELINE, made.HALVE, made.PRUNE, made.BROKEN
+HOSTILE, REASON = made.HOSTILE, made.REASON
+
+
+class Reader(html.parser.HTMLParser):
+    """Elements with their attributes, and the text in each kind of element."""
+
+    def __init__(self, source: str) -> None:
+        super().__init__()
+        self.elements: list[tuple[str, dict[str, str | None]]] = []
+        self.texts: dict[str, list[str]] = {}
+        self.open: list[str] = []
+        self.feed(source)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements.append((tag, dict(attrs)))
+        if tag not in ("meta", "link", "input", "wbr"):
+            self.open.append(tag)
+            self.texts.setdefault(tag, []).append("")
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        for tag in set(self.open):
+            self.texts[tag][-1] += data
+
+    def all(self, tag: str, **wanted: str) -> list[dict[str, str | None]]:
+        """Attributes of the elements of one kind that have these."""
+        return [found for name, found in self.elements if name == tag and wanted.items() <= found.items()]
+
+
+@pytest.fixture(scope="module")
+def source() -> str:
+    return text()
+
+
+@pytest.fixture(scope="module")
+def reader(source: str) -> Reader:
+    return Reader(source)
+
+
+@pytest.fixture(scope="module")
+def data(reader: Reader) -> list[dict[str, Any]]:
+    return json.loads(reader.texts["script"][0])
+
+
+def test_every_row_stands_in_a_table_and_in_the_data(reader: Reader, data: list[dict[str, Any]]) -> None:
+    rows = [found for found in reader.all("tr") if "data-row" in found]
+
+    assert sorted(str(row["data-row"]) for row in rows) == ["0", "1", "2", "3", "4"]
+    assert {found["cell"] for found in data} == set(records())
+    for row in rows:
+        assert data[int(str(row["data-row"]))]["cell"].lower() in str(row["data-words"])
+
+
+def test_names_and_reasons_are_text(source: str, reader: Reader, data: list[dict[str, Any]]) -> None:
+    assert [found.get("type") for found in reader.all("script")] == ["application/json", None]
+    assert reader.all("img") == []
+    assert not any(name.startswith("on") for _, found in reader.elements for name in found)
+    assert reader.open == []
+    assert HOSTILE in reader.texts["h2"]
+    assert sum(found == REASON for found in reader.texts["p"]) == 2  # of the broken cell and of the one that failed
+    assert HOSTILE not in source
+    assert HOSTILE in {found["cell"].split("/null/")[0] for found in data}
+
+
+def test_nothing_is_fetched_and_no_other_script_can_run(source: str, reader: Reader) -> None:
+    urls = [(tag, value) for tag, found in reader.elements for name, value in found.items() if name in ("src", "href")]
+    policy = str(reader.all("meta", **{"http-equiv": "Content-Security-Policy"})[0]["content"])
+    digest = base64.b64encode(hashlib.sha256(reader.texts["script"][1].encode()).digest()).decode()
+
+    assert {tag for tag, value in urls if not str(value).startswith("#")} == {"link"}
+    assert [found["href"] for found in reader.all("link")] == ["data:,"]
+    assert "url(" not in source
+    assert "@import" not in source
+    assert policy.startswith("default-src 'none';")
+    assert f"script-src 'sha256-{digest}'" in policy
+
+
+def test_the_same_results_make_the_same_page(source: str) -> None:
+    assert text() == source
+
+
+def test_what_to_ship_keeps_its_metric(reader: Reader) -> None:
+    best = reader.texts["section"][0]
+
+    assert "null/native/halve/null/cpu" in best  # broken is faster, and never ranked
+    assert "2.00\N{MULTIPLICATION SIGN} as fast" in best
+    assert "broken" not in best
+
+
+def test_long_launches_are_thinned_to_quantiles(data: list[dict[str, Any]]) -> None:
+    (prune,) = [found for found in data if found["cell"] == PRUNE]
+    first, second = prune["launches"]
+
+    assert first["num_samples"] == made.NUM_SAMPLES
+    assert len(first["samples_us"]) == details.MOST_POINTS
+    assert first["samples_us"] == sorted(first["samples_us"])
+    assert (first["samples_us"][0], first["samples_us"][-1]) == pytest.approx((1500.0, 1504.0), abs=0.1)
+    assert first["median_us"] == pytest.approx(1502.0, abs=0.1)
+    assert second["num_samples"] == len(second["samples_us"]) == 10
+
+
+def test_details_say_how_a_cell_was_made() -> None:
+    found = made.made.record(BASELINE, quality=made.made.QUALITY)
+    found.header["artifact"] |= {
+        "info": {"opset": 20, "passes": ["a", "b"], "fused": {"Gelu": 2}, "versions": {"maker": "1.2"}},
+        "operators": {"Add": 1, "MatMul": 12},
+    }
+    found.header["versions"] = {"runner": "3"}
+    (row,) = assemble.rows({BASELINE: found})
+    sections = {section["title"]: section["lines"] for section in details.details(row, found, ())["sections"]}
+
+    made_of = dict(sections["How it was made"])
+    assert (made_of["opset"], made_of["passes"], made_of["fused.Gelu"]) == ("20", "a, b", "2")
+    assert made_of["size"] == "31 B"
+    assert sections["Packages that made it"] == [["maker", "1.2"]]
+    assert sections["Packages that ran it"] == [["runner", "3"]]
+    assert sections["Operators"] == [["MatMul", "12"], ["Add", "1"]]
+    assert dict(sections["Figures"])["loss"] == "0.25"
+
+
+def test_embedded_json_cannot_end_its_element() -> None:
+    value = ["</script><!--", "&", "\u2028", "a\\u003c"]
+
+    found = embedded(value)
+
+    assert not set("<>&\u2028") & set(found)
+    assert json.loads(found) == value
+
+
+def shown(rows: list[Row]) -> tuple[ranking.Group, dict[str, int], Any]:
+    (group,) = ranking.select(rows).groups
+    return group, {row.cell: index for index, row in enumerate(group.rows)}, looks_of(row.runtime for row in rows)
+
+
+def toy_rows() -> list[Row]:
+    found = records()
+    return [row for row in assemble.rows(found) if row.task == "toy"]
+
+
+def test_memory_grows_by_phase() -> None:
+    rows, found = toy_rows(), records()
+    group, ids, looks = shown(rows)
+    launches = {row.cell: found[row.cell].launches for row in rows}
+
+    lines = tracks.lines(group, rows, launches, ids, looks)
+
+    # imports leave 100 bytes, loading peaks at 150, the first inference at 400; steady ones at 200 add nothing
+    whole = 400 * 1.04
+    expected = [("imports", 0, 100), ("load", 100, 50), ("first_inference", 150, 250)]
+    for line in lines.lines:
+        assert [kind for kind, *_ in line.bars[1].segments] == [kind for kind, *_ in expected]
+        for (_, start, length), (_, low, more) in zip(line.bars[1].segments, expected, strict=True):
+            assert (start, length) == pytest.approx((100 * low / whole, 100 * more / whole), abs=0.02)
+    assert [group.rows[line.id].cell for line in lines.lines] == [HALVE, BASELINE, PRUNE, BROKEN]
+    assert lines.tracks[0].baseline == lines.lines[1].bars[0].point[1]  # type: ignore[index]
+
+
+def test_the_front_is_what_no_cell_beats_in_both() -> None:
+    rows = toy_rows()
+    group, ids, looks = shown(rows)
+
+    accuracy, size, _ = scatters.against_latency(group, rows, ids, looks, higher_is_better=True)
+
+    cells = {number: cell for cell, number in ids.items()}
+    assert [cells[number] for number in accuracy.front] == [HALVE, BASELINE, PRUNE]
+    assert [cells[number] for number in size.front] == [HALVE]  # all are as large
+    labels = {cells[mark.id]: mark.label for mark in accuracy.marks}
+    assert labels == {HALVE: "1", BASELINE: "2", PRUNE: "3", BROKEN: ""}
+    assert {cells[mark.id] for mark in accuracy.marks if mark.is_hollow} == {BROKEN}
+    by_cell = {cells[mark.id]: mark for mark in accuracy.marks}
+    assert by_cell[HALVE].x < by_cell[BASELINE].x < by_cell[PRUNE].x
+    assert by_cell[HALVE].y > by_cell[BASELINE].y > by_cell[PRUNE].y  # from the top
+    assert accuracy.steps[0][:2] == (by_cell[HALVE].x, by_cell[HALVE].y)
+    assert accuracy.steps[-1][2] == 100.0
+
+
+def test_the_roofline_is_drawn_where_it_is_known() -> None:
+    rows = toy_rows()
+    cost: dict[str, Any] = {"macs_per_byte": 4.0, "gmacs_per_s": 10.0, "peak_share": 0.25, "bound": "compute"}
+    group, ids, looks = shown([Row(**{**vars(row), **cost}) for row in rows])
+    peaks = Peaks(macs_per_s={"float32": 40e9, "int8": 90e9}, libraries={}, bytes_per_s=20e9)
+
+    assert scatters.roofline(shown(rows)[0], peaks, ids, looks) is None
+    assert scatters.roofline(group, None, ids, looks) is None
+    found = scatters.roofline(group, peaks, ids, looks)
+
+    assert found is not None
+    assert len(found.marks) == 4
+    assert [name for _, name in found.roofs] == ["memory, 20 GB/s", "float32, 40 GMAC/s"]  # nothing ran in int8
+    (*_, ridge, top), (start, level, end, same) = (segment for segment, _ in found.roofs)
+    assert (ridge, top) == (start, level)
+    assert (end, same) == (100.0, level)
+    assert ridge == found.x.at(2.0)
+
+
+def test_axes() -> None:
+    linear = Axis(title="", low=0.0, high=50e6, factor=1e6)
+    log = Axis(title="", low=2.0, high=2000.0, is_log=True)
+
+    assert (linear.at(25e6), linear.at(99e6), linear.at(-1.0)) == (50.0, 100.0, 0.0)
+    assert linear.ticks == [(20.0 * step, str(10 * step)) for step in range(6)]
+    assert log.at(2000.0**0.5 * 2.0**0.5) == pytest.approx(50.0, abs=0.01)
+    assert [name for _, name in log.ticks] == ["10", "100", "1000"]
+
+
+@pytest.mark.parametrize(("most", "is_log"), [(19e6, False), (21e6, True)])
+def test_a_wide_range_gets_a_logarithmic_axis(most: float, is_log: bool) -> None:
+    rows = toy_rows()[:2]
+    values = dict(zip((row.cell for row in rows), (1e6, most), strict=True))
+
+    axis = axis_of("time", rows, rows, lambda row: values[row.cell], ((1e6, "ms"),))
+
+    assert axis.is_log is is_log
+    assert ("log scale" in axis.title) is is_log
+    assert axis_of("time", rows, rows, lambda row: values[row.cell], ((1e6, "ms"),), from_zero=True).low == 0.0
+
+
+def test_results_without_anything_timed_have_a_page() -> None:
+    (hostile,) = [path for path in records() if HOSTILE in path]
+    found = {hostile: records()[hostile]}
+
+    assert "No cell that was timed keeps its metric." in page(found, assemble.rows(found), margin=0.02, peaks={})

@@ -1,0 +1,60 @@
+"""Records for tests of the page: cells of every kind, and names and reasons that try to break out of it."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+
+from bench.measure.comparison import CELL
+from bench.records import assemble
+from bench.records.store import Record, Store
+from bench.report.page.page import page
+from support import records as made
+
+BASELINE, HALVE, PRUNE = made.BASELINE, made.HALVE, made.PRUNE
+BROKEN = "toy/null/native/broken/null/cpu/b2t1"
+HOSTILE = "<script>alert(1)</script>"
+REASON = """</script></style>--><img src="https://example.org/x.png" onerror="alert(2)">'"&amp;{{ 7 * 7 }}"""
+NUM_SAMPLES = 250
+
+
+def cell(path: str, factor: float, **quality: object) -> Record:
+    """A cell that takes so many times as long as the baseline in both of its blocks."""
+    blocks = {"a": 1_000_000, "b": 2_000_000}
+    lines = [made.launch(block, CELL, round(factor * ns)) for block, ns in blocks.items()]
+    return made.record(path, *lines, quality={**made.QUALITY, **quality})
+
+
+def records() -> dict[str, Record]:
+    """Four cells of `toy`, one of them with more samples than the page keeps, and one of a task with a hostile name."""
+    found = {
+        BASELINE: made.baseline(a=1_000_000, b=2_000_000),
+        HALVE: cell(HALVE, 0.5, metrics={"accuracy": 0.7449}, metric_loss=0.0068),
+        PRUNE: cell(PRUNE, 1.5, metrics={"accuracy": 0.76}, metric_loss=-0.0133),
+        BROKEN: cell(BROKEN, 0.25, metrics={"accuracy": 0.1}, fidelity="broken", reason=REASON, metric_loss=0.87),
+    }
+    long = [[1_500_000 + 1000 * burst + sample for sample in range(50)] for burst in range(made.PASSES)]
+    prune = found[PRUNE]
+    launches = ({**prune.launches[0], "steady_ns": long}, *prune.launches[1:])
+    found[PRUNE] = dataclasses.replace(prune, launches=launches)
+    failure = {"kind": "failure", "stage": "prepare", "reason": REASON}
+    hostile = made.record(made.OTHER_GROUP, quality=None, failure=failure, artifact=False)
+    hostile = dataclasses.replace(hostile, cell=dataclasses.replace(hostile.cell, task=HOSTILE))
+    return {**found, hostile.cell.path: hostile}
+
+
+def store(results: Path) -> Path:
+    """The records of `toy` as a machine's folder of results."""
+    stored = Store(results, "machine")
+    stored.folder.mkdir(parents=True)
+    for record in records().values():
+        if record.cell.task == "toy":
+            for line in (record.header, record.quality, *record.launches):
+                stored.append(record.cell.variant, {**line, "key": record.cell.variant})
+    return stored.folder
+
+
+def text() -> str:
+    """The page of these records."""
+    found = records()
+    return page(found, assemble.rows(found), margin=0.02, peaks={})

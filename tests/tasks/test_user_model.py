@@ -1,0 +1,351 @@
+"""A model of one's own: what is read of its file, what is refused, and the task that it becomes."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+from bench.api import UNKNOWN, Task, TensorSpec
+from bench.api.errors import InputError
+from bench.graphs.file import foreign
+from bench.graphs.shapes.feeds import sample_feeds
+from bench.pipeline import quality
+from bench.plugins import catalog
+from bench.tasks import adopt
+from bench.tasks.formats import onnx as onnx_file
+from bench.tasks.formats.onnx import OnnxTask
+from bench.tasks.options import Asked, Found
+
+FLOAT, INT64, BOOL = TensorProto.FLOAT, TensorProto.INT64, TensorProto.BOOL
+Value = tuple[str, int, Any]
+
+
+def make_model(
+    inputs: list[Value],
+    outputs: list[Value],
+    nodes: list[onnx.NodeProto],
+    weights: list[onnx.TensorProto] | None = None,
+) -> onnx.ModelProto:
+    values = [[helper.make_tensor_value_info(*value) for value in side] for side in (inputs, outputs)]
+    graph = helper.make_graph(nodes, "graph", *values, weights or [])
+    return helper.make_model(
+        graph, opset_imports=[helper.make_opsetid("", 18), helper.make_opsetid("mine", 1)], ir_version=10
+    )
+
+
+def relu(shape: Any, output: Any = None, kind: int = FLOAT) -> onnx.ModelProto:
+    node = helper.make_node("Relu", ["x"], ["y"])
+    return make_model([("x", kind, shape)], [("y", kind, output or shape)], [node])
+
+
+def save(model: onnx.ModelProto, path: Path) -> Path:
+    path.write_bytes(model.SerializeToString())
+    return path
+
+
+def examined(model: onnx.ModelProto, folder: Path, **asked: Any) -> Found:
+    (folder / "task").mkdir()
+    return onnx_file.examine(save(model, folder / "model.onnx"), folder / "task", Asked(**asked))
+
+
+def task_of(inputs: list[tuple[str, str, tuple[int | str, ...]]], **fields: Any) -> Task:
+    specs = tuple(TensorSpec(name=name, dtype=dtype, shape=shape) for name, dtype, shape in inputs)
+    outputs = (TensorSpec(name="y", dtype="float32", shape=("batch", 2)),)
+    kind = type("OwnModel", (OnnxTask,), {"inputs": specs, "outputs": outputs, **fields})
+    task: Task = kind(name="mine", path=Path("models/mine/task.py"))
+    return task
+
+
+@pytest.mark.parametrize(
+    ("shape", "output", "batched", "sizes"),
+    [
+        (["batch", 8], ["batch", 8], True, {}),
+        ([1, 3, 8, 8], [1, 3, 8, 8], True, {}),
+        ([4, 8], [4, 8], False, {}),
+        ([], [], False, {}),
+        (["N", "seq", 8], ["N", "seq", 8], True, {"seq": 16}),
+        (["seq", "batch", 8], ["seq", "batch", 8], False, {"seq": 16, "batch": 1}),
+        (["n", 3, "height", "width"], ["n", 3, "height", "width"], True, {"height": 224, "width": 224}),
+        ([None, None], [None, None], True, {"x_1": 16}),
+        ([None, 3, None, None], ["unk__1", 3, "unk__2", "unk__3"], True, {"x_2": 224, "x_3": 224}),
+        (["?", 3, "?"], ["?", 3, "?"], True, {"x_2": 16}),
+    ],
+)
+def test_batch_and_guessed_sizes(shape: Any, output: Any, batched: bool, sizes: dict[str, int], tmp_path: Path) -> None:
+    found = examined(relu(shape, output), tmp_path)
+    assert (found.batched, found.sizes, set(found.guessed)) == (batched, sizes, set(sizes))
+    assert found.outputs[0].shape == found.inputs[0].shape, "inference tells that they are the same"
+
+
+def test_outputs_are_one_request_when_their_first_axis_is_not_the_batch(tmp_path: Path) -> None:
+    node = helper.make_node("NonZero", ["x"], ["y"])
+    model = make_model([("x", FLOAT, ["batch", 8])], [("y", INT64, [2, "found"])], [node])
+    found = examined(model, tmp_path)
+    assert found.outputs == (TensorSpec(name="y", dtype="int64", shape=(2, UNKNOWN)),)
+    assert not found.batched
+    assert found.sizes == {"batch": 1}
+
+
+def test_weights_that_are_listed_as_inputs_are_no_inputs(tmp_path: Path) -> None:
+    weight = numpy_helper.from_array(np.ones(8, dtype=np.float32), "w")
+    node = helper.make_node("Mul", ["x", "w"], ["y"])
+    model = make_model([("x", FLOAT, ["b", 8]), ("w", FLOAT, [8])], [("y", FLOAT, ["b", 8])], [node], [weight])
+    found = foreign.inspect(save(model, tmp_path / "model.onnx"))
+    assert [spec["name"] for spec in found["inputs"]] == ["x"]
+
+
+def without_outputs() -> onnx.ModelProto:
+    model = relu(["batch", 8])
+    del model.graph.output[:]
+    return model
+
+
+def without_rank() -> onnx.ModelProto:
+    model = relu(["batch", 8])
+    model.graph.input[0].type.tensor_type.ClearField("shape")
+    return model
+
+
+def with_sequence() -> onnx.ModelProto:
+    model = relu(["batch", 8])
+    kind = helper.make_sequence_type_proto(helper.make_tensor_type_proto(FLOAT, None))
+    model.graph.output[0].type.CopyFrom(kind)
+    return model
+
+
+@pytest.mark.parametrize(
+    ("model", "says"),
+    [
+        (relu(["batch", 8], kind=TensorProto.STRING), "input 'x' holds string; only real numbers and bools"),
+        (relu(["batch", 8], kind=TensorProto.BFLOAT16), "input 'x' holds bfloat16"),
+        (with_sequence(), r"output 'y' is not a tensor \(sequence\)"),
+        (without_outputs(), "it has no outputs"),
+        (make_model([], [("y", FLOAT, [1])], [helper.make_node("RandomNormal", [], ["y"], shape=[1])]), "no inputs"),
+        (without_rank(), "an input has no shape"),
+        (make_model([("a\nb", FLOAT, [1])], [("y", FLOAT, [1])], []), r"input 'a\\nb' has no name that can be printed"),
+        (onnx.ModelProto(), "no graph or no opset"),
+    ],
+)
+def test_models_that_cannot_be_fed_or_compared(model: onnx.ModelProto, says: str, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=says) as caught:
+        foreign.inspect(save(model, tmp_path / "model.onnx"))
+    assert "\n" not in str(caught.value)
+
+
+def with_external(location: str, *, in_constant: bool = False) -> onnx.ModelProto:
+    """y = x * w + x * w, with w = 0..7 in another file at offset 4."""
+    weight = numpy_helper.from_array(np.arange(8, dtype=np.float32), "w")
+    weight.ClearField("raw_data")
+    weight.data_location = TensorProto.EXTERNAL
+    for key, value in {"location": location, "offset": "4", "length": "32"}.items():
+        weight.external_data.add(key=key, value=value)
+    nodes = [helper.make_node("Mul", ["x", "w"], ["y"])]
+    if in_constant:
+        nodes.insert(0, helper.make_node("Constant", [], ["w"], value=weight))
+    return make_model(
+        [("x", FLOAT, ["batch", 8])], [("y", FLOAT, ["batch", 8])], nodes, [] if in_constant else [weight]
+    )
+
+
+def data_file(path: Path) -> Path:
+    path.parent.mkdir(exist_ok=True)
+    path.write_bytes(b"skip" + np.arange(8, dtype=np.float32).tobytes())
+    return path
+
+
+@pytest.mark.parametrize("in_constant", [False, True])
+def test_external_data_become_part_of_the_file(in_constant: bool, tmp_path: Path) -> None:
+    data = data_file(tmp_path / "parts" / "w.bin")
+    path = save(with_external("parts/w.bin", in_constant=in_constant), tmp_path / "model.onnx")
+    assert foreign.inspect(path)["data"] == [str(data)]
+    foreign.embed(path, tmp_path / "whole.onnx")
+    model = onnx.load(tmp_path / "whole.onnx", load_external_data=False)
+    weight = model.graph.node[0].attribute[0].t if in_constant else model.graph.initializer[0]
+    assert weight.data_location == TensorProto.DEFAULT
+    assert numpy_helper.to_array(weight).tolist() == list(range(8))
+
+
+@pytest.mark.parametrize(
+    ("location", "says"),
+    [
+        ("../outside.bin", "lie outside its folder"),
+        ("/etc/hostname", "lie outside its folder"),
+        ("link.bin", "lie outside its folder"),
+        ("linked/outside.bin", "lie outside its folder"),
+        ("missing.bin", "'missing.bin' are not in its folder"),
+        ("", "'' are not in its folder"),
+        ("*/_ORT_MEM_ADDR_/*", "are not in its folder"),  # ONNX Runtime takes it for an address in its memory
+    ],
+)
+@pytest.mark.parametrize("in_constant", [False, True])
+def test_external_data_elsewhere_are_refused(location: str, says: str, in_constant: bool, tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    home.mkdir()
+    data_file(tmp_path / "outside.bin")
+    (home / "link.bin").symlink_to(tmp_path / "outside.bin")
+    (home / "linked").symlink_to(tmp_path)
+    path = save(with_external(location, in_constant=in_constant), home / "model.onnx")
+    for refusal in (lambda: foreign.inspect(path), lambda: foreign.embed(path, tmp_path / "whole.onnx")):
+        with pytest.raises(InputError, match=says):
+            refusal()
+    assert not (tmp_path / "whole.onnx").exists()
+
+
+def test_external_data_too_large_for_one_file(tmp_path: Path) -> None:
+    with data_file(tmp_path / "w.bin").open("r+b") as file:
+        file.truncate(2**31)  # a hole, not bytes
+    path = save(with_external("w.bin"), tmp_path / "model.onnx")
+    with pytest.raises(InputError, match="one ONNX file holds 2 GiB"):
+        foreign.embed(path, tmp_path / "whole.onnx")
+
+
+def test_a_file_becomes_a_task(plugin_folder: Path, tmp_path: Path) -> None:
+    hostile = 'x\'"""{0}\\'  # to leave the text of the task, if it could
+    node = helper.make_node("Mul", [hostile, "w"], ["file"])
+    model = with_external("w.bin")
+    model.graph.node[0].CopyFrom(node)
+    model.graph.input[0].name, model.graph.output[0].name = hostile, "file"
+    data_file(tmp_path / "w.bin")
+    path = save(model, tmp_path / "my model (1).onnx")
+    before = os.environ["BENCH_PATH"]
+    name = adopt.adopt(path).name
+    assert name == "my_model_1"
+    task = catalog.task(name)
+    assert task.inputs == (TensorSpec(name=hostile, dtype="float32", shape=("batch", 8)),)
+    assert task.outputs == (TensorSpec(name="file", dtype="float32", shape=("batch", 8)),)
+    whole = onnx.load(task.weights_path, load_external_data=False)
+    assert numpy_helper.to_array(whole.graph.initializer[0]).tolist() == list(range(8))
+    assert os.environ["BENCH_PATH"].endswith(os.pathsep + before), "children look there, too"
+    assert (adopt.adopt(path).name, catalog.task(name).path) == (name, task.path)
+    data_file(tmp_path / "w.bin").write_bytes(b"skip" + bytes(32))
+    adopt.adopt(path)
+    assert catalog.task(name).path != task.path, "other external data are another model"
+
+
+def test_a_file_is_copied_byte_for_byte_and_never_read_by_the_parent(plugin_folder: Path, tmp_path: Path) -> None:
+    path = save(relu(["batch", 8]), tmp_path / "model.onnx")
+    code = f"""
+import sys
+from pathlib import Path
+from bench.plugins import catalog
+from bench.tasks import adopt
+print(catalog.task(adopt.adopt(Path({str(path)!r})).name).weights_path, "onnx" in sys.modules)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    copy, parsed = done.stdout.split()
+    assert Path(copy).read_bytes() == path.read_bytes()
+    assert parsed == "False"
+
+
+@pytest.mark.parametrize(
+    ("stem", "name"),
+    [("__init__", "init"), ("..a+b", "a_b"), ("模型", "model"), ("toy", "toy_own"), ("x" * 200, "x" * 60)],
+)
+def test_names_are_parts_of_a_cell_path(stem: str, name: str, plugin_folder: Path, tmp_path: Path) -> None:
+    assert adopt._name(stem) == name
+
+
+def test_a_folder_becomes_a_task(plugin_folder: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "my task"
+    folder.mkdir()
+    toy = catalog.task("toy").folder
+    for file in ("task.py", "weights.json"):
+        (folder / file).write_bytes((toy / file).read_bytes())
+    assert adopt.adopt(folder).name == "my_task"
+    assert catalog.task("my_task").folder.resolve() == folder
+    assert adopt.adopt(folder).name == "my_task"
+    assert adopt.adopt(toy).name == "toy", "it is on the search path already"
+    assert catalog.task("toy").folder == toy
+
+
+def test_a_task_that_lacks_something(plugin_folder: Path, tmp_path: Path) -> None:
+    (tmp_path / "task.py").write_text(
+        "from bench.tasks.formats.onnx import OnnxTask\n\nclass Mine(OnnxTask):\n    outputs = ()\n"
+    )
+    with pytest.raises(InputError, match="Mine does not define inputs"):
+        adopt.adopt(tmp_path)
+
+
+def test_samples_are_the_same_every_time_and_safe_as_indices() -> None:
+    task = task_of(
+        [
+            ("tokens", "int64", ("batch", "seq")),
+            ("image", "uint8", ("batch", 3)),
+            ("mask", "bool", ("batch", "seq")),
+            ("half", "float16", ("batch", 2)),
+        ],
+        sizes={"seq": 5},
+    )
+    test, train = task.samples("test"), task.samples("train")
+    assert {name: (array.dtype.name, array.shape) for name, array in test.inputs.items()} == {
+        "tokens": ("int64", (8, 5)),
+        "image": ("uint8", (8, 3)),
+        "mask": ("bool", (8, 5)),
+        "half": ("float16", (8, 2)),
+    }
+    assert set(test.inputs["tokens"].ravel()) == {0, 1}
+    assert test.inputs["image"].max() > 1
+    assert test.num_samples == 8
+    again = task.samples("test").inputs
+    assert all(np.array_equal(again[name], array) for name, array in test.inputs.items())
+    assert not np.array_equal(train.inputs["half"], test.inputs["half"])
+
+
+def test_samples_of_a_whole_request_have_one_axis_more() -> None:
+    task = task_of([("x", "float32", (4, "seq")), ("rate", "int64", ())], batched=False, sizes={"seq": 3})
+    inputs = task.samples("test").inputs
+    assert {name: array.shape for name, array in inputs.items()} == {"x": (8, 4, 3), "rate": (8,)}
+    feeds = sample_feeds(task, inputs, 1)
+    np.testing.assert_array_equal(feeds["x"], inputs["x"][1])
+    assert (type(feeds["rate"]), feeds["rate"].shape) == (np.ndarray, ())
+
+
+def test_train_samples_of_a_model_for_one_fit_it() -> None:
+    task = task_of([("x", "float32", (1, 3))])
+    assert task.samples("train").inputs["x"][:2].shape == (1, 3)
+
+
+@pytest.mark.parametrize(
+    ("noise", "snr_db", "fidelity"),
+    [(0.0, 120.0, "exact"), (1e-6, 120.0, "close"), (0.01, 40.0, "drifted"), (0.5, 6.0206, "broken")],
+)
+def test_verdicts_by_signal_to_noise(noise: float, snr_db: float, fidelity: str) -> None:
+    task = task_of([("x", "float32", ("batch", 2))])
+    expected = {"y": np.ones((8, 2))}
+    judged = quality.judge(task, task.samples("test"), {"y": expected["y"] + noise}, expected)
+    assert judged["fidelity"] == fidelity
+    assert judged["metrics"]["snr_db"] == pytest.approx(snr_db, abs=1e-3)
+    assert judged["loss"] == pytest.approx(noise**2)
+
+
+@pytest.mark.parametrize(
+    ("output", "expected", "snr_db"),
+    [
+        (np.array([[7, 1, 2, 3, 4, 5, 6, 8, 9, 900]]), np.array([[7, 1, 2, 3, 4, 5, 6, 8, 9, 0]]), 10.0),
+        (np.array([[True, False]]), np.array([[True, True]]), 3.0103),
+        (np.array([[1.0]]), np.array([[0.0]]), -120.0),
+        (np.array([[1e300, 0.0]]), np.array([[1e300, 1e299]]), 20.0432),
+        (np.zeros((1, 0)), np.zeros((1, 0)), 120.0),
+    ],
+    ids=["integers", "bools", "no signal", "no overflow", "empty"],
+)
+def test_signal_to_noise(output: np.ndarray, expected: np.ndarray, snr_db: float) -> None:
+    same = np.ones((1, 2))
+    metrics = task_of([]).metrics({"y": output, "z": same}, [{"y": expected[0], "z": same[0]}])
+    assert metrics == {"snr_db": pytest.approx(snr_db, abs=1e-3)}
+
+
+def test_a_figure_that_is_not_finite_is_none() -> None:
+    task = task_of([("x", "float32", ("batch", 2))])
+    expected = {"y": np.full((8, 2), 1e300)}
+    judged = quality.judge(task, task.samples("test"), {"y": -expected["y"]}, expected)
+    assert judged["loss"] is None, "JSON has no infinity"
+    assert judged["fidelity"] == "broken"
