@@ -10,7 +10,6 @@ import dataclasses
 import tempfile
 import time
 from pathlib import Path
-from typing import Any
 
 from bench.api import cache
 from bench.api.artifact import Artifact
@@ -20,11 +19,12 @@ from bench.decisions import deployment
 from bench.measure import comparison as compare
 from bench.measure import stats
 from bench.measure.block import Method, Subject, run_block
-from bench.measure.comparison import Launch
+from bench.measure.launch import Launch
 from bench.measure.limits import Limits
 from bench.measure.stats import Estimate
 from bench.pipeline import prepare, quality, sweeps, verify
 from bench.plugins import catalog
+from bench.records.lines import Quality
 from bench.tasks import adopt
 
 REGRESSION, FINE, UNDECIDED = "regression", "fine", "undecided"
@@ -70,7 +70,7 @@ class Pair:
 
     pinned: Subject
     new: Subject
-    quality: dict[str, Any]
+    quality: Quality
     notes: tuple[str, ...] = ()
 
 
@@ -202,7 +202,7 @@ def pair(cell: Cell, pinned: Artifact, new: Artifact, limits: Limits) -> Pair:
             except ChildError as error:
                 raise ArtifactError(f"the {name} artifact does not run: {error.reason}") from error
     subjects = {
-        name: Subject(cell=cell, key=name, artifact=artifact, inputs=inputs, rss_bytes=judged[name]["rss_bytes"])
+        name: Subject(cell=cell, key=name, artifact=artifact, inputs=inputs, rss_bytes=judged[name].rss_bytes)
         for name, artifact in (("pinned", pinned), ("new", new))
     }
     return Pair(pinned=subjects["pinned"], new=subjects["new"], quality=judged["new"])
@@ -255,7 +255,7 @@ def measure(found: Pair, goal: Goal, method: Method) -> Outcome:
         verdict = _verdict(comparison, goal)
     assert comparison.ratio is not None
     assert comparison.control is not None
-    references = [launch for launch in pinned if launch["role"] == compare.REFERENCE]
+    references = [launch for launch in pinned if launch.role == compare.REFERENCE]
     return Outcome(
         verdict=verdict,
         ratio=comparison.ratio,
@@ -263,17 +263,17 @@ def measure(found: Pair, goal: Goal, method: Method) -> Outcome:
         num_launches=comparison.num_launches,
         new_ns=_samples(new),
         pinned_ns=_samples(references),
-        fidelity=found.quality["fidelity"],
-        reason=found.quality["reason"],
-        max_abs_error=found.quality["max_abs_error"],
-        metric_loss=found.quality["metric_loss"],
+        fidelity=found.quality.fidelity,
+        reason=found.quality.reason,
+        max_abs_error=found.quality.max_abs_error,
+        metric_loss=found.quality.metric_loss,
         is_right=_is_right(found.quality, goal),
     )
 
 
-def _is_right(judged: dict[str, Any], goal: Goal) -> bool:
-    lost = judged["metric_loss"]
-    return judged["fidelity"] != quality.BROKEN and (lost is None or lost <= goal.max_metric_loss)
+def _is_right(judged: Quality, goal: Goal) -> bool:
+    lost = judged.metric_loss
+    return judged.fidelity != quality.BROKEN and (lost is None or lost <= goal.max_metric_loss)
 
 
 def _verdict(comparison: compare.Comparison, goal: Goal) -> str:
@@ -290,4 +290,4 @@ def _verdict(comparison: compare.Comparison, goal: Goal) -> str:
 
 
 def _samples(launches: list[Launch]) -> tuple[int, ...]:
-    return tuple(sample for launch in launches for burst in launch["steady_ns"] for sample in burst)
+    return tuple(sample for launch in launches for sample in launch.samples_ns)

@@ -145,7 +145,7 @@ def explain(
     before = None
     if other is not None:
         found = records.get(other.path)
-        is_made = found is not None and (versus is not None or found.header["artifact"] is not None)
+        is_made = found is not None and (versus is not None or found.header.artifact is not None)
         artifact = deployment.measured_steps(found, limits)[-1] if found is not None and is_made else steps[0]
         before = _side(other, rows.get(other.path), task, artifact, limits)
     names = None
@@ -296,10 +296,10 @@ def _drift(
 def _notes(record: Record) -> list[str]:
     """What is to be known of what was measured."""
     notes = []
-    if record.header["machine"] != machine.describe():
+    if record.header.machine != machine.describe():
         notes.append("measured on another machine than the one that was asked now")
     now = provenance.versions(catalog.runtime(record.cell.runtime).packages(record.cell.provider))
-    measured = record.header["versions"]
+    measured = record.header.versions
     if differing := [name for name in now if measured.get(name) != now[name]]:
         texts = [f"{name} {measured.get(name)}, now {now[name]}" for name in differing]
         notes.append(f"measured with other versions: {', '.join(texts)}")

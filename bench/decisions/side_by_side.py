@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable, Sequence
-from typing import Any
 
 from bench.api.cell import Cell
 from bench.api.errors import BenchError, InputError, RefusedError
@@ -19,6 +18,7 @@ from bench.pipeline.subjects import judged_subject
 from bench.pipeline.sweep import Observer
 from bench.plugins import catalog
 from bench.records import assemble
+from bench.records.lines import Failure, Header, Quality
 from bench.records.rows import Row
 from bench.records.store import Record
 
@@ -31,30 +31,28 @@ class _Half:
 
     cell: Cell
     subject: Subject | None = None
-    quality: dict[str, Any] | None = None
-    failure: dict[str, str] | None = None
+    quality: Quality | None = None
+    failure: Failure | None = None
     ledger: Ledger | None = None
 
     @property
     def is_right(self) -> bool:
         """Whether it may be timed, or was without failing."""
-        return self.failure is None and self.quality is not None and self.quality["fidelity"] != BROKEN
+        return self.failure is None and self.quality is not None and self.quality.fidelity != BROKEN
 
     def fail(self, error: BenchError) -> None:
         stage = "skip" if isinstance(error, RefusedError) else "measure"
-        self.failure = {"kind": "failure", "stage": stage, "reason": str(error)}
+        self.failure = Failure(stage=stage, reason=str(error))
 
     def record(self) -> Record:
         """What a sweep would have stored of it."""
-        names = ("size_bytes", "canonical", "num_params", "operators")
-        artifact = {name: getattr(self.subject.artifact, name) for name in names} if self.subject else None
+        artifact = self.subject.artifact.facts if self.subject else None
         return Record(
             key=self.cell.path,
             cell=self.cell,
-            header={"artifact": artifact, "subject": None, "time": ""},
+            header=Header(key=self.cell.path, cell=self.cell.path, artifact=artifact),
             quality=self.quality,
             launches=tuple(self.ledger.launches) if self.ledger else (),
-            thread_launches=(),
             failure=self.failure,
         )
 
@@ -123,14 +121,14 @@ def measure(
 def _prepare(halves: Sequence[_Half], method: Method, observer: Observer) -> None:
     observer.stage("prepare", len(halves))
 
-    def done(half: _Half, outcome: tuple[Subject, dict[str, Any]] | BenchError) -> None:
+    def done(half: _Half, outcome: tuple[Subject, Quality] | BenchError) -> None:
         if isinstance(outcome, BenchError):
             half.fail(outcome)
             assert half.failure is not None
-            observer.cell(half.cell, f"{'skipped' if half.failure['stage'] == 'skip' else 'failed'}: {outcome}")
+            observer.cell(half.cell, f"{'skipped' if half.failure.stage == 'skip' else 'failed'}: {outcome}")
         else:
             half.subject, half.quality = outcome
-            observer.cell(half.cell, half.quality["fidelity"])
+            observer.cell(half.cell, half.quality.fidelity)
 
     for threads in sorted({half.cell.threads for half in halves}):
         alike = [half for half in halves if half.cell.threads == threads]

@@ -50,7 +50,7 @@ def _scaling(cell: Cell, by_threads: Mapping[int, Record], margin: float) -> Sca
     over_one, latency_ns = {}, {}
     for count, record in sorted(by_threads.items()):
         found = comparison.against_baseline(record.thread_launches, base)
-        median = stats.median_ns([launch["steady_ns"] for launch in record.thread_launches])
+        median = stats.median_ns([launch.steady_ns for launch in record.thread_launches])
         if found.ratio is None or median is None:
             continue
         latency_ns[count] = median.value

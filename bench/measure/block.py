@@ -13,17 +13,22 @@ import time
 import uuid
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
+
+import msgspec
 
 from bench.api.artifact import Artifact
 from bench.api.cell import Cell
 from bench.api.errors import BenchError, ChildError
-from bench.measure import comparison, machine, stats
+from bench.measure import machine, stats
 from bench.measure.at_once import at_once
 from bench.measure.clock import BurstPlan
-from bench.measure.comparison import CELL, CONTROL, REFERENCE, Launch
+from bench.measure.comparison import CELL, CONTROL, REFERENCE
+from bench.measure.launch import Launch, median_ns
 from bench.measure.limits import Limits
 from bench.measure.process import Child
 from bench.measure.session import Worker
+from bench.measure.stats import Pairs
 from bench.pipeline import opening, operations
 
 
@@ -64,14 +69,61 @@ class Method:
     limits: Limits = Limits()
 
 
-@dataclasses.dataclass(kw_only=True)
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class _Burst:
+    """A worker's reply to `Worker.burst`: its samples in nanoseconds, and whether it came to rest afterwards."""
+
+    cold_ns: tuple[int, ...]
+    steady_ns: tuple[int, ...]
+    quiet: bool
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
 class _Seat:
-    """One worker of a block and what it has measured."""
+    """One worker of a block and its replies so far.
+
+    Attributes:
+        machine: state of the machine just before the worker was started.
+        replies: fields of `Launch` that the worker told when it imported, opened and finished.
+        bursts: the first is a warm-up, because runtimes tune themselves in their first inferences.
+        medians_ns: of the steady samples of each later burst.
+    """
 
     subject: Subject
     role: str
     child: Child
-    line: Launch
+    machine: machine.State
+    replies: dict[str, Any] = dataclasses.field(default_factory=dict)
+    bursts: list[_Burst] = dataclasses.field(default_factory=list)
+    medians_ns: list[float] = dataclasses.field(default_factory=list)
+
+    def ask(self, operation: Callable[..., Any], timeout_s: float, **arguments: Any) -> None:
+        """Send a request whose reply holds fields of `Launch`."""
+        self.replies.update(self.child.request(operation, timeout_s=timeout_s, **arguments))
+
+    def burst(self, method: Method) -> None:
+        """Run one burst."""
+        arguments = dataclasses.asdict(method.burst)
+        reply = self.child.request(Worker.burst, timeout_s=method.limits.burst_s, **arguments)
+        self.bursts.append(msgspec.convert(reply, _Burst))
+        if len(self.bursts) > 1:
+            self.medians_ns.append(median_ns(self.bursts[-1].steady_ns))
+
+    def launch(self, block: str, reference: str) -> Launch:
+        """The launch of a worker that has finished."""
+        warmup, *passes = self.bursts
+        measured = {
+            "launch": uuid.uuid4().hex[:16],
+            "block": block,
+            "role": self.role,
+            "reference": reference,
+            "machine": self.machine,
+            "warmup_ns": warmup.cold_ns + warmup.steady_ns,
+            "cold_ns": [burst.cold_ns for burst in passes],
+            "steady_ns": [burst.steady_ns for burst in passes],
+            "num_restless": sum(not burst.quiet for burst in self.bursts),
+        }
+        return msgspec.convert({**measured, **self.replies}, Launch)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -124,7 +176,9 @@ def run_block(
 
         waiting = []
         for subject, role in random.sample(roles, len(roles)):
-            waiting.append(_seat(subject, role, block, baseline, method.limits))
+            state = machine.state()
+            child = opening.worker(subject.cell, memory_bytes=method.limits.memory_bytes)
+            waiting.append(_Seat(subject=subject, role=role, child=child, machine=state))
             workers.callback(waiting[-1].child.close)
         # Imports take most of the time before the first pass, and nothing of them is compared.
         at_once(lambda seat: _import(seat, method.limits), waiting, workers=machine.num_cores(), done=imported)
@@ -149,69 +203,36 @@ def run_block(
                 break
             for seat in random.sample(seats, len(seats)):
                 try:
-                    _burst(seat, method, warmup=number == 0)
+                    seat.burst(method)
                 except ChildError as error:
                     drop(seat, "measure", error)
                 if lost():
                     return Result(launches=(), failures=tuple(failures))
         for seat in list(seats):
             try:
-                seat.line |= seat.child.request(Worker.finish, timeout_s=method.limits.burst_s)
+                seat.ask(Worker.finish, method.limits.burst_s)
             except ChildError as error:
                 drop(seat, "measure", error)
     if lost():
         return Result(launches=(), failures=tuple(failures))
     order = {REFERENCE: 0, CONTROL: 1, CELL: 2}
     finished = sorted(seats, key=lambda seat: (order[seat.role], seat.subject.cell))
-    return Result(launches=tuple((seat.subject, seat.line) for seat in finished), failures=tuple(failures))
+    launches = tuple((seat.subject, seat.launch(block, baseline.cell.path)) for seat in finished)
+    return Result(launches=launches, failures=tuple(failures))
 
 
 def _is_precise(seats: Sequence[_Seat], method: Method) -> bool:
-    """Whether further passes of these launches would tell little."""
-    reference = next(seat.line for seat in seats if seat.role == REFERENCE)
-    pairs = [comparison.pair(seat.line, reference) for seat in seats if seat.role != REFERENCE]
+    """Whether the ratio of each worker to the reference is known so well that further passes would tell little."""
+    reference = tuple(next(seat.medians_ns for seat in seats if seat.role == REFERENCE))
+    pairs = [Pairs(cell_ns=tuple(seat.medians_ns), reference_ns=reference) for seat in seats if seat.role != REFERENCE]
     return all(stats.centre_error(pair.log_ratios()) <= method.pass_error for pair in pairs)
 
 
-def _seat(subject: Subject, role: str, block: str, baseline: Subject, limits: Limits) -> _Seat:
-    line: Launch = {
-        "kind": "launch",
-        "launch": uuid.uuid4().hex[:16],
-        "block": block,
-        "role": role,
-        "reference": baseline.cell.path,
-        "machine": machine.state(),
-        "warmup_ns": [],
-        "cold_ns": [],
-        "steady_ns": [],
-        "num_restless": 0,
-    }
-    child = opening.worker(subject.cell, memory_bytes=limits.memory_bytes)
-    return _Seat(subject=subject, role=role, child=child, line=line)
-
-
 def _import(seat: _Seat, limits: Limits) -> None:
-    seat.line |= seat.child.request(
-        operations.import_packages, timeout_s=limits.open_s, runtime=seat.subject.cell.runtime
-    )
+    seat.ask(operations.import_packages, limits.open_s, runtime=seat.subject.cell.runtime)
 
 
 def _open(seat: _Seat, limits: Limits) -> None:
     subject = seat.subject
-    seat.line |= seat.child.request(
-        operations.open_session,
-        timeout_s=limits.open_s,
-        **opening.subject(subject.cell, subject.artifact.path),
-        inputs=str(subject.inputs),
-    )
-
-
-def _burst(seat: _Seat, method: Method, *, warmup: bool) -> None:
-    """One burst. The first of a launch is a warm-up: runtimes tune themselves in their first inferences."""
-    samples = seat.child.request(Worker.burst, timeout_s=method.limits.burst_s, **dataclasses.asdict(method.burst))
-    seat.line["num_restless"] += not samples["quiet"]
-    if warmup:
-        seat.line["warmup_ns"] = samples["cold_ns"] + samples["steady_ns"]
-    else:
-        seat.line["cold_ns"].append(samples["cold_ns"])
-        seat.line["steady_ns"].append(samples["steady_ns"])
+    request = opening.subject(subject.cell, subject.artifact.path)
+    seat.ask(operations.open_session, limits.open_s, **request, inputs=str(subject.inputs))

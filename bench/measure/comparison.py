@@ -6,13 +6,11 @@ import dataclasses
 import functools
 import math
 from collections.abc import Sequence
-from typing import Any
 
 from bench.measure import stats
-from bench.measure.launch import burst_medians as burst_medians
+from bench.measure.launch import Launch
 from bench.measure.stats import Effect, Estimate, Pairs
 
-Launch = dict[str, Any]
 REFERENCE, CONTROL, CELL = "reference", "control", "cell"
 
 
@@ -49,12 +47,12 @@ class Comparison:
 
 def pair(launch: Launch, reference: Launch) -> Pairs:
     """Two launches of one block, pass by pass."""
-    return Pairs(cell_ns=burst_medians(launch), reference_ns=burst_medians(reference))
+    return Pairs(cell_ns=launch.medians_ns, reference_ns=reference.medians_ns)
 
 
 def by_block(launches: Sequence[Launch], role: str) -> dict[str, Launch]:
     """Launches of one role by the block they ran in."""
-    return {launch["block"]: launch for launch in launches if launch["role"] == role}
+    return {launch.block: launch for launch in launches if launch.role == role}
 
 
 def controls(baseline: Sequence[Launch]) -> list[Pairs]:

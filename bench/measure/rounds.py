@@ -15,7 +15,8 @@ import psutil
 from bench.measure import comparison as compare
 from bench.measure import stats
 from bench.measure.block import Method, Result, Subject, run_block
-from bench.measure.comparison import Comparison, Launch
+from bench.measure.comparison import Comparison
+from bench.measure.launch import Launch
 
 MAX_WORKERS = 10  # a longer pass would let the machine drift between a burst and its reference's
 MEMORY_SHARE = 0.6  # of the memory now free, for the workers of one block

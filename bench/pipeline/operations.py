@@ -16,7 +16,7 @@ from bench.api.arrays import load_arrays, save_arrays
 from bench.measure import clock
 from bench.measure.memory import MemoryLog
 from bench.measure.session import Opened
-from bench.pipeline import feeding, quality
+from bench.pipeline import feeding
 from bench.plugins import catalog
 
 if TYPE_CHECKING:
@@ -82,6 +82,10 @@ def verify(
     save_outputs: str | None,
 ) -> dict[str, Any]:
     """Run a whole split through an artifact and judge the outputs against the reference's."""
+    from msgspec.structs import asdict  # only here: it would count in the memory of a worker that is measured
+
+    from bench.pipeline import quality
+
     definition = catalog.task(task)
     samples = definition.samples("test")
     opener = catalog.runtime(runtime)
@@ -95,7 +99,7 @@ def verify(
         feeds = feeding.feeds(definition, samples.inputs, [0] * batch)
         made_bytes = sum(output.nbytes for output in outputs.values()) * batch // samples.num_samples
         return {
-            **judged,
+            **asdict(judged),
             "precision": session.precision,
             "num_params": session.num_params,
             "input_shapes": {name: array.shape for name, array in feeds.items()},

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from bench.api.cell import Cell
 from bench.api.errors import ArtifactError, RefusedError
 from bench.measure.block import Subject
@@ -12,6 +10,7 @@ from bench.pipeline import prepare, verify
 from bench.pipeline.provenance import record_key
 from bench.pipeline.quality import BROKEN
 from bench.plugins import catalog
+from bench.records.lines import Quality
 
 
 def subject_of(cell: Cell, limits: Limits) -> Subject:
@@ -23,12 +22,12 @@ def subject_of(cell: Cell, limits: Limits) -> Subject:
         ChildError: it does not run.
     """
     subject, quality = judged_subject(cell, limits)
-    if quality["fidelity"] == BROKEN:
-        raise ArtifactError(f"{cell} is broken: {quality['reason']}")
+    if quality.fidelity == BROKEN:
+        raise ArtifactError(f"{cell} is broken: {quality.reason}")
     return subject
 
 
-def judged_subject(cell: Cell, limits: Limits) -> tuple[Subject, dict[str, Any]]:
+def judged_subject(cell: Cell, limits: Limits) -> tuple[Subject, Quality]:
     """The same with its quality (see `verify.verify`), which may be broken.
 
     Raises:
@@ -45,6 +44,6 @@ def judged_subject(cell: Cell, limits: Limits) -> tuple[Subject, dict[str, Any]]
         key=record_key(cell, artifact),
         artifact=artifact,
         inputs=prepare.inputs_of(task, limits),
-        rss_bytes=quality["rss_bytes"],
+        rss_bytes=quality.rss_bytes,
     )
     return subject, quality

@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
+from msgspec.structs import asdict, replace
+
 from bench.api.artifact import Artifact
 from bench.api.cell import Cell
 from bench.api.errors import BenchError, ChildError, PluginError, RefusedError
@@ -19,7 +21,8 @@ from bench.pipeline.provenance import judge_digest, record_key
 from bench.pipeline.quality import BROKEN
 from bench.pipeline.verify import Reference
 from bench.plugins import catalog
-from bench.records.store import LAUNCH, SCHEMA, THREAD_LAUNCH, Line, Record, Store, same_as, what_runs
+from bench.records.lines import Failure, Header, Quality, Reset, ThreadLaunch
+from bench.records.store import LAUNCH, SCHEMA, THREAD_LAUNCH, Record, Store, same_as, what_runs
 
 Item = TypeVar("Item")
 Outcome = TypeVar("Outcome")
@@ -145,23 +148,23 @@ class Sweep:
             same.setdefault(what_runs(entry.record) or entry.cell, []).append(entry)
         passed = set()
 
-        def judged(thing: object, quality: Line | BenchError) -> None:
+        def judged(thing: object, quality: Quality | BenchError) -> None:
             for entry in same[thing]:
                 if isinstance(quality, BenchError):
                     self._keep_failure(entry.record, "verify", quality)
                     continue
-                if not _is_judged(entry, quality["reference_digest"]):
+                if not _is_judged(entry, quality.reference_digest):
                     self._store.append(entry.record.key, quality)
                     entry.record = dataclasses.replace(entry.record, quality=quality, failure=None)
                 passed.add(entry.cell)
-                self._observer.cell(entry.cell, quality["fidelity"])
+                self._observer.cell(entry.cell, quality.fidelity)
 
         for threads in sorted({entry.cell.threads for entry in entries}):
             alike = [thing for thing, members in same.items() if members[0].cell.threads == threads]
             self._at_once(lambda thing: self._judge(same[thing]), alike, judged, threads=threads)
         return [entry for entry in entries if entry.cell in passed]
 
-    def _judge(self, entries: Sequence[_Entry]) -> Line:
+    def _judge(self, entries: Sequence[_Entry]) -> Quality:
         """The quality of cells that all run the same thing."""
         reference = self._references[entries[0].cell.task]
         if isinstance(reference, BenchError):
@@ -170,12 +173,7 @@ class Sweep:
             if entry.record.quality is not None and _is_judged(entry, reference.digest):
                 return entry.record.quality
         judged = verify.verify(entries[0].cell, entries[0].artifact, reference.outputs, self._limits)
-        origin = {
-            "reference": reference.cell.path,
-            "reference_digest": reference.digest,
-            "judged_by": judge_digest(entries[0].cell),
-        }
-        return {"kind": "quality", **origin, **judged}
+        return replace(judged, reference=reference.cell.path, reference_digest=reference.digest, judged_by=judge_digest(entries[0].cell))
 
     def _at_once(
         self,
@@ -190,7 +188,7 @@ class Sweep:
 
     def _groups(self, entries: Sequence[_Entry], wanted: set[Cell]) -> list[Group]:
         """The cells to time, in groups with their baselines: not the broken ones, and each same thing once."""
-        sound = [entry for entry in entries if entry.record.quality and entry.record.quality["fidelity"] != BROKEN]
+        sound = [entry for entry in entries if entry.record.quality and entry.record.quality.fidelity != BROKEN]
         twins = same_as([entry.record for entry in sound if entry.cell in wanted])
         groups = []
         for request in dict.fromkeys(self._request(entry.cell) for entry in sound):
@@ -215,7 +213,7 @@ class Sweep:
             key=entry.record.key,
             artifact=entry.artifact,
             inputs=self._inputs[task.name],
-            rss_bytes=entry.record.quality["rss_bytes"],
+            rss_bytes=entry.record.quality.rss_bytes,
         )
         record = entry.record
         launches = record.thread_launches if self._kind == THREAD_LAUNCH else record.launches
@@ -236,10 +234,10 @@ class Sweep:
         for subject, launch in result.launches:
             if subject.key in self._to_reset:
                 self._to_reset.remove(subject.key)
-                self._store.append(subject.key, {"kind": "reset", "launches": self._kind})
-            self._store.append(subject.key, {**launch, "kind": self._kind})
+                self._store.append(subject.key, Reset(launches=self._kind))
+            self._store.append(subject.key, ThreadLaunch(**asdict(launch)) if self._kind == THREAD_LAUNCH else launch)
         for failure in result.failures:
-            self._store.append(failure.subject.key, _failure_line(failure.stage, failure.error))
+            self._store.append(failure.subject.key, _failure(failure.stage, failure.error))
             self._observer.cell(failure.subject.cell, f"failed: {failure.error.reason}")
         self._observer.measured([subject.cell for subject, _ in result.launches])
 
@@ -249,7 +247,7 @@ class Sweep:
             record = self._store.read(subject.key)
             has_figures = record is not None and (record.launches or record.thread_launches)
             if record is not None and record.failure is None and not has_figures:
-                self._store.append(subject.key, {"kind": "failure", "stage": "measure", "reason": reason})
+                self._store.append(subject.key, Failure(stage="measure", reason=reason))
                 self._observer.cell(subject.cell, f"failed: {reason}")
 
     def _forget(self, entries: Sequence[_Entry]) -> None:
@@ -261,14 +259,14 @@ class Sweep:
 
     def _keep_skip(self, cell: Cell, reason: str) -> None:
         record = self._open_record(cell, None)
-        if record.failure is None or record.failure["reason"] != reason:
-            self._store.append(record.key, {"kind": "failure", "stage": "skip", "reason": reason})
+        if record.failure is None or record.failure.reason != reason:
+            self._store.append(record.key, Failure(stage="skip", reason=reason))
         self._observer.cell(cell, f"skipped: {reason}")
 
     def _keep_failure(self, record: Record, stage: str, error: BenchError) -> None:
-        line = _failure_line(stage, error)
+        line = _failure(stage, error)
         self._store.append(record.key, line)
-        self._observer.cell(record.cell, f"failed: {line['reason']}")
+        self._observer.cell(record.cell, f"failed: {line.reason}")
 
     def _open_record(self, cell: Cell, artifact: Artifact | None) -> Record:
         """What is stored of a cell with this artifact; a new record where there is nothing."""
@@ -276,22 +274,16 @@ class Sweep:
         self._keys[cell.path] = key
         if (record := self._store.read(key)) is not None:
             return record
-        header: Line = {
-            "kind": "cell",
-            "schema": SCHEMA,
-            "key": key,
-            "cell": cell.path,
-            "machine": machine.describe(),
-            "versions": provenance.versions(catalog.runtime(cell.runtime).packages(cell.provider)),
-            "subject": [
-                provenance.task_digest(catalog.task(cell.task)),
-                provenance.dataset_digest(catalog.task(cell.task)),
-            ],
-            "artifact": None,
-        }
-        if artifact is not None:
-            fields = {field.name: getattr(artifact, field.name) for field in dataclasses.fields(artifact)}
-            header["artifact"] = {name: value for name, value in fields.items() if name != "path"}
+        task = catalog.task(cell.task)
+        header = Header(
+            schema=SCHEMA,
+            key=key,
+            cell=cell.path,
+            machine=machine.describe(),
+            versions=provenance.versions(catalog.runtime(cell.runtime).packages(cell.provider)),
+            subject=(provenance.task_digest(task), provenance.dataset_digest(task)),
+            artifact=artifact and artifact.facts,
+        )
         self._store.append(key, header)
         record = self._store.read(key)
         assert record is not None
@@ -306,20 +298,13 @@ def _skip_reason(cell: Cell) -> str | None:
         return str(error)
 
 
-def _is_judged(entry: _Entry, reference_digest: str) -> bool:
+def _is_judged(entry: _Entry, reference_digest: str | None) -> bool:
     quality = entry.record.quality
-    if quality is None or quality.get("judged_by") != judge_digest(entry.cell):
-        return False
-    return bool(quality["reference_digest"] == reference_digest)
+    return quality is not None and (quality.judged_by, quality.reference_digest) == (judges(), reference_digest)
 
 
-def _failure_line(stage: str, error: BenchError) -> Line:
+def _failure(stage: str, error: BenchError) -> Failure:
     cause = error if isinstance(error, ChildError) else error.__cause__
     child = cause if isinstance(cause, ChildError) else None
-    return {
-        "kind": "failure",
-        "stage": stage,
-        "reason": str(error),
-        "how": child.kind if child else "error",
-        "detail": child.detail if child else "",
-    }
+    how, detail = (child.kind, child.detail) if child else ("error", "")
+    return Failure(stage=stage, reason=str(error), how=how, detail=detail)

@@ -28,12 +28,12 @@ def _machine() -> list[str]:
     lines = [
         f"machine     {facts['processor']}, {facts['num_cores']} cores, {facts['memory_gib']} GiB ({facts['system']})",
         f"results in  results/{machine.name()}",
-        f"load        {state['load_1m']} over the last minute, {state['available_bytes'] / 2**30:.1f} GiB free",
+        f"load        {state.load_1m} over the last minute, {state.available_bytes / 2**30:.1f} GiB free",
     ]
-    if state["governor"] not in (None, "performance"):
-        lines.append(f"clock       governor {state['governor']!r}: the clock may vary; `performance` keeps it steady")
-    if state["temperature_c"] is not None:
-        lines.append(f"heat        {state['temperature_c']:.0f} degrees Celsius at the hottest sensor")
+    if state.governor not in (None, "performance"):
+        lines.append(f"clock       governor {state.governor!r}: the clock may vary; `performance` keeps it steady")
+    if state.temperature_c is not None:
+        lines.append(f"heat        {state.temperature_c:.0f} degrees Celsius at the hottest sensor")
     return lines
 
 
@@ -79,7 +79,7 @@ def _noise() -> list[str]:
         launches += [launch for _, launch in result.launches]
     control = comparison.against_baseline(launches, launches).control
     assert control is not None
-    medians = [median for launch in launches for median in comparison.burst_medians(launch)]
+    medians = [median for launch in launches for median in launch.medians_ns]
     spread = max(medians) / min(medians)
     advice = "quiet" if control.half_width < QUIET_SPREAD else "noisy: expect more launches, and prefer 1-thread cells"
     return [

@@ -12,7 +12,6 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -25,6 +24,7 @@ from bench.measure.at_once import at_once
 from bench.measure.limits import Limits
 from bench.pipeline import prepare, verify
 from bench.plugins import catalog
+from bench.records.lines import Quality
 from bench.tasks.fidelity import FidelityTask
 from support import plugin_child
 
@@ -79,7 +79,7 @@ class Found:
         small: by `<batch>/<name>` of the first samples in smaller batches, by `cropped/<name>` of two cropped ones.
     """
 
-    judged: dict[str, Any]
+    judged: Quality
     num_params: int | None
     outputs: dict[str, np.ndarray]
     small: dict[str, np.ndarray]
@@ -141,7 +141,7 @@ class Laboratory:
             raise ChildError("exit", f"{failure}\n{failure.stderr}") from failure
         return Found(
             judged=judged,
-            num_params=artifact.num_params if judged["num_params"] is None else judged["num_params"],
+            num_params=artifact.num_params if judged.num_params is None else judged.num_params,
             outputs=arrays(outputs),
             small=arrays(small),
         )
@@ -182,8 +182,8 @@ def test_agrees_with_the_reference_on_every_test_sample(path: str, laboratory: L
     assert found.outputs.keys() == reference.outputs.keys()
     for name, expected in reference.outputs.items():
         assert error(found.outputs[name], expected) <= 1e-4, name
-    assert found.judged["fidelity"] in ("exact", "close")
-    assert found.judged["precision"] == "float32"
+    assert found.judged.fidelity in ("exact", "close")
+    assert found.judged.precision == "float32"
 
 
 @pytest.mark.parametrize("path", EXPORTS_AND_OTHERS)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import base64
+import dataclasses
 import hashlib
 import html.parser
 import json
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from bench.measure.roofline import Peaks
 from bench.records import assemble, ranking
@@ -125,12 +127,12 @@ def test_long_launches_are_thinned_to_quantiles(data: list[dict[str, Any]]) -> N
 
 
 def test_details_say_how_a_cell_was_made() -> None:
-    found = made.made.record(BASELINE, quality=made.made.QUALITY)
-    found.header["artifact"] |= {
-        "info": {"opset": 20, "passes": ["a", "b"], "fused": {"Gelu": 2}, "versions": {"maker": "1.2"}},
-        "operators": {"Add": 1, "MatMul": 12},
-    }
-    found.header["versions"] = {"runner": "3"}
+    found = made.made.with_artifact(
+        made.made.record(BASELINE, quality=made.made.QUALITY),
+        info={"opset": 20, "passes": ["a", "b"], "fused": {"Gelu": 2}, "versions": {"maker": "1.2"}},
+        operators={"Add": 1, "MatMul": 12},
+    )
+    found = dataclasses.replace(found, header=replace(found.header, versions={"runner": "3"}))
     (row,) = assemble.rows({BASELINE: found})
     sections = {section["title"]: section["lines"] for section in details.details(row, found, ())["sections"]}
 

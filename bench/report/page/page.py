@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from bench.decisions import best as deciding
-from bench.measure.comparison import Launch
+from bench.measure.launch import Launch
 from bench.measure.roofline import Peaks
 from bench.records import assemble, ranking
 from bench.records.ranking import Group
@@ -92,7 +92,8 @@ def page(records: Mapping[str, Record], rows: Sequence[Row], *, margin: float, p
     tasks: dict[str, list[Request]] = {}
     for group in selection.groups:
         members = [row for row in selection.rows if row.task == group.task]
-        higher = (records[members[0].cell].quality or {}).get("higher_is_better", True)
+        quality = records[members[0].cell].quality
+        higher = quality is None or quality.higher_is_better
         request = _request(group, members, launches, ids, looks, peaks.get(group.threads), higher_is_better=higher)
         tasks.setdefault(group.task, []).append(request)
     found = [details(row, records[row.cell], launches[row.cell]) for row in selection.rows]

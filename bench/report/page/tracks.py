@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from bench.measure.comparison import Launch
+from bench.measure.launch import Launch
 from bench.records.assemble import PHASES
 from bench.records.ranking import Group, is_baseline, is_ranked
 from bench.records.rows import Row
@@ -115,11 +115,11 @@ def _memory(row: Row, launches: Sequence[Launch], axis: Axis) -> Bar:
     """How the peak grew: what each phase put on top of the highest before it."""
     if row.peak_rss_bytes is None or not launches:
         return Bar(text="")
-    phases = [launch["memory"]["phases"] for launch in launches]
+    phases = [launch.memory.phases for launch in launches]
     # Of the imports what stayed resident counts: they may have peaked higher for a moment.
-    tops = [float(np.median([phase["imports"]["rss_bytes"] for phase in phases]))]
+    tops = [float(np.median([phase["imports"].rss_bytes for phase in phases]))]
     for name in PHASES:
-        tops.append(max(tops[-1], float(np.median([phase[name]["peak_rss_bytes"] for phase in phases]))))
+        tops.append(max(tops[-1], float(np.median([phase[name].peak_rss_bytes for phase in phases]))))
     ends = [0.0, *(axis.at(top) for top in tops)]
     parts = zip(("imports", *PHASES), ends, ends[1:], strict=False)
     segments = tuple((name, start, round(end - start, 2)) for name, start, end in parts if end > start)
