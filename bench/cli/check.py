@@ -46,6 +46,7 @@ def check(
     from bench.decisions import check as guard
     from bench.graphs.file.text import printable
     from bench.measure.limits import Limits
+    from bench.report.check import line
     from bench.tasks import adopt
 
     limits = Limits.of(step_s=None, memory_bytes=None)
@@ -69,16 +70,11 @@ def check(
             threads=threads,
             limits=limits,
         )
-    goal = guard.Goal(
-        tolerance=units.share(tolerance),
-        max_metric_loss=units.share(max_metric_drop, zero=True),
-        min_launches=min(guard.Goal.min_launches, launches),
-        max_launches=launches,
-        budget_s=units.seconds(budget),
-    )
+    goal = guard.goal(tolerance=units.share(tolerance), max_launches=launches, budget_s=units.seconds(budget))
+    max_metric_loss = units.share(max_metric_drop, zero=True)
     for note in pair.notes:
         typer.echo(f"bench: {printable(note)}", err=True)
-    outcome = guard.measure(pair, goal, guard.method(limits))
-    typer.echo(f"{pair.new.cell}: {outcome}")
+    outcome = guard.measure(pair, goal, guard.method(limits), max_metric_loss=max_metric_loss)
+    typer.echo(f"{pair.new.cell}: {line(outcome)}")
     if not outcome.passed:
         raise typer.Exit(REGRESSION)

@@ -17,19 +17,15 @@ from bench.api.artifact import Artifact
 from bench.api.cell import RAW, Cell
 from bench.api.errors import ChildError, InputError
 from bench.decisions import deployment, operator_times
-from bench.graphs.requests import analyse
 from bench.measure import machine
 from bench.measure.comparison import Comparison
 from bench.measure.limits import Limits
-from bench.measure.process import ask_once
-from bench.pipeline import opening, operations, prepare, provenance
+from bench.pipeline import inspection, provenance
 from bench.plugins import catalog
 from bench.records import assemble
 from bench.records.rows import Row
 from bench.records.store import Record
 
-NUM_RUNS = 20
-"""Inferences that a profiler counts."""
 ONNX = "onnx"
 
 
@@ -182,27 +178,11 @@ def _side(cell: Cell, row: Row | None, task: Task, artifact: Artifact, limits: L
     nodes, reason = None, catalog.skip_reason(cell)
     if reason is None:
         try:
-            nodes = _profile(cell, task, artifact, limits)
+            nodes = inspection.profile_nodes(cell, artifact, task, limits)
             reason = f"{cell.runtime} has no profiler that can be asked" if nodes is None else None
         except ChildError as error:
             reason = f"the profiler of {cell.runtime} tells nothing: {error.reason}"
     return Side(cell=cell, row=row, artifact=artifact, nodes=nodes, reason=reason)
-
-
-def _profile(cell: Cell, task: Task, artifact: Artifact, limits: Limits) -> list[NodeTime] | None:
-    inputs = prepare.inputs_of(task, limits)
-    with opening.worker(cell, memory_bytes=limits.memory_bytes) as child:
-        answer = child.request(
-            operations.profile_nodes,
-            timeout_s=limits.verify_s,
-            **opening.subject(cell, artifact.path),
-            inputs=str(inputs),
-            num_runs=NUM_RUNS,
-        )
-    if answer["nodes"] is None:
-        return None
-    lists = ("reads", "makes", "covers")
-    return [NodeTime(**{**fields, **{name: tuple(fields[name]) for name in lists}}) for fields in answer["nodes"]]
 
 
 def _names(steps: Sequence[Artifact], limits: Limits) -> dict[str, str] | None:
@@ -214,24 +194,13 @@ def _names(steps: Sequence[Artifact], limits: Limits) -> dict[str, str] | None:
         if before.sha256 == after.sha256:
             continue
         try:
-            found = _analyse("common_tensors", limits, path=str(before.path), other=str(after.path))["names"]
+            found = inspection.common_tensors(before.path, after.path, limits)
         except ChildError:  # then by their names alone
             return None
         names = {
             new: old if names is None else names[old] for new, old in found.items() if names is None or old in names
         }
     return names
-
-
-def _analyse(request: str, limits: Limits, **arguments: str) -> dict[str, Any]:
-    found: dict[str, Any] = ask_once(
-        analyse,
-        timeout_s=limits.verify_s,
-        memory_bytes=limits.memory_bytes,
-        request=request,
-        arguments=arguments,
-    )
-    return found
 
 
 def _walked(cell: Cell, steps: Sequence[Artifact]) -> list[tuple[str, Artifact | None, Artifact]]:
@@ -251,7 +220,7 @@ def _step(name: str, before: Artifact | None, after: Artifact, limits: Limits) -
     old, new = collections.Counter(before.operators), collections.Counter(after.operators)
     step = dataclasses.replace(step, removed=dict((old - new).most_common()), added=dict((new - old).most_common()))
     try:
-        found = _analyse("diff", limits, path=str(before.path), other=str(after.path))
+        found = inspection.differences(before.path, after.path, limits)
     except ChildError:  # the operators are told without it
         return step
     return dataclasses.replace(
@@ -276,17 +245,14 @@ def _drift(
                 f"{side.cell} runs no ONNX file but {side.artifact.format}, of which no tensor can be looked at",
             )
     try:
-        found: dict[str, Any] = ask_once(
-            operations.drift,
-            timeout_s=limits.verify_s,
-            memory_bytes=limits.memory_bytes,
-            task=task.name,
-            before=str(before.artifact.path),
-            after=str(after.artifact.path),
-            inputs=str(prepare.inputs_of(task, limits)),
+        found = inspection.drift(
+            task,
+            before.artifact,
+            after.artifact,
             batch=after.cell.batch,
             tolerance=tolerance,
             names=names,
+            limits=limits,
         )
     except ChildError as error:
         return None, f"the two files cannot be compared: {error.reason}"

@@ -11,13 +11,11 @@ import dataclasses
 import random
 import time
 import uuid
-from collections.abc import Callable, Sequence
-from pathlib import Path
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import msgspec
 
-from bench.api.artifact import Artifact
 from bench.api.cell import Cell
 from bench.api.errors import BenchError, ChildError
 from bench.measure import machine, stats
@@ -29,23 +27,36 @@ from bench.measure.limits import Limits
 from bench.measure.process import Child
 from bench.measure.session import Worker
 from bench.measure.stats import Pairs
-from bench.pipeline import opening, operations
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Request:
+    """A request to a worker: see `Child.request`."""
+
+    operation: Callable[..., Any]
+    arguments: Mapping[str, Any]
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Subject:
-    """A cell ready to be measured.
+    """A cell ready to be measured, as whoever knows its plugins describes it.
 
     Attributes:
-        inputs: `.npz` file with the held-out split's inputs.
-        rss_bytes: what a worker with it holds, from its verification.
+        environment: variables of its worker's process.
+        imports: the request that imports its packages.
+        opening: the request that leaves its session open.
+        rss_bytes: resident memory of a worker with it, from its verification.
     """
 
     cell: Cell
     key: str
-    artifact: Artifact
-    inputs: Path
+    environment: Mapping[str, str]
+    imports: Request
+    opening: Request
     rss_bytes: int
+
+
+FINISH = Request(operation=Worker.finish, arguments={})
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -97,9 +108,9 @@ class _Seat:
     bursts: list[_Burst] = dataclasses.field(default_factory=list)
     medians_ns: list[float] = dataclasses.field(default_factory=list)
 
-    def ask(self, operation: Callable[..., Any], timeout_s: float, **arguments: Any) -> None:
+    def ask(self, request: Request, timeout_s: float) -> None:
         """Send a request whose reply holds fields of `Launch`."""
-        self.replies.update(self.child.request(operation, timeout_s=timeout_s, **arguments))
+        self.replies.update(self.child.request(request.operation, timeout_s=timeout_s, **request.arguments))
 
     def burst(self, method: Method) -> None:
         """Run one burst."""
@@ -155,7 +166,7 @@ def run_block(
     A cell that fails leaves the block, which goes on; when the baseline fails there is nothing to compare with and
     nothing is kept.
     """
-    block = uuid.uuid4().hex[:16]
+    block, limits = uuid.uuid4().hex[:16], method.limits
     roles = [(baseline, REFERENCE), (baseline, CONTROL), *((subject, CELL) for subject in subjects)]
     seats: list[_Seat] = []
     failures: list[Failure] = []
@@ -177,18 +188,23 @@ def run_block(
         waiting = []
         for subject, role in random.sample(roles, len(roles)):
             state = machine.state()
-            child = opening.worker(subject.cell, memory_bytes=method.limits.memory_bytes)
+            child = Child(environment=subject.environment, memory_bytes=limits.memory_bytes)
             waiting.append(_Seat(subject=subject, role=role, child=child, machine=state))
             workers.callback(waiting[-1].child.close)
         # Imports take most of the time before the first pass, and nothing of them is compared.
-        at_once(lambda seat: _import(seat, method.limits), waiting, workers=machine.num_cores(), done=imported)
+        at_once(
+            lambda seat: seat.ask(seat.subject.imports, limits.open_s),
+            waiting,
+            workers=machine.num_cores(),
+            done=imported,
+        )
         for seat in waiting:
             if out_of_time() or lost():
                 return Result(launches=(), failures=tuple(failures))
             if any(failure.subject is seat.subject for failure in failures):
                 continue
             try:
-                _open(seat, method.limits)
+                seat.ask(seat.subject.opening, limits.open_s)
                 seats.append(seat)
             except ChildError as error:
                 drop(seat, "open", error)
@@ -210,7 +226,7 @@ def run_block(
                     return Result(launches=(), failures=tuple(failures))
         for seat in list(seats):
             try:
-                seat.ask(Worker.finish, method.limits.burst_s)
+                seat.ask(FINISH, limits.burst_s)
             except ChildError as error:
                 drop(seat, "measure", error)
     if lost():
@@ -226,13 +242,3 @@ def _is_precise(seats: Sequence[_Seat], method: Method) -> bool:
     reference = tuple(next(seat.medians_ns for seat in seats if seat.role == REFERENCE))
     pairs = [Pairs(cell_ns=tuple(seat.medians_ns), reference_ns=reference) for seat in seats if seat.role != REFERENCE]
     return all(stats.centre_error(pair.log_ratios()) <= method.pass_error for pair in pairs)
-
-
-def _import(seat: _Seat, limits: Limits) -> None:
-    seat.ask(operations.import_packages, limits.open_s, runtime=seat.subject.cell.runtime)
-
-
-def _open(seat: _Seat, limits: Limits) -> None:
-    subject = seat.subject
-    request = opening.subject(subject.cell, subject.artifact.path)
-    seat.ask(operations.open_session, limits.open_s, **request, inputs=str(subject.inputs))

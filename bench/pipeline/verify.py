@@ -13,12 +13,13 @@ from msgspec.structs import replace
 from bench.api import Task, cache
 from bench.api.artifact import Artifact
 from bench.api.cell import Cell
-from bench.api.errors import ArtifactError, ChildError
+from bench.api.errors import ArtifactError, BenchError, ChildError
 from bench.measure.limits import Limits
 from bench.measure.process import Child
 from bench.pipeline import opening, operations, prepare, provenance, quality, sweeps
+from bench.pipeline.flow import Prepared, Verified
 from bench.plugins import catalog
-from bench.records.lines import Quality
+from bench.records.lines import Failure, Quality
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -35,7 +36,7 @@ class Reference:
     digest: str
 
 
-def reference_of(task: Task, limits: Limits) -> Reference:
+def reference_of(task: Task, limits: Limits, failed: prepare.FailedSteps | None = None) -> Reference:
     """The plain native cell of the first source whose packages are here, at batch 1 and one thread.
 
     Raises:
@@ -46,7 +47,7 @@ def reference_of(task: Task, limits: Limits) -> Reference:
         if (reason := catalog.skip_reason(cell)) is not None:
             reasons.append(reason)
             continue
-        artifact = prepare.artifact_of(cell, limits)
+        artifact = prepare.artifact_of(cell, limits, failed)
 
         def make(target: Path, cell: Cell = cell, artifact: Artifact = artifact) -> dict[str, Any]:
             try:
@@ -64,12 +65,50 @@ def reference_of(task: Task, limits: Limits) -> Reference:
             cell.path,
             artifact.sha256,
             provenance.versions(runtime.requires),
-            provenance.task_digest(task),
-            provenance.dataset_digest(task),
+            *provenance.subject(task),
         ]
         digest = cache.digest(parts)
         return Reference(cell=cell, outputs=cache.obtain(digest, "outputs.npz", make)[0], digest=digest)
     raise ArtifactError(f"no source of {task.name} works here: {'; '.join(reasons) or 'none is defined'}")
+
+
+def from_name(cell: Cell, limits: Limits, failed: prepare.FailedSteps | None = None) -> Verified | Failure:
+    """Prepare and verify one cell.
+
+    Args:
+        failed: see `prepare.prepared`.
+    """
+    value = prepare.prepared(cell, limits, failed)
+    if isinstance(value, Failure):
+        return value
+    try:
+        reference = reference_of(catalog.task(cell.task), limits, failed)
+    except BenchError as error:
+        return Failure.of("verify", error)
+    return verified(value, reference, limits)
+
+
+def verified(value: Prepared, reference: Reference, limits: Limits, known: Quality | None = None) -> Verified | Failure:
+    """Judge a prepared cell's outputs against the reference.
+
+    Args:
+        known: the quality that an earlier run stored; it is taken as it is where it still holds (see `is_current`).
+    """
+    try:
+        inputs = prepare.inputs_of(catalog.task(value.cell.task), limits)
+        if known is None or not is_current(known, value, reference):
+            judged = verify(value.cell, value.artifact, reference.outputs, limits)
+            origin = {"reference": reference.cell.path, "reference_digest": reference.digest}
+            known = replace(judged, **origin, judged_by=provenance.judge_digest(value.cell))
+    except BenchError as error:
+        return Failure.of("verify", error)
+    return Verified(cell=value.cell, artifact=value.artifact, key=value.key, quality=known, inputs=inputs)
+
+
+def is_current(quality: Quality, value: Prepared, reference: Reference) -> bool:
+    """Whether a stored quality was judged by the code of now, against the reference of now."""
+    now = (provenance.judge_digest(value.cell), reference.digest)
+    return (quality.judged_by, quality.reference_digest) == now
 
 
 def verify(
@@ -91,7 +130,7 @@ def verify(
         reply = child.request(
             operations.verify,
             timeout_s=limits.verify_s,
-            **opening.subject(cell, artifact.path),
+            **opening.arguments(cell, artifact.path),
             reference=str(reference) if reference else None,
             save_outputs=str(save_outputs) if save_outputs else None,
         )

@@ -8,6 +8,7 @@ from typing import Any, TypeAlias
 import msgspec
 
 from bench.api.artifact import Facts
+from bench.api.errors import BenchError, ChildError
 from bench.measure.launch import Launch
 
 
@@ -118,6 +119,14 @@ class Failure(msgspec.Struct, frozen=True, kw_only=True, tag="failure", tag_fiel
     how: str | None = None
     detail: str | None = None
     time: str | None = None
+
+    @classmethod
+    def of(cls, stage: str, error: BenchError) -> Failure:
+        """The failure of a stage by an error, with what the child process told."""
+        cause = error if isinstance(error, ChildError) else error.__cause__
+        child = cause if isinstance(cause, ChildError) else None
+        how, detail = (child.kind, child.detail) if child else ("error", "")
+        return cls(stage=stage, reason=str(error), how=how, detail=detail)
 
 
 class Reset(msgspec.Struct, frozen=True, kw_only=True, tag="reset", tag_field="kind", omit_defaults=True):

@@ -22,6 +22,7 @@ from pathlib import Path
 
 import msgspec
 
+from bench.api.artifact import Facts
 from bench.api.cell import Cell
 from bench.api.errors import InputError, StoreError
 from bench.measure.launch import Launch
@@ -56,6 +57,21 @@ class Record:
     thread_launches: tuple[Launch, ...] = ()
     failure: Failure | None = None
 
+    @property
+    def subject(self) -> tuple[str | None, ...]:
+        """Digests of the task and of its dataset."""
+        return self.header.subject
+
+    @property
+    def time(self) -> str:
+        """When the record was begun (ISO 8601)."""
+        return self.header.time
+
+    @property
+    def artifact(self) -> Facts | None:
+        """What is known of the file that the cell runs; None where none could be made."""
+        return self.header.artifact
+
     @classmethod
     def from_lines(cls, lines: Sequence[Line]) -> Record:
         """Put a file's lines together, the header first; a success after a failure clears it.
@@ -79,8 +95,7 @@ class Record:
                     failure = line
                 case Reset():
                     failure = None
-                    for kind in [line.launches] if line.launches else launches:
-                        launches[kind].clear()
+                    launches |= {kind: {} for kind in ([line.launches] if line.launches else launches)}
         return cls(
             key=header.key,
             cell=Cell.from_path(header.cell),
@@ -195,31 +210,6 @@ class Store:
             if key in records:
                 latest[path] = records[key]
         return latest
-
-
-def what_runs(record: Record) -> object | None:
-    """Equal for two cells that run the very same thing; None where that cannot be told."""
-    artifact = record.header.artifact
-    if artifact is None or not artifact.canonical:
-        return None
-    return (record.cell.group, record.cell.runtime, record.cell.provider, artifact.canonical)
-
-
-def same_as(records: Sequence[Record]) -> dict[str, str]:
-    """Cells that need no timing of their own: path of each, to the path of the one that runs the very same thing.
-
-    The same thing is the same canonical graph with the same weights on the same runtime, provider, batch and threads.
-    Of each such set the one already timed stands for all, or else the first.
-    """
-    sets: dict[object, list[Record]] = {}
-    for record in records:
-        if (thing := what_runs(record)) is not None:
-            sets.setdefault(thing, []).append(record)
-    found: dict[str, str] = {}
-    for members in sets.values():
-        keeper = max(members, key=lambda record: bool(record.launches))
-        found |= {record.cell.path: keeper.cell.path for record in members if not record.launches and record != keeper}
-    return found
 
 
 def read_lines(path: Path) -> list[Line]:

@@ -6,12 +6,13 @@ from bench.api import loading
 from bench.api.cell import Cell
 from bench.api.errors import ChildError
 from bench.measure import comparison, machine
-from bench.measure.block import Method, Subject, run_block
+from bench.measure.block import Method, run_block
 from bench.measure.limits import Limits
 from bench.measure.process import Child
 from bench.measure.session import Worker
-from bench.pipeline import prepare, provenance
+from bench.pipeline import opening, provenance, verify
 from bench.plugins import catalog
+from bench.records.lines import Failure
 
 PROBE = "toy/null/native/raw/null/cpu/b1t1"
 NUM_BLOCKS = 3
@@ -68,9 +69,10 @@ def _runtimes() -> list[str]:
 def _noise() -> list[str]:
     """A/A: the same cell twice, several launches, run as any two cells are."""
     cell, limits = Cell.from_path(PROBE), Limits()
-    artifact = prepare.artifact_of(cell, limits)
-    inputs = prepare.inputs_of(catalog.task(cell.task), limits)
-    subject = Subject(cell=cell, key="probe", artifact=artifact, inputs=inputs, rss_bytes=0)
+    probe = verify.from_name(cell, limits)
+    if isinstance(probe, Failure):
+        raise ChildError("error", f"the probe failed: {probe.reason}")
+    subject = opening.subject(probe)
     launches = []
     for _ in range(NUM_BLOCKS):
         result = run_block(subject, [], Method())

@@ -12,10 +12,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from bench.api import NodeTime
-from bench.decisions.explain import NUM_RUNS, Explanation, Side, Step
+from bench.decisions.explain import Explanation, Side, Step
 from bench.decisions.operator_times import Change, OperatorTime
 from bench.graphs.file.text import printable
 from bench.measure.rounds import Goal
+from bench.pipeline.inspection import NUM_RUNS
 from bench.report import tables
 from bench.report.columns import DASH
 
