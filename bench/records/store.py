@@ -44,8 +44,9 @@ class Record:
     """What is stored of one cell under one key.
 
     Attributes:
-        launches: those that ran beside the task's baseline at as many threads;
-        thread_launches: and those beside the cell itself at one thread.
+        launches: those that ran beside the task's baseline at as many threads.
+        thread_launches: those that ran beside the cell itself at one thread.
+        failure: the last line, where it is one; None where a success came after it.
     """
 
     key: str
@@ -79,8 +80,7 @@ class Record:
                     failure = line
                 case Reset():
                     failure = None
-                    for kind in [line.launches] if line.launches else launches:
-                        launches[kind].clear()
+                    launches |= {kind: {} for kind in ([line.launches] if line.launches else launches)}
         return cls(
             key=header.key,
             cell=Cell.from_path(header.cell),
@@ -283,7 +283,7 @@ def write_atomically(path: Path, content: str | bytes) -> None:
 
 
 def _sync_folder(folder: Path) -> None:
-    """Have a new file's name on the disk, too."""
+    """Write a folder to the disk, so that the name of a new file in it is kept."""
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(descriptor)
