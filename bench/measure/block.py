@@ -42,6 +42,7 @@ class Subject:
     """A cell ready to be measured, as whoever knows its plugins describes it.
 
     Attributes:
+        key: of the cell's record.
         environment: variables of its worker's process.
         imports: the request that imports its packages.
         opening: the request that leaves its session open.
@@ -64,11 +65,11 @@ class Method:
     """How a block measures.
 
     Attributes:
-        fewest_passes: bursts of each worker that make a launch, at least, when a time is up (the sweep's or its own);
-        min_passes: and when it is not;
-        max_passes: and most.
-        pass_error: passes go on until the standard error of every cell's log-ratio within its launch is down to this,
-        max_s: or they have taken this many seconds: further launches tell more of slow cells than further passes.
+        fewest_passes: least number of bursts of each worker when the time of the sweep or of the block is up.
+        min_passes: least number of bursts of each worker when it is not.
+        max_passes: largest number of bursts of each worker.
+        pass_error: passes go on until the standard error of every cell's log-ratio within its launch is down to this.
+        max_s: seconds after which the block's time is up, since slow cells gain more by launches than by passes.
     """
 
     fewest_passes: int = 5
@@ -139,7 +140,7 @@ class _Seat:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Failure:
-    """A cell that failed in a block, and how."""
+    """A cell that failed in a block, the stage (`open` or `measure`) and the error."""
 
     subject: Subject
     stage: str
@@ -165,6 +166,9 @@ def run_block(
 
     A cell that fails leaves the block, which goes on; when the baseline fails there is nothing to compare with and
     nothing is kept.
+
+    Args:
+        out_of_time: asked before each worker is opened and before each pass; once it is true, the block ends early.
     """
     block, limits = uuid.uuid4().hex[:16], method.limits
     roles = [(baseline, REFERENCE), (baseline, CONTROL), *((subject, CELL) for subject in subjects)]

@@ -1,4 +1,4 @@
-"""Which machine this is, and what state it is in."""
+"""The machine's identity (processor, memory, system) and its present state (load, clock, temperature)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ NVIDIA = Path("/proc/driver/nvidia")
 
 @functools.cache
 def describe() -> dict[str, Any]:
-    """What tells machines apart for a benchmark: processor, instruction sets, cores, memory, system."""
+    """The properties by which machines differ for a benchmark: processor, instruction sets, cores, memory, system."""
     info = _cpuinfo()
     return {
         "processor": info.get("model name") or platform.processor() or platform.machine(),

@@ -78,10 +78,12 @@ class Goal:
 
 @dataclasses.dataclass(kw_only=True)
 class Ledger:
-    """What is known of one subject: its launches, those of earlier runs included.
+    """A subject with its launches, those of earlier runs included.
 
     Attributes:
-        num_stale: launches that count for the figures but not for whether it is settled: it is to be measured again.
+        failed: whether the subject failed in a block, and gets no further launches.
+        num_stale: launches that count for the figures but not towards the goal, because the subject is to be measured
+            again.
     """
 
     subject: Subject
@@ -147,7 +149,7 @@ def measure(
     """Run rounds of blocks until every cell is settled or the time is up.
 
     Args:
-        keep: stores what a block brought, at once.
+        keep: stores the launches and failures of a block as soon as it ends.
         report: told before the first block and after each one.
     """
     start = time.monotonic()
@@ -187,7 +189,7 @@ def measure(
 
 
 def _fewest_launches(planned: tuple[Group, list[Ledger]]) -> int:
-    """Of the cells of a block that is to come."""
+    """Number of launches of the planned block's least measured cell."""
     group, block = planned
     return min((group.comparison(ledger).num_launches for ledger in block), default=0)
 

@@ -45,8 +45,9 @@ class Record:
     """What is stored of one cell under one key.
 
     Attributes:
-        launches: those that ran beside the task's baseline at as many threads;
-        thread_launches: and those beside the cell itself at one thread.
+        launches: those that ran beside the task's baseline at as many threads.
+        thread_launches: those that ran beside the cell itself at one thread.
+        failure: the last line, where it is one; None where a success came after it.
     """
 
     key: str
@@ -273,7 +274,7 @@ def write_atomically(path: Path, content: str | bytes) -> None:
 
 
 def _sync_folder(folder: Path) -> None:
-    """Have a new file's name on the disk, too."""
+    """Write a folder to the disk, so that the name of a new file in it is kept."""
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(descriptor)

@@ -20,6 +20,7 @@ from bench.records.lines import Failure, Header, Line, Quality, Reset, ThreadLau
 from bench.records.store import CURRENT, Store, read_lines, write_atomically
 from support import records as made
 
+PUBLISHED = Path(__file__).parents[2] / "results" / "reference"
 KEY, PATH = "0123abcd", "toy/null/native/raw/null/cpu/b1t1"
 HEADER = Header(key=KEY, cell=PATH, artifact=None)
 QUALITY = Quality(fidelity="exact")
@@ -180,6 +181,37 @@ def test_lines_of_a_kind_unknown_here_are_passed_over(store: Store, file: Path) 
     file.write_bytes(file.read_bytes() + b'{"kind":"from the future","launch":1}\n')
     append(store, launch("one"))
     assert launches(store) == ["one"]
+
+
+def test_fields_unknown_here_are_passed_over(store: Store, file: Path) -> None:
+    append(store, HEADER)
+    file.write_bytes(file.read_bytes() + b'{"kind":"quality","fidelity":"close","from_the_future":[1]}\n')
+    record = store.read(KEY)
+    assert record is not None
+    assert record.quality == Quality(fidelity="close")
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (b'{"kind":"quality","fidelity":"close","rss_bytes":"many"}', "Expected `int`, got `str`"),
+        (b'{"kind":"failure","stage":"open"}', "missing required field `reason`"),
+    ],
+)
+def test_field_of_the_wrong_type_is_named(store: Store, file: Path, text: bytes, said: str) -> None:
+    append(store, HEADER)
+    file.write_bytes(file.read_bytes() + text + b"\n")
+    with pytest.raises(StoreError, match=f"line 2, is damaged: .*{said}"):
+        store.read(KEY)
+
+
+def test_published_lines_are_written_as_they_were_read() -> None:
+    """Nothing of a stored line is lost or spelt otherwise."""
+    files = sorted(PUBLISHED.glob("*/*.jsonl"))
+    assert files
+    for path in files:
+        written = [json.dumps(msgspec.to_builtins(line), separators=(",", ":")) for line in read_lines(path)]
+        assert written == path.read_text().splitlines()
 
 
 def test_line_that_is_not_json_is_refused_and_nothing_is_written(store: Store, file: Path) -> None:
