@@ -12,13 +12,10 @@ import json
 import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from bench.api.errors import BenchError, ChildError, InputError
-
-if TYPE_CHECKING:
-    import numpy as np
-    import onnx
+from bench.graphs.deferred import np, onnx, onnxruntime
 
 SEED = 0
 TIMEOUT_S = 180
@@ -104,8 +101,6 @@ def run(path: Path, shapes: Mapping[str, Sequence[int]], inputs: Path | None) ->
     Raises:
         BenchError: a node ran with too many different shapes.
     """
-    import onnx
-
     from bench.graphs.file.settled import settle
 
     model = settle(onnx.load(path, load_external_data=False))
@@ -130,8 +125,6 @@ def _shapes(entries: Sequence[Mapping[str, Sequence[int]]]) -> tuple[tuple[int, 
 
 def _traced(content: bytes, folder: Path, target: str, feeds: Mapping[str, np.ndarray]) -> Path:
     """Run a model, whose external data lie in `folder`, and give the profiler's file."""
-    import onnxruntime
-
     onnxruntime.disable_telemetry_events()
     options = onnxruntime.SessionOptions()
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
@@ -152,9 +145,6 @@ def made_feeds(
     Raises:
         InputError: an input cannot be made up.
     """
-    import numpy as np
-    import onnx
-
     from bench.api.arrays import generate, load_arrays
 
     given = load_arrays(inputs) if inputs is not None else {}

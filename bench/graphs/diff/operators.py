@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import collections
 import dataclasses
-from typing import TYPE_CHECKING
 
+from bench.graphs.deferred import onnx
 from bench.graphs.file.digest import all_nodes
 from bench.graphs.file.text import printable
-
-if TYPE_CHECKING:
-    import onnx
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

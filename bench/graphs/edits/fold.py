@@ -5,9 +5,9 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from bench.api.errors import InputError, suggest
+from bench.graphs.deferred import np, onnx
 from bench.graphs.file import settled
 from bench.graphs.file.digest import all_graphs, all_nodes
 from bench.graphs.file.lazy import Stored
@@ -16,10 +16,6 @@ from bench.graphs.shapes import tensors as shapes
 from bench.graphs.shapes.dims import Dim, Shape, Size, equal
 from bench.graphs.shapes.node import Node, Value
 from bench.graphs.shapes.steps import Body, Step
-
-if TYPE_CHECKING:
-    import numpy as np
-    import onnx
 
 KEPT = ("Constant", "Identity")
 """A Constant is one already; an Identity may be what ties two weights."""
@@ -47,8 +43,6 @@ def compute_graph(
     Raises:
         InputError: as `bench.graphs.profile`.
     """
-    import onnx
-
     copy = onnx.ModelProto()
     copy.CopyFrom(model)
     copy = settled.settle(copy)
@@ -100,8 +94,6 @@ def _bound(
 
 def _fold(graph: onnx.GraphProto, steps: Sequence[Step], values: Mapping[str, Value], names: Iterable[str]) -> None:
     """Put constants in the place of what is known in a graph and its subgraphs."""
-    import onnx
-
     outputs = {value.name for value in graph.output}
     kept, folded = [], set()
     for step in steps:
@@ -145,8 +137,6 @@ def _tell_shape(graph: onnx.GraphProto, node: Node, names: Iterable[str]) -> Non
     told = _reshape_to(node) if node.op_type == "Reshape" else _expand_to(node)
     if told is None:
         return
-    import numpy as np
-    import onnx
 
     name = next(iter(names))
     graph.initializer.append(onnx.numpy_helper.from_array(np.array(told, np.int64), name))
@@ -176,8 +166,6 @@ def _expand_to(node: Node) -> list[Size] | None:
 
 
 def _tensor(name: str, value: Value) -> onnx.TensorProto:
-    import onnx
-
     elements = value.elements
     assert elements is not None
     array: np.ndarray = elements.astype(onnx.helper.tensor_dtype_to_np_dtype(value.dtype))

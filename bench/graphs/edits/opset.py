@@ -5,12 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from bench.api.errors import ArtifactError, RefusedError
+from bench.graphs.deferred import np, onnx, onnxruntime
 from bench.graphs.shapes.feeds import sample_feeds
 
 if TYPE_CHECKING:
-    import numpy as np
-    import onnx
-
     from bench.api import Arrays, Task
 
 
@@ -32,17 +30,13 @@ def raise_opset(model: onnx.ModelProto, version: int, task: Task) -> onnx.ModelP
     Raises:
         ArtifactError: onnx cannot convert it, or its outputs for a training sample differ by more than `task.close`.
     """
-    import numpy as np
-    import onnx
-    from onnx import version_converter
-
     current = opset_of(model)
     if current >= version:
         return model
     raising = f"it needs operator set {version}; raising the file's {current}"
     try:
-        raised = version_converter.convert_version(model, version)
-    except (version_converter.ConvertError, RuntimeError) as error:
+        raised = onnx.version_converter.convert_version(model, version)
+    except (onnx.version_converter.ConvertError, RuntimeError) as error:
         raise ArtifactError(f"{raising} fails: {error}") from error
     least = onnx.helper.find_min_ir_version_for(raised.opset_import, ignore_unknown=True)
     raised.ir_version = max(model.ir_version, least)
@@ -56,8 +50,6 @@ def raise_opset(model: onnx.ModelProto, version: int, task: Task) -> onnx.ModelP
 
 
 def _outputs(model: onnx.ModelProto, feeds: Arrays) -> list[np.ndarray]:
-    import onnxruntime
-
     onnxruntime.disable_telemetry_events()
     options = onnxruntime.SessionOptions()
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL

@@ -5,12 +5,11 @@ from __future__ import annotations
 import heapq
 from typing import TYPE_CHECKING
 
+from bench.graphs.deferred import onnx
 from bench.graphs.file.reads import node_reads
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-    import onnx
 
 
 def replace_nodes(model: onnx.ModelProto, nodes: Sequence[onnx.NodeProto]) -> None:
@@ -49,8 +48,6 @@ def replace_nodes(model: onnx.ModelProto, nodes: Sequence[onnx.NodeProto]) -> No
 
 
 def _copy(node: onnx.NodeProto) -> onnx.NodeProto:
-    import onnx
-
     copy = onnx.NodeProto()
     copy.CopyFrom(node)
     return copy

@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 from bench.api import UNKNOWN
 from bench.api.errors import InputError
+from bench.graphs.deferred import onnx
 from bench.graphs.file.digest import all_graphs
 
 if TYPE_CHECKING:
-    import onnx
-
     Shape = tuple[int | str | None, ...]
 
 KINDS = re.compile(r"(float(16)?|double|u?int(8|16|32|64)|bool)")
@@ -54,8 +53,6 @@ def embed(path: Path, target: Path) -> None:
     Raises:
         InputError: as `inspect`; or it is too large for one file.
     """
-    from onnx.external_data_helper import load_external_data_for_tensor
-
     model = _read(path)
     _keep_tensors(model)
     tensors = list(external_tensors(model))
@@ -64,7 +61,7 @@ def embed(path: Path, target: Path) -> None:
     if size_bytes > LARGEST_BYTES:
         raise InputError(f"with its external data it has {size_bytes / 2**30:.1f} GiB; one ONNX file holds 2 GiB")
     for tensor in tensors:
-        load_external_data_for_tensor(tensor, str(path.parent))
+        onnx.external_data_helper.load_external_data_for_tensor(tensor, str(path.parent))
         tensor.ClearField("data_location")
         tensor.ClearField("external_data")
     target.write_bytes(model.SerializeToString())
@@ -72,7 +69,6 @@ def embed(path: Path, target: Path) -> None:
 
 def _read(path: Path) -> onnx.ModelProto:
     """The model without its external data."""
-    import onnx
     from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 
     try:
@@ -173,8 +169,6 @@ def _interface(model: onnx.ModelProto) -> tuple[list[tuple[str, str, Shape]], li
 
 def _dtype(kind: str, value: onnx.ValueInfoProto) -> str:
     """NumPy's name of the element type."""
-    import onnx
-
     what = f"{kind} {value.name!r}"
     if not value.name or not value.name.isprintable():
         raise InputError(f"{what} has no name that can be printed")
@@ -202,8 +196,6 @@ def _shape(value: onnx.ValueInfoProto) -> Shape:
 
 def _inferred(model: onnx.ModelProto) -> dict[str, Shape]:
     """Shapes of the outputs as they follow from the inputs, as `check_interface` infers them."""
-    import onnx
-
     for graph in all_graphs(model):
         graph.ClearField("value_info")
     for value in model.graph.output:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from bench.api import UNKNOWN, Task, TensorSpec
 from bench.api.errors import ArtifactError
+from bench.graphs.deferred import onnx
 from bench.graphs.file.digest import all_graphs
 
 if TYPE_CHECKING:
@@ -27,8 +28,6 @@ def check_interface(path: Path, task: Task, source: Path | None = None) -> None:
     Raises:
         ArtifactError: they differ; the message says where.
     """
-    import onnx
-
     model = onnx.load(path, load_external_data=False)
     graph = model.graph
     frozen = _fixed_sizes(source) if source else {}
@@ -44,8 +43,6 @@ def check_interface(path: Path, task: Task, source: Path | None = None) -> None:
 
 def _fixed_sizes(path: Path) -> dict[tuple[str, int], int]:
     """Sizes that an ONNX file states of its inputs and outputs, by name and axis."""
-    import onnx
-
     graph = onnx.load(path, load_external_data=False).graph
     return {
         (value.name, axis): dim.dim_value
@@ -56,15 +53,13 @@ def _fixed_sizes(path: Path) -> dict[tuple[str, int], int]:
 
 
 def _check(kind: str, specs: tuple[TensorSpec, ...], values: Iterable[Any], frozen: dict[tuple[str, int], int]) -> None:
-    from onnx.helper import tensor_dtype_to_np_dtype
-
     types = {value.name: value.type.tensor_type for value in values}
     names = [spec.name for spec in specs]
     if sorted(types) != sorted(names):
         raise ArtifactError(f"the file's {kind}s are {', '.join(types)}; the task's are {', '.join(names)}")
     for spec in specs:
         found = types[spec.name]
-        dtype = tensor_dtype_to_np_dtype(found.elem_type).name
+        dtype = onnx.helper.tensor_dtype_to_np_dtype(found.elem_type).name
         if dtype != spec.dtype:
             raise ArtifactError(f"{kind} {spec.name} is {dtype} in the file; the task says {spec.dtype}")
         if not found.HasField("shape"):

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
-from typing import TYPE_CHECKING
 
+from bench.graphs.deferred import onnx
 from bench.graphs.file.digest import subgraphs
-
-if TYPE_CHECKING:
-    import onnx
 
 RANDOM = ("RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike", "Bernoulli", "Multinomial")
 """Operators whose output is another at each run, though they read nothing or only constants."""

@@ -14,13 +14,10 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
+from bench.graphs.deferred import onnx
 from bench.graphs.file.reads import is_constant, node_reads
 from bench.graphs.memory.plan import Buffer, plan_memory
-
-if TYPE_CHECKING:
-    import onnx
 
 VIEWS = ("Reshape", "Flatten", "Squeeze", "Unsqueeze", "Identity")
 

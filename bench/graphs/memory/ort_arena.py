@@ -14,17 +14,11 @@ import json
 import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    import numpy as np
-from typing import TYPE_CHECKING
+from typing import Any
 
 from bench.api.errors import ArtifactError
 from bench.graphs.costs.observed import _ask
-
-if TYPE_CHECKING:
-    import numpy as np
+from bench.graphs.deferred import np, onnxruntime
 
 NUM_RUNS = 3
 REQUESTED, IN_USE, PEAK = "mem_bytes_requested_in_use", "mem_bytes_in_use", "mem_in_use_peak"
@@ -53,8 +47,6 @@ def measure_arena(path: Path, feeds: Mapping[str, np.ndarray], *, optimized: boo
     Raises:
         ArtifactError: this version of ONNX Runtime does not tell, or cannot run the model.
     """
-    import onnxruntime
-
     onnxruntime.disable_telemetry_events()
     levels = onnxruntime.GraphOptimizationLevel
     with tempfile.TemporaryDirectory() as folder:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from bench.api.errors import InputError, suggest
+from bench.graphs.deferred import onnx
 from bench.graphs.file import settled
 from bench.graphs.file.lazy import Stored, read
 from bench.graphs.shapes import inference
@@ -14,9 +14,6 @@ from bench.graphs.shapes import tensors as shapes
 from bench.graphs.shapes.compiled import compile_shapes
 from bench.graphs.shapes.dims import Dim, Shape
 from bench.graphs.shapes.steps import Inferred, unknowns
-
-if TYPE_CHECKING:
-    import onnx
 
 
 class ShapeEngine:

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING
 
 from bench.api.errors import InputError, suggest
+from bench.graphs.deferred import onnx
 from bench.graphs.file import settled
 from bench.graphs.file.dtypes import bits, type_name
 from bench.graphs.file.foreign import guess_size
@@ -18,9 +18,6 @@ from bench.graphs.shapes import inference, steps
 from bench.graphs.shapes.dims import Dim, Shape, Size, symbol
 from bench.graphs.shapes.node import Value
 from bench.graphs.shapes.steps import Inferred
-
-if TYPE_CHECKING:
-    import onnx
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

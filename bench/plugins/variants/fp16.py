@@ -13,8 +13,8 @@ from bench.graphs.file.digest import all_graphs, all_nodes
 from bench.graphs.file.interface import check_interface
 from bench.graphs.file.lazy import Stored
 from bench.graphs.file.settled import settle
+from bench.graphs.operators import NCHWC
 from bench.graphs.shapes.inference import infer
-from bench.graphs.shapes.rules import NCHWC
 
 if TYPE_CHECKING:
     import onnx

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import math
 
-from bench.graphs.costs.macs import MICROSOFT, ML, Work, numel, rule
+from bench.graphs.costs.work import Work, numel, rule
+from bench.graphs.operators import MICROSOFT, ML
 from bench.graphs.shapes.node import Node
 from bench.graphs.shapes.rules.products import einsum_sizes, fused_operands
 
@@ -17,8 +18,8 @@ def matmul(node: Node) -> Work:
     return Work(numel(node.out()) * node.shape()[-1])
 
 
-@rule("DynamicQuantizeMatMul", domains=(MICROSOFT,), inputs="A B b_scale b_zero_point bias")
-@rule("MatMulIntegerToFloat", domains=(MICROSOFT,), inputs="A B a_scale b_scale a_zero_point b_zero_point bias")
+@rule("DynamicQuantizeMatMul", domains=(MICROSOFT,))
+@rule("MatMulIntegerToFloat", domains=(MICROSOFT,))
 def scaled_matmul(node: Node) -> Work:
     """A product of integers, scaled; the first operand may have to be quantized before."""
     dynamic = node.op_type == "DynamicQuantizeMatMul"
@@ -41,7 +42,7 @@ def fused_matmul(node: Node) -> Work:
 
 
 @rule("Gemm")
-@rule("FusedGemm", domains=(MICROSOFT,), inputs="A B C")
+@rule("FusedGemm", domains=(MICROSOFT,))
 def gemm(node: Node) -> Work:
     inner = node.shape()[0] if node.integer("transA") else node.shape()[1]
     outputs = numel(node.out())
@@ -50,26 +51,22 @@ def gemm(node: Node) -> Work:
     return Work(outputs * inner, outputs * (node.has(2) + scaled + activated))
 
 
-@rule("QGemm", domains=(MICROSOFT,), inputs="A a_scale a_zero_point B b_scale b_zero_point C y_scale y_zero_point")
+@rule("QGemm", domains=(MICROSOFT,))
 def quantized_gemm(node: Node) -> Work:
     inner = node.shape()[0] if node.integer("transA") else node.shape()[1]
     outputs = numel(node.out())
     return Work(outputs * inner, outputs * (2 + node.has(6)))
 
 
-@rule("MatMulNBits", domains=(MICROSOFT,), inputs="A B scales zero_points g_idx bias")
-@rule("MatMulBnb4", domains=(MICROSOFT,), inputs="A B absmax")
+@rule("MatMulNBits", domains=(MICROSOFT,))
+@rule("MatMulBnb4", domains=(MICROSOFT,))
 def matmul_n_bits(node: Node) -> Work:
     """A product with weights of a few bits, which are brought to floats on the way: a scale and a zero point each."""
     outputs, weights = numel(node.out()), node.integer("N") * node.integer("K")
     return Work(outputs * node.integer("K"), 2 * weights + outputs * (node.op_type == "MatMulNBits" and node.has(5)))
 
 
-@rule(
-    "MoE",
-    domains=(MICROSOFT,),
-    inputs="input router_probs fc1_weights fc1_bias fc2_weights fc2_bias fc3_weights fc3_bias",
-)
+@rule("MoE", domains=(MICROSOFT,))
 def mixture_of_experts(node: Node) -> Work:
     """Each token goes through k experts of two or three layers."""
     tokens = numel(node.shape()[:-1]) * node.integer("k", 1)

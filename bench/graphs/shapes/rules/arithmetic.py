@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from bench.graphs.deferred import np
 from bench.graphs.file.dtypes import is_floating, type_name
+from bench.graphs.operators import MICROSOFT, NCHWC
 from bench.graphs.shapes import dims
 from bench.graphs.shapes.dims import Dim, Shape
 from bench.graphs.shapes.node import MAX_ELEMENTS, Node, ShapeError, UnknownError, Value, array
-from bench.graphs.shapes.rules import MICROSOFT, NCHWC, rule
-
-if TYPE_CHECKING:
-    import numpy as np
+from bench.graphs.shapes.rules.registry import rule
 
 BOOL, INT64 = 9, 7  # of onnx.TensorProto.DataType
 
@@ -40,8 +39,6 @@ def broadcast_shapes(node: Node, shapes: Sequence[Shape]) -> Shape:
 
 def _each(function: Callable[..., Any], *operands: np.ndarray) -> np.ndarray | None:
     """A function of every element; None where one of them is an expression that it cannot take, or they are many."""
-    import numpy as np
-
     try:
         if math.prod(np.broadcast_shapes(*[operand.shape for operand in operands])) > MAX_ELEMENTS:  # a causal mask
             return None
@@ -112,8 +109,6 @@ def _whole(*numbers: Any) -> bool:
 
 def _rounded(value: np.ndarray | None, dtype: int) -> np.ndarray | None:
     """Elements as their type can hold them: float32 arithmetic decides how a size is rounded."""
-    import numpy as np
-
     if value is None or type_name(dtype) not in ("float32", "float16"):
         return value
     kind = np.dtype(type_name(dtype)).type

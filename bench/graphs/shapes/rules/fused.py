@@ -6,11 +6,12 @@ Source: ONNX Runtime's docs/ContribOperators.md.
 
 from __future__ import annotations
 
+from bench.graphs.operators import MICROSOFT, NCHWC
 from bench.graphs.shapes import dims
 from bench.graphs.shapes.dims import Dim, Shape
 from bench.graphs.shapes.node import Node, UnknownError, Value
-from bench.graphs.shapes.rules import MICROSOFT, NCHWC, rule
 from bench.graphs.shapes.rules.arithmetic import broadcast_shapes
+from bench.graphs.shapes.rules.registry import rule
 
 FLOAT, INT32 = 1, 6
 

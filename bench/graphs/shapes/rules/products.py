@@ -5,11 +5,12 @@ Shapes: B batch, H heads, S queries, T keys, K and V sizes of one head.
 
 from __future__ import annotations
 
+from bench.graphs.operators import MICROSOFT
 from bench.graphs.shapes import dims
 from bench.graphs.shapes.dims import Shape, Size
 from bench.graphs.shapes.node import Node, ShapeError, UnknownError, Value
-from bench.graphs.shapes.rules import MICROSOFT, rule
 from bench.graphs.shapes.rules.arithmetic import broadcast_shapes
+from bench.graphs.shapes.rules.registry import rule
 
 INT32 = 6
 

@@ -6,11 +6,12 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+from bench.graphs.operators import MICROSOFT
 from bench.graphs.shapes import dims
 from bench.graphs.shapes.dims import Dim, minimum
 from bench.graphs.shapes.node import Node, Value, array
-from bench.graphs.shapes.rules import MICROSOFT, rule
 from bench.graphs.shapes.rules.arithmetic import INT64
+from bench.graphs.shapes.rules.registry import rule
 
 AXES_ARE_INPUT_SINCE = 18
 FOLDS: dict[str, Callable[[list[Any]], Any]] = {

@@ -5,9 +5,10 @@ Shapes: N batch, C channels, M output channels, G groups; then as many spatial a
 
 from __future__ import annotations
 
+from bench.graphs.operators import MICROSOFT, NCHWC
 from bench.graphs.shapes.dims import Dim, Shape, Size, ceil_div, less, scaled
 from bench.graphs.shapes.node import Node, ShapeError, UnknownError, Value
-from bench.graphs.shapes.rules import MICROSOFT, NCHWC, rule
+from bench.graphs.shapes.rules.registry import rule
 
 INT32, INT64, FLOAT = 6, 7, 1
 CHANNELS_LAST = ("NhwcConv", "NhwcFusedConv", "NhwcMaxPool")
