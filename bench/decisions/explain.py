@@ -9,7 +9,7 @@ import collections
 import dataclasses
 import itertools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from bench.api import NodeTime, Task
@@ -17,7 +17,7 @@ from bench.api.artifact import Artifact
 from bench.api.cell import RAW, Cell
 from bench.api.errors import ChildError, InputError
 from bench.decisions import deployment, operator_times
-from bench.graphs.requests import analyse
+from bench.graphs import requests
 from bench.measure import machine
 from bench.measure.comparison import Comparison
 from bench.measure.limits import Limits
@@ -214,7 +214,7 @@ def _names(steps: Sequence[Artifact], limits: Limits) -> dict[str, str] | None:
         if before.sha256 == after.sha256:
             continue
         try:
-            found = _analyse("common_tensors", limits, path=str(before.path), other=str(after.path))["names"]
+            found = _analyse(requests.common_tensors, limits, path=str(before.path), other=str(after.path))["names"]
         except ChildError:  # then by their names alone
             return None
         names = {
@@ -223,14 +223,8 @@ def _names(steps: Sequence[Artifact], limits: Limits) -> dict[str, str] | None:
     return names
 
 
-def _analyse(request: str, limits: Limits, **arguments: str) -> dict[str, Any]:
-    found: dict[str, Any] = ask_once(
-        analyse,
-        timeout_s=limits.verify_s,
-        memory_bytes=limits.memory_bytes,
-        request=request,
-        arguments=arguments,
-    )
+def _analyse(request: Callable[..., dict[str, Any]], limits: Limits, **arguments: Any) -> dict[str, Any]:
+    found: dict[str, Any] = ask_once(request, timeout_s=limits.verify_s, memory_bytes=limits.memory_bytes, **arguments)
     return found
 
 
@@ -251,7 +245,7 @@ def _step(name: str, before: Artifact | None, after: Artifact, limits: Limits) -
     old, new = collections.Counter(before.operators), collections.Counter(after.operators)
     step = dataclasses.replace(step, removed=dict((old - new).most_common()), added=dict((new - old).most_common()))
     try:
-        found = _analyse("diff", limits, path=str(before.path), other=str(after.path))
+        found = _analyse(requests.diff, limits, path=str(before.path), other=str(after.path))
     except ChildError:  # the operators are told without it
         return step
     return dataclasses.replace(

@@ -288,6 +288,18 @@ def subgraphs(node: onnx.NodeProto) -> Iterator[onnx.GraphProto]:
         yield from attribute.graphs
 
 
+def fed_inputs(graph: onnx.GraphProto) -> list[onnx.ValueInfoProto]:
+    """The inputs of a graph that have to be fed: before IR version 4, weights are listed as inputs, too."""
+    stored = {tensor.name for tensor in graph.initializer}
+    return [value for value in graph.input if value.name not in stored]
+
+
+def forget_shapes(model: onnx.ModelProto) -> None:
+    """Drop the shapes that the file states of values inside its graphs."""
+    for graph in all_graphs(model):
+        graph.ClearField("value_info")
+
+
 def all_graphs(model: onnx.ModelProto) -> Iterator[onnx.GraphProto]:
     """The graph with all subgraphs, those of functions, too."""
     yield model.graph
