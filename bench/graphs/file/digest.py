@@ -10,7 +10,7 @@ from __future__ import annotations
 import collections
 import hashlib
 import struct
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -74,9 +74,12 @@ def operator_counts(path: Path) -> dict[str, int]:
     Raises:
         ArtifactError: the file cannot be read.
     """
-    nodes = all_nodes(_load(path, weights=False))
-    names = (f"{_domain(node)}.{node.op_type}".removeprefix(".") for node in nodes)
-    return dict(sorted(collections.Counter(names).items()))
+    return dict(sorted(collections.Counter(operator_names(_load(path, weights=False))).items()))
+
+
+def operator_names(model: onnx.ModelProto) -> Iterator[str]:
+    """The operator of each node of a model; operators of other domains than ONNX's own with the domain before."""
+    return (f"{_domain(node)}.{node.op_type}".removeprefix(".") for node in all_nodes(model))
 
 
 def _load(path: Path, *, weights: bool = True) -> onnx.ModelProto:
@@ -290,14 +293,23 @@ def subgraphs(node: onnx.NodeProto) -> Iterator[onnx.GraphProto]:
 
 def fed_inputs(graph: onnx.GraphProto) -> list[onnx.ValueInfoProto]:
     """The inputs of a graph that have to be fed: before IR version 4, weights are listed as inputs, too."""
-    stored = {tensor.name for tensor in graph.initializer}
+    stored = stored_names(graph)
     return [value for value in graph.input if value.name not in stored]
 
 
-def forget_shapes(model: onnx.ModelProto) -> None:
-    """Drop the shapes that the file states of values inside its graphs."""
+def stored_names(graph: onnx.GraphProto) -> set[str]:
+    """Names of the initializers of a graph, sparse ones included."""
+    return {tensor.name for tensor in graph.initializer} | {one.values.name for one in graph.sparse_initializer}
+
+
+def inferred_outputs(model: onnx.ModelProto) -> Sequence[onnx.ValueInfoProto]:
+    """The outputs of a model with their types as onnx infers them from the inputs; what the model states is dropped."""
     for graph in all_graphs(model):
         graph.ClearField("value_info")
+    for value in model.graph.output:
+        value.type.tensor_type.ClearField("shape")
+    outputs: Sequence[onnx.ValueInfoProto] = onnx.shape_inference.infer_shapes(model, data_prop=True).graph.output
+    return outputs
 
 
 def all_graphs(model: onnx.ModelProto) -> Iterator[onnx.GraphProto]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from bench.api import UNKNOWN
 from bench.api.errors import InputError
 from bench.graphs.deferred import onnx
-from bench.graphs.file.digest import all_graphs
+from bench.graphs.file.digest import fed_inputs, inferred_outputs
 
 if TYPE_CHECKING:
     Shape = tuple[int | str | None, ...]
@@ -146,8 +146,7 @@ def inside(folder: Path, location: str) -> Path:
 def _interface(model: onnx.ModelProto) -> tuple[list[tuple[str, str, Shape]], list[tuple[str, str, Shape]]]:
     """Name, dtype and shape of each input and output."""
     graph = model.graph
-    stored = {tensor.name for tensor in graph.initializer}  # before IR version 4 weights are listed as inputs, too
-    given = [value for value in graph.input if value.name not in stored]
+    given = fed_inputs(graph)
     for value in given:
         for axis, dim in enumerate(value.type.tensor_type.shape.dim):
             if dim.dim_param in ("", UNKNOWN) and not (dim.HasField("dim_value") and dim.dim_value >= 0):
@@ -196,15 +195,10 @@ def _shape(value: onnx.ValueInfoProto) -> Shape:
 
 def _inferred(model: onnx.ModelProto) -> dict[str, Shape]:
     """Shapes of the outputs as they follow from the inputs, as `check_interface` infers them."""
-    for graph in all_graphs(model):
-        graph.ClearField("value_info")
-    for value in model.graph.output:
-        value.type.tensor_type.ClearField("shape")
     try:
-        model = onnx.shape_inference.infer_shapes(model, data_prop=True)
-    except (onnx.shape_inference.InferenceError, ValueError):  # what is wrong, the runtime says better
+        return {value.name: _shape(value) for value in inferred_outputs(model)}
+    except (onnx.shape_inference.InferenceError, ValueError):  # the runtime has the better message
         return {}
-    return {value.name: _shape(value) for value in model.graph.output}
 
 
 def _merged(stated: Shape, inferred: Shape, names: set[str]) -> Shape:

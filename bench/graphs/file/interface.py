@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from bench.api import UNKNOWN, Task, TensorSpec
 from bench.api.errors import ArtifactError
 from bench.graphs.deferred import onnx
-from bench.graphs.file.digest import all_graphs
+from bench.graphs.file.digest import fed_inputs, inferred_outputs
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -31,14 +31,9 @@ def check_interface(path: Path, task: Task, source: Path | None = None) -> None:
     model = onnx.load(path, load_external_data=False)
     graph = model.graph
     frozen = _fixed_sizes(source) if source else {}
-    stored = {tensor.name for tensor in graph.initializer}  # before IR version 4 weights are listed as inputs, too
-    _check("input", task.inputs, (value for value in graph.input if value.name not in stored), frozen)
+    _check("input", task.inputs, fed_inputs(graph), frozen)
     _check("output", task.outputs, graph.output, frozen)
-    for inner in all_graphs(model):
-        inner.ClearField("value_info")
-    for value in graph.output:
-        value.type.tensor_type.ClearField("shape")
-    _check("output", task.outputs, onnx.shape_inference.infer_shapes(model, data_prop=True).graph.output, frozen)
+    _check("output", task.outputs, inferred_outputs(model), frozen)
 
 
 def _fixed_sizes(path: Path) -> dict[tuple[str, int], int]:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
 from bench.graphs.deferred import onnx
-from bench.graphs.shapes.dims import Atom, Size, symbols
+from bench.graphs.shapes.dims import Size
 from bench.graphs.shapes.node import Node, Value
 
 Scope = Mapping[str, Value]
@@ -96,8 +96,3 @@ def all_outputs(inferred: Inferred) -> Iterator[Value]:
     for step in all_steps(inferred.steps):
         for body in step.bodies:
             yield from body.outputs
-
-
-def unknowns(size: Size) -> list[Atom]:
-    """The dimensions that the data decide, of those in a size."""
-    return [atom for atom in symbols(size) if not atom.is_free]

@@ -31,7 +31,7 @@ class Fp16(Variant):
     integers again, such as sizes (from 2,048 on float16 has not every whole number), and what ONNX Runtime cannot load.
     """
 
-    requires = ("onnxruntime", "onnx")
+    requires = ("onnxruntime", "onnx", "onnx_ir")
     lossy = True
 
     def apply(self, source: Path, target: Path, *, option: str, task: Task) -> dict[str, Any]:
