@@ -11,6 +11,7 @@ from bench.graphs.deferred import np, onnx
 from bench.graphs.file import settled
 from bench.graphs.file.digest import all_graphs, all_nodes
 from bench.graphs.file.lazy import Stored
+from bench.graphs.file.reads import node_reads
 from bench.graphs.shapes import inference
 from bench.graphs.shapes import tensors as shapes
 from bench.graphs.shapes.dims import Dim, Shape, Size, equal
@@ -109,8 +110,7 @@ def _fold(graph: onnx.GraphProto, steps: Sequence[Step], values: Mapping[str, Va
     copies = [onnx.NodeProto.FromString(proto.SerializeToString()) for proto in kept]
     del graph.node[:]
     graph.node.extend(copies)
-    _drop_unread(graph)
-    read = _read(graph)
+    read = _drop_unread(graph)
     graph.initializer.extend(_tensor(name, values[name]) for name in sorted(folded & read))
 
 
@@ -172,34 +172,18 @@ def _tensor(name: str, value: Value) -> onnx.TensorProto:
     return onnx.numpy_helper.from_array(array, name)
 
 
-def _read(graph: onnx.GraphProto) -> set[str]:
-    """Names that a graph and its subgraphs read or give."""
-    names = {value.name for value in graph.output}
-    for node in graph.node:
-        names.update(node.input)
-        for attribute in node.attribute:
-            for inner in (*([attribute.g] if attribute.HasField("g") else []), *attribute.graphs):
-                names |= _read(inner)
-    return names
-
-
-def _drop_unread(graph: onnx.GraphProto) -> None:
-    """Drop nodes and initializers that only led to what is a constant now."""
+def _drop_unread(graph: onnx.GraphProto) -> set[str]:
+    """Drop nodes and initializers that only led to constants, and return all names that are still read."""
     read = {value.name for value in graph.output}
-    kept = []
-    for node in reversed(graph.node):
-        if read.isdisjoint(node.output):
-            continue
-        kept.append(type(node).FromString(node.SerializeToString()))
-        read.update(node.input)
-        for attribute in node.attribute:
-            for inner in (*([attribute.g] if attribute.HasField("g") else []), *attribute.graphs):
-                read |= _read(inner)
-    del graph.node[:]
-    graph.node.extend(reversed(kept))
-    tensors = [tensor for tensor in graph.initializer if tensor.name in read]
-    del graph.initializer[:]
-    graph.initializer.extend(tensors)
+    for index in reversed(range(len(graph.node))):
+        if read.isdisjoint(graph.node[index].output):
+            del graph.node[index]
+        else:
+            read |= node_reads(graph.node[index]).keys()
+    for index in reversed(range(len(graph.initializer))):
+        if graph.initializer[index].name not in read:
+            del graph.initializer[index]
+    return read
 
 
 def _state(value: onnx.ValueInfoProto, shape: Shape) -> None:

@@ -327,9 +327,9 @@ def constant_of_shape(node: Node) -> Value:
     return Value(dtype, sizes, np.full(sizes, one, object))
 
 
-@rule("Range")
+@rule("Range", domains=("", MICROSOFT))
 def range_(node: Node) -> Value:
-    start, limit, step = (node.number(index) for index in range(3))
+    start, limit, step = node.number(0), node.number(1), node.number(2) if node.has(2) else 1
     dtype = node.input().dtype
     if _plain((start, limit, step)) and step:
         items = range(start, limit, step)
@@ -341,13 +341,8 @@ def range_(node: Node) -> Value:
     raise UnknownError
 
 
-@rule("EyeLike")
-def eye_like(node: Node) -> Value:
-    return Value(node.integer("dtype") or node.input().dtype, node.shape())
-
-
-@rule("RandomNormalLike", "RandomUniformLike", "Bernoulli")
-def random_like(node: Node) -> Value:
+@rule("EyeLike", "RandomNormalLike", "RandomUniformLike", "Bernoulli")
+def typed_like(node: Node) -> Value:
     return Value(node.integer("dtype") or node.input().dtype, node.shape())
 
 
