@@ -10,6 +10,7 @@ import typer
 
 from bench.api.errors import InputError
 from bench.cli.profile import Dims, Inputs, Model, Observe, Shapes, ask, dims_from, given, readable, shapes_from
+from bench.graphs import requests
 
 app = typer.Typer(help="Compare ONNX models, look at them, and cut them.", no_args_is_help=True)
 Target = Annotated[Path, typer.Argument(help="File to write.", show_default=False)]
@@ -35,7 +36,7 @@ def diff(
 
     from bench.report.diff import diff_view
 
-    found = ask("compare", "diff", before, other=readable(after))
+    found = ask("compare", requests.diff, before, other=readable(after))
     view = diff_view(before.name, after.name, found)
     if format is Format.json:
         typer.echo(view.as_json(), nl=False)
@@ -52,7 +53,7 @@ def text(
     """A model as text, in onnx's own form; large weights are given by their place in the file."""
     from bench.records.store import write_atomically
 
-    content = ask("print", "text", model)["text"]
+    content = ask("print", requests.text, model)["text"]
     if output is None:
         typer.echo(content, nl=False)
     else:
@@ -74,7 +75,7 @@ def picture(
 
     if target.suffix != ".svg":
         raise InputError(f"a picture is an SVG file; {target} does not end with .svg")
-    found = ask("draw", "picture", model, **given(shape, dim, inputs, observe))
+    found = ask("draw", requests.picture, model, **given(shape, dim, inputs, observe))
     write_atomically(target, found["svg"])
     _say(target, [], found["notes"])
 
@@ -92,7 +93,7 @@ def extract(
     ] = None,
 ) -> None:
     """The part of a model between some of its tensors, as a model of its own."""
-    found = ask("cut", "extract", model, target=str(target.absolute()), inputs=input or [], outputs=output or [])
+    found = ask("cut", requests.extract, model, target=str(target.absolute()), inputs=input or [], outputs=output or [])
     lines = [f"{found['num_nodes']} of {found['num_nodes_before']} nodes"]
     lines += [f"{kind} {name} {what}" for kind in ("input", "output") for name, what in found[f"{kind}s"].items()]
     _say(target, lines)
@@ -111,7 +112,7 @@ def split(
 ) -> None:
     """A model in consecutive parts of equal cost, which give the same outputs one after the other."""
     arguments = given(shape, dim, inputs, observe)
-    found = ask("cut", "split", model, folder=str(folder.absolute()), num_parts=parts, **arguments)
+    found = ask("cut", requests.split, model, folder=str(folder.absolute()), num_parts=parts, **arguments)
     for part in found["parts"]:
         share = f"{100 * part['cost'] / found['cost']:.1f} % of {found['unit']}"
         what = f"{', '.join(part['inputs'])} -> {', '.join(part['outputs'])}"
@@ -129,7 +130,7 @@ def fold(
 ) -> None:
     """A model for given sizes, without the arithmetic of shapes: what can be computed beforehand is a constant."""
     arguments = {"shapes": shapes_from(shape), "dims": dims_from(dim), "free": free or []}
-    found = ask("fold", "fold", model, target=str(target.absolute()), **arguments)
+    found = ask("fold", requests.fold, model, target=str(target.absolute()), **arguments)
     _say(target, [f"{found['num_nodes']} nodes of {found['num_nodes_before']}"])
 
 

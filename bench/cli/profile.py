@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import enum
 import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -80,39 +81,39 @@ def profile(
 
 
 def _view(by: By, model: Path, arguments: dict[str, Any], top: int) -> View:
+    from bench.graphs import requests
     from bench.graphs.costs.profile import Profile
     from bench.report import profile as profile_table
 
     if by is By.weight:
-        return profile_table.weights(model.name, ask("profile", "weights", model)["weights"])
+        return profile_table.weights(model.name, ask("profile", requests.weights, model)["weights"])
     if by is By.buffer:
-        return profile_table.memory(ask("profile", "memory", model, **arguments), top or None)
-    found = Profile.from_dict(ask("profile", "profile", model, **arguments))
+        return profile_table.memory(ask("profile", requests.memory, model, **arguments), top or None)
+    found = Profile.from_dict(ask("profile", requests.profile, model, **arguments))
     return profile_table.tensors(found) if by is By.tensor else profile_table.nodes(found, top or None)
 
 
-def ask(verb: str, request: str, model: Path, **arguments: object) -> dict[str, Any]:
+def ask(verb: str, request: Callable[..., dict[str, Any]], model: Path, **arguments: Any) -> dict[str, Any]:
     """Have a child read a file: it is not trusted, and nothing of it is parsed here.
 
     Args:
         verb: what is done to the model, for the message.
-        request: one of `bench.graphs.requests`.
+        request: a function of `bench.graphs.requests`.
 
     Raises:
         InputError: there is no such file, or it cannot be done.
     """
-    from bench.graphs.requests import analyse
     from bench.measure.limits import Limits
     from bench.measure.process import ask_once
 
     limits = Limits.of(step_s=None, memory_bytes=None)
     try:
         return ask_once(
-            analyse,
+            request,
             timeout_s=limits.prepare_s,
             memory_bytes=limits.memory_bytes,
-            request=request,
-            arguments={"path": readable(model), **arguments},
+            path=readable(model),
+            **arguments,
         )
     except ChildError as error:
         raise InputError(f"cannot {verb} {model}: {error.reason}") from error

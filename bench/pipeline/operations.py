@@ -44,7 +44,8 @@ def _facts(info: object, path: Path) -> dict[str, Any]:
         raise ValueError("no artifact was written")
     if path.suffix != ".onnx":
         return {"info": info, "canonical": None, "num_params": None, "operators": None}
-    from bench.graphs.file.digest import canonical_digest, num_params, operator_counts
+    from bench.graphs.file.digest import canonical_digest, operator_counts
+    from bench.graphs.weights.parameters import num_params
 
     return {
         "info": info,

@@ -13,8 +13,8 @@ from bench.graphs.file.digest import all_graphs, all_nodes
 from bench.graphs.file.interface import check_interface
 from bench.graphs.file.lazy import Stored
 from bench.graphs.file.settled import settle
+from bench.graphs.operators import NCHWC
 from bench.graphs.shapes.inference import infer
-from bench.graphs.shapes.rules import NCHWC
 
 if TYPE_CHECKING:
     import onnx
@@ -31,7 +31,7 @@ class Fp16(Variant):
     integers again, such as sizes (from 2,048 on float16 has not every whole number), and what ONNX Runtime cannot load.
     """
 
-    requires = ("onnxruntime", "onnx")
+    requires = ("onnxruntime", "onnx", "onnx_ir")
     lossy = True
 
     def apply(self, source: Path, target: Path, *, option: str, task: Task) -> dict[str, Any]:

@@ -35,7 +35,7 @@ class StaticShapes(Variant):
     that an LSTM starts from, goes on asking for it.
     """
 
-    requires = ("onnx",)
+    requires = ("onnx", "onnx_ir")
     freezes = True
 
     def apply(self, source: Path, target: Path, *, option: str, task: Task) -> dict[str, Any]:
