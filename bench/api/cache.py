@@ -4,8 +4,6 @@ An entry is a folder named by that hash; its `entry.json` holds the file's check
 never used. It is written beside its place and renamed, so a half-made one is never found.
 """
 
-from __future__ import annotations
-
 import errno
 import hashlib
 import json

@@ -13,15 +13,17 @@ import importlib.util
 import math
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, TypeVar
 
 if TYPE_CHECKING:
     from types import ModuleType
 
     import numpy as np
 
-    Arrays = Mapping[str, np.ndarray]
-
+Arrays: TypeAlias = "Mapping[str, np.ndarray]"
+"""Host arrays by the name of the input or output."""
+Outputs: TypeAlias = "Sequence[np.ndarray]"
+"""Host arrays in the order of the task's outputs."""
 
 UNKNOWN = "?"
 _Method = TypeVar("_Method", bound=Callable[..., Any])
@@ -221,7 +223,7 @@ class Session(abc.ABC):
     """Parameters of the model, shared ones counted once, where the framework knows; an ONNX file is counted itself."""
 
     @abc.abstractmethod
-    def run(self, feeds: Arrays) -> Sequence[np.ndarray]:
+    def run(self, feeds: Arrays) -> Outputs:
         """One inference: host arrays by input name in, host arrays in the order of the task's outputs out.
 
         This is what is timed: it must return only when the outputs can be read.

@@ -1,7 +1,5 @@
 """AOTInductor: the model compiled ahead of time into a library that needs PyTorch, but none of its Python."""
 
-from __future__ import annotations
-
 import os
 import tempfile
 import warnings

@@ -1,7 +1,5 @@
 """tf2onnx: a TensorFlow graph, frozen and translated to ONNX."""
 
-from __future__ import annotations
-
 import logging
 from pathlib import Path
 from typing import Any

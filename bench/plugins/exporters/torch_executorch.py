@@ -1,7 +1,5 @@
 """ExecuTorch: a model exported by torch.export, what XNNPACK can run of it handed to that."""
 
-from __future__ import annotations
-
 import warnings
 from pathlib import Path
 from typing import Any

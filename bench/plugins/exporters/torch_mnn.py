@@ -1,7 +1,5 @@
 """MNN's own format, converted from PyTorch's ONNX export."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

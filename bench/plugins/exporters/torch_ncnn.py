@@ -1,7 +1,5 @@
 """ncnn: a traced PyTorch model, translated by pnnx. One file: an uncompressed tar of `model.param` and `model.bin`."""
 
-from __future__ import annotations
-
 import subprocess
 import tarfile
 import tempfile

@@ -1,7 +1,5 @@
 """OpenVINO's conversion of a PyTorch model, by way of a TorchScript trace."""
 
-from __future__ import annotations
-
 import warnings
 from pathlib import Path
 from typing import Any

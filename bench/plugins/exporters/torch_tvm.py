@@ -3,8 +3,6 @@
 TVM 0.27 reads no LSTM from ONNX: such a model has no row, and the reason says so.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

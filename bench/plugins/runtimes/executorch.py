@@ -1,19 +1,10 @@
 """ExecuTorch: PyTorch's runtime for devices, with XNNPACK, on a processor."""
 
-from __future__ import annotations
-
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from bench.api import Runtime, Session, Task
+from bench.api import Arrays, Outputs, Runtime, Session, Task
 from bench.api.errors import InputError, suggest
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    import numpy as np
-
-    from bench.api import Arrays
 
 
 class ExecuTorchSession(Session):
@@ -27,7 +18,7 @@ class ExecuTorchSession(Session):
         self._names = [spec.name for spec in task.inputs]
         self._tensor = torch.from_numpy
 
-    def run(self, feeds: Arrays) -> Sequence[np.ndarray]:
+    def run(self, feeds: Arrays) -> Outputs:
         outputs = self._execute([self._tensor(feeds[name]) for name in self._names])
         return [output.numpy() for output in outputs]
 

@@ -1,19 +1,10 @@
 """IREE's runtime: compiled modules on its own threads."""
 
-from __future__ import annotations
-
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from bench.api import Runtime, Session, Task
+from bench.api import Arrays, Outputs, Runtime, Session, Task
 from bench.api.errors import InputError, suggest
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    import numpy as np
-
-    from bench.api import Arrays
 
 
 class IreeSession(Session):
@@ -23,7 +14,7 @@ class IreeSession(Session):
         self._call = module.main
         self._names = [spec.name for spec in task.inputs]
 
-    def run(self, feeds: Arrays) -> Sequence[np.ndarray]:
+    def run(self, feeds: Arrays) -> Outputs:
         outputs = self._call(*[feeds[name] for name in self._names])
         outputs = outputs if isinstance(outputs, (list, tuple)) else [outputs]
         return [output.to_host() for output in outputs]

@@ -1,21 +1,11 @@
 """LiteRT, formerly TensorFlow Lite: its interpreter with the XNNPACK delegate, which is its default on processors."""
 
-from __future__ import annotations
-
 import functools
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from bench.api import Runtime, Session, Task
+from bench.api import Arrays, Outputs, Runtime, Session, Task
 from bench.api.errors import ArtifactError, InputError, suggest
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    import numpy as np
-
-    from bench.api import Arrays
-
 
 CODE = """\
 from ai_edge_litert.interpreter import Interpreter
@@ -62,7 +52,7 @@ class LiteRtSession(Session):
         types = {tensor["dtype"].__name__ for tensor in self._interpreter.get_tensor_details()}
         return "int8" if "int8" in types else "float32"
 
-    def run(self, feeds: Arrays) -> Sequence[np.ndarray]:
+    def run(self, feeds: Arrays) -> Outputs:
         interpreter = self._interpreter
         shapes = [feeds[name].shape for name in self._inputs]
         if shapes != self._shapes:

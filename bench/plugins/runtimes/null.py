@@ -4,23 +4,13 @@ It opens a JSON file such as `{"rounds": 200, "scale": 2.0}`. The work is counte
 more work on every machine, so what the harness measures can be compared with what is known.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import hashlib
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from bench.api import Runtime, Session, Task
+from bench.api import Arrays, Outputs, Runtime, Session, Task
 from bench.api.errors import ArtifactError, InputError, suggest
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    import numpy as np
-
-    from bench.api import Arrays
 
 BLOCK = bytes(1024)  # below the 2048 bytes from which hashlib lets other Python threads run
 
@@ -46,7 +36,7 @@ class NullSession(Session):
         self._scale = model.scale
         self._name = name
 
-    def run(self, feeds: Arrays) -> Sequence[np.ndarray]:
+    def run(self, feeds: Arrays) -> Outputs:
         digest = hashlib.sha256()
         for _ in self._rounds:
             digest.update(BLOCK)

@@ -6,7 +6,7 @@ import functools
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bench.api import NodeTime, Runtime, Session, Task
+from bench.api import Arrays, NodeTime, Outputs, Runtime, Session, Task
 from bench.api.errors import InputError, suggest
 from bench.plugins.engines import cpu
 from bench.plugins.engines.openvino import ir
@@ -14,9 +14,6 @@ from bench.plugins.engines.openvino import ir
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    import numpy as np
-
-    from bench.api import Arrays
 
 PRECISIONS = {"cpu": "f32", "cpu-bf16": "bf16"}
 """What OpenVINO calls the precision that it is held to, by provider. Left to itself, it takes bfloat16 where the
@@ -73,7 +70,7 @@ class OpenVinoSession(Session):
         """Parameters of the model that was compiled."""
         return ir.num_params(self._model)
 
-    def run(self, feeds: Arrays) -> Sequence[np.ndarray]:
+    def run(self, feeds: Arrays) -> Outputs:
         results = self._infer(feeds, share_inputs=True)  # it reads them where they lie
         return [results[output] for output in self._outputs]
 

@@ -1,20 +1,11 @@
 """Apache TVM's virtual machine: a compiled model on TVM's own threads."""
 
-from __future__ import annotations
-
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from bench.api import Runtime, Session, Task
+from bench.api import Arrays, Outputs, Runtime, Session, Task
 from bench.api.errors import InputError, suggest
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    import numpy as np
-
-    from bench.api import Arrays
 
 
 class TvmSession(Session):
@@ -28,7 +19,7 @@ class TvmSession(Session):
         self._names = [spec.name for spec in task.inputs]
         self._is_single = len(task.outputs) == 1
 
-    def run(self, feeds: Arrays) -> Sequence[np.ndarray]:
+    def run(self, feeds: Arrays) -> Outputs:
         outputs = self._call(*[self._tensor(feeds[name]) for name in self._names])
         return [output.numpy() for output in ([outputs] if self._is_single else outputs)]
 

@@ -1,7 +1,5 @@
 """8-bit TFLite files by Google's AI Edge Quantizer, with a scale for each channel of weights."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,19 +1,10 @@
 """The onnx package's own evaluator: every operator in NumPy, by the letter of the standard, and slow."""
 
-from __future__ import annotations
-
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from bench.api import Runtime, Session, Task
+from bench.api import Arrays, Outputs, Runtime, Session, Task
 from bench.api.errors import InputError
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    import numpy as np
-
-    from bench.api import Arrays
 
 
 class ReferenceSession(Session):
@@ -23,8 +14,8 @@ class ReferenceSession(Session):
         self._run = evaluator.run
         self._outputs = [spec.name for spec in task.outputs]
 
-    def run(self, feeds: Arrays) -> Sequence[np.ndarray]:
-        outputs: list[np.ndarray] = self._run(self._outputs, dict(feeds))
+    def run(self, feeds: Arrays) -> Outputs:
+        outputs: Outputs = self._run(self._outputs, dict(feeds))
         return outputs
 
 

@@ -5,17 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bench.api import NodeTime, Runtime, Session, Task
+from bench.api import Arrays, NodeTime, Outputs, Runtime, Session, Task
 from bench.api.errors import InputError, suggest
 from bench.plugins.engines.onnxruntime import providers as ort_providers
 from bench.plugins.engines.onnxruntime.providers import Provider
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-
-    import numpy as np
-
-    from bench.api import Arrays
 
 
 CODE = """\
@@ -38,8 +34,8 @@ class OrtSession(Session):
         self._run = session.run
         self._outputs = [spec.name for spec in task.outputs]
 
-    def run(self, feeds: Arrays) -> Sequence[np.ndarray]:
-        outputs: list[np.ndarray] = self._run(self._outputs, feeds)
+    def run(self, feeds: Arrays) -> Outputs:
+        outputs: Outputs = self._run(self._outputs, feeds)
         return outputs
 
 

@@ -14,18 +14,15 @@ import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from bench.api import Runtime, Session, Task
+from bench.api import Arrays, Outputs, Runtime, Session, Task
 from bench.api.errors import InputError, suggest
 from bench.plugins.engines import cpu, gpu
 from bench.plugins.engines.pytorch import script as torch_script
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     import numpy as np
     import torch
 
-    from bench.api import Arrays
 
 BFLOAT16 = "-bf16"
 
@@ -48,7 +45,7 @@ class TorchSession(Session):
             self.precision = "bfloat16"
         self.num_params = num_params
 
-    def run(self, feeds: Arrays) -> Sequence[np.ndarray]:
+    def run(self, feeds: Arrays) -> Outputs:
         # On the processor `to` and `cpu` return their tensor; on another device they copy, the latter when all is done.
         with self._inference_mode(), self._autocast:
             outputs = self._call(*[self._tensor(feeds[name]).to(self._device) for name in self._names])

@@ -1,20 +1,11 @@
 """What every way to run a Keras model with TensorFlow has in common: threads, precisions, arrays in and out."""
 
-from __future__ import annotations
-
 import math
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from bench.api import Runtime, Session, Task
+from bench.api import Arrays, Outputs, Runtime, Session, Task
 from bench.api.errors import InputError, suggest
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    import numpy as np
-
-    from bench.api import Arrays
 
 
 class TfSession(Session):
@@ -28,7 +19,7 @@ class TfSession(Session):
         self._names = [spec.name for spec in task.inputs]
         self.num_params = num_params
 
-    def run(self, feeds: Arrays) -> Sequence[np.ndarray]:
+    def run(self, feeds: Arrays) -> Outputs:
         outputs = self._call(*[self._tensor(feeds[name]) for name in self._names])
         outputs = outputs if isinstance(outputs, (list, tuple)) else [outputs]
         return [output.numpy() for output in outputs]
