@@ -19,7 +19,7 @@ import pytest
 
 from bench.api import Task
 from bench.api.errors import ArtifactError
-from bench.plugins import catalog
+from bench.plugins import catalog, steps
 from bench.plugins.engines.openvino import ir
 from support import engine_child
 
@@ -154,7 +154,7 @@ def export(task: Task, tmp_path_factory: pytest.TempPathFactory) -> Export:
         if name not in made:
             (source,) = exporter.sources
             path = tmp_path_factory.mktemp(name) / f"artifact.{exporter.format(source)}"
-            made[name] = path, exporter.export(task, source, path)
+            made[name] = path, steps.export(exporter, task, source, path)
         return made[name]
 
     return make

@@ -13,13 +13,13 @@ from pathlib import Path
 
 import numpy as np
 
-from bench.plugins import catalog
+from bench.plugins import catalog, steps
 
 
 def run(*, task: str, exporter: str, runtime: str, artifact: str, feeds: str, target: str) -> None:
     the_task, opener = catalog.task(task), catalog.runtime(runtime)
     (source,) = catalog.exporter(exporter).sources
-    catalog.exporter(exporter).export(the_task, source, Path(artifact))
+    steps.export(catalog.exporter(exporter), the_task, source, Path(artifact))
     opener.import_packages()
     session = opener.open(Path(artifact), task=the_task, source=source, provider="cpu", threads=1)
     requests: dict[str, dict[str, np.ndarray]] = collections.defaultdict(dict)

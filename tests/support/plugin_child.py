@@ -14,20 +14,19 @@ from typing import Any
 import numpy as np
 
 from bench.api.errors import RefusedError
-from bench.plugins import catalog
+from bench.plugins import catalog, steps
 
 
 def export(*, exporter: str, task: str, source: str, target: str) -> None:
     """Write an artifact."""
-    info = catalog.exporter(exporter).export(catalog.task(task), source, Path(target))
+    info = steps.export(catalog.exporter(exporter), catalog.task(task), source, Path(target))
     json.dumps(info, allow_nan=False)  # it is kept as JSON
 
 
 def apply(*, variant: str, task: str, artifact: str, target: str) -> None:
     """Write a variant of an artifact, or say that it is refused."""
-    named = catalog.variant(variant)
     try:
-        info = named.variant.apply(Path(artifact), Path(target), option=named.option, task=catalog.task(task))
+        info = steps.transform(catalog.variant(variant), catalog.task(task), Path(artifact), Path(target))
     except RefusedError as error:
         print(f"refused: {error}")
     else:

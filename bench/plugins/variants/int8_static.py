@@ -13,7 +13,6 @@ from bench.api import Task, Variant
 from bench.api.errors import RefusedError
 from bench.graphs.edits.opset import raise_opset
 from bench.graphs.edits.rewire import load_settled, shorten_names
-from bench.graphs.file.interface import check_interface
 from bench.graphs.file.reads import node_reads
 from bench.graphs.shapes.feeds import sample_feeds
 from bench.graphs.weights.quantizable import find_weights
@@ -91,7 +90,6 @@ class Int8Static(Variant):
             )
         shorten_names(model)
         onnx.save(model, target)
-        check_interface(target, task, source)
         return {
             "num_quantized": num_weights - num_left,
             "num_left": num_left,

@@ -7,7 +7,6 @@ from typing import Any
 from bench.api import Task, Variant
 from bench.api.errors import RefusedError
 from bench.graphs.edits.rewire import drop_unread, load_settled, matmul_from_gemm, shorten_names
-from bench.graphs.file.interface import check_interface
 from bench.graphs.weights.affine import BLOCK_SIZE
 from bench.graphs.weights.quantizable import find_weights
 
@@ -41,5 +40,4 @@ class MatMulNBits(Variant):
             raise RefusedError(f"none of the file's {num_weights} weights belong to a matrix product")
         shorten_names(model)
         onnx.save(model, target)
-        check_interface(target, task, source)
         return {"num_quantized": num_weights - num_left, "num_left": num_left}

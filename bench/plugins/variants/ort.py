@@ -4,7 +4,6 @@ from pathlib import Path
 from typing import Any
 
 from bench.api import Task, Variant
-from bench.graphs.file.interface import check_interface
 
 
 class Ort(Variant):
@@ -24,5 +23,4 @@ class Ort(Variant):
         options.intra_op_num_threads = 1
         options.log_severity_level = 3  # it warns that level `all` is for this kind of processor only
         onnxruntime.InferenceSession(source, options, providers=["CPUExecutionProvider"])
-        check_interface(target, task, source)
         return {"level": level}

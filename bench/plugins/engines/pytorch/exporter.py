@@ -57,7 +57,6 @@ class TorchOnnxExporter(TorchExporter):
         _drop_weights_from_inputs(proto)
         _drop_wrong_shapes(proto, task)
         onnx.save(proto, target)
-        check_interface(target, task)
         return {"opset": next(opset.version for opset in proto.opset_import if not opset.domain)}
 
     def _translate(self, model: torch.nn.Module, task: Task, target: Path) -> None:
@@ -124,6 +123,7 @@ class TorchThroughOnnxExporter(TorchOnnxExporter):
         with tempfile.TemporaryDirectory(dir=target.parent) as folder:
             path = Path(folder, "model.onnx")
             info = super().export(task, source, path)
+            check_interface(path, task)  # nobody else sees this file
             return {**info, **self.convert(path, task, target)}
 
     def convert(self, path: Path, task: Task, target: Path) -> dict[str, Any]:
