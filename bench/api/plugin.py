@@ -9,11 +9,14 @@ from __future__ import annotations
 
 import abc
 import dataclasses
+import importlib
 import importlib.util
 import math
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, TypeVar
+
+from bench.api.errors import InputError, suggest
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -284,8 +287,19 @@ class Runtime(Plugin, abc.ABC):
         """Environment variables its packages read at import."""
         return {}
 
+    def check_provider(self, provider: str) -> None:
+        """Ensure that a provider is one of `providers`; `open` calls it first.
+
+        Raises:
+            InputError: the runtime cannot use the provider here; the message names the nearest one that it can.
+        """
+        if provider not in self.providers():
+            raise InputError(f"{self.name} has no provider {provider!r}; {suggest(provider, self.providers())}")
+
     def import_packages(self) -> None:
-        """Import what `open` needs, so that imports are told apart from loading a model."""
+        """Import what `open` needs, so that imports are told apart from loading a model; by default `requires`."""
+        for name in self.requires:
+            importlib.import_module(name)
 
     @beside_figures
     def inspect(self, artifact: Path, *, provider: str, shapes: Mapping[str, Sequence[int]]) -> dict[str, Any]:

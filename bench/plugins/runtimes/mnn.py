@@ -4,7 +4,6 @@ from pathlib import Path
 from typing import Any
 
 from bench.api import Arrays, Outputs, Runtime, Session, Task
-from bench.api.errors import InputError, suggest
 
 WINOGRAD_LEVEL = 3
 """MNN's number for the hint how large the tiles of Winograd convolutions may be: 0 to 3. With its default of 3 errors
@@ -50,8 +49,7 @@ class Mnn(Runtime):
         import MNN.nn  # noqa: F401
 
     def open(self, artifact: Path, *, task: Task, source: str, provider: str, threads: int) -> Session:
-        if provider not in self.providers():
-            raise InputError(f"{self.name} has no provider {provider!r}; {suggest(provider, self.providers())}")
+        self.check_provider(provider)
         import MNN.nn
 
         settings = {"backend": "CPU", "precision": "high", "numThread": threads}  # normal would reduce it on Arm

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bench.api import Arrays, Outputs, Runtime, Session, Task
-from bench.api.errors import ArtifactError, InputError, suggest
+from bench.api.errors import ArtifactError
 
 if TYPE_CHECKING:
     import numpy as np
@@ -72,12 +72,8 @@ class Ncnn(Runtime):
     extra = "ncnn"
     formats = ("ncnn",)
 
-    def import_packages(self) -> None:
-        import ncnn  # noqa: F401
-
     def open(self, artifact: Path, *, task: Task, source: str, provider: str, threads: int) -> Session:
-        if provider not in self.providers():
-            raise InputError(f"{self.name} has no provider {provider!r}; {suggest(provider, self.providers())}")
+        self.check_provider(provider)
         import ncnn
 
         network = ncnn.Net()

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bench.api import Arrays, NodeTime, Outputs, Runtime, Session, Task
-from bench.api.errors import InputError, suggest
 from bench.plugins.engines import cpu
 from bench.plugins.engines.openvino import ir
 
@@ -114,8 +113,7 @@ class OpenVino(Runtime):
 
     def _compile(self, artifact: Path, provider: str, threads: int, **more: Any) -> tuple[Any, Any, Any]:
         """A compiled model, the model that it was compiled from, and the memory that its weights lie in."""
-        if provider not in self.providers():
-            raise InputError(f"{self.name} has no provider {provider!r}; {suggest(provider, self.providers())}")
+        self.check_provider(provider)
         core = ir.import_openvino().Core()
         if artifact.suffix == ".onnx":
             model, weights = core.read_model(artifact), None

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bench.api import Arrays, Outputs, Runtime, Session, Task
-from bench.api.errors import InputError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -41,6 +40,5 @@ class NumpyLayers(Runtime):
         import numpy  # noqa: F401
 
     def open(self, artifact: Path, *, task: Task, source: str, provider: str, threads: int) -> Session:
-        if provider not in self.providers():
-            raise InputError(f"{self.name} has no provider {provider!r}; there are: {', '.join(self.providers())}")
+        self.check_provider(provider)
         return LayersSession(task.build(source, artifact), task.inputs[0].name)

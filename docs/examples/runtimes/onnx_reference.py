@@ -4,7 +4,6 @@ from pathlib import Path
 from typing import Any
 
 from bench.api import Arrays, Outputs, Runtime, Session, Task
-from bench.api.errors import InputError
 
 
 class ReferenceSession(Session):
@@ -29,8 +28,7 @@ class OnnxReference(Runtime):
         import onnx.reference  # noqa: F401
 
     def open(self, artifact: Path, *, task: Task, source: str, provider: str, threads: int) -> Session:
-        if provider not in self.providers():
-            raise InputError(f"{self.name} has no provider {provider!r}; there are: {', '.join(self.providers())}")
+        self.check_provider(provider)
         from onnx.reference import ReferenceEvaluator
 
         return ReferenceSession(ReferenceEvaluator(str(artifact)), task)

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bench.api import Arrays, NodeTime, Outputs, Runtime, Session, Task
-from bench.api.errors import InputError, suggest
 from bench.plugins.engines.onnxruntime import providers as ort_providers
 from bench.plugins.engines.onnxruntime.providers import Provider
 
@@ -55,9 +54,6 @@ class OrtRuntime(Runtime):
     def environment(self, threads: int) -> dict[str, str]:
         return ort_providers.ENVIRONMENT
 
-    def import_packages(self) -> None:
-        import onnxruntime  # noqa: F401
-
     def open(self, artifact: Path, *, task: Task, source: str, provider: str, threads: int) -> Session:
         chosen = self._provider(provider)
         return self.session(ort_providers.open_session(self.model(artifact), chosen, threads=threads), task)
@@ -81,8 +77,7 @@ class OrtRuntime(Runtime):
     def _provider(self, name: str) -> Provider:
         if name == ort_providers.CPU.name:
             return ort_providers.CPU  # without asking what else there is: that takes time, and opening is timed
-        if name not in self.providers():
-            raise InputError(f"{self.name} has no provider {name!r}; {suggest(name, self.providers())}")
+        self.check_provider(name)
         return ort_providers.usable()[name]
 
     def inspect(self, artifact: Path, *, provider: str, shapes: Mapping[str, Sequence[int]]) -> dict[str, Any]:
