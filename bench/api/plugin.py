@@ -322,15 +322,7 @@ class Runtime(Plugin, abc.ABC):
 
     @beside_figures
     def profile_nodes(
-        self,
-        artifact: Path,
-        *,
-        task: Task,
-        source: str,
-        provider: str,
-        threads: int,
-        feeds: Arrays,
-        num_runs: int,
+        self, artifact: Path, *, task: Task, source: str, provider: str, threads: int, feeds: Arrays, num_runs: int
     ) -> Sequence[NodeTime] | None:
         """Where the time of an inference goes, by the runtime's own profiler: the nodes that run, in their order.
 

@@ -17,7 +17,7 @@ class TorchMnn(TorchThroughOnnxExporter):
     def format(self, source: str) -> str:
         return "mnn"
 
-    def convert(self, path: Path, task: Task, target: Path) -> dict[str, Any]:
+    def convert_onnx(self, path: Path, task: Task, target: Path) -> dict[str, Any]:
         # Not `mnnconvert`, nor the Python module of that name: they install packages and report to their makers.
         import _tools
 

@@ -19,7 +19,7 @@ class TorchTvm(TorchThroughOnnxExporter):
     def format(self, source: str) -> str:
         return "tvm"
 
-    def convert(self, path: Path, task: Task, target: Path) -> dict[str, Any]:
+    def convert_onnx(self, path: Path, task: Task, target: Path) -> dict[str, Any]:
         import onnx
         import tvm
         from tvm import relax

@@ -96,15 +96,7 @@ class OpenVino(Runtime):
         return OpenVinoSession(compiled, model, weights, task)
 
     def profile_nodes(
-        self,
-        artifact: Path,
-        *,
-        task: Task,
-        source: str,
-        provider: str,
-        threads: int,
-        feeds: Arrays,
-        num_runs: int,
+        self, artifact: Path, *, task: Task, source: str, provider: str, threads: int, feeds: Arrays, num_runs: int
     ) -> Sequence[NodeTime] | None:
         from bench.plugins.engines.openvino import profile
 

@@ -59,15 +59,7 @@ class OrtRuntime(Runtime):
         return self.session(ort_providers.open_session(self.model(artifact), chosen, threads=threads), task)
 
     def profile_nodes(
-        self,
-        artifact: Path,
-        *,
-        task: Task,
-        source: str,
-        provider: str,
-        threads: int,
-        feeds: Arrays,
-        num_runs: int,
+        self, artifact: Path, *, task: Task, source: str, provider: str, threads: int, feeds: Arrays, num_runs: int
     ) -> Sequence[NodeTime] | None:
         from bench.plugins.engines.onnxruntime import profile
 
