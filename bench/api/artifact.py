@@ -1,7 +1,5 @@
 """An artifact: a file that a runtime opens, and how it was made."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Mapping
 from pathlib import Path

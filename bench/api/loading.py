@@ -5,8 +5,6 @@ folder each). The path is `$BENCH_PATH` (folders joined by `:`), the working fol
 package, and the package's own `plugins/`; the first folder that has a name wins.
 """
 
-from __future__ import annotations
-
 import functools
 import hashlib
 import importlib.util

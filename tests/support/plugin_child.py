@@ -14,20 +14,19 @@ from typing import Any
 import numpy as np
 
 from bench.api.errors import RefusedError
-from bench.plugins import catalog
+from bench.plugins import catalog, steps
 
 
 def export(*, exporter: str, task: str, source: str, target: str) -> None:
     """Write an artifact."""
-    info = catalog.exporter(exporter).export(catalog.task(task), source, Path(target))
+    info = steps.export(catalog.exporter(exporter), catalog.task(task), source, Path(target))
     json.dumps(info, allow_nan=False)  # it is kept as JSON
 
 
 def apply(*, variant: str, task: str, artifact: str, target: str) -> None:
     """Write a variant of an artifact, or say that it is refused."""
-    named = catalog.variant(variant)
     try:
-        info = named.variant.apply(Path(artifact), Path(target), option=named.option, task=catalog.task(task))
+        info = steps.transform(catalog.variant(variant), catalog.task(task), Path(artifact), Path(target))
     except RefusedError as error:
         print(f"refused: {error}")
     else:
@@ -38,10 +37,10 @@ def run(*, runtime: str, provider: str, task: str, source: str, artifact: str, b
     """Save the outputs for the first test samples, at each batch size: `<batch>/<output>` in an npz file."""
     session, inputs = opened(runtime, provider, task, source, artifact)
     saved = {}
-    for batch in batches:
-        for name, output in answers(session, task, taken(inputs, range(batch))).items():
-            saved[f"{batch}/{name}"] = output
-    session.close()
+    with session:
+        for batch in batches:
+            for name, output in answers(session, task, taken(inputs, range(batch))).items():
+                saved[f"{batch}/{name}"] = output
     np.savez(target, **saved)
 
 
@@ -63,19 +62,19 @@ def run_small(
     session, inputs = opened(runtime, provider, task, source, artifact)
     num_samples = min(num_samples, len(next(iter(inputs.values()))))
     saved = {}
-    for batch in batches:
-        starts = range(0, num_samples, batch)
-        parts = [answers(session, task, taken(inputs, range(start, start + batch))) for start in starts]
-        for name in parts[0]:
-            saved[f"{batch}/{name}"] = np.concatenate([part[name] for part in parts])[:num_samples]
-    feeds = taken(inputs, range(2))
+    cropped = taken(inputs, range(2))
     for spec in catalog.task(task).inputs:
-        sizes = zip(spec.shape[1:], feeds[spec.name].shape[1:], strict=True)
+        sizes = zip(spec.shape[1:], cropped[spec.name].shape[1:], strict=True)
         corner = tuple(slice(size * 3 // 8 if isinstance(dim, str) else size) for dim, size in sizes)
-        feeds[spec.name] = np.ascontiguousarray(feeds[spec.name][:, *corner])
-    for name, output in answers(session, task, feeds).items():
-        saved[f"cropped/{name}"] = output
-    session.close()
+        cropped[spec.name] = np.ascontiguousarray(cropped[spec.name][:, *corner])
+    with session:
+        for batch in batches:
+            starts = range(0, num_samples, batch)
+            parts = [answers(session, task, taken(inputs, range(start, start + batch))) for start in starts]
+            for name in parts[0]:
+                saved[f"{batch}/{name}"] = np.concatenate([part[name] for part in parts])[:num_samples]
+        for name, output in answers(session, task, cropped).items():
+            saved[f"cropped/{name}"] = output
     np.savez(target, **saved)
 
 

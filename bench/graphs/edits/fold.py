@@ -16,7 +16,7 @@ from bench.graphs.shapes import inference
 from bench.graphs.shapes import tensors as shapes
 from bench.graphs.shapes.dims import Dim, Shape, Size, equal
 from bench.graphs.shapes.node import Node, Value
-from bench.graphs.shapes.steps import Body, Step
+from bench.graphs.shapes.steps import Body, Inferred, Step
 
 KEPT = ("Constant", "Identity")
 """A Constant is one already; an Identity may be what ties two weights."""
@@ -51,16 +51,26 @@ def compute_graph(
         _unlist_weights(copy)
     sizes = _bound(copy, shapes, dims, set(free))
     inferred = inference.infer(Stored(model=copy, path=path), sizes)
-    for graph in all_graphs(copy):
-        graph.ClearField("value_info")
-    names = (f"shape_{number}" for number in itertools.count())
-    taken = {name for node in all_nodes(copy) for name in (*node.input, *node.output)}
-    _fold(copy.graph, inferred.steps, inferred.values, (name for name in names if name not in taken))
+    fold_known(inferred)
     for value in (*copy.graph.input, *copy.graph.output):
         found = inferred.values.get(value.name)
         if found is not None and found.shape is not None and found.proto is None:
             _state(value, found.shape)
     return copy
+
+
+def fold_known(inferred: Inferred) -> None:
+    """Put constants in the place of all that is known in a model, and drop what its shapes were said to be inside.
+
+    Args:
+        inferred: its model is changed; the values and steps are those of the model before.
+    """
+    model = inferred.model
+    for graph in all_graphs(model):
+        graph.ClearField("value_info")
+    names = (f"shape_{number}" for number in itertools.count())
+    taken = {name for node in all_nodes(model) for name in (*node.input, *node.output)}
+    _fold(model.graph, inferred.steps, inferred.values, (name for name in names if name not in taken))
 
 
 def _unlist_weights(model: onnx.ModelProto) -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from bench.api import UNKNOWN, Task, TensorSpec
 from bench.api.errors import ArtifactError
 from bench.graphs.deferred import onnx
+from bench.graphs.file import lazy
 from bench.graphs.file.digest import fed_inputs, inferred_outputs
 
 if TYPE_CHECKING:
@@ -38,7 +39,7 @@ def check_interface(path: Path, task: Task, source: Path | None = None) -> None:
 
 def _fixed_sizes(path: Path) -> dict[tuple[str, int], int]:
     """Sizes that an ONNX file states of its inputs and outputs, by name and axis."""
-    graph = onnx.load(path, load_external_data=False).graph
+    graph = lazy.read(path).model.graph
     return {
         (value.name, axis): dim.dim_value
         for value in (*graph.input, *graph.output)

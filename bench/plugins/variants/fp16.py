@@ -10,7 +10,6 @@ from bench.api import Task, Variant
 from bench.api.errors import ArtifactError, RefusedError
 from bench.graphs.edits.order import replace_nodes
 from bench.graphs.file.digest import all_graphs, all_nodes
-from bench.graphs.file.interface import check_interface
 from bench.graphs.file.lazy import Stored
 from bench.graphs.file.settled import settle
 from bench.graphs.operators import NCHWC
@@ -53,7 +52,6 @@ class Fp16(Variant):
         except (onnx.checker.ValidationError, onnx.shape_inference.InferenceError) as error:
             raise ArtifactError(f"the float16 model is not valid: {error}") from error
         onnx.save(model, target)
-        check_interface(target, task, source)
         return {"num_kept": len(kept)}
 
 

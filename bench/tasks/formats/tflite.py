@@ -29,7 +29,7 @@ class TfLiteTask(OwnTask):
 
 def examine(path: Path, folder: Path, asked: Asked) -> Found:
     """Open the file and run it once."""
-    from bench.plugins.runtimes.litert import ports
+    from bench.plugins.engines.litert import ports
 
     try:
         from ai_edge_litert.interpreter import Interpreter
