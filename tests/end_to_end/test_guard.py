@@ -47,6 +47,7 @@ def folder(tmp_path: Path) -> Path:
     for name, seed in (("pinned", 1), ("same", 1), ("wrong", 2)):
         make(tmp_path / f"{name}.onnx", seed=seed)
     (tmp_path / "test_mine.py").write_text(TESTS)
+    (tmp_path / "pytest.ini").write_text("[pytest]\n")  # or settings of a folder above hold
     return tmp_path
 
 

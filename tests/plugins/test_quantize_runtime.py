@@ -202,7 +202,7 @@ from pathlib import Path
 import sys
 sys.path.insert(0, {str(Path(__file__).parents[1])!r})
 from bench.plugins import catalog
-from bench.plugins.engines import cpu
+from support import small_models
 for name in {NAMES}:
     named, target = catalog.variant(name), Path({str(tmp_path)!r}) / name
     named.variant.apply(Path({str(source)!r}), target, option=named.option, task=small_models.make_task())
