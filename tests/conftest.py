@@ -4,13 +4,21 @@ from __future__ import annotations
 
 import collections
 import os
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from bench.measure.process import thread_environment
 from bench.plugins import catalog
 from support.workers import Workers
+
+FRAMEWORKS = frozenset({"tensorflow", "torch"})
+IMPORTED = pytest.StashKey[frozenset[str]]()
+
+if "PYTEST_XDIST_WORKER" in os.environ:  # threads that wait for each other on a busy processor spin
+    os.environ.update(thread_environment(1))
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -53,6 +61,21 @@ def pytest_itemcollected(item: pytest.Item) -> None:
     if item.get_closest_marker("xdist_group") is None:
         in_process = item.get_closest_marker("framework") is not None
         item.add_marker(pytest.mark.xdist_group("framework" if in_process else item.path.stem))
+        if in_process and item.get_closest_marker("slow") is None:
+            item.add_marker(pytest.mark.slow(seconds=0.5))
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Note which frameworks are imported already."""
+    item.stash[IMPORTED] = FRAMEWORKS & sys.modules.keys()
+
+
+def pytest_runtest_teardown(item: pytest.Item) -> None:
+    """Fail a test that imports a framework without the marker that keeps it out of `make test-fast`."""
+    imported = (FRAMEWORKS & sys.modules.keys()) - item.stash[IMPORTED]
+    if imported and item.get_closest_marker("framework") is None:
+        pytest.fail(f"it imports {' and '.join(sorted(imported))}; mark it with `pytest.mark.framework`")
 
 
 @pytest.hookimpl(trylast=True)

@@ -206,6 +206,8 @@ print(*[name for name in names if "site-packages" in (getattr(sys.modules[name],
     assert done.stdout.split() == []
 
 
+@pytest.mark.xdist_group("exports")
+@pytest.mark.slow(seconds=3)
 @pytest.mark.parametrize(("exporter", "source"), exports())
 def test_export_gives_the_reference_outputs(exporter: str, source: str, workshop: Workshop) -> None:
     plugin, task = catalog.exporter(exporter), task_for(source)
@@ -220,6 +222,8 @@ def test_export_gives_the_reference_outputs(exporter: str, source: str, workshop
 
 
 @pytest.mark.framework
+@pytest.mark.xdist_group("variants")
+@pytest.mark.slow(seconds=2)
 @pytest.mark.parametrize("name", list(catalog.variants()))
 def test_variant_keeps_interface_and_outputs(name: str, workshop: Workshop, tmp_path: Path) -> None:
     variant = catalog.variant(name).variant
@@ -277,6 +281,8 @@ def metric_loss(task: Task, outputs: dict[str, np.ndarray], reference: dict[str,
     return loss if task.higher_is_better else -loss
 
 
+@pytest.mark.xdist_group("exports")
+@pytest.mark.slow(seconds=1)
 @pytest.mark.parametrize(
     "name",
     [

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,7 @@ from bench.tasks.fidelity import FidelityTask
 from support import plugin_child
 from support.workers import Workers
 
-pytestmark = [pytest.mark.framework, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.framework, pytest.mark.timeout(900), pytest.mark.slow(seconds=1)]
 
 TASKS = [name for name, path in loading.find("models").items() if not path.is_relative_to(loading.PACKAGE.resolve())]
 BATCH = 16
@@ -57,7 +58,14 @@ def plain_cells(task: Task) -> list[Cell]:
 
 CELLS = {cell.path: cell for name in TASKS for cell in plain_cells(catalog.task(name))}
 REFERENCES = {name: next(cell.path for cell in CELLS.values() if cell.task == name) for name in TASKS}
-EXPORTS_AND_OTHERS = [path for path in CELLS if path not in REFERENCES.values()]
+
+
+def grouped(paths: Iterable[str]) -> list[Any]:
+    """Cells as parameters; one process runs those of a task, whose reference it keeps."""
+    return [pytest.param(path, marks=pytest.mark.xdist_group(CELLS[path].task)) for path in paths]
+
+
+EXPORTS_AND_OTHERS = grouped(path for path in CELLS if path not in REFERENCES.values())
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -196,7 +204,7 @@ def test_has_the_same_number_of_parameters(path: str, laboratory: Laboratory) ->
         assert found == expected
 
 
-@pytest.mark.parametrize("path", [path for path, cell in CELLS.items() if cell.exporter.startswith("torch_onnx")])
+@pytest.mark.parametrize("path", grouped(path for path in CELLS if CELLS[path].exporter.startswith("torch_onnx")))
 def test_has_as_many_after_equal_weights_are_merged(path: str, laboratory: Laboratory) -> None:
     """Of weights that layers share, whether the exporter wrote them once or not, one is left."""
     expected = laboratory.found(REFERENCES[CELLS[path].task]).num_params
@@ -205,7 +213,7 @@ def test_has_as_many_after_equal_weights_are_merged(path: str, laboratory: Labor
     assert merged.num_params == expected
 
 
-@pytest.mark.parametrize("path", CELLS)
+@pytest.mark.parametrize("path", grouped(CELLS))
 def test_outputs_of_a_sample_do_not_depend_on_its_batch(path: str, laboratory: Laboratory) -> None:
     found = laboratory.found(path)
     for name, outputs in found.outputs.items():

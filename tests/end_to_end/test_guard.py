@@ -58,6 +58,7 @@ def run(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     )
 
 
+@pytest.mark.timing
 def test_fixture(folder: Path) -> None:
     pytest_ = (sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "test_mine.py")
     kept = ("--benchmark-json", "figures.json", "--benchmark-histogram", "figure")
@@ -89,6 +90,7 @@ def test_fixture(folder: Path) -> None:
     assert "2 skipped" in skipped.stdout, skipped.stdout
 
 
+@pytest.mark.timing
 def test_command(folder: Path) -> None:
     short = ("--launches", "1", "--tolerance", "90%")
     same = run(folder, str(COMMAND), "check", "pinned.onnx", "same.onnx", *short)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -16,11 +17,12 @@ from bench.api.cell import Cell
 from bench.api.errors import ChildError
 from bench.measure.limits import Limits
 from bench.measure.process import Child, thread_environment
+from bench.measure.session import Worker
 from bench.pipeline import opening, operations, prepare, verify
 from bench.plugins import catalog
 
 LIMITS = Limits.of(step_s=600, memory_bytes=None)
-MOST_LIVING = 6
+MOST_LIVING = 5
 """Workers that are kept at a time: each has a framework in memory."""
 ENDED = ("exit", "memory", "signal", "timeout")
 """Kinds of `ChildError` after which a worker is dead or of no more use."""
@@ -69,7 +71,7 @@ class Workers:
         Raises:
             ArtifactError: as `prepare.artifact_of`.
         """
-        lock = cache.folder() / f"{cell.path.replace('/', '-')}.lock"
+        lock = cache.folder() / "-".join((cell.task, cell.source, cell.exporter, cell.variant, "lock"))
         lock.parent.mkdir(parents=True, exist_ok=True)
         with lock.open("w") as file, pytest.MonkeyPatch.context() as patch:
             fcntl.flock(file, fcntl.LOCK_EX)  # another process of this session may be making it
@@ -117,12 +119,22 @@ class Workers:
             tests = str(Path(__file__).parents[1])
             environment = {"PYTHONPATH": tests, **thread_environment(1), **dict(key[2])}
             child = Child(environment=environment, memory_bytes=LIMITS.memory_bytes)
+            Child.living.discard(child)  # tests of `kill_all` are about their own children
+            _share_the_processor(child)
         self._living[key] = child
         return child
 
     def _after(self, key: Key, error: ChildError) -> None:
         if error.kind in ENDED:
             self._living.pop(key).close()
+
+
+def _share_the_processor(child: Child) -> None:
+    """Take back the priority that a worker gives itself to be measured: here it would keep other tests waiting."""
+    child.request(Worker.protection, timeout_s=LIMITS.open_s)  # it answers when it has its priority
+    os.setpriority(os.PRIO_PROCESS, child.pid, 0)
+    with contextlib.suppress(OSError):
+        Path(f"/proc/{child.pid}/autogroup").write_text("0")
 
 
 def _key(plugin: Plugin, provider: str, environment: dict[str, str]) -> Key:
