@@ -50,12 +50,12 @@ FOLDER = Path(__file__).resolve().parent
 predict = load(FOLDER / {artifact!r}, OUTPUTS)
 
 if __name__ == "__main__":
-    from bench import deployment
+    from bench.decisions import deployment
 
     print(deployment.evaluate(FOLDER, predict))
 '''
 HARNESS = """\
-from bench import deployment
+from bench.decisions import deployment
 
 
 def load(path, outputs):
