@@ -18,7 +18,7 @@ from bench.api.arrays import save_arrays
 from bench.api.errors import InputError
 from bench.pipeline import quality, sweeps
 from bench.plugins import catalog
-from bench.tasks import adopt, kinds, metrics, options, probe
+from bench.tasks import adopt, formats, kinds, metrics, options, probe
 from bench.tasks.examine import examine
 
 FLOAT, INT64 = TensorProto.FLOAT, TensorProto.INT64
@@ -60,13 +60,14 @@ def examined(plugin_folder: Path, path: Path, monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(sys, "path", list(sys.path))
     monkeypatch.delitem(sys.modules, "names", raising=False)
 
-    def run(model: onnx.ModelProto | None = None, **said: Any) -> tuple[Task, dict[str, Any]]:
+    def run(model: onnx.ModelProto | None = None, data: Path | None = None, **said: Any) -> tuple[Task, dict[str, Any]]:
         if model is not None:
             path.write_bytes(model.SerializeToString())
         folder = plugin_folder / "models" / "mine"
         folder.mkdir(parents=True)
-        request = {"data": None, "dims": (), "shapes": (), "trust": False, **said}
-        found = examine(module="onnx_file", path=path, folder=folder, **request)
+        request = {"dims": (), "shapes": (), "trust": False, **said}
+        place = None if data is None else str(data)
+        found = examine(module="onnx", path=str(path), folder=str(folder), data=place, **request)
         catalog.forget()
         return catalog.task("mine"), found
 
@@ -350,7 +351,8 @@ def test_variants_follow_an_exporter_that_takes_the_model(plugin_folder: Path) -
 
 
 def test_the_parent_can_load_every_task_without_its_framework() -> None:
-    modules = [path.stem for path in Path(kinds.__file__).parent.glob("*.py") if path.stem != "torch_model"]
+    modules = [path.stem for path in Path(formats.__file__).parent.glob("[!_]*.py")]
+    assert len(modules) > 7
     code = f"""
 import importlib, sys
 for name in {sorted(modules)!r}:
