@@ -14,7 +14,7 @@ import shutil
 import tempfile
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +40,22 @@ def file_digest(path: Path) -> str:
     """SHA-256 of a file's content."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def digest_files(paths: Iterable[Path], *, root: Path | None = None) -> str:
+    """SHA-256 over names (from `root` on, or just their own) and contents of files, in sorted order."""
+    digest = hashlib.sha256()
+    for path in sorted(paths):
+        name = path.relative_to(root).as_posix() if root else path.name
+        digest.update(name.encode() + b"\0" + hashlib.sha256(path.read_bytes()).digest())
+    return digest.hexdigest()
+
+
+def digest_folder(folder: Path, *, without: tuple[str, ...] = ()) -> str:
+    """SHA-256 over all files below a folder, but for compiled Python and those named `without` at its top."""
+    files = [path for path in folder.rglob("*") if path.is_file() and "__pycache__" not in path.parts]
+    left_out = {folder / name for name in without}
+    return digest_files([path for path in files if path not in left_out], root=folder)
 
 
 def obtain(key: str, file_name: str, make: Callable[[Path], dict[str, Any]]) -> tuple[Path, dict[str, Any]]:

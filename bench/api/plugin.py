@@ -11,9 +11,9 @@ import abc
 import dataclasses
 import importlib.util
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -24,6 +24,13 @@ if TYPE_CHECKING:
 
 
 UNKNOWN = "?"
+_Method = TypeVar("_Method", bound=Callable[..., Any])
+
+
+def beside_figures(method: _Method) -> _Method:
+    """Marks a method whose result is shown beside the figures, so that a change of it leaves stored figures valid."""
+    vars(method)["beside_figures"] = True
+    return method
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -74,6 +81,7 @@ class Plugin:
         self.name = name
         self.path = path
 
+    @beside_figures
     def skip(self) -> str | None:
         """Why it cannot work on this machine, with what would fix it; None when it can."""
         missing = [name for name in self.requires if not _is_installed(name)]
@@ -172,6 +180,7 @@ class Exporter(Plugin, abc.ABC):
     method: ClassVar[str | None] = None
     """How it reads the model, where a task may be closed to that: `torch.export`, or `trace`."""
 
+    @beside_figures
     def refusal(self, task: Task) -> str | None:
         """Why it cannot take a task's model at all, or None."""
         return task.closed_to.get(self.method) if self.method is not None else None
@@ -276,6 +285,7 @@ class Runtime(Plugin, abc.ABC):
     def import_packages(self) -> None:
         """Import what `open` needs, so that imports are told apart from loading a model."""
 
+    @beside_figures
     def inspect(self, artifact: Path, *, provider: str, shapes: Mapping[str, Sequence[int]]) -> dict[str, Any]:
         """What becomes of an artifact here, as far as that can be told beside running it.
 
@@ -294,6 +304,7 @@ class Runtime(Plugin, abc.ABC):
     def open(self, artifact: Path, *, task: Task, source: str, provider: str, threads: int) -> Session:
         """Load the artifact and make it ready to run with `threads` intra-op threads."""
 
+    @beside_figures
     def profile_nodes(
         self,
         artifact: Path,
@@ -319,6 +330,7 @@ class Runtime(Plugin, abc.ABC):
         """
         return None
 
+    @beside_figures
     def code(self, *, provider: str, threads: int) -> str | None:
         """Python that runs an artifact as `open` does, but without this package; None where none was written.
 

@@ -6,25 +6,18 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from bench.api import Plugin, Task, cache
+from bench.api import Task, cache
 from bench.api.artifact import Artifact
 from bench.api.cell import Cell
 from bench.api.errors import ArtifactError, ChildError, RefusedError
-from bench.measure import clock, machine
+from bench.measure import clock
 from bench.measure.limits import Limits
 from bench.measure.process import ask_once
-from bench.pipeline import operations
-from bench.pipeline.provenance import SCHEMA, dataset_digest, task_digest, versions
-from bench.plugins import catalog, fingerprint
+from bench.pipeline import operations, provenance
+from bench.plugins import catalog
 
 _FAILED: dict[tuple[Path, str, Limits], ArtifactError] = {}
 """Steps that failed in this process, which would fail again."""
-
-
-def _recipe(plugin: Plugin, **more: Any) -> dict[str, Any]:
-    code = fingerprint.digest_code(plugin.path)
-    here = machine.describe()  # some optimizers write for the processor they run on
-    return {"schema": SCHEMA, "plugin": code, "versions": versions(plugin.requires), "machine": here, **more}
 
 
 def artifact_of(cell: Cell, limits: Limits) -> Artifact:
@@ -43,11 +36,11 @@ def steps_of(cell: Cell, limits: Limits) -> list[Artifact]:
         ArtifactError: a step failed; the message names it.
     """
     exporter = catalog.exporter(cell.exporter)
-    task = [task_digest(catalog.task(cell.task)), dataset_digest(catalog.task(cell.task))]
+    task = [provenance.task_digest(catalog.task(cell.task)), provenance.dataset_digest(catalog.task(cell.task))]
     artifact = _made(
         step=cell.exporter,
         format_=exporter.format(cell.source),
-        recipe=_recipe(exporter, task=task, source=cell.source),
+        recipe=provenance.recipe(exporter, task=task, source=cell.source),
         limits=limits,
         operation=operations.export,
         request={"task": cell.task, "source": cell.source, "exporter": cell.exporter},
@@ -60,7 +53,7 @@ def steps_of(cell: Cell, limits: Limits) -> list[Artifact]:
         artifact = _made(
             step=name,
             format_=artifact.format,
-            recipe=_recipe(named.variant, task=task, option=named.option, source=artifact.sha256),
+            recipe=provenance.recipe(named.variant, task=task, option=named.option, source=artifact.sha256),
             limits=limits,
             operation=operations.transform,
             request={"task": cell.task, "variant": name, "source": str(artifact.path)},
@@ -119,5 +112,5 @@ def inputs_of(task: Task, limits: Limits) -> Path:
             step, operations.save_inputs, limits.prepare_s, limits, task=task.name, split="test", target=str(target)
         )
 
-    key = cache.digest([SCHEMA, "inputs", task_digest(task), dataset_digest(task)])
+    key = cache.digest([provenance.SCHEMA, "inputs", provenance.task_digest(task), provenance.dataset_digest(task)])
     return cache.obtain(key, "inputs.npz", make)[0]

@@ -1,30 +1,44 @@
-"""What a figure depends on, as digests: code, weights, data, package versions and the machine."""
+"""What a figure depends on, as digests: code, weights, data, package versions and the machine.
+
+A stored figure stands as long as its digest does. The code is read rather than listed: starting at the plugin or the
+function that makes the figure, every definition of this package that is reached through names and imports counts, and
+nothing else does. Docstrings, comments and layout do not count, nor do methods marked with `beside_figures`.
+"""
 
 from __future__ import annotations
 
+import ast
+import dataclasses
 import functools
+import hashlib
 import importlib.metadata
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
 
-from bench.api import Task, cache, loading
+from bench import api
+from bench.api import Plugin, Task, cache, loading
 from bench.api.artifact import Artifact
 from bench.api.cell import Cell
 from bench.measure import machine
-from bench.plugins import catalog, fingerprint
+from bench.pipeline import operations
+from bench.plugins import catalog
 from bench.records import store
 
 SCHEMA = 3  # raise it when the same recipe would make another file, or other facts about it
-
-
 NOT_SOURCE = ("README.md", "train.py")
+PLUGINS = catalog.__name__
+"""The module that hands over plugins, where reading stops: each plugin has a digest of its own."""
 
 
 @functools.cache
 def versions(requires: tuple[str, ...]) -> dict[str, str | None]:
     """Versions of the distributions that provide these import names, and of Python.
 
-    Several may share a package, such as the compiler and the runtime of one name: then all of them.
+    Several distributions may share a package, such as a compiler and its runtime: then each of them is there.
+
+    Returns:
+        Versions by distribution; None for a distribution that is not installed.
     """
     found: dict[str, str | None] = {"python": ".".join(map(str, sys.version_info[:3]))}
     for name in requires:
@@ -45,40 +59,29 @@ def _distributions() -> Mapping[str, list[str]]:
 def task_digest(task: Task) -> str:
     """Hash of a task's folder (code and weights, not its README and training script) and of the code it builds on."""
     used = [loading.task_path(name).parent for name in task.uses]
-    code = [
-        fingerprint.digest_files(path for path in folder.glob("*.py") if path.name not in NOT_SOURCE) for folder in used
-    ]
-    return cache.digest(
-        [
-            fingerprint.digest_folder(task.folder, without=NOT_SOURCE),
-            fingerprint.digest_code(task.path),
-            *code,
-            versions(task.packages),
-        ]
-    )
+    code = [cache.digest_files(path for path in folder.glob("*.py") if path.name not in NOT_SOURCE) for folder in used]
+    folder = cache.digest_folder(task.folder, without=NOT_SOURCE)
+    return cache.digest([folder, plugin_digest(task), *code, versions(task.packages)])
 
 
 @functools.cache
 def dataset_digest(task: Task) -> str | None:
-    """Hash of the dataset's folder that a task reads, but for what tells about it and what made it."""
+    """Hash of the dataset's folder that a task reads, but for its README and the script that made the data."""
     if task.dataset is None:
         return None
     folder = loading.dataset_path(task.dataset).parent
-    return fingerprint.digest_folder(folder, without=(*NOT_SOURCE, "LICENSE", "make.py"))
+    return cache.digest_folder(folder, without=(*NOT_SOURCE, "LICENSE", "make.py"))
 
 
-@functools.cache
-def judges() -> str:
-    """Hash of the code that judges outputs and inspects artifacts: what it said before it changed is asked again."""
-    engine = "plugins/engines/onnxruntime"
-    names = (*(f"pipeline/{name}" for name in ("quality", "verify", "feeding", "operations")), f"{engine}/precision")
-    files = [loading.PACKAGE / f"{name}.py" for name in (*names, f"{engine}/placement")]
-    files += (loading.PACKAGE / "graphs").rglob("*.py")
-    return fingerprint.digest_files(files, root=loading.PACKAGE)
+def recipe(plugin: Plugin, **more: object) -> dict[str, object]:
+    """All that an artifact depends on: the plugin that makes it, its packages, this machine and its source."""
+    here = machine.describe()  # some optimizers write for the processor they run on
+    made_by = {"plugin": plugin_digest(plugin), "versions": versions(plugin.requires)}
+    return {"schema": SCHEMA, **made_by, "machine": here, **more}
 
 
 def record_key(cell: Cell, artifact: Artifact | None) -> str:
-    """Hash of all that a cell's figures depend on."""
+    """Hash of all that a cell's latency depends on."""
     task, runtime = catalog.task(cell.task), catalog.runtime(cell.runtime)
     parts = [
         store.SCHEMA,
@@ -86,9 +89,231 @@ def record_key(cell: Cell, artifact: Artifact | None) -> str:
         cell.path,
         # The graph rather than the file: some exporters never write the same bytes twice.
         (artifact.canonical or artifact.sha256, artifact.size_bytes) if artifact else None,
-        fingerprint.digest_code(runtime.path),
+        plugin_digest(runtime),
         versions(runtime.packages(cell.provider)),
         task_digest(task),
         dataset_digest(task),
     ]
     return cache.digest(parts)
+
+
+def judge_digest(cell: Cell) -> str:
+    """Hash of the code that judges a cell's outputs, counts its costs and inspects its artifact."""
+    functions = [code_digest(function) for function in (operations.verify, operations.cost, operations.inspect)]
+    return cache.digest([*functions, plugin_digest(catalog.runtime(cell.runtime), inspected=True)])
+
+
+def plugin_digest(plugin: Plugin, *, inspected: bool = False) -> str:
+    """Hash of a plugin's file and of every definition of this package that it reaches.
+
+    Args:
+        inspected: count the methods marked with `beside_figures`, too.
+    """
+    return _digest(plugin.path, None, plugin.path.stat().st_mtime_ns, with_beside=inspected)
+
+
+def code_digest(function: Callable[..., object]) -> str:
+    """Hash of a module-level function of this package and of every definition of the package that it reaches."""
+    path = _file_of(function.__module__)
+    assert path is not None, function.__module__
+    return _digest(path, function.__name__, path.stat().st_mtime_ns, with_beside=False)
+
+
+@functools.cache
+def _digest(path: Path, name: str | None, _changed_ns: int, *, with_beside: bool) -> str:
+    return _Reading(with_beside=with_beside).digest(path, name)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class _Source:
+    """A parsed file.
+
+    Attributes:
+        definitions: the statements at the top of the file that bind each name: functions, classes, assignments.
+        imports: what each imported name stands for: a module of this package, or a name in such a module.
+        effects: statements that do something when the file is imported, functions that a decorator registers included.
+    """
+
+    definitions: Mapping[str, tuple[ast.stmt, ...]]
+    imports: Mapping[str, tuple[str, str | None]]
+    effects: tuple[ast.stmt, ...]
+
+
+class _Reading:
+    """Follows names and imports from a definition to all that it reaches."""
+
+    def __init__(self, *, with_beside: bool) -> None:
+        self._beside = frozenset[str]() if with_beside else _beside_figures()
+        self._reached: dict[tuple[Path, str], str] = {}
+        self._imported: set[Path] = set()
+
+    def digest(self, path: Path, name: str | None) -> str:
+        """Hash of a file, or of one definition in it, with all that it reaches."""
+        self._import(path)
+        for each in self._parsed(path).definitions if name is None else [name]:
+            self._reach(path, each)
+        # By names rather than by paths: a checkout may lie anywhere.
+        content = sorted((place.stem, each, text) for (place, each), text in self._reached.items())
+        return hashlib.sha256(repr(content).encode()).hexdigest()
+
+    def _parsed(self, path: Path) -> _Source:
+        return _parse(path, path.stat().st_mtime_ns, self._beside)
+
+    def _reach(self, path: Path, name: str) -> None:
+        source = self._parsed(path)
+        if name in source.imports:
+            self._follow(*source.imports[name])
+        elif name in source.definitions:
+            self._count(path, name, source.definitions[name])
+
+    def _import(self, path: Path) -> None:
+        """Count what importing a file does: its effects, and those of the files that it imports at its top."""
+        if path not in self._imported:
+            self._imported.add(path)
+            for module, _ in self._parsed(path).imports.values():
+                self._follow(module, None)
+            self._count(path, "", self._parsed(path).effects)
+
+    def _follow(self, module: str, symbol: str | None) -> None:
+        if (file := _file_of(module)) is None:
+            return
+        package = module.rpartition(".")[0]
+        if package:  # importing a module runs the packages above it, too
+            self._follow(package, None)
+        self._import(file)
+        if symbol is not None:
+            self._reach(file, symbol)
+
+    def _count(self, path: Path, name: str, statements: tuple[ast.stmt, ...]) -> None:
+        if (path, name) in self._reached or not statements:
+            return
+        self._reached[path, name] = "\n".join(map(ast.dump, statements))
+        for statement in statements:
+            local = {**self._parsed(path).imports, **_imports(statement)}
+            for node in ast.walk(statement):
+                if isinstance(node, ast.Attribute) and (owner := _dotted(node.value)) in local:
+                    module, symbol = local[owner]
+                    self._follow(module, symbol or node.attr)
+                elif isinstance(node, ast.Name) and node.id in local:
+                    self._follow(*local[node.id])
+                elif isinstance(node, ast.Name):
+                    self._reach(path, node.id)
+
+
+@functools.cache
+def _beside_figures() -> frozenset[str]:
+    """Names of the plugins' methods that are marked as shown beside the figures."""
+    interfaces = [item for item in vars(api).values() if isinstance(item, type)]
+    return frozenset(
+        name for item in interfaces for name, method in vars(item).items() if getattr(method, "beside_figures", False)
+    )
+
+
+def _dotted(node: ast.expr) -> str:
+    """`bench.api` of the node that reads so; empty for an expression that is no name."""
+    if isinstance(node, ast.Name):
+        return node.id
+    owner = _dotted(node.value) if isinstance(node, ast.Attribute) else ""
+    return f"{owner}.{node.attr}" if owner and isinstance(node, ast.Attribute) else ""
+
+
+class _Bare(ast.NodeTransformer):
+    """Leaves out what does not run: docstrings, annotations, and methods that make no figure."""
+
+    def __init__(self, beside: frozenset[str]) -> None:
+        self._beside = beside
+
+    def generic_visit(self, node: ast.AST) -> ast.AST:
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef):
+            node.body = [item for item in node.body if not _is_text(item)]
+        if isinstance(node, ast.ClassDef):
+            methods = [item for item in node.body if isinstance(item, ast.FunctionDef) and item.name in self._beside]
+            node.body = [item for item in node.body if item not in methods]
+        if isinstance(node, ast.FunctionDef):
+            node.returns = None
+        if isinstance(node, ast.arg):
+            node.annotation = None
+        if isinstance(node, ast.AnnAssign):
+            node.annotation = ast.Constant(value=...)
+        return super().generic_visit(node)
+
+
+def _is_text(statement: ast.stmt) -> bool:
+    value = statement.value if isinstance(statement, ast.Expr) else None
+    return isinstance(value, ast.Constant) and isinstance(value.value, str)
+
+
+@functools.cache
+def _parse(path: Path, _changed_ns: int, beside: frozenset[str]) -> _Source:
+    tree = _Bare(beside).visit(ast.parse(path.read_text(encoding="utf-8")))
+    statements = list(_top(tree.body))
+    imports = {
+        name: target
+        for statement in statements
+        if isinstance(statement, ast.Import | ast.ImportFrom)
+        for name, target in _imports(statement).items()
+    }
+    definitions: dict[str, tuple[ast.stmt, ...]] = {}
+    for statement in statements:
+        for name in _bound(statement):
+            definitions[name] = (*definitions.get(name, ()), statement)
+    own = {*definitions, *imports}
+    effects = tuple(
+        statement
+        for statement in statements
+        if _registers(statement, own)
+        or not (_bound(statement) or isinstance(statement, ast.Import | ast.ImportFrom | ast.Pass))
+    )
+    return _Source(definitions=definitions, imports=imports, effects=effects)
+
+
+def _top(body: list[ast.stmt]) -> Iterator[ast.stmt]:
+    """The statements of a file, those under `if` and `try` included, for they bind names of the file, too."""
+    for statement in body:
+        if isinstance(statement, ast.If) and ast.unparse(statement.test) != "TYPE_CHECKING":
+            yield from _top([*statement.body, *statement.orelse])
+        elif isinstance(statement, ast.Try):
+            yield from _top([*statement.body, *statement.orelse, *statement.finalbody])
+        elif not isinstance(statement, ast.If):
+            yield statement
+
+
+def _bound(statement: ast.stmt) -> list[str]:
+    """The names that a statement binds."""
+    if isinstance(statement, ast.FunctionDef | ast.ClassDef):
+        return [statement.name]
+    targets: list[ast.expr] = []
+    if isinstance(statement, ast.Assign):
+        targets = statement.targets
+    elif isinstance(statement, ast.AnnAssign):
+        targets = [statement.target]
+    return [node.id for target in targets for node in ast.walk(target) if isinstance(node, ast.Name)]
+
+
+def _registers(statement: ast.stmt, own: set[str]) -> bool:
+    """Whether a definition may enter itself somewhere when its file is imported: a decorator of this package does."""
+    decorators = statement.decorator_list if isinstance(statement, ast.FunctionDef | ast.ClassDef) else []
+    return any(isinstance(node, ast.Name) and node.id in own for each in decorators for node in ast.walk(each))
+
+
+def _imports(statement: ast.AST) -> dict[str, tuple[str, str | None]]:
+    """What each name stands for that a statement imports from this package, at its top or deeper."""
+    found: dict[str, tuple[str, str | None]] = {}
+    for node in ast.walk(statement):
+        if isinstance(node, ast.Import):
+            found |= {alias.asname or alias.name: (alias.name, None) for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            for alias in node.names:
+                whole = f"{node.module}.{alias.name}"
+                is_module = whole == PLUGINS or _file_of(whole) is not None
+                found[alias.asname or alias.name] = (whole, None) if is_module else (node.module, alias.name)
+    return {name: target for name, target in found.items() if target[0].partition(".")[0] == loading.PACKAGE.name}
+
+
+def _file_of(module: str) -> Path | None:
+    """The file of a module of this package; None for other modules, and for the one that hands over plugins."""
+    package, *names = module.split(".")
+    if package != loading.PACKAGE.name or module == PLUGINS:
+        return None
+    place = loading.PACKAGE.joinpath(*names)
+    return next((file for file in (place.with_suffix(".py"), place / "__init__.py") if file.is_file()), None)

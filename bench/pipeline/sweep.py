@@ -15,7 +15,7 @@ from bench.measure.at_once import at_once
 from bench.measure.block import Method, Result, Subject
 from bench.measure.rounds import Goal, Group, Ledger, Progress
 from bench.pipeline import prepare, provenance, sweeps, verify
-from bench.pipeline.provenance import judges, record_key
+from bench.pipeline.provenance import judge_digest, record_key
 from bench.pipeline.quality import BROKEN
 from bench.pipeline.verify import Reference
 from bench.plugins import catalog
@@ -170,7 +170,11 @@ class Sweep:
             if entry.record.quality is not None and _is_judged(entry, reference.digest):
                 return entry.record.quality
         judged = verify.verify(entries[0].cell, entries[0].artifact, reference.outputs, self._limits)
-        origin = {"reference": reference.cell.path, "reference_digest": reference.digest, "judged_by": judges()}
+        origin = {
+            "reference": reference.cell.path,
+            "reference_digest": reference.digest,
+            "judged_by": judge_digest(entries[0].cell),
+        }
         return {"kind": "quality", **origin, **judged}
 
     def _at_once(
@@ -304,7 +308,7 @@ def _skip_reason(cell: Cell) -> str | None:
 
 def _is_judged(entry: _Entry, reference_digest: str) -> bool:
     quality = entry.record.quality
-    if quality is None or quality.get("judged_by") != judges():
+    if quality is None or quality.get("judged_by") != judge_digest(entry.cell):
         return False
     return bool(quality["reference_digest"] == reference_digest)
 

@@ -16,7 +16,6 @@ from bench.api.loading import (
     find,
     load_module,
 )
-from bench.plugins.fingerprint import digest_code
 
 P = TypeVar("P", bound=Plugin)
 
@@ -97,7 +96,7 @@ def variant(name: str) -> NamedVariant:
 
 def forget() -> None:
     """Look for everything anew at the next call: the search path has changed."""
-    for cached in (find, _load_module, task, exporter, runtime, _variant_file, variants, digest_code):
+    for cached in (find, _load_module, task, exporter, runtime, _variant_file, variants):
         cached.cache_clear()
 
 

@@ -16,7 +16,7 @@ from bench.api import Task, cache, loading
 from bench.api.errors import ChildError, InputError, PluginError
 from bench.measure.limits import Limits
 from bench.measure.process import ask_once
-from bench.plugins import catalog, fingerprint
+from bench.plugins import catalog
 from bench.tasks import examine, kinds
 from bench.tasks import options as asked
 
@@ -126,7 +126,7 @@ def _adopt_model(path: Path, options: Options) -> Adopted:
             shutil.move(folder, target.parent)
             return {}
 
-        key = cache.digest([SCHEMA, name, fingerprint.digest_folder(folder)])
+        key = cache.digest([SCHEMA, name, cache.digest_folder(folder)])
         weights, _ = cache.obtain(f"tasks/{key}", f"models/{name}/{found['weights']}", make)
     _put_first(weights.parents[2])
     notes = list(found["notes"])

@@ -14,7 +14,6 @@ from typing import Any
 
 from bench.api import Samples, TensorSpec, cache
 from bench.api.errors import InputError
-from bench.plugins import fingerprint
 from bench.tasks.fidelity import FidelityTask
 
 HIDDEN = 768
@@ -56,7 +55,7 @@ class AlbertBase(FidelityTask):
             save_file(self.module("weights").make(json.loads(self.config_path.read_text())), target)
             return {}
 
-        code = fingerprint.digest_files([self.config_path, self.folder / "weights.py"])
+        code = cache.digest_files([self.config_path, self.folder / "weights.py"])
         return cache.obtain(cache.digest(["weights", code]), "weights.safetensors", make)[0]
 
     def build(self, source: str, weights: Path) -> Any:

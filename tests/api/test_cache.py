@@ -153,3 +153,24 @@ def test_folder(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 def test_entry_is_readable_json(folder: Path) -> None:
     cache.obtain(KEY, FILE, Maker())
     assert json.loads((folder / KEY / cache.ENTRY).read_text())["size_bytes"] == 9
+
+
+def test_digest_of_a_folder_depends_on_where_files_are(tmp_path: Path) -> None:
+    for part in ("train", "test"):
+        (tmp_path / part).mkdir()
+    (tmp_path / "train" / "a").write_text("same")
+    before = cache.digest_folder(tmp_path)
+    (tmp_path / "train" / "a").rename(tmp_path / "test" / "a")
+    assert cache.digest_folder(tmp_path) != before
+
+
+def test_digest_of_files_depends_on_names_and_contents_not_on_order(tmp_path: Path) -> None:
+    one, two = tmp_path / "one", tmp_path / "two"
+    one.write_text("1")
+    two.write_text("2")
+    digest = cache.digest_files([one, two])
+    assert digest == cache.digest_files([two, one])
+    two.write_text("3")
+    assert cache.digest_files([one, two]) != digest
+    two.write_text("2")
+    assert cache.digest_files([one, two.rename(tmp_path / "three")]) != digest

@@ -10,7 +10,7 @@ import pytest
 from bench.api import Plugin, errors, loading
 from bench.api.cell import Cell
 from bench.api.errors import InputError, PluginError
-from bench.plugins import catalog, fingerprint
+from bench.plugins import catalog
 
 RUNTIME = """
 from bench.api import Runtime, Session
@@ -173,30 +173,11 @@ class Needy(Plugin):
     requires = ("not_there.part",)
 
 
-def test_digest_of_a_folder_depends_on_where_files_are(tmp_path: Path) -> None:
-    for part in ("train", "test"):
-        (tmp_path / part).mkdir()
-    (tmp_path / "train" / "a").write_text("same")
-    before = fingerprint.digest_folder(tmp_path)
-    (tmp_path / "train" / "a").rename(tmp_path / "test" / "a")
-    assert fingerprint.digest_folder(tmp_path) != before
-
-
 def test_reason_to_skip_names_the_plugin_and_the_fix(plugin_folder: Path) -> None:
     put(plugin_folder, "variants/needy.py", VARIANT.format(options=("",), requires=("nothing_of_that_name",)))
     reason = catalog.skip_reason(Cell.from_path("toy/null/native/needy/null/cpu/b1t1"))
     assert reason == "needy: nothing_of_that_name not installed; pip install nothing_of_that_name"
     assert catalog.skip_reason(Cell.from_path("toy/null/native/raw/null/cpu/b1t1")) is None
-
-
-def test_digest_of_files_depends_on_names_and_contents_not_on_order(tmp_path: Path) -> None:
-    one, two = put(tmp_path, "one", "1"), put(tmp_path, "two", "2")
-    digest = fingerprint.digest_files([one, two])
-    assert digest == fingerprint.digest_files([two, one])
-    two.write_text("3")
-    assert fingerprint.digest_files([one, two]) != digest
-    two.write_text("2")
-    assert fingerprint.digest_files([one, two.rename(tmp_path / "three")]) != digest
 
 
 TASK = """
@@ -220,39 +201,6 @@ def test_module_of_another_task(plugin_folder: Path) -> None:
         task.module("network", of="gone")
     with pytest.raises(AssertionError, match="mine does not say that it uses toy"):
         task.module("network", of="toy")
-
-
-def test_digest_of_code_covers_what_it_imports(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    package = tmp_path / "bench"
-    (package / "deep").mkdir(parents=True)
-    (package / "pack").mkdir()
-    files = {
-        "plugin.py": "from bench.api import Variant\n\ndef work():\n    from bench.deep import low\n",
-        "deep/low.py": "import bench.high\n",
-        "high.py": "from bench import deep, pack\n",
-        "pack/__init__.py": "from bench.pack import inner\n",
-        "pack/inner.py": "",
-        "pack/outer.py": "",
-        "api.py": "",
-        "other.py": "",
-    }
-    for name, text in files.items():
-        (package / name).write_text(text)
-    monkeypatch.setattr(fingerprint, "PACKAGE", package)
-
-    def digest_with_more_in(name: str) -> str:
-        (package / name).write_text(files[name] + "# more\n")
-        fingerprint.digest_code.cache_clear()
-        found = fingerprint.digest_code(package / "plugin.py")
-        (package / name).write_text(files[name])
-        fingerprint.digest_code.cache_clear()
-        return found
-
-    before = fingerprint.digest_code(package / "plugin.py")
-    for name in ("plugin.py", "deep/low.py", "high.py", "pack/__init__.py", "pack/inner.py"):
-        assert digest_with_more_in(name) != before, name
-    for name in ("api.py", "other.py", "pack/outer.py"):
-        assert digest_with_more_in(name) == before, name
 
 
 def test_threads_that_load_a_broken_file_all_learn_why(tmp_path: Path) -> None:

@@ -1,0 +1,105 @@
+"""The house: what each room of `bench/` may import, read from the imports themselves."""
+
+from __future__ import annotations
+
+import ast
+import graphlib
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import bench
+from bench.api import loading
+
+PACKAGE = Path(bench.__file__).parent
+ROOMS = ("api", "measure", "graphs", "plugins", "records", "tasks", "pipeline", "decisions", "report", "cli")
+"""From the ground up: a room imports itself and the rooms before it."""
+FACES = ("bench", "bench.testing")
+"""The public faces of the package stand above all rooms."""
+PROCESSES = ("subprocess", "multiprocessing", "concurrent", "os.fork", "bench.measure.process", "bench.measure.worker")
+KINDS = ("exporters", "variants", "runtimes")
+
+
+def module_of(path: Path) -> str:
+    parts = ("bench", *path.relative_to(PACKAGE).with_suffix("").parts)
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+FILES = {module_of(path): path for path in sorted(PACKAGE.rglob("*.py"))}
+
+
+def imports_of(path: Path) -> Iterator[tuple[str, int]]:
+    """Every module that a file imports, at its top or inside a function, with the line."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            yield from ((alias.name, node.lineno) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}:{node.lineno} imports relatively"
+            for alias in node.names:
+                whole = f"{node.module}.{alias.name}"
+                yield (whole if whole in FILES else str(node.module)), node.lineno
+
+
+IMPORTS = {module: sorted(set(imports_of(path))) for module, path in FILES.items()}
+
+
+def room_of(module: str) -> str:
+    return module.split(".")[1]
+
+
+def test_every_module_has_a_room() -> None:
+    assert {room_of(module) for module in FILES if module not in FACES} == set(ROOMS)
+
+
+@pytest.mark.parametrize("room", ROOMS)
+def test_no_room_imports_upward(room: str) -> None:
+    allowed = ROOMS[: ROOMS.index(room) + 1]
+    upward = [
+        f"{module}:{line} imports {name}"
+        for module, found in IMPORTS.items()
+        if module not in FACES and room_of(module) == room
+        for name, line in found
+        if name.startswith("bench.") and (name in FACES or room_of(name) not in allowed)
+    ]
+    assert upward == []
+
+
+def test_no_modules_import_one_another_in_a_circle() -> None:
+    # A package's `__init__` is where its modules are named from outside: only imports that it makes itself count.
+    graph = {module: {name for name, _ in found if name in FILES} - {module} for module, found in IMPORTS.items()}
+    list(graphlib.TopologicalSorter(graph).static_order())  # CycleError names the circle
+
+
+@pytest.mark.parametrize("room", ["decisions", "report"])
+def test_processes_are_started_by_the_pipeline(room: str) -> None:
+    direct = [
+        f"{module}:{line} imports {name}"
+        for module, found in IMPORTS.items()
+        if module not in FACES and room_of(module) == room
+        for name, line in found
+        if name.startswith(PROCESSES)
+    ]
+    assert direct == []
+
+
+def test_no_file_lists_plugins() -> None:
+    """A list of plugins goes stale: a new plugin is one new file, which alone may list the packages it imports."""
+    names = {path.stem for kind in KINDS for path in (loading.PLUGINS / kind).glob("*.py")}
+    lists = []
+    for path in (path for path in FILES.values() if path.parent.name not in KINDS):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.List | ast.Tuple | ast.Set | ast.Dict):
+                items = node.keys if isinstance(node, ast.Dict) else node.elts
+                texts = {item.value for item in items if isinstance(item, ast.Constant) and isinstance(item.value, str)}
+                if len(texts & names) > 1:
+                    lists.append(f"{path.relative_to(PACKAGE)}:{node.lineno} names {sorted(texts & names)}")
+    assert lists == []
+
+
+def test_no_plugin_is_imported_by_name() -> None:
+    """Plugins are found by the catalog; only another plugin's own tests may import the file of one."""
+    kinds = tuple(f"bench.plugins.{kind}." for kind in KINDS)
+    assert [
+        f"{module}:{line}" for module, found in IMPORTS.items() for name, line in found if name.startswith(kinds)
+    ] == []

@@ -1,0 +1,194 @@
+"""What makes a figure be measured again: changes of what made it, and nothing else."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from bench.api import Plugin, loading
+from bench.pipeline import operations, provenance
+from bench.plugins import catalog
+
+FILES = {
+    "plugin.py": """
+from bench.api import Variant
+from bench.tools import sizes as counting
+from bench.registry import RULES
+
+class Mine(Variant):
+    def apply(self):
+        from bench.deep import low
+        low.work(); counting.count()
+        return RULES["x"]
+
+    def skip(self):
+        from bench import shown
+        return shown.text()
+""",
+    "deep/low.py": "import bench.high\n\ndef work(): return bench.high.top()\n\ndef idle(): return 1\n",
+    "high.py": "def top(): return LEVEL\n\nLEVEL = 3\n",
+    "tools/__init__.py": "",
+    "tools/sizes.py": "def count(): return 1\n",
+    "registry.py": "from bench import rules\nRULES = {}\ndef rule(f):\n    RULES[f.__name__] = f\n    return f\n",
+    "rules.py": "from bench.registry import rule\n@rule\ndef x(): return 1\n",
+    "shown.py": "def text(): return 'shown beside the figures'\n",
+    "other.py": "def count(): return 2\n",
+    "api/__init__.py": "class Variant:\n    pass\n",
+}
+
+
+@pytest.fixture
+def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A package `bench` with one plugin and what it imports."""
+    folder = tmp_path / "bench"
+    for name, text in FILES.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text)
+    monkeypatch.setattr(loading, "PACKAGE", folder)
+    return folder
+
+
+@pytest.fixture
+def digest(package: Path) -> Callable[[str, str, str], str]:
+    """The plugin's digest with one text of one file replaced."""
+
+    def digest_with(name: str, old: str, new: str) -> str:
+        text = FILES[name]
+        assert old in text
+        (package / name).write_text(text.replace(old, new))
+        provenance._parse.cache_clear()
+        provenance._digest.cache_clear()
+        found = provenance.plugin_digest(Plugin(name="plugin", path=package / "plugin.py"))
+        (package / name).write_text(text)
+        return found
+
+    return digest_with
+
+
+@pytest.mark.parametrize(
+    ("name", "old", "new"),
+    [
+        pytest.param("plugin.py", 'RULES["x"]', 'RULES["y"]', id="the plugin itself"),
+        pytest.param("deep/low.py", "bench.high.top()", "bench.high.top() + 1", id="a function imported in a method"),
+        pytest.param("high.py", "LEVEL = 3", "LEVEL = 4", id="a constant that the function reads"),
+        pytest.param("tools/sizes.py", "return 1", "return 2", id="a module imported under another name"),
+        pytest.param("rules.py", "return 1", "return 2", id="a rule that registers itself when it is imported"),
+        pytest.param("tools/__init__.py", "", "print('imported')", id="what importing a package does"),
+        pytest.param("api/__init__.py", "pass", "limit = 1", id="the base class"),
+    ],
+)
+def test_a_change_of_what_makes_the_figure_counts(
+    digest: Callable[[str, str, str], str], name: str, old: str, new: str
+) -> None:
+    assert digest(name, old, new) != digest(name, "", "")
+
+
+@pytest.mark.parametrize(
+    ("name", "old", "new"),
+    [
+        pytest.param("deep/low.py", "def idle(): return 1", "def idle(): return 2", id="a function that is not called"),
+        pytest.param(
+            "deep/low.py", "def work(): ", "def work():  # soon\n    'Works.'\n    ", id="comment and docstring"
+        ),
+        pytest.param("deep/low.py", "def work()", "def work() -> int", id="an annotation"),
+        pytest.param("shown.py", "shown beside", "shown next to", id="what a marked method shows beside the figures"),
+        pytest.param("other.py", "return 2", "return 3", id="a module that nothing imports"),
+    ],
+)
+def test_a_change_beside_what_makes_the_figure_does_not_count(
+    digest: Callable[[str, str, str], str], name: str, old: str, new: str
+) -> None:
+    assert digest(name, old, new) == digest(name, "", "")
+
+
+def test_the_digest_of_a_package_does_not_depend_on_where_it_lies(
+    package: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = provenance.plugin_digest(Plugin(name="plugin", path=package / "plugin.py"))
+    moved = package.rename(tmp_path / "elsewhere").rename(tmp_path / "deeper")
+    (tmp_path / "home").mkdir()
+    moved = moved.rename(tmp_path / "home" / "bench")
+    monkeypatch.setattr(loading, "PACKAGE", moved)
+    assert provenance.plugin_digest(Plugin(name="plugin", path=moved / "plugin.py")) == before
+
+
+def test_the_judge_reaches_the_cost_rules_and_no_picture() -> None:
+    reading = provenance._Reading(with_beside=False)
+    path = Path(operations.__file__)
+    for name in ("verify", "cost", "inspect"):
+        reading.digest(path, name)
+    reached = {file.relative_to(loading.PACKAGE).as_posix() for file, _ in reading._reached}
+    assert {"pipeline/quality.py", "pipeline/feeding.py", "graphs/costs/macs/matrix.py"} <= reached
+    others = ("graphs/picture/", "graphs/diff/", "report/", "plugins/")
+    assert not [name for name in reached if name.startswith(others)]
+
+
+def test_an_inspection_counts_what_the_runtime_shows() -> None:
+    runtime = catalog.runtime("onnxruntime")
+    assert provenance.plugin_digest(runtime) != provenance.plugin_digest(runtime, inspected=True)
+
+
+def bench(copy: Path, *arguments: str) -> str:
+    """Run the `bench` of a copy of the package, away from the checkout."""
+    environment = {**os.environ, "PYTHONPATH": str(copy), "BENCH_PATH": "", "BENCH_CACHE": str(copy / "cache")}
+    command = [sys.executable, "-P", str(Path(__file__).parents[1] / "support" / "quick_bench.py"), *arguments]
+    done = subprocess.run(command, cwd=copy, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout + done.stderr
+
+
+def edit(path: Path, old: str, new: str) -> None:
+    text = path.read_text()
+    assert old in text, path
+    path.write_text(text.replace(old, new))
+
+
+def lines_of(results: Path, kind: str) -> int:
+    return sum(
+        f'"kind":"{kind}"' in line for path in results.glob("*/*.jsonl") for line in path.read_text().splitlines()
+    )
+
+
+HELPED = """
+from bench.api import Variant
+from bench.graphs.helping import note
+
+class Helped(Variant):
+    formats = ("null",)
+
+    def apply(self, source, target, *, option, task):
+        target.write_bytes(source.read_bytes())
+        return {"note": note()}
+"""
+
+
+def test_editing_the_picture_verifies_nothing_and_editing_a_helper_makes_its_cells_anew(tmp_path: Path) -> None:
+    copy = tmp_path / "copy"
+    shutil.copytree(loading.PACKAGE, copy / "bench", ignore=shutil.ignore_patterns("__pycache__"))
+    (copy / "bench" / "plugins" / "variants" / "helped.py").write_text(HELPED)
+    helper = copy / "bench" / "graphs" / "helping.py"
+    helper.write_text("def note():\n    return 1\n")
+    cells = ("toy/null/native/raw/null/cpu/b2t1", "toy/null/native/helped/null/cpu/b2t1")
+    arguments = ("run", *cells, "--launches", "1", "--budget", "60s", "--results", "results")
+    bench(copy, *arguments)
+    results = copy / "results"
+    made = set((copy / "cache").iterdir())
+    verified = lines_of(results, "quality")
+    assert verified >= 2
+
+    edit(copy / "bench" / "graphs" / "picture" / "svg.py", "def draw(", "CHANGED = 1\n\n\ndef draw(")
+    bench(copy, *arguments)
+    assert lines_of(results, "quality") == verified
+    assert set((copy / "cache").iterdir()) == made
+
+    edit(helper, "return 1", "return 2")
+    bench(copy, *arguments)
+    new = set((copy / "cache").iterdir()) - made
+    assert [path.name for path in new] != []
+    assert len(new) == 1, "only the artifact of the variant that the helper serves is made anew"
