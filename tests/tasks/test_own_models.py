@@ -272,7 +272,7 @@ def test_what_holds_code_is_not_opened_without_trust(name: str, tmp_path: Path) 
 @pytest.mark.parametrize(
     ("files", "says"),
     [
-        ([], "no task.py, saved_model.pb or config.json in .*; --model takes an .onnx"),
+        ([], "no task.py, saved_model.pb or config.json in .*; --model takes a .keras file, an .onnx file"),
         (
             ["config.json", "pytorch_model.bin"],
             "no .safetensors in .*: of transformers' files no other weights are read",
@@ -283,7 +283,7 @@ def test_folders_that_are_no_model(files: list[str], says: str, tmp_path: Path) 
     for name in files:
         (tmp_path / name).write_bytes(b"x")
     with pytest.raises(InputError, match=says):
-        kinds.kind_of(tmp_path)
+        kinds.format_of(tmp_path)
 
 
 @pytest.mark.parametrize(

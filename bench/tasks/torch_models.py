@@ -1,4 +1,7 @@
-"""What every PyTorch model of one's own has in common: plain tensors in and out, and weights in a file of their own."""
+"""What all PyTorch models of a user share: tensors in and out in order, and weights in a safetensors file.
+
+It imports PyTorch, so the files in `formats/` import it inside functions.
+"""
 
 from __future__ import annotations
 
@@ -14,22 +17,26 @@ from bench.api.errors import InputError
 if TYPE_CHECKING:
     import numpy as np
 
-    Arrays = Mapping[str, np.ndarray]
+    from bench.api import Arrays
 
 
 class Flat(nn.Module):
-    """A model that takes its inputs in order and returns a tuple of tensors, whatever it returned them in.
+    """A wrapper of a model: takes the inputs in order and returns a tuple of tensors instead of any nested output.
 
     Its inputs are optional arguments, not `*inputs`: exporters count the arguments that they trace.
+
+    Args:
+        model: the model to wrap.
+        names: names of the model's arguments, for a model that is called by name; None to call it in order.
     """
 
     MOST: ClassVar[int] = 8
+    """Most inputs that `forward` takes."""
 
     def __init__(self, model: nn.Module, names: tuple[str, ...] | None = None) -> None:
         super().__init__()
         self.model = model
         self.names = names
-        """Of the arguments, for a model that is called by name."""
 
     def forward(
         self, a: Any, b: Any = None, c: Any = None, d: Any = None, e: Any = None, f: Any = None, g: Any = None,
@@ -42,7 +49,11 @@ class Flat(nn.Module):
 
 
 def tensors_in(value: Any, name: str = "") -> list[tuple[str, torch.Tensor]]:
-    """All tensors of what a model returned, in order, with names: those of dicts, or of their places."""
+    """Names and tensors of a nested output in order, named by keys of dicts and by places in lists and tuples.
+
+    Raises:
+        InputError: the output holds another type than tensors, dicts, lists, tuples and plain values.
+    """
     if isinstance(value, torch.Tensor):
         return [(name or "output", value)]
     if value is None or isinstance(value, (int, float, str, bool)):
@@ -58,21 +69,21 @@ def tensors_in(value: Any, name: str = "") -> list[tuple[str, torch.Tensor]]:
 
 
 def is_flat(value: Any) -> bool:
-    """Whether a model returns what runtimes take as it is."""
+    """Whether a model's output is a tensor, or a list or tuple of tensors, which runtimes take as it is."""
     if isinstance(value, torch.Tensor):
         return True
     return type(value) in (list, tuple) and all(isinstance(item, torch.Tensor) for item in value)
 
 
 def call(model: nn.Module, feeds: Arrays, *, by_name: bool = False) -> Any:
-    """What the model returns for arrays, which it takes in their order."""
+    """The model's output for arrays by input name, which it takes in order, or by name."""
     tensors = {name: torch.from_numpy(array.copy()) for name, array in feeds.items()}
     with torch.inference_mode():
         return model(**tensors) if by_name else model(*tensors.values())
 
 
 def outputs_of(model: nn.Module, feeds: Arrays, *, by_name: bool = False) -> dict[str, np.ndarray]:
-    """Outputs by name."""
+    """Output arrays by name; bfloat16, which NumPy does not have, becomes float32."""
     found = tensors_in(call(model, feeds, by_name=by_name))
     return {
         name: tensor.float().numpy() if tensor.dtype == torch.bfloat16 else tensor.numpy() for name, tensor in found
@@ -83,7 +94,7 @@ def needs_flat(model: nn.Module, feeds: Arrays) -> bool:
     """Whether runtimes and exporters need a `Flat` around the model.
 
     Raises:
-        InputError: it has too many inputs for that.
+        InputError: the model needs one and has more inputs than it takes.
     """
     if is_flat(call(model, feeds)):
         return False
@@ -93,14 +104,14 @@ def needs_flat(model: nn.Module, feeds: Arrays) -> bool:
 
 
 def save(model: nn.Module, path: Path) -> None:
-    """Write parameters and buffers, shared ones once."""
+    """Write a module's parameters and buffers as safetensors, shared tensors once."""
     from safetensors.torch import save_model
 
     save_model(model, str(path))
 
 
 def restore(model: nn.Module, path: Path) -> nn.Module:
-    """The model with the weights of such a file, for inference."""
+    """The module with the weights of a file that `save` wrote, switched to inference."""
     from safetensors.torch import load_model
 
     load_model(model, str(path))
