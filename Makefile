@@ -4,6 +4,9 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+DOCS_READY := $(VENV)/.docs
+MERMAID_VERSION := 11.17.2
+MERMAID := build/mermaid/package/dist/mermaid.min.js
 RUN := $(BIN)/bench
 RESULTS ?= results
 BUDGET ?= 12m
@@ -14,6 +17,15 @@ $(READY): pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[all,dev]'
 	touch $@
+
+$(DOCS_READY): pyproject.toml constraints.txt
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[docs]'
+	touch $@
+$(MERMAID):  # draws the diagrams of the site; from its registry, for no package of Python's has it
+	@command -v npm > /dev/null || { echo 'make docs needs npm, to take mermaid from its registry'; exit 1; }
+	mkdir -p build/mermaid
+	cd build/mermaid && npm pack --silent mermaid@$(MERMAID_VERSION) && tar xzf mermaid-*.tgz package/dist/mermaid.min.js package/LICENSE
 
 install: $(READY)  ## set up .venv with every framework, runtime and tool
 bench: install  ## the full sweep, to tables and plots under results/; goes on where it was stopped
@@ -41,6 +53,8 @@ report: install  ## the page, tables and plots from the stored results, without 
 readme: install  ## the figures in both READMEs, from the published results
 	$(RUN) best --results results/reference --into README.md
 	$(RUN) best --results results/reference --into results/README.md
+docs: $(DOCS_READY) $(MERMAID)  ## the documentation site under build/site, which works without a network
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 check: install  ## the regression guard: pinned artifacts against those of now, measured side by side
 	$(BIN)/python -m pytest tests/regression --benchmark-enable --benchmark-autosave
 instrument: install  ## measure the instrument itself: repeatability, false alarms, power, overhead, start-up
@@ -56,4 +70,4 @@ clean:  ## remove the environment and the caches; results stay
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 16
 
-.PHONY: install bench quick test test-fast lint report readme check instrument train clean help
+.PHONY: install bench quick test test-fast lint report readme docs check instrument train clean help

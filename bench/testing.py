@@ -75,8 +75,12 @@ class Guard:
         Args:
             new: model file; None with a folder that `bench pick` saved: then the same cell is made anew.
             pinned: model file to compare with, or such a folder.
-            dataset, dims, shapes, trust: as `bench run --model` takes them.
-            runtime, provider: as in a cell's path; the usual ones by default.
+            dataset: samples of both models, as `bench run --dataset` takes them.
+            dims: sizes of dimensions that the models leave open, such as `seq=128`.
+            shapes: shapes of inputs, such as `image=1x3x224x224`.
+            trust: whether code that the files hold may run.
+            runtime: name of the runtime, as in a cell's path; the usual one of the format by default.
+            provider: name of the provider, as in a cell's path; the runtime's first one by default.
             tolerance: how much slower the new one may be, as a share.
             max_metric_loss: which share of the pinned one's metric may be lost; without targets, how much error there
                 may be in the outputs.

@@ -1,8 +1,8 @@
 """Plugins are files: listed by filename, loaded by path.
 
-A folder on the search path may hold `exporters/ variants/ runtimes/` (one file a plugin) and `models/ datasets/` (one
-folder each). The path is `$BENCH_PATH` (folders joined by `:`), the working folder, the checkout that holds this
-package, and the package's own `plugins/`; the first folder that has a name wins.
+A folder on the search path may hold `exporters/ variants/ runtimes/` (one file for each plugin) and `models/ datasets/`
+(one folder for each). The path is `$BENCH_PATH` (folders joined by `:`), the working folder, the checkout that holds
+this package if there is one, and the package's own `plugins/`; the first folder that has a plugin of a name wins.
 """
 
 import functools
@@ -14,31 +14,62 @@ import threading
 from pathlib import Path
 from types import ModuleType
 
-from bench.api.errors import InputError, PluginError, suggest
+from bench.api import errors
+from bench.api.errors import InputError, PluginError
 
 PACKAGE = Path(__file__).parents[1]
 PLUGINS = PACKAGE / "plugins"
-
+ENTRY = {"models": "task.py", "datasets": "dataset.py"}
+"""The file that makes a folder a plugin, by kind; plugins of the other kinds are single files."""
+IN_REPOSITORY = "in the repository: git clone it, and run `make install` there"
+"""Why an installed package does not have the reference models."""
 
 _LOADING = threading.RLock()
 
 
-ENTRY = {"models": "task.py", "datasets": "dataset.py"}
+def checkout() -> Path | None:
+    """The top of the checkout that this package runs from, or None for an installed package.
+
+    Beside an installed package lie those of others, whose folders `models/` and `datasets/` hold no plugins.
+    """
+    return None if _listing().is_file() else PACKAGE.parent
+
+
+def in_repository(kind: str) -> tuple[str, ...]:
+    """Names of the `models` or `datasets` that the repository has and this installed package cannot find, sorted."""
+    listed = _listing().read_text(encoding="utf-8").splitlines() if checkout() is None else []
+    names = [name for folder, _, name in (line.partition("/") for line in listed) if folder == kind]
+    return tuple(name for name in names if name not in find(kind))
+
+
+def _listing() -> Path:
+    """The file that `setup.py` writes into a wheel: a line for each model and data set of the repository."""
+    return PACKAGE / "api" / "in_repository.txt"
+
+
+def suggest(kind: str, name: str) -> str:
+    """The end of a message about an unknown plugin: where it is, the nearest known name, or all of them."""
+    return IN_REPOSITORY if name in in_repository(kind) else errors.suggest(name, find(kind))
 
 
 def search_path() -> tuple[Path, ...]:
-    """Folders that may hold plugins, first to last."""
+    """Folders that may hold plugins, first to last.
+
+    Raises:
+        InputError: `$BENCH_PATH` names a folder that does not exist.
+    """
     named = [Path(folder) for folder in os.environ.get("BENCH_PATH", "").split(os.pathsep) if folder]
     for folder in named:
         if not folder.is_dir():
             raise InputError(f"BENCH_PATH names a folder that does not exist: {folder}")
-    folders = [*named, Path.cwd(), PACKAGE.parent, PLUGINS]
+    top = checkout()
+    folders = [*named, Path.cwd(), *([top] if top else []), PLUGINS]
     return tuple(dict.fromkeys(folder.resolve() for folder in folders))
 
 
 @functools.cache
 def find(kind: str) -> dict[str, Path]:
-    """Files of one kind (`exporters`, `variants`, `runtimes`, `models`, `datasets`) by name, sorted."""
+    """Files of one kind (`exporters`, `variants`, `runtimes`, `models` or `datasets`) by the plugin's name, sorted."""
     pattern = f"*/{ENTRY[kind]}" if kind in ENTRY else "*.py"
     found: dict[str, Path] = {}
     for folder in search_path():
@@ -50,12 +81,12 @@ def find(kind: str) -> dict[str, Path]:
 
 
 def load_module(path: Path) -> ModuleType:
-    """Execute the Python file at `path` as a module of its own, once.
+    """Execute the Python file at `path` as a module of its own; a second call returns the same module.
 
     Raises:
         PluginError: the file is missing or raises while it is executed.
     """
-    with _LOADING:  # steps run in threads, and each file is to be executed once
+    with _LOADING:  # two threads that prepare cells at once must not execute a file twice
         return _load_module(path.resolve())
 
 
@@ -76,17 +107,25 @@ def _load_module(path: Path) -> ModuleType:
 
 
 def dataset_path(name: str) -> Path:
-    """The file `datasets/<name>/dataset.py`."""
+    """The file `datasets/<name>/dataset.py`.
+
+    Raises:
+        InputError: no folder on the search path has it; the message says where it is, or names the nearest.
+    """
     return _path("datasets", "dataset", name)
 
 
 def task_path(name: str) -> Path:
-    """The file `models/<name>/task.py`."""
+    """The file `models/<name>/task.py`.
+
+    Raises:
+        InputError: no folder on the search path has it; the message says where it is, or names the nearest.
+    """
     return _path("models", "task", name)
 
 
 def _path(kind: str, what: str, name: str) -> Path:
     found = find(kind)
     if name not in found:
-        raise InputError(f"no {what} named {name!r}; {suggest(name, found)}")
+        raise InputError(f"no {what} named {name!r}; {suggest(kind, name)}")
     return found[name]

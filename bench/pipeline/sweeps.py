@@ -90,9 +90,18 @@ def everything() -> list[Cell]:
 
 
 def _tasks() -> list[str]:
-    """Tasks but for those that the package brings to try it on."""
+    """Tasks but for those that the package brings to try it on.
+
+    Raises:
+        InputError: there are none, as where the package was installed without the repository.
+    """
     found = loading.find("models")
-    return [name for name, path in found.items() if not path.is_relative_to(loading.PACKAGE.resolve())]
+    names = [name for name, path in found.items() if not path.is_relative_to(loading.PACKAGE.resolve())]
+    if not names:
+        missing = ", ".join(loading.in_repository("models"))
+        where = f"the reference models ({missing}) are {loading.IN_REPOSITORY}" if missing else "no models/ folder"
+        raise InputError(f"no task to sweep over: {where}; `bench run --model FILE` measures a model of your own")
+    return names
 
 
 def _format(cell: Cell) -> str:
@@ -217,7 +226,8 @@ def _nearest(glob: str, pool: Sequence[Cell]) -> str:
     for part in glob.split("/"):
         names = {getattr(cell, field) for cell in pool for field in fields}
         if part and not any(sign in part for sign in "*?[") and part not in names:
-            return errors.suggest(part, sorted(names))
+            known = part in loading.in_repository("models")
+            return f"it is {loading.IN_REPOSITORY}" if known else errors.suggest(part, sorted(names))
     return "see `bench run --dry-run` for what there is"
 
 

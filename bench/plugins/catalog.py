@@ -6,7 +6,7 @@ import functools
 import inspect
 from typing import TypeVar
 
-from bench.api import Exporter, Plugin, Runtime, Task, Variant
+from bench.api import Exporter, Plugin, Runtime, Task, Variant, loading
 from bench.api.cell import Cell
 from bench.api.errors import InputError, PluginError, suggest
 from bench.api.loading import (
@@ -21,7 +21,7 @@ P = TypeVar("P", bound=Plugin)
 def _load(kind: str, name: str, base: type[P]) -> P:
     found = find(kind)
     if name not in found:
-        raise InputError(f"no {base.__name__.lower()} named {name!r}; {suggest(name, found)}")
+        raise InputError(f"no {base.__name__.lower()} named {name!r}; {loading.suggest(kind, name)}")
     path = found[name]
     module = load_module(path)
     classes = [

@@ -17,7 +17,7 @@ Described = tuple[Plugin, str]
 def listing() -> str:
     """Every plugin with what it is made for, or the reason why it cannot be used."""
     kinds: dict[str, tuple[Iterable[str], Callable[[str], Described]]] = {
-        "tasks": (loading.find("models"), _task),
+        "tasks": ([*loading.find("models"), *loading.in_repository("models")], _task),
         "exporters": (loading.find("exporters"), _exporter),
         "variants": (_names_of_variants(), _variant),
         "runtimes": (loading.find("runtimes"), _runtime),
@@ -33,6 +33,8 @@ def _block(kind: str, names: Iterable[str], describe: Callable[[str], Described]
 
 
 def _state(name: str, describe: Callable[[str], Described]) -> str:
+    if describe is _task and name in loading.in_repository("models"):
+        return loading.IN_REPOSITORY
     try:
         plugin, text = describe(name)
     except BenchError as error:

@@ -1,4 +1,4 @@
-"""A model of one's own: `bench run --model PATH` makes it a task like any other."""
+"""Makes a task of a user's own model, as `bench run --model PATH` does."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from bench.api.errors import ChildError, InputError, PluginError
 from bench.measure.limits import Limits
 from bench.measure.process import ask_once
 from bench.plugins import catalog
-from bench.tasks import examine, kinds
+from bench.tasks import dataset, examine, kinds
 from bench.tasks import options as asked
 
 SCHEMA = 3  # raise it when the same file would become another task
@@ -27,12 +27,12 @@ NEEDED = ("sources", "inputs", "outputs", "metric_name", "max_metric_loss")
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Options:
-    """What is said of a model besides its path.
+    """What the user says about a model besides its path.
 
     Attributes:
         dataset: an `.npz` file, a folder of samples or a Python file.
-        dims: sizes of dimensions that the model leaves open, as `seq=128`.
-        shapes: shapes of inputs, as `image=1x3x224x224`.
+        dims: sizes of dimensions that the model leaves open, such as `seq=128`.
+        shapes: shapes of inputs, such as `image=1x3x224x224`.
         trust: whether code that the file holds may run.
     """
 
@@ -44,20 +44,22 @@ class Options:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Adopted:
-    """A task that was made, and what to tell of it."""
+    """The name of a task that was made of a model, and lines to tell the user about it."""
 
     name: str
     notes: tuple[str, ...] = ()
 
 
 def adopt(path: Path, options: Options = Options()) -> Adopted:
-    """Make a model a task, for this process and its children.
+    """Make a task of a model, which this process and its children find by its name.
 
     Args:
-        path: what `kinds.ALLOWED` says; an `.onnx` file has its external data in the same folder, if it has any.
+        path: a model of one of `kinds.known()`, or a folder with a `task.py`. External data of an `.onnx` file are in
+            the file's folder.
+        options: sizes, samples and trust; not for a folder with a `task.py`.
 
     Raises:
-        InputError: there is no such model, or it cannot be measured; the message says why.
+        InputError: there is no model at the path, or it cannot be measured; the message says why.
     """
     asked.dims_from(options.dims)
     asked.shapes_from(options.shapes)
@@ -75,13 +77,14 @@ def adopt(path: Path, options: Options = Options()) -> Adopted:
 
 
 def recall(name: str, wanted: Callable[[Task], bool] = lambda _: True) -> Task | None:
-    """A task that was made of a model before and still lies in the cache: the newest that is wanted, or None."""
+    """The newest task of that name in the cache for which `wanted` is true, or None; its model was measured before."""
     if _name(name) != name:
         return None
     before = os.environ.get("BENCH_PATH", "")
-    for path in sorted((cache.folder() / "tasks").glob(f"*/models/{name}/task.py"), key=_changed, reverse=True):
+    found = (cache.folder() / "tasks").glob(f"*/models/{name}/task.py")
+    for path in sorted(found, key=lambda path: path.stat().st_mtime, reverse=True):
         _put_first(path.parents[2])
-        with contextlib.suppress(PluginError):  # what an older version wrote
+        with contextlib.suppress(PluginError):  # an older version of this package wrote the file
             if wanted(task := catalog.task(name)):
                 return task
         os.environ["BENCH_PATH"] = before
@@ -89,11 +92,8 @@ def recall(name: str, wanted: Callable[[Task], bool] = lambda _: True) -> Task |
     return None
 
 
-def _changed(path: Path) -> float:
-    return path.stat().st_mtime
-
-
 def _adopt_folder(path: Path) -> str:
+    """Put a folder with a `task.py` on the search path by a link in the cache, and give the task's name."""
     path = path.resolve()
     known = loading.find("models").get(path.name)
     if known is not None and known.parent.resolve() == path:
@@ -108,18 +108,24 @@ def _adopt_folder(path: Path) -> str:
 
 
 def _adopt_model(path: Path, options: Options) -> Adopted:
-    kind = kinds.kind_of(path)
-    if kind.code is not None and not options.trust:
-        raise InputError(f"{path} holds {kind.code}; add --trust to load it")
+    """Write the task's folder into the cache, and put it on the search path.
+
+    Raises:
+        InputError: the model or the data set cannot be used, or the model holds code and is not trusted.
+    """
+    module = kinds.format_of(path)
+    code = kinds.known()[module].code
+    if code is not None and not options.trust:
+        raise InputError(f"{path} holds {code}; add --trust to load it")
     if options.dataset is not None:
-        kinds.check_dataset(options.dataset)
+        dataset.check(options.dataset)
     name = _name(path.stem if path.is_file() else path.resolve().name)
     tasks = cache.folder() / "tasks"
     tasks.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=tasks, prefix=cache.MAKING) as making:
         folder = Path(making, name)
         folder.mkdir()
-        found = _examine(kind, path.absolute(), folder, options)
+        found = _examine(module, path.absolute(), folder, options)
 
         def make(target: Path) -> dict[str, Any]:
             target.parent.parent.mkdir(parents=True)
@@ -136,15 +142,19 @@ def _adopt_model(path: Path, options: Options) -> Adopted:
     return Adopted(name=name, notes=tuple(notes))
 
 
-def _examine(kind: kinds.Kind, path: Path, folder: Path, options: Options) -> dict[str, Any]:
-    """Have a child open the model: nothing of it is parsed here."""
+def _examine(module: str, path: Path, folder: Path, options: Options) -> dict[str, Any]:
+    """Examine the model in a child process: nothing of it is parsed in this one.
+
+    Raises:
+        InputError: the child refuses the model or fails; the message says why.
+    """
     limits = Limits.of(step_s=None, memory_bytes=None)
     try:
         answer: dict[str, Any] = ask_once(
             examine.examine,
             timeout_s=limits.prepare_s,
             memory_bytes=limits.memory_bytes,
-            module=kind.module,
+            module=module,
             path=str(path),
             folder=str(folder),
             data=str(options.dataset.absolute()) if options.dataset else None,
@@ -158,7 +168,7 @@ def _examine(kind: kinds.Kind, path: Path, folder: Path, options: Options) -> di
 
 
 def _name(text: str) -> str:
-    """A task's name from a file's: a part of a cell's path that no other task has."""
+    """A task's name from a file's: fit to be a part of a cell's path, and not the name of another task."""
     name = re.sub(r"[^A-Za-z0-9_.-]+", "_", text).strip("._-")[:LONGEST_NAME] or "model"
     adopted = cache.folder() / "tasks"
     taken = [known for known, path in loading.find("models").items() if not path.is_relative_to(adopted)]
@@ -166,7 +176,7 @@ def _name(text: str) -> str:
 
 
 def _put_first(place: Path) -> None:
-    """Let this process and its children look for plugins there first."""
+    """Put a folder first on the search path of this process and its children."""
     others = [folder for folder in os.environ.get("BENCH_PATH", "").split(os.pathsep) if folder]
     os.environ["BENCH_PATH"] = os.pathsep.join(dict.fromkeys([str(place), *others]))
     catalog.forget()

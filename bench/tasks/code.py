@@ -1,4 +1,4 @@
-"""Python files that a user names: executed, and which files they import."""
+"""Executes the Python files that a user names, and tells which files they import."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ import os
 import sys
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING
 
 from bench.api.loading import load_module
 
-if TYPE_CHECKING:
-    pass
-
 
 def load(path: Path) -> ModuleType:
-    """The file, executed; what lies beside it can be imported, as when Python runs it."""
+    """The executed module of a Python file, which can import the files beside it, as when Python runs it.
+
+    Raises:
+        PluginError: the file is missing or raises while it is executed.
+    """
     folder = str(path.resolve().parent)
     if folder not in sys.path:
         sys.path.insert(0, folder)
@@ -25,9 +25,8 @@ def load(path: Path) -> ModuleType:
 
 
 def imported_from(folder: Path) -> list[Path]:
-    """Python files of a folder that this process has loaded."""
+    """The Python files below a folder that this process has imported, sorted."""
     named = {getattr(module, "__file__", None) for module in list(sys.modules.values())}
-    files = [
-        Path(file).resolve() for file in named if file and Path(file).is_file()
-    ]  # some packages name none there is
+    # Some packages state a file that does not exist.
+    files = [Path(file).resolve() for file in named if file and Path(file).is_file()]
     return sorted(file for file in files if file.is_relative_to(folder))

@@ -1,4 +1,4 @@
-"""The data set that `--dataset` names: an `.npz`, a folder of samples, or a Python file. Only workers read it."""
+"""The data set that `--dataset` names: an `.npz`, a folder of samples, or a Python file. Only children open it."""
 
 from __future__ import annotations
 
@@ -11,23 +11,43 @@ from typing import TYPE_CHECKING, Any
 from bench.api import TensorSpec
 from bench.api.arrays import load_arrays
 from bench.api.errors import InputError
-from bench.tasks.kinds import DATASETS
+from bench.tasks.code import load
 
 if TYPE_CHECKING:
     import numpy as np
 
+    from bench.api import Arrays
+
+DATASETS = (
+    "--dataset takes an .npz file of arrays by input name, a folder with an .npz (or .npy) file for each sample, or a "
+    "Python file with samples(split), metrics(outputs, targets) and metric_name"
+)
 TARGETS = "targets"
+"""Name of the array in an `.npz` that holds the targets."""
 NEEDED = ("samples", "metrics", "metric_name")
+"""Names that a data set's Python file must define."""
 PYTHON = ".py"
 
 
+def check(path: Path) -> None:
+    """Refuse a path that cannot be a data set, without opening it.
+
+    Raises:
+        InputError: the path does not exist, or is a file of another kind; the message says which kinds can be read.
+    """
+    if not path.exists():
+        raise InputError(f"no such file or folder: {path}; {DATASETS}")
+    if path.is_file() and path.suffix not in (".npz", PYTHON):
+        raise InputError(f"{path} is of no kind that can be read; {DATASETS}")
+
+
 def read(path: Path) -> tuple[dict[str, np.ndarray], Any]:
-    """Inputs by name, the samples along the first axis, and the targets, or None.
+    """The input arrays by name, with samples along their first axis, and the targets, or None without targets.
 
     A lone input without a name, as in a folder of `.npy` files, is called `""`.
 
     Raises:
-        InputError: it is no data set.
+        InputError: the path holds no data set; the message says why.
     """
     if path.suffix == PYTHON:
         return from_python(path, "test")
@@ -39,7 +59,7 @@ def read(path: Path) -> tuple[dict[str, np.ndarray], Any]:
 
 
 def _stacked(folder: Path) -> dict[str, np.ndarray]:
-    """The samples of a folder in the order of their names, stacked."""
+    """The arrays of all samples of a folder, stacked in the order of the files' names."""
     import numpy as np
 
     files = sorted(path for path in folder.iterdir() if path.suffix in (".npz", ".npy"))
@@ -67,13 +87,11 @@ def _load_array(path: Path) -> np.ndarray:
 
 @functools.cache
 def module(path: Path) -> ModuleType:
-    """The Python file, executed.
+    """The executed Python file of a data set.
 
     Raises:
-        InputError: it lacks something.
+        InputError: the file does not define all that a data set needs.
     """
-    from bench.tasks.code import load
-
     loaded = load(path)
     missing = [name for name in NEEDED if not hasattr(loaded, name)]
     if missing:
@@ -82,7 +100,11 @@ def module(path: Path) -> ModuleType:
 
 
 def from_python(path: Path, split: str) -> tuple[dict[str, np.ndarray], Sequence[Any] | None]:
-    """Inputs and targets of a split, as the Python file gives them."""
+    """The inputs by name and the targets of a split (`test` or `train`), as a data set's Python file returns them.
+
+    Raises:
+        InputError: `samples()` returns something else, or numbers of samples and targets differ.
+    """
     import numpy as np
 
     found = module(path).samples(split)
@@ -96,21 +118,46 @@ def from_python(path: Path, split: str) -> tuple[dict[str, np.ndarray], Sequence
     return inputs, targets
 
 
-def fitted(
-    arrays: Mapping[str, np.ndarray], inputs: Sequence[TensorSpec], *, batched: bool, what: str
-) -> dict[str, np.ndarray]:
-    """The arrays in the order and with the dtypes of a model's inputs.
+def named(arrays: Arrays, names: Sequence[str]) -> Arrays:
+    """The arrays by input name: a lone array without a name is that of the model's only input."""
+    return {names[0]: arrays[""]} if list(arrays) == [""] and len(names) == 1 else arrays
+
+
+def check_names(arrays: Arrays, names: Sequence[str], what: str) -> None:
+    """Refuse a data set that has not exactly the model's inputs.
+
+    Args:
+        what: the data set, as the message names it.
 
     Raises:
-        InputError: names, dtypes or shapes do not fit; the message says which.
+        InputError: an input is missing, or is not the model's.
+    """
+    if sorted(arrays) != sorted(names):
+        raise InputError(f"{what} has the inputs {', '.join(arrays) or 'none'}; the model has {', '.join(names)}")
+
+
+def fits(dims: Sequence[int | str], sizes: Sequence[int]) -> bool:
+    """Whether an array of these sizes has the shape: a named dimension takes any size."""
+    return len(dims) == len(sizes) and all(
+        isinstance(dim, str) or dim == size for dim, size in zip(dims, sizes, strict=True)
+    )
+
+
+def fitted(arrays: Arrays, inputs: Sequence[TensorSpec], *, batched: bool, what: str) -> dict[str, np.ndarray]:
+    """The arrays in the order and with the dtypes of a model's inputs, samples along their first axis.
+
+    Args:
+        batched: whether the first axis of each input is that of the samples; if not, each sample is a whole request.
+        what: the data set, as messages name it.
+
+    Raises:
+        InputError: names, dtypes, shapes or numbers of samples do not fit; the message says which.
     """
     import numpy as np
 
-    if list(arrays) == [""] and len(inputs) == 1:
-        arrays = {inputs[0].name: arrays[""]}
     names = [spec.name for spec in inputs]
-    if sorted(arrays) != sorted(names):
-        raise InputError(f"{what} has the inputs {', '.join(arrays) or 'none'}; the model has {', '.join(names)}")
+    arrays = named(arrays, names)
+    check_names(arrays, names, what)
     result: dict[str, np.ndarray] = {}
     sizes: dict[str, int] = {}
     for spec in inputs:
@@ -118,11 +165,11 @@ def fitted(
         if array.dtype.kind != np.dtype(spec.dtype).kind:
             raise InputError(f"{what}: {spec.name} holds {array.dtype}; the model takes {spec.dtype}")
         dims = spec.shape[1:] if batched else spec.shape
-        fits = array.ndim == len(dims) + 1 and all(
+        is_fitting = array.ndim == len(dims) + 1 and all(
             size == (sizes.setdefault(dim, size) if isinstance(dim, str) else dim)
             for dim, size in zip(dims, array.shape[1:], strict=True)
         )
-        if not fits:
+        if not is_fitting:
             wanted = ", ".join(str(dim) for dim in ("samples", *dims))
             raise InputError(f"{what}: {spec.name} has shape {array.shape}; the model takes ({wanted})")
         result[spec.name] = array.astype(spec.dtype, copy=False)
@@ -131,5 +178,5 @@ def fitted(
     return result
 
 
-def _shapes(arrays: Mapping[str, np.ndarray]) -> str:
+def _shapes(arrays: Arrays) -> str:
     return ", ".join(f"{name} {array.shape}" for name, array in arrays.items())

@@ -1,4 +1,4 @@
-"""The worker's side of `bench run --model`: open a model of any kind and write the folder of its task."""
+"""What a child process does for `bench run --model`: opens a model of any format and writes its task's folder."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from bench.api import TensorSpec, cache
 from bench.api.arrays import save_arrays
 from bench.api.errors import InputError
 from bench.tasks import dataset, metrics, options
+from bench.tasks.code import imported_from
 from bench.tasks.options import Asked, Found
 from bench.tasks.user_task import DATASET, EXAMPLE, TARGETS, OwnTask
 
@@ -42,12 +43,17 @@ def examine(
     """Write `task.py` and the files beside it.
 
     Args:
-        module: the file in `bench/tasks/formats/` that reads this kind of model.
-        folder: the task's folder, empty.
-        data: what `--dataset` named.
+        module: name of the file in `bench/tasks/formats/` that reads models of this format.
+        path: the model's file or folder.
+        folder: the task's folder, which is empty.
+        data: the path that `--dataset` names, or None.
+        dims: sizes of dimensions, as `--dim` takes them.
+        shapes: shapes of inputs, as `--shape` takes them.
+        trust: whether code that the model holds may run.
 
     Returns:
-        `weights` (the weights file's name), `guessed` (sizes that nobody said) and `notes` (lines to say).
+        `weights` (the weights file's name), `guessed` (sizes by dimension that the user did not give) and `notes`
+        (lines to tell the user).
 
     Raises:
         InputError: the model or the data set cannot be used; the message says why.
@@ -79,7 +85,11 @@ def examine(
 
 
 def _check_installed(kind: ModuleType) -> None:
-    """Refuse a model whose packages are not here."""
+    """Refuse a model none of whose tasks can work here.
+
+    Raises:
+        InputError: packages are not installed; the message has the command that installs them.
+    """
     tasks = [item for item in vars(kind).values() if isinstance(item, type) and issubclass(item, OwnTask)]
     own = [item(name=item.__name__, path=Path(kind.__name__)) for item in tasks if item.__module__ == kind.__name__]
     reasons = [task.skip() for task in own]
@@ -90,7 +100,13 @@ def _check_installed(kind: ModuleType) -> None:
 def _judge(
     data: Path, arrays: dict[str, np.ndarray], targets: Any, found: Found, folder: Path
 ) -> tuple[type[OwnTask] | None, dict[str, Any]]:
-    """What judges the outputs, if not fidelity, and its attributes; the samples are put beside the task."""
+    """Write the samples beside the task; give the class that judges the outputs, and the attributes that it needs.
+
+    The class is None where there are no targets: then fidelity judges.
+
+    Raises:
+        InputError: the targets do not fit the samples or any output, or the metric has no name.
+    """
     if data.suffix == dataset.PYTHON:
         module = dataset.module(data)
         name = module.metric_name
@@ -118,13 +134,12 @@ def _judge(
 
 
 def _code(data: Path | None) -> list[Path]:
-    from bench.tasks.code import imported_from
-
+    """The Python files of a data set's folder that this process has imported."""
     return imported_from(data.resolve().parent) if data is not None and data.suffix == dataset.PYTHON else []
 
 
 def _write(path: Path, folder: Path, found: Found, judge: type[OwnTask] | None, attributes: dict[str, Any]) -> None:
-    """The text of `task.py`: every value in it is written by `repr`, since names in a model may hold anything."""
+    """Write `task.py`; every value in it is written by `repr`, since names in a model may hold any text."""
     module, _, base = found.base.partition(":")
     fields = {
         "inputs": found.inputs,
@@ -147,6 +162,7 @@ def _write(path: Path, folder: Path, found: Found, judge: type[OwnTask] | None, 
 
 
 def _literal(value: Any) -> str:
+    """A value as Python text; of specs, one a line."""
     if isinstance(value, tuple) and value and isinstance(value[0], TensorSpec):
         return "(\n" + "".join(f"        {spec!r},\n" for spec in value) + "    )"
     return repr(value)

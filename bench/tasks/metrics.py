@@ -1,4 +1,4 @@
-"""Metrics of a model with a data set that says what is right: classes of a class, and put first among its bases."""
+"""Metrics for data sets with targets. The generated class of a task inherits from one of these classes first."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from bench.api import Samples, Task, TensorSpec
 from bench.api.errors import InputError
+from bench.tasks import dataset
 from bench.tasks.user_task import SEEDS, OwnTask
 
 if TYPE_CHECKING:
@@ -17,7 +18,13 @@ if TYPE_CHECKING:
     from bench.api import Arrays
 
 
-class Accuracy(OwnTask):
+class JudgedTask(OwnTask):
+    """A task whose metric has targets, so that its relative loss is that of any task, not that of fidelity."""
+
+    relative_loss = Task.relative_loss
+
+
+class Accuracy(JudgedTask):
     """The share of targets, which are numbers of classes, that an output has right; the loss is the share of others."""
 
     metric_name = "accuracy"
@@ -36,15 +43,12 @@ class Accuracy(OwnTask):
             return {"accuracy": math.nan}
         if output.ndim > expected.ndim:
             axis = class_axis(output.shape[1:], expected.shape[1:])
-            assert axis is not None, "the output was chosen by it"
+            assert axis is not None, "judge_of chose an output with such an axis"
             output = output.argmax(axis=axis + 1)
         return {"accuracy": float(np.mean(output == expected))}
 
-    def relative_loss(self, metric: float, reference: float) -> float:
-        return Task.relative_loss(self, metric, reference)
 
-
-class Rmse(OwnTask):
+class Rmse(JudgedTask):
     """The root of the mean squared error of an output; the loss is its square."""
 
     metric_name = "rmse"
@@ -62,20 +66,15 @@ class Rmse(OwnTask):
     def metrics(self, outputs: Arrays, targets: Sequence[Any]) -> dict[str, float]:
         return {"rmse": math.sqrt(self.loss(outputs, targets))}
 
-    def relative_loss(self, metric: float, reference: float) -> float:
-        return Task.relative_loss(self, metric, reference)
 
-
-class OwnMetrics(OwnTask):
-    """Samples and metrics of a Python file: `samples(split)`, `metrics(outputs, targets)` and `metric_name`."""
+class OwnMetrics(JudgedTask):
+    """A task with the samples and metrics of a Python file, which defines all of `dataset.NEEDED`."""
 
     max_metric_loss = math.inf
     data: ClassVar[str]
     """The file's path."""
 
     def samples(self, split: str) -> Samples:
-        from bench.tasks import dataset
-
         if split not in SEEDS:
             raise InputError(f"no split {split!r}; there are: {', '.join(SEEDS)}")
         inputs, targets = dataset.from_python(Path(self.data), split)
@@ -87,27 +86,23 @@ class OwnMetrics(OwnTask):
         )
 
     def loss(self, outputs: Arrays, targets: Sequence[Any]) -> float:
-        from bench.tasks import dataset
-
         loss = getattr(dataset.module(Path(self.data)), "loss", None)
         return float(loss(outputs, targets)) if loss else math.nan
 
     def metrics(self, outputs: Arrays, targets: Sequence[Any]) -> dict[str, float]:
-        from bench.tasks import dataset
-
         found = dataset.module(Path(self.data)).metrics(outputs, targets)
         if not isinstance(found, Mapping) or self.metric_name not in found:
             raise InputError(f"{self.data}: metrics() must return a dict with {self.metric_name!r}, its metric_name")
         return {str(name): float(value) for name, value in found.items()}
 
-    def relative_loss(self, metric: float, reference: float) -> float:
-        return Task.relative_loss(self, metric, reference)
-
 
 def class_axis(output: Sequence[Any], target: Sequence[Any]) -> int | None:
-    """Which axis of one sample's output holds scores of classes: what is left without it is the target's shape."""
+    """The axis of one sample's output that holds the scores of classes, or None.
+
+    Without this axis, the output has the shape of the target; the last axis is tried before the first.
+    """
     for axis in (len(output) - 1, 0):
-        if len(output) and _fits([*output[:axis], *output[axis + 1 :]], target):
+        if len(output) and dataset.fits([*output[:axis], *output[axis + 1 :]], target):
             return axis
     return None
 
@@ -115,32 +110,29 @@ def class_axis(output: Sequence[Any], target: Sequence[Any]) -> int | None:
 def judge_of(
     targets: np.ndarray, outputs: Sequence[TensorSpec], *, batched: bool, sizes: Mapping[str, int]
 ) -> tuple[type[OwnTask], str]:
-    """What compares targets (the samples first) with an output, and which: the first that fits.
+    """The class that compares targets with an output, and the name of the output: the first that fits.
 
     Args:
-        sizes: of dynamic dimensions, as far as they are known.
+        targets: the targets of all samples, stacked along the first axis.
+        outputs: specs of the model's outputs.
+        batched: whether the first axis of each output is that of the samples.
+        sizes: sizes of dynamic dimensions, as far as they are known.
 
     Raises:
-        InputError: none does.
+        InputError: the targets fit no output.
     """
     shape = targets.shape[1:]
     for spec in outputs:
         form = [sizes.get(str(dim), dim) for dim in (spec.shape[1:] if batched else spec.shape)]
         if targets.dtype.kind in "iub":
-            if _fits(form, shape) and spec.dtype[0] in "uib":
+            if dataset.fits(form, shape) and spec.dtype[0] in "uib":
                 return Accuracy, spec.name
             if len(form) == len(shape) + 1 and spec.dtype.startswith("float") and class_axis(form, shape) is not None:
                 return Accuracy, spec.name
-        elif targets.dtype.kind == "f" and _fits(form, shape) and spec.dtype.startswith("float"):
+        elif targets.dtype.kind == "f" and dataset.fits(form, shape) and spec.dtype.startswith("float"):
             return Rmse, spec.name
     shapes = ", ".join(f"{spec.name} {spec.shape}" for spec in outputs)
     raise InputError(
         f"targets of shape {targets.shape} and {targets.dtype} fit no output ({shapes}): integers are classes, one for "
         "each sample or place in it; floats are an output's right values; for all else give a Python file"
-    )
-
-
-def _fits(dims: Sequence[int | str], sizes: Sequence[int]) -> bool:
-    return len(dims) == len(sizes) and all(
-        isinstance(dim, str) or dim == size for dim, size in zip(dims, sizes, strict=True)
     )

@@ -1,20 +1,23 @@
-"""What a model's outputs look like, found by running it: which axes follow which dimensions of the inputs."""
+"""The interface of a model, found by running it: which axes of the outputs follow which dimensions of the inputs."""
 
 from __future__ import annotations
 
 import contextlib
 import dataclasses
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
-from bench.api import UNKNOWN, TensorSpec
+from bench.api import UNKNOWN, Task, TensorSpec
 from bench.api.errors import InputError
+from bench.tasks.options import Found
 
 if TYPE_CHECKING:
     import numpy as np
 
-    Arrays = Mapping[str, np.ndarray]
+    from bench.api import Arrays
+
     Run = Callable[[Arrays], Arrays]
+    """Runs a model once: output arrays by name, for input arrays by name."""
 
 BATCH = "batch"
 KINDS = "fiub"
@@ -29,40 +32,84 @@ class Interface:
     outputs: tuple[TensorSpec, ...]
     batched: bool
 
+    def found(self, task: type[Task], **more: Any) -> Found:
+        """All that is told of the model whose task has this class; `more` are the other fields of `Found`."""
+        assert task.weights is not None, "a user's own model has a weights file"
+        base = f"{task.__module__}:{task.__name__}"
+        return Found(
+            base=base, weights=task.weights, inputs=self.inputs, outputs=self.outputs, batched=self.batched, **more
+        )
+
+
+def sized(shape: Sequence[int | str], sizes: Mapping[str, int]) -> tuple[int, ...]:
+    """The shape with sizes in place of the names of its dimensions."""
+    return tuple(sizes[dim] if isinstance(dim, str) else dim for dim in shape)
+
+
+def specs_of(fields: Sequence[tuple[str, str, Sequence[int | None]]]) -> tuple[TensorSpec, ...]:
+    """Specs of inputs from their names, dtypes and shapes, where None is an open dimension.
+
+    The first dimension is named `batch` where all inputs leave it open; other open dimensions are named by the input
+    and the axis.
+    """
+    batched = all(len(shape) and shape[0] is None for _, _, shape in fields)
+    return tuple(
+        TensorSpec(
+            name=name,
+            dtype=str(dtype),
+            shape=tuple(
+                int(dim) if dim is not None else BATCH if batched and axis == 0 else f"{name}_{axis}"
+                for axis, dim in enumerate(shape)
+            ),
+        )
+        for name, dtype, shape in fields
+    )
+
 
 def from_example(run: Run, example: Arrays, dynamic: Mapping[str, Mapping[int, str]] | None = None) -> Interface:
-    """The interface of a model that says nothing of its shapes: those of an example, in batches of any size if it can.
+    """The interface of a model that does not state its shapes.
+
+    The shapes are those of an example; the batch is dynamic if the model also runs with another one.
 
     Args:
-        example: by input name, in the order that the model takes them.
-        dynamic: by input name the names of the axes that may have any size, besides the first one.
+        run: runs the model once.
+        example: arrays by input name, in the order in which the model takes them.
+        dynamic: by input name, the names of axes other than the first that may have any size.
 
     Raises:
-        InputError: the model cannot be run on the example.
+        Exception: whatever the model raises when it is run on the example.
+        InputError: an output cannot be compared.
     """
-    plain = tuple(
-        TensorSpec(name=name, dtype=array.dtype.name, shape=tuple(array.shape)) for name, array in example.items()
-    )
-    if len({array.shape[:1] for array in example.values()}) == 1 and all(array.ndim for array in example.values()):
-        named = {name: {0: BATCH, **(dynamic or {}).get(name, {})} for name in example}
-        specs = tuple(
-            dataclasses.replace(
-                spec, shape=tuple(named[spec.name].get(axis, dim) for axis, dim in enumerate(spec.shape))
-            )
-            for spec in plain
+
+    def specs(named: Mapping[str, Mapping[int, str]]) -> tuple[TensorSpec, ...]:
+        shapes = {
+            name: tuple(named.get(name, {}).get(axis, size) for axis, size in enumerate(array.shape))
+            for name, array in example.items()
+        }
+        return tuple(
+            TensorSpec(name=name, dtype=array.dtype.name, shape=shapes[name]) for name, array in example.items()
         )
-        with contextlib.suppress(Exception):  # it takes the example as it is, or not at all
-            found = from_specs(run, specs, example)
+
+    if len({array.shape[:1] for array in example.values()}) == 1 and all(array.ndim for array in example.values()):
+        with contextlib.suppress(Exception):  # then the model takes the example as it is, or not at all
+            found = from_specs(
+                run, specs({name: {0: BATCH, **(dynamic or {}).get(name, {})} for name in example}), example
+            )
             if found.batched:
                 return found
-    return from_specs(run, plain, example)
+    return from_specs(run, specs({}), example)
 
 
 def from_specs(run: Run, inputs: tuple[TensorSpec, ...], example: Arrays) -> Interface:
     """The interface of a model whose inputs are known.
 
+    Args:
+        run: runs the model once.
+        inputs: specs of the inputs, in order.
+        example: arrays by input name; each open dimension is run with two sizes.
+
     Raises:
-        InputError: an output cannot be compared.
+        InputError: the model has no outputs, or one that cannot be compared.
     """
     outputs = _outputs(run, inputs, example)
     firsts = {spec.shape[0] if spec.shape else None for spec in (*inputs, *outputs)}
@@ -72,7 +119,7 @@ def from_specs(run: Run, inputs: tuple[TensorSpec, ...], example: Arrays) -> Int
 
 
 def resized(example: Arrays, inputs: tuple[TensorSpec, ...], sizes: Mapping[str, int]) -> dict[str, np.ndarray]:
-    """The example with other sizes of its dynamic dimensions: cut, or begun again."""
+    """The example with these sizes of its dynamic dimensions: cut short, or repeated from its start."""
     import numpy as np
 
     arrays = {}
@@ -116,7 +163,7 @@ def _outputs(run: Run, inputs: tuple[TensorSpec, ...], example: Arrays) -> tuple
 def _other(
     run: Run, inputs: tuple[TensorSpec, ...], example: Arrays, sizes: Mapping[str, int], dim: str
 ) -> tuple[int, Arrays | None]:
-    """Another size of a dimension that the model takes, and its outputs then; None where it takes no other."""
+    """A second size of a dimension with which the model runs, and its outputs; the first size and None without one."""
     for other in (sizes[dim] + 1, 2 * sizes[dim]):
         with contextlib.suppress(Exception):
             return other, run(resized(example, inputs, {**sizes, dim: other}))

@@ -1,14 +1,13 @@
-"""Sizes of the dimensions that a model leaves open: what was asked for, those of the data set, or a guess that runs."""
+"""Sizes of the dimensions that a model leaves open: as asked for, as in the data set, or guesses that run."""
 
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from bench.api import TensorSpec
+from bench.api import Task, TensorSpec
 from bench.api.arrays import generate
 from bench.api.errors import InputError
 from bench.graphs.file.foreign import OTHER_SIZE, guess_size
@@ -18,59 +17,44 @@ from bench.tasks.options import Asked, Found, GivenShape
 if TYPE_CHECKING:
     import numpy as np
 
-    Arrays = Mapping[str, np.ndarray]
-
 OTHER_SIZES = (OTHER_SIZE, 64, 256, 512, 1024)
-"""Of a dimension that nothing is known of, the first with which the model runs."""
+"""Tried in this order for dimensions whose names and places say nothing."""
 MOST_TRIES = 40
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Chosen:
-    """An interface with the sizes of its open dimensions."""
-
-    interface: probe.Interface
-    sizes: Mapping[str, int]
-    guessed: tuple[str, ...]
-
-    def found(self, *, base: str, weights: str, **more: Any) -> Found:
-        """The same as a part of all that is told of a model."""
-        return Found(
-            base=base,
-            weights=weights,
-            inputs=self.interface.inputs,
-            outputs=self.interface.outputs,
-            batched=self.interface.batched,
-            sizes=self.sizes,
-            guessed=self.guessed,
-            **more,
-        )
-
-
 class NothingRunsError(InputError):
-    """A model runs with no size that was tried."""
+    """A model that runs with none of the sizes that were tried."""
 
 
-def choose(run: probe.Run, inputs: tuple[TensorSpec, ...], asked: Asked) -> Chosen:
-    """Choose sizes with which the model runs, and find its outputs.
+def choose(
+    task: type[Task], run: probe.Run, inputs: tuple[TensorSpec, ...], asked: Asked, attributes: Mapping[str, Any] = {}
+) -> Found:
+    """Choose sizes with which a model runs, and learn its outputs.
+
+    Args:
+        task: the class of the model's task.
+        run: runs the model once.
+        inputs: specs of the inputs, in order.
+        asked: sizes and samples that the user gave.
+        attributes: class attributes of the generated task besides those that running the model tells.
 
     Raises:
-        InputError: what was asked for is not of this model, or it runs with no size that was tried.
+        InputError: an input cannot be fed, the sizes asked for are not the model's, or the model does not run.
     """
     check_kinds(inputs)
     given = given_sizes(inputs, asked)
-    sizes, found = try_out(run, inputs, given, asked)
-    return Chosen(interface=found, **chosen_sizes(found.inputs, sizes, given, batched=found.batched))
+    sizes, interface = try_out(run, inputs, given, asked)
+    return interface.found(task, attributes=attributes, **chosen_sizes(interface, sizes, given))
 
 
 def try_out(
     run: probe.Run, inputs: tuple[TensorSpec, ...], given: Mapping[str, int], asked: Asked
 ) -> tuple[dict[str, int], probe.Interface]:
-    """The first guess with which the model runs, and its interface.
+    """The first guess of sizes with which the model runs, and the model's interface.
 
     Raises:
-        NothingRunsError: there is none.
-        InputError: its outputs cannot be compared.
+        NothingRunsError: the model runs with none of the guesses; the message has the first error.
+        InputError: an output cannot be compared.
     """
     failures: list[tuple[dict[str, int], Exception]] = []
     for sizes in guesses(inputs, given):
@@ -86,19 +70,17 @@ def try_out(
     raise NothingRunsError(f"it does not run{with_sizes}: {one_line(first)}{fix}") from first
 
 
-def chosen_sizes(
-    inputs: Sequence[TensorSpec], sizes: Mapping[str, int], given: Mapping[str, int], *, batched: bool
-) -> dict[str, Any]:
-    """`sizes` without the batch, and which of them were `guessed`."""
-    kept = {dim: size for dim, size in sizes.items() if not (batched and dim == inputs[0].shape[0])}
+def chosen_sizes(interface: probe.Interface, sizes: Mapping[str, int], given: Mapping[str, int]) -> dict[str, Any]:
+    """The fields of `Found` about sizes: `sizes` without the batch, and `guessed`, the names that nobody gave."""
+    kept = {dim: size for dim, size in sizes.items() if not (interface.batched and dim == interface.inputs[0].shape[0])}
     return {"sizes": kept, "guessed": tuple(dim for dim in kept if dim not in given)}
 
 
 def check_kinds(inputs: Sequence[TensorSpec]) -> None:
-    """Refuse inputs that nothing can be made up for.
+    """Refuse inputs that arrays cannot be made up for.
 
     Raises:
-        InputError: one holds texts or the like.
+        InputError: an input holds texts or other values than real numbers and bools.
     """
     import numpy as np
 
@@ -112,30 +94,27 @@ def check_kinds(inputs: Sequence[TensorSpec]) -> None:
 
 
 def given_sizes(inputs: Sequence[TensorSpec], asked: Asked) -> dict[str, int]:
-    """Sizes of dimensions that were asked for by name, as a shape, or are those of the data set.
+    """Sizes of named dimensions that the user gave by `--dim` or `--shape`, or that the data set has.
 
     Raises:
-        InputError: the model has no such input or dimension, or not of that size.
+        InputError: the model has no such input or dimension, or the input's shape is another.
     """
     specs = {spec.name: spec for spec in inputs}
     found: dict[str, int] = {}
     shapes = dict(asked.shapes)
     if asked.arrays is not None:
-        arrays = {inputs[0].name: asked.arrays[""]} if list(asked.arrays) == [""] else asked.arrays
-        for name, array in arrays.items():
-            if name in specs:  # what does not fit is told where it is fed
+        for name, array in dataset.named(asked.arrays, list(specs)).items():
+            if name in specs:  # `dataset.fitted` says what does not fit
                 whole = array.shape[1:] if array.ndim == len(specs[name].shape) + 1 else (1, *array.shape[1:])
                 shapes.setdefault(name, GivenShape(sizes=tuple(whole), dtype=None))
     for name, shape in shapes.items():
         if name not in specs:
             raise InputError(f"it has no input {name!r}; its inputs: {', '.join(specs)}")
         dims = specs[name].shape
-        fits = len(dims) == len(shape.sizes) and all(
-            isinstance(dim, str) or dim == size for dim, size in zip(dims, shape.sizes, strict=True)
-        )
-        if not fits and name in asked.shapes:
+        is_fitting = dataset.fits(dims, shape.sizes)
+        if not is_fitting and name in asked.shapes:
             raise InputError(f"input {name!r} is {'x'.join(map(str, dims))}, not {'x'.join(map(str, shape.sizes))}")
-        if fits:
+        if is_fitting:
             found |= {dim: size for dim, size in zip(dims, shape.sizes, strict=True) if isinstance(dim, str)}
     names = {dim for spec in inputs for dim in spec.shape if isinstance(dim, str)}
     for dim, size in asked.dims.items():
@@ -147,7 +126,7 @@ def given_sizes(inputs: Sequence[TensorSpec], asked: Asked) -> dict[str, int]:
 
 
 def guesses(inputs: Sequence[TensorSpec], given: Mapping[str, int]) -> Iterator[dict[str, int]]:
-    """Sizes of every open dimension to try, the likeliest first."""
+    """Sizes of every named dimension to try, the likeliest first; sizes that were given stay."""
     first = {
         dim: given[dim] if dim in given else guess_size(dim, axis, len(spec.shape))
         for spec in reversed(inputs)
@@ -156,38 +135,37 @@ def guesses(inputs: Sequence[TensorSpec], given: Mapping[str, int]) -> Iterator[
     }
     yield first
     free = [dim for dim in first if dim not in given and first[dim] == OTHER_SIZES[0]]
-    tries = 0
-    for size in OTHER_SIZES:
-        for count in range(len(free) + 1):
-            for ones in itertools.combinations(free, count):  # a state's dimension without a name is often the batch
-                tries += 1
-                if tries > MOST_TRIES:
-                    return
-                yield {**first, **dict.fromkeys(free, size), **dict.fromkeys(ones, 1)}
+    tries = (  # a recurrent state's unnamed dimension is often the batch, so any of them may be 1
+        {**first, **dict.fromkeys(free, size), **dict.fromkeys(ones, 1)}
+        for size in OTHER_SIZES
+        for count in range(len(free) + 1)
+        for ones in itertools.combinations(free, count)
+    )
+    yield from itertools.islice(tries, MOST_TRIES)
 
 
 def example_of(inputs: Sequence[TensorSpec], sizes: Mapping[str, int], asked: Asked) -> dict[str, np.ndarray]:
-    """Arrays of one request: the data set's first sample, or made up."""
+    """Arrays of one request by input name: the data set's first sample, or made-up values.
+
+    Raises:
+        InputError: the data set does not fit the inputs.
+    """
     import numpy as np
 
     if asked.arrays is not None:
         try:
             rows = dataset.fitted(asked.arrays, inputs, batched=True, what="the data set")
-        except InputError as error:  # unless each sample is a whole request
+        except InputError as error:  # each sample may be a whole request
             with contextlib.suppress(InputError):
                 rows = dataset.fitted(asked.arrays, inputs, batched=False, what="the data set")
                 return {name: np.asarray(array[0]) for name, array in rows.items()}
             raise error
         return {name: array[:1] for name, array in rows.items()}
     generator = np.random.default_rng(0)
-    return {
-        spec.name: np.asarray(
-            generate(generator, spec.dtype, tuple(sizes[dim] if isinstance(dim, str) else dim for dim in spec.shape))
-        )
-        for spec in inputs
-    }
+    return {spec.name: np.asarray(generate(generator, spec.dtype, probe.sized(spec.shape, sizes))) for spec in inputs}
 
 
 def one_line(error: Exception) -> str:
+    """The type and the text of an error in one line, cut short at 200 characters."""
     text = " ".join(str(error).split())
     return f"{type(error).__name__}: {text if len(text) <= 200 else text[:197] + '...'}"

@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from bench.api import Samples, TensorSpec
-from bench.api.arrays import generate, like
+from bench.api.arrays import generate, like, load_arrays
 from bench.api.errors import InputError
 from bench.tasks.fidelity import FidelityTask
+from bench.tasks.probe import sized
 
 if TYPE_CHECKING:
     import numpy as np
@@ -45,8 +46,6 @@ class OwnTask(FidelityTask):
         return Samples(inputs=self._made_up(split), targets=None)
 
     def _given(self, split: str) -> Samples:
-        from bench.api.arrays import load_arrays
-
         inputs = load_arrays(self.folder / DATASET)
         rows = self.rows(len(next(iter(inputs.values()))), split)
         targets = None
@@ -70,8 +69,6 @@ class OwnTask(FidelityTask):
         """Always the same ones. Without an example: normal floats, integers that are safe as indices, and bools."""
         import numpy as np
 
-        from bench.api.arrays import load_arrays
-
         num_samples = len(self.fitting(list(range(NUM_SAMPLES)), split))
         generator = np.random.default_rng(SEEDS[split])
         if not (self.folder / EXAMPLE).is_file():
@@ -81,7 +78,7 @@ class OwnTask(FidelityTask):
 
     def _shape(self, spec: TensorSpec, num_samples: int) -> tuple[int, ...]:
         dims = spec.shape[1:] if self.batched else spec.shape
-        return (num_samples, *(self.sizes[dim] if isinstance(dim, str) else dim for dim in dims))
+        return (num_samples, *sized(dims, self.sizes))
 
     def build(self, source: str, weights: Path) -> Any:
         raise InputError(f"{self.name} is a file that runs as it is: no framework has it to build")

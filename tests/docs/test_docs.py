@@ -31,9 +31,9 @@ from bench.tasks import adopt
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "docs" / "examples"
-GUIDES = (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
-READMES = (ROOT.glob(f"{folder}/**/README.md") for folder in ("datasets", "models", "results"))
-PAGES = (*GUIDES, *sorted(itertools.chain.from_iterable(READMES)))
+GUIDES = (ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md")))
+READMES = (ROOT.glob(f"{folder}/**/README.md") for folder in ("changelog.d", "datasets", "models", "results"))
+PAGES = (*GUIDES, ROOT / "CHANGELOG.md", *sorted(itertools.chain.from_iterable(READMES)))
 QUICK = ROOT / "tests" / "support" / "quick_bench.py"
 SPAN = re.compile(r"(?<!`)(`+)(?!`)(.+?)(?<!`)\1(?!`)", re.DOTALL)
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
@@ -125,9 +125,9 @@ def test_readme_lists_every_command() -> None:
 
 
 def test_make_targets_exist() -> None:
-    targets = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
     words = [text.split() for page in PAGES for text in said_to_a_shell(page)]
-    named = {pair[1] for pair in words if pair[:1] == ["make"] and len(pair) > 1}
+    named = {target for line in words if line[:1] == ["make"] for target in itertools.takewhile(str.islower, line[1:])}
     assert {"bench", "test"} <= named <= targets
 
 

@@ -87,7 +87,7 @@ def save_model(path: Path) -> bytes:
         (["run", "toy", "--margin", "200%"], "not a share between 0 and 100 %: '200%'"),
         (["run", "toy", "--memory", "4"], "not a size: '4'; write 512MiB or 4GiB"),
         (["run", "--model", "missing.onnx"], "no such file or folder: missing.onnx"),
-        (["run", "--model", "."], r"no task\.py, saved_model\.pb or config\.json in .*--model takes an \.onnx"),
+        (["run", "--model", "."], r"no task\.py, saved_model\.pb or config\.json in .*--model takes a \.keras file"),
         (["run", "--dim", "N=4"], "--dim, --shape and --trust are about a model of your own; name it with --model"),
         (["show"], "no such folder: results; `bench run` makes it"),
         (["plot"], "no such folder: results; `bench run` makes it"),
@@ -107,7 +107,7 @@ def test_wrong_usage(arguments: list[str], says: str, bench: Bench, tmp_path: Pa
         ("cut.onnx", lambda whole: whole[: len(whole) // 2], "cut.onnx: it is not an ONNX file, or only a part of one"),
         ("text.onnx", lambda whole: b"Dear reader,\nthis is no model.\n", "text.onnx: it is not an ONNX file"),
         ("unknown_field.onnx", lambda whole: b"h\x00", "unknown_field.onnx: it is not an ONNX file"),
-        ("model.pb", lambda whole: whole, "model.pb is of no kind that can be measured; --model takes an .onnx"),
+        ("model.pb", lambda whole: whole, "model.pb is of no kind that can be measured; --model takes a .keras file"),
     ],
     ids=lambda value: value.removesuffix(".onnx") if isinstance(value, str) and " " not in value else "",
 )

@@ -66,7 +66,7 @@ def examined(plugin_folder: Path, monkeypatch: pytest.MonkeyPatch) -> Examined:
         folder = plugin_folder / "models" / "mine"
         folder.mkdir(parents=True)
         request = {"data": None, "dims": (), "shapes": (), **asked}
-        found = examine(module=module, path=path, folder=folder, trust=trust, **request)
+        found = examine(module=module, path=str(path), folder=str(folder), trust=trust, **request)
         catalog.forget()
         return catalog.task("mine"), found
 
@@ -87,7 +87,7 @@ def test_a_python_file_that_builds_a_module(examined: Examined, tmp_path: Path) 
     path = tmp_path / "model.py"
     path.write_text(MODULE)
     (tmp_path / "part.py").write_text(PART)
-    task, _ = examined("python_file", path)
+    task, _ = examined("python", path)
     assert task.sources == ("torch",)
     assert task.inputs == (
         TensorSpec(name="tokens", dtype="int64", shape=("batch", 7)),
@@ -116,9 +116,9 @@ def test_torch_script(examined: Examined, tmp_path: Path) -> None:
     path = tmp_path / "model.pt"
     torch.jit.save(torch.jit.script(model), str(path))
     with pytest.raises(InputError, match=r"give each, such as --shape input=1x3x224x224"):
-        examined("torch_script_file", path, trust=True)
+        examined("torch_script", path, trust=True)
     (tmp_path / "plugins" / "models" / "mine").rmdir()
-    task, _ = examined("torch_script_file", path, trust=True, shapes=("input=1x4",))
+    task, _ = examined("torch_script", path, trust=True, shapes=("input=1x4",))
     assert task.inputs == (TensorSpec(name="input", dtype="float32", shape=("batch", 4)),)
     np.testing.assert_array_equal(torch_outputs(task)[0], torch_outputs(task, model)[0])
     assert "takes no TorchScript" in str(catalog.exporter("torch_onnx").refusal(task))
@@ -131,7 +131,7 @@ def test_a_pickle_is_no_torch_script(examined: Examined, tmp_path: Path) -> None
     path, proof = tmp_path / "model.pt", tmp_path / "executed"
     torch.save(Evil(str(proof)), path)
     with pytest.raises(InputError, match="not TorchScript, but weights alone or a pickled module"):
-        examined("torch_script_file", path, trust=True)
+        examined("torch_script", path, trust=True)
     assert not proof.exists()
 
 
@@ -154,7 +154,7 @@ def test_torch_export(examined: Examined, tmp_path: Path) -> None:
     path = tmp_path / "model.pt2"
     dims = ({0: Dim("n"), 1: Dim("length")},)
     torch.export.save(torch.export.export(model, (torch.ones(2, 5, 4),), dynamic_shapes=dims), path)
-    task, found = examined("torch_export_file", path, trust=True)
+    task, found = examined("torch_export", path, trust=True)
     (given,), (output,) = task.inputs, task.outputs
     batch, length, channels = given.shape
     assert (batch, channels, found["guessed"]) == ("batch", 4, {length: 16})
@@ -173,7 +173,7 @@ def test_a_folder_of_transformers(examined: Examined, tmp_path: Path) -> None:
     )  # fmt: skip
     model = AlbertForSequenceClassification(config).eval()
     model.save_pretrained(tmp_path / "albert")
-    task, _ = examined("transformers_folder", tmp_path / "albert", dims=("sequence=9",))
+    task, _ = examined("transformers", tmp_path / "albert", dims=("sequence=9",))
     assert [spec.name for spec in task.inputs] == ["input_ids", "attention_mask"]
     assert task.outputs == (TensorSpec(name="logits", dtype="float32", shape=("batch", 3)),)
     inputs = task.samples("test").inputs
@@ -195,7 +195,7 @@ def tf_outputs(task: Task) -> list[np.ndarray]:
 def test_a_python_file_that_builds_a_keras_model(examined: Examined, tmp_path: Path) -> None:
     path = tmp_path / "keras_model.py"
     path.write_text(KERAS)
-    task, _ = examined("python_file", path)
+    task, _ = examined("python", path)
     assert task.sources == ("tf",)
     assert {spec.name: spec.shape for spec in task.outputs} == {"scores": ("batch", 3), "both": ("batch", 8)}
     inputs = task.samples("test").inputs
@@ -215,7 +215,7 @@ def test_keras_files_saved_models_and_tflite(examined: Examined, plugin_folder: 
     model.export(tmp_path / "saved", verbose=False)
     converter = tf.lite.TFLiteConverter.from_saved_model(str(tmp_path / "saved"))
     (tmp_path / "model.tflite").write_bytes(converter.convert())
-    for module, name in (("keras_file", "model.keras"), ("saved_model", "saved"), ("tflite_file", "model.tflite")):
+    for module, name in (("keras", "model.keras"), ("saved_model", "saved"), ("tflite", "model.tflite")):
         task, found = examined(module, tmp_path / name, trust=module == "saved_model")
         assert [(spec.name, spec.dtype, spec.shape[0], spec.shape[2]) for spec in task.inputs] == [
             ("steps", "float32", "batch", 4)
@@ -241,9 +241,9 @@ def test_a_lambda_layer_takes_trust(examined: Examined, plugin_folder: Path, tmp
     path = tmp_path / "model.keras"
     keras.Sequential([keras.Input((4,)), keras.layers.Lambda(lambda tensor: tensor * 2)]).save(path)
     with pytest.raises(InputError, match=r"pickled code \(a Lambda layer\); add --trust to load it"):
-        examined("keras_file", path)
+        examined("keras", path)
     (plugin_folder / "models").rename(plugin_folder / "refused")
-    task, _ = examined("keras_file", path, trust=True)
+    task, _ = examined("keras", path, trust=True)
     (output,) = tf_outputs(task)
     np.testing.assert_array_equal(output, 2 * task.samples("test").inputs[task.inputs[0].name][:2])
 
@@ -268,4 +268,4 @@ def test_a_lambda_layer_takes_trust(examined: Examined, plugin_folder: Path, tmp
 def test_python_files_that_do_not_fit(text: str, says: str, examined: Examined, tmp_path: Path) -> None:
     (tmp_path / "model.py").write_text(text)
     with pytest.raises(InputError, match=says):
-        examined("python_file", tmp_path / "model.py")
+        examined("python", tmp_path / "model.py")

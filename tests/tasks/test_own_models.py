@@ -19,7 +19,7 @@ from bench.api.errors import InputError
 from bench.pipeline import quality, sweeps
 from bench.plugins import catalog
 from bench.records.lines import Quality
-from bench.tasks import adopt, kinds, metrics, options, probe
+from bench.tasks import adopt, formats, kinds, metrics, options, probe
 from bench.tasks.examine import examine
 
 FLOAT, INT64 = TensorProto.FLOAT, TensorProto.INT64
@@ -61,13 +61,14 @@ def examined(plugin_folder: Path, path: Path, monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(sys, "path", list(sys.path))
     monkeypatch.delitem(sys.modules, "names", raising=False)
 
-    def run(model: onnx.ModelProto | None = None, **said: Any) -> tuple[Task, dict[str, Any]]:
+    def run(model: onnx.ModelProto | None = None, data: Path | None = None, **said: Any) -> tuple[Task, dict[str, Any]]:
         if model is not None:
             path.write_bytes(model.SerializeToString())
         folder = plugin_folder / "models" / "mine"
         folder.mkdir(parents=True)
-        request = {"data": None, "dims": (), "shapes": (), "trust": False, **said}
-        found = examine(module="onnx_file", path=path, folder=folder, **request)
+        request = {"dims": (), "shapes": (), "trust": False, **said}
+        place = None if data is None else str(data)
+        found = examine(module="onnx", path=str(path), folder=str(folder), data=place, **request)
         catalog.forget()
         return catalog.task("mine"), found
 
@@ -272,7 +273,7 @@ def test_what_holds_code_is_not_opened_without_trust(name: str, tmp_path: Path) 
 @pytest.mark.parametrize(
     ("files", "says"),
     [
-        ([], "no task.py, saved_model.pb or config.json in .*; --model takes an .onnx"),
+        ([], "no task.py, saved_model.pb or config.json in .*; --model takes a .keras file, an .onnx file"),
         (
             ["config.json", "pytorch_model.bin"],
             "no .safetensors in .*: of transformers' files no other weights are read",
@@ -283,7 +284,7 @@ def test_folders_that_are_no_model(files: list[str], says: str, tmp_path: Path) 
     for name in files:
         (tmp_path / name).write_bytes(b"x")
     with pytest.raises(InputError, match=says):
-        kinds.kind_of(tmp_path)
+        kinds.format_of(tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -351,7 +352,8 @@ def test_variants_follow_an_exporter_that_takes_the_model(plugin_folder: Path) -
 
 
 def test_the_parent_can_load_every_task_without_its_framework() -> None:
-    modules = [path.stem for path in Path(kinds.__file__).parent.glob("*.py") if path.stem != "torch_model"]
+    modules = [path.stem for path in Path(formats.__file__).parent.glob("[!_]*.py")]
+    assert len(modules) > 7
     code = f"""
 import importlib, sys
 for name in {sorted(modules)!r}:

@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-import os
-import re
 import shutil
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from bench.api import TensorSpec
 from bench.api.errors import InputError
-from bench.tasks import probe, sizes
-from bench.tasks.formats import keras_base
+from bench.tasks import probe, sizes, tf_models
+from bench.tasks.formats import Format
 from bench.tasks.options import Asked, Found
 from bench.tasks.user_task import OwnTask
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
+FORMAT = Format(described="a .keras file", suffixes=(".keras",))
 UNSAFE = ("safe_mode", "unsafe", "untrusted", "Lambda")
+"""Words by which Keras's error about a Lambda layer is known."""
 
 
 class KerasTask(OwnTask):
@@ -30,17 +26,16 @@ class KerasTask(OwnTask):
     weights = "model.keras"
 
     def build(self, source: str, weights: Path) -> Any:
-        return keras_base.KerasCall(opened(weights, trust=self.trust), [spec.name for spec in self.outputs])
+        return tf_models.KerasCall(opened(weights, trust=self.trust), [spec.name for spec in self.outputs])
 
 
 def opened(path: Path, *, trust: bool) -> Any:
-    """The model, for inference alone.
+    """The `keras.Model` of a file, for inference alone.
 
     Raises:
-        InputError: it holds code that was not trusted, or is no model.
+        InputError: the file holds code and is not trusted, or holds no model.
     """
-    os.environ["KERAS_BACKEND"] = "tensorflow"
-    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+    tf_models.configure()
     import keras
 
     try:
@@ -52,39 +47,16 @@ def opened(path: Path, *, trust: bool) -> Any:
 
 
 def examine(path: Path, folder: Path, asked: Asked) -> Found:
-    """Load the model and run it once."""
+    """Copy the file, load the model and run it once to learn its outputs.
+
+    Raises:
+        InputError: the model cannot be loaded, does not state its inputs, or does not run.
+    """
     shutil.copyfile(path, folder / "model.keras")
     model = opened(folder / "model.keras", trust=asked.trust)
     if not getattr(model, "inputs", None):
         raise InputError("it does not say what its inputs are; write a Python file with build() and example_inputs()")
-    names = unique([tensor.name for tensor in model.inputs])
-    inputs = specs([(name, tensor.dtype, tensor.shape) for name, tensor in zip(names, model.inputs, strict=True)])
-    chosen = sizes.choose(keras_base.KerasCall(model).outputs_of, inputs, asked)
-    return chosen.found(
-        base=f"{__name__}:KerasTask", weights="model.keras", attributes={"trust": True} if asked.trust else {}
-    )
-
-
-def specs(fields: Sequence[tuple[str, str, Sequence[int | None]]]) -> tuple[TensorSpec, ...]:
-    """Specs of inputs, their open dimensions named: the first one `batch` where all have it open."""
-    batched = all(len(shape) and shape[0] is None for _, _, shape in fields)
-    return tuple(
-        TensorSpec(
-            name=name,
-            dtype=str(dtype),
-            shape=tuple(
-                int(dim) if dim is not None else probe.BATCH if batched and axis == 0 else f"{name}_{axis}"
-                for axis, dim in enumerate(shape)
-            ),
-        )
-        for name, dtype, shape in fields
-    )
-
-
-def unique(names: Sequence[str]) -> list[str]:
-    """Names that every exporter takes, each once."""
-    plain: list[str] = []
-    for name in names:
-        text = re.sub(r"[^A-Za-z0-9_]+", "_", name.removesuffix(":0")).strip("_") or "input"
-        plain.append(text if text not in plain else f"{text}_{len(plain)}")
-    return plain
+    names = tf_models.unique([tensor.name for tensor in model.inputs])
+    fields = [(name, tensor.dtype, tensor.shape) for name, tensor in zip(names, model.inputs, strict=True)]
+    call, attributes = tf_models.KerasCall(model), {"trust": True} if asked.trust else {}
+    return sizes.choose(KerasTask, call.outputs_of, probe.specs_of(fields), asked, attributes)

@@ -1,21 +1,25 @@
-"""An `.onnx` file. It holds data alone; what it leaves open of its shapes is found by running it once."""
+"""An `.onnx` file. It holds data alone; shapes that it leaves open are found by running it once."""
 
 from __future__ import annotations
 
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from bench.api import UNKNOWN, TensorSpec
 from bench.graphs.file import foreign
-from bench.tasks import sizes
+from bench.tasks import probe, sizes
+from bench.tasks.formats import Format
 from bench.tasks.options import Asked, Found
 from bench.tasks.user_task import OwnTask
 
 if TYPE_CHECKING:
     import numpy as np
 
+    from bench.api import Arrays
+
+FORMAT = Format(described="an .onnx file", suffixes=(".onnx",))
 WEIGHTS = "model.onnx"
 NOT_RUN = "it could not be tried here, so no size was checked: {}"
 
@@ -23,9 +27,9 @@ NOT_RUN = "it could not be tried here, so no size was checked: {}"
 class OnnxTask(OwnTask):
     """A task that is an ONNX file beside `task.py`: generated inputs, and its own outputs as the truth.
 
-    The reference is the file as it is on plain ONNX Runtime; what is told of every other cell is how far its outputs
-    are from that, in decibels, not how good the model is. A subclass states its inputs and outputs, and may bring
-    samples of its own.
+    The reference is the file as it is on plain ONNX Runtime. The quality of every other cell is the distance of its
+    outputs from the reference's in decibels, not how good the model is. A subclass states its inputs and outputs, and
+    may bring samples of its own.
     """
 
     sources = ("onnx",)
@@ -33,10 +37,12 @@ class OnnxTask(OwnTask):
 
 
 def examine(path: Path, folder: Path, asked: Asked) -> Found:
-    """Copy the file with all that belongs to it, and find out what it takes and gives.
+    """Copy the file with its external data, and run it to learn the sizes and outputs that it leaves open.
+
+    A model that does not run here is taken as it states itself, with a note: another runtime may run it.
 
     Raises:
-        InputError: it is no model that can be fed and compared, or what was asked for is not of it.
+        InputError: the file is no model that can be fed and compared, or the sizes asked for are not the model's.
     """
     told = foreign.inspect(path)
     target = folder / WEIGHTS
@@ -54,24 +60,21 @@ def examine(path: Path, folder: Path, asked: Asked) -> Found:
     outputs = stated
     try:
         chosen, outputs = _tried(target, inputs, stated, given, asked)
-    except sizes.NothingRunsError as error:  # each row will tell why: another runtime may do it
+    except sizes.NothingRunsError as error:
         notes.append(NOT_RUN.format(error))
     batched = foreign.batch_of([spec.shape for spec in (*inputs, *outputs)]) is not None
-    return Found(
-        base="bench.tasks.formats.onnx:OnnxTask",
-        weights=WEIGHTS,
-        inputs=inputs,
-        outputs=outputs,
-        batched=batched,
-        notes=tuple(notes),
-        **sizes.chosen_sizes(inputs, chosen, given, batched=batched),
-    )
+    interface = probe.Interface(inputs=inputs, outputs=outputs, batched=batched)
+    return interface.found(OnnxTask, notes=tuple(notes), **sizes.chosen_sizes(interface, chosen, given))
 
 
 def _tried(
     path: Path, inputs: tuple[TensorSpec, ...], stated: tuple[TensorSpec, ...], given: Mapping[str, int], asked: Asked
 ) -> tuple[Mapping[str, int], tuple[TensorSpec, ...]]:
-    """Sizes with which the model runs, and its outputs with what it left open of their shapes."""
+    """Sizes with which the model runs, and its outputs, whose unknown dimensions are completed by the run.
+
+    Raises:
+        NothingRunsError: ONNX Runtime cannot open the file, or the model runs with no size that was tried.
+    """
     import onnxruntime
 
     onnxruntime.set_default_logger_severity(4)
@@ -83,7 +86,7 @@ def _tried(
         raise sizes.NothingRunsError(sizes.one_line(error)) from error
     names = [spec.name for spec in stated]
 
-    def run(feeds: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    def run(feeds: Arrays) -> dict[str, np.ndarray]:
         return dict(zip(names, session.run(names, dict(feeds)), strict=True))
 
     chosen, found = sizes.try_out(run, inputs, given, asked)
@@ -91,12 +94,12 @@ def _tried(
 
 
 def _merged(stated: TensorSpec, seen: TensorSpec) -> TensorSpec:
-    """What a file says of an output, and what was seen of it where that is nothing."""
-    fields: dict[str, Any] = {"name": stated.name, "dtype": stated.dtype}
-    if len(stated.shape) != len(seen.shape):
-        return TensorSpec(**fields, shape=seen.shape)
-    # A size that was the same each time may be another with other data; a dimension that followed another does.
-    pairs = zip(stated.shape, seen.shape, strict=True)
-    return TensorSpec(
-        **fields, shape=tuple(dim if dim != UNKNOWN or isinstance(other, int) else other for dim, other in pairs)
-    )
+    """The output that a file states, with the dimensions of the output that was seen where the file is silent.
+
+    A seen size may be another with other data, so only names complete a shape of the same rank.
+    """
+    shape = seen.shape
+    if len(stated.shape) == len(seen.shape):
+        pairs = zip(stated.shape, seen.shape, strict=True)
+        shape = tuple(dim if dim != UNKNOWN or isinstance(other, int) else other for dim, other in pairs)
+    return TensorSpec(name=stated.name, dtype=stated.dtype, shape=shape)

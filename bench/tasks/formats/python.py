@@ -1,7 +1,7 @@
 """A Python file with `build()`, which returns a PyTorch module or a Keras model, and `example_inputs()`.
 
-The file is code that the person named, so it is run, but in a worker. Weights are what `build()` gives when the model
-is first seen: they are kept, so that every process has the same ones, random ones included.
+The file is code that the user named, so it needs no `--trust`; it is executed in a child process only. The weights that
+the first call of `build()` makes are kept, random ones included, so that every process has the same weights.
 """
 
 from __future__ import annotations
@@ -12,14 +12,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bench.api.errors import InputError
-from bench.tasks import probe
+from bench.tasks import probe, tf_models
 from bench.tasks.code import imported_from, load
+from bench.tasks.formats import Format
 from bench.tasks.options import Asked, Found
 from bench.tasks.user_task import OwnTask
 
 if TYPE_CHECKING:
     import numpy as np
 
+FORMAT = Format(described="a Python file with a build()", suffixes=(".py",))
 SEED = 0
 NEEDED = ("build", "example_inputs")
 EXAMPLE = "a dict of arrays or tensors by input name, in the order in which the model takes them"
@@ -34,11 +36,10 @@ class TorchFileTask(OwnTask):
     weights = "weights.safetensors"
 
     def build(self, source: str, weights: Path) -> Any:
-        from bench.tasks.formats import torch_base
+        from bench.tasks import torch_models
 
-        model = built(Path(self.origin))
-        torch_base.restore(model, weights)
-        return torch_base.Flat(model) if self.nested else model
+        model = torch_models.restore(built(Path(self.origin)), weights)
+        return torch_models.Flat(model) if self.nested else model
 
 
 class KerasFileTask(OwnTask):
@@ -50,15 +51,18 @@ class KerasFileTask(OwnTask):
     weights = "weights.safetensors"
 
     def build(self, source: str, weights: Path) -> Any:
-        from bench.tasks.formats import keras_base
-
         model = built(Path(self.origin))
-        keras_base.restore(model, weights)
-        return keras_base.KerasCall(model, [spec.name for spec in self.outputs])
+        tf_models.restore(model, weights)
+        return tf_models.KerasCall(model, [spec.name for spec in self.outputs])
 
 
 def built(path: Path) -> Any:
-    """What `build()` returns, with the generators of random numbers seeded."""
+    """The model that the file's `build()` returns, with the random number generators seeded before.
+
+    Raises:
+        InputError: the file does not define `build()` and `example_inputs()`.
+        PluginError: the file raises while it is executed.
+    """
     module = load(path)
     missing = [name for name in NEEDED if not callable(getattr(module, name, None))]
     if missing:
@@ -71,7 +75,7 @@ def built(path: Path) -> Any:
 
 
 def _seed() -> None:
-    """Seed what models and examples are drawn from: Keras draws its seeds from Python's generator."""
+    """Seed the random number generators of Python (from which Keras draws its seeds), NumPy and PyTorch."""
     import numpy as np
 
     random.seed(SEED)
@@ -84,38 +88,33 @@ def examine(path: Path, folder: Path, asked: Asked) -> Found:
     """Build the model, run it on its example and keep its weights.
 
     Raises:
-        InputError: the file does not give what it should.
+        InputError: `build()` or `example_inputs()` is missing or returns another type, or the model does not run.
     """
     model = built(path)
     _seed()
     example = _example(load(path).example_inputs())
+    task: type[OwnTask]
     if _is_a(model, "torch.nn.modules.module", "Module"):
-        from bench.tasks.formats import torch_base
+        from bench.tasks import torch_models
 
         model.eval()
-        torch_base.save(model, folder / "weights.safetensors")
-        base, run = "TorchFileTask", lambda feeds: torch_base.outputs_of(model, feeds)
+        torch_models.save(model, folder / "weights.safetensors")
+        task, run = TorchFileTask, lambda feeds: torch_models.outputs_of(model, feeds)
     elif _is_a(model, "keras.src.layers.layer", "Layer"):
-        from bench.tasks.formats import keras_base
-
-        base, run = "KerasFileTask", keras_base.KerasCall(model).outputs_of
-        run(example)  # a model that was not built has no weights yet
-        keras_base.save(model, folder / "weights.safetensors")
+        task, run = KerasFileTask, tf_models.KerasCall(model).outputs_of
+        run(example)  # a Keras model that was not called yet has no weights
+        tf_models.save(model, folder / "weights.safetensors")
     else:
         raise InputError(f"build() returned {type(model).__name__}; it must return a torch.nn.Module or a Keras model")
     attributes: dict[str, Any] = {"origin": str(path.resolve())}
     try:
-        found = probe.from_example(run, example)
-        if base == "TorchFileTask":
-            attributes["nested"] = torch_base.needs_flat(model, example)
+        interface = probe.from_example(run, example)
+        if task is TorchFileTask:
+            attributes["nested"] = torch_models.needs_flat(model, example)
     except Exception as error:
         raise InputError(f"the model does not run on example_inputs(): {type(error).__name__}: {error}") from error
-    return Found(
-        base=f"{__name__}:{base}",
-        weights="weights.safetensors",
-        inputs=found.inputs,
-        outputs=found.outputs,
-        batched=found.batched,
+    return interface.found(
+        task,
         attributes=attributes,
         example=example,
         files=tuple(imported_from(path.resolve().parent)),
@@ -123,6 +122,11 @@ def examine(path: Path, folder: Path, asked: Asked) -> Found:
 
 
 def _example(given: Any) -> dict[str, np.ndarray]:
+    """The arrays that `example_inputs()` returned, as NumPy arrays by input name.
+
+    Raises:
+        InputError: the function returned no dict, or values that cannot be fed.
+    """
     import numpy as np
 
     if not isinstance(given, dict) or not given:
@@ -130,7 +134,7 @@ def _example(given: Any) -> dict[str, np.ndarray]:
     arrays = {}
     for name, value in given.items():
         value = value.detach().cpu().numpy() if hasattr(value, "detach") else np.asarray(value)
-        # A Python float becomes float64, which no model of float32 takes.
+        # NumPy makes float64 of a Python float, which a float32 model does not take.
         arrays[str(name)] = value.astype(np.float32) if value.dtype == np.float64 and not value.ndim else value
         if value.dtype.kind not in probe.KINDS:
             raise InputError(f"example_inputs(): {name!r} holds {value.dtype}; only real numbers and bools can be fed")
@@ -138,5 +142,5 @@ def _example(given: Any) -> dict[str, np.ndarray]:
 
 
 def _is_a(value: object, module: str, name: str) -> bool:
-    """Whether a value is of a class, without importing its package."""
+    """Whether a value is an instance of the class of that module and name, without importing its package."""
     return any((kind.__module__, kind.__name__) == (module, name) for kind in type(value).__mro__)

@@ -1,25 +1,27 @@
-"""A SavedModel folder. It is a program, whose operators may read and write files, so it takes `--trust`."""
+"""A SavedModel folder. Its operators may read and write files, so it needs `--trust`."""
 
 from __future__ import annotations
 
-import os
 import tarfile
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from bench.api.errors import InputError
-from bench.tasks import sizes
-from bench.tasks.formats import keras_base
-from bench.tasks.formats.keras import specs
+from bench.tasks import probe, sizes, tf_models
+from bench.tasks.formats import Format
 from bench.tasks.options import Asked, Found
 from bench.tasks.user_task import OwnTask
 
+FORMAT = Format(
+    described="a SavedModel folder", marker="saved_model.pb", code="a program that may read and write files"
+)
 SIGNATURE = "serving_default"
 
 
 class SavedModelTask(OwnTask):
-    """The signature `serving_default` of a SavedModel, kept as one archive."""
+    """The signature `serving_default` of a SavedModel, whose folder is kept as one archive."""
 
     sources = ("tf",)
     requires = ("tensorflow", "keras")
@@ -30,40 +32,36 @@ class SavedModelTask(OwnTask):
         folder = tempfile.mkdtemp()  # for as long as this process: TensorFlow may read assets later
         with tarfile.open(weights) as archive:
             archive.extractall(folder, filter="data")
-        return SignatureCall(
-            opened(Path(folder)), [spec.name for spec in self.inputs], [spec.name for spec in self.outputs]
-        )
+        inputs, outputs = ([spec.name for spec in side] for side in (self.inputs, self.outputs))
+        return SignatureCall(opened(Path(folder)), inputs, outputs)
 
 
-class SignatureCall:
-    """A signature that takes its inputs as arguments and returns its outputs as a list."""
+class SignatureCall(tf_models.OrderedCall):
+    """The signature of a loaded SavedModel, called with its inputs in order."""
 
-    def __init__(self, loaded: Any, inputs: list[str], outputs: list[str] | None = None) -> None:
-        self._loaded = loaded  # it holds the variables
+    def __init__(self, loaded: Any, inputs: Sequence[str], outputs: Sequence[str] | None = None) -> None:
+        super().__init__(outputs)
+        self._loaded = loaded  # keeps the variables, which the signature refers to weakly
         self._signature = loaded.signatures[SIGNATURE]
-        self._inputs, self._outputs = inputs, outputs
+        self._inputs = inputs
 
     @property
     def trainable_weights(self) -> Any:
+        """The variables that training changes: the runtimes count them as parameters."""
         return self._signature.trainable_variables
 
-    def __call__(self, *tensors: Any) -> list[Any]:
-        named = self.named(*tensors)
-        return [named[name] for name in self._outputs or named]
-
     def named(self, *tensors: Any) -> Any:
-        """Outputs by name."""
+        """Output tensors by name, for input tensors in order."""
         return self._signature(**dict(zip(self._inputs, tensors, strict=True)))
 
 
 def opened(folder: Path) -> Any:
-    """The loaded object.
+    """The object that TensorFlow loads from a SavedModel folder.
 
     Raises:
-        InputError: it is none, or has no such signature.
+        InputError: the folder holds no SavedModel, or the model has no signature `serving_default`.
     """
-    os.environ["KERAS_BACKEND"] = "tensorflow"
-    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+    tf_models.configure()
     import tensorflow as tf
 
     try:
@@ -77,21 +75,26 @@ def opened(folder: Path) -> Any:
 
 
 def examine(path: Path, folder: Path, asked: Asked) -> Found:
-    """Load the model and run it once."""
+    """Load the model, run it once to learn its outputs, and archive its folder.
+
+    Raises:
+        InputError: the model cannot be loaded, an input has no rank, or the model does not run.
+    """
     loaded = opened(path)
     signature = loaded.signatures[SIGNATURE].structured_input_signature[1]
     if any(spec.shape.rank is None for spec in signature.values()):
         raise InputError("an input has no shape")
-    inputs = specs([(name, spec.dtype.name, list(spec.shape)) for name, spec in signature.items()])
+    inputs = probe.specs_of([(name, spec.dtype.name, list(spec.shape)) for name, spec in signature.items()])
     call = SignatureCall(loaded, list(signature))
-    chosen = sizes.choose(lambda feeds: keras_base.run(call.named, feeds), inputs, asked)
+    found = sizes.choose(SavedModelTask, call.outputs_of, inputs, asked, {"trust": True})
     with tarfile.open(folder / "model.tar", "w") as archive:
         for file in sorted(path.rglob("*")):
             archive.add(file, str(file.relative_to(path)), recursive=False, filter=_without_time)
-    return chosen.found(base=f"{__name__}:SavedModelTask", weights="model.tar", attributes={"trust": True})
+    return found
 
 
 def _without_time(member: tarfile.TarInfo) -> tarfile.TarInfo:
+    """The member of an archive without its time and owner, so that equal folders make equal archives."""
     member.mtime = member.uid = member.gid = 0
     member.uname = member.gname = ""
     return member

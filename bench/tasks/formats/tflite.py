@@ -7,15 +7,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bench.api.errors import InputError
-from bench.tasks import sizes
-from bench.tasks.formats.keras import specs
+from bench.tasks import probe, sizes
+from bench.tasks.formats import Format
 from bench.tasks.options import Asked, Found
 from bench.tasks.user_task import OwnTask
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     import numpy as np
+
+    from bench.api import Arrays
+
+FORMAT = Format(described="a .tflite file", suffixes=(".tflite",))
 
 
 class TfLiteTask(OwnTask):
@@ -28,7 +30,11 @@ class TfLiteTask(OwnTask):
 
 
 def examine(path: Path, folder: Path, asked: Asked) -> Found:
-    """Open the file and run it once."""
+    """Open the file, run it once to learn its outputs, and copy it.
+
+    Raises:
+        InputError: LiteRT cannot open the file, or the model does not run.
+    """
     from bench.plugins.engines.litert import ports
 
     try:
@@ -43,7 +49,7 @@ def examine(path: Path, folder: Path, asked: Asked) -> Found:
         for name, detail in inputs.items()
     ]
 
-    def run(feeds: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    def run(feeds: Arrays) -> dict[str, np.ndarray]:
         for name, array in feeds.items():
             interpreter.resize_tensor_input(inputs[name]["index"], array.shape)
         interpreter.allocate_tensors()
@@ -52,6 +58,5 @@ def examine(path: Path, folder: Path, asked: Asked) -> Found:
         interpreter.invoke()
         return {name: interpreter.get_tensor(detail["index"]) for name, detail in outputs.items()}
 
-    chosen = sizes.choose(run, specs(fields), asked)
     shutil.copyfile(path, folder / "model.tflite")
-    return chosen.found(base=f"{__name__}:TfLiteTask", weights="model.tflite")
+    return sizes.choose(TfLiteTask, run, probe.specs_of(fields), asked)

@@ -1,7 +1,8 @@
-"""A `torch.export` file. It holds pickles, and expressions that Python evaluates, so it takes `--trust`."""
+"""A `torch.export` file. It holds pickles, and expressions that Python evaluates, so it needs `--trust`."""
 
 from __future__ import annotations
 
+import dataclasses
 import shutil
 import warnings
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from bench.api import TensorSpec
 from bench.api.errors import InputError
 from bench.tasks import probe, sizes
+from bench.tasks.formats import Format
 from bench.tasks.options import Asked, Found
 from bench.tasks.user_task import OwnTask
 
@@ -17,6 +19,10 @@ if TYPE_CHECKING:
     import numpy as np
 
     from bench.api import Arrays
+
+FORMAT = Format(
+    described="a torch.export (.pt2) file", suffixes=(".pt2",), code="pickles and expressions that are evaluated"
+)
 
 
 class TorchExportTask(OwnTask):
@@ -28,21 +34,21 @@ class TorchExportTask(OwnTask):
     weights = "model.pt2"
 
     def build(self, source: str, weights: Path) -> Any:
-        from bench.tasks.formats import torch_base
+        from bench.tasks import torch_models
 
         model = as_module(opened(weights))
-        return torch_base.Flat(model) if self.nested else model
+        return torch_models.Flat(model) if self.nested else model
 
 
 def opened(path: Path) -> Any:
-    """The exported program.
+    """The `torch.export.ExportedProgram` of a file.
 
     Raises:
-        InputError: it is none.
+        InputError: PyTorch cannot load the file as an exported program.
     """
     import torch
 
-    with warnings.catch_warnings(), path.open("rb") as file:  # by file: the artifact is not called .pt2
+    with warnings.catch_warnings(), path.open("rb") as file:  # opened here, for PyTorch asks for the ending .pt2
         warnings.simplefilter("ignore")
         try:
             return torch.export.load(file)
@@ -54,33 +60,40 @@ def opened(path: Path) -> Any:
 
 
 def as_module(program: Any) -> Any:
-    """The program as a module that exporters take: they switch it to inference, where it is for good."""
+    """The program as a module for exporters, which call `train` and `eval`: it is always in inference mode."""
     module = program.module()
     module.train = module.eval = lambda *_: module
     return module
 
 
 def examine(path: Path, folder: Path, asked: Asked) -> Found:
-    """Load the program, whose inputs say their shapes, and run it."""
-    from bench.tasks.formats import torch_base
+    """Load the program, which states its inputs, run it once to learn its outputs, and copy the file.
+
+    Raises:
+        InputError: the file holds no program that can be fed, or the program does not run.
+    """
+    from bench.tasks import torch_models
 
     program = opened(path)
-    inputs = _inputs(program)
     module = as_module(program)
-    nested = []
+    nested = False
 
     def run(feeds: Arrays) -> dict[str, np.ndarray]:
-        nested.append(torch_base.needs_flat(module, feeds))
-        return torch_base.outputs_of(module, feeds)
+        nonlocal nested
+        nested = torch_models.needs_flat(module, feeds)
+        return torch_models.outputs_of(module, feeds)
 
-    chosen = sizes.choose(run, inputs, asked)
     shutil.copyfile(path, folder / "model.pt2")
-    return chosen.found(
-        base=f"{__name__}:TorchExportTask", weights="model.pt2", attributes={"trust": True, "nested": nested[-1]}
-    )
+    found = sizes.choose(TorchExportTask, run, _inputs(program), asked)
+    return dataclasses.replace(found, attributes={"trust": True, "nested": nested})
 
 
 def _inputs(program: Any) -> tuple[TensorSpec, ...]:
+    """Specs of the program's inputs; a dynamic dimension that comes first in all of them is named `batch`.
+
+    Raises:
+        InputError: inputs were exported by name, or an input is no tensor.
+    """
     _, arguments = program.call_spec.in_spec.children()
     if arguments.num_leaves:
         raise InputError("it was exported with inputs by name; export it with its inputs in a tuple")
@@ -94,9 +107,9 @@ def _inputs(program: Any) -> tuple[TensorSpec, ...]:
         shape = tuple(dim if isinstance(dim, int) else str(dim) for dim in value.shape)
         specs.append((name, str(value.dtype).removeprefix("torch."), shape))
     firsts = {shape[:1] for _, _, shape in specs}
-    named = {next(iter(firsts))[0]: probe.BATCH} if len(firsts) == 1 and firsts != {()} else {}
-    named = {old: new for old, new in named.items() if isinstance(old, str)}
+    batch = firsts.pop() if len(firsts) == 1 else ()
+    renamed: dict[int | str, str] = {dim: probe.BATCH for dim in batch if isinstance(dim, str)}
     return tuple(
-        TensorSpec(name=name, dtype=dtype, shape=tuple(named.get(dim, dim) for dim in shape))
+        TensorSpec(name=name, dtype=dtype, shape=tuple(renamed.get(dim, dim) for dim in shape))
         for name, dtype, shape in specs
     )

@@ -1,4 +1,4 @@
-"""A TorchScript file. Its archive holds pickles and a program, so it takes `--trust`."""
+"""A TorchScript file. Its archive holds pickles and a program, so it needs `--trust`."""
 
 from __future__ import annotations
 
@@ -10,14 +10,16 @@ from typing import TYPE_CHECKING, Any
 
 from bench.api.arrays import generate
 from bench.api.errors import InputError
-from bench.tasks import probe
+from bench.tasks import dataset, probe
+from bench.tasks.formats import Format
 from bench.tasks.options import Asked, Found
 from bench.tasks.sizes import one_line
 from bench.tasks.user_task import OwnTask
 
 if TYPE_CHECKING:
-    import numpy as np
+    from bench.api import Arrays
 
+FORMAT = Format(described="a TorchScript (.pt, .pth) file", suffixes=(".pt", ".pth"), code="pickled code")
 SAY = (
     "a TorchScript file does not say the shapes of its inputs: give each, such as --shape {name}=1x3x224x224 (or "
     "--shape {name}=1x16:int64), or samples by --dataset"
@@ -34,17 +36,17 @@ class TorchScriptTask(OwnTask):
     closed_to = {"torch.export": "torch.export takes no TorchScript; give the module itself, by a Python file"}
 
     def build(self, source: str, weights: Path) -> Any:
-        from bench.tasks.formats import torch_base
+        from bench.tasks import torch_models
 
         model = opened(weights)
-        return torch_base.Flat(model) if self.nested else model
+        return torch_models.Flat(model) if self.nested else model
 
 
 def opened(path: Path) -> Any:
-    """The module, for inference.
+    """The `torch.jit.ScriptModule` of a file, switched to inference.
 
     Raises:
-        InputError: it is no TorchScript.
+        InputError: the file holds no TorchScript, or PyTorch cannot load it.
     """
     import torch
 
@@ -63,29 +65,31 @@ def opened(path: Path) -> Any:
 
 
 def examine(path: Path, folder: Path, asked: Asked) -> Found:
-    """Load the module and run it on inputs of the shapes that were asked for."""
-    from bench.tasks.formats import torch_base
+    """Load the module, run it on inputs of the shapes that were asked for, and copy the file.
+
+    Raises:
+        InputError: the file holds no TorchScript, shapes or samples are missing, or the module does not run on them.
+    """
+    from bench.tasks import torch_models
 
     model = opened(path)
     example = _example(_names(model), asked)
     try:
-        found = probe.from_example(lambda feeds: torch_base.outputs_of(model, feeds), example)
+        interface = probe.from_example(lambda feeds: torch_models.outputs_of(model, feeds), example)
     except Exception as error:
         shapes = ", ".join(f"{name} {array.shape} {array.dtype}" for name, array in example.items())
         raise InputError(f"it does not run on {shapes}: {one_line(error)}") from error
     shutil.copyfile(path, folder / "model.pt")
-    return Found(
-        base=f"{__name__}:TorchScriptTask",
-        weights="model.pt",
-        inputs=found.inputs,
-        outputs=found.outputs,
-        batched=found.batched,
-        attributes={"trust": True, "nested": torch_base.needs_flat(model, example)},
-    )
+    attributes = {"trust": True, "nested": torch_models.needs_flat(model, example)}
+    return interface.found(TorchScriptTask, attributes=attributes)
 
 
 def _names(model: Any) -> list[str]:
-    """Names of the inputs that a request must give."""
+    """Names of the inputs without a default value.
+
+    Raises:
+        InputError: such an input is no tensor.
+    """
     arguments = model.forward.schema.arguments[1:]
     needed = [argument for argument in arguments if not argument.has_default_value()]
     for argument in needed:
@@ -94,13 +98,17 @@ def _names(model: Any) -> list[str]:
     return [argument.name for argument in needed]
 
 
-def _example(names: list[str], asked: Asked) -> dict[str, np.ndarray]:
+def _example(names: list[str], asked: Asked) -> Arrays:
+    """Arrays of one request: the data set's first sample, or made-up values of the shapes that were asked for.
+
+    Raises:
+        InputError: the data set or the shapes have not exactly the model's inputs.
+    """
     import numpy as np
 
     if asked.arrays is not None:
-        arrays = {names[0]: asked.arrays[""]} if list(asked.arrays) == [""] and len(names) == 1 else asked.arrays
-        if sorted(arrays) != sorted(names):
-            raise InputError(f"the data set has the inputs {', '.join(arrays)}; the model has {', '.join(names)}")
+        arrays = dataset.named(asked.arrays, names)
+        dataset.check_names(arrays, names, "the data set")
         return {name: np.asarray(arrays[name][:1]) for name in names}
     if unknown := [name for name in asked.shapes if name not in names]:
         raise InputError(f"it has no input {unknown[0]!r}; its inputs: {', '.join(names)}")

@@ -1,4 +1,4 @@
-"""A folder of transformers' own: `config.json` and safetensors. Code that such a folder may bring is never run."""
+"""A folder that transformers saved: `config.json` and safetensors. Code that such a folder may hold is never run."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from bench.api import TensorSpec
 from bench.api.errors import InputError
 from bench.tasks import probe
+from bench.tasks.formats import Format
 from bench.tasks.options import Asked, Found
 from bench.tasks.sizes import check_kinds, chosen_sizes, given_sizes
 from bench.tasks.user_task import OwnTask
@@ -17,6 +18,15 @@ from bench.tasks.user_task import OwnTask
 if TYPE_CHECKING:
     import numpy as np
 
+
+def _refusal(folder: Path) -> str | None:
+    """Why the weights of a folder are not read, or None."""
+    if any(folder.glob("*.safetensors")):
+        return None
+    return f"no .safetensors in {folder}: of transformers' files no other weights are read, for they hold code"
+
+
+FORMAT = Format(described="a transformers folder", marker="config.json", refusal=_refusal)
 SEQUENCE = "sequence"
 NUM_TOKENS = 16
 AUDIO_SAMPLES = 16_000
@@ -33,13 +43,18 @@ class TransformersTask(OwnTask):
     weights = "weights.safetensors"
 
     def build(self, source: str, weights: Path) -> Any:
-        from bench.tasks.formats import torch_base
+        from bench.tasks import torch_models
 
         names = tuple(spec.name for spec in self.inputs)
-        return torch_base.restore(torch_base.Flat(_architecture(self.folder)(_config(self.folder)), names), weights)
+        return torch_models.restore(torch_models.Flat(_architecture(self.folder)(_config(self.folder)), names), weights)
 
 
 def _config(folder: Path) -> Any:
+    """The folder's `transformers.PretrainedConfig`, set so that the model returns tensors alone.
+
+    Raises:
+        InputError: transformers cannot read the `config.json`.
+    """
     os.environ["HF_HUB_OFFLINE"] = "1"
     import transformers
 
@@ -47,14 +62,18 @@ def _config(folder: Path) -> Any:
         config = transformers.AutoConfig.from_pretrained(str(folder), local_files_only=True, trust_remote_code=False)
     except Exception as error:
         raise InputError(f"transformers cannot read its config.json: {error}") from error
-    for name, value in (("use_cache", False), ("return_dict", True)):  # nothing but tensors out
+    for name, value in (("use_cache", False), ("return_dict", True)):
         if hasattr(config, name):
             setattr(config, name, value)
     return config
 
 
 def _architecture(folder: Path) -> Any:
-    """The class that the configuration names, of those that transformers has itself."""
+    """The class of transformers that the configuration names.
+
+    Raises:
+        InputError: the configuration names no class, or one that transformers does not have.
+    """
     import transformers
 
     names = _config(folder).architectures or []
@@ -65,10 +84,14 @@ def _architecture(folder: Path) -> Any:
 
 
 def examine(path: Path, folder: Path, asked: Asked) -> Found:
-    """Load the model, find what it takes and keep its weights in one file."""
+    """Load the model, run it once to learn its outputs, and keep its weights in one file.
+
+    Raises:
+        InputError: transformers cannot load the model, or the model cannot be fed with made-up inputs.
+    """
     import torch
 
-    from bench.tasks.formats import torch_base
+    from bench.tasks import torch_models
 
     kind, config = _architecture(path), _config(path)
     try:
@@ -82,31 +105,29 @@ def examine(path: Path, folder: Path, asked: Asked) -> Found:
     given = given_sizes(specs, asked)
     sizes = {SEQUENCE: NUM_TOKENS, **given}
     example = _example(specs, sizes, config)
-    flat = torch_base.Flat(model, tuple(spec.name for spec in specs))
+    flat = torch_models.Flat(model, tuple(spec.name for spec in specs))
     dynamic = {
         spec.name: {axis: dim for axis, dim in enumerate(spec.shape) if isinstance(dim, str) and axis} for spec in specs
     }
     try:
-        found = probe.from_example(lambda feeds: torch_base.outputs_of(model, feeds, by_name=True), example, dynamic)
+        interface = probe.from_example(
+            lambda feeds: torch_models.outputs_of(model, feeds, by_name=True), example, dynamic
+        )
     except Exception as error:
         raise InputError(f"it does not run on {', '.join(example)} ({error}); {MADE_UP}") from error
-    torch_base.save(flat, folder / "weights.safetensors")
+    torch_models.save(flat, folder / "weights.safetensors")
     shutil.copyfile(path / "config.json", folder / "config.json")
-    named = {dim for spec in found.inputs for dim in spec.shape if isinstance(dim, str)}
+    named = {dim for spec in interface.inputs for dim in spec.shape if isinstance(dim, str)}
     open_sizes = {dim: size for dim, size in sizes.items() if dim in named}
-    return Found(
-        base=f"{__name__}:TransformersTask",
-        weights="weights.safetensors",
-        inputs=found.inputs,
-        outputs=found.outputs,
-        batched=found.batched,
-        example=example,
-        **chosen_sizes(found.inputs, open_sizes, given, batched=found.batched),
-    )
+    return interface.found(TransformersTask, example=example, **chosen_sizes(interface, open_sizes, given))
 
 
 def _inputs(config: Any, model: Any) -> tuple[TensorSpec, ...]:
-    """What a deployment feeds, by the model's main input."""
+    """Specs of the inputs that a deployment feeds, told by the name of the model's main input.
+
+    Raises:
+        InputError: the main input is of no kind that can be made up.
+    """
     main = model.main_input_name
     if main == "input_ids":
         names = ["input_ids", "attention_mask", *(["decoder_input_ids"] if config.is_encoder_decoder else [])]
@@ -121,7 +142,7 @@ def _inputs(config: Any, model: Any) -> tuple[TensorSpec, ...]:
 
 
 def _example(specs: tuple[TensorSpec, ...], sizes: dict[str, int], config: Any) -> dict[str, np.ndarray]:
-    """Two requests: tokens of the vocabulary without padding, or normal floats."""
+    """Arrays of two samples by input name: tokens of the vocabulary without padding, or normally distributed floats."""
     import numpy as np
 
     generator = np.random.default_rng(0)

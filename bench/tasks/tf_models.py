@@ -1,0 +1,105 @@
+"""What all TensorFlow models of a user share: called with inputs in order, they return a list of outputs."""
+
+from __future__ import annotations
+
+import abc
+import os
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from bench.api import Arrays
+
+
+def configure() -> None:
+    """Set, before Keras or TensorFlow is imported, TensorFlow as Keras's backend and warnings as the least to log."""
+    os.environ["KERAS_BACKEND"] = "tensorflow"
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+
+
+class OrderedCall(abc.ABC):
+    """A model that takes its input tensors as arguments in order and returns its output tensors as a list.
+
+    Args:
+        names: names of the outputs in the order to return them; None for the model's own order.
+    """
+
+    def __init__(self, names: Sequence[str] | None = None) -> None:
+        self._names = names
+
+    @abc.abstractmethod
+    def named(self, *tensors: Any) -> Mapping[str, Any]:
+        """Output tensors by name, for input tensors in order."""
+
+    def __call__(self, *tensors: Any) -> list[Any]:
+        named = self.named(*tensors)
+        return [named[name] for name in self._names or named]
+
+    def outputs_of(self, feeds: Arrays) -> dict[str, np.ndarray]:
+        """Output arrays by name, for input arrays in order."""
+        import tensorflow as tf
+
+        outputs = self.named(*[tf.convert_to_tensor(array) for array in feeds.values()])
+        return {name: output.numpy() for name, output in outputs.items()}
+
+
+class KerasCall(OrderedCall):
+    """A Keras model; one that Keras assembled from layers takes its inputs in a structure."""
+
+    def __init__(self, model: Any, names: Sequence[str] | None = None) -> None:
+        super().__init__(names)
+        self._model = model
+
+    @property
+    def trainable_weights(self) -> Sequence[Any]:
+        """The model's weights that training changes: the runtimes count them as parameters."""
+        weights: Sequence[Any] = self._model.trainable_weights
+        return weights
+
+    def named(self, *tensors: Any) -> dict[str, Any]:
+        """Output tensors by name, for input tensors in order."""
+        try:
+            structure = self._model.input
+        except (AttributeError, ValueError):  # a subclass of `keras.Model` takes the arguments of its `call`
+            return dict(named_tensors(self._model(*tensors, training=False)))
+        import keras
+
+        outputs = self._model(keras.tree.pack_sequence_as(structure, list(tensors)), training=False)
+        return dict(named_tensors(outputs))
+
+
+def named_tensors(value: Any, name: str = "output") -> list[tuple[str, Any]]:
+    """Names and tensors of a nested output in order; a tensor in a list or tuple is named by its place."""
+    if isinstance(value, Mapping):
+        return [found for key, item in value.items() for found in named_tensors(item, str(key))]
+    if isinstance(value, (list, tuple)):
+        return [found for place, item in enumerate(value) for found in named_tensors(item, f"{name}_{place}")]
+    return [(name, value)]
+
+
+def save(model: Any, path: Path) -> None:
+    """Write a Keras model's weights as safetensors, named by their places."""
+    from safetensors.numpy import save_file
+
+    save_file({f"{place:05}": array for place, array in enumerate(model.get_weights())}, str(path))
+
+
+def restore(model: Any, path: Path) -> None:
+    """Give a Keras model the weights of a file that `save` wrote."""
+    from safetensors.numpy import load_file
+
+    tensors = load_file(str(path))
+    model.set_weights([tensors[name] for name in sorted(tensors)])
+
+
+def unique(names: Sequence[str]) -> list[str]:
+    """The names of tensors as every exporter takes them: letters, digits and underscores, each name once."""
+    plain: list[str] = []
+    for name in names:
+        text = re.sub(r"[^A-Za-z0-9_]+", "_", name.removesuffix(":0")).strip("_") or "input"
+        plain.append(text if text not in plain else f"{text}_{len(plain)}")
+    return plain

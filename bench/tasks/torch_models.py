@@ -1,0 +1,118 @@
+"""What all PyTorch models of a user share: tensors in and out in order, and weights in a safetensors file.
+
+It imports PyTorch, so the files in `formats/` import it inside functions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import torch
+from torch import nn
+
+from bench.api.errors import InputError
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from bench.api import Arrays
+
+
+class Flat(nn.Module):
+    """A wrapper of a model: takes the inputs in order and returns a tuple of tensors instead of any nested output.
+
+    Its inputs are optional arguments, not `*inputs`: exporters count the arguments that they trace.
+
+    Args:
+        model: the model to wrap.
+        names: names of the model's arguments, for a model that is called by name; None to call it in order.
+    """
+
+    MOST: ClassVar[int] = 8
+    """Most inputs that `forward` takes."""
+
+    def __init__(self, model: nn.Module, names: tuple[str, ...] | None = None) -> None:
+        super().__init__()
+        self.model = model
+        self.names = names
+
+    def forward(
+        self, a: Any, b: Any = None, c: Any = None, d: Any = None, e: Any = None, f: Any = None, g: Any = None,
+        h: Any = None,
+    ) -> tuple[torch.Tensor, ...]:  # fmt: skip
+        given = [tensor for tensor in (a, b, c, d, e, f, g, h) if tensor is not None]
+        if self.names is None:
+            return tuple(tensor for _, tensor in tensors_in(self.model(*given)))
+        return tuple(tensor for _, tensor in tensors_in(self.model(**dict(zip(self.names, given, strict=True)))))
+
+
+def tensors_in(value: Any, name: str = "") -> list[tuple[str, torch.Tensor]]:
+    """Names and tensors of a nested output in order, named by keys of dicts and by places in lists and tuples.
+
+    Raises:
+        InputError: the output holds another type than tensors, dicts, lists, tuples and plain values.
+    """
+    if isinstance(value, torch.Tensor):
+        return [(name or "output", value)]
+    if value is None or isinstance(value, (int, float, str, bool)):
+        return []
+    if isinstance(value, Mapping):
+        pairs = [(str(key), item) for key, item in value.items()]
+    elif isinstance(value, (list, tuple)):
+        pairs = [(str(place), item) for place, item in enumerate(value)]
+    else:
+        raise InputError(f"it returns {type(value).__name__}; it must return tensors, alone or in tuples or dicts")
+    prefix = f"{name}_" if name else "" if isinstance(value, Mapping) else "output_"
+    return [found for key, item in pairs for found in tensors_in(item, prefix + key)]
+
+
+def is_flat(value: Any) -> bool:
+    """Whether a model's output is a tensor, or a list or tuple of tensors, which runtimes take as it is."""
+    if isinstance(value, torch.Tensor):
+        return True
+    return type(value) in (list, tuple) and all(isinstance(item, torch.Tensor) for item in value)
+
+
+def call(model: nn.Module, feeds: Arrays, *, by_name: bool = False) -> Any:
+    """The model's output for arrays by input name, which it takes in order, or by name."""
+    tensors = {name: torch.from_numpy(array.copy()) for name, array in feeds.items()}
+    with torch.inference_mode():
+        return model(**tensors) if by_name else model(*tensors.values())
+
+
+def outputs_of(model: nn.Module, feeds: Arrays, *, by_name: bool = False) -> dict[str, np.ndarray]:
+    """Output arrays by name; bfloat16, which NumPy does not have, becomes float32."""
+    found = tensors_in(call(model, feeds, by_name=by_name))
+    return {
+        name: tensor.float().numpy() if tensor.dtype == torch.bfloat16 else tensor.numpy() for name, tensor in found
+    }
+
+
+def needs_flat(model: nn.Module, feeds: Arrays) -> bool:
+    """Whether runtimes and exporters need a `Flat` around the model.
+
+    Raises:
+        InputError: the model needs one and has more inputs than it takes.
+    """
+    if is_flat(call(model, feeds)):
+        return False
+    if len(feeds) > Flat.MOST:
+        raise InputError(f"it has {len(feeds)} inputs and does not return plain tensors; then {Flat.MOST} are allowed")
+    return True
+
+
+def save(model: nn.Module, path: Path) -> None:
+    """Write a module's parameters and buffers as safetensors, shared tensors once."""
+    from safetensors.torch import save_model
+
+    save_model(model, str(path))
+
+
+def restore(model: nn.Module, path: Path) -> nn.Module:
+    """The module with the weights of a file that `save` wrote, switched to inference."""
+    from safetensors.torch import load_model
+
+    load_model(model, str(path))
+    return model.eval()

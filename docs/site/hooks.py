@@ -1,0 +1,138 @@
+"""Hooks of MkDocs: put the repository's pages on the site, draw diagrams offline, and refuse requests to elsewhere.
+
+Source: https://www.mkdocs.org/user-guide/configuration/#hooks
+"""
+
+from __future__ import annotations
+
+import html.parser
+import os
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parents[2]
+PAGES = (
+    "*.md",
+    "docs/*.md",
+    "models/*/README.md",
+    "datasets/*/README.md",
+    "results/README.md",
+    "results/reference/*.md",
+    "results/reference/*.csv",
+    "results/reference/*.html",
+)
+"""Files of the site, which keep their paths in the repository."""
+LISTED_FOLDERS = ("results/reference/plots", "results/reference/picks")
+"""Folders without a page of their own: one is made, with their pictures and links to their other files."""
+MERMAID = ROOT / "build" / "mermaid" / "package" / "dist" / "mermaid.min.js"
+"""What `make docs` takes from the npm registry: the theme would load it from a CDN."""
+MERMAID_URI = "assets/javascripts/mermaid.min.js"
+LINK = re.compile(r"(?<=\]\()(?P<target>[^)\s#:]+)(?=[)#])")
+LOADED_BY = {"script": "src", "link": "href", "img": "src", "iframe": "src", "source": "src", "video": "src"}
+"""The attribute by which an element makes the browser load a file."""
+STYLE_LOAD = re.compile(r"(?:url\(|@import)\s*['\"]?((?:https?:)?//[^'\")\s]+)")
+
+
+def on_files(files: Any, config: Any) -> Any:
+    """Add the repository's pages, the published results and Mermaid to the files of `docs/site`."""
+    from mkdocs.structure.files import File
+
+    for path in sorted(path for pattern in PAGES for path in ROOT.glob(pattern)):
+        files.append(File.generated(config, path.relative_to(ROOT).as_posix(), abs_src_path=str(path)))
+    for folder in LISTED_FOLDERS:
+        listed = sorted(path for path in (ROOT / folder).rglob("*") if path.is_file())
+        for path in listed:
+            files.append(File.generated(config, path.relative_to(ROOT).as_posix(), abs_src_path=str(path)))
+        files.append(File.generated(config, f"{folder}/README.md", content=listing(ROOT / folder, listed)))
+    if MERMAID.is_file():
+        files.append(File.generated(config, MERMAID_URI, abs_src_path=str(MERMAID)))
+    return files
+
+
+def listing(folder: Path, paths: list[Path]) -> str:
+    """A page in Markdown with the pictures among some files of a folder, and links to the others."""
+    lines = [f"# {folder.name.capitalize()}", ""]
+    for path in paths:
+        name = path.relative_to(folder).as_posix()
+        lines += (
+            [f"## {path.stem}", "", f"![{path.stem}]({name})", ""] if path.suffix == ".png" else [f"- [{name}]({name})"]
+        )
+    return "\n".join(lines) + "\n"
+
+
+def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
+    """Let links to folders lead to their pages, and give tables of results the room of the table of contents.
+
+    A site serves no listing of a folder: only the pages that `on_files` makes.
+    """
+    if page.file.src_uri.startswith("results/reference/") and page.file.name != "README":
+        page.meta["hide"] = ["toc"]
+    here = (ROOT / page.file.src_uri).parent
+
+    def to_page(link: re.Match[str]) -> str:
+        is_folder = (here / link["target"]).is_dir()
+        return f"{link['target'].rstrip('/')}/README.md" if is_folder else link["target"]
+
+    return LINK.sub(to_page, markdown)
+
+
+def on_post_page(output: str, page: Any, **_: Any) -> str:
+    """Load Mermaid on pages with a diagram: 3.5 MB that other pages do without.
+
+    Raises:
+        PluginError: there is a diagram, but `make docs` has not taken Mermaid from its registry.
+    """
+    if 'class="mermaid"' not in output:
+        return output
+    if not MERMAID.is_file():
+        from mkdocs.exceptions import PluginError
+
+        raise PluginError(f"{page.file.src_uri} has a diagram, and {MERMAID} is not there; `make docs` puts it there")
+    source = os.path.relpath(MERMAID_URI, Path(page.file.dest_uri).parent)
+    return output.replace("</head>", f'<script src="{source}"></script></head>', 1)
+
+
+def on_post_build(config: Any) -> None:
+    """Refuse a site that would load a script, style, font or picture from elsewhere.
+
+    Raises:
+        PluginError: a page or a style sheet does; the message names the addresses.
+    """
+    from mkdocs.exceptions import PluginError
+
+    site = Path(config.site_dir)
+    found = [
+        f"{path.relative_to(site)} loads {address}"
+        for path in sorted((*site.rglob("*.html"), *site.rglob("*.css")))
+        for address in loaded_from_elsewhere(path.read_text(encoding="utf-8"), is_page=path.suffix == ".html")
+    ]
+    if found:
+        raise PluginError("the site must work without a network: " + "; ".join(found))
+
+
+def loaded_from_elsewhere(text: str, *, is_page: bool) -> list[str]:
+    """Addresses at another host that a page or a style sheet makes the browser load; a mere link loads nothing."""
+    return [*(_Loads.of(text) if is_page else ()), *STYLE_LOAD.findall(text)]
+
+
+class _Loads(html.parser.HTMLParser):
+    """Collects what elements such as `<script src>` load from another host."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.addresses: list[str] = []
+
+    @classmethod
+    def of(cls, text: str) -> Iterator[str]:
+        parser = cls()
+        parser.feed(text)
+        yield from parser.addresses
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        values = dict(attrs)
+        address = values.get(LOADED_BY.get(tag, ""))
+        is_only_named = tag == "link" and values.get("rel") in ("canonical", "next", "prev")
+        if address and re.match(r"(https?:)?//", address) and not is_only_named:
+            self.addresses.append(address)

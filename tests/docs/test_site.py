@@ -1,0 +1,78 @@
+"""The documentation site: every page is in its navigation, and its build refuses requests to other hosts."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+HOOKS = ROOT / "docs" / "site" / "hooks.py"
+
+
+@pytest.fixture(scope="module")
+def hooks() -> Any:
+    """The hooks as MkDocs loads them: as a file, for `docs` is no package."""
+    spec = importlib.util.spec_from_file_location("site_hooks", HOOKS)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_navigation_has_every_page(hooks: Any) -> None:
+    configured = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
+    navigation = configured.partition("\nnav:\n")[2].partition("\ntheme:\n")[0]
+    named = re.findall(r"(\S+\.md)$", navigation, re.MULTILINE)
+    pages = {path.relative_to(ROOT).as_posix() for pattern in hooks.PAGES for path in ROOT.glob(pattern)}
+    pages = {page for page in pages if page.endswith(".md")}
+    pages |= {f"{folder}/README.md" for folder in hooks.LISTED_FOLDERS}
+    pages |= {path.relative_to(HOOKS.parent).as_posix() for path in HOOKS.parent.rglob("*.md")}
+    assert sorted(named) == sorted(pages)
+
+
+@pytest.mark.parametrize(
+    ("text", "is_page", "loaded"),
+    [
+        ('<script src="https://unpkg.com/x.js"></script>', True, ["https://unpkg.com/x.js"]),
+        ('<link rel="stylesheet" href="//fonts.example/css">', True, ["//fonts.example/css"]),
+        ("<style>@import 'https://a.example/b.css';</style>", True, ["https://a.example/b.css"]),
+        ("@font-face { src: url(https://a.example/f.woff2) }", False, ["https://a.example/f.woff2"]),
+        ('<a href="https://a.example">a link</a><link rel="canonical" href="https://a.example">', True, []),
+        ('<script src="../assets/x.js"></script><img src="plot.png">', True, []),
+        ("a { background: url(data:image/png;base64,AA) }", False, []),
+    ],
+)
+def test_what_a_page_loads_from_elsewhere(text: str, is_page: bool, loaded: list[str], hooks: Any) -> None:
+    assert hooks.loaded_from_elsewhere(text, is_page=is_page) == loaded
+
+
+def test_links_to_folders_lead_to_their_pages(hooks: Any) -> None:
+    class File:
+        src_uri = "results/README.md"
+        name = "README"
+
+    class Page:
+        file = File
+        meta: dict[str, Any] = {}
+
+    text = "[plots](reference/plots) [table](reference/table.md#x) [elsewhere](https://a.example/b)"
+    assert hooks.on_page_markdown(text, page=Page) == text.replace("reference/plots", "reference/plots/README.md")
+
+
+@pytest.mark.skipif(
+    importlib.util.find_spec("mkdocstrings") is None, reason="`make docs` installs what builds the site"
+)
+def test_site_builds_and_its_links_lead_somewhere(hooks: Any, tmp_path: Path) -> None:
+    assert hooks.MERMAID.is_file(), "`make docs` takes it from its registry"
+    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", tmp_path / "site"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=250, check=False)
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "site" / "docs" / "quickstart" / "index.html").is_file()
+    assert (tmp_path / "site" / "results" / "reference" / "report.html").is_file()

@@ -1,0 +1,160 @@
+"""The wheel: which files it has, and that its commands work where there is no repository."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import venv
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from onnx import TensorProto, helper
+
+ROOT = Path(__file__).parents[2]
+SOURCES = ("bench", "models", "datasets", "setup.py", "pyproject.toml", "MANIFEST.in", "README.md", "LICENSE")
+SHORT = ["--launches", "1", "--budget", "30s"]
+Bench = Callable[..., subprocess.CompletedProcess[str]]
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The wheel, built offline from a copy of the sources: setuptools leaves its build folder beside them."""
+    folder = tmp_path_factory.mktemp("wheel")
+    copy = folder / "repository"
+    copy.mkdir()
+    ignored = shutil.ignore_patterns("__pycache__", "*.safetensors", "*.png")
+    for name in SOURCES:
+        if (ROOT / name).is_dir():
+            shutil.copytree(ROOT / name, copy / name, ignore=ignored)
+        else:
+            shutil.copyfile(ROOT / name, copy / name)
+    pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "wheel", "--no-deps", "--no-build-isolation"]
+    done = subprocess.run(
+        [*pip, "--no-index", "--wheel-dir", folder, copy], capture_output=True, text=True, timeout=200, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    (built,) = folder.glob("*.whl")
+    return built
+
+
+@pytest.fixture(scope="module")
+def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A virtual environment with the wheel, which takes every other package from this one."""
+    folder = tmp_path_factory.mktemp("installed") / "venv"
+    venv.create(folder, with_pip=False, symlinks=True)
+    packages = next(folder.glob("lib*/python3*/site-packages"))
+    python = str(folder / "bin" / "python")
+    pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--python", python, "install", "--no-deps"]
+    subprocess.run([*pip, "--no-index", str(wheel)], capture_output=True, timeout=100, check=True)
+    others = [path for path in sys.path if path.endswith("-packages") and Path(path) != packages]
+    (packages / "others.pth").write_text("".join(f"{path}\n" for path in others))
+    (packages / "models" / "foreign").mkdir(parents=True)
+    (packages / "models" / "foreign" / "task.py").write_text("raise SystemExit('a file of another package was run')\n")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def bench(installed: Path, tmp_path_factory: pytest.TempPathFactory) -> Bench:
+    """Runs the installed command in a folder that is not the repository's."""
+    folder = tmp_path_factory.mktemp("elsewhere")
+    environment = {name: value for name, value in os.environ.items() if name not in ("BENCH_PATH", "PYTHONPATH")}
+    environment["BENCH_CACHE"] = str(folder / "cache")
+
+    def run(*arguments: str | Path, code: int = 0) -> subprocess.CompletedProcess[str]:
+        command = [installed / "bin" / "bench", *arguments]
+        done = subprocess.run(
+            command, cwd=folder, env=environment, capture_output=True, text=True, timeout=250, check=False
+        )
+        assert done.returncode == code, f"{arguments}: {done.returncode}\n{done.stdout}\n{done.stderr}"
+        assert "Traceback" not in done.stderr
+        return done
+
+    save_relu(folder / "relu.onnx")
+    return run
+
+
+def save_relu(path: Path) -> None:
+    """y = max(x, 0) for x of 4 columns."""
+    values = [helper.make_tensor_value_info(name, TensorProto.FLOAT, ["batch", 4]) for name in ("x", "y")]
+    graph = helper.make_graph([helper.make_node("Relu", ["x"], ["y"])], "graph", values[:1], values[1:])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=10)
+    path.write_bytes(model.SerializeToString())
+
+
+def test_files_of_the_wheel(wheel: Path) -> None:
+    names = set(zipfile.ZipFile(wheel).namelist())
+    assert {name.partition("/")[0] for name in names} == {"bench", "inferometer-0.1.0.dist-info"}
+    sources = {path.relative_to(ROOT).as_posix() for path in (ROOT / "bench").rglob("*.py")}
+    assert sources - names == set()
+    data = {name for name in names if name.startswith("bench/") and not name.endswith(".py")}
+    assert {name for name in data if not name.startswith("bench/report/page/")} == {
+        "bench/api/in_repository.txt",
+        "bench/plugins/models/toy/weights.json",
+        "bench/py.typed",
+    }
+    page = {path.relative_to(ROOT).as_posix() for path in (ROOT / "bench/report/page").glob("page.*")}
+    assert {name for name in page if not name.endswith(".py")} == {
+        f"bench/report/page/page.{suffix}" for suffix in ("css", "html.j2", "js")
+    }
+    assert page <= names
+
+
+def test_wheel_lists_what_only_the_repository_has(wheel: Path) -> None:
+    listed = zipfile.ZipFile(wheel).read("bench/api/in_repository.txt").decode().splitlines()
+    entries = [*ROOT.glob("models/*/task.py"), *ROOT.glob("datasets/*/dataset.py")]
+    assert sorted(listed) == sorted(entry.parent.relative_to(ROOT).as_posix() for entry in entries)
+
+
+def test_package_that_runs_is_the_wheels(installed: Path, tmp_path: Path) -> None:
+    code = "import bench; from bench.api import loading; print(bench.__file__, loading.search_path())"
+    environment = {name: value for name, value in os.environ.items() if name not in ("BENCH_PATH", "PYTHONPATH")}
+    command = [installed / "bin" / "python", "-c", code]
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=True)
+    file, _, folders = done.stdout.partition(" ")
+    assert Path(file).is_relative_to(installed)
+    assert str(ROOT) not in folders
+    assert folders.count("Path(") == 2, "the working folder and the package's own plugins, not site-packages"
+
+
+def test_doctor(bench: Bench) -> None:
+    assert "onnxruntime " in bench("doctor").stdout
+
+
+def test_list_says_where_the_reference_models_are(bench: Bench) -> None:
+    lines = bench("list").stdout.splitlines()
+    states = {words[0]: words[1] for line in lines if len(words := line.split(maxsplit=1)) == 2}
+    assert states["crnn"] == "in the repository: git clone it, and run `make install` there"
+    assert states["toy"].startswith("usable")
+    assert "foreign" not in states
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["run"], "no task to sweep over: the reference models (albert, albert_base, crnn, super_resolution) are in"),
+        (["run", "--sweep", "quick"], "no task named 'super_resolution'; in the repository: git clone"),
+        (["run", "crnn/*"], "no cell matches 'crnn/*'; it is in the repository: git clone"),
+        (["run", "crnn/torch/native/raw/pytorch/cpu/b1t1"], "no task named 'crnn'; in the repository: git clone"),
+    ],
+    ids=["full sweep", "quick sweep", "glob", "cell"],
+)
+def test_what_needs_the_repository_says_so(arguments: list[str], says: str, bench: Bench) -> None:
+    assert says in " ".join(bench(*arguments, code=2).stderr.split())
+
+
+def test_toy_and_a_model_of_ones_own_to_a_decision_and_a_page(bench: Bench, tmp_path: Path) -> None:
+    """From an ONNX file to what to ship, without the repository."""
+    assert "Relu" in bench("profile", "relu.onnx").stdout
+    bench("run", "toy/*", *SHORT, "--strict")
+    bench("run", "--model", "relu.onnx", "onnx/native/raw/onnxruntime/cpu/b1t1", *SHORT, "--strict")
+    shown = bench("show", "--format", "csv").stdout
+    assert "relu/onnx/native/raw/onnxruntime/cpu/b1t1" in shown
+    assert "toy/" in shown
+    bench("pick", "relu", "--output", tmp_path / "picked")
+    assert (tmp_path / "picked" / "model.onnx").is_file()
+    bench("report", "--output", tmp_path / "page.html")
+    assert "relu/" in (tmp_path / "page.html").read_text(encoding="utf-8")
