@@ -5,7 +5,6 @@ from __future__ import annotations
 import collections
 import dataclasses
 import itertools
-import json
 import shlex
 import textwrap
 from collections.abc import Iterable, Mapping, Sequence
@@ -16,8 +15,7 @@ from bench.decisions.explain import NUM_RUNS, Explanation, Side, Step
 from bench.decisions.operator_times import Change, OperatorTime
 from bench.graphs.file.text import printable
 from bench.measure.rounds import Goal
-from bench.report import tables
-from bench.report.columns import DASH
+from bench.report import writing
 
 WIDTH = 120
 MARGIN = Goal().margin
@@ -53,7 +51,7 @@ Part = tuple[str, Lines]
 def render(found: Explanation, *, format: str) -> str:
     """An explanation as `table`, `md` or `json`."""
     if format == "json":
-        return json.dumps(_content(found), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+        return writing.as_json(_content(found))
     parts = [*_head(found), *_times(found), *_steps(found), *_placement(found), *_drift(found)]
     return "\n".join(_write(title, lines, format) for title, lines in parts)
 
@@ -62,11 +60,11 @@ def _write(title: str, lines: Lines, format: str) -> str:
     texts = [f"### {title}\n" if format == "md" else f"{title}\n{'-' * len(title)}"]
     for line in lines:
         if isinstance(line, Table):
-            texts.append(tables.plain(line.titles, line.lines, format=format, num_names=line.num_names))
+            texts.append(writing.plain(line.titles, line.lines, format=format, num_names=line.num_names))
         elif isinstance(line, Command):
             texts.append("".join(f"    {one}\n" for one in line.lines))
         elif format == "md":
-            texts.append(f"{tables.escape_markdown(line)}\n")
+            texts.append(f"{writing.escape_markdown(line)}\n")
         else:
             texts.append(textwrap.fill(line, WIDTH, break_long_words=False, break_on_hyphens=False) + "\n")
     return "\n".join(texts)
@@ -78,10 +76,10 @@ def _head(found: Explanation) -> list[Part]:
     lines = [
         (
             name,
-            _milliseconds(side.row.latency_p50_ns if side.row else None),
-            DASH if side.nodes is None else str(len(side.nodes)),
-            _milliseconds(side.profiled_ns),
-            _megabytes(side.artifact.size_bytes),
+            writing.milliseconds(side.row.latency_p50_ns if side.row else None, ".3f"),
+            writing.DASH if side.nodes is None else str(len(side.nodes)),
+            writing.milliseconds(side.profiled_ns, ".3f"),
+            writing.megabytes(side.artifact.size_bytes),
         )
         for name, side in sides
     ]
@@ -103,8 +101,9 @@ def _ratio(found: Explanation) -> list[str]:
         return []
     ratio = found.measured.ratio
     verdict = found.measured.verdict(MARGIN)
-    interval = f"{ratio.value:.3f} [{ratio.low:.3f}, {ratio.high:.3f}]"
-    return [f"After over before, as measured side by side: {interval}{f', {verdict}' if verdict else ''}."]
+    return [
+        f"After over before, as measured side by side: {writing.interval(ratio)}{f', {verdict}' if verdict else ''}."
+    ]
 
 
 def _times(found: Explanation) -> list[Part]:
@@ -149,7 +148,7 @@ def _by_operator(found: Explanation, operators: Sequence[OperatorTime]) -> Lines
 def _figures(nodes: int | None, time_ns: float | None, total_ns: float) -> tuple[str, str, str]:
     if not nodes or time_ns is None:
         return ("", "", "")
-    return (str(nodes), _milliseconds(time_ns), f"{100 * time_ns / total_ns:.1f} %" if total_ns else "")
+    return (str(nodes), writing.milliseconds(time_ns, ".3f"), f"{100 * time_ns / total_ns:.1f} %" if total_ns else "")
 
 
 def _became(changes: Sequence[Change]) -> Lines:
@@ -159,8 +158,8 @@ def _became(changes: Sequence[Change]) -> Lines:
             _operators(change.before, " + "),
             _operators(change.after, " + "),
             str(change.count),
-            _milliseconds(change.before_ns),
-            _milliseconds(change.after_ns),
+            writing.milliseconds(change.before_ns, ".3f"),
+            writing.milliseconds(change.after_ns, ".3f"),
             f"{(change.after_ns - change.before_ns) / 1e6:+.3f}",
         )
         for change in changes
@@ -200,8 +199,8 @@ def _steps(found: Explanation) -> list[Part]:
         elif step.removed is not None and step.added is not None:
             fewer, more = (_operators(counts) for counts in (step.removed, step.added))
         figures = [step.num_nodes, step.changed_nodes, step.changed_weights]
-        texts = [DASH if figure is None else str(figure) for figure in figures]
-        lines.append((step.step, fewer, more, *texts, _megabytes(step.size_bytes)))
+        texts = [writing.DASH if figure is None else str(figure) for figure in figures]
+        lines.append((step.step, fewer, more, *texts, writing.megabytes(step.size_bytes)))
     told: Lines = [Table(titles, lines, num_names=3)]
     told += _how_to_see_more(found.steps)
     if found.steps[-1].num_nodes is None:
@@ -293,14 +292,6 @@ def _compared(one: Mapping[str, Any]) -> str:
 
 def _number(number: int, what: str) -> str:
     return f"{number} {what}{'s' * (number != 1)}"
-
-
-def _milliseconds(time_ns: float | None) -> str:
-    return DASH if time_ns is None else f"{time_ns / 1e6:.3f}"
-
-
-def _megabytes(size: int) -> str:
-    return f"{size / 1e6:.4g}"
 
 
 def _content(found: Explanation) -> dict[str, Any]:

@@ -11,8 +11,9 @@ from bench.measure.comparison import Launch
 from bench.records.assemble import PHASES
 from bench.records.rows import COLUMNS, Row
 from bench.records.store import Record
-from bench.report.columns import BYTES, COUNT, DASH, INTERVALS, TIME, TITLES, one_line, scale
+from bench.report.columns import BYTES, COUNT, INTERVALS, TIME, TITLES, scale
 from bench.report.figures.canvas import digits
+from bench.report.writing import DASH, one_line
 
 MOST_POINTS = 100
 """Samples kept of a launch; of more, as many quantiles."""

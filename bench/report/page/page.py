@@ -24,6 +24,7 @@ from bench.report.page.axes import is_timed
 from bench.report.page.details import MOST_POINTS, details
 from bench.report.page.scatters import Scatter, against_latency, appearance, roofline
 from bench.report.page.tracks import Lines, lines
+from bench.report.writing import one_line
 
 FOLDER = Path(__file__).parent
 COLUMNS = (
@@ -181,7 +182,7 @@ def _table_row(row: Row, index: int, group: Group, shown: Sequence[Column], ids:
                 is_text=column.is_text,
             )
         )
-    note = columns.one_line(columns.notes_of(row, group))
+    note = one_line(columns.notes_of(row, group))
     words = " ".join((row.cell, columns.verdict_of(row, group), row.fidelity or "", row.precision or "", note))
     return TableRow(
         id=ids[row.cell],
