@@ -60,14 +60,17 @@ def own_model(
         is_named: whether a model was named at all.
 
     Raises:
-        InputError: something was given of a model that was not named.
+        InputError: something was given of a model that was not named, or a text is not a shape or a size.
     """
+    from bench.graphs.shapes import given
     from bench.tasks.adopt import Options
 
-    given = Options(dataset=dataset, dims=tuple(dim or ()), shapes=tuple(shape or ()), trust=trust)
-    if not is_named and given != Options():
+    found = Options(dataset=dataset, dims=tuple(dim or ()), shapes=tuple(shape or ()), trust=trust)
+    if not is_named and found != Options():
         raise InputError("--dataset, --dim, --shape and --trust are about a model of your own; name it with --model")
-    return given
+    given.dims_from(found.dims)
+    given.shapes_from(found.shapes)
+    return found
 
 
 def sizes(shape: list[str] | None, dim: list[str] | None) -> dict[str, Any]:
