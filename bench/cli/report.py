@@ -19,11 +19,13 @@ def report(
     ] = None,
 ) -> None:
     """One HTML file with tables, figures and raw samples, which needs nothing but itself and a browser."""
+    from bench.decisions.best import MAX_METRIC_LOSS, best
     from bench.records import folder
     from bench.report.page.page import page
 
     stored = folder.read(results)
     path = output or results / "report.html"
-    text = page(stored.records, stored.chosen(globs), margin=stored.margin, peaks=stored.peaks)
-    options.write(text, path)
+    rows = stored.chosen(globs)
+    chosen = best(stored.records, rows=rows, max_metric_loss=MAX_METRIC_LOSS, margin=stored.margin)
+    options.write(page(stored.records, rows, chosen, margin=stored.margin, peaks=stored.peaks), path)
     typer.echo(path)

@@ -14,6 +14,9 @@ from bench.records import assemble, ranking
 from bench.records.rows import Row
 from bench.records.store import Record
 
+MAX_METRIC_LOSS = 0.01
+"""Share of the reference's metric that may be lost, unless another is asked for."""
+
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Best:

@@ -49,10 +49,14 @@ def short_name(row: Row) -> str:
     return "/".join((row.source, row.exporter, row.variant, row.runtime, row.provider))
 
 
+def is_timed(row: Row) -> bool:
+    """Whether a row has a latency, even if its outputs are wrong."""
+    return row.status == "ok" and row.latency_p50_ns is not None and math.isfinite(row.latency_p50_ns)
+
+
 def is_ranked(row: Row) -> bool:
     """Whether a row has a place in a ranking: it was timed and its outputs are right."""
-    timed = row.latency_p50_ns is not None and math.isfinite(row.latency_p50_ns)
-    return timed and row.status == "ok" and row.fidelity != "broken" and row.same_as is None
+    return is_timed(row) and row.fidelity != "broken" and row.same_as is None
 
 
 def is_baseline(row: Row) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from pathlib import Path
 
+from bench.decisions.best import best
 from bench.measure.comparison import CELL
 from bench.records import assemble
 from bench.records.store import Record, Store
@@ -57,4 +58,5 @@ def store(results: Path) -> Path:
 def text() -> str:
     """The page of these records."""
     found = records()
-    return page(found, assemble.rows(found), margin=0.02, peaks={})
+    rows = assemble.rows(found)
+    return page(found, rows, best(found, rows=rows, max_metric_loss=0.01, margin=0.02), margin=0.02, peaks={})

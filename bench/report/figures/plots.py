@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from bench.records.pareto import pareto_front
-from bench.records.ranking import Group, is_baseline, is_ranked, select, short_name
+from bench.records import pareto
+from bench.records.ranking import Group, is_baseline, is_ranked, is_timed, select, short_name
 from bench.records.rows import Row
 from bench.report.columns import BYTES, TIME, scale
 from bench.report.figures.canvas import (
@@ -104,10 +104,6 @@ def _note(row: Row) -> str:
     return f"{row.ratio:.3f} {verdict}".strip() if row.ratio is not None else verdict
 
 
-def _is_timed(row: Row) -> bool:
-    return row.status == "ok" and row.latency_p50_ns is not None and math.isfinite(row.latency_p50_ns)
-
-
 def _interval(row: Row, unit: float) -> list[list[float]] | None:
     """What matplotlib calls xerr: lengths below and above the median."""
     p50, low, high = row.latency_p50_ns, row.latency_p50_low_ns, row.latency_p50_high_ns
@@ -136,7 +132,7 @@ def _latency_axis(axes: Axes, rows: Sequence[Row], unit: float, name: str) -> No
 
 
 def _latency(groups: list[Group], looks: Mapping[str, Look]) -> Figure | None:
-    shown = _with(groups, _is_timed)
+    shown = _with(groups, is_timed)
     if not shown:
         return None
     rows = [row for group in shown for row in group.rows]
@@ -257,14 +253,14 @@ def _size(groups: list[Group]) -> Figure | None:
 
 
 def _accuracy(groups: list[Group], looks: Mapping[str, Look], is_higher_better: bool) -> Figure | None:
-    shown = _with(groups, lambda row: _is_timed(row) and row.metric is not None and math.isfinite(row.metric))
+    shown = _with(groups, lambda row: is_timed(row) and row.metric is not None and math.isfinite(row.metric))
     if not shown:
         return None
     rows = [row for group in shown for row in group.rows]
     unit, unit_name = scale((row.latency_p50_ns or 0 for row in rows), TIME)
     metric_name = next((row.metric_name for row in rows if row.metric_name), "metric")
     metric_name = metric_name.removesuffix("_db").replace("_", " ") + (" (dB)" if metric_name.endswith("_db") else "")
-    labels = [_labels(group, is_higher_better) for group in shown]
+    labels = [pareto.labels(group.rows, lambda row: row.metric, higher_is_better=is_higher_better) for group in shown]
     keys = [_key(group, label, unit, unit_name) for group, label in zip(shown, labels, strict=True)]
     figure, panels = sheet(
         _title(shown, f"{metric_name} against latency"),
@@ -310,15 +306,6 @@ def _accuracy(groups: list[Group], looks: Mapping[str, Look], is_higher_better: 
                 annotation_clip=False,
             )
     return figure
-
-
-def _labels(group: Group, is_higher_better: bool) -> dict[str, str]:
-    """By cell: its number on the Pareto front from the fastest, or `B` for the baseline off it."""
-    ranked = [row for row in group.rows if is_ranked(row)]
-    points = [(row.latency_p50_ns, None if row.metric is None else float(f"{row.metric:.4g}")) for row in ranked]
-    front = pareto_front(points, higher_is_better=is_higher_better)
-    labels = {row.cell: "B" for row in ranked if is_baseline(row)}
-    return labels | {ranked[index].cell: str(number) for number, index in enumerate(front, start=1)}
 
 
 def _key(group: Group, labels: Mapping[str, str], unit: float, unit_name: str) -> list[tuple[str, bool]]:
