@@ -61,11 +61,9 @@ def pick(
     stored = folder.read(results, margin=units.share(margin))
     rows = deciding.of_one_request(stored.chosen(globs), batch, threads)
     choice = deciding.choose(stored.records, rows, constraints, tolerance=most, margin=stored.margin)
-    typer.echo(report.front(choice, constraints), nl=False)
+    typer.echo(report.front(choice, constraints) + report.verdict(choice, results, most), nl=False)
     if choice.picked is None:
-        typer.echo(report.undecided(choice, results, most))
         raise typer.Exit(UNDECIDED)
-    typer.echo(report.picked(choice))
     target = output or results / "picks" / choice.picked.task
     saved = deployment.save(
         target,

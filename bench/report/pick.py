@@ -9,6 +9,7 @@ from pathlib import Path
 from bench.decisions.pick import Choice, Constraints
 from bench.records import ranking
 from bench.report import writing
+from bench.report.templates import fill
 
 NAME = 40
 """Characters of a name on one line, so that the table fits a usual terminal."""
@@ -40,47 +41,19 @@ def front(choice: Choice, constraints: Constraints) -> str:
     return f"{title}\n\n{writing.plain(titles, lines, format='table')}\n"
 
 
-def picked(choice: Choice) -> str:
-    """The path of the cell that was picked, and how it stands to the others.
+def verdict(choice: Choice, results: Path, tolerance: float) -> str:
+    """The cell that was picked and how it stands to the others; or why none was, and which command would decide.
 
     Args:
-        choice: with a cell that was picked.
-    """
-    assert choice.picked is not None
-    lines = [f"pick: {choice.picked.cell}"]
-    num_others = len(choice.contenders) - 1
-    if num_others:
-        lines.append(
-            f"  {num_others} more may be as fast; of those that are fast enough for sure, its file is the smallest"
-        )
-        lines.append(f"  it is at most {100 * choice.regret:.2g} % slower than the fastest, with 95 % confidence")
-    else:
-        lines.append("  every other is slower" if len(choice.qualified) > 1 else "  no other qualifies")
-    return "\n".join(lines)
-
-
-def undecided(choice: Choice, results: Path, tolerance: float) -> str:
-    """Why no cell was picked, and which tolerance or which command would decide.
-
-    Args:
-        choice: without a cell that was picked.
+        choice: with a picked cell, or with further launches.
         results: folder of the results, for the command.
         tolerance: that was asked for, as a share.
     """
-    further = choice.further
-    assert further is not None
-    lines = [
-        f"no pick: between {len(further.cells)} cells the data cannot tell; none is sure to be at most "
-        f"{100 * tolerance:.2g} % slower than the others."
-    ]
-    enough = math.ceil(100 * choice.regret) if math.isfinite(choice.regret) else 100
-    if enough < 100:
-        lines.append(f"--tolerance {enough}% would do" + (", or these launches:" if further.launches else "."))
-    elif further.launches:
-        lines.append("These launches would decide:")
-    if further.launches is None:
-        lines.append("Launches alone would not decide soon: they differ too much from one process to the next.")
-    else:
-        folder = "" if results == RESULTS else f" --results {shlex.quote(str(results))}"
-        lines.append(f"  bench run {shlex.join(further.cells)} --launches {further.launches} --margin 0.1%{folder}")
-    return "\n".join(lines)
+    return fill(
+        "pick.j2",
+        choice=choice,
+        tolerance=tolerance,
+        enough=math.ceil(100 * choice.regret) if math.isfinite(choice.regret) else 100,
+        cells=shlex.join(choice.further.cells if choice.further else ()),
+        option="" if results == RESULTS else f" --results {shlex.quote(str(results))}",
+    )

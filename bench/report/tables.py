@@ -14,6 +14,7 @@ from bench.records.ranking import select as select
 from bench.records.rows import COLUMNS, Row
 from bench.report import writing
 from bench.report.columns import Column, caption, columns_of, notes_of, verdict_of
+from bench.report.templates import fill
 
 FORMATS = ("table", "md", "csv", "json", "latex")
 DROPPED_FIRST = ("precision", "model_rss_bytes", "size_bytes", "fidelity", "metric")  # when a terminal is too narrow
@@ -101,22 +102,11 @@ def _escape_latex(words: str) -> str:
 def _latex(group: Group, selection: Selection) -> str:
     columns = columns_of(group, selection, notes=True)
     lines = [[column.title for column in columns], *zip(*(column.values for column in columns), strict=True)]
-    head, *texts = ["  " + " & ".join(map(_escape_latex, line)) + r" \\" for line in lines]
-    return "\n".join(
-        (
-            r"% needs \usepackage{booktabs}",
-            r"\begin{table}",
-            rf"\caption{{{_escape_latex(f'{group.title}. {caption(group)} {LEGEND}')}}}",
-            rf"\begin{{tabular}}{{{''.join('l' if column.is_text else 'r' for column in columns)}}}",
-            r"  \toprule",
-            head,
-            r"  \midrule",
-            *texts,
-            r"  \bottomrule",
-            r"\end{tabular}",
-            r"\end{table}",
-            "",
-        )
+    return fill(
+        "latex.j2",
+        caption=_escape_latex(f"{group.title}. {caption(group)} {LEGEND}"),
+        alignment="".join("l" if column.is_text else "r" for column in columns),
+        lines=[map(_escape_latex, line) for line in lines],
     )
 
 

@@ -24,6 +24,7 @@ from bench.report.page import about
 from bench.report.page.details import details
 from bench.report.page.scatters import Scatter, against_latency, appearance, roofline
 from bench.report.page.tracks import Lines, lines
+from bench.report.templates import fill
 from bench.report.writing import one_line
 
 FOLDER = Path(__file__).parent
@@ -69,8 +70,6 @@ def page(
         margin: what counts as no difference, as a share.
         peaks: of the machine, by number of threads.
     """
-    import jinja2
-
     selection = ranking.select(rows)
     ids = {row.cell: number for number, row in enumerate(selection.rows)}
     launches = {cell: assemble.compared(records[cell], records) for cell in ids}
@@ -83,15 +82,11 @@ def page(
         tasks.setdefault(group.task, []).append(request)
     found = [details(row, records[row.cell], launches[row.cell]) for row in selection.rows]
     script = (FOLDER / "page.js").read_text(encoding="utf-8")
-    environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(FOLDER),
-        autoescape=True,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        undefined=jinja2.StrictUndefined,
-    )
     shown = [records[cell] for cell in ids]
-    return environment.get_template("page.html.j2").render(
+    return fill(
+        "page.html.j2",
+        folder=FOLDER,
+        is_html=True,
         machine=about.machine(shown),
         counts=about.counts(selection.rows),
         best=best,
