@@ -12,7 +12,7 @@ from bench.records.ranking import Group, is_baseline, is_timed
 from bench.records.rows import Row
 from bench.report.columns import BYTES, TIME
 from bench.report.figures.canvas import COLOURS, MARKERS, Look, label_offsets
-from bench.report.figures.plots import metric_limits
+from bench.report.figures.plots import metric_limits, metric_title
 from bench.report.page.axes import HIGHER, LOWER, Axis, axis_of, latency_ends
 
 WIDTH, HEIGHT = 330, 250
@@ -82,8 +82,7 @@ def against_latency(
     measured = [row for row in rows if row.metric is not None and math.isfinite(row.metric)]
     if len({row.metric for row in measured}) > 1:
         low, high = metric_limits(measured)
-        name = next((row.metric_name for row in measured if row.metric_name), "metric")
-        name = name.removesuffix("_db").replace("_", " ") + (" (dB)" if name.endswith("_db") else "")
+        name = metric_title(measured)
         y = Axis(title=name, better=HIGHER if higher_is_better else LOWER, low=low, high=high)
         title = f"Latency and {name.removesuffix(' (dB)')}"
         found.append(_pareto(title, measured, task, y, lambda row: row.metric, ids, looks, higher=higher_is_better))
