@@ -9,7 +9,7 @@ from bench.pipeline.experiments import EXPERIMENTS, Experiment
 from bench.records import ranking
 from bench.records.rows import Row
 from bench.records.store import Record
-from bench.report import tables
+from bench.report import tables, writing
 
 
 def render(rows: Sequence[Row], records: Mapping[str, Record], *, format: str) -> str:
@@ -51,7 +51,7 @@ def _operators(experiment: Experiment, records: Mapping[str, Record], format: st
     lines = [(name, before.get(name, 0), after.get(name, 0)) for name in sorted({*before, *after}, key=str.casefold)]
     lines += [("all", sum(before.values()), sum(after.values()))]
     sizes = [artifact.size_bytes / 1e6 for artifact in artifacts]
-    return tables.plain(
+    return writing.plain(
         ("operator", "before", "after", "change"),
         [
             *(

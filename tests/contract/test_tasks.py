@@ -9,6 +9,7 @@ import dataclasses
 import functools
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest

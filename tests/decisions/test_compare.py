@@ -20,8 +20,8 @@ from bench.measure import stats
 from bench.measure.comparison import CELL
 from bench.records.lines import Failure
 from bench.records.store import Record, Store
-from bench.report import columns
 from bench.report import compare as compared_table
+from bench.report import writing
 from support import records as made
 
 BASELINE, HALVE, PRUNE, OTHER_GROUP = made.BASELINE, made.HALVE, made.PRUNE, made.OTHER_GROUP
@@ -101,7 +101,7 @@ def test_slower_first_and_no_verdict_for_the_baseline(compare: Callable[..., Com
     assert "3 cells compared: 1 slower, 1 faster, 0 undecided, 1 noise." in text
     assert "the medians beside it are for orientation alone" in " ".join(text.split())
     row = next(line.split() for line in text.splitlines() if line.startswith(BASELINE))
-    assert row[1:] == ["1", "3", "3", "1.000", columns.DASH], "its medians, and how its cells moved"
+    assert row[1:] == ["1", "3", "3", "1.000", writing.DASH], "its medians, and how its cells moved"
 
 
 def test_correction_counts_the_cells(tmp_path: Path) -> None:

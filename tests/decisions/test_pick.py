@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -195,8 +196,10 @@ def test_what_launches_cannot_decide_is_said() -> None:
 def test_command_says_what_would_decide(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     cells = (made.baseline(BASE, **BLOCKS), cell("one", 0.5, noise=0.1), cell("other", 0.51, noise=-0.1))
     records = {record.cell.path: record for record in cells}
-    monkeypatch.setattr(folder, "rows", lambda *_, **__: assemble.rows(records))
-    monkeypatch.setattr(folder, "records", lambda _: records)
+    found = folder.Results(
+        folder=Path("some where"), records=records, rows=assemble.rows(records), peaks={}, margin=0.02
+    )
+    monkeypatch.setattr(folder, "read", lambda *_, **__: found)
     monkeypatch.setattr(sys, "argv", ["bench", "pick", "toy", "--results", "some where"])
     with pytest.raises(SystemExit) as stopped:
         main.main()

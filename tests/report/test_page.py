@@ -14,6 +14,7 @@ from msgspec.structs import replace
 
 from bench.measure.roofline import Peaks
 from bench.records import assemble, ranking
+from bench.records.launches import MOST_SAMPLES
 from bench.records.rows import Row
 from bench.report.figures.canvas import looks_of
 from bench.report.page import details, scatters, tracks
@@ -119,7 +120,7 @@ def test_long_launches_are_thinned_to_quantiles(data: list[dict[str, Any]]) -> N
     first, second = prune["launches"]
 
     assert first["num_samples"] == made.NUM_SAMPLES
-    assert len(first["samples_us"]) == details.MOST_POINTS
+    assert len(first["samples_us"]) == MOST_SAMPLES
     assert first["samples_us"] == sorted(first["samples_us"])
     assert (first["samples_us"][0], first["samples_us"][-1]) == pytest.approx((1500.0, 1504.0), abs=0.1)
     assert first["median_us"] == pytest.approx(1502.0, abs=0.1)
@@ -246,4 +247,4 @@ def test_results_without_anything_timed_have_a_page() -> None:
     (hostile,) = [path for path in records() if HOSTILE in path]
     found = {hostile: records()[hostile]}
 
-    assert "No cell that was timed keeps its metric." in page(found, assemble.rows(found), margin=0.02, peaks={})
+    assert "No cell that was timed keeps its metric." in page(found, assemble.rows(found), [], margin=0.02, peaks={})

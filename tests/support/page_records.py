@@ -7,6 +7,7 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
+from bench.decisions.best import best
 from bench.measure.comparison import CELL
 from bench.records import assemble
 from bench.records.lines import Failure
@@ -61,4 +62,5 @@ def store(results: Path) -> Path:
 def text() -> str:
     """The page of these records."""
     found = records()
-    return page(found, assemble.rows(found), margin=0.02, peaks={})
+    rows = assemble.rows(found)
+    return page(found, rows, best(found, rows=rows, max_metric_loss=0.01, margin=0.02), margin=0.02, peaks={})

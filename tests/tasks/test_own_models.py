@@ -16,10 +16,11 @@ from onnx import TensorProto, helper, numpy_helper
 from bench.api import Task, TensorSpec
 from bench.api.arrays import save_arrays
 from bench.api.errors import InputError
+from bench.graphs.shapes import given
 from bench.pipeline import quality, sweeps
 from bench.plugins import catalog
 from bench.records.lines import Quality
-from bench.tasks import adopt, formats, kinds, metrics, options, probe
+from bench.tasks import adopt, formats, kinds, metrics, probe
 from bench.tasks.examine import examine
 
 FLOAT, INT64 = TensorProto.FLOAT, TensorProto.INT64
@@ -320,11 +321,11 @@ def test_outputs_that_follow_the_batch_make_it_one() -> None:
 
 
 def test_dtypes_of_shapes_that_are_asked_for() -> None:
-    found = options.shapes_from(["x=1x3", "tokens=2x16:int64", "rate="])
+    found = given.shapes_from(["x=1x3", "tokens=2x16:int64", "rate="])
     assert found == {
-        "x": options.GivenShape(sizes=(1, 3), dtype=None),
-        "tokens": options.GivenShape(sizes=(2, 16), dtype="int64"),
-        "rate": options.GivenShape(sizes=(), dtype=None),
+        "x": given.GivenShape(sizes=(1, 3), dtype=None),
+        "tokens": given.GivenShape(sizes=(2, 16), dtype="int64"),
+        "rate": given.GivenShape(sizes=(), dtype=None),
     }
 
 

@@ -6,9 +6,9 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
+from bench.records.ranking import is_timed
 from bench.records.rows import Row
 from bench.records.store import Record
-from bench.report.page.axes import is_timed
 
 
 def machine(records: Sequence[Record]) -> str:
