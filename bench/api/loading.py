@@ -1,7 +1,7 @@
 """Plugins are files: listed by filename, loaded by path.
 
 A folder on the search path may hold `exporters/ variants/ runtimes/` (one file a plugin) and `models/ datasets/` (one
-folder each). The path is `$BENCH_PATH` (folders joined by `:`), the working folder, the checkout that holds this
+folder each). The search path is `$BENCH_PATH` (folders joined by `:`), the working folder, the checkout that holds this
 package, and the package's own `plugins/`; the first folder that has a name wins.
 """
 

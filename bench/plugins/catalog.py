@@ -62,7 +62,7 @@ def _variant_file(name: str) -> Variant:
 
 @dataclasses.dataclass(frozen=True)
 class NamedVariant:
-    """One option of a variant's file."""
+    """A variant with one of its options."""
 
     variant: Variant
     option: str
@@ -80,10 +80,10 @@ def variants() -> dict[str, NamedVariant]:
 
 
 def variant(name: str) -> NamedVariant:
-    """The variant of that name.
+    """The variant of a name.
 
     Raises:
-        InputError: there is none; the message names the nearest.
+        InputError: there is no variant of that name; the message suggests the nearest name.
     """
     if name not in variants():
         if name in find("variants"):
@@ -93,13 +93,13 @@ def variant(name: str) -> NamedVariant:
 
 
 def forget() -> None:
-    """Look for everything anew at the next call: the search path has changed."""
+    """Forget all plugins, so that the next call looks for them anew: call it after the search path has changed."""
     for cached in (find, _load_module, task, exporter, runtime, _variant_file, variants):
         cached.cache_clear()
 
 
 def skip_reason(cell: Cell) -> str | None:
-    """Why a cell cannot run on this machine, or None."""
+    """The reason why a cell cannot run on this machine; None if it can."""
     plugins: list[Plugin] = [exporter(cell.exporter), runtime(cell.runtime), task(cell.task)]
     plugins += [variant(name).variant for name in cell.chain]
     for plugin in plugins:

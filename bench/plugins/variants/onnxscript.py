@@ -8,10 +8,11 @@ from bench.graphs.file.digest import all_graphs, all_nodes
 
 
 class OnnxScript(Variant):
-    """Folds small constants and rewrites patterns; `ort` then fuses operators that only ONNX Runtime has.
+    """Folds small constants and rewrites patterns; `ort` fuses nodes into operators that only ONNX Runtime has.
 
-    What PyTorch's newer exporter writes has been through the first already. What was fused is in `fused`: of a plain
-    attention a MultiHeadAttention, but in exports of ALBERT only normalizations (onnxscript 0.7.2, torch 2.13.0).
+    PyTorch's newer exporter has applied the variant without an option already. The fact `fused` counts the fusions: a
+    plain attention becomes a MultiHeadAttention, but in exports of ALBERT only normalizations are fused (onnxscript
+    0.7.2, torch 2.13.0).
     """
 
     requires = ("onnxscript", "onnx_ir", "onnx")
@@ -32,7 +33,7 @@ class OnnxScript(Variant):
         else:
             optimizer.optimize(model)
         proto = onnx_ir.to_proto(model)
-        # Notes on what was folded where: they make the file larger, not smaller.
+        # The notes on each folding make the file larger.
         for item in (*all_nodes(proto), *all_graphs(proto)):
             item.ClearField("metadata_props")
         for graph in all_graphs(proto):
