@@ -77,15 +77,23 @@ def _load_module(path: Path) -> ModuleType:
 
 def dataset_path(name: str) -> Path:
     """The file `datasets/<name>/dataset.py`."""
-    return _path("datasets", "dataset", name)
+    return path_of("datasets", name, what="dataset")
 
 
 def task_path(name: str) -> Path:
     """The file `models/<name>/task.py`."""
-    return _path("models", "task", name)
+    return path_of("models", name, what="task")
 
 
-def _path(kind: str, what: str, name: str) -> Path:
+def path_of(kind: str, name: str, *, what: str) -> Path:
+    """The file of a plugin, by the kind of folder it lies in.
+
+    Args:
+        what: the word for such a plugin in the message.
+
+    Raises:
+        InputError: there is no plugin of that name; the message suggests the nearest name.
+    """
     found = find(kind)
     if name not in found:
         raise InputError(f"no {what} named {name!r}; {suggest(name, found)}")

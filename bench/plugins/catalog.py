@@ -9,20 +9,13 @@ from typing import TypeVar
 from bench.api import Exporter, Plugin, Runtime, Task, Variant
 from bench.api.cell import Cell
 from bench.api.errors import InputError, PluginError, suggest
-from bench.api.loading import (
-    _load_module,
-    find,
-    load_module,
-)
+from bench.api.loading import _load_module, find, load_module, path_of
 
 P = TypeVar("P", bound=Plugin)
 
 
 def _load(kind: str, name: str, base: type[P]) -> P:
-    found = find(kind)
-    if name not in found:
-        raise InputError(f"no {base.__name__.lower()} named {name!r}; {suggest(name, found)}")
-    path = found[name]
+    path = path_of(kind, name, what=base.__name__.lower())
     module = load_module(path)
     classes = [
         item

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.api import Task, Variant
-from bench.graphs.file.digest import all_graphs, all_nodes
+from bench.plugins.engines.notes import drop_metadata
 
 
 class OnnxScript(Variant):
@@ -34,10 +34,6 @@ class OnnxScript(Variant):
             optimizer.optimize(model)
         proto = onnx_ir.to_proto(model)
         # The notes on each folding make the file larger.
-        for item in (*all_nodes(proto), *all_graphs(proto)):
-            item.ClearField("metadata_props")
-        for graph in all_graphs(proto):
-            for value in (*graph.input, *graph.output, *graph.initializer, *graph.value_info):
-                value.ClearField("metadata_props")
+        drop_metadata(proto)
         onnx.save(proto, target)
         return info

@@ -22,8 +22,8 @@ class OrtTransformers(Variant):
 
     The fact `fused` counts the fusions. In the ALBERT of PyTorch's newer exporter and of tf2onnx, normalization and
     GELU are fused, but no attention: the patterns know neither the guard against NaN behind the Softmax nor how Keras
-    splits heads (ONNX Runtime 1.31.1, torch 2.13.0). A fused attention holds weights of its own: if layers share weights, the
-    file grows, an ALBERT-base of PyTorch's older exporter from 47 to 125 MB.
+    splits heads (ONNX Runtime 1.31.1, torch 2.13.0). A fused attention holds weights of its own: if layers share
+    weights, the file grows, an ALBERT-base of PyTorch's older exporter from 47 to 125 MB.
     """
 
     requires = ("onnxruntime", "onnx", "sympy")

@@ -12,6 +12,7 @@ from bench.api import UNKNOWN, Exporter, Task
 from bench.api.errors import ArtifactError, BenchError
 from bench.graphs.file.digest import all_graphs, all_nodes
 from bench.graphs.file.interface import check_interface
+from bench.plugins.engines.notes import drop_metadata
 
 if TYPE_CHECKING:
     import numpy as np
@@ -197,13 +198,9 @@ def dynamic_shapes(task: Task) -> tuple[dict[int, Any], ...]:
 
 def _drop_provenance(model: onnx.ModelProto) -> None:
     """Drop the notes on each node's origin: they hold paths of this machine, and change the file's size and hash."""
+    drop_metadata(model)
     for node in all_nodes(model):
-        node.ClearField("metadata_props")
         node.ClearField("doc_string")
-    for graph in all_graphs(model):
-        graph.ClearField("metadata_props")
-        for value in (*graph.input, *graph.output, *graph.initializer):
-            value.ClearField("metadata_props")
 
 
 def _drop_weights_from_inputs(model: onnx.ModelProto) -> None:
