@@ -52,7 +52,7 @@ class FidelityTask(Task):
         return {"snr_db": float(ratios_db.min())}
 
     def relative_loss(self, metric: float, reference: float) -> float:
-        """The error's root mean square over the signal's, such as 0.01 for 40 dB, for a share of decibels means nothing."""
+        """The error's root mean square over the signal's, such as 0.01 for 40 dB: a share of decibels means nothing."""
         return 0.0 if metric >= SAME_DB else 10 ** (-metric / 20)
 
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 SEEDS = {"train": 1, "test": 2}
 NUM_SAMPLES = 8
 DATASET, TARGETS, EXAMPLE = "dataset.npz", "targets.npz", "example.npz"
-"""Files beside `task.py` where needed: the data set's inputs, its targets, and an example that made-up inputs resemble."""
+"""Files beside `task.py` where needed: the inputs of the data set, its targets, an example for made-up inputs."""
 TRAIN_EVERY = 5
 
 
