@@ -10,6 +10,8 @@ MERMAID := build/mermaid/package/dist/mermaid.min.js
 RUN := $(BIN)/bench
 RESULTS ?= results
 BUDGET ?= 12m
+SHARED := -n 2 --dist loadgroup --no-loadscope-reorder
+FAST := api measure graphs records tasks pipeline decisions report cli
 
 $(READY): pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -32,8 +34,12 @@ bench: install  ## the full sweep, to tables and plots under results/; goes on w
 	$(MAKE) --no-print-directory report
 quick: install  ## a small sweep: the two frameworks and their plain exports, in under 3 minutes
 	$(RUN) run --sweep quick --launches 3 --budget 90s
-test: install  ## the tests
-	$(BIN)/python -m pytest
+test: install  ## the tests: on two processes, and then those that measure time or threads by themselves
+	@SESSION_CACHE=$$(mktemp -d) && export SESSION_CACHE && trap 'rm -rf "$$SESSION_CACHE"' EXIT && status=0 && \
+	{ $(BIN)/python -m pytest -m 'not timing' $(SHARED) || status=1; } && \
+	{ $(BIN)/python -m pytest -m timing || status=1; } && exit $$status
+test-fast: install  ## the unit tests that import no framework, in a minute
+	$(BIN)/python -m pytest -m 'not framework and not timing' $(SHARED) $(addprefix tests/,$(FAST))
 lint: install  ## ruff and mypy
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -62,6 +68,6 @@ train: install  ## train the reference models again, from nothing
 clean:  ## remove the environment and the caches; results stay
 	rm -rf $(VENV) .cache build *.egg-info .mypy_cache .ruff_cache .pytest_cache .benchmarks
 help:  ## this list
-	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## (.*)/  make \1\t\2/' | expand -t 16
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 16
 
-.PHONY: install bench quick test lint report readme docs check instrument train clean help
+.PHONY: install bench quick test test-fast lint report readme docs check instrument train clean help

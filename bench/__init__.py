@@ -27,4 +27,4 @@ def load_results(path: str | Path, *, baseline: str | None = None) -> pd.DataFra
     from bench.records import folder
     from bench.report import frame
 
-    return frame.frame(folder.rows(Path(path), baseline=baseline))
+    return frame.frame(folder.read(Path(path), baseline=baseline).rows)

@@ -21,9 +21,11 @@ from typing import Any
 import pytest
 
 from bench.api.errors import InputError
-from bench.decisions import check as guarding
-from bench.decisions.check import Goal, Outcome
+from bench.decisions import check
+from bench.decisions.check import Outcome
+from bench.measure import stats
 from bench.measure.limits import Limits
+from bench.report.check import line
 from bench.tasks import adopt
 
 
@@ -63,10 +65,10 @@ class Guard:
         provider: str | None = None,
         batch: int = 1,
         threads: int = 1,
-        tolerance: float = Goal.tolerance,
-        max_metric_loss: float = Goal.max_metric_loss,
-        max_launches: int = Goal.max_launches,
-        budget_s: float = Goal.budget_s,
+        tolerance: float = check.TOLERANCE,
+        max_metric_loss: float = check.MAX_METRIC_LOSS,
+        max_launches: int = check.MAX_LAUNCHES,
+        budget_s: float = check.BUDGET_S,
     ) -> Outcome:
         """Measure both side by side and fail when the new one is slower by more than the tolerance, or wrong.
 
@@ -93,12 +95,12 @@ class Guard:
         if self._benchmark.stats is not None:
             raise InputError("guard measures once in a test: pytest-benchmark keeps one set of samples for each")
         if new is None:
-            pair = guarding.pair_of_pick(Path(pinned), limits=self._limits)
+            pair = check.pair_of_pick(Path(pinned), limits=self._limits)
         else:
             options = adopt.Options(
                 dataset=Path(dataset) if dataset else None, dims=tuple(dims), shapes=tuple(shapes), trust=trust
             )
-            pair = guarding.pair_of_files(
+            pair = check.pair_of_files(
                 Path(pinned),
                 Path(new),
                 options=options,
@@ -108,23 +110,17 @@ class Guard:
                 threads=threads,
                 limits=self._limits,
             )
-        goal = Goal(
-            tolerance=tolerance,
-            max_metric_loss=max_metric_loss,
-            min_launches=min(Goal.min_launches, max_launches),
-            max_launches=max_launches,
-            budget_s=budget_s,
-        )
+        goal = check.goal(tolerance=tolerance, max_launches=max_launches, budget_s=budget_s)
         for note in pair.notes:
             warnings.warn(f"{self._name}: {note}", stacklevel=2)
-        outcome = guarding.measure(pair, goal, guarding.method(self._limits))
+        outcome = check.measure(pair, goal, check.method(self._limits), max_metric_loss=max_metric_loss)
         self._benchmark.extra_info.update(_told(outcome))
         self._replay.samples = iter([sample / 1e9 for sample in outcome.new_ns])
         self._benchmark.pedantic(lambda: None, rounds=len(outcome.new_ns))
         if not outcome.passed:
-            pytest.fail(str(outcome), pytrace=False)
-        if outcome.verdict == guarding.UNDECIDED:
-            warnings.warn(f"{self._name}: {outcome}", stacklevel=2)
+            pytest.fail(line(outcome), pytrace=False)
+        if outcome.verdict == stats.UNDECIDED:
+            warnings.warn(f"{self._name}: {line(outcome)}", stacklevel=2)
         return outcome
 
 
@@ -143,7 +139,7 @@ def _told(outcome: Outcome) -> dict[str, Any]:
         "ratio": dataclasses.asdict(outcome.ratio),
         "control": dataclasses.asdict(outcome.control),
         "num_launches": outcome.num_launches,
-        "fidelity": outcome.fidelity,
-        "max_abs_error": outcome.max_abs_error,
-        "metric_loss": outcome.metric_loss,
+        "fidelity": outcome.quality.fidelity,
+        "max_abs_error": outcome.quality.max_abs_error,
+        "metric_loss": outcome.quality.metric_loss,
     }

@@ -1,32 +1,14 @@
 """What the author of a task, an exporter, a variant or a runtime imports: see `bench.api.plugin`."""
 
-from typing import TYPE_CHECKING
-
-from bench.api.plugin import (
-    UNKNOWN,
-    Exporter,
-    NodeTime,
-    Plugin,
-    Runtime,
-    Samples,
-    Session,
-    Task,
-    TensorSpec,
-    Variant,
-)
-
-if TYPE_CHECKING:
-    from bench.api.plugin import Arrays as Arrays
-
-__all__ = [
-    "UNKNOWN",
-    "Exporter",
-    "NodeTime",
-    "Plugin",
-    "Runtime",
-    "Samples",
-    "Session",
-    "Task",
-    "TensorSpec",
-    "Variant",
-]
+from bench.api.plugin import UNKNOWN as UNKNOWN
+from bench.api.plugin import Arrays as Arrays
+from bench.api.plugin import Exporter as Exporter
+from bench.api.plugin import NodeTime as NodeTime
+from bench.api.plugin import Outputs as Outputs
+from bench.api.plugin import Plugin as Plugin
+from bench.api.plugin import Runtime as Runtime
+from bench.api.plugin import Samples as Samples
+from bench.api.plugin import Session as Session
+from bench.api.plugin import Task as Task
+from bench.api.plugin import TensorSpec as TensorSpec
+from bench.api.plugin import Variant as Variant

@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
+import zipfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bench.api.errors import InputError
-
-if TYPE_CHECKING:
-    import numpy as np
-
-import zipfile
-from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     import numpy as np

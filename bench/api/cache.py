@@ -4,9 +4,8 @@ An entry is a folder named by that hash; its `entry.json` holds the file's check
 never used. It is written beside its place and renamed, so a half-made one is never found.
 """
 
-from __future__ import annotations
-
 import errno
+import functools
 import hashlib
 import json
 import os
@@ -21,8 +20,7 @@ from typing import Any
 ENTRY = "entry.json"
 MAKING = "making-"  # begins the name of an entry that is not whole yet
 ABANDONED_S = 86_400
-_MAKERS: dict[str, threading.RLock] = {}
-"""By key: two threads that want the same entry make it once."""
+_GUARD = threading.Lock()
 
 
 def folder() -> Path:
@@ -68,8 +66,16 @@ def obtain(key: str, file_name: str, make: Callable[[Path], dict[str, Any]]) -> 
     Returns:
         The file and its entry: `sha256`, `size_bytes` and the facts.
     """
-    with _MAKERS.setdefault(key, threading.RLock()):
+    with _GUARD:  # two threads that ask for the same lock at the same time are to get one
+        making = _lock(key)
+    with making:
         return _obtain(folder() / key, file_name, make)
+
+
+@functools.cache
+def _lock(key: str) -> threading.RLock:
+    """What a thread of this process holds while it makes the entry of a key."""
+    return threading.RLock()
 
 
 def _obtain(place: Path, file_name: str, make: Callable[[Path], dict[str, Any]]) -> tuple[Path, dict[str, Any]]:

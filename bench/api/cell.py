@@ -74,16 +74,8 @@ class Cell:
             if _NAME.fullmatch(name) is None:
                 raise InputError(f"not a cell: {path!r}; {name!r} is not a name")
         task, source, exporter, variant, runtime, provider = parts[:-1]
-        return cls(
-            task=task,
-            source=source,
-            exporter=exporter,
-            variant=variant,
-            runtime=runtime,
-            provider=provider,
-            batch=int(sizes[1]),
-            threads=int(sizes[2]),
-        )
+        names = {"task": task, "source": source, "exporter": exporter, "variant": variant}
+        return cls(**names, runtime=runtime, provider=provider, batch=int(sizes[1]), threads=int(sizes[2]))
 
 
 def matches(cell: Cell, globs: Iterable[str]) -> bool:

@@ -5,8 +5,6 @@ A folder on the search path may hold `exporters/ variants/ runtimes/` (one file 
 this package if there is one, and the package's own `plugins/`; the first folder that has a plugin of a name wins.
 """
 
-from __future__ import annotations
-
 import functools
 import hashlib
 import importlib.util

@@ -9,19 +9,24 @@ from __future__ import annotations
 
 import abc
 import dataclasses
+import importlib
 import importlib.util
 import math
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, TypeVar
+
+from bench.api.errors import InputError, suggest
 
 if TYPE_CHECKING:
     from types import ModuleType
 
     import numpy as np
 
-    Arrays = Mapping[str, np.ndarray]
-
+Arrays: TypeAlias = "Mapping[str, np.ndarray]"
+"""Host arrays by the name of the input or output."""
+Outputs: TypeAlias = "Sequence[np.ndarray]"
+"""Host arrays in the order of the task's outputs."""
 
 UNKNOWN = "?"
 _Method = TypeVar("_Method", bound=Callable[..., Any])
@@ -221,7 +226,7 @@ class Session(abc.ABC):
     """Parameters of the model, shared ones counted once, where the framework knows; an ONNX file is counted itself."""
 
     @abc.abstractmethod
-    def run(self, feeds: Arrays) -> Sequence[np.ndarray]:
+    def run(self, feeds: Arrays) -> Outputs:
         """One inference: host arrays by input name in, host arrays in the order of the task's outputs out.
 
         This is what is timed: it must return only when the outputs can be read.
@@ -282,8 +287,19 @@ class Runtime(Plugin, abc.ABC):
         """Environment variables its packages read at import."""
         return {}
 
+    def check_provider(self, provider: str) -> None:
+        """Ensure that a provider is one of `providers`; `open` calls it first.
+
+        Raises:
+            InputError: the runtime cannot use the provider here; the message names the nearest one that it can.
+        """
+        if provider not in self.providers():
+            raise InputError(f"{self.name} has no provider {provider!r}; {suggest(provider, self.providers())}")
+
     def import_packages(self) -> None:
-        """Import what `open` needs, so that imports are told apart from loading a model."""
+        """Import what `open` needs, so that imports are told apart from loading a model; by default `requires`."""
+        for name in self.requires:
+            importlib.import_module(name)
 
     @beside_figures
     def inspect(self, artifact: Path, *, provider: str, shapes: Mapping[str, Sequence[int]]) -> dict[str, Any]:
@@ -306,15 +322,7 @@ class Runtime(Plugin, abc.ABC):
 
     @beside_figures
     def profile_nodes(
-        self,
-        artifact: Path,
-        *,
-        task: Task,
-        source: str,
-        provider: str,
-        threads: int,
-        feeds: Arrays,
-        num_runs: int,
+        self, artifact: Path, *, task: Task, source: str, provider: str, threads: int, feeds: Arrays, num_runs: int
     ) -> Sequence[NodeTime] | None:
         """Where the time of an inference goes, by the runtime's own profiler: the nodes that run, in their order.
 

@@ -3,48 +3,33 @@
 from __future__ import annotations
 
 import contextlib
-import enum
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from bench.api.errors import InputError
-from bench.cli import units
+from bench.cli import options, units
 
 if TYPE_CHECKING:
     from bench.decisions.compare import Compared
-    from bench.measure.rounds import Goal
-    from bench.tasks.adopt import Options
 
 WORSE = 1
 """Exit code with `--strict` when a cell is slower, newly failed or newly broken."""
 BUDGET = "5m"
-"""Time for measuring two revisions, unless something else is said."""
-SAME = "the same at both revisions: nothing was measured"
-
-
-class Format(enum.StrEnum):
-    """Formats of `bench compare`."""
-
-    table = "table"
-    md = "md"
-    json = "json"
+"""Time for measuring two revisions, unless `--budget` is given."""
 
 
 def compare(
     before: Annotated[
         str, typer.Argument(help="A folder of results, a cell, or with --model a git revision.", metavar="A")
     ],
-    after: Annotated[str, typer.Argument(help="Another one, to hold against it.", metavar="B")],
-    globs: Annotated[
-        list[str] | None, typer.Argument(help="Cells to look at, as globs; all by default.", show_default=False)
-    ] = None,
+    after: Annotated[str, typer.Argument(help="Another one, to compare with it.", metavar="B")],
+    globs: options.Globs = None,
     *,
-    format: Annotated[Format, typer.Option(help="How to print it.")] = Format.table,
-    margin: Annotated[str, typer.Option(help="What counts as noise.")] = "2%",
-    results: Annotated[Path, typer.Option("--results", help="Folder of the results, of two cells.")] = Path("results"),
+    format: options.Tables = "table",
+    margin: options.Margin = "2%",
+    results: options.Results = options.RESULTS,
     force: Annotated[bool, typer.Option("--force", help="Compare different machines.")] = False,
     strict: Annotated[
         bool, typer.Option("--strict", help="Exit with 1 when a cell is slower, newly failed or newly broken.")
@@ -52,10 +37,10 @@ def compare(
     model: Annotated[
         Path | None, typer.Option(help="A model of your own in a git work tree, to measure at both revisions.")
     ] = None,
-    dataset: Annotated[Path | None, typer.Option(help="Its samples, as for `bench run`.")] = None,
-    dim: Annotated[list[str] | None, typer.Option(help="Size of a dimension it leaves open, as height=224.")] = None,
-    shape: Annotated[list[str] | None, typer.Option(help="Shape of an input of it, as image=1x3x224x224.")] = None,
-    trust: Annotated[bool, typer.Option("--trust", help="Let code that the model's file holds run.")] = False,
+    dataset: options.Dataset = None,
+    dim: options.Dims = None,
+    shape: options.Shapes = None,
+    trust: options.Trust = False,
     budget: Annotated[str, typer.Option(help="Time for measuring two revisions.")] = BUDGET,
     launches: Annotated[int, typer.Option(min=2, help="Most launches of a cell of a revision.")] = 6,
 ) -> None:
@@ -64,21 +49,24 @@ def compare(
     Two revisions of a model are measured now, side by side; results and cells were measured before.
     """
     from bench.measure.rounds import Goal
-    from bench.report import compare as compared_table
-    from bench.tasks import adopt
+    from bench.report import compare as report
 
-    said = adopt.Options(dataset=dataset, dims=tuple(dim or ()), shapes=tuple(shape or ()), trust=trust)
+    given = options.own_model(dataset, dim, shape, trust, is_named=model is not None)
     share = units.share(margin)
     if model is not None:
+        from rich.console import Console
+
+        from bench.cli.progress import Watch
+        from bench.decisions import revisions
+
         few = min(Goal.min_launches, launches)
         goal = Goal(margin=share, min_launches=few, max_launches=launches, budget_s=units.seconds(budget))
-        found = _revisions(before, after, model, said, globs or [], goal)
-    elif said != adopt.Options():
-        raise InputError("--dataset, --dim, --shape and --trust are about a model of your own; name it with --model")
+        names, watch = (before, after), Watch(Console(stderr=True))
+        compared = revisions.compare(names, model, given, globs or [], goal, watch, say=options.say_notes)
     else:
-        found = _stored(before, after, globs or [], results, share, force)
-    typer.echo(compared_table.render(found, format=format.value), nl=False)
-    if strict and found.has_worse:
+        compared = _stored(before, after, globs or [], results, share, force)
+    typer.echo(report.render(compared, format=format), nl=False)
+    if strict and compared.has_worse:
         raise typer.Exit(WORSE)
 
 
@@ -105,41 +93,3 @@ def _is_cell(text: str) -> bool:
         Cell.from_path(text)
         return True
     return False
-
-
-def _revisions(before: str, after: str, model: Path, said: Options, globs: list[str], goal: Goal) -> Compared:
-    """Both revisions measured, unless they are the same."""
-    from rich.console import Console
-
-    from bench.cli import progress
-    from bench.decisions import side_by_side
-    from bench.decisions.compare import PAIRED, Compared, Side, judged
-    from bench.graphs.file.text import printable
-    from bench.measure import machine
-    from bench.measure.block import Method
-    from bench.measure.limits import Limits
-    from bench.tasks import adopt, revisions
-
-    found = [revisions.find(name, model) for name in (before, after)]
-    if found[0].content == found[1].content:
-        sides = [Side(name=str(revision), machine=machine.name(), num_cells=0) for revision in found]
-        return Compared(before=sides[0], after=sides[1], how=PAIRED, changes=(), remarks=(SAME,))
-    adopted = [adopt.adopt(revisions.extract(revision), said) for revision in found]
-    for note in dict.fromkeys(note for one in adopted for note in one.notes):
-        print(f"bench: {printable(note)}", file=sys.stderr)
-    names = [one.name for one in adopted]
-    cells = side_by_side.pairs(names[0], names[1], globs)
-    method = Method(limits=Limits.of(step_s=None, memory_bytes=None))
-    changes = side_by_side.measure(cells, method, goal, progress.Watch(Console(stderr=True)))
-    sides = [
-        Side(name=str(revision), machine=machine.name(), num_cells=sum(pair[index] is not None for pair in cells))
-        for index, revision in enumerate(found)
-    ]
-    remark = side_by_side.differing_inputs(names[0], names[1])
-    return Compared(
-        before=sides[0],
-        after=sides[1],
-        how=PAIRED,
-        changes=judged(changes, margin=goal.margin),
-        remarks=(remark,) if remark else (),
-    )

@@ -2,24 +2,14 @@
 
 from __future__ import annotations
 
-import enum
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from bench.cli import units
+from bench.cli import options, units
 
 if TYPE_CHECKING:
-    from bench.records.rows import Row
-
-
-class Format(enum.StrEnum):
-    """Formats of `bench explain`."""
-
-    table = "table"
-    md = "md"
-    json = "json"
+    from bench.records.folder import Results
 
 
 def explain(
@@ -27,14 +17,14 @@ def explain(
     *,
     vs: Annotated[
         str | None,
-        typer.Option("--vs", help="Measured cell to hold it against; the same without its variants by default."),
+        typer.Option("--vs", help="Measured cell to compare with; the same without its variants by default."),
     ] = None,
     tolerance: Annotated[
         str | None,
-        typer.Option(help="Error that is no drift, as a share of a tensor's magnitude; the task's own if not."),
+        typer.Option(help="Error that is no drift, as a share of a tensor's magnitude; the task's own by default."),
     ] = None,
-    results: Annotated[Path, typer.Option("--results", help="Folder of the results.")] = Path("results"),
-    format: Annotated[Format, typer.Option(help="How to print it.")] = Format.table,
+    results: options.Results = options.RESULTS,
+    format: options.Tables = "table",
 ) -> None:
     """Why a cell is as fast and as right as it is: time by operator, steps, providers, and where drift first appears.
 
@@ -47,30 +37,29 @@ def explain(
     from bench.records import folder
     from bench.report import explain as report
 
-    rows = {row.cell: row for row in folder.rows(results)}
-    chosen, other = _one(list(rows.values()), cell), _one(list(rows.values()), vs) if vs else None
+    stored = folder.read(results)
+    chosen, other = _one(stored, cell), _one(stored, vs) if vs else None
     with Console(stderr=True).status(f"explaining {chosen}"):
         found = find(
-            rows,
-            folder.records(results),
+            {row.cell: row for row in stored.rows},
+            stored.records,
             chosen,
             other,
             tolerance=units.share(tolerance, zero=True) if tolerance else None,
             limits=Limits.of(step_s=None, memory_bytes=None),
         )
-    typer.echo(report.render(found, format=format.value), nl=False)
+    typer.echo(report.render(found, format=format), nl=False)
 
 
-def _one(rows: list[Row], glob: str) -> str:
+def _one(stored: Results, glob: str) -> str:
     """The path of the one cell that a glob names.
 
     Raises:
-        InputError: it names none, or several.
+        InputError: the glob names no cell, or several.
     """
     from bench.api.errors import InputError
-    from bench.records import folder
 
-    found = [row.cell for row in folder.chosen(rows, [glob])]
+    found = [row.cell for row in stored.chosen([glob])]
     if len(found) > 1:
         more = f" and {len(found) - 3} more" if len(found) > 3 else ""
         raise InputError(f"one cell at a time; {glob!r} names {', '.join(found[:3])}{more}")

@@ -7,28 +7,25 @@ from typing import Annotated
 
 import typer
 
+from bench.cli import options
+
 
 def report(
-    globs: Annotated[
-        list[str] | None,
-        typer.Argument(
-            help="Cells, as globs over task/source/exporter/variant/runtime/provider/b1t1.", show_default=False
-        ),
-    ] = None,
+    globs: options.Globs = None,
     *,
-    results: Annotated[Path, typer.Option("--results", help="Folder of the results.")] = Path("results"),
+    results: options.Results = options.RESULTS,
     output: Annotated[
         Path | None, typer.Option(help="File to write; report.html in the folder of the results by default.")
     ] = None,
 ) -> None:
     """One HTML file with tables, figures and raw samples, which needs nothing but itself and a browser."""
-    from bench.measure.rounds import Goal
-    from bench.records import folder, peaks
-    from bench.records.store import write_atomically
+    from bench.decisions.best import MAX_METRIC_LOSS, best
+    from bench.records import folder
     from bench.report.page.page import page
 
-    rows = folder.rows(results, globs or ())
-    known = peaks.read(folder.machine_folder(results))
+    stored = folder.read(results)
     path = output or results / "report.html"
-    write_atomically(path, page(folder.records(results), rows, margin=Goal.margin, peaks=known))
+    rows = stored.chosen(globs)
+    chosen = best(stored.records, rows=rows, max_metric_loss=MAX_METRIC_LOSS, margin=stored.margin)
+    options.write(page(stored.records, rows, chosen, margin=stored.margin, peaks=stored.peaks), path)
     typer.echo(path)

@@ -8,7 +8,6 @@ import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 from bench.api.cell import Cell
 from bench.api.errors import InputError
@@ -233,8 +232,7 @@ def _machines(old: _Run, new: _Run, *, force: bool) -> list[str]:
         InputError: they were, and it is not.
     """
     known = [
-        {json.dumps(record.header.get("machine"), sort_keys=True) for record in run.records.values()}
-        for run in (old, new)
+        {json.dumps(record.header.machine, sort_keys=True) for record in run.records.values()} for run in (old, new)
     ]
     if known[0] == known[1]:
         return []
@@ -249,7 +247,7 @@ def _machines(old: _Run, new: _Run, *, force: bool) -> list[str]:
 
 def _machine(run: _Run) -> str:
     """The processor, cores and memory of a folder's machine, or of several."""
-    found = dict.fromkeys(json.dumps(record.header.get("machine"), sort_keys=True) for record in run.records.values())
+    found = dict.fromkeys(json.dumps(record.header.machine, sort_keys=True) for record in run.records.values())
     texts = []
     for text in found:
         facts = json.loads(text) or {}
@@ -264,11 +262,11 @@ def _circumstances(old: _Run, new: _Run) -> list[str]:
     tasks: dict[str, bool] = {}
     for path in sorted(old.records.keys() & new.records.keys()):
         before, after = old.records[path].header, new.records[path].header
-        for package, version in (after.get("versions") or {}).items():
-            earlier = (before.get("versions") or {}).get(package, version)
+        for package, version in after.versions.items():
+            earlier = before.versions.get(package, version)
             if earlier != version:
                 versions[package, str(earlier), str(version)] += 1
-        if before["subject"] != after["subject"]:
+        if before.subject != after.subject:
             tasks[old.records[path].cell.task] = True
     lines = [f"{name} {one} in A, {other} in B ({count} cells)" for (name, one, other), count in versions.items()]
     return [*lines, *(f"{task}: other weights, data or code in B" for task in tasks)]
@@ -289,7 +287,7 @@ def _change(path: str, old: _Run, new: _Run) -> Change:
     for record, side in ((one, "A"), (other, "B")):
         if not record.launches:  # nor was the one that it is the same as
             return dataclasses.replace(change, note=f"not timed in {side}")
-    baselines = [record.launches[-1]["reference"] for record in (one, other)]
+    baselines = [record.launches[-1].reference for record in (one, other)]
     if baselines[0] != baselines[1]:
         note = f"measured beside {baselines[0]} in A, and beside {baselines[1]} in B"
         return dataclasses.replace(change, note=note)
@@ -325,5 +323,5 @@ def _missing(row: Row) -> str | None:
 
 def _same_file(one: Record, other: Record) -> bool | None:
     """Whether two records are of the same graph with the same weights."""
-    digests: list[Any] = [(record.header["artifact"] or {}).get("canonical") for record in (one, other)]
+    digests = [record.header.artifact and record.header.artifact.canonical for record in (one, other)]
     return None if None in digests else digests[0] == digests[1]

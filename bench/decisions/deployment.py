@@ -50,12 +50,12 @@ FOLDER = Path(__file__).resolve().parent
 predict = load(FOLDER / {artifact!r}, OUTPUTS)
 
 if __name__ == "__main__":
-    from bench import deployment
+    from bench.decisions import deployment
 
     print(deployment.evaluate(FOLDER, predict))
 '''
 HARNESS = """\
-from bench import deployment
+from bench.decisions import deployment
 
 
 def load(path, outputs):
@@ -92,9 +92,9 @@ def save(folder: Path, row: Row, record: Record, *, request: Mapping[str, Any], 
         ],
         "inputs": [dataclasses.asdict(spec) for spec in task.inputs],
         "outputs": [dataclasses.asdict(spec) for spec in task.outputs],
-        "runtime_versions": record.header["versions"],
+        "runtime_versions": record.header.versions,
         "inferometer": importlib.metadata.version("inferometer"),
-        "machine": record.header["machine"],
+        "machine": record.header.machine,
         "measured": dataclasses.asdict(row),
         "again": f"bench run '{cell.path}'",
     }
@@ -147,18 +147,18 @@ def measured_steps(record: Record, limits: Limits) -> list[Artifact]:
         InputError: what can be made now is not what was measured, or nothing ever was.
         ArtifactError: a step failed; the message names it.
     """
-    cell, measured = record.cell, record.header["artifact"]
+    cell, measured = record.cell, record.header.artifact
     if measured is None:
-        reason = f": {record.failure['reason']}" if record.failure else ""
+        reason = f": {record.failure.reason}" if record.failure else ""
         raise InputError(f"there is no artifact of {cell}{reason}")
     steps = prepare.steps_of(cell, limits)
-    if (steps[-1].canonical or steps[-1].sha256) != (measured["canonical"] or measured["sha256"]):
+    if (steps[-1].canonical or steps[-1].sha256) != (measured.canonical or measured.sha256):
         raise InputError(f"what is made of {cell} now is not what was measured; `bench run '{cell}'` measures it anew")
     return steps
 
 
 def _is_subject(task: Task, record: Record) -> bool:
-    return bool(record.header["subject"][0] == provenance.task_digest(task))
+    return record.header.subject[:1] == (provenance.task_digest(task),)
 
 
 def load(folder: Path) -> Callable[[Arrays], Arrays]:
@@ -196,10 +196,10 @@ def evaluate(folder: Path, predict: Callable[[Arrays], Arrays]) -> str:
         with np.load(verify.reference_of(task, Limits.of(step_s=None, memory_bytes=None)).outputs) as file:
             expected = dict(file)
     judged = quality.judge(task, samples, outputs, expected)
-    if judged["metrics"] is None:
-        return f"broken: {judged['reason']}"
-    lines = [f"loss {_figure(judged['loss'])} (measured: {_figure(recipe.loss)})"]
-    for name, value in judged["metrics"].items():
+    if judged.metrics is None:
+        return f"broken: {judged.reason}"
+    lines = [f"loss {_figure(judged.loss)} (measured: {_figure(recipe.loss)})"]
+    for name, value in judged.metrics.items():
         beside = f" (measured: {_figure(recipe.metric)})" if name == task.metric_name else ""
         lines.append(f"{name} {_figure(value)}{beside}")
     return "\n".join(lines)

@@ -17,19 +17,15 @@ from bench.api.artifact import Artifact
 from bench.api.cell import RAW, Cell
 from bench.api.errors import ChildError, InputError
 from bench.decisions import deployment, operator_times
-from bench.graphs.requests import analyse
 from bench.measure import machine
 from bench.measure.comparison import Comparison
 from bench.measure.limits import Limits
-from bench.measure.process import ask_once
-from bench.pipeline import opening, operations, prepare, provenance
+from bench.pipeline import inspection, provenance
 from bench.plugins import catalog
 from bench.records import assemble
 from bench.records.rows import Row
 from bench.records.store import Record
 
-NUM_RUNS = 20
-"""Inferences that a profiler counts."""
 ONNX = "onnx"
 
 
@@ -145,7 +141,7 @@ def explain(
     before = None
     if other is not None:
         found = records.get(other.path)
-        is_made = found is not None and (versus is not None or found.header["artifact"] is not None)
+        is_made = found is not None and (versus is not None or found.header.artifact is not None)
         artifact = deployment.measured_steps(found, limits)[-1] if found is not None and is_made else steps[0]
         before = _side(other, rows.get(other.path), task, artifact, limits)
     names = None
@@ -182,27 +178,11 @@ def _side(cell: Cell, row: Row | None, task: Task, artifact: Artifact, limits: L
     nodes, reason = None, catalog.skip_reason(cell)
     if reason is None:
         try:
-            nodes = _profile(cell, task, artifact, limits)
+            nodes = inspection.profile_nodes(cell, artifact, task, limits)
             reason = f"{cell.runtime} has no profiler that can be asked" if nodes is None else None
         except ChildError as error:
             reason = f"the profiler of {cell.runtime} tells nothing: {error.reason}"
     return Side(cell=cell, row=row, artifact=artifact, nodes=nodes, reason=reason)
-
-
-def _profile(cell: Cell, task: Task, artifact: Artifact, limits: Limits) -> list[NodeTime] | None:
-    inputs = prepare.inputs_of(task, limits)
-    with opening.worker(cell, memory_bytes=limits.memory_bytes) as child:
-        answer = child.request(
-            operations.profile_nodes,
-            timeout_s=limits.verify_s,
-            **opening.subject(cell, artifact.path),
-            inputs=str(inputs),
-            num_runs=NUM_RUNS,
-        )
-    if answer["nodes"] is None:
-        return None
-    lists = ("reads", "makes", "covers")
-    return [NodeTime(**{**fields, **{name: tuple(fields[name]) for name in lists}}) for fields in answer["nodes"]]
 
 
 def _names(steps: Sequence[Artifact], limits: Limits) -> dict[str, str] | None:
@@ -214,24 +194,13 @@ def _names(steps: Sequence[Artifact], limits: Limits) -> dict[str, str] | None:
         if before.sha256 == after.sha256:
             continue
         try:
-            found = _analyse("common_tensors", limits, path=str(before.path), other=str(after.path))["names"]
+            found = inspection.common_tensors(before.path, after.path, limits)
         except ChildError:  # then by their names alone
             return None
         names = {
             new: old if names is None else names[old] for new, old in found.items() if names is None or old in names
         }
     return names
-
-
-def _analyse(request: str, limits: Limits, **arguments: str) -> dict[str, Any]:
-    found: dict[str, Any] = ask_once(
-        analyse,
-        timeout_s=limits.verify_s,
-        memory_bytes=limits.memory_bytes,
-        request=request,
-        arguments=arguments,
-    )
-    return found
 
 
 def _walked(cell: Cell, steps: Sequence[Artifact]) -> list[tuple[str, Artifact | None, Artifact]]:
@@ -251,7 +220,7 @@ def _step(name: str, before: Artifact | None, after: Artifact, limits: Limits) -
     old, new = collections.Counter(before.operators), collections.Counter(after.operators)
     step = dataclasses.replace(step, removed=dict((old - new).most_common()), added=dict((new - old).most_common()))
     try:
-        found = _analyse("diff", limits, path=str(before.path), other=str(after.path))
+        found = inspection.differences(before.path, after.path, limits)
     except ChildError:  # the operators are told without it
         return step
     return dataclasses.replace(
@@ -276,17 +245,14 @@ def _drift(
                 f"{side.cell} runs no ONNX file but {side.artifact.format}, of which no tensor can be looked at",
             )
     try:
-        found: dict[str, Any] = ask_once(
-            operations.drift,
-            timeout_s=limits.verify_s,
-            memory_bytes=limits.memory_bytes,
-            task=task.name,
-            before=str(before.artifact.path),
-            after=str(after.artifact.path),
-            inputs=str(prepare.inputs_of(task, limits)),
+        found = inspection.drift(
+            task,
+            before.artifact,
+            after.artifact,
             batch=after.cell.batch,
             tolerance=tolerance,
             names=names,
+            limits=limits,
         )
     except ChildError as error:
         return None, f"the two files cannot be compared: {error.reason}"
@@ -296,10 +262,10 @@ def _drift(
 def _notes(record: Record) -> list[str]:
     """What is to be known of what was measured."""
     notes = []
-    if record.header["machine"] != machine.describe():
+    if record.header.machine != machine.describe():
         notes.append("measured on another machine than the one that was asked now")
     now = provenance.versions(catalog.runtime(record.cell.runtime).packages(record.cell.provider))
-    measured = record.header["versions"]
+    measured = record.header.versions
     if differing := [name for name in now if measured.get(name) != now[name]]:
         texts = [f"{name} {measured.get(name)}, now {now[name]}" for name in differing]
         notes.append(f"measured with other versions: {', '.join(texts)}")

@@ -3,7 +3,7 @@
 Of the cells that qualify, those that are not told slower than the fastest contend. One may be picked when it is shown
 to be no slower than any other contender by more than a tolerance, with 95 % confidence over all of them together; of
 several, the smallest file wins, which is known exactly. When none may be picked, the data cannot tell, and the launches
-that would are named.
+that would decide are named.
 
 Source: selection within an indifference zone, Bechhofer 1954, doi 10.1214/aoms/1177728845; comparisons with the best,
 Hsu 1984, doi 10.1214/aos/1176346732 (here with Bonferroni's correction).
@@ -11,6 +11,7 @@ Hsu 1984, doi 10.1214/aos/1176346732 (here with Bonferroni's correction).
 
 from __future__ import annotations
 
+import collections
 import dataclasses
 import math
 from collections.abc import Mapping, Sequence
@@ -26,14 +27,14 @@ from bench.records.rows import Row
 from bench.records.store import Record
 
 FIRST_LAUNCHES = 6
-"""To ask for where there are too few to tell how many more it takes,"""
+"""Launches to ask for where there are too few to tell how many more it takes."""
 MOST_LAUNCHES = 60
-"""and the most that is ever asked for."""
+"""Most launches that are ever asked for."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Constraints:
-    """What a deployment must keep to; None is no limit.
+    """Limits that a deployment must keep to; None is no limit.
 
     Attributes:
         max_metric_loss: share of the reference's metric that may be lost.
@@ -46,7 +47,7 @@ class Constraints:
     max_latency_ns: float | None = None
 
     def limits(self) -> dict[str, tuple[str, float]]:
-        """By option, the key of a row that it limits, and to what."""
+        """By command-line option, the key of `Row` that it limits, and the limit."""
         found = {
             "--max-metric-drop": ("metric_loss", self.max_metric_loss),
             "--max-size": ("size_bytes", self.max_size_bytes),
@@ -61,8 +62,8 @@ class Further:
     """Launches that would decide.
 
     Attributes:
-        cells: paths of those between which it is open.
-        launches: of each, those that it has included; None where no number that is asked for would do.
+        cells: paths of the cells among which the fastest may be.
+        launches: of each cell, those that it has already included; None where `MOST_LAUNCHES` would not do.
     """
 
     cells: tuple[str, ...]
@@ -71,17 +72,17 @@ class Further:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Choice:
-    """What came of it.
+    """The cell to ship, or why the data cannot tell.
 
     Attributes:
         group: all rows of the request.
-        qualified: those that meet the constraints, fastest first;
-        front: and of these the ones that no other beats in latency, size, memory and metric at once.
-        contenders: qualified ones that are not told slower than the fastest, the fastest first.
+        qualified: rows that meet the constraints, fastest first.
+        front: qualified rows that no other beats in latency, size, memory and metric at once.
+        contenders: qualified rows that are not told slower than the fastest, the fastest first.
         picked: None when the data cannot tell.
-        regret: how much slower than the fastest of all the picked one may be, at most, as a share; or else the
-            contender of which that is least.
-        further: None when one was picked.
+        regret: how much slower than the fastest of all the picked row may be, at most, as a share; where none was
+            picked, the least such share of all contenders.
+        further: launches that would decide; None when a row was picked.
     """
 
     group: Group
@@ -109,21 +110,21 @@ def choose(
     groups = ranking.select(rows).groups
     if len(groups) != 1:
         raise InputError(f"choose among one request, not {len(groups)}: {'; '.join(group.title for group in groups)}")
-    ranked = [row for row in groups[0].rows if ranking.is_ranked(row) and row.ratio is not None]
+    group = groups[0]
+    ranked = qualifying(group, Constraints())
     if not ranked:
-        raise InputError(f"no cell of {groups[0].title} has been timed and is right; `bench show` says why")
-    qualified = [row for row in ranked if all(_meets(row, *limit) for limit in constraints.limits().values())]
+        raise InputError(f"no cell of {group.title} has been timed and is right; `bench show` says why")
+    qualified = qualifying(group, constraints)
     if not qualified:
-        raise InputError(_none_qualifies(groups[0], ranked, constraints))
-    qualified.sort(key=lambda row: (row.ratio, row.cell))
+        raise InputError(_none_qualifies(group, ranked, constraints))
     fastest = qualified[0]
-    contenders = [fastest, *(row for row in qualified[1:] if not _is_slower(records, row, fastest, margin))]
+    contenders = [fastest, *(row for row in qualified[1:] if not is_slower(records, row, fastest, margin))]
     alpha = stats.ALPHA / max(1, len(contenders) - 1)
     regrets = {row.cell: _regret(records, row, contenders, alpha) for row in contenders}
     good = [row for row in contenders if regrets[row.cell] <= tolerance]
     picked = min(good, key=_preference) if good else None
     return Choice(
-        group=groups[0],
+        group=group,
         qualified=tuple(qualified),
         front=tuple(qualified[index] for index in undominated([_figures(row) for row in qualified])),
         contenders=tuple(contenders),
@@ -133,13 +134,58 @@ def choose(
     )
 
 
+def of_one_request(rows: Sequence[Row], batch: int | None, threads: int | None) -> list[Row]:
+    """The rows of one batch and number of threads: those that are named, or else those with most timed rows.
+
+    Args:
+        rows: of one task.
+        batch: None for any.
+        threads: None for any number.
+
+    Raises:
+        InputError: the rows are of several tasks, or no cell was timed and is right for that request.
+    """
+    tasks = sorted({row.task for row in rows})
+    if len(tasks) > 1:
+        raise InputError(f"pick for one task at a time; these cells are of {', '.join(tasks)}")
+    timed = collections.Counter((row.batch, row.threads) for row in rows if ranking.is_ranked(row))
+    fitting = {key: number for key, number in timed.items() if batch in (None, key[0]) and threads in (None, key[1])}
+    if not fitting:
+        known = ", ".join(f"--batch {one} --threads {other}" for one, other in sorted(timed)) or "none"
+        raise InputError(f"no cell was timed and is right for that request; there are: {known}")
+    chosen = max(fitting, key=lambda key: (fitting[key], -key[0], -key[1]))
+    return [row for row in rows if (row.batch, row.threads) == chosen]
+
+
+def qualifying(group: Group, constraints: Constraints) -> list[Row]:
+    """The rows of a group that were timed, are right and keep to constraints, the fastest first."""
+    # Over two baselines ratios have no common meaning.
+    by = "ratio" if sum(map(ranking.is_baseline, group.rows)) < 2 else "latency_p50_ns"
+    found = [row for row in group.rows if ranking.is_ranked(row) and row.ratio is not None]
+    found = [row for row in found if all(_meets(row, *limit) for limit in constraints.limits().values())]
+    return sorted(found, key=lambda row: (getattr(row, by), row.cell))
+
+
+def is_slower(records: Mapping[str, Record], row: Row, other: Row, margin: float) -> bool:
+    """Whether a row's cell is told slower than another's, by launches beside the same baseline.
+
+    Args:
+        records: the current record of each cell path.
+        row: of the cell that may be slower.
+        other: of the cell that it is compared with.
+        margin: what counts as no difference, as a share.
+    """
+    found = assemble.between(records, row.cell, other.cell)
+    return found is not None and found.verdict(margin) == stats.SLOWER
+
+
 def _meets(row: Row, key: str, limit: float) -> bool:
     value = getattr(row, key)
     return value is not None and value <= limit
 
 
 def _none_qualifies(group: Group, ranked: Sequence[Row], constraints: Constraints) -> str:
-    """What is to be said when no row meets the constraints: how near each alone is."""
+    """The message when no row meets all constraints: how many rows meet each alone, or else the nearest figure."""
     parts = []
     for option, (key, limit) in constraints.limits().items():
         number = sum(_meets(row, key, limit) for row in ranked)
@@ -156,7 +202,7 @@ def _human(key: str, value: float) -> str:
 
 
 def _figures(row: Row) -> tuple[float, ...]:
-    """What the front is over, less is better; what is not known counts as the worst."""
+    """The figures that the front is over; less is better, and a figure that is not known counts as the worst."""
     values = (row.ratio, row.size_bytes, row.peak_rss_bytes, row.metric_loss)
     return tuple(math.inf if value is None else value for value in values)
 
@@ -167,26 +213,21 @@ def _preference(row: Row) -> tuple[float, float, int, str]:
     return (size, memory, len(Cell.from_path(row.cell).chain), row.cell)
 
 
-def _is_slower(records: Mapping[str, Record], row: Row, other: Row, margin: float) -> bool:
-    found = assemble.between(records, row.cell, other.cell)
-    return found is not None and found.verdict(margin) == stats.SLOWER
-
-
 def _regret(records: Mapping[str, Record], row: Row, others: Sequence[Row], alpha: float) -> float:
-    """By which share a row may be slower than the fastest of the others, at most."""
+    """The largest share by which a row may be slower than the fastest of the others."""
     found = [assemble.between(records, row.cell, other.cell) for other in others if other is not row]
     return max([0.0, *(_bound(one, alpha) for one in found)])
 
 
 def _bound(found: Comparison | None, alpha: float) -> float:
-    """By which share the one may be slower than the other, at most; only this side of the interval matters."""
+    """The largest share by which one cell may be slower than the other; only this side of the interval matters."""
     if found is None or found.effect is None or found.num_launches < stats.MIN_LAUNCHES:
         return math.inf
     return found.effect.ratio(min(1.0, 2 * alpha)).high - 1
 
 
 def _further(records: Mapping[str, Record], contenders: Sequence[Row], alpha: float, tolerance: float) -> Further:
-    """What it takes to show that the fastest is no slower than any other by more than the tolerance."""
+    """The launches that would show that the fastest is no slower than any other by more than the tolerance."""
     fastest, *others = contenders
     open_to, more = [fastest], 0
     for row in others:
@@ -204,7 +245,10 @@ def _further(records: Mapping[str, Record], contenders: Sequence[Row], alpha: fl
 
 
 def _needed(found: Comparison | None, alpha: float, tolerance: float) -> int | None:
-    """Launches after which a comparison would say so, if they go on as they did: the fastest will stay the fastest."""
+    """Launches after which a comparison would show that the fastest is within the tolerance of the other cell.
+
+    That further launches vary as those before did is assumed; None where `MOST_LAUNCHES` would not do.
+    """
     if found is None or found.effect is None or not math.isfinite(found.effect.half_width()):
         return FIRST_LAUNCHES
     room = math.log1p(tolerance) - min(0.0, found.effect.value)

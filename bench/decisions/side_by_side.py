@@ -3,60 +3,28 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Sequence
-from typing import Any
+import datetime
+from collections.abc import Iterable, Mapping, Sequence
 
 from bench.api.cell import Cell
-from bench.api.errors import BenchError, InputError, RefusedError
+from bench.api.errors import BenchError, InputError
 from bench.decisions.compare import Change
 from bench.measure import comparison, machine, rounds
 from bench.measure.at_once import at_once
-from bench.measure.block import Method, Result, Subject
+from bench.measure.block import Method, Result
 from bench.measure.rounds import Goal, Group, Ledger
-from bench.pipeline import sweeps
+from bench.pipeline import flow, opening, prepare, sweeps, verify
+from bench.pipeline.flow import Verified
 from bench.pipeline.quality import BROKEN
-from bench.pipeline.subjects import judged_subject
 from bench.pipeline.sweep import Observer
 from bench.plugins import catalog
 from bench.records import assemble
+from bench.records.lines import Failure
+from bench.records.measured import Measured
 from bench.records.rows import Row
-from bench.records.store import Record
 
 SAME = "the same graph with the same weights"
-
-
-@dataclasses.dataclass(kw_only=True)
-class _Half:
-    """A cell of one of the two tasks on its way: made and judged, or with the reason why not."""
-
-    cell: Cell
-    subject: Subject | None = None
-    quality: dict[str, Any] | None = None
-    failure: dict[str, str] | None = None
-    ledger: Ledger | None = None
-
-    @property
-    def is_right(self) -> bool:
-        """Whether it may be timed, or was without failing."""
-        return self.failure is None and self.quality is not None and self.quality["fidelity"] != BROKEN
-
-    def fail(self, error: BenchError) -> None:
-        stage = "skip" if isinstance(error, RefusedError) else "measure"
-        self.failure = {"kind": "failure", "stage": stage, "reason": str(error)}
-
-    def record(self) -> Record:
-        """What a sweep would have stored of it."""
-        names = ("size_bytes", "canonical", "num_params", "operators")
-        artifact = {name: getattr(self.subject.artifact, name) for name in names} if self.subject else None
-        return Record(
-            key=self.cell.path,
-            cell=self.cell,
-            header={"artifact": artifact, "subject": None, "time": ""},
-            quality=self.quality,
-            launches=tuple(self.ledger.launches) if self.ledger else (),
-            thread_launches=(),
-            failure=self.failure,
-        )
+Pairs = Sequence[tuple[Cell | None, Cell | None]]
 
 
 def pairs(before: str, after: str, globs: Sequence[str]) -> list[tuple[Cell | None, Cell | None]]:
@@ -89,77 +57,88 @@ def _by_rest(cells: Iterable[Cell]) -> dict[str, Cell]:
     return {cell.path.partition("/")[2]: cell for cell in cells}
 
 
-def measure(
-    found: Sequence[tuple[Cell | None, Cell | None]], method: Method, goal: Goal, observer: Observer
-) -> list[Change]:
-    """Make, judge and measure the pairs; what is the same graph in both is not timed."""
-    halves = {cell: _Half(cell=cell) for pair in found for cell in pair if cell is not None}
-    _prepare(list(halves.values()), method, observer)
-    twins = [(halves[one], halves[other]) for one, other in found if one is not None and other is not None]
-    groups = [
-        _group(one, other) for one, other in twins if one.is_right and other.is_right and not _same_file(one, other)
-    ]
+def measure(found: Pairs, method: Method, goal: Goal, observer: Observer) -> list[Change]:
+    """Prepare, verify and measure the pairs; a pair whose two files are the same graph is not timed."""
+    verified = _verified([cell for pair in found for cell in pair if cell is not None], method, observer)
+    ledgers: dict[Cell, Ledger] = {}
+    groups = []
+    for one, other in _both_right(found, verified):
+        if not _same_file(one, other):
+            ledgers |= {each.cell: Ledger(subject=opening.subject(each), launches=[]) for each in (one, other)}
+            groups.append(Group(baseline=ledgers[one.cell], ledgers=[ledgers[other.cell]]))
+    failures: dict[Cell, Failure] = {}
 
     def keep(result: Result) -> None:
         for failure in result.failures:
-            halves[failure.subject.cell].fail(failure.error)
+            failures[failure.subject.cell] = Failure.of(failure.stage, failure.error)
             observer.cell(failure.subject.cell, f"failed: {failure.error}")
 
     observer.stage("measure", len(groups))
     rounds.measure(groups, method, goal, keep=keep, report=observer.progress)
-    records = {half.cell.path: half.record() for half in halves.values()}
-    rows = {row.cell: row for row in assemble.rows(records, margin=goal.margin)}
-    changes = []
-    for one, other in found:
-        name = (one or other).path.partition("/")[2]  # type: ignore[union-attr]
-        before, after = (rows[cell.path] if cell is not None else None for cell in (one, other))
-        change = Change(cell=name, before=before, after=after)
-        if one is not None and other is not None:
-            change = _compared(change, halves[one], halves[other])
-        changes.append(change)
-    return changes
-
-
-def _prepare(halves: Sequence[_Half], method: Method, observer: Observer) -> None:
-    observer.stage("prepare", len(halves))
-
-    def done(half: _Half, outcome: tuple[Subject, dict[str, Any]] | BenchError) -> None:
-        if isinstance(outcome, BenchError):
-            half.fail(outcome)
-            assert half.failure is not None
-            observer.cell(half.cell, f"{'skipped' if half.failure['stage'] == 'skip' else 'failed'}: {outcome}")
+    now = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+    measured: dict[str, Measured] = {}
+    for cell, value in verified.items():
+        if isinstance(value, Failure):
+            measured[cell.path] = Measured(key=cell.path, cell=cell, time=now, failure=value)
         else:
-            half.subject, half.quality = outcome
-            observer.cell(half.cell, half.quality["fidelity"])
+            launches = ledgers[cell].launches if cell in ledgers else ()
+            measured[cell.path] = flow.measured(value, launches, failures.get(cell), time=now)
+    rows = {row.cell: row for row in assemble.rows(measured, margin=goal.margin)}
+    return [_change(pair, rows, measured) for pair in found]
 
-    for threads in sorted({half.cell.threads for half in halves}):
-        alike = [half for half in halves if half.cell.threads == threads]
+
+def _verified(cells: Sequence[Cell], method: Method, observer: Observer) -> Mapping[Cell, Verified | Failure]:
+    """Each cell made and judged, or why not."""
+    observer.stage("prepare", len(cells))
+    found: dict[Cell, Verified | Failure] = {}
+    failed_steps: prepare.FailedSteps = {}
+
+    def done(cell: Cell, outcome: Verified | Failure | BenchError) -> None:
+        assert not isinstance(outcome, BenchError)
+        found[cell] = outcome
+        if isinstance(outcome, Failure):
+            observer.cell(cell, f"{'skipped' if outcome.stage == 'skip' else 'failed'}: {outcome.reason}")
+        else:
+            observer.cell(cell, outcome.quality.fidelity)
+
+    for threads in sorted({cell.threads for cell in cells}):
+        alike = [cell for cell in cells if cell.threads == threads]
         workers = max(1, machine.num_cores() // threads)
-        at_once(lambda half: judged_subject(half.cell, method.limits), alike, workers=workers, done=done)
+        at_once(lambda cell: verify.from_name(cell, method.limits, failed_steps), alike, workers=workers, done=done)
+    return {cell: found[cell] for cell in cells}
 
 
-def _group(one: _Half, other: _Half) -> Group:
-    assert one.subject is not None
-    assert other.subject is not None
-    one.ledger, other.ledger = (Ledger(subject=subject, launches=[]) for subject in (one.subject, other.subject))
-    return Group(baseline=one.ledger, ledgers=[other.ledger])
+def _both_right(found: Pairs, verified: Mapping[Cell, Verified | Failure]) -> Iterable[tuple[Verified, Verified]]:
+    """The pairs of which both cells run and neither is broken."""
+    for one, other in found:
+        if one is not None and other is not None:
+            before, after = verified[one], verified[other]
+            if isinstance(before, Failure) or isinstance(after, Failure):
+                continue
+            if BROKEN not in (before.quality.fidelity, after.quality.fidelity):
+                yield before, after
 
 
-def _same_file(one: _Half, other: _Half) -> bool | None:
+def _same_file(one: Verified | Measured, other: Verified | Measured) -> bool | None:
     """Whether both are proved to run the very same thing, or proved not to; None where it cannot be told."""
-    digests = [half.subject.artifact.canonical if half.subject else None for half in (one, other)]
+    digests = [value.artifact.canonical if value.artifact else None for value in (one, other)]
     return None if None in digests else digests[0] == digests[1]
 
 
-def _compared(change: Change, one: _Half, other: _Half) -> Change:
-    if not (one.is_right and other.is_right):
+def _change(pair: tuple[Cell | None, Cell | None], rows: Mapping[str, Row], measured: Mapping[str, Measured]) -> Change:
+    one, other = pair
+    before, after = (rows[cell.path] if cell is not None else None for cell in pair)
+    name = next(cell.path.partition("/")[2] for cell in pair if cell is not None)
+    change = Change(cell=name, before=before, after=after)
+    if one is None or other is None:
+        return change
+    values = [measured[cell.path] for cell in (one, other)]
+    if any(value.failure or value.quality is None or value.quality.fidelity == BROKEN for value in values):
         return dataclasses.replace(change, note=_reason(change))
-    change = dataclasses.replace(change, same_file=_same_file(one, other))
+    change = dataclasses.replace(change, same_file=_same_file(*values))
     if change.same_file:
         return dataclasses.replace(change, note=SAME)
-    assert one.ledger is not None
-    assert other.ledger is not None
-    found = comparison.against_baseline(other.ledger.launches, one.ledger.launches)
+    found = comparison.against_baseline(values[1].launches, values[0].launches)
     if found.effect is None:
         return dataclasses.replace(change, note=_reason(change))
     return dataclasses.replace(change, comparison=found)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from bench.api.cell import Cell
 from bench.measure import comparison, stats
 from bench.measure.comparison import Comparison
+from bench.records.folder import Results
+from bench.records.rows import Row
 from bench.records.store import Record
 
 
@@ -18,9 +20,9 @@ class Scaling:
     Attributes:
         cell: at one thread.
         latency_ns: median, by number of threads.
-        over_one: latency over that at one thread, by number of threads; one itself is left out.
-        best: numbers of threads that are fastest and cannot be told apart, the fewest first; only that one if the
-            others are known to gain less than the margin.
+        over_one: latency over that at one thread, by number of threads from 2 on.
+        best: numbers of threads that are fastest and cannot be told apart, the fewest first; the fewest alone where
+            the others are known to gain less than the margin.
     """
 
     cell: Cell
@@ -29,8 +31,19 @@ class Scaling:
     best: tuple[int, ...]
 
 
+def sound(stored: Results, rows: Iterable[Row]) -> dict[str, Record]:
+    """The records, by path, of cells that are right and, but for their threads, among those of the rows."""
+    wanted = {dataclasses.replace(Cell.from_path(row.cell), threads=1) for row in rows}
+    right = {row.cell for row in stored.rows if row.status == "ok" and row.fidelity != "broken"}
+    return {
+        path: record
+        for path, record in stored.records.items()
+        if path in right and dataclasses.replace(record.cell, threads=1) in wanted
+    }
+
+
 def scalings(records: Mapping[str, Record], *, margin: float) -> list[Scaling]:
-    """One for each cell that was compared with itself at one thread, in the order of their paths.
+    """How each cell scales that was compared with itself at one thread, in the order of the cells' paths.
 
     Args:
         records: the current record of each cell path.
@@ -50,7 +63,7 @@ def _scaling(cell: Cell, by_threads: Mapping[int, Record], margin: float) -> Sca
     over_one, latency_ns = {}, {}
     for count, record in sorted(by_threads.items()):
         found = comparison.against_baseline(record.thread_launches, base)
-        median = stats.median_ns([launch["steady_ns"] for launch in record.thread_launches])
+        median = stats.median_ns([launch.steady_ns for launch in record.thread_launches])
         if found.ratio is None or median is None:
             continue
         latency_ns[count] = median.value
@@ -71,7 +84,7 @@ def _best(over_one: Mapping[int, Comparison], margin: float) -> tuple[int, ...]:
 
 
 def _verdict(over_one: Mapping[int, Comparison], count: int, fastest: int, margin: float) -> str | None:
-    """What is known of one number of threads against the fastest."""
+    """The verdict on one number of threads against the fastest number."""
     if fastest == 1:
         return over_one[count].verdict(margin)
     if count == 1:

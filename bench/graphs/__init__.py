@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    import numpy as np
+from bench.graphs.deferred import np
 
+if TYPE_CHECKING:
     from bench.graphs.costs.profile import Profile
 
 

@@ -1,147 +1,115 @@
-"""What a child does with ONNX files from outside: plain arguments in, and what JSON can carry out."""
+"""Requests that a child process does with ONNX files from outside: plain arguments in, JSON out.
+
+The parent names a function of this module (see `bench.measure.process.Child.request`); the file is parsed in the child
+alone. `path` is the absolute path of the file. Where a request takes `given`, it is what a person said of the model's
+inputs, as keyword arguments of `bench.graphs.profile`; its `inputs` are the path of an .npz file.
+"""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypedDict, Unpack
+from typing import TYPE_CHECKING, Any
 
 from bench.api.arrays import load_arrays
-from bench.graphs.costs import observed
-from bench.graphs.costs import profile as profiling
-from bench.graphs.file import lazy as files
-from bench.graphs.file import settled
+from bench.graphs.file import lazy
+
+if TYPE_CHECKING:
+    from bench.graphs.costs.profile import Profile
 
 Result = dict[str, Any]
-REQUESTS: dict[str, Callable[..., Result]] = {}
+Sizes = Mapping[str, Sequence[int]]
 
 
-def analyse(*, request: str, arguments: dict[str, Any]) -> Result:
-    """Do one of the requests below with ONNX files from outside."""
-    return REQUESTS[request](**arguments)
+def _loaded(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Arguments of `profile`, with the arrays of the file that `inputs` names."""
+    return {**given, "inputs": load_arrays(Path(given["inputs"])) if given["inputs"] else None}
 
 
-class Given(TypedDict):
-    """What a person gave of a model's inputs, as `bench.graphs.profile` takes it; `inputs` is the path of a file."""
+def _profiled(path: str, given: Mapping[str, Any]) -> Profile:
+    from bench.graphs.costs.profile import profile  # by the child alone: every `bench` command imports this module
 
-    shapes: Mapping[str, Sequence[int]]
-    dims: Mapping[str, int]
-    observe: bool
-    inputs: str | None
+    return profile(path, **_loaded(given))
 
 
-def _request(function: Callable[..., Result]) -> Callable[..., Result]:
-    REQUESTS[function.__name__] = function
-    return function
+def profile(*, path: str, **given: Any) -> Result:
+    """Shapes and costs: the fields of a `Profile`."""
+    return dataclasses.asdict(_profiled(path, given))
 
 
-def _arrays(path: str | None) -> Any:
-    return load_arrays(Path(path)) if path else None
-
-
-@_request
-def profile(*, path: str, **given: Unpack[Given]) -> Result:
-    """Shapes and costs."""
-    return dataclasses.asdict(profiling.profile(path, **{**given, "inputs": _arrays(given["inputs"])}))
-
-
-@_request
-def memory(*, path: str, **given: Unpack[Given]) -> Result:
-    """The plan of activation memory."""
+def memory(*, path: str, **given: Any) -> Result:
+    """The plan of activation memory: the fields of an `ActivationMemory`."""
     from bench.graphs.memory.activations import activation_memory
 
-    return dataclasses.asdict(activation_memory(path, **{**given, "inputs": _arrays(given["inputs"])}))
+    return dataclasses.asdict(activation_memory(path, **_loaded(given)))
 
 
-@_request
 def weights(*, path: str) -> Result:
-    """Statistics and sparsity of each weight."""
+    """`weights`: the fields of a `WeightReport` for each weight."""
     from bench.graphs.weights.report import weight_report
 
-    return {"weights": [dataclasses.asdict(one) for one in weight_report(files.read(Path(path)))]}
+    return {"weights": [dataclasses.asdict(weight) for weight in weight_report(lazy.read(Path(path)))]}
 
 
-@_request
-def observe(*, path: str, shapes: Mapping[str, Sequence[int]], inputs: str | None) -> Result:
-    """Run a model once, and write down the shapes of every execution of its nodes."""
-    return observed.run(Path(path), shapes, Path(inputs) if inputs else None)
-
-
-@_request
-def arenas(*, path: str, shapes: Mapping[str, Sequence[int]], inputs: str | None) -> Result:
-    """Run a model a few times, and see what memory its activations took."""
-    from bench.graphs.memory.ort_arena import measure_arena
-
-    model = settled.settle(files.read(Path(path)).model)
-    feeds = observed.made_feeds(model, shapes, Path(inputs) if inputs else None)
-    found = [measure_arena(Path(path), feeds, optimized=optimized) for optimized in (False, True)]
-    return {"arenas": [dataclasses.asdict(one) for one in found]}
-
-
-@_request
 def diff(*, path: str, other: str) -> Result:
-    """What differs between two models, and how often each operator is in them."""
+    """The fields of a `GraphDiff` of two models, and `operators`: the fields of an `OperatorCount` for each."""
     from bench.graphs.diff.models import diff_models
     from bench.graphs.diff.operators import count_operators
 
-    before, after = files.read(Path(path)), files.read(Path(other))
-    operators = [dataclasses.asdict(one) for one in count_operators(before.model, after.model)]
+    before, after = lazy.read(Path(path)), lazy.read(Path(other))
+    operators = [dataclasses.asdict(count) for count in count_operators(before.model, after.model)]
     return {**dataclasses.asdict(diff_models(before, after)), "operators": operators}
 
 
-@_request
 def common_tensors(*, path: str, other: str) -> Result:
-    """Which tensor of the second model is which of the first, by name."""
+    """`names`: the tensors of the second model that the first one has too, by name, with their names there."""
     from bench.graphs.diff.common_tensors import common_tensors as find
 
-    return {"names": find(files.read(Path(path)), files.read(Path(other)))}
+    return {"names": find(lazy.read(Path(path)), lazy.read(Path(other)))}
 
 
-@_request
 def text(*, path: str) -> Result:
-    """The model as text."""
+    """`text`: the model in onnx's own text form."""
     from bench.graphs.file.text import model_text
 
-    return {"text": model_text(files.read(Path(path)))}
+    return {"text": model_text(lazy.read(Path(path)))}
 
 
-@_request
-def picture(*, path: str, **given: Unpack[Given]) -> Result:
-    """The graph as SVG."""
+def picture(*, path: str, **given: Any) -> Result:
+    """`svg`: the graph as SVG; `notes`: the notes of its profile."""
     from bench.graphs.picture.svg import draw
 
-    found = profiling.profile(path, **{**given, "inputs": _arrays(given["inputs"])})
-    return {"svg": draw(files.read(Path(path)), found), "notes": found.notes}
+    found = _profiled(path, given)
+    return {"svg": draw(lazy.read(Path(path)), found), "notes": found.notes}
 
 
-@_request
 def extract(*, path: str, target: str, inputs: Sequence[str], outputs: Sequence[str]) -> Result:
-    """Write the part between some tensors as a model."""
+    """Write the part of a model between some tensors to `target`; returns the fields of an `Extract`."""
     from bench.graphs.edits.extract import extract as between
 
-    return dataclasses.asdict(between(files.read(Path(path)), Path(target), inputs, outputs))
+    return dataclasses.asdict(between(lazy.read(Path(path)), Path(target), inputs, outputs))
 
 
-@_request
-def split(*, path: str, folder: str, num_parts: int, **given: Unpack[Given]) -> Result:
-    """Write a model as parts of equal cost."""
-    from bench.graphs.edits import split as splitting
+def split(*, path: str, folder: str, num_parts: int, **given: Any) -> Result:
+    """Write a model as parts of equal cost into `folder`; returns the fields of a `Split`."""
+    from bench.graphs.edits.split import split as in_parts
 
-    found = profiling.profile(path, **{**given, "inputs": _arrays(given["inputs"])})
-    return dataclasses.asdict(splitting.split(files.read(Path(path)), found, Path(folder), num_parts))
+    found = _profiled(path, given)
+    return dataclasses.asdict(in_parts(lazy.read(Path(path)), found, Path(folder), num_parts))
 
 
-@_request
-def fold(
-    *, path: str, target: str, shapes: Mapping[str, Sequence[int]], dims: Mapping[str, int], free: Sequence[str]
-) -> Result:
-    """Write a model without its shape arithmetic."""
+def fold(*, path: str, target: str, shapes: Sizes, dims: Mapping[str, int], free: Sequence[str]) -> Result:
+    """Write a model without its shape arithmetic to `target`.
+
+    Returns:
+        `num_nodes_before` and `num_nodes`, those of subgraphs included.
+    """
     from bench.graphs.edits.fold import compute_graph
     from bench.graphs.edits.parts import save
     from bench.graphs.file.digest import all_nodes
 
-    stored = files.read(Path(path))
+    stored = lazy.read(Path(path))
     folded = compute_graph(stored.model, shapes=shapes, dims=dims, free=free, path=stored.path)
     counts = [sum(1 for _ in all_nodes(model)) for model in (stored.model, folded)]
     save(folded, stored, Path(target))

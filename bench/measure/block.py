@@ -11,36 +11,53 @@ import dataclasses
 import random
 import time
 import uuid
-from collections.abc import Callable, Sequence
-from pathlib import Path
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
-from bench.api.artifact import Artifact
+import msgspec
+
 from bench.api.cell import Cell
 from bench.api.errors import BenchError, ChildError
-from bench.measure import comparison, machine, stats
+from bench.measure import machine, stats
 from bench.measure.at_once import at_once
 from bench.measure.clock import BurstPlan
-from bench.measure.comparison import CELL, CONTROL, REFERENCE, Launch
+from bench.measure.comparison import CELL, CONTROL, REFERENCE
+from bench.measure.launch import Launch, median_ns
 from bench.measure.limits import Limits
 from bench.measure.process import Child
 from bench.measure.session import Worker
-from bench.pipeline import opening, operations
+from bench.measure.stats import Pairs
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Request:
+    """A request to a worker: see `Child.request`."""
+
+    operation: Callable[..., Any]
+    arguments: Mapping[str, Any]
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Subject:
-    """A cell ready to be measured.
+    """A cell ready to be measured, as whoever knows its plugins describes it.
 
     Attributes:
-        inputs: `.npz` file with the held-out split's inputs.
-        rss_bytes: what a worker with it holds, from its verification.
+        key: of the cell's record.
+        environment: variables of its worker's process.
+        imports: the request that imports its packages.
+        opening: the request that leaves its session open.
+        rss_bytes: resident memory of a worker with it, from its verification.
     """
 
     cell: Cell
     key: str
-    artifact: Artifact
-    inputs: Path
+    environment: Mapping[str, str]
+    imports: Request
+    opening: Request
     rss_bytes: int
+
+
+FINISH = Request(operation=Worker.finish, arguments={})
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -48,11 +65,11 @@ class Method:
     """How a block measures.
 
     Attributes:
-        fewest_passes: bursts of each worker that make a launch, at least, when a time is up (the sweep's or its own);
-        min_passes: and when it is not;
-        max_passes: and most.
-        pass_error: passes go on until the standard error of every cell's log-ratio within its launch is down to this,
-        max_s: or they have taken this many seconds: further launches tell more of slow cells than further passes.
+        fewest_passes: least number of bursts of each worker when the time of the sweep or of the block is up.
+        min_passes: least number of bursts of each worker when it is not.
+        max_passes: largest number of bursts of each worker.
+        pass_error: passes go on until the standard error of every cell's log-ratio within its launch is down to this.
+        max_s: seconds after which the block's time is up, since slow cells gain more by launches than by passes.
     """
 
     fewest_passes: int = 5
@@ -64,19 +81,66 @@ class Method:
     limits: Limits = Limits()
 
 
-@dataclasses.dataclass(kw_only=True)
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class _Burst:
+    """A worker's reply to `Worker.burst`: its samples in nanoseconds, and whether it came to rest afterwards."""
+
+    cold_ns: tuple[int, ...]
+    steady_ns: tuple[int, ...]
+    quiet: bool
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
 class _Seat:
-    """One worker of a block and what it has measured."""
+    """One worker of a block and its replies so far.
+
+    Attributes:
+        machine: state of the machine just before the worker was started.
+        replies: fields of `Launch` that the worker told when it imported, opened and finished.
+        bursts: the first is a warm-up, because runtimes tune themselves in their first inferences.
+        medians_ns: of the steady samples of each later burst.
+    """
 
     subject: Subject
     role: str
     child: Child
-    line: Launch
+    machine: machine.State
+    replies: dict[str, Any] = dataclasses.field(default_factory=dict)
+    bursts: list[_Burst] = dataclasses.field(default_factory=list)
+    medians_ns: list[float] = dataclasses.field(default_factory=list)
+
+    def ask(self, request: Request, timeout_s: float) -> None:
+        """Send a request whose reply holds fields of `Launch`."""
+        self.replies.update(self.child.request(request.operation, timeout_s=timeout_s, **request.arguments))
+
+    def burst(self, method: Method) -> None:
+        """Run one burst."""
+        arguments = dataclasses.asdict(method.burst)
+        reply = self.child.request(Worker.burst, timeout_s=method.limits.burst_s, **arguments)
+        self.bursts.append(msgspec.convert(reply, _Burst))
+        if len(self.bursts) > 1:
+            self.medians_ns.append(median_ns(self.bursts[-1].steady_ns))
+
+    def launch(self, block: str, reference: str) -> Launch:
+        """The launch of a worker that has finished."""
+        warmup, *passes = self.bursts
+        measured = {
+            "launch": uuid.uuid4().hex[:16],
+            "block": block,
+            "role": self.role,
+            "reference": reference,
+            "machine": self.machine,
+            "warmup_ns": warmup.cold_ns + warmup.steady_ns,
+            "cold_ns": [burst.cold_ns for burst in passes],
+            "steady_ns": [burst.steady_ns for burst in passes],
+            "num_restless": sum(not burst.quiet for burst in self.bursts),
+        }
+        return msgspec.convert({**measured, **self.replies}, Launch)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Failure:
-    """A cell that failed in a block, and how."""
+    """A cell that failed in a block, the stage (`open` or `measure`) and the error."""
 
     subject: Subject
     stage: str
@@ -102,8 +166,11 @@ def run_block(
 
     A cell that fails leaves the block, which goes on; when the baseline fails there is nothing to compare with and
     nothing is kept.
+
+    Args:
+        out_of_time: asked before each worker is opened and before each pass; once it is true, the block ends early.
     """
-    block = uuid.uuid4().hex[:16]
+    block, limits = uuid.uuid4().hex[:16], method.limits
     roles = [(baseline, REFERENCE), (baseline, CONTROL), *((subject, CELL) for subject in subjects)]
     seats: list[_Seat] = []
     failures: list[Failure] = []
@@ -124,17 +191,24 @@ def run_block(
 
         waiting = []
         for subject, role in random.sample(roles, len(roles)):
-            waiting.append(_seat(subject, role, block, baseline, method.limits))
+            state = machine.state()
+            child = Child(environment=subject.environment, memory_bytes=limits.memory_bytes)
+            waiting.append(_Seat(subject=subject, role=role, child=child, machine=state))
             workers.callback(waiting[-1].child.close)
         # Imports take most of the time before the first pass, and nothing of them is compared.
-        at_once(lambda seat: _import(seat, method.limits), waiting, workers=machine.num_cores(), done=imported)
+        at_once(
+            lambda seat: seat.ask(seat.subject.imports, limits.open_s),
+            waiting,
+            workers=machine.num_cores(),
+            done=imported,
+        )
         for seat in waiting:
             if out_of_time() or lost():
                 return Result(launches=(), failures=tuple(failures))
             if any(failure.subject is seat.subject for failure in failures):
                 continue
             try:
-                _open(seat, method.limits)
+                seat.ask(seat.subject.opening, limits.open_s)
                 seats.append(seat)
             except ChildError as error:
                 drop(seat, "open", error)
@@ -149,69 +223,26 @@ def run_block(
                 break
             for seat in random.sample(seats, len(seats)):
                 try:
-                    _burst(seat, method, warmup=number == 0)
+                    seat.burst(method)
                 except ChildError as error:
                     drop(seat, "measure", error)
                 if lost():
                     return Result(launches=(), failures=tuple(failures))
         for seat in list(seats):
             try:
-                seat.line |= seat.child.request(Worker.finish, timeout_s=method.limits.burst_s)
+                seat.ask(FINISH, limits.burst_s)
             except ChildError as error:
                 drop(seat, "measure", error)
     if lost():
         return Result(launches=(), failures=tuple(failures))
     order = {REFERENCE: 0, CONTROL: 1, CELL: 2}
     finished = sorted(seats, key=lambda seat: (order[seat.role], seat.subject.cell))
-    return Result(launches=tuple((seat.subject, seat.line) for seat in finished), failures=tuple(failures))
+    launches = tuple((seat.subject, seat.launch(block, baseline.cell.path)) for seat in finished)
+    return Result(launches=launches, failures=tuple(failures))
 
 
 def _is_precise(seats: Sequence[_Seat], method: Method) -> bool:
-    """Whether further passes of these launches would tell little."""
-    reference = next(seat.line for seat in seats if seat.role == REFERENCE)
-    pairs = [comparison.pair(seat.line, reference) for seat in seats if seat.role != REFERENCE]
+    """Whether the ratio of each worker to the reference is known so well that further passes would tell little."""
+    reference = tuple(next(seat.medians_ns for seat in seats if seat.role == REFERENCE))
+    pairs = [Pairs(cell_ns=tuple(seat.medians_ns), reference_ns=reference) for seat in seats if seat.role != REFERENCE]
     return all(stats.centre_error(pair.log_ratios()) <= method.pass_error for pair in pairs)
-
-
-def _seat(subject: Subject, role: str, block: str, baseline: Subject, limits: Limits) -> _Seat:
-    line: Launch = {
-        "kind": "launch",
-        "launch": uuid.uuid4().hex[:16],
-        "block": block,
-        "role": role,
-        "reference": baseline.cell.path,
-        "machine": machine.state(),
-        "warmup_ns": [],
-        "cold_ns": [],
-        "steady_ns": [],
-        "num_restless": 0,
-    }
-    child = opening.worker(subject.cell, memory_bytes=limits.memory_bytes)
-    return _Seat(subject=subject, role=role, child=child, line=line)
-
-
-def _import(seat: _Seat, limits: Limits) -> None:
-    seat.line |= seat.child.request(
-        operations.import_packages, timeout_s=limits.open_s, runtime=seat.subject.cell.runtime
-    )
-
-
-def _open(seat: _Seat, limits: Limits) -> None:
-    subject = seat.subject
-    seat.line |= seat.child.request(
-        operations.open_session,
-        timeout_s=limits.open_s,
-        **opening.subject(subject.cell, subject.artifact.path),
-        inputs=str(subject.inputs),
-    )
-
-
-def _burst(seat: _Seat, method: Method, *, warmup: bool) -> None:
-    """One burst. The first of a launch is a warm-up: runtimes tune themselves in their first inferences."""
-    samples = seat.child.request(Worker.burst, timeout_s=method.limits.burst_s, **dataclasses.asdict(method.burst))
-    seat.line["num_restless"] += not samples["quiet"]
-    if warmup:
-        seat.line["warmup_ns"] = samples["cold_ns"] + samples["steady_ns"]
-    else:
-        seat.line["cold_ns"].append(samples["cold_ns"])
-        seat.line["steady_ns"].append(samples["steady_ns"])

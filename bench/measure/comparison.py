@@ -1,4 +1,4 @@
-"""Comparison of stored records: which launches ran side by side, and what they say together."""
+"""Comparison of cells by their launches, paired block by block."""
 
 from __future__ import annotations
 
@@ -6,13 +6,11 @@ import dataclasses
 import functools
 import math
 from collections.abc import Sequence
-from typing import Any
 
 from bench.measure import stats
-from bench.measure.launch import burst_medians as burst_medians
+from bench.measure.launch import Launch
 from bench.measure.stats import Effect, Estimate, Pairs
 
-Launch = dict[str, Any]
 REFERENCE, CONTROL, CELL = "reference", "control", "cell"
 
 
@@ -21,9 +19,9 @@ class Comparison:
     """A cell against its baseline, or against another.
 
     Attributes:
-        effect: on the latency; None when they never ran in one block.
-        control: the A/A control's ratio, from the baseline's blocks.
-        num_launches: launches of the cell that were compared.
+        effect: logarithm of the ratio of latencies; None when the two never ran in one block.
+        control: ratio of the A/A control, from the baseline's blocks; None without a complete block.
+        num_launches: number of launches of the cell that were compared.
     """
 
     effect: Effect | None
@@ -49,12 +47,12 @@ class Comparison:
 
 def pair(launch: Launch, reference: Launch) -> Pairs:
     """Two launches of one block, pass by pass."""
-    return Pairs(cell_ns=burst_medians(launch), reference_ns=burst_medians(reference))
+    return Pairs(cell_ns=launch.medians_ns, reference_ns=reference.medians_ns)
 
 
 def by_block(launches: Sequence[Launch], role: str) -> dict[str, Launch]:
     """Launches of one role by the block they ran in."""
-    return {launch["block"]: launch for launch in launches if launch["role"] == role}
+    return {launch.block: launch for launch in launches if launch.role == role}
 
 
 def controls(baseline: Sequence[Launch]) -> list[Pairs]:
@@ -107,7 +105,7 @@ def change(after: Comparison, before: Comparison) -> Comparison:
 
 
 def _quotient(one: Estimate, other: Estimate) -> Estimate:
-    """Of two ratios, with an interval that covers what both of theirs do."""
+    """Quotient of two ratios, with an interval that covers the uncertainty of both."""
     value, half = one.value / other.value, math.hypot(_log_half_width(one), _log_half_width(other))
     if not math.isfinite(half):
         return Estimate(value=value, low=0.0, high=math.inf)
@@ -120,5 +118,5 @@ def _log_half_width(estimate: Estimate) -> float:
 
 
 def _comparable(launches: Sequence[Launch]) -> dict[str, Launch]:
-    """Launches by block, the reference's own for a baseline."""
+    """Launches by block: those in the role of a cell, or for a baseline those in the role of the reference."""
     return by_block(launches, CELL) or by_block(launches, REFERENCE)

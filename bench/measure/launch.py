@@ -1,27 +1,72 @@
-"""A stored launch."""
+"""One launch of a cell: the samples, times and memory that one worker process measured in one block."""
 
 from __future__ import annotations
 
 import functools
 import statistics
 from collections.abc import Mapping
-from typing import Any
+
+import msgspec
+
+from bench.measure.machine import State
+from bench.measure.memory import Memory
 
 
-class Launch(dict[str, Any]):
-    """A launch's line as it is stored, whole and not to be changed."""
+class Launch(msgspec.Struct, frozen=True, kw_only=True, tag="launch", tag_field="kind", dict=True):
+    """The figures of one launch, as they are measured and as they are stored.
+
+    Attributes:
+        launch: an identifier of its own.
+        block: the identifier of the block, shared by all launches that ran side by side.
+        role: `reference`, `control` or `cell`, see `bench.measure.comparison`.
+        reference: path of the baseline that the block's launches are compared with.
+        machine: state of the machine just before the worker was started.
+        warmup_ns: samples of the first burst, which counts for nothing.
+        cold_ns: for each pass, the samples taken just after waking.
+        steady_ns: for each pass, the samples that count.
+        num_restless: bursts after which the worker's threads went on using the processor.
+        import_ns: time to import the runtime's packages while other workers did the same.
+        load_ns: time to open the artifact.
+        first_inference_ns: time of the first inference after that.
+        quiet: whether the worker's threads came to rest after the first inference.
+        confined: which protections the system allowed, see `bench.measure.confine.confine`.
+        memory: of the worker, by phase.
+        time: when the launch was stored (ISO 8601); None before that.
+    """
+
+    launch: str
+    block: str
+    role: str
+    reference: str
+    machine: State | None = None
+    warmup_ns: tuple[int, ...] = ()
+    cold_ns: tuple[tuple[int, ...], ...] = ()
+    steady_ns: tuple[tuple[int, ...], ...]
+    num_restless: int = 0
+    import_ns: int | None = None
+    load_ns: int
+    first_inference_ns: int
+    quiet: bool = True
+    confined: Mapping[str, bool] = {}
+    memory: Memory
+    time: str | None = None
+
+    @property
+    def kind(self) -> str:
+        """`launch`, or `thread_launch` for one that was compared with the cell itself at one thread."""
+        return str(self.__struct_config__.tag)
 
     @functools.cached_property
-    def medians(self) -> tuple[float, ...]:
-        """Those of `burst_medians`, once: cells are compared with many others."""
-        return _medians(self)
+    def medians_ns(self) -> tuple[float, ...]:
+        """The median of each pass's steady samples; kept, because a cell is compared with many others."""
+        return tuple(map(median_ns, self.steady_ns))
+
+    @property
+    def samples_ns(self) -> list[int]:
+        """The steady samples of all passes, in the order in which they were taken."""
+        return [sample for samples in self.steady_ns for sample in samples]
 
 
-def burst_medians(launch: Mapping[str, Any]) -> tuple[float, ...]:
-    """The median of each pass's steady samples, in nanoseconds."""
-    return launch.medians if isinstance(launch, Launch) else _medians(launch)
-
-
-def _medians(launch: Mapping[str, Any]) -> tuple[float, ...]:
-    # For a few samples at a time, far faster than numpy's, and the same.
-    return tuple(float(statistics.median(samples)) for samples in launch["steady_ns"])
+def median_ns(samples_ns: tuple[int, ...]) -> float:
+    """Median of the samples of one burst; for so few of them this is far faster than numpy, and equal."""
+    return float(statistics.median(samples_ns))

@@ -1,7 +1,8 @@
-"""Which machine this is, and what state it is in."""
+"""The machine's identity (processor, memory, system) and its present state (load, clock, temperature)."""
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import hashlib
 import json
@@ -19,7 +20,7 @@ NVIDIA = Path("/proc/driver/nvidia")
 
 @functools.cache
 def describe() -> dict[str, Any]:
-    """What tells machines apart for a benchmark: processor, instruction sets, cores, memory, system."""
+    """The properties by which machines differ for a benchmark: processor, instruction sets, cores, memory, system."""
     info = _cpuinfo()
     return {
         "processor": info.get("model name") or platform.processor() or platform.machine(),
@@ -57,20 +58,39 @@ def num_cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def state() -> dict[str, Any]:
-    """What may change from minute to minute: load, free memory, clock, governor, temperature."""
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class State:
+    """Properties of the machine that may change from minute to minute; None where the system does not tell.
+
+    Attributes:
+        load_1m: processes that ran or waited to run, on average over the last minute.
+        available_bytes: memory that processes can still take.
+        clock_mhz: present frequency of the processor.
+        governor: name of the policy that sets the frequency.
+        temperature_c: of the hottest sensor, in degrees Celsius.
+    """
+
+    load_1m: float | None = None
+    available_bytes: int
+    clock_mhz: int | None = None
+    governor: str | None = None
+    temperature_c: float | None = None
+
+
+def state() -> State:
+    """The present state of the machine."""
     try:
         frequency = psutil.cpu_freq()
     except (OSError, NotImplementedError):  # some virtual machines do not tell
         frequency = None
     governor = Path("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor")
-    return {
-        "load_1m": round(os.getloadavg()[0], 2) if hasattr(os, "getloadavg") else None,
-        "available_bytes": psutil.virtual_memory().available,
-        "clock_mhz": round(frequency.current) if frequency else None,
-        "governor": governor.read_text().strip() if governor.exists() else None,
-        "temperature_c": _temperature_c(),
-    }
+    return State(
+        load_1m=round(os.getloadavg()[0], 2) if hasattr(os, "getloadavg") else None,
+        available_bytes=psutil.virtual_memory().available,
+        clock_mhz=round(frequency.current) if frequency else None,
+        governor=governor.read_text().strip() if governor.exists() else None,
+        temperature_c=_temperature_c(),
+    )
 
 
 def _temperature_c() -> float | None:

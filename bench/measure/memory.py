@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +28,19 @@ class Phase:
     peak_rss_bytes: int
     rss_bytes: int
     private_bytes: int | None
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Memory:
+    """Memory of a process by phase.
+
+    Attributes:
+        method: `kernel`, or `polling`, which may miss a short peak.
+        phases: by their names, in the order in which they ran.
+    """
+
+    method: str
+    phases: Mapping[str, Phase]
 
 
 class MemoryLog:
@@ -55,9 +68,8 @@ class MemoryLog:
         )
 
     def as_json(self) -> dict[str, Any]:
-        """The phases by name, and how they were measured."""
-        phases = {phase.name: dataclasses.asdict(phase) for phase in self.phases}
-        return {"method": self.method, "phases": phases}
+        """The fields of `Memory`, as a worker sends them to its parent."""
+        return dataclasses.asdict(Memory(method=self.method, phases={phase.name: phase for phase in self.phases}))
 
     def _reset_peak(self) -> bool:
         try:

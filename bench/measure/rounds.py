@@ -15,35 +15,75 @@ import psutil
 from bench.measure import comparison as compare
 from bench.measure import stats
 from bench.measure.block import Method, Result, Subject, run_block
-from bench.measure.comparison import Comparison, Launch
+from bench.measure.comparison import Comparison
+from bench.measure.launch import Launch
 
+REGRESSION, FINE = "regression", "fine"
 MAX_WORKERS = 10  # a longer pass would let the machine drift between a burst and its reference's
 MEMORY_SHARE = 0.6  # of the memory now free, for the workers of one block
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Goal:
-    """When a cell has been measured enough.
+    """When a cell has been measured enough: an interval that is narrow enough, or a question that is answered.
 
     Attributes:
         margin: half-width of the ratio's interval to reach, as a share, with a verdict.
-        min_launches: fewest launches of a cell;
-        max_launches: and most, when the margin is never reached.
+        tolerance: ask instead whether the cell is slower than its baseline by more than this share; None for the
+            margin alone.
+        min_launches: fewest launches of a cell.
+        max_launches: most launches of a cell, when neither is reached.
         budget_s: seconds for all measuring; None is no limit.
     """
 
     margin: float = 0.02
+    tolerance: float | None = None
     min_launches: int = 3
     max_launches: int = 6
     budget_s: float | None = None
 
+    def is_met(self, comparison: Comparison, num_launches: int) -> bool:
+        """Whether no further launch is wanted after so many."""
+        if comparison.ratio is None or num_launches < self.min_launches:
+            return False
+        if num_launches >= self.max_launches:
+            return True
+        if self.tolerance is not None:
+            return num_launches in self.looks() and self.regression(comparison) != stats.UNDECIDED
+        return comparison.verdict(self.margin) != stats.UNDECIDED and comparison.ratio.half_width <= self.margin
+
+    def looks(self) -> tuple[int, ...]:
+        """Numbers of launches after which the question is asked: each look may be wrong, so they are few."""
+        found = []
+        launches = self.min_launches
+        while launches < self.max_launches:
+            found.append(launches)
+            launches *= 2
+        return (*found, self.max_launches)
+
+    def regression(self, comparison: Comparison) -> str:
+        """Whether the cell is slower by more than the tolerance: `regression`, `fine` or `undecided`.
+
+        The whole interval must lie on one side of the tolerance and of the noise that the A/A control shows. It is the
+        interval of 95 % over all looks together (Bonferroni), so wider than that of `Comparison.ratio`.
+        """
+        if comparison.effect is None or comparison.control is None or comparison.num_launches < self.min_launches:
+            return stats.UNDECIDED
+        assert self.tolerance is not None
+        ratio = comparison.effect.ratio(stats.ALPHA / len(self.looks()))
+        if ratio.low > max(1 + self.tolerance, comparison.control.high, 1 + stats.NOISE_FLOOR):
+            return REGRESSION
+        return FINE if ratio.high < 1 + self.tolerance else stats.UNDECIDED
+
 
 @dataclasses.dataclass(kw_only=True)
 class Ledger:
-    """What is known of one subject: its launches, those of earlier runs included.
+    """A subject with its launches, those of earlier runs included.
 
     Attributes:
-        num_stale: launches that count for the figures but not for whether it is settled: it is to be measured again.
+        failed: whether the subject failed in a block, and gets no further launches.
+        num_stale: launches that count for the figures but not towards the goal, because the subject is to be measured
+            again.
     """
 
     subject: Subject
@@ -75,11 +115,7 @@ class Group:
         if ledger.failed or self.baseline.failed:
             return True
         comparison = self.comparison(ledger)
-        num_launches = comparison.num_launches - ledger.num_stale
-        if comparison.ratio is None or num_launches < goal.min_launches:
-            return False
-        is_clear = comparison.verdict(goal.margin) != stats.UNDECIDED
-        return num_launches >= goal.max_launches or (is_clear and comparison.ratio.half_width <= goal.margin)
+        return goal.is_met(comparison, comparison.num_launches - ledger.num_stale)
 
     def num_wanted(self, ledger: Ledger, goal: Goal) -> int:
         """A guess at how many launches are still to come."""
@@ -113,7 +149,7 @@ def measure(
     """Run rounds of blocks until every cell is settled or the time is up.
 
     Args:
-        keep: stores what a block brought, at once.
+        keep: stores the launches and failures of a block as soon as it ends.
         report: told before the first block and after each one.
     """
     start = time.monotonic()
@@ -153,7 +189,7 @@ def measure(
 
 
 def _fewest_launches(planned: tuple[Group, list[Ledger]]) -> int:
-    """Of the cells of a block that is to come."""
+    """Number of launches of the planned block's least measured cell."""
     group, block = planned
     return min((group.comparison(ledger).num_launches for ledger in block), default=0)
 

@@ -78,10 +78,11 @@ class Error:
     """How well a mean over launches is known, on the log scale.
 
     Attributes:
-        across: standard error from the spread across launches, with `freedom` degrees of freedom;
-        within: and from the spread across their passes. Launches cannot agree better than their own passes allow; when
-            they seem to, it is luck.
-        launches: how many there were.
+        across: standard error from the spread across launches.
+        freedom: degrees of freedom of `across`.
+        within: standard error from the spread across the passes of the launches. Launches cannot agree better than
+            their own passes allow; when they seem to, it is luck.
+        launches: number of launches.
     """
 
     across: float
@@ -99,7 +100,7 @@ class Error:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Effect:
-    """Logarithm of a ratio of latencies: what was estimated, and the independent errors that add up in it."""
+    """Logarithm of a ratio of latencies: the estimate, and the independent errors that add up in it."""
 
     value: float
     errors: tuple[Error, ...]
@@ -124,7 +125,7 @@ class Effect:
         return math.exp(log_p)
 
     def after(self, times: float) -> Effect:
-        """What to expect after so many times as many launches, if they go on as they did."""
+        """The effect to expect after `times` as many launches, if they scatter as those so far."""
         shrink = math.sqrt(times)
         errors = [
             Error(
@@ -138,7 +139,7 @@ class Effect:
         return Effect(value=self.value, errors=tuple(errors))
 
     def __sub__(self, other: Effect) -> Effect:
-        """Of a quotient. The errors are taken as independent; ratios to one baseline share some, so it is wide."""
+        """Effect of a quotient. Errors count as independent; two ratios to one baseline share some, so it is wide."""
         return Effect(value=self.value - other.value, errors=self.errors + other.errors)
 
 
@@ -166,7 +167,7 @@ def ratio(launches: Sequence[Pairs], controls: Sequence[Pairs]) -> Estimate | No
 
 
 def _error(launches: Sequence[Pairs], effects: np.ndarray, null_effects: np.ndarray) -> Error:
-    """Of the mean effect."""
+    """Error of the mean effect of a cell's launches."""
     own_freedom = len(effects) - 1
     own_squares = float(((effects - effects.mean()) ** 2).sum())
     prior_freedom = min(float(len(null_effects)), PRIOR_WEIGHT)  # their mean is known, so none is lost to it
@@ -194,7 +195,7 @@ def _exp(value: float) -> float:
 def verdict(
     estimate: Estimate, control: Estimate | None, *, num_launches: int, margin: float, may_win: bool = True
 ) -> str:
-    """What the data say of a cell against its reference.
+    """The verdict on a cell against its reference.
 
     `faster` and `slower`: the whole interval lies outside the A/A control's interval and outside the noise floor.
     `noise`: no winner, and the whole interval lies within the margin, so any difference is smaller than that.

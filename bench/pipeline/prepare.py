@@ -9,39 +9,67 @@ from typing import Any
 from bench.api import Task, cache
 from bench.api.artifact import Artifact
 from bench.api.cell import Cell
-from bench.api.errors import ArtifactError, ChildError, RefusedError
+from bench.api.errors import ArtifactError, BenchError, ChildError, PluginError, RefusedError
 from bench.measure import clock
 from bench.measure.limits import Limits
 from bench.measure.process import ask_once
 from bench.pipeline import operations, provenance
+from bench.pipeline.flow import Prepared
 from bench.plugins import catalog
+from bench.records.lines import Failure
 
-_FAILED: dict[tuple[Path, str, Limits], ArtifactError] = {}
-"""Steps that failed in this process, which would fail again."""
+FailedSteps = dict[str, ArtifactError]
+"""By the key of a step that failed, its error: a sweep hands one on, for an export is the first step of many cells."""
 
 
-def artifact_of(cell: Cell, limits: Limits) -> Artifact:
+def skip_reason(cell: Cell) -> str | None:
+    """Why a cell cannot work here, broken plugin files included; None where it can."""
+    try:
+        return catalog.skip_reason(cell)
+    except PluginError as error:
+        return str(error)
+
+
+def prepared(cell: Cell, limits: Limits, failed: FailedSteps | None = None) -> Prepared | Failure:
+    """Make a cell's artifact, or take it from the cache.
+
+    Args:
+        failed: steps that failed before and are not tried again; those that fail now are added.
+    """
+    if (reason := skip_reason(cell)) is not None:
+        return Failure(stage="skip", reason=reason)
+    try:
+        artifact = artifact_of(cell, limits, failed)
+    except RefusedError as error:
+        return Failure(stage="skip", reason=str(error))
+    except BenchError as error:
+        return Failure.of("prepare", error)
+    return Prepared(cell=cell, artifact=artifact, key=provenance.record_key(cell, artifact))
+
+
+def artifact_of(cell: Cell, limits: Limits, failed: FailedSteps | None = None) -> Artifact:
     """The artifact that a cell runs, from the cache or made now, with every step before it.
 
     Raises:
         ArtifactError: a step failed; the message names it.
     """
-    return steps_of(cell, limits)[-1]
+    return steps_of(cell, limits, failed)[-1]
 
 
-def steps_of(cell: Cell, limits: Limits) -> list[Artifact]:
+def steps_of(cell: Cell, limits: Limits, failed: FailedSteps | None = None) -> list[Artifact]:
     """Every step's artifact: what the exporter wrote, and what each variant made of it.
 
     Raises:
         ArtifactError: a step failed; the message names it.
     """
     exporter = catalog.exporter(cell.exporter)
-    task = [provenance.task_digest(catalog.task(cell.task)), provenance.dataset_digest(catalog.task(cell.task))]
+    task = provenance.subject(catalog.task(cell.task))
     artifact = _made(
         step=cell.exporter,
         format_=exporter.format(cell.source),
         recipe=provenance.recipe(exporter, task=task, source=cell.source),
         limits=limits,
+        failed=failed,
         operation=operations.export,
         request={"task": cell.task, "source": cell.source, "exporter": cell.exporter},
     )
@@ -55,6 +83,7 @@ def steps_of(cell: Cell, limits: Limits) -> list[Artifact]:
             format_=artifact.format,
             recipe=provenance.recipe(named.variant, task=task, option=named.option, source=artifact.sha256),
             limits=limits,
+            failed=failed,
             operation=operations.transform,
             request={"task": cell.task, "variant": name, "source": str(artifact.path)},
         )
@@ -68,20 +97,21 @@ def _made(
     format_: str,
     recipe: dict[str, Any],
     limits: Limits,
+    failed: FailedSteps | None,
     operation: Callable[..., Any],
     request: dict[str, str],
 ) -> Artifact:
     key = cache.digest(recipe)
-    attempt = (cache.folder(), key, limits)
+    failed = {} if failed is None else failed
 
     def make(target: Path) -> dict[str, Any]:
-        if attempt in _FAILED:  # an export that fails is the first step of a score of cells
-            raise _FAILED[attempt]
+        if key in failed:
+            raise failed[key]
         start = clock.now_ns()
         try:
             facts = _ask(step, operation, limits.prepare_s, limits, target=str(target), **request)
         except ArtifactError as error:
-            _FAILED[attempt] = error
+            failed[key] = error
             raise
         facts["info"] |= {"seconds": round((clock.now_ns() - start) / 1e9, 3), "versions": recipe["versions"]}
         return {"format": format_, **facts}
@@ -112,5 +142,5 @@ def inputs_of(task: Task, limits: Limits) -> Path:
             step, operations.save_inputs, limits.prepare_s, limits, task=task.name, split="test", target=str(target)
         )
 
-    key = cache.digest([provenance.SCHEMA, "inputs", provenance.task_digest(task), provenance.dataset_digest(task)])
+    key = cache.digest([provenance.SCHEMA, "inputs", *provenance.subject(task)])
     return cache.obtain(key, "inputs.npz", make)[0]

@@ -73,6 +73,11 @@ def dataset_digest(task: Task) -> str | None:
     return cache.digest_folder(folder, without=(*NOT_SOURCE, "LICENSE", "make.py"))
 
 
+def subject(task: Task) -> tuple[str, str | None]:
+    """Digests of a task and of its dataset: of cells with other ones, the figures mean nothing beside each other."""
+    return (task_digest(task), dataset_digest(task))
+
+
 def recipe(plugin: Plugin, **more: object) -> dict[str, object]:
     """All that an artifact depends on: the plugin that makes it, its packages, this machine and its source."""
     here = machine.describe()  # some optimizers write for the processor they run on
@@ -91,8 +96,7 @@ def record_key(cell: Cell, artifact: Artifact | None) -> str:
         (artifact.canonical or artifact.sha256, artifact.size_bytes) if artifact else None,
         plugin_digest(runtime),
         versions(runtime.packages(cell.provider)),
-        task_digest(task),
-        dataset_digest(task),
+        *subject(task),
     ]
     return cache.digest(parts)
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from bench.api import Samples, Task
+from bench.records.lines import Quality
 
 if TYPE_CHECKING:
     import numpy as np
@@ -19,7 +20,7 @@ def judge(
     samples: Samples,
     outputs: Mapping[str, np.ndarray],
     expected: Mapping[str, np.ndarray] | None,
-) -> dict[str, Any]:
+) -> Quality:
     """Judge the outputs of a whole split.
 
     Args:
@@ -28,35 +29,33 @@ def judge(
             none; None for the reference itself.
 
     Returns:
-        `fidelity` and why (`reason`), `loss`, `metrics`, `metric_loss` (see `Task.relative_loss`),
-        `max_abs_error` (largest absolute difference of any element) and `relative_error` (the same over the largest
-        magnitude of that output); None where it has no meaning or is not finite.
+        The fidelity with its reason, the loss, the metrics and the errors; the fields about the run are left empty.
     """
     expected = outputs if expected is None else expected
     targets = _rows(expected, samples.num_samples) if samples.targets is None else samples.targets
-    result: dict[str, Any] = dict.fromkeys(
-        ("loss", "metrics", "metric_loss", "max_abs_error", "relative_error", "reason")
-    )
-    result |= {"metric_name": task.metric_name, "higher_is_better": task.higher_is_better}
+    figures: dict[str, Any] = {"metric_name": task.metric_name, "higher_is_better": task.higher_is_better}
     if (reason := _malformed(outputs, expected)) is not None:
-        return {**result, "fidelity": BROKEN, "reason": reason}
-    errors = {name: _error(outputs[name], expected[name]) for name in expected}
-    absolute_error = max(absolute for absolute, _ in errors.values())
-    relative_error = max(relative for _, relative in errors.values())
+        return Quality(**figures, fidelity=BROKEN, reason=reason)
+    errors = [_error(outputs[name], expected[name]) for name in expected]
+    absolute_error = max(absolute for absolute, _ in errors)
+    relative_error = max(relative for _, relative in errors)
     metrics = {name: float(value) for name, value in task.metrics(outputs, targets).items()}
-    result["max_abs_error"], result["relative_error"] = _finite(absolute_error), _finite(relative_error)
-    result["loss"] = _finite(float(task.loss(outputs, targets)))
-    result["metrics"] = {name: _finite(value) for name, value in metrics.items()}
+    figures |= {
+        "max_abs_error": _finite(absolute_error),
+        "relative_error": _finite(relative_error),
+        "loss": _finite(float(task.loss(outputs, targets))),
+        "metrics": {name: _finite(value) for name, value in metrics.items()},
+    }
     if absolute_error == 0:
-        return {**result, "metric_loss": 0.0, "fidelity": EXACT}
+        return Quality(**figures, metric_loss=0.0, fidelity=EXACT)
     reference_metric = float(task.metrics(expected, targets)[task.metric_name])
-    result["metric_loss"] = _finite(task.relative_loss(metrics[task.metric_name], reference_metric))
+    figures["metric_loss"] = _finite(task.relative_loss(metrics[task.metric_name], reference_metric))
     sign = 1 if task.higher_is_better else -1
     lost = sign * (reference_metric - metrics[task.metric_name])
     if not lost <= task.max_metric_loss:  # a metric that is no number counts as lost
         reason = f"{task.metric_name} is worse than the reference's by {lost:.4g}; at most {task.max_metric_loss:g}"
-        return {**result, "fidelity": BROKEN, "reason": reason}
-    return {**result, "fidelity": CLOSE if relative_error <= task.close else DRIFTED}
+        return Quality(**figures, fidelity=BROKEN, reason=reason)
+    return Quality(**figures, fidelity=CLOSE if relative_error <= task.close else DRIFTED)
 
 
 def _rows(arrays: Mapping[str, np.ndarray], num_samples: int) -> list[dict[str, np.ndarray]]:

@@ -1,7 +1,5 @@
 """The plugins by name, as instances: tasks, exporters, variants and runtimes."""
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 import functools

@@ -8,17 +8,20 @@ from typing import Any
 
 import numpy as np
 
+from bench.api.artifact import Facts
 from bench.api.cell import Cell
 from bench.api.errors import InputError
 from bench.measure import comparison, stats
-from bench.measure.comparison import Comparison, Launch
+from bench.measure.comparison import Comparison
+from bench.measure.launch import Launch
 from bench.measure.roofline import Peaks
 from bench.measure.rounds import Goal
 from bench.records import costs
+from bench.records.lines import Quality
+from bench.records.measured import Figures, same_as
 from bench.records.rows import Row
-from bench.records.store import Record, same_as
 
-QUANTIZED = {"DequantizeLinear", "DynamicQuantizeLSTM", "MatMulInteger", "com.microsoft.MatMulNBits"} | {
+QUANTIZED = frozenset({"DequantizeLinear", "DynamicQuantizeLSTM", "MatMulInteger", "com.microsoft.MatMulNBits"}) | {
     f"com.microsoft.{name}" for name in ("DynamicQuantizeLSTM", "DynamicQuantizeMatMul", "QAttention", "QGemm")
 }
 """Operators of files whose weights are integers: the floats that are left are no count of parameters."""
@@ -26,7 +29,7 @@ PHASES = ("load", "first_inference", "steady")
 
 
 def rows(
-    records: Mapping[str, Record],
+    records: Mapping[str, Figures],
     *,
     baseline: str | None = None,
     margin: float = Goal().margin,
@@ -53,42 +56,41 @@ def rows(
     return costs.joined(found, records, peaks or {})
 
 
-def _row(record: Record, records: Mapping[str, Record], twin: str | None, other: str | None, margin: float) -> Row:
-    cell, quality, artifact = record.cell, record.quality or {}, record.header["artifact"] or {}
+def _row(record: Figures, records: Mapping[str, Figures], twin: str | None, other: str | None, margin: float) -> Row:
+    cell, quality, artifact = record.cell, record.quality, record.artifact
     if (reason := _outdated(record, records)) is not None:
         return Row(**_coordinates(cell), status="skipped", reason=reason)
-    status = "ok" if record.failure is None else "skipped" if record.failure["stage"] == "skip" else "failed"
+    status = "ok" if record.failure is None else "skipped" if record.failure.stage == "skip" else "failed"
     launches = compared(record, records)
-    metrics = quality.get("metrics") or {}
-    metric_name = quality.get("metric_name")
     return Row(
         **_coordinates(cell),
-        precision=quality.get("precision"),
         status=status,
-        reason=record.failure["reason"] if record.failure else quality.get("reason"),
-        fidelity=quality.get("fidelity"),
+        reason=record.failure.reason if record.failure else quality.reason if quality else None,
         same_as=twin,
-        placement=_placement(quality.get("placement")),
-        warning=quality.get("warning"),
-        size_bytes=artifact.get("size_bytes"),
+        size_bytes=artifact.size_bytes if artifact else None,
         num_params=_num_params(artifact, quality),
-        loss=quality.get("loss"),
-        metric=metrics.get(metric_name),
-        metric_name=metric_name,
-        metric_loss=quality.get("metric_loss"),
-        max_abs_error=quality.get("max_abs_error"),
+        **(_judged(quality) if quality else {}),
         **(_timing(launches, cell.batch) if launches else {}),
         **_comparison(record, records, other, margin),
     )
 
 
-def _num_params(artifact: Mapping[str, Any], quality: Mapping[str, Any]) -> int | None:
-    if QUANTIZED & (artifact.get("operators") or {}).keys():
+def _judged(quality: Quality) -> dict[str, Any]:
+    same = ("precision", "fidelity", "warning", "loss", "metric_name", "metric_loss", "max_abs_error")
+    return {
+        **{name: getattr(quality, name) for name in same},
+        "metric": (quality.metrics or {}).get(quality.metric_name or ""),
+        "placement": _placement(quality.placement),
+    }
+
+
+def _num_params(artifact: Facts | None, quality: Quality | None) -> int | None:
+    if artifact and QUANTIZED & (artifact.operators or {}).keys():
         return None
-    return artifact.get("num_params") or quality.get("num_params")
+    return (artifact.num_params if artifact else None) or (quality.num_params if quality else None)
 
 
-def _placement(placed: Mapping[str, Any] | None) -> str | None:
+def _placement(placed: Mapping[str, Mapping[str, Any]] | None) -> str | None:
     """`CPUExecutionProvider: 12 nodes, 100 % of MACs`, joined by semicolons."""
     parts = []
     for provider, found in (placed or {}).items():
@@ -101,33 +103,33 @@ def _coordinates(cell: Cell) -> dict[str, Any]:
     return {"cell": cell.path, **dataclasses.asdict(cell)}
 
 
-def _outdated(record: Record, records: Mapping[str, Record]) -> str | None:
+def _outdated(record: Figures, records: Mapping[str, Figures]) -> str | None:
     """Why a record's figures have no place beside the others', or None.
 
     A sweep over some cells leaves the others as they were: of other weights or data, or beside another baseline.
     """
     group = [other for other in records.values() if other.cell.task == record.cell.task]
-    newest = max(group, key=lambda other: str(other.header["time"]))
-    if record.header["subject"] != newest.header["subject"]:
+    newest = max(group, key=lambda other: other.time)
+    if record.subject != newest.subject:
         return "measured with other weights, code or data than the newest result; `bench run` measures it again"
     if record.launches and not compared(record, records):
         return "measured beside a baseline that has changed since; `bench run` measures it again"
     return None
 
 
-def compared(record: Record, records: Mapping[str, Record]) -> list[Launch]:
+def compared(record: Figures, records: Mapping[str, Figures]) -> list[Launch]:
     """The launches that ran beside the baseline as it is now."""
     baseline = baseline_of(record, records)
     if baseline is None:
         return list(record.launches)
     blocks = comparison.by_block(baseline.launches, comparison.REFERENCE)
-    return [launch for launch in record.launches if launch["block"] in blocks]
+    return [launch for launch in record.launches if launch.block in blocks]
 
 
 def _timing(launches: Sequence[Launch], batch: int) -> dict[str, Any]:
     """Latency, cold start and memory of a cell's launches."""
-    samples = np.array([sample for launch in launches for burst in launch["steady_ns"] for sample in burst], float)
-    median = stats.median_ns([launch["steady_ns"] for launch in launches])
+    samples = np.array([sample for launch in launches for sample in launch.samples_ns], float)
+    median = stats.median_ns([launch.steady_ns for launch in launches])
     return {
         "latency_p50_ns": median.value if median else None,
         "latency_p50_low_ns": median.low if median else None,
@@ -135,8 +137,8 @@ def _timing(launches: Sequence[Launch], batch: int) -> dict[str, Any]:
         "latency_p90_ns": stats.percentile_ns(samples, 90),
         "latency_p99_ns": stats.percentile_ns(samples, 99),
         "throughput_per_s": batch * 1e9 / float(samples.mean()),
-        "load_ns": float(np.median([launch["load_ns"] for launch in launches])),
-        "first_inference_ns": float(np.median([launch["first_inference_ns"] for launch in launches])),
+        "load_ns": float(np.median([launch.load_ns for launch in launches])),
+        "first_inference_ns": float(np.median([launch.first_inference_ns for launch in launches])),
         "peak_rss_bytes": int(np.median([_peak(launch) for launch in launches])),
         "model_rss_bytes": int(np.median([_peak(launch) - _imported(launch) for launch in launches])),
         "num_launches": len(launches),
@@ -145,15 +147,14 @@ def _timing(launches: Sequence[Launch], batch: int) -> dict[str, Any]:
 
 
 def _peak(launch: Launch) -> int:
-    phases = launch["memory"]["phases"]
-    return max(phases[name]["peak_rss_bytes"] for name in PHASES)
+    return max(launch.memory.phases[name].peak_rss_bytes for name in PHASES)
 
 
 def _imported(launch: Launch) -> int:
-    return int(launch["memory"]["phases"]["imports"]["rss_bytes"])
+    return launch.memory.phases["imports"].rss_bytes
 
 
-def _comparison(record: Record, records: Mapping[str, Record], other: str | None, margin: float) -> dict[str, Any]:
+def _comparison(record: Figures, records: Mapping[str, Figures], other: str | None, margin: float) -> dict[str, Any]:
     """The ratio to the baseline, or to another cell of the same group."""
     baseline = baseline_of(record, records)
     if baseline is None:
@@ -181,19 +182,19 @@ def _figures(found: Comparison, margin: float, *, is_baseline: bool) -> dict[str
     return figures
 
 
-def baseline_of(record: Record, records: Mapping[str, Record]) -> Record | None:
+def baseline_of(record: Figures, records: Mapping[str, Figures]) -> Figures | None:
     """The record of the cell that a record's launches ran beside, under its present key."""
     if not record.launches:
         return None
-    return records.get(record.launches[-1]["reference"])
+    return records.get(record.launches[-1].reference)
 
 
-def higher_is_better(records: Mapping[str, Record]) -> dict[str, bool]:
+def higher_is_better(records: Mapping[str, Figures]) -> dict[str, bool]:
     """By task, whether its metric is better when it is larger."""
-    return {record.cell.task: record.quality["higher_is_better"] for record in records.values() if record.quality}
+    return {record.cell.task: record.quality.higher_is_better for record in records.values() if record.quality}
 
 
-def between(records: Mapping[str, Record], one: str, other: str) -> Comparison | None:
+def between(records: Mapping[str, Figures], one: str, other: str) -> Comparison | None:
     """One cell against another of its group, by the launches that ran beside the baseline as it is now.
 
     Returns:

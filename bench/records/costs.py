@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable, Mapping
-from typing import Any
 
 from bench.measure import roofline
 from bench.measure.roofline import Peaks
+from bench.records.lines import Cost
+from bench.records.measured import Figures
 from bench.records.rows import Row
-from bench.records.store import Record
 
 PLAIN = "raw"
 
 
-def joined(rows: Iterable[Row], records: Mapping[str, Record], peaks: Mapping[int, Peaks]) -> list[Row]:
+def joined(rows: Iterable[Row], records: Mapping[str, Figures], peaks: Mapping[int, Peaks]) -> list[Row]:
     """The rows with their costs, where they are known.
 
     Args:
@@ -25,19 +25,18 @@ def joined(rows: Iterable[Row], records: Mapping[str, Record], peaks: Mapping[in
     return [_joined(row, records[row.cell], plain, peaks.get(row.threads)) for row in rows]
 
 
-def _joined(row: Row, record: Record, plain: Iterable[Record], peaks: Peaks | None) -> Row:
+def _joined(row: Row, record: Figures, plain: Iterable[Figures], peaks: Peaks | None) -> Row:
     if row.status != "ok":
         return row
     cost = _cost(record) or _borrowed(record, plain)
-    if cost is None:
+    if cost is None or cost.macs is None:
         return row
-    row = dataclasses.replace(row, macs=cost["macs"])
-    quality = record.quality or {}
-    if not row.latency_p50_ns or "io_bytes" not in quality:
+    row = dataclasses.replace(row, macs=cost.macs)
+    if not row.latency_p50_ns or record.quality is None or record.quality.io_bytes is None:
         return row
     placed = roofline.place(
-        macs=cost["macs"],
-        num_bytes=cost["weight_bytes"] + quality["io_bytes"],
+        macs=cost.macs,
+        num_bytes=cost.weight_bytes + record.quality.io_bytes,
         seconds=row.latency_p50_ns / 1e9,
         precision=row.precision,
         peaks=peaks if _is_on_processor(row) else None,
@@ -45,20 +44,21 @@ def _joined(row: Row, record: Record, plain: Iterable[Record], peaks: Peaks | No
     return dataclasses.replace(row, **dataclasses.asdict(placed))
 
 
-def _cost(record: Record) -> dict[str, Any] | None:
-    cost = (record.quality or {}).get("cost")
-    return cost if cost and cost["macs"] is not None else None
+def _cost(record: Figures) -> Cost | None:
+    """The cost of the file itself, where its MACs are known."""
+    cost = record.quality and record.quality.cost
+    return cost if cost and cost.macs is not None else None
 
 
-def _borrowed(record: Record, plain: Iterable[Record]) -> dict[str, Any] | None:
+def _borrowed(record: Figures, plain: Iterable[Figures]) -> Cost | None:
     """MACs of the task's plain ONNX export, from the same source if there is one, and the size of the file itself."""
-    cell, artifact = record.cell, record.header["artifact"] or {}
+    cell, artifact = record.cell, record.artifact
     same = [other for other in plain if (other.cell.task, other.cell.batch) == (cell.task, cell.batch)]
-    if not same or "size_bytes" not in artifact:
+    if not same or artifact is None:
         return None
     nearest = min(same, key=lambda other: (other.cell.source != cell.source, other.cell.path))
     cost = _cost(nearest)
-    return cost and {"macs": cost["macs"], "weight_bytes": artifact["size_bytes"]}
+    return cost and Cost(macs=cost.macs, weight_bytes=artifact.size_bytes)
 
 
 def _is_on_processor(row: Row) -> bool:

@@ -1,18 +1,96 @@
-"""The stored results of one machine: its folder, its records, and the rows that globs choose."""
+"""The stored results of one machine, read once: its folder, its records, its rows and its peaks."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import dataclasses
+from collections.abc import Container, Iterable, Mapping, Sequence
 from pathlib import Path
 
 from bench.api.cell import Cell, matches
 from bench.api.errors import InputError, suggest
 from bench.measure import machine
+from bench.measure.roofline import Peaks
 from bench.measure.rounds import Goal
-from bench.records import assemble
+from bench.records import assemble, costs
 from bench.records import peaks as stored_peaks
 from bench.records.rows import Row
 from bench.records.store import Record, Store
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Results:
+    """The results of one machine, and the rows that were made of them.
+
+    Attributes:
+        folder: of the machine.
+        records: the current record of each cell path.
+        rows: one for each record.
+        peaks: of the machine, by number of threads.
+        margin: what counts as noise in the rows' verdicts, as a share.
+    """
+
+    folder: Path
+    records: Mapping[str, Record]
+    rows: Sequence[Row]
+    peaks: Mapping[int, Peaks]
+    margin: float
+
+    def chosen(self, globs: Sequence[str] | None) -> list[Row]:
+        """The rows whose cells a glob matches; all of them without globs.
+
+        Raises:
+            InputError: a glob matches none.
+        """
+        return chosen(self.rows, globs or ())
+
+    def of(self, cells: Iterable[Cell]) -> list[Row]:
+        """The rows of cells, in the cells' order; a cell without results has none."""
+        found = {row.cell: row for row in self.rows}
+        return [found[cell.path] for cell in cells if cell.path in found]
+
+    def under(self, peaks: Mapping[int, Peaks]) -> Results:
+        """The same results with rows that stand under other peaks."""
+        return dataclasses.replace(self, peaks=peaks, rows=costs.joined(self.rows, self.records, peaks))
+
+
+def read(results: Path, *, margin: float = Goal().margin, baseline: str | None = None) -> Results:
+    """Read the results of the machine that `machine_folder` finds, and make their rows.
+
+    Args:
+        results: folder of the results of one machine or of several.
+        margin: what counts as noise, as a share.
+        baseline: path of a cell to compare with, instead of each group's own baseline.
+
+    Raises:
+        InputError: there are no results, it is not clear of which machine, or there is none of the baseline.
+        StoreError: a file of the results is damaged.
+    """
+    folder = machine_folder(results)
+    found = stored(Store(folder.parent, folder.name), margin=margin, baseline=baseline)
+    if not found.rows:
+        raise InputError(f"no results in {folder}; `bench run` measures")
+    return found
+
+
+def stored(
+    store: Store, *, margin: float = Goal().margin, baseline: str | None = None, tasks: Container[str] | None = None
+) -> Results:
+    """What a store holds now, which may be nothing: every record is read and resampled once.
+
+    Args:
+        store: of one machine.
+        margin: what counts as noise, as a share.
+        baseline: as for `read`.
+        tasks: names of the only tasks whose records matter; None for all.
+
+    Raises:
+        InputError: there is no result of the baseline.
+        StoreError: a file of the results is damaged.
+    """
+    records, peaks = store.current_records(), stored_peaks.read(store.folder)
+    wanted = {path: record for path, record in records.items() if tasks is None or record.cell.task in tasks}
+    rows = assemble.rows(wanted, baseline=baseline, margin=margin, peaks=peaks)
+    return Results(folder=store.folder, records=wanted, rows=rows, peaks=peaks, margin=margin)
 
 
 def machine_folder(results: Path) -> Path:
@@ -34,27 +112,6 @@ def machine_folder(results: Path) -> Path:
         raise InputError(f"no results in {results}; `bench run` measures")
     names = ", ".join(str(folder) for folder in folders)
     raise InputError(f"{results} holds no results of this machine, but of others: give one with --results: {names}")
-
-
-def records(results: Path) -> dict[str, Record]:
-    """The current record of each cell path, of the machine that `machine_folder` finds."""
-    folder = machine_folder(results)
-    return Store(folder.parent, folder.name).current_records()
-
-
-def rows(
-    results: Path, globs: Sequence[str] = (), *, margin: float = Goal().margin, baseline: str | None = None
-) -> list[Row]:
-    """Rows of the results in a folder.
-
-    Raises:
-        InputError: there are none, or none that a glob matches.
-    """
-    folder = machine_folder(results)
-    found = assemble.rows(records(folder), baseline=baseline, margin=margin, peaks=stored_peaks.read(folder))
-    if not found:
-        raise InputError(f"no results in {folder}; `bench run` measures")
-    return chosen(found, globs)
 
 
 def chosen(rows: Sequence[Row], globs: Sequence[str]) -> list[Row]:

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
+
+from bench.records.ranking import is_baseline, is_ranked
+from bench.records.rows import Row
 
 
 def pareto_front(points: Sequence[tuple[float | None, float | None]], *, higher_is_better: bool = True) -> list[int]:
@@ -27,6 +30,30 @@ def pareto_front(points: Sequence[tuple[float | None, float | None]], *, higher_
         if not front or point[1] < front[-1][1] or point[:2] == front[-1][:2]:
             front.append(point)
     return [index for _, _, index in front]
+
+
+def labels(rows: Iterable[Row], value: Callable[[Row], float | None], *, higher_is_better: bool) -> dict[str, str]:
+    """Labels of the rows that stand out in a figure of a value against latency, by cell.
+
+    Figures that agree to four digits count as equal.
+
+    Args:
+        rows: in any order; those that are not ranked have no label.
+        value: of a row.
+        higher_is_better: whether a higher value is.
+
+    Returns:
+        The number of each row on the Pareto front, from the fastest on, and `B` for a baseline off the front.
+    """
+    ranked = [row for row in rows if is_ranked(row)]
+    values = [value(row) for row in ranked]
+    points = [
+        (row.latency_p50_ns, None if known is None else float(f"{known:.4g}"))
+        for row, known in zip(ranked, values, strict=True)
+    ]
+    front = pareto_front(points, higher_is_better=higher_is_better)
+    baselines = {row.cell: "B" for row in ranked if is_baseline(row)}
+    return baselines | {ranked[index].cell: str(number) for number, index in enumerate(front, start=1)}
 
 
 def undominated(points: Sequence[Sequence[float]]) -> list[int]:

@@ -1,4 +1,4 @@
-"""Which rows stand together, and in which order: the ranking that tables and plots share."""
+"""Which rows are compared with one another, and in which order: the ranking that tables and plots share."""
 
 from __future__ import annotations
 
@@ -9,13 +9,16 @@ from collections.abc import Iterable, Mapping
 from bench.api.errors import InputError, suggest
 from bench.records.rows import COLUMNS, Row
 
+Request = tuple[str, int, int]
+"""Task, batch and threads."""
+
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Group:
     """Rows that answer the same request and may be compared.
 
     Attributes:
-        rows: in printing order: ranked, untimed, broken, failed, skipped; one that is the same as another is under it.
+        rows: in printing order: ranked, untimed, broken, failed, skipped; a row that is the same as another follows it.
         numbers: of the ranked rows, from 1, by cell.
     """
 
@@ -33,7 +36,7 @@ class Group:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Selection:
-    """What to print: the groups, and the columns that were asked for (None: those that suit the format)."""
+    """The groups of rows to print, and the columns that were asked for; None for those that suit the format."""
 
     columns: tuple[str, ...] | None
     groups: tuple[Group, ...]
@@ -49,10 +52,14 @@ def short_name(row: Row) -> str:
     return "/".join((row.source, row.exporter, row.variant, row.runtime, row.provider))
 
 
+def is_timed(row: Row) -> bool:
+    """Whether a row has a latency, even if its outputs are wrong."""
+    return row.status == "ok" and row.latency_p50_ns is not None and math.isfinite(row.latency_p50_ns)
+
+
 def is_ranked(row: Row) -> bool:
     """Whether a row has a place in a ranking: it was timed and its outputs are right."""
-    timed = row.latency_p50_ns is not None and math.isfinite(row.latency_p50_ns)
-    return timed and row.status == "ok" and row.fidelity != "broken" and row.same_as is None
+    return is_timed(row) and row.fidelity != "broken" and row.same_as is None
 
 
 def is_baseline(row: Row) -> bool:
@@ -66,8 +73,8 @@ def select(rows: Iterable[Row], *, columns: tuple[str, ...] | None = None, sort:
     Args:
         rows: in any order.
         columns: keys of `Row`, or None.
-        sort: a key of `Row`, smallest first; largest first after a `-`. Rows are only sorted among their like: one
-            that has no place in a ranking stays below those that have.
+        sort: a key of `Row`, smallest first; largest first after a `-`. A row that has no place in a ranking stays
+            below those that have.
 
     Raises:
         InputError: a key that no row has.
@@ -75,28 +82,30 @@ def select(rows: Iterable[Row], *, columns: tuple[str, ...] | None = None, sort:
     for name in (*(columns or ()), *([sort.removeprefix("-")] if sort else [])):
         if name not in COLUMNS:
             raise InputError(f"no column named {name!r}; {suggest(name, COLUMNS)}")
-    groups: dict[tuple[str, int, int], list[Row]] = {}
-    for row in sorted(rows, key=lambda row: (row.task, row.batch, row.threads, row.cell)):
-        groups.setdefault((row.task, row.batch, row.threads), []).append(row)
-    return Selection(
-        columns=tuple(dict.fromkeys(columns)) if columns else None,
-        groups=tuple(_group(key, members, sort) for key, members in groups.items()),
-    )
+    ordered = sorted(rows, key=lambda row: (row.task, row.batch, row.threads, row.cell))
+    groups = tuple(_group(key, members, sort) for key, members in _by_request(ordered).items())
+    return Selection(columns=tuple(dict.fromkeys(columns)) if columns else None, groups=groups)
 
 
 def listed(rows: Iterable[Row], *, columns: tuple[str, ...]) -> Selection:
-    """The same for a table whose rows stand in the order they are given in."""
-    groups: dict[tuple[str, int, int], list[Row]] = {}
+    """Group rows by request for a table whose rows stand in the order they are given in."""
+    groups = (_numbered(key, members, members) for key, members in _by_request(rows).items())
+    return Selection(columns=columns, groups=tuple(groups))
+
+
+def _by_request(rows: Iterable[Row]) -> dict[Request, list[Row]]:
+    groups: dict[Request, list[Row]] = {}
     for row in rows:
         groups.setdefault((row.task, row.batch, row.threads), []).append(row)
-    found = []
-    for (task, batch, threads), members in groups.items():
-        numbers = {row.cell: number for number, row in enumerate(members, start=1)}
-        found.append(Group(task=task, batch=batch, threads=threads, rows=tuple(members), numbers=numbers))
-    return Selection(columns=columns, groups=tuple(found))
+    return groups
 
 
-def _group(key: tuple[str, int, int], rows: list[Row], sort: str | None) -> Group:
+def _numbered(key: Request, rows: Iterable[Row], ranked: Iterable[Row]) -> Group:
+    numbers = {row.cell: number for number, row in enumerate(ranked, start=1)}
+    return Group(task=key[0], batch=key[1], threads=key[2], rows=tuple(rows), numbers=numbers)
+
+
+def _group(key: Request, rows: list[Row], sort: str | None) -> Group:
     # Over two baselines (one a framework) ratios have no common meaning, and latency ranks.
     ratio_ranks = sum(map(is_baseline, rows)) < 2 and all(row.ratio is not None for row in rows if is_ranked(row))
     by = (sort or ("ratio" if ratio_ranks else "latency_p50_ns")).removeprefix("-")
@@ -109,9 +118,7 @@ def _group(key: tuple[str, int, int], rows: list[Row], sort: str | None) -> Grou
     for row in reversed([row for row in ordered if row.same_as in values]):
         twin = next((index for index, other in enumerate(placed) if other.cell == row.same_as), len(placed) - 1)
         placed.insert(twin + 1, row)
-    ranked = [row.cell for row in placed if is_ranked(row)]
-    numbers = {cell: number for number, cell in enumerate(ranked, start=1)}
-    return Group(task=key[0], batch=key[1], threads=key[2], rows=tuple(placed), numbers=numbers)
+    return _numbered(key, placed, filter(is_ranked, placed))
 
 
 def _is_missing(value: object) -> bool:

@@ -1,4 +1,4 @@
-"""A row: everything a report shows of one cell. Its fields are the keys of `bench show --format json`."""
+"""A row: all figures that a report shows of one cell; its fields are the keys of `bench show --format json`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class Row:
         fidelity: `exact`, `close`, `drifted` or `broken`; a broken row has no place in a ranking.
         same_as: the cell whose artifact is the same graph with the same weights; this one was not timed.
         placement: how many nodes and which share of the MACs each provider runs.
-        warning: what is to be known of a row that is otherwise sound, such as nodes that fell back to another provider.
+        warning: a remark on a row that is otherwise sound, such as nodes that fell back to another provider.
         ratio: latency over the baseline's, paired; below 1 is faster; with its interval.
         verdict: `faster`, `slower`, `noise` or `undecided`; None for the baseline itself.
         metric_loss: share of the reference's metric that is lost; negative where it is better.
@@ -25,8 +25,9 @@ class Row:
             no ONNX.
         macs_per_byte: `macs` over the bytes of its weights, inputs and outputs.
         gmacs_per_s: `macs` over the median latency, in 1e9 a second.
-        peak_share: of the most that was ever seen on this machine with as many threads in this precision.
-        roof_share: of what can be achieved with its weights, inputs and outputs moved once through the memory.
+        peak_share: `gmacs_per_s` over the machine's peak with as many threads in this precision.
+        roof_share: `gmacs_per_s` over the rate that is possible when weights, inputs and outputs are moved once through
+            the memory.
         bound: `compute` or `memory`: which of the two alone would take longer.
     """
 

@@ -19,17 +19,25 @@ import os
 import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
+import msgspec
+
+from bench.api.artifact import Facts
 from bench.api.cell import Cell
 from bench.api.errors import InputError, StoreError
 from bench.measure.launch import Launch
+from bench.records.lines import Failure, Header, Line, Quality, Reset
 
 SCHEMA = 1  # of the lines, and of the measuring code that fills them: raise it when old figures no longer compare
 CURRENT = "current.json"
-LAUNCH, THREAD_LAUNCH = "launch", "thread_launch"
 WRITING = ".writing-"  # begins the name of a file that is not whole yet
-Line = dict[str, Any]
+LAUNCH, THREAD_LAUNCH = "launch", "thread_launch"
+KINDS = ("cell", "quality", LAUNCH, THREAD_LAUNCH, "failure", "reset")
+_LINES: msgspec.json.Decoder[Line] = msgspec.json.Decoder(Line)
+
+
+class _AnyLine(msgspec.Struct):
+    kind: str
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -37,40 +45,61 @@ class Record:
     """What is stored of one cell under one key.
 
     Attributes:
-        launches: those that ran beside the task's baseline at as many threads;
-        thread_launches: and those beside the cell itself at one thread.
+        launches: those that ran beside the task's baseline at as many threads.
+        thread_launches: those that ran beside the cell itself at one thread.
+        failure: the last line, where it is one; None where a success came after it.
     """
 
     key: str
     cell: Cell
-    header: Line
-    quality: Line | None
-    launches: tuple[Line, ...]
-    thread_launches: tuple[Line, ...]
-    failure: Line | None
+    header: Header
+    quality: Quality | None = None
+    launches: tuple[Launch, ...] = ()
+    thread_launches: tuple[Launch, ...] = ()
+    failure: Failure | None = None
+
+    @property
+    def subject(self) -> tuple[str | None, ...]:
+        """Digests of the task and of its dataset."""
+        return self.header.subject
+
+    @property
+    def time(self) -> str:
+        """When the record was begun (ISO 8601)."""
+        return self.header.time
+
+    @property
+    def artifact(self) -> Facts | None:
+        """What is known of the file that the cell runs; None where none could be made."""
+        return self.header.artifact
 
     @classmethod
-    def from_lines(cls, lines: list[Line]) -> Record:
-        """Put a file's lines together; a success after a failure clears it."""
+    def from_lines(cls, lines: Sequence[Line]) -> Record:
+        """Put a file's lines together, the header first; a success after a failure clears it.
+
+        Raises:
+            InputError: the header does not name a cell.
+        """
         header = lines[0]
+        assert isinstance(header, Header)
         quality, failure = None, None
-        launches: dict[str, dict[str, Line]] = {LAUNCH: {}, THREAD_LAUNCH: {}}
+        launches: dict[str, dict[str, Launch]] = {LAUNCH: {}, THREAD_LAUNCH: {}}
         for line in lines[1:]:
-            if line["kind"] == "quality":
-                quality, failure = line, None
-            elif line["kind"] in launches:
-                # By its id: a line stands once however often it was appended.
-                launches[line["kind"]][line["launch"]] = Launch(line)
-                failure = None
-            elif line["kind"] == "failure":
-                failure = line
-            elif line["kind"] == "reset":
-                failure = None
-                for kind in [line["launches"]] if "launches" in line else list(launches):
-                    launches[kind] = {}
+            match line:
+                case Quality():
+                    quality, failure = line, None
+                case Launch():
+                    # By its id: a line stands once however often it was appended.
+                    launches[line.kind][line.launch] = line
+                    failure = None
+                case Failure():
+                    failure = line
+                case Reset():
+                    failure = None
+                    launches |= {kind: {} for kind in ([line.launches] if line.launches else launches)}
         return cls(
-            key=header["key"],
-            cell=Cell.from_path(header["cell"]),
+            key=header.key,
+            cell=Cell.from_path(header.cell),
             header=header,
             quality=quality,
             launches=tuple(launches[LAUNCH].values()),
@@ -114,8 +143,9 @@ class Store:
             StoreError: it could not be written; the file is as it was.
         """
         path = self.folder / f"{key}.jsonl"
-        stamped = {**line, "time": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")}
-        data = (json.dumps(stamped, separators=(",", ":"), allow_nan=False) + "\n").encode()
+        stamped = msgspec.structs.replace(line, time=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"))
+        # Not msgspec's own encoder, which writes null for a number that JSON does not have.
+        data = (json.dumps(msgspec.to_builtins(stamped), separators=(",", ":"), allow_nan=False) + "\n").encode()
         try:
             descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
         except OSError as error:
@@ -139,13 +169,13 @@ class Store:
         """The record under a key, or None.
 
         Raises:
-            StoreError: a line before the last is not JSON, or the file cannot be read.
+            StoreError: a line before the last is not what it should be, or the file cannot be read.
         """
         path = self.folder / f"{key}.jsonl"
         lines = read_lines(path)
         try:
             return Record.from_lines(lines) if lines else None
-        except (KeyError, TypeError, InputError) as error:
+        except InputError as error:
             raise StoreError(f"{path} is damaged: {error!r}; move the file away and run again") from error
 
     def read_all(self) -> dict[str, Record]:
@@ -175,7 +205,7 @@ class Store:
         """The current record of each cell path: the one that was said to be, or else the one begun last."""
         records, said = self.read_all(), self.current()
         latest: dict[str, Record] = {}
-        for record in sorted(records.values(), key=lambda record: str(record.header["time"])):
+        for record in sorted(records.values(), key=lambda record: record.header.time):
             latest[record.cell.path] = record
         for path, key in said.items():
             if key in records:
@@ -183,51 +213,41 @@ class Store:
         return latest
 
 
-def what_runs(record: Record) -> object | None:
-    """Equal for two cells that run the very same thing; None where that cannot be told."""
-    artifact = record.header["artifact"]
-    if not artifact or not artifact["canonical"]:
-        return None
-    return (record.cell.group, record.cell.runtime, record.cell.provider, artifact["canonical"])
-
-
-def same_as(records: Sequence[Record]) -> dict[str, str]:
-    """Cells that need no timing of their own: path of each, to the path of the one that runs the very same thing.
-
-    The same thing is the same canonical graph with the same weights on the same runtime, provider, batch and threads.
-    Of each such set the one already timed stands for all, or else the first.
-    """
-    sets: dict[object, list[Record]] = {}
-    for record in records:
-        if (thing := what_runs(record)) is not None:
-            sets.setdefault(thing, []).append(record)
-    found: dict[str, str] = {}
-    for members in sets.values():
-        keeper = max(members, key=lambda record: bool(record.launches))
-        found |= {record.cell.path: keeper.cell.path for record in members if not record.launches and record != keeper}
-    return found
-
-
 def read_lines(path: Path) -> list[Line]:
-    """The whole lines of a JSON Lines file; a last one without its newline is left out. [] when there is no file."""
+    """The whole lines of a result file, its header first; a last line without its newline is left out.
+
+    Lines of a kind that only a newer version knows are passed over.
+
+    Returns:
+        An empty list where there is no such file.
+
+    Raises:
+        StoreError: a line is not what it should be, or the file cannot be read.
+    """
     try:
         data = path.read_bytes()
     except FileNotFoundError:
         return []
     except OSError as error:
         raise _cannot("read", path, error) from error
-    lines = []
+    lines: list[Line] = []
     for number, text in enumerate(data[: data.rfind(b"\n") + 1].splitlines(), start=1):
         try:
-            line = json.loads(text)
-            if not isinstance(line, dict) or "kind" not in line:
-                raise ValueError("not an object with a kind")
+            lines.append(_LINES.decode(text))
         except ValueError as error:
+            if _is_of_unknown_kind(text):
+                continue
             raise StoreError(f"{path}, line {number}, is damaged: {error}; move the file away and run again") from error
-        lines.append(line)
-    if lines and lines[0]["kind"] != "cell":
+    if lines and not isinstance(lines[0], Header):
         raise StoreError(f"{path} does not begin with a cell line; move the file away and run again")
     return lines
+
+
+def _is_of_unknown_kind(text: bytes) -> bool:
+    try:
+        return msgspec.json.decode(text, type=_AnyLine).kind not in KINDS
+    except ValueError:
+        return False
 
 
 def write_atomically(path: Path, content: str | bytes) -> None:
@@ -254,7 +274,7 @@ def write_atomically(path: Path, content: str | bytes) -> None:
 
 
 def _sync_folder(folder: Path) -> None:
-    """Have a new file's name on the disk, too."""
+    """Write a folder to the disk, so that the name of a new file in it is kept."""
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(descriptor)

@@ -9,9 +9,11 @@ from bench.api.errors import InputError
 from bench.decisions.best import Best
 from bench.measure.stats import Estimate
 from bench.records import ranking
-from bench.report import columns, tables
+from bench.report import writing
 
-LEAST_LOSS = 5e-5  # below it nothing is left of a share in per cent
+LEAST_LOSS = 5e-5
+"""Share below which nothing is left of a loss when it is written in per cent."""
+NOTHING = "no cell that was timed keeps its metric; `bench show` lists them all"
 BEGIN, END = "<!-- bench best: begin -->", "<!-- bench best: end -->"
 
 
@@ -22,7 +24,7 @@ def render(found: Sequence[Best], *, format: str) -> str:
         InputError: nothing qualifies.
     """
     if not found:
-        raise InputError("no cell that was timed keeps its metric; `bench show` lists them all")
+        raise InputError(NOTHING)
     sources = list(dict.fromkeys(source for one in found for source in one.over))
     titles = ("task", "best deployment", "latency p50", "metric", *(f"over {source}'s default" for source in sources))
     lines = []
@@ -34,14 +36,14 @@ def render(found: Sequence[Best], *, format: str) -> str:
             name += f" in {row.precision}"
         if one.rivals:
             name += f" (not told apart from {len(one.rivals)} more)"
-        metric = columns.DASH if row.metric is None else f"{row.metric:.4g} {row.metric_name}"
+        metric = writing.DASH if row.metric is None else f"{row.metric:.4g} {row.metric_name}"
         lost = row.metric_loss or 0.0
         if abs(lost) >= LEAST_LOSS:
             metric += f" ({100 * abs(lost):.2g} % {'worse' if lost > 0 else 'better'})"
         over = [_ratio(one.over.get(source)) for source in sources]
-        lines.append((request, name, _milliseconds(row.latency_p50_ns), metric, *over))
+        lines.append((request, name, f"{writing.milliseconds(row.latency_p50_ns, '.3g')} ms", metric, *over))
     if format == "md":
-        return tables.plain(titles, lines, format=format, num_names=2)
+        return writing.plain(titles, lines, format=format, num_names=2)
     texts = []
     for request, name, latency, metric, *over in lines:
         ratios = [f"{ratio} {title}" for title, ratio in zip(titles[4:], over, strict=True)]
@@ -63,13 +65,9 @@ def put_into(path: Path, table: str) -> str:
     return f"{head}{BEGIN}\n{table}{END}{tail}"
 
 
-def _milliseconds(latency_ns: float | None) -> str:
-    return f"{(latency_ns or 0.0) / 1e6:.3g} ms"
-
-
 def _ratio(estimate: Estimate | None) -> str:
     if estimate is None:
-        return columns.DASH
+        return writing.DASH
     if estimate.low == estimate.high == 1.0:
         return "itself"
-    return f"{estimate.value:.3f} [{estimate.low:.3f}, {estimate.high:.3f}]"
+    return writing.interval(estimate)

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence
 
 from bench.records.ranking import Group, Selection, is_baseline, short_name
 from bench.records.rows import Row
+from bench.report.writing import DASH, one_line
 
 DEFAULT_COLUMNS = (
     "cell",
@@ -23,7 +24,6 @@ DEFAULT_COLUMNS = (
     "fidelity",
 )
 WIDEST_TEXT = 32  # characters of a reason in a terminal's column; more is wrapped
-DASH = "\N{EN DASH}"
 TIME = ((1e3, "µs"), (1e6, "ms"), (1e9, "s"))
 BYTES = ((1e3, "kB"), (1e6, "MB"), (1e9, "GB"))
 COUNT = ((1.0, ""), (1e3, "thousand"), (1e6, "million"), (1e9, "billion"))
@@ -149,11 +149,6 @@ def _text(key: str, row: Row, group: Group) -> str:
         return verdict_of(row, group)
     value = notes_of(row, group) if key == "notes" else getattr(row, key)
     return one_line(value) if value else ("" if key == "notes" else DASH)
-
-
-def one_line(text: str) -> str:
-    """A text as one line without control characters; reasons quote other people's messages."""
-    return " ".join("".join(letter if letter.isprintable() else " " for letter in text).split())
 
 
 def verdict_of(row: Row, group: Group) -> str:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import math
-import shutil
 import statistics
 import textwrap
 from collections import Counter
@@ -16,7 +14,7 @@ from bench.graphs.file.text import printable
 from bench.measure import stats
 from bench.measure.corrections import FEWEST_CELLS, Judged
 from bench.records.rows import Row
-from bench.report import columns, tables
+from bench.report import writing
 
 MOST_LINES = 20
 """Of each list that is no comparison; the JSON has them all."""
@@ -38,19 +36,19 @@ BASELINES = (
 def render(compared: Compared, *, format: str) -> str:
     """A `table`, `md` or `json`, which ends in a newline."""
     if format == "json":
-        return json.dumps(_content(compared), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+        return writing.as_json(_content(compared))
     sides = (("A", compared.before), ("B", compared.after))
     lines = [(letter, side.name, side.machine, str(side.num_cells)) for letter, side in sides]
-    parts = [tables.plain(("", "what", "machine", "cells"), lines, format=format, num_names=3)]
+    parts = [writing.plain(("", "what", "machine", "cells"), lines, format=format, num_names=3)]
     if compared.remarks:
         shown = [printable(remark) for remark in compared.remarks]  # names from files are in them
-        lines_of = [f"- {tables.escape_markdown(line)}\n" if format == "md" else f"{line}\n" for line in shown]
+        lines_of = [f"- {writing.escape_markdown(line)}\n" if format == "md" else f"{line}\n" for line in shown]
         parts.append("".join(lines_of))
     figures = [change for change in compared.changes if change.judged is not None]
     if figures:
         titles = ("cell", "verdict", "B over A", "A p50 (ms)", "B p50 (ms)")
         rows = [(_name(change.cell, format), *_figures(change)) for change in figures]
-        parts.append(tables.plain(titles, rows, format=format, num_names=2))
+        parts.append(writing.plain(titles, rows, format=format, num_names=2))
         parts.append("\n".join(_wrapped(line, format) for line in _legend(compared, figures)) + "\n")
     parts += [part for part in _others(compared, format) if part]
     return "\n".join([*parts, _summary(compared)])
@@ -58,11 +56,9 @@ def render(compared: Compared, *, format: str) -> str:
 
 def _name(cell: str, format: str) -> str:
     """A cell's path, on lines of its own where a terminal is narrow."""
-    return cell if format == "md" else tables.wrap_name(cell, max(LEAST_NAME, _width() - OTHER_COLUMNS))
-
-
-def _width() -> int:
-    return shutil.get_terminal_size((120, 24)).columns
+    return (
+        cell if format == "md" else writing.wrap_name(cell, max(LEAST_NAME, writing.terminal_width() - OTHER_COLUMNS))
+    )
 
 
 def _figures(change: Change) -> tuple[str, ...]:
@@ -72,18 +68,11 @@ def _figures(change: Change) -> tuple[str, ...]:
 
 def _ratio(judged: Judged) -> str:
     ratio = judged.ratio
-    if not math.isfinite(ratio.high):
-        return f"{ratio.value:.3f} [no interval]"
-    return f"{ratio.value:.3f} [{ratio.low:.3f}, {ratio.high:.3f}]"
+    return writing.interval(ratio) if math.isfinite(ratio.high) else f"{ratio.value:.3f} [no interval]"
 
 
-def _medians(change: Change) -> tuple[str, str]:
-    one, other = (_milliseconds(row) for row in (change.before, change.after))
-    return one, other
-
-
-def _milliseconds(row: Row | None) -> str:
-    return columns.DASH if row is None or row.latency_p50_ns is None else f"{row.latency_p50_ns / 1e6:.4g}"
+def _medians(change: Change) -> list[str]:
+    return [writing.milliseconds(row.latency_p50_ns if row else None) for row in (change.before, change.after)]
 
 
 def _legend(compared: Compared, figures: Sequence[Change]) -> list[str]:
@@ -107,9 +96,9 @@ def _legend(compared: Compared, figures: Sequence[Change]) -> list[str]:
     return lines
 
 
-def _wrapped(text: str, format: str) -> str:
+def _wrapped(sentence: str, format: str) -> str:
     """A sentence in as many columns as the terminal has."""
-    return text if format == "md" else "\n".join(textwrap.wrap(text, _width()))
+    return sentence if format == "md" else "\n".join(textwrap.wrap(sentence, writing.terminal_width()))
 
 
 def _others(compared: Compared, format: str) -> Iterator[str]:
@@ -118,7 +107,7 @@ def _others(compared: Compared, format: str) -> Iterator[str]:
     if baselines:
         lines = [(_name(one.cell, format), *_medians(one), *_moved(one, compared)) for one in baselines]
         titles = ("baseline", "A p50 (ms)", "B p50 (ms)", "cells", "median change", "drift")
-        yield f"{_wrapped(BASELINES, format)}\n\n{tables.plain(titles, lines, format=format)}"
+        yield f"{_wrapped(BASELINES, format)}\n\n{writing.plain(titles, lines, format=format)}"
     otherwise = [(_name(change.cell, format), *what) for change in changes for what in _otherwise(change)]
     yield _list("Changed otherwise", ("cell", "what", "A", "B"), otherwise, format)
     untold: dict[str, list[str]] = {}
@@ -146,10 +135,10 @@ def _moved(baseline: Change, compared: Compared) -> tuple[str, str, str]:
     """How many cells were held against a baseline, how they moved in the median, and their drift."""
     beside = [one.judged.ratio.value for one in compared.changes if one.baseline == baseline.cell and one.judged]
     if not beside:
-        return "0", columns.DASH, columns.DASH
+        return "0", writing.DASH, writing.DASH
     drift = compared.drifts.get(baseline.cell, 0.0)
     known = len(beside) >= FEWEST_CELLS
-    return str(len(beside)), f"{statistics.median(beside):.3f}", f"{100 * drift:.2g} %" if known else columns.DASH
+    return str(len(beside)), f"{statistics.median(beside):.3f}", f"{100 * drift:.2g} %" if known else writing.DASH
 
 
 def _list(
@@ -158,9 +147,9 @@ def _list(
     """A table with how many things it tells of, or nothing where there are none."""
     if not lines:
         return ""
-    texts = [["\n".join(map(columns.one_line, text.split("\n"))) for text in line] for line in lines]
+    texts = [["\n".join(map(writing.one_line, cell.split("\n"))) for cell in line] for line in lines]
     more = f"\n{len(lines) - MOST_LINES} more; --format json has them all\n" if len(lines) > MOST_LINES else ""
-    table = tables.plain(titles, texts[:MOST_LINES], format=format, num_names=len(titles))
+    table = writing.plain(titles, texts[:MOST_LINES], format=format, num_names=len(titles))
     return f"{title} ({number or len(lines)}):\n\n{table}{more}"
 
 
@@ -187,16 +176,13 @@ def _otherwise(change: Change) -> list[tuple[str, str, str]]:
     if before.metric_name == after.metric_name and _differ(before.metric, after.metric, LEAST_METRIC):
         found.append((f"{before.metric_name}", f"{before.metric:.6g}", f"{after.metric:.6g}"))
     if _differ(before.size_bytes, after.size_bytes, LEAST_SIZE):
-        found.append(("size", _megabytes(before.size_bytes), _megabytes(after.size_bytes)))
+        one, other = (f"{writing.megabytes(row.size_bytes)} MB" for row in (before, after))
+        found.append(("size", one, other))
     return found
 
 
 def _differ(one: float | None, other: float | None, least: float) -> bool:
     return one is not None and other is not None and not math.isclose(one, other, rel_tol=least)
-
-
-def _megabytes(size: int | None) -> str:
-    return f"{(size or 0) / 1e6:.4g} MB"
 
 
 def counts(compared: Compared) -> dict[str, int]:
@@ -219,7 +205,7 @@ def _summary(compared: Compared) -> str:
     verdicts = ", ".join(f"{found[verdict]} {verdict}" for verdict in ORDER)
     line = f"{compared_cells} cell{'' if compared_cells == 1 else 's'} compared: {verdicts}."
     rest = [f"{number} {key.replace('_', ' ')}" for key, number in found.items() if key not in ORDER and number]
-    rest = [text.replace("only in a", "only in A").replace("only in b", "only in B") for text in rest]
+    rest = [words.replace("only in a", "only in A").replace("only in b", "only in B") for words in rest]
     return line + (f" {', '.join(rest)}." if rest else "") + "\n"
 
 
@@ -246,8 +232,8 @@ def _record(change: Change) -> dict[str, Any]:
         "ratio_high": judged.ratio.high if judged and has_interval else None,
         "confidence": 1 - judged.alpha if judged and has_interval else None,
         "p_adjusted": judged.p_value if judged else None,
-        "aa_low": _finite(control.low) if control else None,
-        "aa_high": _finite(control.high) if control else None,
+        "aa_low": writing.finite(control.low) if control else None,
+        "aa_high": writing.finite(control.high) if control else None,
         "is_baseline": change.is_baseline,
         "same_file": change.same_file,
         "newly_failed": change.newly_failed,
@@ -258,8 +244,4 @@ def _record(change: Change) -> dict[str, Any]:
 
 
 def _side(row: Row | None) -> dict[str, Any] | None:
-    return None if row is None else {key: _finite(getattr(row, key)) for key in SIDE_KEYS}
-
-
-def _finite(value: Any) -> Any:
-    return None if isinstance(value, float) and not math.isfinite(value) else value  # JSON has no infinity
+    return None if row is None else {key: writing.finite(getattr(row, key)) for key in SIDE_KEYS}

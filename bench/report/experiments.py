@@ -9,7 +9,7 @@ from bench.pipeline.experiments import EXPERIMENTS, Experiment
 from bench.records import ranking
 from bench.records.rows import Row
 from bench.records.store import Record
-from bench.report import tables
+from bench.report import tables, writing
 
 
 def render(rows: Sequence[Row], records: Mapping[str, Record], *, format: str) -> str:
@@ -43,14 +43,15 @@ def render(rows: Sequence[Row], records: Mapping[str, Record], *, format: str) -
 
 
 def _operators(experiment: Experiment, records: Mapping[str, Record], format: str) -> str:
-    artifacts = [records[path].header["artifact"] for path in experiment.cells]
-    if not all(artifact and artifact.get("operators") for artifact in artifacts):
+    artifacts = [artifact for path in experiment.cells if (artifact := records[path].header.artifact)]
+    counts = [artifact.operators for artifact in artifacts if artifact.operators]
+    if len(counts) < len(experiment.cells):
         return "One of the two could not be made: see `bench show`.\n"
-    before, after = (artifact["operators"] for artifact in artifacts)
+    before, after = counts
     lines = [(name, before.get(name, 0), after.get(name, 0)) for name in sorted({*before, *after}, key=str.casefold)]
     lines += [("all", sum(before.values()), sum(after.values()))]
-    sizes = [artifact["size_bytes"] / 1e6 for artifact in artifacts]
-    return tables.plain(
+    sizes = [artifact.size_bytes / 1e6 for artifact in artifacts]
+    return writing.plain(
         ("operator", "before", "after", "change"),
         [
             *(

@@ -5,19 +5,19 @@ from __future__ import annotations
 import collections
 import dataclasses
 import itertools
-import json
 import shlex
 import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from bench.api import NodeTime
-from bench.decisions.explain import NUM_RUNS, Explanation, Side, Step
-from bench.decisions.operator_times import Change, OperatorTime
+from bench.decisions.explain import Explanation, Side, Step
+from bench.decisions.operator_times import Change
 from bench.graphs.file.text import printable
 from bench.measure.rounds import Goal
-from bench.report import tables
-from bench.report.columns import DASH
+from bench.pipeline.inspection import NUM_RUNS
+from bench.report import writing
+from bench.report.templates import fill
 
 WIDTH = 120
 MARGIN = Goal().margin
@@ -26,155 +26,142 @@ MOST_LINES = 15
 MOST_OPERATORS = 4
 """That are named in one place."""
 NOTHING = "nothing"
-
-
-@dataclasses.dataclass(frozen=True)
-class Command:
-    """Lines to be copied, which are not wrapped."""
-
-    lines: Sequence[str]
-
-
-@dataclasses.dataclass(frozen=True)
-class Table:
-    """A table to come: its titles, its texts, and how many of its columns are no figures."""
-
-    titles: Sequence[str]
-    lines: Sequence[Sequence[str]]
-    num_names: int = 1
-
-
-Lines = list[str | Command | Table]
-"""Paragraphs, commands and tables, in their order."""
-Part = tuple[str, Lines]
-"""A heading, and what is under it."""
+MARK = "\0"
+"""Begins the mark of a block that was set aside."""
 
 
 def render(found: Explanation, *, format: str) -> str:
     """An explanation as `table`, `md` or `json`."""
     if format == "json":
-        return json.dumps(_content(found), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
-    parts = [*_head(found), *_times(found), *_steps(found), *_placement(found), *_drift(found)]
-    return "\n".join(_write(title, lines, format) for title, lines in parts)
-
-
-def _write(title: str, lines: Lines, format: str) -> str:
-    texts = [f"### {title}\n" if format == "md" else f"{title}\n{'-' * len(title)}"]
-    for line in lines:
-        if isinstance(line, Table):
-            texts.append(tables.plain(line.titles, line.lines, format=format, num_names=line.num_names))
-        elif isinstance(line, Command):
-            texts.append("".join(f"    {one}\n" for one in line.lines))
-        elif format == "md":
-            texts.append(f"{tables.escape_markdown(line)}\n")
-        else:
-            texts.append(textwrap.fill(line, WIDTH, break_long_words=False, break_on_hyphens=False) + "\n")
-    return "\n".join(texts)
-
-
-def _head(found: Explanation) -> list[Part]:
+        return writing.as_json(_content(found))
+    document = _Document(format)
+    measured, ratio = found.measured, found.measured.ratio if found.measured else None
     sides = [("before", found.before), ("after", found.after)] if found.before else [("", found.after)]
+    text = fill(
+        "explain.j2",
+        filters={"printable": printable, "compared": _compared},
+        found=found,
+        title=document.title,
+        lines=document.lines,
+        compared=_compared,
+        counted=_operators,
+        num_runs=NUM_RUNS,
+        most_operators=MOST_OPERATORS,
+        names=[f"{name:8}{side.cell}".lstrip() for name, side in sides],
+        head=_head(document, sides),
+        ratio=writing.interval(ratio) if ratio else None,
+        verdict=measured.verdict(MARGIN) if measured else None,
+        operators=_by_operator(document, found),
+        changes=_became(document, found.changes()),
+        steps=_steps(document, found.steps),
+        commands=[
+            f"bench graph diff {shlex.quote(before.path)} {shlex.quote(after.path)}"
+            for before, after in itertools.pairwise(found.steps)
+            if after.removed is not None and not after.is_same
+        ],
+        **_providers(document, found.after),
+    )
+    return document.write(text)
+
+
+class _Document:
+    """Blocks of text with an empty line between them; a block may be a title, lines that stay as they are, or a table.
+
+    Such blocks are set aside, and a mark stands for them: no text from a file can hold it once it is printable.
+    """
+
+    def __init__(self, format: str) -> None:
+        self._format = format
+        self._blocks: list[str] = []
+
+    def title(self, text: str) -> str:
+        return self._set_aside(f"### {text}\n\n" if self._format == "md" else f"{text}\n{'-' * len(text)}\n")
+
+    def lines(self, lines: Sequence[str]) -> str:
+        return self._set_aside("".join(f"    {line}\n" for line in lines) + "\n") if lines else ""
+
+    def table(
+        self,
+        titles: Sequence[str],
+        lines: Sequence[Sequence[str]],
+        last: Sequence[Sequence[str]] = (),
+        *,
+        num_names: int = 1,
+    ) -> str:
+        """A table of the first lines and the last ones, and how many more there are."""
+        shown = [*lines[:MOST_LINES], *last]
+        table = self._set_aside(writing.plain(titles, shown, format=self._format, num_names=num_names) + "\n")
+        rest = len(lines) - MOST_LINES
+        return table if rest <= 0 else f"{table}\n\n{rest} more; --format json has them all."
+
+    def _set_aside(self, block: str) -> str:
+        self._blocks.append(block)
+        return f"{MARK}{len(self._blocks) - 1}"
+
+    def write(self, text: str) -> str:
+        """The whole document: paragraphs are escaped for Markdown, or wrapped for a terminal."""
+        return "".join(map(self._written, filter(None, map(str.strip, text.split("\n\n"))))).rstrip("\n") + "\n"
+
+    def _written(self, block: str) -> str:
+        if block.startswith(MARK):
+            return self._blocks[int(block.removeprefix(MARK))]
+        if self._format == "md":
+            return f"{writing.escape_markdown(block)}\n\n"
+        return textwrap.fill(block, WIDTH, break_long_words=False, break_on_hyphens=False) + "\n\n"
+
+
+def _head(document: _Document, sides: Sequence[tuple[str, Side]]) -> str:
     titles = ("", "measured p50 (ms)", "nodes that ran", "profiled (ms)", "file (MB)")
     lines = [
         (
             name,
-            _milliseconds(side.row.latency_p50_ns if side.row else None),
-            DASH if side.nodes is None else str(len(side.nodes)),
-            _milliseconds(side.profiled_ns),
-            _megabytes(side.artifact.size_bytes),
+            writing.milliseconds(side.row.latency_p50_ns if side.row else None, ".3f"),
+            writing.DASH if side.nodes is None else str(len(side.nodes)),
+            writing.milliseconds(side.profiled_ns, ".3f"),
+            writing.megabytes(side.artifact.size_bytes),
         )
         for name, side in sides
     ]
-    notes = [*_ratio(found), *found.notes]
-    for _, side in sides:
-        if side.row is None:
-            notes.append(f"{side.cell} was not measured")
-        elif side.row.same_as:
-            notes.append(f"{side.cell} was not timed: it is the same graph and weights as {side.row.same_as}")
-        elif side.row.reason:
-            notes.append(f"{side.cell}: {side.row.reason}")
-    names = Command([f"{name:8}{side.cell}".lstrip() for name, side in sides])
-    return [("The cells" if found.before else "The cell", [names, Table(titles, lines), *map(printable, notes)])]
+    return document.table(titles, lines)
 
 
-def _ratio(found: Explanation) -> list[str]:
-    """How the two compare by what was measured."""
-    if found.measured is None or found.measured.ratio is None:
-        return []
-    ratio = found.measured.ratio
-    verdict = found.measured.verdict(MARGIN)
-    interval = f"{ratio.value:.3f} [{ratio.low:.3f}, {ratio.high:.3f}]"
-    return [f"After over before, as measured side by side: {interval}{f', {verdict}' if verdict else ''}."]
-
-
-def _times(found: Explanation) -> list[Part]:
-    sides = [side for side in (found.before, found.after) if side is not None]
-    reasons = [f"{side.cell}: {side.reason}" for side in sides if side.reason]
+def _by_operator(document: _Document, found: Explanation) -> str:
     operators = found.operators()
     if not operators:
-        return [("Where the time goes", list(map(printable, reasons)))]
-    and_noise = "; the two ran one after the other, so small differences say nothing" if found.before else ""
-    text = (
-        f"From the runtime's own profiler, over {NUM_RUNS} inferences. It takes time itself, so no sum of "
-        f"these is a latency{and_noise}."
-    )
-    parts: list[Part] = [("Where the time goes", [text, *_by_operator(found, operators), *map(printable, reasons)])]
-    if changes := found.changes():
-        text = (
-            "Nodes of both cells in which the same tensors are computed; what one cell alone has goes with a node that "
-            "reads it. Those that look alike are put together."
-        )
-        parts.append(("What became of what", [text, *_became(changes)]))
-    return parts
-
-
-def _by_operator(found: Explanation, operators: Sequence[OperatorTime]) -> Lines:
+        return ""
     sides = [side for side in (found.before, found.after) if side is not None and side.nodes is not None]
     totals = [side.profiled_ns or 0.0 for side in sides]
     names = ["before: ", "after: "] if len(sides) == 2 else [""]
     titles = ["operator", *(f"{name}{what}" for name in names for what in ("nodes", "ms", "share"))]
-    texts = []
+    lines = []
     for one in operators:
         figures = [(one.before_nodes, one.before_ns), (one.after_nodes, one.after_ns)][-len(sides) :]
         cells = [_figures(nodes, time, total) for (nodes, time), total in zip(figures, totals, strict=True)]
-        texts.append([printable(one.operator), *(text for cell in cells for text in cell)])
-    all_ = [
-        text
-        for side, total in zip(sides, totals, strict=True)
-        for text in _figures(len(side.nodes or ()), total, total)
-    ]
-    return _most(titles, texts, [["all", *all_]])
+        lines.append([printable(one.operator), *itertools.chain(*cells)])
+    sums = [_figures(len(side.nodes or ()), total, total) for side, total in zip(sides, totals, strict=True)]
+    return document.table(titles, lines, [["all", *itertools.chain(*sums)]])
 
 
 def _figures(nodes: int | None, time_ns: float | None, total_ns: float) -> tuple[str, str, str]:
     if not nodes or time_ns is None:
         return ("", "", "")
-    return (str(nodes), _milliseconds(time_ns), f"{100 * time_ns / total_ns:.1f} %" if total_ns else "")
+    return (str(nodes), writing.milliseconds(time_ns, ".3f"), f"{100 * time_ns / total_ns:.1f} %" if total_ns else "")
 
 
-def _became(changes: Sequence[Change]) -> Lines:
+def _became(document: _Document, changes: Sequence[Change]) -> str:
     titles = ("before", "after", "times", "before: ms", "after: ms", "change (ms)")
     lines = [
         (
             _operators(change.before, " + "),
             _operators(change.after, " + "),
             str(change.count),
-            _milliseconds(change.before_ns),
-            _milliseconds(change.after_ns),
+            writing.milliseconds(change.before_ns, ".3f"),
+            writing.milliseconds(change.after_ns, ".3f"),
             f"{(change.after_ns - change.before_ns) / 1e6:+.3f}",
         )
         for change in changes
     ]
-    return _most(titles, lines, num_names=2)
-
-
-def _most(
-    titles: Sequence[str], lines: Sequence[Sequence[str]], last: Sequence[Sequence[str]] = (), *, num_names: int = 1
-) -> Lines:
-    """A table of the first lines, and how many more there are."""
-    table = Table(titles, [*lines[:MOST_LINES], *last], num_names)
-    rest = len(lines) - MOST_LINES
-    return [table] if rest <= 0 else [table, f"{rest} more; --format json has them all."]
+    return document.table(titles, lines, num_names=2) if lines else ""
 
 
 def _operators(counts: Mapping[str, int], between: str = ", ") -> str:
@@ -190,97 +177,36 @@ def _operators(counts: Mapping[str, int], between: str = ", ") -> str:
     return printable(between.join([*texts, *([f"{rest} other{'s' * (rest > 1)}"] if rest else [])]))
 
 
-def _steps(found: Explanation) -> list[Part]:
+def _steps(document: _Document, steps: Sequence[Step]) -> str:
     titles = ("step", "fewer", "more", "nodes", "changed nodes", "changed weights", "size (MB)")
     lines = []
-    for step in found.steps:
-        fewer = more = ""
-        if step.is_same:
-            fewer = more = "the same"
-        elif step.removed is not None and step.added is not None:
+    for step in steps:
+        fewer = more = "the same" if step.is_same else ""
+        if not step.is_same and step.removed is not None and step.added is not None:
             fewer, more = (_operators(counts) for counts in (step.removed, step.added))
         figures = [step.num_nodes, step.changed_nodes, step.changed_weights]
-        texts = [DASH if figure is None else str(figure) for figure in figures]
-        lines.append((step.step, fewer, more, *texts, _megabytes(step.size_bytes)))
-    told: Lines = [Table(titles, lines, num_names=3)]
-    told += _how_to_see_more(found.steps)
-    if found.steps[-1].num_nodes is None:
-        told.append(f"Its artifact is no ONNX file but {found.after.artifact.format}: its operators cannot be told.")
-    elif found.after.nodes is not None:
-        told.append(
-            f"Of the {found.steps[-1].num_nodes} nodes of the file, {found.after.cell.runtime} made the "
-            f"{len(found.after.nodes)} that ran."
-        )
-    return [("What each step changed", told)]
+        texts = [writing.DASH if figure is None else str(figure) for figure in figures]
+        lines.append((step.step, fewer, more, *texts, writing.megabytes(step.size_bytes)))
+    return document.table(titles, lines, num_names=3)
 
 
-def _how_to_see_more(steps: Sequence[Step]) -> list[Command]:
-    lines = [
-        f"bench graph diff {shlex.quote(before.path)} {shlex.quote(after.path)}"
-        for before, after in itertools.pairwise(steps)
-        if after.removed is not None and not after.is_same
-    ]
-    return [Command(lines)] if lines else []
-
-
-def _placement(found: Explanation) -> list[Part]:
-    row, nodes = found.after.row, found.after.nodes
-    told: Lines = []
-    if row is not None and row.placement:
-        told.append(f"When it was measured: {row.placement}.")
-    if row is not None and row.warning:
-        told.append(f"Warning: {row.warning}.")
-    if nodes:
-        by_provider: dict[str, list[NodeTime]] = collections.defaultdict(list)
-        for node in nodes:
-            by_provider[node.provider].append(node)
-        total = found.after.profiled_ns or 0.0
-        ranked = sorted(by_provider.items(), key=lambda item: -_time(item[1]))
-        lines = [(printable(name), *_figures(len(part), _time(part), total)) for name, part in ranked]
-        told.append(Table(("provider", "nodes", "ms", "share"), lines))
-        for name, part in ranked[1:]:
-            counts = collections.Counter(node.operator for node in part)
-            told.append(f"{printable(name)} runs: {_operators(dict(counts.most_common()))}.")
-    return [("Which provider runs what", told or [f"{found.after.cell.runtime} does not tell."])]
+def _providers(document: _Document, side: Side) -> dict[str, Any]:
+    """The table of `providers`, and what each of the `others` than the one that takes most runs."""
+    by_provider: dict[str, list[NodeTime]] = collections.defaultdict(list)
+    for node in side.nodes or ():
+        by_provider[node.provider].append(node)
+    total = side.profiled_ns or 0.0
+    ranked = sorted(by_provider.items(), key=lambda item: -_time(item[1]))
+    lines = [(printable(name), *_figures(len(part), _time(part), total)) for name, part in ranked]
+    counts = [(name, collections.Counter(node.operator for node in part).most_common()) for name, part in ranked[1:]]
+    return {
+        "providers": document.table(("provider", "nodes", "ms", "share"), lines) if lines else "",
+        "others": [(name, _operators(dict(most))) for name, most in counts],
+    }
 
 
 def _time(nodes: Iterable[NodeTime]) -> float:
     return sum(node.time_ns for node in nodes)
-
-
-def _drift(found: Explanation) -> list[Part]:
-    title = "Where drift first appears"
-    drift = found.drift
-    if drift is None:
-        return [(title, [printable(f"Not told: {found.drift_reason}.")])]
-    row, first, output = found.after.row, drift["first"], drift["output"]
-    how = (
-        "Both files answered the first request of the test split, without the runtime's optimizations. An error is the "
-        f"largest difference over the largest magnitude; up to {drift['tolerance']:g} is no drift. "
-        f"{_number(drift['num_common'], 'tensor')} in common lead to the output; {drift['num_compared']} looked at, by "
-        "bisection."
-    )
-    if first is None:
-        told = [f"The outputs agree: {_compared(output)}."]
-        if row is not None and row.fidelity in ("drifted", "broken"):
-            told.append(
-                f"The row is {row.fidelity} all the same: by what the runtime makes of the file, by other samples, or "
-                "against another reference."
-            )
-        return [(title, [printable(" ".join(told)), how])]
-    told = [f"In {_compared(first)}."]
-    if drift["made_of"]:
-        shown = drift["made_of"][:MOST_OPERATORS]
-        more = f" and {len(drift['made_of']) - len(shown)} more" if len(drift["made_of"]) > len(shown) else ""
-        told.append(f"What it is made of agrees: {'; '.join(map(_compared, shown))}{more}.")
-    else:
-        told.append("No tensor before it is in both files, but the inputs.")
-    told.append(f"Between these: {_operators(drift['between_after'])}; before: {_operators(drift['between_before'])}.")
-    if drift["previous"] and drift["previous"]["name"] not in [one["name"] for one in drift["made_of"]]:
-        told.append(f"The tensor before it, in the order of the nodes: {_compared(drift['previous'])}.")
-    if output["name"] != first["name"]:
-        told.append(f"At the output: {_compared(output)}.")
-    return [(title, [printable(" ".join(told)), how])]
 
 
 def _compared(one: Mapping[str, Any]) -> str:
@@ -288,19 +214,7 @@ def _compared(one: Mapping[str, Any]) -> str:
     before = [text for text, now in ((one["name_before"], one["name"]), (one["before"], one["after"])) if text != now]
     makers = f"{one['after']}, before: {' of '.join(reversed(before))}" if before else one["after"]
     error = "not a number" if one["error"] is None else f"{one['error']:.3g}"
-    return f"{one['name']} ({makers}): error {error}"
-
-
-def _number(number: int, what: str) -> str:
-    return f"{number} {what}{'s' * (number != 1)}"
-
-
-def _milliseconds(time_ns: float | None) -> str:
-    return DASH if time_ns is None else f"{time_ns / 1e6:.3f}"
-
-
-def _megabytes(size: int) -> str:
-    return f"{size / 1e6:.4g}"
+    return printable(f"{one['name']} ({makers}): error {error}")
 
 
 def _content(found: Explanation) -> dict[str, Any]:

@@ -9,8 +9,7 @@ from collections.abc import Mapping, Sequence
 from bench.measure.roofline import Peaks
 from bench.records.ranking import select
 from bench.records.rows import Row
-from bench.report import tables
-from bench.report.columns import DASH
+from bench.report import tables, writing
 
 WIDTH = 120
 COLUMNS = ("cell", "precision", "latency_p50_ns", "macs", "gmacs_per_s", "peak_share", "roof_share", "bound")
@@ -48,11 +47,13 @@ def _peaks(peaks: Mapping[int, Peaks], format: str) -> str:
         [
             str(threads),
             *(
-                f"{peak.macs_per_s[name] / 1e9:.1f} ({peak.libraries[name]})" if name in peak.macs_per_s else DASH
+                f"{peak.macs_per_s[name] / 1e9:.1f} ({peak.libraries[name]})"
+                if name in peak.macs_per_s
+                else writing.DASH
                 for name in precisions
             ),
             f"{peak.bytes_per_s / 1e9:.1f}",
         ]
         for threads, peak in peaks.items()
     ]
-    return tables.plain(titles, lines, format="md" if format == "md" else "table")
+    return writing.plain(titles, lines, format="md" if format == "md" else "table")

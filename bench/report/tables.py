@@ -2,26 +2,19 @@
 
 from __future__ import annotations
 
-import csv
 import dataclasses
-import io
-import json
-import math
-import re
-import shutil
 from collections.abc import Iterable, Sequence
-from typing import Literal
 
-from rich import box
 from rich.console import Console, ConsoleOptions, RenderResult
-from rich.table import Table
 from rich.text import Text
 
 from bench.api.errors import InputError, suggest
 from bench.records.ranking import Group, Selection, short_name
 from bench.records.ranking import select as select
 from bench.records.rows import COLUMNS, Row
-from bench.report.columns import DASH, Column, caption, columns_of, notes_of, one_line, verdict_of
+from bench.report import writing
+from bench.report.columns import Column, caption, columns_of, notes_of, verdict_of
+from bench.report.templates import fill
 
 FORMATS = ("table", "md", "csv", "json", "latex")
 DROPPED_FIRST = ("precision", "model_rss_bytes", "size_bytes", "fidelity", "metric")  # when a terminal is too narrow
@@ -42,7 +35,7 @@ LATEX = {character: f"\\{character}" for character in "&%$#_{}"} | {
     ">": r"\textgreater{}",
     "|": r"\textbar{}",
     "µ": r"\textmu{}",
-    DASH: "--",
+    writing.DASH: "--",
 }
 
 
@@ -69,16 +62,11 @@ def render(
     if format not in FORMATS:
         raise InputError(f"no format named {format!r}; {suggest(format, FORMATS)}")
     selection = select(rows, columns=columns, sort=sort)
+    keys = selection.columns or COLUMNS
     if format == "json":
-        keys = selection.columns or COLUMNS
-        records = [{key: _json_value(getattr(row, key)) for key in keys} for row in selection.rows]
-        return json.dumps(records, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+        return writing.as_json([{key: writing.finite(getattr(row, key)) for key in keys} for row in selection.rows])
     if format == "csv":
-        file = io.StringIO()
-        writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(selection.columns or COLUMNS)
-        writer.writerows([getattr(row, key) for key in selection.columns or COLUMNS] for row in selection.rows)
-        return file.getvalue()
+        return writing.as_csv(keys, ([getattr(row, key) for key in keys] for row in selection.rows))
     return render_selection(selection, format=format, width=width)
 
 
@@ -87,93 +75,39 @@ def render_selection(selection: Selection, *, format: str, width: int | None = N
     if not selection.groups:
         return "No rows.\n"
     if format == "table":
-        return _on_console(TerminalTable(selection), width)
+        return writing.on_console(TerminalTable(selection), width)
     write = _markdown if format == "md" else _latex
     return "\n".join(write(group, selection) for group in selection.groups)
-
-
-def plain(titles: Sequence[str], lines: Sequence[Sequence[str]], *, format: str, num_names: int = 1) -> str:
-    """A table of texts, `md` or `table`, that ends in a newline; all columns but the first `num_names` are figures."""
-    if format == "md":
-        rules = [":--" if number < num_names else "--:" for number in range(len(titles))]
-        texts = ["| " + " | ".join(map(escape_markdown, line)) + " |" for line in (titles, *lines)]
-        return "\n".join([texts[0], "| " + " | ".join(rules) + " |", *texts[1:]]) + "\n"
-    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False, show_edge=False)
-    for number, title in enumerate(titles):
-        table.add_column(Text(title), justify="left" if number < num_names else "right", overflow="fold")
-    for line in lines:
-        table.add_row(*map(Text, line))
-    return _on_console(table, None)
-
-
-def _on_console(content: object, width: int | None) -> str:
-    size = width or shutil.get_terminal_size((120, 24)).columns
-    console = Console(file=io.StringIO(), width=size, color_system=None, force_terminal=False, legacy_windows=False)
-    with console.capture() as capture:
-        console.print(content)
-    return "\n".join(line.rstrip() for line in capture.get().strip("\n").splitlines()) + "\n"
 
 
 def terminal_table(
     rows: Iterable[Row], *, columns: tuple[str, ...] | None = None, sort: str | None = None
 ) -> TerminalTable:
-    """Rows as something that rich prints, in as many columns as the console is wide."""
+    """Rows as a table that rich prints, in as many columns as the console is wide."""
     return TerminalTable(select(rows, columns=columns, sort=sort))
-
-
-def _json_value(value: object) -> object:
-    return None if isinstance(value, float) and not math.isfinite(value) else value  # JSON has no NaN
-
-
-def escape_markdown(text: str) -> str:
-    """A text that Markdown shows as it is."""
-    text = re.sub(r"([\\`*_|~#])", r"\\\1", text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;"))
-    return text.replace("](", "]\\(")
 
 
 def _markdown(group: Group, selection: Selection) -> str:
     columns = columns_of(group, selection, notes=True)
-    rules = [":--" if column.is_text else "--:" for column in columns]
-    lines = [[column.title for column in columns], *zip(*(column.values for column in columns), strict=True)]
-    texts = ["| " + " | ".join(map(escape_markdown, line)) + " |" for line in lines]
-    table = "\n".join([texts[0], "| " + " | ".join(rules) + " |", *texts[1:]])
-    return f"### {escape_markdown(group.title)}\n\n{table}\n\n{escape_markdown(f'{caption(group)} {LEGEND}')}\n"
+    lines = zip(*(column.values for column in columns), strict=True)
+    table = writing.markdown([column.title for column in columns], list(lines), [column.is_text for column in columns])
+    legend = writing.escape_markdown(f"{caption(group)} {LEGEND}")
+    return f"### {writing.escape_markdown(group.title)}\n\n{table}\n{legend}\n"
 
 
-def _escape_latex(text: str) -> str:
-    return "".join(LATEX.get(character, character) for character in text)
+def _escape_latex(words: str) -> str:
+    return "".join(LATEX.get(character, character) for character in words)
 
 
 def _latex(group: Group, selection: Selection) -> str:
     columns = columns_of(group, selection, notes=True)
     lines = [[column.title for column in columns], *zip(*(column.values for column in columns), strict=True)]
-    texts = ["  " + " & ".join(map(_escape_latex, line)) + r" \\" for line in lines]
-    return "\n".join(
-        (
-            r"% needs \usepackage{booktabs}",
-            r"\begin{table}",
-            rf"\caption{{{_escape_latex(f'{group.title}. {caption(group)} {LEGEND}')}}}",
-            rf"\begin{{tabular}}{{{''.join('l' if column.is_text else 'r' for column in columns)}}}",
-            r"  \toprule",
-            texts[0],
-            r"  \midrule",
-            *texts[1:],
-            r"  \bottomrule",
-            r"\end{tabular}",
-            r"\end{table}",
-            "",
-        )
+    return fill(
+        "latex.j2",
+        caption=_escape_latex(f"{group.title}. {caption(group)} {LEGEND}"),
+        alignment="".join("l" if column.is_text else "r" for column in columns),
+        lines=[map(_escape_latex, line) for line in lines],
     )
-
-
-def wrap_name(name: str, width: int) -> str:
-    """A cell's name broken after `/` and `+` into lines of at most `width`; a longer part is left whole."""
-    lines = [""]
-    for part in re.findall(r"[^/+]+[/+]?", name):
-        if lines[-1] and len(lines[-1]) + len(part) > width:
-            lines.append("")
-        lines[-1] += part
-    return "\n".join(lines)
 
 
 class TerminalTable:
@@ -197,10 +131,9 @@ class TerminalTable:
         rows = tuple(row for row in group.rows if row.status == "ok" or not is_default)
         shown = dataclasses.replace(group, rows=rows)
         columns, dropped = _fit(columns_of(shown, self.selection, notes=False), width)
-        table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False, show_edge=False)
+        table = writing.empty_table()
         for column in columns:
-            justify: Literal["left", "right"] = "left" if column.is_text else "right"
-            table.add_column(Text(column.heading()), justify=justify, overflow="fold", width=column.width())
+            writing.add_column(table, column.heading(), is_name=column.is_text, width=column.width())
         for index, row in enumerate(rows):
             verdict = verdict_of(row, group).split()[0]
             table.add_row(*(Text(column.values[index], style=_style(column.key, verdict)) for column in columns))
@@ -210,11 +143,11 @@ class TerminalTable:
             reasons: dict[tuple[str, str], list[str]] = {}
             for row in group.rows:
                 if row.status != "ok" or notes_of(row, group):
-                    note = one_line(notes_of(row, group)) or "no reason was given"
+                    note = writing.one_line(notes_of(row, group)) or "no reason was given"
                     reasons.setdefault((verdict_of(row, group), note), []).append(short_name(row))
             for (verdict, reason), names in reasons.items():
                 yield Text(f"{verdict}: {reason}", style=STYLES.get(verdict, ""))
-                yield Text("\n".join("  " + wrap_name(name, width - 2).replace("\n", "\n  ") for name in names))
+                yield Text("\n".join("  " + writing.wrap_name(name, width - 2).replace("\n", "\n  ") for name in names))
         yield Text(caption(group), style="dim")
         if dropped:
             yield Text(f"Left out at this width: {', '.join(dropped)}.", style="dim")
@@ -235,7 +168,7 @@ def _fit(columns: list[Column], width: int) -> tuple[list[Column], list[str]]:
         if _room(columns, width) < needed and len(columns) > 3 and column in columns and column.key != "cell":
             columns.remove(column)
             dropped.append(column.title)
-    wrapped = tuple(wrap_name(name, max(_room(columns, width), 12)) for name in names)
+    wrapped = tuple(writing.wrap_name(name, max(_room(columns, width), 12)) for name in names)
     return [dataclasses.replace(c, values=wrapped) if c.key == "cell" else c for c in columns], dropped
 
 
@@ -245,4 +178,4 @@ def _room(columns: Sequence[Column], width: int) -> int:
 
 
 def _width_in_three_lines(name: str) -> int:
-    return next(width for width in range(8, len(name) + 9) if wrap_name(name, width).count("\n") < 3)
+    return next(width for width in range(8, len(name) + 9) if writing.wrap_name(name, width).count("\n") < 3)

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from bench.api.errors import InputError
 from bench.decisions.threads import Scaling
-from bench.measure.comparison import Comparison
-from bench.report import columns, tables
+from bench.report import writing
 
 
 def render(found: list[Scaling], *, format: str) -> str:
@@ -31,13 +30,8 @@ def render(found: list[Scaling], *, format: str) -> str:
         cell = scaling.cell
         name = cell.path.rpartition("/")[0] + f", batch {cell.batch}"
         most = max(cell.batch * 1e9 / latency for latency in scaling.latency_ns.values())
-        ratios = [_ratio(scaling.over_one.get(count)) for count in counts]
+        over_one = [scaling.over_one.get(count) for count in counts]
+        ratios = [writing.interval(one.ratio) if one and one.ratio else writing.DASH for one in over_one]
         best = " or ".join(map(str, scaling.best)) + (" threads" if scaling.best != (1,) else " thread")
-        lines.append((name, f"{scaling.latency_ns[1] / 1e6:.4g}", *ratios, f"{most:.4g}", best))
-    return tables.plain(titles, lines, format=format)
-
-
-def _ratio(found: Comparison | None) -> str:
-    if found is None or found.ratio is None:
-        return columns.DASH
-    return f"{found.ratio.value:.3f} [{found.ratio.low:.3f}, {found.ratio.high:.3f}]"
+        lines.append((name, writing.milliseconds(scaling.latency_ns[1]), *ratios, f"{most:.4g}", best))
+    return writing.plain(titles, lines, format=format)

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import csv
 import dataclasses
-import io
-import json
 from collections.abc import Mapping, Sequence
 
 from rich import box
 from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
 from rich.table import Table
 from rich.text import Text
+
+from bench.report import writing
 
 COUNT = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
 BYTES = ((1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB"))
@@ -27,14 +26,15 @@ PLAIN_WIDTH = 150
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class View:
-    """What is shown of something, in each format.
+    """A table with a heading and notes, in each format.
 
     Attributes:
-        head: what a terminal shows above the table.
+        head: parts that a terminal shows above the table.
         shown: rows of the table, by title, in units for people.
         rows: rows of the CSV, by column, in raw units.
         content: of the JSON, in raw units.
-        notes: below the table, a line each.
+        notes: lines below the table.
+        legend: explains the columns, below the notes.
     """
 
     head: Sequence[RenderableType]
@@ -45,24 +45,19 @@ class View:
     legend: str = ""
 
     def as_json(self) -> str:
-        return json.dumps(self.content, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+        """The content as JSON."""
+        return writing.as_json(self.content)
 
     def as_csv(self) -> str:
-        file = io.StringIO()
-        writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(self.rows[0] if self.rows else ())
-        for row in self.rows:
-            writer.writerow(map(_cell, row.values()))
-        return file.getvalue()
+        """The rows as CSV, under their columns."""
+        return writing.as_csv(self.rows[0] if self.rows else (), (map(_cell, row.values()) for row in self.rows))
 
     def as_text(self) -> str:
-        """The table without colours."""
-        console = Console(file=io.StringIO(), width=PLAIN_WIDTH, color_system=None, legacy_windows=False)
-        with console.capture() as capture:
-            console.print(self.as_table())
-        return "\n".join(line.rstrip() for line in capture.get().splitlines()) + "\n"
+        """The table without colours, in lines of `PLAIN_WIDTH` characters."""
+        return writing.on_console(self.as_table(), PLAIN_WIDTH)
 
     def as_table(self) -> Group:
+        """The table as something that rich prints, in as many columns as the console is wide."""
         return Group(
             *self.head,
             Fitted(self.shown),
@@ -95,6 +90,7 @@ class Fitted:
 
 
 def shape_text(shape: Sequence[int] | None) -> str:
+    """A shape such as `1x3x224x224`; `scalar` without dimensions, `?` where it is not known."""
     return "?" if shape is None else "x".join(map(str, shape)) or "scalar"
 
 
@@ -104,24 +100,29 @@ def short(name: str) -> str:
 
 
 def share_of(part: int, whole: int) -> float | None:
+    """The share that a part has of a whole; None where the whole is 0."""
     return part / whole if whole else None
 
 
 def percent(part: float, whole: float = 1) -> str:
+    """A share in per cent; empty where there is none."""
     return f"{100 * part / whole:.1f} %" if part and whole else ""
 
 
 def count_text(number: int) -> str:
+    """A count with a prefix, such as `4.1 M`; empty for 0."""
     return _scaled(number, COUNT) if number else ""
 
 
 def bytes_text(number: int | None) -> str:
+    """A size with its unit, such as `4.1 MB`; empty for 0, `?` where it is not known."""
     if number is None:
         return "?"
     return _scaled(number, BYTES) if number >= 1000 else f"{number} B" if number else ""
 
 
 def number_text(number: float | None) -> str:
+    """A number to four significant digits; empty where there is none."""
     return "" if number is None else f"{number:.4g}"
 
 

@@ -14,11 +14,11 @@ from typing import Any
 
 from bench.api import Task, cache, loading
 from bench.api.errors import ChildError, InputError, PluginError
+from bench.graphs.shapes import given
 from bench.measure.limits import Limits
 from bench.measure.process import ask_once
 from bench.plugins import catalog
 from bench.tasks import dataset, examine, kinds
-from bench.tasks import options as asked
 
 SCHEMA = 3  # raise it when the same file would become another task
 LONGEST_NAME = 60
@@ -61,8 +61,8 @@ def adopt(path: Path, options: Options = Options()) -> Adopted:
     Raises:
         InputError: there is no model at the path, or it cannot be measured; the message says why.
     """
-    asked.dims_from(options.dims)
-    asked.shapes_from(options.shapes)
+    given.dims_from(options.dims)
+    given.shapes_from(options.shapes)
     if path.is_dir() and (path / "task.py").is_file():
         if options != Options():
             raise InputError(f"{path} is a task with samples and sizes of its own; change its task.py instead")

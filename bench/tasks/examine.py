@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 from bench.api import TensorSpec, cache
 from bench.api.arrays import save_arrays
 from bench.api.errors import InputError
-from bench.tasks import dataset, metrics, options
+from bench.graphs.shapes import given
+from bench.tasks import dataset, metrics
 from bench.tasks.code import imported_from
 from bench.tasks.options import Asked, Found
 from bench.tasks.user_task import DATASET, EXAMPLE, TARGETS, OwnTask
@@ -65,7 +66,7 @@ def examine(
     found: Found = kind.examine(
         source,
         target,
-        Asked(dims=options.dims_from(dims), shapes=options.shapes_from(shapes), trust=trust, arrays=arrays),
+        Asked(dims=given.dims_from(dims), shapes=given.shapes_from(shapes), trust=trust, arrays=arrays),
     )
     if found.example is not None and place is None:
         save_arrays(target / EXAMPLE, found.example)

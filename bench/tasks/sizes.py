@@ -11,8 +11,9 @@ from bench.api import Task, TensorSpec
 from bench.api.arrays import generate
 from bench.api.errors import InputError
 from bench.graphs.file.foreign import OTHER_SIZE, guess_size
+from bench.graphs.shapes.given import GivenShape
 from bench.tasks import dataset, probe
-from bench.tasks.options import Asked, Found, GivenShape
+from bench.tasks.options import Asked, Found
 
 if TYPE_CHECKING:
     import numpy as np

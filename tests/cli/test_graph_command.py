@@ -163,7 +163,7 @@ def test_external_data_are_taken_along(run: Run, path: Path, tmp_path: Path) -> 
         (["extract", "model.onnx", "model.onnx", "--output", "z"], "would be written over the model"),
         (["split", "model.onnx", "parts", "--parts", "9"], "9 parts of 6 nodes; from 1 to 6 are possible"),
         (["fold", "model.onnx", "folded.onnx", "--free", "M"], "no dimension 'M'"),
-        (["fold", "model.onnx", "folded.onnx", "--dim", "N"], "not a size of a dimension: 'N'; write N=4"),
+        (["fold", "model.onnx", "folded.onnx", "--dim", "N"], "not a size of a dimension: 'N'; write --dim height=224"),
         (["diff", "model.onnx", "none.onnx"], "no such file: none.onnx"),
         (["text", "notes.txt"], "cannot print notes.txt: it is not an ONNX file"),
         (["picture", "notes.txt", "model.svg"], "cannot draw notes.txt: it is not an ONNX file"),

@@ -228,8 +228,8 @@ def test_a_file_that_it_cannot_handle_gets_one_line(run: Run, tmp_path: Path, ki
         (["--shape", "imge=1x3x8x8"], "no input 'imge'; did you mean 'image'?"),
         (["--dim", "wdth=8"], "no dimension 'wdth'; did you mean 'width'?"),
         (["--shape", "image=1x3x8"], "input 'image' has 4 axes"),
-        (["--shape", "image"], "not a shape of an input: 'image'; write image=1x3x224x224"),
-        (["--dim", "N=-1"], "not a size of a dimension: 'N=-1'; write N=4"),
+        (["--shape", "image"], "not a shape of an input: 'image'; write --shape image=1x3x224x224"),
+        (["--dim", "N=-1"], "not a size of a dimension: 'N=-1'; write --dim height=224"),
         (["--inputs", "none.npz"], "no such file: none.npz"),
     ],
 )

@@ -1,6 +1,6 @@
 """The contract of `bench.api`, kept by every plugin that is found: a new file is tested as soon as it is there.
 
-Anything that needs a package runs in a child process (`child.py`), where it cannot disturb the next plugin, and once.
+Anything that needs a package runs in a worker, where it cannot disturb plugins of other packages, and once.
 """
 
 from __future__ import annotations
@@ -8,7 +8,6 @@ from __future__ import annotations
 import ast
 import functools
 import importlib.metadata
-import json
 import subprocess
 import sys
 from pathlib import Path
@@ -17,12 +16,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from bench.api import Exporter, Plugin, Task, loading
-from bench.api.errors import BenchError
+from bench.api import Exporter, Plugin, Task, cache, loading
+from bench.api.cell import RAW, Cell
+from bench.api.errors import BenchError, ChildError
 from bench.graphs.file.digest import canonical_digest
 from bench.graphs.file.interface import check_interface
 from bench.plugins import catalog
 from support import plugin_child
+from support.workers import Workers
 
 LOADERS = {
     "exporters": catalog.exporter,
@@ -34,8 +35,6 @@ FOUND = [(kind, name) for kind in LOADERS for name in loading.find(kind)]
 TASKS = ("super_resolution", "toy")
 """Small tasks to try exporters, variants and runtimes on, the first that fits."""
 FRAMEWORK_FREE = "toy"
-REFUSED = "refused: "
-"""What the child says before the reason when a variant raises a `RefusedError`."""
 BATCHES = [1, 2, 5]  # an export that bakes its example's batch passes at one of them only
 
 
@@ -58,32 +57,32 @@ def exports() -> list[Any]:
 class Workshop:
     """Makes each artifact and each set of outputs once."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, workers: Workers) -> None:
         self.folder = folder
+        self.workers = workers
 
-    def child(self, **request: Any) -> str:
-        command = [sys.executable, "-P", plugin_child.__file__, json.dumps(request)]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=240, check=False)
-        assert done.returncode == 0, f"{request}\n{done.stdout}\n{done.stderr}"
-        return done.stdout
-
-    @functools.cache  # noqa: B019 (one workshop a session)
     def artifact(self, exporter: str, source: str) -> Path:
-        """A fresh folder with the artifact of the task for this source."""
+        """The artifact of the task for this source; its folder is the cache's, with one more file."""
         task = task_for(source)
         assert task is not None
-        target = self.folder / f"{exporter}-{source}" / f"model.{catalog.exporter(exporter).format(source)}"
-        target.parent.mkdir()
-        self.child(do="export", exporter=exporter, task=task.name, source=source, target=str(target))
-        return target
+        runtime = openers(catalog.exporter(exporter).format(source))[0]
+        cell = Cell(
+            task=task.name,
+            source=source,
+            exporter=exporter,
+            variant=RAW,
+            runtime=runtime,
+            provider=catalog.runtime(runtime).providers()[0],
+        )
+        return self.workers.artifact_of(cell).path
 
-    @functools.cache  # noqa: B019
+    @functools.cache  # noqa: B019 (one workshop a session)
     def outputs(self, runtime: str, provider: str, source: str, artifact: Path) -> dict[str, np.ndarray]:
         task = task_for(source)
         assert task is not None
         target = self.folder / "outputs.npz"
-        self.child(
-            do="run",
+        self.workers.run(
+            plugin_child.run,
             runtime=runtime,
             provider=provider,
             task=task.name,
@@ -94,6 +93,16 @@ class Workshop:
         )
         with np.load(target) as saved:
             return dict(saved)
+
+    def refusal(self, variant: str, task: Task, artifact: Path, target: Path) -> str | None:
+        """Write a variant of an artifact, or tell why it is refused."""
+        try:
+            self.workers.transform(variant=variant, task=task.name, source=str(artifact), target=str(target))
+        except ChildError as error:
+            if error.kind != "refused":
+                raise
+            return f"refused: {error.reason}"
+        return None
 
     def reference(self, task: Task) -> dict[str, np.ndarray]:
         """What the first of the task's frameworks gives for its own form of the model."""
@@ -132,8 +141,8 @@ def skip_without(plugin: Plugin) -> None:
 
 
 @pytest.fixture(scope="session")
-def workshop(tmp_path_factory: pytest.TempPathFactory) -> Workshop:
-    return Workshop(tmp_path_factory.mktemp("workshop"))
+def workshop(tmp_path_factory: pytest.TempPathFactory, framework_worker: Workers) -> Workshop:
+    return Workshop(tmp_path_factory.mktemp("workshop"), framework_worker)
 
 
 @pytest.mark.parametrize(("kind", "name"), FOUND)
@@ -197,13 +206,15 @@ print(*[name for name in names if "site-packages" in (getattr(sys.modules[name],
     assert done.stdout.split() == []
 
 
+@pytest.mark.xdist_group("exports")
+@pytest.mark.slow(seconds=3)
 @pytest.mark.parametrize(("exporter", "source"), exports())
 def test_export_gives_the_reference_outputs(exporter: str, source: str, workshop: Workshop) -> None:
     plugin, task = catalog.exporter(exporter), task_for(source)
     assert task is not None
     skip_without(plugin)
     artifact = workshop.artifact(exporter, source)
-    assert list(artifact.parent.iterdir()) == [artifact], "an artifact is one file"
+    assert {path.name for path in artifact.parent.iterdir()} == {artifact.name, cache.ENTRY}, "an artifact is one file"
     reference = workshop.reference(task)
     for runtime in openers(plugin.format(source)):
         provider = catalog.runtime(runtime).providers()[0]
@@ -211,6 +222,8 @@ def test_export_gives_the_reference_outputs(exporter: str, source: str, workshop
 
 
 @pytest.mark.framework
+@pytest.mark.xdist_group("variants")
+@pytest.mark.slow(seconds=2)
 @pytest.mark.parametrize("name", list(catalog.variants()))
 def test_variant_keeps_interface_and_outputs(name: str, workshop: Workshop, tmp_path: Path) -> None:
     variant = catalog.variant(name).variant
@@ -231,11 +244,11 @@ def test_variant_keeps_interface_and_outputs(name: str, workshop: Workshop, tmp_
                 continue  # two exporters may write the same
             graphs.add(graph)
         before = artifact.read_bytes()
-        said = workshop.child(do="apply", variant=name, task=task.name, artifact=str(artifact), target=str(target))
+        refusal = workshop.refusal(name, task, artifact, target)
         assert artifact.read_bytes() == before, "a variant leaves its source alone"
-        if REFUSED in said:
+        if refusal is not None:
             assert list(target.parent.iterdir()) == [], "what is refused leaves no file"
-            refusals.append(said[said.index(REFUSED) :].strip())
+            refusals.append(refusal)
             continue
         tried += 1
         assert list(target.parent.iterdir()) == [target], "an artifact is one file"
@@ -268,6 +281,8 @@ def metric_loss(task: Task, outputs: dict[str, np.ndarray], reference: dict[str,
     return loss if task.higher_is_better else -loss
 
 
+@pytest.mark.xdist_group("exports")
+@pytest.mark.slow(seconds=1)
 @pytest.mark.parametrize(
     "name",
     [

@@ -7,10 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import json
-import subprocess
-import sys
-from collections.abc import Iterator
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -19,19 +16,16 @@ import pytest
 
 from bench.api import Task, loading
 from bench.api.cell import RAW, Cell
-from bench.api.errors import BenchError, ChildError
-from bench.measure import machine
-from bench.measure.at_once import at_once
-from bench.measure.limits import Limits
-from bench.pipeline import prepare, verify
+from bench.api.errors import BenchError
 from bench.plugins import catalog
+from bench.records.lines import Quality
 from bench.tasks.fidelity import FidelityTask
 from support import plugin_child
+from support.workers import Workers
 
-pytestmark = [pytest.mark.framework, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.framework, pytest.mark.timeout(900), pytest.mark.slow(seconds=1)]
 
 TASKS = [name for name, path in loading.find("models").items() if not path.is_relative_to(loading.PACKAGE.resolve())]
-LIMITS = Limits.of(step_s=600, memory_bytes=None)
 BATCH = 16
 SMALL_BATCHES = [1, 4]
 NUM_SMALL = 4
@@ -65,7 +59,14 @@ def plain_cells(task: Task) -> list[Cell]:
 
 CELLS = {cell.path: cell for name in TASKS for cell in plain_cells(catalog.task(name))}
 REFERENCES = {name: next(cell.path for cell in CELLS.values() if cell.task == name) for name in TASKS}
-EXPORTS_AND_OTHERS = [path for path in CELLS if path not in REFERENCES.values()]
+
+
+def grouped(paths: Iterable[str]) -> list[Any]:
+    """Cells as parameters; one process runs those of a task, whose reference it keeps."""
+    return [pytest.param(path, marks=pytest.mark.xdist_group(CELLS[path].task)) for path in paths]
+
+
+EXPORTS_AND_OTHERS = grouped(path for path in CELLS if path not in REFERENCES.values())
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -79,72 +80,65 @@ class Found:
         small: by `<batch>/<name>` of the first samples in smaller batches, by `cropped/<name>` of two cropped ones.
     """
 
-    judged: dict[str, Any]
+    judged: Quality
     num_params: int | None
     outputs: dict[str, np.ndarray]
     small: dict[str, np.ndarray]
 
 
 class Laboratory:
-    """Does everything for each task once."""
+    """Does everything for each cell once."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, workers: Workers) -> None:
         self.folder = folder
+        self.workers = workers
 
     def found(self, path: str) -> Found:
         """What a cell gave; skips the test where the cell cannot work."""
         for needed in (REFERENCES[CELLS[path].task], path):
             if (reason := catalog.skip_reason(CELLS[needed])) is not None:
                 pytest.skip(reason)
-        found = self.study(CELLS[path].task)[path]
+        found = self.outcome(path)
         if isinstance(found, BenchError):
             raise found
         return found
 
     @functools.cache  # noqa: B019 (one laboratory a module)
-    def study(self, task: str) -> dict[str, Found | BenchError]:
-        """Every cell of a task: the reference first, since the others are judged against it."""
-        usable = [cell for cell in CELLS.values() if cell.task == task and catalog.skip_reason(cell) is None]
-        found: dict[str, Found | BenchError] = {}
-        for cells in (usable[:1], usable[1:]):
-            at_once(
-                self.examine,
-                cells,
-                workers=machine.num_cores(),
-                done=lambda cell, outcome: found.__setitem__(cell.path, outcome),
-            )
-        return found
+    def outcome(self, path: str) -> Found | BenchError:
+        try:
+            return self.examine(CELLS[path])
+        except BenchError as error:
+            return error
 
     def examine(self, cell: Cell) -> Found:
-        reference = self.folder / f"{cell.task}.npz"
-        is_reference = cell.path == REFERENCES[cell.task]
-        outputs = reference if is_reference else self.folder / f"{cell.path.replace('/', '-')}.npz"
-        artifact = prepare.artifact_of(cell, LIMITS)
-        expected = None if is_reference else reference
-        judged = verify.verify(cell, artifact, expected, LIMITS, save_outputs=outputs)
+        reference = None
+        if cell.path != REFERENCES[cell.task]:  # the others are judged against it
+            self.found(REFERENCES[cell.task])
+            reference = self.outputs_of(REFERENCES[cell.task])
+        outputs = self.outputs_of(cell.path)
+        artifact = self.workers.artifact_of(cell)
+        judged = self.workers.verify(cell, artifact, reference, save_outputs=outputs)
         small = outputs.with_suffix(".small.npz")
-        request = {
-            "do": "run_small",
-            "runtime": cell.runtime,
-            "provider": cell.provider,
-            "task": cell.task,
-            "source": cell.source,
-            "artifact": str(artifact.path),
-            "num_samples": NUM_SMALL,
-            "batches": SMALL_BATCHES,
-            "target": str(small),
-        }
-        command = [sys.executable, "-P", plugin_child.__file__, json.dumps(request)]
-        try:
-            subprocess.run(command, capture_output=True, text=True, timeout=LIMITS.verify_s, check=True)
-        except (subprocess.CalledProcessError, subprocess.TimeoutExpired) as failure:
-            raise ChildError("exit", f"{failure}\n{failure.stderr}") from failure
+        self.workers.run(
+            plugin_child.run_small,
+            runtime=cell.runtime,
+            provider=cell.provider,
+            task=cell.task,
+            source=cell.source,
+            artifact=str(artifact.path),
+            num_samples=NUM_SMALL,
+            batches=SMALL_BATCHES,
+            target=str(small),
+        )
         return Found(
             judged=judged,
-            num_params=artifact.num_params if judged["num_params"] is None else judged["num_params"],
+            num_params=artifact.num_params if judged.num_params is None else judged.num_params,
             outputs=arrays(outputs),
             small=arrays(small),
         )
+
+    def outputs_of(self, path: str) -> Path:
+        return self.folder / f"{path.replace('/', '-')}.npz"
 
 
 def arrays(path: Path) -> dict[str, np.ndarray]:
@@ -161,10 +155,8 @@ def error(actual: np.ndarray, expected: np.ndarray) -> float:
 
 
 @pytest.fixture(scope="module")
-def laboratory(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Laboratory]:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("BENCH_CACHE", str(tmp_path_factory.mktemp("cache")))
-        yield Laboratory(tmp_path_factory.mktemp("laboratory"))
+def laboratory(tmp_path_factory: pytest.TempPathFactory, framework_worker: Workers) -> Laboratory:
+    return Laboratory(tmp_path_factory.mktemp("laboratory"), framework_worker)
 
 
 @pytest.mark.parametrize("task", TASKS)
@@ -182,8 +174,8 @@ def test_agrees_with_the_reference_on_every_test_sample(path: str, laboratory: L
     assert found.outputs.keys() == reference.outputs.keys()
     for name, expected in reference.outputs.items():
         assert error(found.outputs[name], expected) <= 1e-4, name
-    assert found.judged["fidelity"] in ("exact", "close")
-    assert found.judged["precision"] == "float32"
+    assert found.judged.fidelity in ("exact", "close")
+    assert found.judged.precision == "float32"
 
 
 @pytest.mark.parametrize("path", EXPORTS_AND_OTHERS)
@@ -213,16 +205,16 @@ def test_has_the_same_number_of_parameters(path: str, laboratory: Laboratory) ->
         assert found == expected
 
 
-@pytest.mark.parametrize("path", [path for path, cell in CELLS.items() if cell.exporter.startswith("torch_onnx")])
+@pytest.mark.parametrize("path", grouped(path for path in CELLS if CELLS[path].exporter.startswith("torch_onnx")))
 def test_has_as_many_after_equal_weights_are_merged(path: str, laboratory: Laboratory) -> None:
     """Of weights that layers share, whether the exporter wrote them once or not, one is left."""
     expected = laboratory.found(REFERENCES[CELLS[path].task]).num_params
-    merged = prepare.artifact_of(dataclasses.replace(CELLS[path], variant="dedup"), LIMITS)
+    merged = laboratory.workers.artifact_of(dataclasses.replace(CELLS[path], variant="dedup"))
     assert merged.num_params is not None
     assert merged.num_params == expected
 
 
-@pytest.mark.parametrize("path", CELLS)
+@pytest.mark.parametrize("path", grouped(CELLS))
 def test_outputs_of_a_sample_do_not_depend_on_its_batch(path: str, laboratory: Laboratory) -> None:
     found = laboratory.found(path)
     for name, outputs in found.outputs.items():

@@ -7,11 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from bench.api.errors import InputError
 from bench.decisions import best
 from bench.decisions.best import Best
 from bench.measure.comparison import CELL
+from bench.records.lines import Failure
 from bench.records.store import Record
 from bench.report import best as report
 from support import records as made
@@ -24,7 +26,7 @@ BLOCKS = {"a": 1000, "b": 2000, "c": 1500}
 
 def cell(path: str, factor: float, *, lost: float | None = 0.0, **more: Any) -> Record:
     launches = [made.launch(block, CELL, round(ns * factor), reference=TORCH) for block, ns in BLOCKS.items()]
-    found: Record = made.record(path, *launches, quality={**made.QUALITY, "metric_loss": lost}, **more)
+    found: Record = made.record(path, *launches, quality=made.quality(metric_loss=lost), **more)
     return found
 
 
@@ -40,7 +42,7 @@ def test_fastest_of_those_that_keep_the_metric() -> None:
         cell(ORT.format("raw"), 0.5, lost=0.01),
         cell(ORT.format("int8_dynamic"), 0.25, lost=0.011),
         cell(ORT.format("onnxsim"), 0.2, lost=None),
-        cell(ORT.format("fp16"), 0.1, lost=0.0, failure={"kind": "failure", "stage": "verify", "reason": "no"}),
+        cell(ORT.format("fp16"), 0.1, lost=0.0, failure=Failure(stage="verify", reason="no")),
     )
     assert found.row.cell == ORT.format("raw")
     assert found.rivals == ()
@@ -66,7 +68,7 @@ def test_cells_that_cannot_be_told_apart_are_named() -> None:
 def test_default_itself_may_be_the_best_and_the_other_missing() -> None:
     baseline = made.baseline(TORCH, **BLOCKS)
     assert best_of() == []  # its quality says nothing of a lost metric: an old record
-    exact = made.record(TORCH, *baseline.launches, quality={**made.QUALITY, "metric_loss": 0.0})
+    exact = made.record(TORCH, *baseline.launches, quality=made.quality(metric_loss=0.0))
     (found,) = best.best({TORCH: exact}, max_metric_loss=0.01, margin=0.02)
     assert found.row.cell == TORCH
     text = report.render([found], format="md")
@@ -75,7 +77,7 @@ def test_default_itself_may_be_the_best_and_the_other_missing() -> None:
 
 
 def test_table() -> None:
-    quality = {**made.QUALITY, "metric_loss": 0.004, "metrics": {"accuracy": 0.9962}}
+    quality = made.quality(metric_loss=0.004, metrics={"accuracy": 0.9962})
     launches = [made.launch(block, CELL, ns * 2000, reference=TORCH) for block, ns in BLOCKS.items()]
     slow = made.record(TF, *launches, quality=quality)
     (found,) = best_of(slow)
@@ -94,12 +96,12 @@ def test_table() -> None:
 def test_default_is_itself_however_noisy_the_controls_are() -> None:
     lines = made.baseline(TORCH, **BLOCKS).launches
     noisy = [
-        {**line, "steady_ns": [[1.1 * ns for ns in burst] for burst in line["steady_ns"]]}
-        if line["role"] == "control" and line["block"] == "b"
+        replace(line, steady_ns=[[1.1 * ns for ns in burst] for burst in line.steady_ns])
+        if line.role == "control" and line.block == "b"
         else line
         for line in lines
     ]
-    exact = made.record(TORCH, *noisy, quality={**made.QUALITY, "metric_loss": 0.0})
+    exact = made.record(TORCH, *noisy, quality=made.quality(metric_loss=0.0))
     (found,) = best.best({TORCH: exact}, max_metric_loss=0.01, margin=0.02)
     torch = found.over["torch"]
     assert torch is not None
@@ -112,14 +114,14 @@ def test_over_two_baselines_latency_ranks() -> None:
     beside_slow = made.record(
         ORT.format("onnxsim"),
         made.launch("d", CELL, 20_000, reference=TF),
-        quality={**made.QUALITY, "metric_loss": 0.0},
+        quality=made.quality(metric_loss=0.0),
     )
     (found,) = best_of(cell(ORT.format("raw"), 0.5), slow, beside_slow)
     assert found.row.variant == "raw"
 
 
 def test_precision_below_float32_is_said() -> None:
-    quality = {**made.QUALITY, "metric_loss": 0.0, "precision": "int8"}
+    quality = made.quality(metric_loss=0.0, precision="int8")
     launches = [made.launch(block, CELL, ns // 2, reference=TORCH) for block, ns in BLOCKS.items()]
     (found,) = best_of(made.record(ORT.format("int8_dynamic"), *launches, quality=quality))
     assert "onnxruntime/cpu in int8 |" in report.render([found], format="md")

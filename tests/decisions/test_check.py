@@ -29,7 +29,7 @@ def subject(key: str) -> Subject:
 
 
 def pair(fidelity: str = "exact", reason: str | None = None, lost: float | None = 0.0) -> Pair:
-    quality = {"fidelity": fidelity, "reason": reason, "max_abs_error": 0.0, "metric_loss": lost}
+    quality = made.quality(fidelity=fidelity, reason=reason, max_abs_error=0.0, metric_loss=lost)
     return Pair(pinned=subject("pinned"), new=subject("new"), quality=quality)
 
 

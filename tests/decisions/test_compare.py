@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from bench.api.errors import InputError
 from bench.cli import main
@@ -17,15 +18,16 @@ from bench.decisions import compare as compared
 from bench.decisions.compare import Change, Compared
 from bench.measure import stats
 from bench.measure.comparison import CELL
-from bench.records.store import Line, Record, Store
-from bench.report import columns
+from bench.records.lines import Failure
+from bench.records.store import Record, Store
 from bench.report import compare as compared_table
+from bench.report import writing
 from support import records as made
 
 BASELINE, HALVE, PRUNE, OTHER_GROUP = made.BASELINE, made.HALVE, made.PRUNE, made.OTHER_GROUP
 THIRD = "toy/null/native/third/null/cpu/b2t1"
 MACHINE = {"processor": "Fast", "num_cores": 2, "memory_gib": 24}
-FAILURE: Line = {"kind": "failure", "stage": "verify", "reason": "segmentation fault"}
+FAILURE = Failure(stage="verify", reason="segmentation fault")
 
 
 def cell(path: str, *factors: float, blocks: tuple[str, ...] = ("a", "b"), **more: Any) -> Record:
@@ -46,9 +48,10 @@ def store(folder: Path, *records: Record, machine: dict[str, Any] = MACHINE, **h
     kept.folder.mkdir(parents=True)
     for record in records:
         key = record.cell.path.replace("/", "-")
-        lines = (record.header, record.quality, *record.launches, record.failure)
+        first = replace(record.header, **{"key": key, "machine": machine, **header})
+        lines = (first, record.quality, *record.launches, record.failure)
         for line in filter(None, lines):
-            kept.append(key, {**line, "key": key, "machine": machine, **(header if line is record.header else {})})
+            kept.append(key, line)
     return folder
 
 
@@ -76,10 +79,15 @@ def of(found: Compared, path: str) -> Change:
 
 def test_slower_first_and_no_verdict_for_the_baseline(compare: Callable[..., Compared]) -> None:
     """In B the machine is three times as slow, which is no news."""
-    slow = [dataclasses.replace(one) for one in (cell(HALVE, 1.5), cell(PRUNE, 1.2), cell(THIRD, 2.1))]
-    for one in slow:
-        for line in one.launches:
-            line["steady_ns"] = [[3 * ns for ns in burst] for burst in line["steady_ns"]]
+    slow = [
+        dataclasses.replace(
+            one,
+            launches=[
+                replace(line, steady_ns=[[3 * ns for ns in burst] for burst in line.steady_ns]) for line in one.launches
+            ],
+        )
+        for one in (cell(HALVE, 1.5), cell(PRUNE, 1.2), cell(THIRD, 2.1))
+    ]
     found = compare([baseline(), cell(HALVE, 0.5), cell(PRUNE, 1.5), cell(THIRD, 2.1)], [baseline(slow=3), *slow])
     verdicts = {change.cell: change.verdict for change in found.changes}
     assert verdicts == {HALVE: "slower", PRUNE: "faster", THIRD: "noise", BASELINE: None}
@@ -93,7 +101,7 @@ def test_slower_first_and_no_verdict_for_the_baseline(compare: Callable[..., Com
     assert "3 cells compared: 1 slower, 1 faster, 0 undecided, 1 noise." in text
     assert "the medians beside it are for orientation alone" in " ".join(text.split())
     row = next(line.split() for line in text.splitlines() if line.startswith(BASELINE))
-    assert row[1:] == ["1", "3", "3", "1.000", columns.DASH], "its medians, and how its cells moved"
+    assert row[1:] == ["1", "3", "3", "1.000", writing.DASH], "its medians, and how its cells moved"
 
 
 def test_correction_counts_the_cells(tmp_path: Path) -> None:
@@ -132,7 +140,7 @@ def test_mended_alone_is_no_reason_to_fail(compare: Callable[..., Compared]) -> 
 
 
 def test_broken_outputs_are_worse(compare: Callable[..., Compared]) -> None:
-    broken = cell(HALVE, 0.1, quality={**made.QUALITY, "fidelity": "broken", "reason": "not finite"})
+    broken = cell(HALVE, 0.1, quality=made.quality(fidelity="broken", reason="not finite"))
     found = compare([baseline(), cell(HALVE, 0.5)], [baseline(), broken])
     assert of(found, HALVE).newly_failed
     assert of(found, HALVE).verdict is None, "a broken cell is not ranked, however fast it is"
@@ -142,11 +150,9 @@ def test_broken_outputs_are_worse(compare: Callable[..., Compared]) -> None:
 
 
 def test_metric_size_and_fidelity_are_told(compare: Callable[..., Compared]) -> None:
-    other = cell(
-        HALVE, 0.5, quality={**made.QUALITY, "fidelity": "drifted", "metrics": {"accuracy": 0.5, "other": 9.0}}
-    )
-    other.header["artifact"]["size_bytes"] = 62
-    same = cell(PRUNE, 1.0, quality={**made.QUALITY, "metrics": {"accuracy": 0.75 + 1e-9, "other": 3.0}})
+    other = cell(HALVE, 0.5, quality=made.quality(fidelity="drifted", metrics={"accuracy": 0.5, "other": 9.0}))
+    other = made.with_artifact(other, size_bytes=62)
+    same = cell(PRUNE, 1.0, quality=made.quality(metrics={"accuracy": 0.75 + 1e-9, "other": 3.0}))
     text = compared_table.render(
         compare([baseline(), cell(HALVE, 0.5), cell(PRUNE, 1.0)], [baseline(), other, same]), format="md"
     )

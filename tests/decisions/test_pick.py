@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import dataclasses
 import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from bench.api.errors import InputError
 from bench.cli import main
 from bench.decisions import pick
 from bench.decisions.pick import Choice, Constraints
 from bench.measure.comparison import CELL
+from bench.measure.memory import Memory
 from bench.records import assemble, folder, pareto
+from bench.records.lines import Failure
 from bench.records.store import Record
 from support import records as made
 
@@ -28,9 +33,8 @@ def cell(name: str, factor: float, *, noise: float = 0.0, size: int = 31, lost: 
         made.launch(block, CELL, round(ns * factor * (1 + noise * WOBBLE[block])), reference=BASE)
         for block, ns in BLOCKS.items()
     ]
-    found: Record = made.record(path, *launches, quality={**made.QUALITY, "metric_loss": lost}, **more)
-    found.header["artifact"]["size_bytes"] = size
-    return found
+    found: Record = made.record(path, *launches, quality=made.quality(metric_loss=lost), **more)
+    return made.with_artifact(found, size_bytes=size)
 
 
 def choose(*cells: Record, tolerance: float = 0.05, **constraints: Any) -> Choice:
@@ -102,7 +106,7 @@ def test_launches_that_are_asked_for_are_enough() -> None:
             for block, ns in blocks.items()
         ]
         path = BASE.replace("raw", name)
-        records[path] = made.record(path, *launches, quality={**made.QUALITY, "metric_loss": 0.0})
+        records[path] = made.record(path, *launches, quality=made.quality(metric_loss=0.0))
     again = pick.choose(records, assemble.rows(records), Constraints(), tolerance=0.05, margin=0.04)
     assert again.picked is not None
 
@@ -128,8 +132,10 @@ def test_constraints(constraints: dict[str, float], expected: str) -> None:
 
 def test_memory_is_that_of_the_whole_process() -> None:
     hungry, modest = cell("hungry", 0.5, noise=0.001), cell("modest", 0.9, noise=0.001)
-    for launch in hungry.launches:
-        launch["memory"]["phases"]["load"]["peak_rss_bytes"] = 500
+    phases = hungry.launches[0].memory.phases
+    load = dataclasses.replace(phases["load"], peak_rss_bytes=500)
+    memory = Memory(method="kernel", phases={**phases, "load": load})
+    hungry = dataclasses.replace(hungry, launches=[replace(launch, memory=memory) for launch in hungry.launches])
     assert variant(choose(hungry, modest, max_memory_bytes=499)) == "modest"
     assert variant(choose(hungry, modest, max_memory_bytes=500)) == "hungry"
 
@@ -143,10 +149,8 @@ def test_what_nothing_meets_is_said_of_each() -> None:
 
 
 def test_wrong_and_failed_cells_are_not_picked() -> None:
-    wrong = cell("wrong", 0.1)
-    assert wrong.quality is not None
-    wrong.quality["fidelity"] = "broken"
-    failed = cell("failed", 0.2, failure={"kind": "failure", "stage": "measure", "reason": "crashed"})
+    wrong = dataclasses.replace(cell("wrong", 0.1), quality=made.quality(metric_loss=0.0, fidelity="broken"))
+    failed = cell("failed", 0.2, failure=Failure(stage="measure", reason="crashed"))
     assert variant(choose(wrong, failed, cell("right", 0.9, noise=0.001))) == "right"
 
 
@@ -171,7 +175,7 @@ def test_launches_are_counted_from_the_cell_that_has_most() -> None:
     one, other = cell("one", 0.5, noise=0.04), cell("other", 0.5, noise=-0.04)
     baseline = made.baseline(BASE, **{**BLOCKS, "x": 1_000_000, "y": 1_000_000, "z": 1_000_000})
     alone = [made.launch(block, CELL, 500_000, reference=BASE) for block in "xyz"]
-    one = made.record(one.cell.path, *one.launches, *alone, quality={**made.QUALITY, "metric_loss": 0.0})
+    one = made.record(one.cell.path, *one.launches, *alone, quality=made.quality(metric_loss=0.0))
     records = {record.cell.path: record for record in (baseline, one, other)}
     choice = pick.choose(records, assemble.rows(records), Constraints(), tolerance=0.05, margin=0.02)
     together = choose(cell("one", 0.5, noise=0.04), cell("other", 0.5, noise=-0.04))
@@ -192,8 +196,10 @@ def test_what_launches_cannot_decide_is_said() -> None:
 def test_command_says_what_would_decide(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     cells = (made.baseline(BASE, **BLOCKS), cell("one", 0.5, noise=0.1), cell("other", 0.51, noise=-0.1))
     records = {record.cell.path: record for record in cells}
-    monkeypatch.setattr(folder, "rows", lambda *_, **__: assemble.rows(records))
-    monkeypatch.setattr(folder, "records", lambda _: records)
+    found = folder.Results(
+        folder=Path("some where"), records=records, rows=assemble.rows(records), peaks={}, margin=0.02
+    )
+    monkeypatch.setattr(folder, "read", lambda *_, **__: found)
     monkeypatch.setattr(sys, "argv", ["bench", "pick", "toy", "--results", "some where"])
     with pytest.raises(SystemExit) as stopped:
         main.main()

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from bench.api import loading
 from bench.api.artifact import Artifact
@@ -24,6 +25,7 @@ from bench.measure.limits import Limits
 from bench.measure.rounds import Goal
 from bench.pipeline import provenance, subjects
 from bench.plugins import catalog
+from bench.records.lines import Quality
 from support import records as made
 
 TOY = loading.PLUGINS / "models" / "toy"
@@ -71,7 +73,7 @@ class Workers:
         self.blocks = 0
         self._numbers = itertools.count()
 
-    def make(self, cell: Cell, limits: Limits) -> tuple[Subject, dict[str, Any]]:
+    def make(self, cell: Cell, limits: Limits) -> tuple[Subject, Quality]:
         if cell.task in self.reasons:
             raise self.reasons[cell.task]
         digest = self.digests.get(cell.task)
@@ -80,7 +82,7 @@ class Workers:
         )
         subject = Subject(cell=cell, key=cell.path, artifact=artifact, inputs=Path("inputs.npz"), rss_bytes=1)
         fidelity = "broken" if cell.task in self.broken else "close"
-        return subject, {**made.QUALITY, "fidelity": fidelity, "reason": None}
+        return subject, made.quality(fidelity=fidelity, reason=None)
 
     def block(self, baseline: Subject, others: Sequence[Subject], method: Method, **_: Any) -> Result:
         self.blocks += 1
@@ -97,7 +99,7 @@ class Workers:
             if not any(failure.subject is subject for failure in failures):
                 ns = self.ns.get(subject.cell.task, 1_000_000)
                 line = made.launch(f"block {self.blocks}", role, ns, reference=baseline.cell.path)
-                launches.append((subject, {**line, "launch": str(next(self._numbers))}))
+                launches.append((subject, replace(line, launch=str(next(self._numbers)))))
         return Result(launches=tuple(launches), failures=tuple(failures))
 
     def change(self) -> Change:

@@ -6,6 +6,7 @@ import math
 from typing import Any
 
 import pytest
+from msgspec.structs import asdict
 
 from bench.api.errors import InputError
 from bench.decisions import threads as scalability
@@ -13,7 +14,8 @@ from bench.decisions.threads import Scaling
 from bench.measure.comparison import CELL, CONTROL, REFERENCE, Comparison
 from bench.measure.stats import Effect, Error, Estimate
 from bench.records import assemble
-from bench.records.store import THREAD_LAUNCH, Record
+from bench.records.lines import ThreadLaunch
+from bench.records.store import Record
 from bench.report import threads
 from support import records as made
 
@@ -25,7 +27,7 @@ def records(noise: float = 0.0, **factors: float) -> dict[str, Record]:
     """A cell at one thread, and its latency over that at others, one block for each launch; `t2=0.5`."""
 
     def lines(path: str, name: str, ns: float, *roles: str) -> list[Any]:
-        return [made.launch(name, role, round(ns), reference=ONE, kind=THREAD_LAUNCH) for role in roles]
+        return [ThreadLaunch(**asdict(made.launch(name, role, round(ns), reference=ONE))) for role in roles]
 
     found = {ONE: [line for name, ns in BLOCKS.items() for line in lines(ONE, name, ns, REFERENCE, CONTROL)]}
     for count, factor in factors.items():

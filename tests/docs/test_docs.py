@@ -283,6 +283,6 @@ def test_example_of_a_model_and_data_of_ones_own(tmp_path: Path, monkeypatch: py
         judged = verify.verify(cell, prepare.artifact_of(cell, limits), None, limits)
     finally:
         catalog.forget()
-    assert judged["fidelity"] == "exact"
-    assert judged["metric_name"] == "accuracy"
-    assert judged["metrics"]["accuracy"] == 0.982
+    assert judged.fidelity == "exact"
+    assert judged.metric_name == "accuracy"
+    assert judged.metrics["accuracy"] == 0.982

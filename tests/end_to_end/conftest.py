@@ -97,6 +97,11 @@ class Harness:
         return found
 
 
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """Each test here starts the command, which starts workers."""
+    item.add_marker(pytest.mark.slow(seconds=2))
+
+
 @pytest.fixture(scope="session")
 def new_harness() -> type[Harness]:
     """For fixtures that live longer than a test."""

@@ -17,7 +17,9 @@ from onnx import TensorProto, helper
 
 from bench.api.errors import StoreError
 from bench.measure import machine
+from bench.records.lines import Header
 from bench.records.store import Store, read_lines
+from support import records as made
 
 COMMAND = Path(sys.executable).with_name("bench")
 TOY = "toy/null/native/raw/null/cpu/b1t1"
@@ -148,8 +150,8 @@ def test_results_damaged_in_the_middle(damage: bytes, bench: Bench, tmp_path: Pa
     folder = tmp_path / "results" / machine.name()
     store = Store(tmp_path / "results", machine.name())
     folder.mkdir(parents=True)
-    for kind in ("cell", "quality", "launch"):
-        store.append("0" * 24, {"kind": kind, "key": "0" * 24, "cell": TOY})
+    for line in (Header(key="0" * 24, cell=TOY), made.QUALITY, made.launch("a", "cell", 1000)):
+        store.append("0" * 24, line)
     (path,) = folder.glob("*.jsonl")
     lines = path.read_bytes().splitlines()
     path.write_bytes(b"\n".join([lines[0], damage, lines[2], b""]))
@@ -223,7 +225,7 @@ def test_a_full_disk(bench: Bench, disk: Path) -> None:
 def test_no_space_in_the_middle_of_a_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     store = Store(tmp_path, "here")
     store.folder.mkdir()
-    store.append("key", {"kind": "cell"})
+    store.append("key", Header(key="key", cell=TOY))
     before = content(store.folder)
     write = os.pwrite
     written = []
@@ -236,7 +238,7 @@ def test_no_space_in_the_middle_of_a_line(tmp_path: Path, monkeypatch: pytest.Mo
 
     monkeypatch.setattr("bench.records.store.os.pwrite", pwrite)
     with pytest.raises(StoreError, match=r"No space left on device \(free some space and run again") as caught:
-        store.append("key", {"kind": "launch", "steady_ns": list(range(1000))})
+        store.append("key", made.launch("a", "cell", 1, steady_ns=(tuple(range(1000)),)))
     assert written == [10], "the line was begun"
     assert "\n" not in str(caught.value)
     assert content(store.folder) == before

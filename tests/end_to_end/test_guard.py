@@ -47,6 +47,7 @@ def folder(tmp_path: Path) -> Path:
     for name, seed in (("pinned", 1), ("same", 1), ("wrong", 2)):
         make(tmp_path / f"{name}.onnx", seed=seed)
     (tmp_path / "test_mine.py").write_text(TESTS)
+    (tmp_path / "pytest.ini").write_text("[pytest]\n")  # or settings of a folder above hold
     return tmp_path
 
 
@@ -57,6 +58,7 @@ def run(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     )
 
 
+@pytest.mark.timing
 def test_fixture(folder: Path) -> None:
     pytest_ = (sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "test_mine.py")
     kept = ("--benchmark-json", "figures.json", "--benchmark-histogram", "figure")
@@ -88,6 +90,7 @@ def test_fixture(folder: Path) -> None:
     assert "2 skipped" in skipped.stdout, skipped.stdout
 
 
+@pytest.mark.timing
 def test_command(folder: Path) -> None:
     short = ("--launches", "1", "--tolerance", "90%")
     same = run(folder, str(COMMAND), "check", "pinned.onnx", "same.onnx", *short)

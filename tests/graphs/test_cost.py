@@ -9,13 +9,14 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from bench.graphs.costs import macs, roles
+from bench.graphs.costs import macs
 from bench.graphs.costs.nodes import NodeCost, node_costs
 from bench.graphs.file import settled
 from bench.graphs.file.lazy import Stored
 from bench.graphs.shapes import inference, rules
 from bench.graphs.shapes import tensors as shapes
 from bench.graphs.shapes.steps import all_steps
+from bench.graphs.weights import parameters
 
 FLOAT, INT8, UINT8, INT32 = TensorProto.FLOAT, TensorProto.INT8, TensorProto.UINT8, TensorProto.INT32
 MICROSOFT = "com.microsoft"
@@ -37,7 +38,7 @@ def costs(model: onnx.ModelProto) -> list[NodeCost]:
     stored = Stored(model=settled.settle(model), path=None)
     bound, _ = shapes.bind_inputs(stored.model)
     inferred = inference.infer(stored, bound)
-    params = roles.learned(step.node for step in all_steps(inferred.steps))
+    params = parameters.learned(step.node for step in all_steps(inferred.steps))
     return node_costs(inferred.steps, params, {})
 
 

@@ -11,7 +11,8 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from bench.api.errors import ArtifactError
-from bench.graphs.file.digest import canonical_digest, num_params, operator_counts
+from bench.graphs.file.digest import canonical_digest, operator_counts
+from bench.graphs.weights.parameters import num_params
 
 Change = Callable[[onnx.ModelProto], None]
 

@@ -18,7 +18,7 @@ from onnx import numpy_helper
 
 from bench.api.loading import load_module
 from bench.graphs.costs.profile import Profile, profile
-from bench.graphs.file.digest import num_params
+from bench.graphs.weights.parameters import num_params
 
 LIGHT = Path(onnx.__file__).parent / "backend" / "test" / "data" / "light"
 GRAPHS = Path(__file__).parents[2] / "benchmarks" / "transformer_graphs.py"

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from bench.api.artifact import Artifact
@@ -98,7 +99,7 @@ class Order:
 
 
 def roles(result: Result) -> list[tuple[str, str]]:
-    return [(subject.key, launch["role"]) for subject, launch in result.launches]
+    return [(subject.key, launch.role) for subject, launch in result.launches]
 
 
 def failures(result: Result) -> list[tuple[str, str, str]]:
@@ -115,20 +116,20 @@ def test_launches(make: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     assert result.failures == ()
     assert roles(result) == [("raw", REFERENCE), ("raw", CONTROL), ("a", CELL), ("b", CELL)]
     launches = [launch for _, launch in result.launches]
-    assert len({launch["launch"] for launch in launches}) == 4
-    assert len({launch["block"] for launch in launches}) == 1
+    assert len({launch.launch for launch in launches}) == 4
+    assert len({launch.block for launch in launches}) == 1
     for launch in launches:
-        assert launch["kind"] == "launch"
-        assert launch["reference"] == "toy/null/native/raw/flaky/cpu/b2t1"
-        assert [len(samples) for samples in launch["cold_ns"]] == [1] * PASSES
-        assert [len(samples) for samples in launch["steady_ns"]] == [2] * PASSES
-        assert len(launch["warmup_ns"]) == 3  # the first burst is kept apart
-        assert all(isinstance(ns, int) and ns > 0 for burst in launch["steady_ns"] for ns in burst)
-        assert min(launch["load_ns"], launch["first_inference_ns"], launch["import_ns"]) > 0
-        assert list(launch["memory"]["phases"]) == ["imports", "load", "first_inference", "steady"]
-        assert set(launch["machine"]) >= {"load_1m", "available_bytes", "governor"}
-        assert 0 <= launch["num_restless"] <= PASSES + 1
-        json.dumps(launch, allow_nan=False)
+        assert launch.kind == "launch"
+        assert launch.reference == "toy/null/native/raw/flaky/cpu/b2t1"
+        assert [len(samples) for samples in launch.cold_ns] == [1] * PASSES
+        assert [len(samples) for samples in launch.steady_ns] == [2] * PASSES
+        assert len(launch.warmup_ns) == 3  # the first burst is kept apart
+        assert all(isinstance(ns, int) and ns > 0 for burst in launch.steady_ns for ns in burst)
+        assert min(launch.load_ns, launch.first_inference_ns, launch.import_ns) > 0
+        assert list(launch.memory.phases) == ["imports", "load", "first_inference", "steady"]
+        assert set(msgspec.to_builtins(launch.machine)) >= {"load_1m", "available_bytes", "governor"}
+        assert 0 <= launch.num_restless <= PASSES + 1
+        json.dumps(msgspec.to_builtins(launch), allow_nan=False)
     assert is_gone([pid for _, pid in order.requests])
 
 
@@ -181,7 +182,7 @@ def test_failing_member_leaves_the_others_whole(make: Any, model: dict[str, Any]
     result = run_block(make("raw"), [make("bad", **model), make("good")], METHOD)
     assert failures(result) == [("bad", stage, kind)]
     assert roles(result) == [("raw", REFERENCE), ("raw", CONTROL), ("good", CELL)]
-    assert [len(launch["steady_ns"]) for _, launch in result.launches] == [PASSES] * 3
+    assert [len(launch.steady_ns) for _, launch in result.launches] == [PASSES] * 3
 
 
 @pytest.mark.parametrize("model", [{"fail_at": "open"}, {"fail_at": 6}, {"fail_at": 2 + 3 * (PASSES + 1)}])
@@ -197,7 +198,7 @@ def test_time_that_runs_out_ends_a_block_after_the_fewest_passes(make: Any) -> N
     longer = Method(fewest_passes=2, max_passes=50, pass_error=0.0, burst=METHOD.burst, limits=METHOD.limits)
     times = iter([False] * 3)  # one for each worker that is opened
     result = run_block(make("raw"), [make("a")], longer, out_of_time=lambda: next(times, True))
-    assert [len(launch["steady_ns"]) for _, launch in result.launches] == [2, 2, 2]
+    assert [len(launch.steady_ns) for _, launch in result.launches] == [2, 2, 2]
 
 
 def test_time_that_runs_out_before_the_first_pass_leaves_nothing(make: Any) -> None:
@@ -207,13 +208,13 @@ def test_time_that_runs_out_before_the_first_pass_leaves_nothing(make: Any) -> N
 def test_block_that_takes_too_long_ends(make: Any) -> None:
     longer = Method(fewest_passes=2, max_passes=50, pass_error=0.0, max_s=0.0, burst=METHOD.burst, limits=METHOD.limits)
     result = run_block(make("raw"), [], longer)
-    assert [len(launch["steady_ns"]) for _, launch in result.launches] == [2, 2]
+    assert [len(launch.steady_ns) for _, launch in result.launches] == [2, 2]
 
 
 def test_block_that_is_precise_ends(make: Any) -> None:
     def passes(pass_error: float) -> int:
         method = Method(min_passes=2, max_passes=6, pass_error=pass_error, burst=METHOD.burst, limits=METHOD.limits)
-        return len(run_block(make("raw"), [], method).launches[0][1]["steady_ns"])
+        return len(run_block(make("raw"), [], method).launches[0][1].steady_ns)
 
     assert passes(pass_error=1e9) == 2
     assert passes(pass_error=0.0) == 6
@@ -228,7 +229,7 @@ def test_interrupt_leaves_no_worker(make: Any, monkeypatch: pytest.MonkeyPatch) 
         if len(bursts) == 3:
             raise KeyboardInterrupt
 
-    monkeypatch.setattr(block, "_burst", interrupt)
+    monkeypatch.setattr(block._Seat, "burst", interrupt)
     with pytest.raises(KeyboardInterrupt):
         run_block(make("raw"), [make("a")], METHOD)
     pids = {pid for _, pid in order.requests}
@@ -237,13 +238,13 @@ def test_interrupt_leaves_no_worker(make: Any, monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_a_hang_costs_its_limit_and_no_more(make: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    def hang(seat: Any, method: Method, *, warmup: bool) -> None:
+    def hang(seat: Any, method: Method) -> None:
         if seat.subject.key == "bad":
             raise ChildError("timeout", "no answer within 1 s")
-        real(seat, method, warmup=warmup)
+        real(seat, method)
 
-    real = block._burst
-    monkeypatch.setattr(block, "_burst", hang)
+    real = block._Seat.burst
+    monkeypatch.setattr(block._Seat, "burst", hang)
     result = run_block(make("raw"), [make("bad"), make("good")], METHOD)
     assert failures(result) == [("bad", "measure", "timeout")]
     assert len(result.launches) == 3

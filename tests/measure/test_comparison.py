@@ -3,29 +3,31 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import pytest
 
 from bench.measure import comparison
 from bench.measure.comparison import CELL, CONTROL, REFERENCE, Comparison
+from bench.measure.launch import Launch
 from bench.measure.stats import Effect, Error, Estimate
+from support import records as made
 
 PASSES = 6
 
 
-def launch(block: str, role: str, ns: int) -> dict[str, Any]:
-    return {"launch": f"{block}-{role}-{ns}", "block": block, "role": role, "steady_ns": [[ns, ns, 9 * ns]] * PASSES}
+def launch(block: str, role: str, ns: int) -> Launch:
+    return made.launch(block, role, ns, steady_ns=((ns, ns, 9 * ns),) * PASSES)
 
 
-def baseline(**speeds: int) -> list[dict[str, Any]]:
+def baseline(**speeds: int) -> list[Launch]:
     """Blocks by name, each with the machine's speed at that time."""
     blocks = speeds or {"a": 1000, "b": 2000}
     return [launch(block, role, ns) for block, ns in blocks.items() for role in (REFERENCE, CONTROL)]
 
 
 def test_median_of_each_pass() -> None:
-    assert comparison.burst_medians({"steady_ns": [[3, 1, 2], [10], [4, 5]]}) == (2.0, 10.0, 4.5)
+    found = made.launch("a", CELL, 1, steady_ns=((3, 1, 2), (10,), (4, 5)))
+    assert found.medians_ns == (2.0, 10.0, 4.5)
 
 
 def test_a_launch_meets_the_reference_of_its_own_block() -> None:

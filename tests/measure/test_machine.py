@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import re
@@ -86,7 +87,7 @@ def test_without_proc(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_state_is_json_whatever_this_machine_tells() -> None:
-    found = machine.state()
+    found = dataclasses.asdict(machine.state())
     assert set(found) == {"load_1m", "available_bytes", "clock_mhz", "governor", "temperature_c"}
     assert found["available_bytes"] > 0
     json.dumps(found, allow_nan=False)
@@ -97,13 +98,13 @@ def test_state_of_a_machine_that_tells_nothing(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.delattr(psutil, "sensors_temperatures", raising=False)
     monkeypatch.delattr(os, "getloadavg")
     found = machine.state()
-    assert (found["clock_mhz"], found["temperature_c"], found["load_1m"]) == (None, None, None)
+    assert (found.clock_mhz, found.temperature_c, found.load_1m) == (None, None, None)
 
 
 def test_hottest_sensor(monkeypatch: pytest.MonkeyPatch) -> None:
     groups = {"a": [SimpleNamespace(current=40.0), SimpleNamespace(current=71.5)], "b": [SimpleNamespace(current=50.0)]}
     monkeypatch.setattr(psutil, "sensors_temperatures", lambda: groups, raising=False)
-    assert machine.state()["temperature_c"] == 71.5
+    assert machine.state().temperature_c == 71.5
 
 
 def test_graphics_processors_and_their_driver_tell_machines_apart(

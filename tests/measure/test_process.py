@@ -210,6 +210,7 @@ def test_dead_child_says_so_at_every_request(child: Child) -> None:
     assert failure(child, "echo").reason == "killed by SIGSEGV"
 
 
+@pytest.mark.timing
 @pytest.mark.parametrize("operation", ["hang", "spin"])
 def test_hang_is_ended_at_its_time_limit(child: Child, operation: str) -> None:
     child.request(operations.echo, timeout_s=30)
@@ -290,6 +291,7 @@ def test_what_it_started_ends_with_it(how: str) -> None:
     assert wait_until(lambda: is_gone(pid))
 
 
+@pytest.mark.timing
 def test_death_is_noticed_though_a_fork_holds_the_pipe(child: Child) -> None:
     """A worker that crashes in a package which forks is a crash, and not a hang."""
     start_s = time.monotonic()
@@ -357,6 +359,7 @@ def test_close_after_death() -> None:
     assert state(child.pid) is None
 
 
+@pytest.mark.timing
 def test_waiting_uses_no_cpu(child: Child) -> None:
     """A parent that polls would take time from the child that it times."""
     child.request(operations.echo, timeout_s=30)

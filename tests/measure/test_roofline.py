@@ -12,6 +12,7 @@ from bench.measure import peaks as measuring
 from bench.measure.roofline import Peaks, place
 from bench.records import assemble
 from bench.records import peaks as stored
+from bench.records.lines import Cost
 from bench.records.store import Record
 from bench.report import roofline
 from support import records
@@ -89,7 +90,8 @@ def test_rates_are_sizes_over_the_fastest_time(monkeypatch: pytest.MonkeyPatch) 
 
 
 def _timed(path: str, *, cost: dict[str, int | None] | None, precision: str = "float32") -> Record:
-    quality = {**records.QUALITY, "cost": cost, "precision": precision, "io_bytes": 5_000}
+    known = Cost(**cost) if cost else None
+    quality = records.quality(cost=known, precision=precision, io_bytes=5_000)
     lines = [records.launch(block, role, 1000, reference=path) for block in "ab" for role in ("reference", "control")]
     return records.record(path, *lines, quality=quality)
 

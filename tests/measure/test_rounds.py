@@ -20,7 +20,9 @@ from bench.api.errors import ChildError
 from bench.measure import rounds
 from bench.measure.block import Failure, Method, Result, Subject
 from bench.measure.comparison import CELL, CONTROL, REFERENCE
+from bench.measure.launch import Launch
 from bench.measure.rounds import Goal, Group, Ledger, Progress
+from support import records as made
 
 METHOD = Method()
 ARTIFACT = Artifact(
@@ -81,15 +83,11 @@ class Bench:
             failures=failures,
         )
 
-    def _launch(self, item: Subject, role: str, block: str) -> dict[str, Any]:
+    def _launch(self, item: Subject, role: str, block: str) -> Launch:
         noise = self._random.choice([0.5, 2.0]) if item.cell.variant in self.noisy else 1.0
         speed = self.speeds[item.cell.variant].pop(0) if item.cell.variant in self.speeds else None
-        return {
-            "launch": next(self._numbers),
-            "block": block,
-            "role": role,
-            "steady_ns": [[speed or round(1000 * noise)]] * 5,
-        }
+        samples = ((speed or round(1000 * noise),),) * 5
+        return made.launch(block, role, 1000, launch=str(next(self._numbers)), steady_ns=samples)
 
     def measure(self, *groups: Group, **goal: Any) -> None:
         rounds.measure(groups, METHOD, Goal(**goal), keep=self.kept.append, report=self.reports.append)

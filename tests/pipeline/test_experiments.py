@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
+from msgspec.structs import replace
 
 from bench.api.errors import InputError
 from bench.measure.comparison import CELL
@@ -22,8 +25,8 @@ def stored(cell: sweeps.Cell) -> Record:
     else:
         record = made.record(cell.path, *(made.launch(block, CELL, 500, reference=reference) for block in "ab"))
     counts = {"Conv": 5, "Add": 1, "Shape": 2} if cell.variant == "raw" else {"Conv": 5, "Gemm": 1}
-    record.header["artifact"] |= {"operators": counts, "size_bytes": 2_000_000 if cell.variant == "raw" else 1_500_000}
-    return record
+    size = 2_000_000 if cell.variant == "raw" else 1_500_000
+    return made.with_artifact(record, operators=counts, size_bytes=size)
 
 
 def test_cells_exist_and_columns_do() -> None:
@@ -70,6 +73,7 @@ def test_missing_results_are_said(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_artifact_that_could_not_be_made_has_no_operators() -> None:
     records = {cell.path: stored(cell) for cell in sweeps.seed()}
     (path,) = {one.cells[1] for one in experiments.EXPERIMENTS if not one.columns and "albert" in one.cells[1]}
-    records[path].header["artifact"] = None
+    header = replace(records[path].header, artifact=None)
+    records[path] = dataclasses.replace(records[path], header=header)
     text = report.render(assemble.rows(records), records, format="md")
     assert text.count("One of the two could not be made") == 1

@@ -12,6 +12,7 @@ import pytest
 
 from bench.api import Samples, Task, TensorSpec
 from bench.pipeline import quality
+from bench.records.lines import Quality
 from bench.tasks.fidelity import FidelityTask
 
 NUM_SAMPLES = 4
@@ -53,7 +54,7 @@ class Error(Distance):
 TASK, LOWER = Distance(name="distance", path=Path("task.py")), Error(name="error", path=Path("task.py"))
 
 
-def judge(y: np.ndarray, task: Task = TASK, expected: Mapping[str, np.ndarray] | None = EXPECTED) -> dict[str, Any]:
+def judge(y: np.ndarray, task: Task = TASK, expected: Mapping[str, np.ndarray] | None = EXPECTED) -> Quality:
     return quality.judge(task, SAMPLES, {"y": y}, expected)
 
 
@@ -65,23 +66,23 @@ def off_by(difference: float, dtype: type = np.float32) -> np.ndarray:
 
 
 def test_exact() -> None:
-    assert judge(EXPECTED["y"].copy()) == {
-        "fidelity": "exact",
-        "reason": None,
-        "loss": 0.0,
-        "metrics": {"score": 100.0, "largest": 2.0},
-        "metric_name": "score",
-        "metric_loss": 0.0,
-        "higher_is_better": True,
-        "max_abs_error": 0.0,
-        "relative_error": 0.0,
-    }
+    assert judge(EXPECTED["y"].copy()) == Quality(
+        fidelity="exact",
+        reason=None,
+        loss=0.0,
+        metrics={"score": 100.0, "largest": 2.0},
+        metric_name="score",
+        metric_loss=0.0,
+        higher_is_better=True,
+        max_abs_error=0.0,
+        relative_error=0.0,
+    )
 
 
 def test_the_reference_is_exact_by_definition() -> None:
     """However bad its metric is."""
     found = judge(np.full((NUM_SAMPLES, 3), 3.0, np.float32), expected=None)
-    assert (found["fidelity"], found["loss"], found["metrics"]["score"]) == ("exact", 1.0, 0.0)
+    assert (found.fidelity, found.loss, found.metrics["score"]) == ("exact", 1.0, 0.0)
 
 
 @pytest.mark.parametrize(
@@ -99,23 +100,23 @@ def test_the_reference_is_exact_by_definition() -> None:
 @pytest.mark.parametrize("task", [TASK, LOWER], ids=["higher is better", "lower is better"])
 def test_fidelity_by_size_of_the_difference(task: Task, difference: float, expected: str) -> None:
     found = judge(off_by(difference), task)
-    assert found["fidelity"] == expected
-    assert found["max_abs_error"] == pytest.approx(abs(difference), rel=1e-3)
-    assert found["relative_error"] == pytest.approx(abs(difference) / 2, rel=1e-3)
-    assert found["loss"] == pytest.approx(difference**2 / 12, rel=1e-2)
-    assert (found["reason"] is None) == (expected != "broken")
+    assert found.fidelity == expected
+    assert found.max_abs_error == pytest.approx(abs(difference), rel=1e-3)
+    assert found.relative_error == pytest.approx(abs(difference) / 2, rel=1e-3)
+    assert found.loss == pytest.approx(difference**2 / 12, rel=1e-2)
+    assert (found.reason is None) == (expected != "broken")
 
 
 @pytest.mark.parametrize("task", [TASK, LOWER], ids=["higher is better", "lower is better"])
 def test_reason_of_a_lost_metric(task: Task) -> None:
-    assert judge(off_by(1.2), task)["reason"] == "score is worse than the reference's by 10; at most 5"
+    assert judge(off_by(1.2), task).reason == "score is worse than the reference's by 10; at most 5"
 
 
 @pytest.mark.parametrize("task", [TASK, LOWER], ids=["higher is better", "lower is better"])
 def test_a_metric_better_than_the_reference_is_not_broken(task: Task) -> None:
     poor = {"y": np.full((NUM_SAMPLES, 3), 4.0, np.float32)}
     found = judge(EXPECTED["y"], task, poor)
-    assert (found["fidelity"], found["reason"]) == ("drifted", None)
+    assert (found.fidelity, found.reason) == ("drifted", None)
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
@@ -123,44 +124,44 @@ def test_numbers_that_are_none(value: float) -> None:
     y = EXPECTED["y"].copy()
     y[0, :2] = value
     found = judge(y)
-    assert found["fidelity"] == "broken"
-    assert found["reason"] == "output y holds 2 values that are not finite, of 12"
-    assert [found[name] for name in ("loss", "metrics", "max_abs_error", "relative_error")] == [None] * 4
+    assert found.fidelity == "broken"
+    assert found.reason == "output y holds 2 values that are not finite, of 12"
+    assert [getattr(found, name) for name in ("loss", "metrics", "max_abs_error", "relative_error")] == [None] * 4
 
 
 @pytest.mark.parametrize("shape", [(NUM_SAMPLES, 3, 1), (NUM_SAMPLES, 1), (NUM_SAMPLES,)])
 def test_wrong_shape(shape: tuple[int, ...]) -> None:
     """Even one that numpy would stretch to fit."""
     found = judge(np.full(shape, 2.0, np.float32))
-    assert found["fidelity"] == "broken"
-    assert found["reason"] == f"output y has shape {shape}; the reference has (4, 3)"
+    assert found.fidelity == "broken"
+    assert found.reason == f"output y has shape {shape}; the reference has (4, 3)"
 
 
 def test_outputs_that_are_not_numbers() -> None:
     found = judge(np.full((NUM_SAMPLES, 3), "2.0"))
-    assert found["fidelity"] == "broken"
-    assert found["reason"].endswith("not numbers")
+    assert found.fidelity == "broken"
+    assert found.reason.endswith("not numbers")
 
 
 def test_half_precision_is_compared_exactly() -> None:
     """In double precision, so that the comparison itself rounds nothing."""
     found = judge(off_by(0.0, np.float16))
-    assert found["fidelity"] == "exact"
-    assert judge(off_by(0.01, np.float16))["max_abs_error"] == pytest.approx(0.01, abs=0.001)
+    assert found.fidelity == "exact"
+    assert judge(off_by(0.01, np.float16)).max_abs_error == pytest.approx(0.01, abs=0.001)
 
 
 def test_difference_of_small_integers_does_not_wrap() -> None:
     expected = {"y": np.zeros((NUM_SAMPLES, 3), np.uint8)}
     found = judge(np.full((NUM_SAMPLES, 3), 1, np.uint8), expected=expected)
-    assert found["max_abs_error"] == 1
+    assert found.max_abs_error == 1
     found = judge(expected["y"], expected={"y": np.full((NUM_SAMPLES, 3), 1, np.uint8)})
-    assert found["max_abs_error"] == 1
+    assert found.max_abs_error == 1
 
 
 def test_reference_of_zeros_has_no_scale() -> None:
     zeros = {"y": np.zeros((NUM_SAMPLES, 3), np.float32)}
     found = judge(zeros["y"] + np.float32(1e-4), expected=zeros)
-    assert (found["fidelity"], found["relative_error"]) == ("close", found["max_abs_error"])
+    assert (found.fidelity, found.relative_error) == ("close", found.max_abs_error)
 
 
 def test_loss_that_is_no_number_is_not_stored() -> None:
@@ -172,7 +173,7 @@ def test_loss_that_is_no_number_is_not_stored() -> None:
             return {"score": float("nan")}
 
     found = judge(off_by(0.001), Undefined(name="undefined", path=Path("task.py")))
-    assert (found["fidelity"], found["loss"], found["metrics"]) == ("broken", None, {"score": None})
+    assert (found.fidelity, found.loss, found.metrics) == ("broken", None, {"score": None})
 
 
 @pytest.mark.parametrize(
@@ -193,8 +194,8 @@ def test_share_of_the_metric_that_is_lost(higher_is_better: bool, metric: float,
 
 def test_lost_share_is_judged() -> None:
     found = judge(off_by(0.001))
-    assert found["metric_loss"] == pytest.approx((100 - found["metrics"]["score"]) / 100)
-    assert 0 < found["metric_loss"] < 0.01
+    assert found.metric_loss == pytest.approx((100 - found.metrics["score"]) / 100)
+    assert 0 < found.metric_loss < 0.01
 
 
 def test_fidelity_loses_the_root_mean_square_of_its_error() -> None:
@@ -214,7 +215,7 @@ def test_fidelity_loses_the_root_mean_square_of_its_error() -> None:
 def test_every_output_counts() -> None:
     expected = {"y": EXPECTED["y"], "z": np.ones((NUM_SAMPLES, 1), np.float32)}
     found = quality.judge(TASK, SAMPLES, {"y": EXPECTED["y"], "z": expected["z"] * 1.5}, expected)
-    assert (found["fidelity"], found["max_abs_error"], found["relative_error"]) == ("drifted", 0.5, 0.5)
+    assert (found.fidelity, found.max_abs_error, found.relative_error) == ("drifted", 0.5, 0.5)
 
 
 def test_without_targets_the_reference_is_the_target() -> None:
@@ -228,5 +229,5 @@ def test_without_targets_the_reference_is_the_target() -> None:
     samples = Samples(inputs=SAMPLES.inputs, targets=None)
     task = Untaught(name="untaught", path=Path("task.py"))
     found = quality.judge(task, samples, {"y": off_by(0.003)}, EXPECTED)
-    assert found["fidelity"] == "drifted"
-    assert found["metrics"]["score"] == pytest.approx(100 - 0.3 / 12, rel=1e-4)
+    assert found.fidelity == "drifted"
+    assert found.metrics["score"] == pytest.approx(100 - 0.3 / 12, rel=1e-4)

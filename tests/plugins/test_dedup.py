@@ -13,7 +13,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from bench.api import TensorSpec, loading
-from bench.plugins import catalog
+from bench.plugins import catalog, steps
 
 F = TensorProto.FLOAT
 
@@ -271,13 +271,12 @@ def test_file_shrinks_by_what_was_stored_twice(dedup: Any, tmp_path: Path) -> No
     )
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=10)
     onnx.save(model, tmp_path / "before.onnx")
-    variant = catalog.variant("dedup").variant
 
     task = SimpleNamespace(
         inputs=(TensorSpec(name="x", dtype="float32", shape=("batch", 64)),),
         outputs=(TensorSpec(name="y", dtype="float32", shape=("batch", 64)),),
     )
-    info = variant.apply(tmp_path / "before.onnx", tmp_path / "after.onnx", option="", task=task)
+    info = steps.transform(catalog.variant("dedup"), task, tmp_path / "before.onnx", tmp_path / "after.onnx")
     assert info == {"num_removed": 7}
     before, after = ((tmp_path / name).stat().st_size for name in ("before.onnx", "after.onnx"))
     assert before - after >= 7 * 64 * 64 * 4

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from bench.api import Task
-from bench.plugins import catalog
+from bench.plugins import catalog, steps
 from support import variant_graphs as graphs
 
 torch = pytest.importorskip("torch")
@@ -50,7 +50,7 @@ def test_weights_are_copied_by_one_and_merged_by_the_other(task: Task, tmp_path:
     copies, models = {}, {}
     for name in ("torch_onnx_untied", "torch_onnx_legacy"):
         path = tmp_path / f"{name}.onnx"
-        catalog.exporter(name).export(task, "torch", path)
+        steps.export(catalog.exporter(name), task, "torch", path)
         models[name] = model = onnx.load(path)
         assert [value.name for value in model.graph.input] == ["x"], "a weight is no input"
         copies[name] = sum(array.shape == (WIDTH, WIDTH) for array in graphs.stored(model).values())

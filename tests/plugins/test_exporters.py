@@ -19,7 +19,7 @@ import pytest
 
 from bench.api import Task
 from bench.api.errors import ArtifactError
-from bench.plugins import catalog
+from bench.plugins import catalog, steps
 from bench.plugins.engines.openvino import ir
 from support import engine_child
 
@@ -154,7 +154,7 @@ def export(task: Task, tmp_path_factory: pytest.TempPathFactory) -> Export:
         if name not in made:
             (source,) = exporter.sources
             path = tmp_path_factory.mktemp(name) / f"artifact.{exporter.format(source)}"
-            made[name] = path, exporter.export(task, source, path)
+            made[name] = path, steps.export(exporter, task, source, path)
         return made[name]
 
     return make
@@ -190,15 +190,14 @@ def test_names_orders_and_sizes_survive(exporter: str, runtime: str, task: Task,
         pytest.skip(reason)
     path, _ = export(exporter)
     (source,) = catalog.exporter(exporter).sources
-    session = opener.open(path, task=task, source=source, provider="cpu", threads=1)
     model = models(source)
-    for batch, tokens in REQUESTS:
-        fed = feeds(batch, tokens)
-        # Fed in another order than the task's: a runtime goes by names.
-        outputs = session.run({"ids": fed["ids"], "line": fed["line"]})
-        for spec, output, expected in zip(task.outputs, outputs, model(fed["line"], fed["ids"]), strict=True):
-            np.testing.assert_allclose(output, expected, rtol=0, atol=1e-5, err_msg=spec.name)
-    session.close()
+    with opener.open(path, task=task, source=source, provider="cpu", threads=1) as session:
+        for batch, tokens in REQUESTS:
+            fed = feeds(batch, tokens)
+            # Fed in another order than the task's: a runtime goes by names.
+            outputs = session.run({"ids": fed["ids"], "line": fed["line"]})
+            for spec, output, expected in zip(task.outputs, outputs, model(fed["line"], fed["ids"]), strict=True):
+                np.testing.assert_allclose(output, expected, rtol=0, atol=1e-5, err_msg=spec.name)
 
 
 @pytest.mark.parametrize(("exporter", "runtime"), ENGINES)

@@ -16,7 +16,7 @@ from bench.graphs.weights.affine import SCHEMES, Scheme, scheme
 from bench.graphs.weights.quantizable import find_weights
 from bench.measure.limits import Limits
 from bench.pipeline import prepare
-from bench.plugins import catalog
+from bench.plugins import catalog, steps
 from support import small_models as small
 
 EXPORT = "crnn/torch/torch_onnx"
@@ -73,9 +73,7 @@ def text_and_image(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize("chosen", SCHEMES, ids=lambda item: item.name)
 def test_file_is_as_small_as_it_should_be(chosen: Scheme, text_and_image: Path, tmp_path: Path) -> None:
     target, task = tmp_path / "model.onnx", small.make_task(TextAndImageTask)
-    info = catalog.variant(f"weight_only-{chosen.name}").variant.apply(
-        text_and_image, target, option=chosen.name, task=task
-    )
+    info = steps.transform(catalog.variant(f"weight_only-{chosen.name}"), task, text_and_image, target)
     num_weights = math.prod(TABLE) + math.prod(TIED) + math.prod(CONV)
     scale_bytes = 4 if chosen.symmetric else 4 + chosen.bits / 8
     expected = num_weights * chosen.bits / 8 + NUM_SCALES[chosen.per] * scale_bytes + 4 * math.prod(BIAS)
@@ -98,7 +96,7 @@ def test_every_weight_of_a_real_export_is_quantized(name: str, export: Path, tmp
 
     target, chosen = tmp_path / "model.onnx", scheme(name)
     task = catalog.task(EXPORT.partition("/")[0])
-    info = catalog.variant(f"weight_only-{name}").variant.apply(export, target, option=name, task=task)
+    info = steps.transform(catalog.variant(f"weight_only-{name}"), task, export, target)
     onnxruntime.InferenceSession(target, providers=["CPUExecutionProvider"])
 
     model = onnx.load(target)

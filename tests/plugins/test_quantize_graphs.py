@@ -16,7 +16,7 @@ from bench.graphs.edits.opset import opset_of, raise_opset
 from bench.graphs.edits.rewire import load_settled, matmul_from_gemm, shorten_names
 from bench.graphs.weights.affine import SCHEMES, Scheme, scheme
 from bench.graphs.weights.quantizable import expected_bytes, find_weights, worth_quantizing
-from bench.plugins import catalog
+from bench.plugins import catalog, steps
 from support import small_models as small
 
 every_scheme = pytest.mark.parametrize("chosen", SCHEMES, ids=lambda item: item.name)
@@ -39,8 +39,7 @@ def operators(model: onnx.ModelProto) -> list[str]:
 
 def apply(option: str, source: Path, task: object = None) -> tuple[onnx.ModelProto, dict[str, object], Path]:
     target = source.with_name(f"{option}.onnx")
-    variant = catalog.variant(f"weight_only-{option}").variant
-    info = variant.apply(source, target, option=option, task=task or small.make_task())
+    info = steps.transform(catalog.variant(f"weight_only-{option}"), task or small.make_task(), source, target)
     return onnx.load(target), info, target
 
 

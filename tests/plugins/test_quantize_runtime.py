@@ -16,7 +16,7 @@ from onnx import TensorProto, helper, numpy_helper
 from bench.api import Samples, TensorSpec
 from bench.api.errors import RefusedError
 from bench.graphs.shapes.feeds import sample_feeds
-from bench.plugins import catalog
+from bench.plugins import catalog, steps
 from bench.plugins.engines import cpu
 from support import small_models as small
 
@@ -32,8 +32,7 @@ def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def apply(name: str, source: Path, target: Path, task: object = None) -> tuple[onnx.ModelProto, dict[str, object]]:
-    named = catalog.variant(name)
-    info = named.variant.apply(source, target, option=named.option, task=task or small.make_task())
+    info = steps.transform(catalog.variant(name), task or small.make_task(), source, target)
     return onnx.load(target), info
 
 
@@ -202,7 +201,7 @@ from pathlib import Path
 import sys
 sys.path.insert(0, {str(Path(__file__).parents[1])!r})
 from bench.plugins import catalog
-from bench.plugins.engines import cpu
+from support import small_models
 for name in {NAMES}:
     named, target = catalog.variant(name), Path({str(tmp_path)!r}) / name
     named.variant.apply(Path({str(source)!r}), target, option=named.option, task=small_models.make_task())

@@ -6,14 +6,15 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from bench.api.cell import RAW, Cell
 from bench.plugins import catalog
-from support import plugin_child, threads_child
+from support import threads_child
+from support.workers import Workers
 
 CASES = [
     ("native-torch", "pytorch"),
@@ -40,28 +41,18 @@ that hands it its work."""
 
 pytestmark = [
     pytest.mark.framework,
+    pytest.mark.timing,
     pytest.mark.skipif(not Path("/proc/self/schedstat").exists(), reason="needs Linux's account of threads"),
 ]
 
 
-@pytest.fixture(scope="module")
-def artifact(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
-    """The task's artifact by an exporter from a source, made once in a process of its own."""
-    made: dict[str, Path] = {}
-    child = Path(plugin_child.__file__)
-
-    def make(name: str) -> Path:
-        exporter, source = name.split("-")
-        plugin = catalog.exporter(exporter)
-        if (reason := plugin.skip()) is not None:
-            pytest.skip(reason)
-        if name not in made:
-            made[name] = tmp_path_factory.mktemp(name) / f"artifact.{plugin.format(source)}"
-            request = {"do": "export", "exporter": exporter, "task": TASK, "source": source, "target": str(made[name])}
-            subprocess.run([sys.executable, "-P", str(child), json.dumps(request)], check=True, capture_output=True)
-        return made[name]
-
-    return make
+def artifact(made: str, runtime: str, workers: Workers) -> Path:
+    """The task's artifact by an exporter from a source."""
+    exporter, source = made.split("-")
+    if (reason := catalog.exporter(exporter).skip()) is not None:
+        pytest.skip(reason)
+    cell = Cell(task=TASK, source=source, exporter=exporter, variant=RAW, runtime=runtime, provider="cpu")
+    return workers.artifact_of(cell).path
 
 
 def spread(runtime: str, source: str, artifact: Path, threads: int) -> dict[str, Any]:
@@ -82,11 +73,11 @@ def spread(runtime: str, source: str, artifact: Path, threads: int) -> dict[str,
 
 
 @pytest.mark.parametrize(("made", "runtime"), CASES)
-def test_as_many_threads_work_as_are_given(made: str, runtime: str, artifact: Callable[[str], Path]) -> None:
+def test_as_many_threads_work_as_are_given(made: str, runtime: str, framework_worker: Workers) -> None:
     opener = catalog.runtime(runtime)
     if (reason := opener.skip()) is not None:
         pytest.skip(reason)
-    path, source = artifact(made), made.split("-")[1]
+    path, source = artifact(made, runtime, framework_worker), made.split("-")[1]
     for threads in STRAY if len(os.sched_getaffinity(0)) > 1 else [1]:
         found = spread(runtime, source, path, threads)
         assert sum(found["shares"][threads:]) <= STRAY[threads], f"{threads} threads: {found['shares']}"

@@ -21,6 +21,7 @@ NAMES = [name for name, found in catalog.variants().items() if found.variant.nam
 APPLY = """
 import json, pathlib, sys
 sys.path.insert(0, sys.argv[1])
+from support import variant_graphs
 for name in json.loads(sys.argv[2]):
     variant_graphs.apply(name, variant_graphs.encoder(computed_shapes=True), pathlib.Path.cwd())
 """

@@ -9,8 +9,9 @@ import pytest
 from bench.api.errors import InputError
 from bench.measure.comparison import CELL, REFERENCE
 from bench.records import assemble
+from bench.records.lines import Failure
 from bench.records.rows import COLUMNS, Row
-from bench.records.store import Line, Record
+from bench.records.store import Record
 from support import records as made
 
 KEYS = (
@@ -114,13 +115,13 @@ def test_verified_but_not_timed() -> None:
     [("skip", "skipped"), ("prepare", "failed"), ("verify", "failed"), ("open", "failed"), ("measure", "failed")],
 )
 def test_status(stage: str, status: str) -> None:
-    failure: Line = {"kind": "failure", "stage": stage, "reason": "it broke"}
+    failure = Failure(stage=stage, reason="it broke")
     row = rows(record(HALVE, quality=None, failure=failure))[HALVE]
     assert (row.status, row.reason, row.fidelity) == (status, "it broke", None)
 
 
 def test_reason_of_a_broken_cell() -> None:
-    broken: Line = {**QUALITY, "fidelity": "broken", "reason": "accuracy is worse", "metrics": None, "loss": None}
+    broken = made.quality(fidelity="broken", reason="accuracy is worse", metrics=None, loss=None)
     row = rows(record(HALVE, quality=broken))[HALVE]
     assert (row.status, row.fidelity, row.reason) == ("ok", "broken", "accuracy is worse")
     assert (row.metric, row.loss, row.ratio, row.latency_p50_ns) == (None, None, None, None)

@@ -8,22 +8,27 @@ import os
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
+import msgspec
 import pytest
+from msgspec.structs import asdict, replace
 
 from bench.api.cell import Cell
 from bench.api.errors import StoreError
-from bench.records.store import CURRENT, Line, Store, read_lines, write_atomically
+from bench.measure.launch import Launch
+from bench.records.lines import Failure, Header, Line, Quality, Reset, ThreadLaunch
+from bench.records.store import CURRENT, Store, read_lines, write_atomically
+from support import records as made
 
+PUBLISHED = Path(__file__).parents[2] / "results" / "reference"
 KEY, PATH = "0123abcd", "toy/null/native/raw/null/cpu/b1t1"
-HEADER: Line = {"kind": "cell", "key": KEY, "cell": PATH, "artifact": None}
-QUALITY: Line = {"kind": "quality", "fidelity": "exact"}
-FAILURE: Line = {"kind": "failure", "stage": "open", "reason": "it broke"}
+HEADER = Header(key=KEY, cell=PATH, artifact=None)
+QUALITY = Quality(fidelity="exact")
+FAILURE = Failure(stage="open", reason="it broke")
 
 
-def launch(name: str) -> Line:
-    return {"kind": "launch", "launch": name, "steady_ns": [[1, 2], [3]]}
+def launch(name: str) -> Launch:
+    return made.launch("a", "cell", 1, launch=name, steady_ns=((1, 2), (3,)))
 
 
 @pytest.fixture
@@ -45,7 +50,7 @@ def append(store: Store, *lines: Line) -> None:
 def launches(store: Store) -> list[str]:
     record = store.read(KEY)
     assert record is not None
-    return [line["launch"] for line in record.launches]
+    return [line.launch for line in record.launches]
 
 
 def test_lines_come_back(store: Store, file: Path) -> None:
@@ -54,11 +59,11 @@ def test_lines_come_back(store: Store, file: Path) -> None:
     assert record is not None
     assert (record.key, record.cell) == (KEY, Cell.from_path(PATH))
     assert record.quality is not None
-    assert record.quality["fidelity"] == "exact"
-    assert [line["launch"] for line in record.launches] == ["one", "two"]
-    assert record.launches[0]["steady_ns"] == [[1, 2], [3]]
+    assert record.quality.fidelity == "exact"
+    assert [line.launch for line in record.launches] == ["one", "two"]
+    assert record.launches[0].steady_ns == ((1, 2), (3,))
     assert record.failure is None
-    assert all(line["time"].endswith("+00:00") for line in read_lines(file))
+    assert all(line.time.endswith("+00:00") for line in read_lines(file))
     assert file.read_text().count("\n") == 4
 
 
@@ -82,7 +87,7 @@ def test_cut_last_line_is_left_out_and_healed_by_the_next(store: Store, file: Pa
 
 def test_cut_is_healed_however_long_the_line(store: Store, file: Path) -> None:
     """Longer than what is looked through at a time."""
-    append(store, HEADER, launch("one"), {**launch("two"), "steady_ns": [list(range(40_000))]})
+    append(store, HEADER, launch("one"), replace(launch("two"), steady_ns=(tuple(range(40_000)),)))
     assert file.stat().st_size > 3 * 65536
     file.write_bytes(file.read_bytes()[:-1])
     append(store, launch("three"))
@@ -117,11 +122,11 @@ def test_file_without_its_header_is_named(store: Store, file: Path) -> None:
 
 def test_unicode_line_separators_in_a_reason_do_not_split_a_line(store: Store) -> None:
     reason = "a\u2028b\x85c\x1cd\re"
-    append(store, HEADER, {**FAILURE, "reason": reason})
+    append(store, HEADER, replace(FAILURE, reason=reason))
     record = store.read(KEY)
     assert record is not None
     assert record.failure is not None
-    assert record.failure["reason"] == reason
+    assert record.failure.reason == reason
 
 
 def test_launch_appended_twice_stands_once(store: Store) -> None:
@@ -130,16 +135,16 @@ def test_launch_appended_twice_stands_once(store: Store) -> None:
 
 
 def test_reset_of_one_kind_of_launches_leaves_the_other(store: Store) -> None:
-    beside = {**launch("two"), "kind": "thread_launch"}
-    append(store, HEADER, QUALITY, launch("one"), beside, {"kind": "reset", "launches": "thread_launch"})
+    beside = ThreadLaunch(**asdict(launch("two")))
+    append(store, HEADER, QUALITY, launch("one"), beside, Reset(launches="thread_launch"))
     record = store.read(KEY)
     assert record is not None
-    assert [line["launch"] for line in record.launches] == ["one"]
+    assert [line.launch for line in record.launches] == ["one"]
     assert record.thread_launches == ()
 
 
 def test_reset_starts_anew_and_keeps_the_lines(store: Store, file: Path) -> None:
-    append(store, HEADER, QUALITY, launch("one"), FAILURE, {"kind": "reset"})
+    append(store, HEADER, QUALITY, launch("one"), FAILURE, Reset())
     record = store.read(KEY)
     assert record is not None
     assert record.quality is not None  # it may have been judged anew just before
@@ -155,7 +160,7 @@ def test_success_clears_a_failure(store: Store, success: Line) -> None:
     record = store.read(KEY)
     assert record is not None
     assert record.failure is not None
-    assert record.failure["reason"] == "it broke"
+    assert record.failure.reason == "it broke"
     append(store, success)
     record = store.read(KEY)
     assert record is not None
@@ -171,16 +176,49 @@ def test_failure_keeps_what_was_measured_before(store: Store) -> None:
     assert launches(store) == ["one"]
 
 
-def test_lines_of_a_kind_unknown_here_are_passed_over(store: Store) -> None:
-    append(store, HEADER, {"kind": "from the future"}, launch("one"))
+def test_lines_of_a_kind_unknown_here_are_passed_over(store: Store, file: Path) -> None:
+    append(store, HEADER)
+    file.write_bytes(file.read_bytes() + b'{"kind":"from the future","launch":1}\n')
+    append(store, launch("one"))
     assert launches(store) == ["one"]
+
+
+def test_fields_unknown_here_are_passed_over(store: Store, file: Path) -> None:
+    append(store, HEADER)
+    file.write_bytes(file.read_bytes() + b'{"kind":"quality","fidelity":"close","from_the_future":[1]}\n')
+    record = store.read(KEY)
+    assert record is not None
+    assert record.quality == Quality(fidelity="close")
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (b'{"kind":"quality","fidelity":"close","rss_bytes":"many"}', "Expected `int`, got `str`"),
+        (b'{"kind":"failure","stage":"open"}', "missing required field `reason`"),
+    ],
+)
+def test_field_of_the_wrong_type_is_named(store: Store, file: Path, text: bytes, said: str) -> None:
+    append(store, HEADER)
+    file.write_bytes(file.read_bytes() + text + b"\n")
+    with pytest.raises(StoreError, match=f"line 2, is damaged: .*{said}"):
+        store.read(KEY)
+
+
+def test_published_lines_are_written_as_they_were_read() -> None:
+    """Nothing of a stored line is lost or spelt otherwise."""
+    files = sorted(PUBLISHED.glob("*/*.jsonl"))
+    assert files
+    for path in files:
+        written = [json.dumps(msgspec.to_builtins(line), separators=(",", ":")) for line in read_lines(path)]
+        assert written == path.read_text().splitlines()
 
 
 def test_line_that_is_not_json_is_refused_and_nothing_is_written(store: Store, file: Path) -> None:
     append(store, HEADER)
     before = file.read_bytes()
     with pytest.raises(ValueError, match="JSON"):
-        append(store, {"kind": "quality", "loss": float("nan")})
+        append(store, replace(QUALITY, loss=float("nan")))
     assert file.read_bytes() == before
 
 
@@ -268,7 +306,7 @@ def test_damaged_current_is_named(store: Store, text: str) -> None:
 
 def test_current_record_is_the_one_said_or_else_the_latest(store: Store, file: Path) -> None:
     def put(key: str, time: str, path: str = PATH) -> None:
-        header: dict[str, Any] = {**HEADER, "key": key, "cell": path, "time": time}
+        header = msgspec.to_builtins(replace(HEADER, key=key, cell=path, time=time))
         (store.folder / f"{key}.jsonl").write_text(json.dumps(header) + "\n")
 
     put("old", "2024-01-01")

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import base64
+import dataclasses
 import hashlib
 import html.parser
 import json
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from bench.measure.roofline import Peaks
 from bench.records import assemble, ranking
+from bench.records.launches import MOST_SAMPLES
 from bench.records.rows import Row
 from bench.report.figures.canvas import looks_of
 from bench.report.page import details, scatters, tracks
@@ -117,7 +120,7 @@ def test_long_launches_are_thinned_to_quantiles(data: list[dict[str, Any]]) -> N
     first, second = prune["launches"]
 
     assert first["num_samples"] == made.NUM_SAMPLES
-    assert len(first["samples_us"]) == details.MOST_POINTS
+    assert len(first["samples_us"]) == MOST_SAMPLES
     assert first["samples_us"] == sorted(first["samples_us"])
     assert (first["samples_us"][0], first["samples_us"][-1]) == pytest.approx((1500.0, 1504.0), abs=0.1)
     assert first["median_us"] == pytest.approx(1502.0, abs=0.1)
@@ -125,12 +128,12 @@ def test_long_launches_are_thinned_to_quantiles(data: list[dict[str, Any]]) -> N
 
 
 def test_details_say_how_a_cell_was_made() -> None:
-    found = made.made.record(BASELINE, quality=made.made.QUALITY)
-    found.header["artifact"] |= {
-        "info": {"opset": 20, "passes": ["a", "b"], "fused": {"Gelu": 2}, "versions": {"maker": "1.2"}},
-        "operators": {"Add": 1, "MatMul": 12},
-    }
-    found.header["versions"] = {"runner": "3"}
+    found = made.made.with_artifact(
+        made.made.record(BASELINE, quality=made.made.QUALITY),
+        info={"opset": 20, "passes": ["a", "b"], "fused": {"Gelu": 2}, "versions": {"maker": "1.2"}},
+        operators={"Add": 1, "MatMul": 12},
+    )
+    found = dataclasses.replace(found, header=replace(found.header, versions={"runner": "3"}))
     (row,) = assemble.rows({BASELINE: found})
     sections = {section["title"]: section["lines"] for section in details.details(row, found, ())["sections"]}
 
@@ -244,4 +247,4 @@ def test_results_without_anything_timed_have_a_page() -> None:
     (hostile,) = [path for path in records() if HOSTILE in path]
     found = {hostile: records()[hostile]}
 
-    assert "No cell that was timed keeps its metric." in page(found, assemble.rows(found), margin=0.02, peaks={})
+    assert "No cell that was timed keeps its metric." in page(found, assemble.rows(found), [], margin=0.02, peaks={})

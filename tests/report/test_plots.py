@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from bench.records.pareto import labels
 from bench.records.ranking import select, short_name
 from bench.records.rows import Row
 from bench.report.figures import plots
@@ -108,7 +109,11 @@ def test_accuracy_numbers_the_front_and_never_a_broken_cell(tmp_path):
         make(4, metric=0.999, latency_p50_ns=1e6, fidelity="broken", **ONLY_TIMED),
     ]
     (group,) = select(rows).groups
-    assert plots._labels(group, True) == {rows[0].cell: "B", rows[1].cell: "1", rows[2].cell: "2"}
+    assert labels(group.rows, lambda row: row.metric, higher_is_better=True) == {
+        rows[0].cell: "B",
+        rows[1].cell: "1",
+        rows[2].cell: "2",
+    }
     draw(rows, tmp_path)
     found = texts(tmp_path / "crnn-accuracy.svg")
     key = [text for text in found if re.match(r"[12B]? ?torch/|Pareto front, f|Broken, not", text)]
@@ -139,7 +144,7 @@ def test_a_lower_metric_can_be_better_in_one_task_and_not_in_another(tmp_path):
 def test_metrics_that_read_the_same_are_equal_on_the_front():
     rows = [make(0, metric=0.97310), make(1, metric=0.97312), make(2, metric=0.9741)]
     (group,) = select(rows).groups
-    assert plots._labels(group, True) == {rows[0].cell: "1", rows[2].cell: "2"}
+    assert labels(group.rows, lambda row: row.metric, higher_is_better=True) == {rows[0].cell: "1", rows[2].cell: "2"}
 
 
 @pytest.mark.parametrize(

@@ -11,8 +11,9 @@ from rich.console import Console
 from bench.api.errors import InputError
 from bench.records.ranking import select
 from bench.records.rows import COLUMNS, Row
-from bench.report.columns import DASH, scale
+from bench.report.columns import scale
 from bench.report.tables import LEGEND, render, terminal_table
+from bench.report.writing import DASH
 
 
 def make(path: str, **figures) -> Row:

@@ -13,25 +13,24 @@ from pathlib import Path
 
 import numpy as np
 
-from bench.plugins import catalog
+from bench.plugins import catalog, steps
 
 
 def run(*, task: str, exporter: str, runtime: str, artifact: str, feeds: str, target: str) -> None:
     the_task, opener = catalog.task(task), catalog.runtime(runtime)
     (source,) = catalog.exporter(exporter).sources
-    catalog.exporter(exporter).export(the_task, source, Path(artifact))
+    steps.export(catalog.exporter(exporter), the_task, source, Path(artifact))
     opener.import_packages()
-    session = opener.open(Path(artifact), task=the_task, source=source, provider="cpu", threads=1)
     requests: dict[str, dict[str, np.ndarray]] = collections.defaultdict(dict)
     with np.load(feeds) as file:
         for key, array in file.items():
             number, _, name = key.partition("/")
             requests[number][name] = array
     saved = {}
-    for number, fed in requests.items():
-        for spec, output in zip(the_task.outputs, session.run(fed), strict=True):
-            saved[f"{number}/{spec.name}"] = np.array(output)
-    session.close()
+    with opener.open(Path(artifact), task=the_task, source=source, provider="cpu", threads=1) as session:
+        for number, fed in requests.items():
+            for spec, output in zip(the_task.outputs, session.run(fed), strict=True):
+                saved[f"{number}/{spec.name}"] = np.array(output)
     np.savez(target, **saved)
 
 

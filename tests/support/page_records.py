@@ -5,8 +5,12 @@ from __future__ import annotations
 import dataclasses
 from pathlib import Path
 
+from msgspec.structs import replace
+
+from bench.decisions.best import best
 from bench.measure.comparison import CELL
 from bench.records import assemble
+from bench.records.lines import Failure
 from bench.records.store import Record, Store
 from bench.report.page.page import page
 from support import records as made
@@ -22,7 +26,7 @@ def cell(path: str, factor: float, **quality: object) -> Record:
     """A cell that takes so many times as long as the baseline in both of its blocks."""
     blocks = {"a": 1_000_000, "b": 2_000_000}
     lines = [made.launch(block, CELL, round(factor * ns)) for block, ns in blocks.items()]
-    return made.record(path, *lines, quality={**made.QUALITY, **quality})
+    return made.record(path, *lines, quality=made.quality(**quality))
 
 
 def records() -> dict[str, Record]:
@@ -35,9 +39,9 @@ def records() -> dict[str, Record]:
     }
     long = [[1_500_000 + 1000 * burst + sample for sample in range(50)] for burst in range(made.PASSES)]
     prune = found[PRUNE]
-    launches = ({**prune.launches[0], "steady_ns": long}, *prune.launches[1:])
+    launches = (replace(prune.launches[0], steady_ns=long), *prune.launches[1:])
     found[PRUNE] = dataclasses.replace(prune, launches=launches)
-    failure = {"kind": "failure", "stage": "prepare", "reason": REASON}
+    failure = Failure(stage="prepare", reason=REASON)
     hostile = made.record(made.OTHER_GROUP, quality=None, failure=failure, artifact=False)
     hostile = dataclasses.replace(hostile, cell=dataclasses.replace(hostile.cell, task=HOSTILE))
     return {**found, hostile.cell.path: hostile}
@@ -49,12 +53,14 @@ def store(results: Path) -> Path:
     stored.folder.mkdir(parents=True)
     for record in records().values():
         if record.cell.task == "toy":
-            for line in (record.header, record.quality, *record.launches):
-                stored.append(record.cell.variant, {**line, "key": record.cell.variant})
+            header = replace(record.header, key=record.cell.variant)
+            for line in (header, record.quality, *record.launches):
+                stored.append(record.cell.variant, line)
     return stored.folder
 
 
 def text() -> str:
     """The page of these records."""
     found = records()
-    return page(found, assemble.rows(found), margin=0.02, peaks={})
+    rows = assemble.rows(found)
+    return page(found, rows, best(found, rows=rows, max_metric_loss=0.01, margin=0.02), margin=0.02, peaks={})

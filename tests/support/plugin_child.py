@@ -1,48 +1,30 @@
-"""Does one thing with a plugin in a process of its own, as the harness does: `python -P child.py '<request>'`.
+"""Requests that tests of plugins make to a worker besides the pipeline's own: runs at several batch sizes.
 
-A request is a JSON object: `do` names a function below, the rest are its arguments.
+`support.workers.Workers` sends them; each function answers the request that names it.
 """
 
 from __future__ import annotations
 
-import json
-import os
-import sys
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from bench.api.errors import RefusedError
 from bench.plugins import catalog
 
 
-def export(*, exporter: str, task: str, source: str, target: str) -> None:
-    """Write an artifact."""
-    info = catalog.exporter(exporter).export(catalog.task(task), source, Path(target))
-    json.dumps(info, allow_nan=False)  # it is kept as JSON
-
-
-def apply(*, variant: str, task: str, artifact: str, target: str) -> None:
-    """Write a variant of an artifact, or say that it is refused."""
-    named = catalog.variant(variant)
-    try:
-        info = named.variant.apply(Path(artifact), Path(target), option=named.option, task=catalog.task(task))
-    except RefusedError as error:
-        print(f"refused: {error}")
-    else:
-        json.dumps(info, allow_nan=False)
-
-
-def run(*, runtime: str, provider: str, task: str, source: str, artifact: str, batches: list[int], target: str) -> None:
+def run(
+    *, runtime: str, provider: str, task: str, source: str, artifact: str, batches: list[int], target: str
+) -> dict[str, Any]:
     """Save the outputs for the first test samples, at each batch size: `<batch>/<output>` in an npz file."""
     session, inputs = opened(runtime, provider, task, source, artifact)
     saved = {}
-    for batch in batches:
-        for name, output in answers(session, task, taken(inputs, range(batch))).items():
-            saved[f"{batch}/{name}"] = output
-    session.close()
+    with session:
+        for batch in batches:
+            for name, output in answers(session, task, taken(inputs, range(batch))).items():
+                saved[f"{batch}/{name}"] = output
     np.savez(target, **saved)
+    return {}
 
 
 def run_small(
@@ -55,7 +37,7 @@ def run_small(
     num_samples: int,
     batches: list[int],
     target: str,
-) -> None:
+) -> dict[str, Any]:
     """Save the outputs for the first test samples in batches, as `<batch>/<output>`, and for two that are cropped.
 
     Cropped, as `cropped/<output>`, means that 3/8 is left of each dynamic dimension but that of the samples.
@@ -63,26 +45,26 @@ def run_small(
     session, inputs = opened(runtime, provider, task, source, artifact)
     num_samples = min(num_samples, len(next(iter(inputs.values()))))
     saved = {}
-    for batch in batches:
-        starts = range(0, num_samples, batch)
-        parts = [answers(session, task, taken(inputs, range(start, start + batch))) for start in starts]
-        for name in parts[0]:
-            saved[f"{batch}/{name}"] = np.concatenate([part[name] for part in parts])[:num_samples]
-    feeds = taken(inputs, range(2))
+    cropped = taken(inputs, range(2))
     for spec in catalog.task(task).inputs:
-        sizes = zip(spec.shape[1:], feeds[spec.name].shape[1:], strict=True)
+        sizes = zip(spec.shape[1:], cropped[spec.name].shape[1:], strict=True)
         corner = tuple(slice(size * 3 // 8 if isinstance(dim, str) else size) for dim, size in sizes)
-        feeds[spec.name] = np.ascontiguousarray(feeds[spec.name][:, *corner])
-    for name, output in answers(session, task, feeds).items():
-        saved[f"cropped/{name}"] = output
-    session.close()
+        cropped[spec.name] = np.ascontiguousarray(cropped[spec.name][:, *corner])
+    with session:
+        for batch in batches:
+            starts = range(0, num_samples, batch)
+            parts = [answers(session, task, taken(inputs, range(start, start + batch))) for start in starts]
+            for name in parts[0]:
+                saved[f"{batch}/{name}"] = np.concatenate([part[name] for part in parts])[:num_samples]
+        for name, output in answers(session, task, cropped).items():
+            saved[f"cropped/{name}"] = output
     np.savez(target, **saved)
+    return {}
 
 
 def opened(runtime: str, provider: str, task: str, source: str, artifact: str) -> tuple[Any, dict[str, np.ndarray]]:
     """A session and the test split's inputs."""
     plugin, the_task = catalog.runtime(runtime), catalog.task(task)
-    os.environ.update(plugin.environment(1))
     plugin.import_packages()
     session = plugin.open(Path(artifact), task=the_task, source=source, provider=provider, threads=1)
     return session, dict(the_task.samples("test").inputs)
@@ -103,9 +85,3 @@ def answers(session: Any, task: str, feeds: dict[str, np.ndarray]) -> dict[str, 
         assert isinstance(output, np.ndarray), type(output)
         named[spec.name] = output.copy()
     return named
-
-
-if __name__ == "__main__":
-    request = json.loads(sys.argv[1])
-    operations = {"export": export, "apply": apply, "run": run, "run_small": run_small}
-    operations[request.pop("do")](**request)

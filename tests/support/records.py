@@ -2,36 +2,46 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
+from msgspec.structs import replace
+
+from bench.api.artifact import Facts
 from bench.measure.comparison import CONTROL, REFERENCE
-from bench.records.store import Line, Record
+from bench.measure.launch import Launch
+from bench.measure.memory import Memory, Phase
+from bench.records.lines import Failure, Header, Line, Quality
+from bench.records.store import Record
 
 BASELINE = "toy/null/native/raw/null/cpu/b2t1"
 HALVE = "toy/null/native/halve/null/cpu/b2t1"
 PRUNE = "toy/null/native/prune/null/cpu/b2t1"
 OTHER_GROUP = "toy/null/native/raw/null/cpu/b1t1"
 PASSES = 5
-QUALITY: Line = {
-    "kind": "quality",
-    "reference": "toy/null/native/raw/null/cpu/b1t1",
-    "fidelity": "close",
-    "reason": None,
-    "loss": 0.25,
-    "metrics": {"accuracy": 0.75, "other": 3.0},
-    "metric_name": "accuracy",
-    "higher_is_better": True,
-    "max_abs_error": 0.5,
-    "relative_error": 0.1,
-    "precision": "float32",
-    "num_params": 12,
-    "rss_bytes": 1000,
-}
+QUALITY = Quality(
+    reference="toy/null/native/raw/null/cpu/b1t1",
+    fidelity="close",
+    loss=0.25,
+    metrics={"accuracy": 0.75, "other": 3.0},
+    metric_name="accuracy",
+    higher_is_better=True,
+    max_abs_error=0.5,
+    relative_error=0.1,
+    precision="float32",
+    num_params=12,
+    rss_bytes=1000,
+)
 
 
-def launch(block: str, role: str, ns: int, *, reference: str = BASELINE, **more: Any) -> Line:
+def quality(**changed: Any) -> Quality:
+    """`QUALITY` with other values for some fields."""
+    return replace(QUALITY, **changed)
+
+
+def launch(block: str, role: str, ns: int, *, reference: str = BASELINE, **more: Any) -> Launch:
     phases = {
-        name: {"name": name, "peak_rss_bytes": peak, "rss_bytes": rss, "private_bytes": 1}
+        name: Phase(name=name, peak_rss_bytes=peak, rss_bytes=rss, private_bytes=1)
         for name, peak, rss in (
             ("imports", 900, 100),
             ("load", 150, 140),
@@ -39,36 +49,43 @@ def launch(block: str, role: str, ns: int, *, reference: str = BASELINE, **more:
             ("steady", 200, 190),
         )
     }
-    line = {
-        "kind": "launch",
+    fields: dict[str, Any] = {
         "launch": f"{block}-{role}-{ns}",
         "block": block,
         "role": role,
         "reference": reference,
-        "steady_ns": [[ns, ns + 2]] * PASSES,
-        "cold_ns": [[99 * ns]] * PASSES,
+        "steady_ns": ((ns, ns + 2),) * PASSES,
+        "cold_ns": ((99 * ns,),) * PASSES,
         "load_ns": 1_000,
         "first_inference_ns": 2_000,
-        "memory": {"method": "kernel", "phases": phases},
+        "memory": Memory(method="kernel", phases=phases),
     }
-    return {**line, **more}
+    return Launch(**{**fields, **more})
 
 
 def record(
     path: str,
-    *launches: Line,
-    quality: Line | None = QUALITY,
-    failure: Line | None = None,
+    *launches: Launch,
+    quality: Quality | None = QUALITY,
+    failure: Failure | None = None,
     canonical: str | None = None,
     artifact: bool = True,
     subject: str = "weights",
     time: str = "now",
 ) -> Record:
-    made = {"size_bytes": 31, "num_params": None, "canonical": canonical, "format": "null", "sha256": path}
-    header = {"kind": "cell", "key": f"key of {path}", "cell": path, "subject": subject, "time": time}
-    lines: list[Line] = [{**header, "artifact": made if artifact else None}]
-    lines += [line for line in (quality, *launches, failure) if line is not None]
+    made = Facts(format="null", sha256=path, size_bytes=31, canonical=canonical)
+    header = Header(
+        key=f"key of {path}", cell=path, subject=(subject, None), artifact=made if artifact else None, time=time
+    )
+    lines: list[Line] = [header, *(line for line in (quality, *launches, failure) if line is not None)]
     return Record.from_lines(lines)
+
+
+def with_artifact(found: Record, **facts: Any) -> Record:
+    """The same record of an artifact with other facts."""
+    assert found.header.artifact is not None
+    artifact = dataclasses.replace(found.header.artifact, **facts)
+    return dataclasses.replace(found, header=replace(found.header, artifact=artifact))
 
 
 def baseline(path: str = BASELINE, **blocks: int) -> Record:

@@ -13,7 +13,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 from bench.api import Task, TensorSpec
 from bench.graphs.file.digest import all_nodes
-from bench.plugins import catalog
+from bench.plugins import catalog, steps
 from bench.tasks.formats.onnx import OnnxTask
 
 FLOAT, INT64 = TensorProto.FLOAT, TensorProto.INT64
@@ -200,7 +200,7 @@ def apply(
     onnx.save(model, folder / "source.onnx")
     named = catalog.variant(name)
     target = folder / f"{name}.onnx"
-    info = named.variant.apply(folder / "source.onnx", target, option=named.option, task=task or task_of(model))
+    info = steps.transform(named, task or task_of(model), folder / "source.onnx", target)
     made = onnx.load(target)
     onnx.checker.check_model(made, full_check=True)
     return made, info

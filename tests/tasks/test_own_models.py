@@ -16,9 +16,11 @@ from onnx import TensorProto, helper, numpy_helper
 from bench.api import Task, TensorSpec
 from bench.api.arrays import save_arrays
 from bench.api.errors import InputError
+from bench.graphs.shapes import given
 from bench.pipeline import quality, sweeps
 from bench.plugins import catalog
-from bench.tasks import adopt, formats, kinds, metrics, options, probe
+from bench.records.lines import Quality
+from bench.tasks import adopt, formats, kinds, metrics, probe
 from bench.tasks.examine import examine
 
 FLOAT, INT64 = TensorProto.FLOAT, TensorProto.INT64
@@ -134,7 +136,7 @@ def data(samples: int = 10) -> dict[str, np.ndarray]:
     return {"x": np.random.default_rng(0).standard_normal((samples, 6, 2), dtype=np.float32)}
 
 
-def judged(task: Task) -> dict[str, Any]:
+def judged(task: Task) -> Quality:
     """What is said of the model's own outputs for the test samples, one of them wrong."""
     samples = task.samples("test")
     scores = samples.inputs["x"] @ WEIGHT
@@ -151,7 +153,7 @@ def test_a_data_set_of_inputs_alone(examined: Examined, tmp_path: Path) -> None:
     test, train = task.samples("test"), task.samples("train")
     np.testing.assert_array_equal(test.inputs["x"], data()["x"][[1, 2, 3, 4, 6, 7, 8, 9]])
     np.testing.assert_array_equal(train.inputs["x"], data()["x"][[0, 5]])
-    assert (test.targets, judged(task)["metric_name"]) == (None, "snr_db")
+    assert (test.targets, judged(task).metric_name) == (None, "snr_db")
 
 
 def test_classes_are_judged_by_accuracy(examined: Examined, tmp_path: Path) -> None:
@@ -159,10 +161,10 @@ def test_classes_are_judged_by_accuracy(examined: Examined, tmp_path: Path) -> N
     save_arrays(tmp_path / "data.npz", {**data(), "targets": right})
     task, _ = examined(data=tmp_path / "data.npz")
     found = judged(task)
-    assert (found["metric_name"], found["higher_is_better"]) == ("accuracy", True)
-    assert found["metrics"]["accuracy"] == pytest.approx(47 / 48)
-    assert found["loss"] == pytest.approx(1 / 48)
-    assert found["metric_loss"] == pytest.approx(1 / 48)
+    assert (found.metric_name, found.higher_is_better) == ("accuracy", True)
+    assert found.metrics["accuracy"] == pytest.approx(47 / 48)
+    assert found.loss == pytest.approx(1 / 48)
+    assert found.metric_loss == pytest.approx(1 / 48)
 
 
 def test_values_are_judged_by_their_error(examined: Examined, tmp_path: Path) -> None:
@@ -210,8 +212,8 @@ def test_a_python_file_of_samples_and_metrics(examined: Examined, tmp_path: Path
     samples = task.samples("test")
     scores = samples.inputs["x"] @ WEIGHT
     found = quality.judge(task, samples, {"scores": scores}, {"scores": scores})
-    assert found["metrics"] == {"mistakes": 3.0, "mean": pytest.approx(2 / 3)}
-    assert found["loss"] is None
+    assert found.metrics == {"mistakes": 3.0, "mean": pytest.approx(2 / 3)}
+    assert found.loss is None
 
 
 @pytest.mark.parametrize(
@@ -319,11 +321,11 @@ def test_outputs_that_follow_the_batch_make_it_one() -> None:
 
 
 def test_dtypes_of_shapes_that_are_asked_for() -> None:
-    found = options.shapes_from(["x=1x3", "tokens=2x16:int64", "rate="])
+    found = given.shapes_from(["x=1x3", "tokens=2x16:int64", "rate="])
     assert found == {
-        "x": options.GivenShape(sizes=(1, 3), dtype=None),
-        "tokens": options.GivenShape(sizes=(2, 16), dtype="int64"),
-        "rate": options.GivenShape(sizes=(), dtype=None),
+        "x": given.GivenShape(sizes=(1, 3), dtype=None),
+        "tokens": given.GivenShape(sizes=(2, 16), dtype="int64"),
+        "rate": given.GivenShape(sizes=(), dtype=None),
     }
 
 

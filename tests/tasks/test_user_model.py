@@ -321,9 +321,9 @@ def test_verdicts_by_signal_to_noise(noise: float, snr_db: float, fidelity: str)
     task = task_of([("x", "float32", ("batch", 2))])
     expected = {"y": np.ones((8, 2))}
     judged = quality.judge(task, task.samples("test"), {"y": expected["y"] + noise}, expected)
-    assert judged["fidelity"] == fidelity
-    assert judged["metrics"]["snr_db"] == pytest.approx(snr_db, abs=1e-3)
-    assert judged["loss"] == pytest.approx(noise**2)
+    assert judged.fidelity == fidelity
+    assert judged.metrics["snr_db"] == pytest.approx(snr_db, abs=1e-3)
+    assert judged.loss == pytest.approx(noise**2)
 
 
 @pytest.mark.parametrize(
@@ -347,5 +347,5 @@ def test_a_figure_that_is_not_finite_is_none() -> None:
     task = task_of([("x", "float32", ("batch", 2))])
     expected = {"y": np.full((8, 2), 1e300)}
     judged = quality.judge(task, task.samples("test"), {"y": -expected["y"]}, expected)
-    assert judged["loss"] is None, "JSON has no infinity"
-    assert judged["fidelity"] == "broken"
+    assert judged.loss is None, "JSON has no infinity"
+    assert judged.fidelity == "broken"

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from bench.graphs.costs import macs
-from bench.graphs.costs.macs import NOTHING, Work
 from bench.graphs.costs.observed import Execution
+from bench.graphs.costs.work import NOTHING, Work
 from bench.graphs.shapes.dims import Dim
 from bench.graphs.shapes.node import Node, UnknownError, Value
 from bench.graphs.shapes.steps import Body, Step
@@ -57,7 +57,7 @@ def node_costs(steps: Sequence[Step], params: Mapping[int, int], observed: Obser
     Of branches of which it is not known which is taken, the one with the most MACs counts; the others run 0 times.
 
     Args:
-        params: parameters in each tensor, as `roles.learned` gives them.
+        params: parameters in each tensor, as `parameters.learned` gives them.
         observed: how each node ran, by its name, where the model was run.
     """
     return list(_costs(steps, params, observed, 1))

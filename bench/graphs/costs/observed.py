@@ -1,24 +1,26 @@
-"""The shapes that every node really had, and how often it ran: for what does not follow from the file.
+"""The shapes that every node had in a run, and how often it ran: for models whose shapes depend on data.
 
-The model runs once in a process of its own with limits, on ONNX Runtime with no optimization, and its profiler writes
-down the shapes of each execution of each node, those in the bodies of loops and branches included.
+The model runs once in a child process with limits, on ONNX Runtime without optimizations, whose profiler writes down
+the shapes of each execution of each node, those in the bodies of loops and branches included.
 """
 
 from __future__ import annotations
 
 import collections
 import dataclasses
-import json
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from bench.api.arrays import generate, load_arrays, save_arrays
 from bench.api.errors import BenchError, ChildError, InputError
-
-if TYPE_CHECKING:
-    import numpy as np
-    import onnx
+from bench.graphs.deferred import np, onnx
+from bench.graphs.file.digest import fed_inputs
+from bench.graphs.file.settled import settle
+from bench.graphs.sessions import profile_runs
+from bench.measure.limits import Limits
+from bench.measure.process import ask_once
 
 SEED = 0
 TIMEOUT_S = 180
@@ -29,12 +31,12 @@ MAX_EXECUTIONS = 10_000
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Execution:
-    """How a node ran.
+    """Executions of a node that had the same shapes.
 
     Attributes:
-        inputs: shapes of the tensors that it read, in order; what is left out is not among them.
-        outputs: the same of what it made.
-        count: so often with these shapes.
+        inputs: shapes of the tensors that the node read, in order, without inputs that are left out.
+        outputs: shapes of the tensors that the node made, in order.
+        count: number of executions with these shapes.
     """
 
     inputs: tuple[tuple[int, ...], ...]
@@ -45,16 +47,16 @@ class Execution:
 def observe(
     path: Path, shapes: Mapping[str, Sequence[int]], inputs: Mapping[str, np.ndarray] | None = None
 ) -> dict[str, list[Execution]]:
-    """Run a model once, and give how each of its nodes ran, by name as `inference.settle` has it.
+    """Run a model once in a child process, and return how each node ran, by its name in the settled model.
 
     Args:
         shapes: of the inputs that are made up: normal floats, integers that are safe as indices, and bools.
-        inputs: arrays to feed instead.
+        inputs: arrays to feed instead, by name.
 
     Raises:
-        BenchError: it cannot run.
+        BenchError: the model cannot be run.
     """
-    answer = _ask("observe", path, shapes, inputs)
+    answer = ask_runner(run, path, shapes, inputs)
     return {
         str(name): [
             Execution(inputs=_tuples(one), outputs=_tuples(two), count=int(count)) for one, two, count in executions
@@ -63,55 +65,55 @@ def observe(
     }
 
 
-def _ask(request: str, path: Path, shapes: Mapping[str, Sequence[int]], inputs: Mapping[str, np.ndarray] | None) -> Any:
-    """Have a child of its own run a model."""
-    from bench.api.arrays import save_arrays
-    from bench.graphs.requests import analyse
-    from bench.measure.limits import Limits
-    from bench.measure.process import ask_once
+def ask_runner(
+    function: Callable[..., dict[str, Any]],
+    path: Path,
+    shapes: Mapping[str, Sequence[int]],
+    inputs: Mapping[str, np.ndarray] | None,
+) -> dict[str, Any]:
+    """Call a function that runs an untrusted model in a child process with limits.
 
+    Args:
+        function: takes `path`, `shapes` and `inputs` (the path of an .npz file, or None) as `run` does.
+
+    Raises:
+        BenchError: the child failed; the message says why.
+    """
+    limits = Limits.of(step_s=None, memory_bytes=None)
     with tempfile.TemporaryDirectory() as folder:
         given = Path(folder, "inputs.npz") if inputs else None
         if inputs and given:
             save_arrays(given, inputs)
-        arguments = {
-            "path": str(path.absolute()),
-            "shapes": {name: list(shape) for name, shape in shapes.items()},
-            "inputs": str(given) if given else None,
-        }
         try:
-            return ask_once(
-                analyse,
+            answer: dict[str, Any] = ask_once(
+                function,
                 timeout_s=TIMEOUT_S,
-                memory_bytes=Limits.of(step_s=None, memory_bytes=None).memory_bytes,
-                request=request,
-                arguments=arguments,
+                memory_bytes=limits.memory_bytes,
+                path=str(path.absolute()),
+                shapes={name: list(shape) for name, shape in shapes.items()},
+                inputs=str(given) if given else None,
             )
         except ChildError as error:
             raise BenchError(error.reason) from error
+    return answer
 
 
 def _tuples(shapes: Sequence[Sequence[int]]) -> tuple[tuple[int, ...], ...]:
     return tuple(tuple(map(int, shape)) for shape in shapes)
 
 
-def run(path: Path, shapes: Mapping[str, Sequence[int]], inputs: Path | None) -> dict[str, Any]:
-    """Run an untrusted model in this process, which is one to lose.
+def run(*, path: str, shapes: Mapping[str, Sequence[int]], inputs: str | None) -> dict[str, Any]:
+    """Run an untrusted model in this process, which is a child that may be lost.
 
     Returns:
-        `nodes`: by name, lists of input shapes, output shapes and how often they were so.
+        `nodes`: by name, lists of input shapes, output shapes and how many executions had these.
 
     Raises:
         BenchError: a node ran with too many different shapes.
     """
-    import onnx
-
-    from bench.graphs.file.settled import settle
-
     model = settle(onnx.load(path, load_external_data=False))
-    with tempfile.TemporaryDirectory() as folder:
-        trace = _traced(model.SerializeToString(), path.parent, folder, made_feeds(model, shapes, inputs))
-        events = json.loads(trace.read_text())
+    feeds = made_feeds(model, shapes, inputs)
+    events = profile_runs(model.SerializeToString(), feeds, weights_folder=Path(path).parent)
     seen: dict[str, collections.Counter[Any]] = collections.defaultdict(collections.Counter)
     for event in events:
         if event.get("cat") != "Node" or not event["name"].endswith(SUFFIX):
@@ -128,45 +130,27 @@ def _shapes(entries: Sequence[Mapping[str, Sequence[int]]]) -> tuple[tuple[int, 
     return tuple(tuple(shape) for entry in entries for shape in entry.values())
 
 
-def _traced(content: bytes, folder: Path, target: str, feeds: Mapping[str, np.ndarray]) -> Path:
-    """Run a model, whose external data lie in `folder`, and give the profiler's file."""
-    import onnxruntime
-
-    onnxruntime.disable_telemetry_events()
-    options = onnxruntime.SessionOptions()
-    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
-    options.add_session_config_entry("session.model_external_initializers_file_folder_path", str(folder))
-    options.enable_profiling = True
-    options.profile_file_prefix = str(Path(target, "trace"))
-    options.log_severity_level = 3
-    session = onnxruntime.InferenceSession(content, options, ["CPUExecutionProvider"])
-    session.run(None, dict(feeds))
-    return Path(session.end_profiling())
-
-
 def made_feeds(
-    model: onnx.ModelProto, shapes: Mapping[str, Sequence[int]], inputs: Path | None
+    model: onnx.ModelProto, shapes: Mapping[str, Sequence[int]], inputs: str | None
 ) -> dict[str, np.ndarray]:
-    """What to run a model on: what is given, and made-up arrays for the rest.
+    """Arrays to run a model on: those of an .npz file, and made-up ones for the rest.
+
+    Args:
+        shapes: of the inputs that are made up, by name.
+        inputs: path of the file; None to make everything up.
 
     Raises:
-        InputError: an input cannot be made up.
+        InputError: an input has no shape, so it cannot be made up.
     """
-    import numpy as np
-    import onnx
-
-    from bench.api.arrays import generate, load_arrays
-
-    given = load_arrays(inputs) if inputs is not None else {}
-    stored = {tensor.name for tensor in model.graph.initializer}
+    given = load_arrays(Path(inputs)) if inputs is not None else {}
     generator = np.random.default_rng(SEED)
-    made = {}
-    for value in model.graph.input:
+    feeds = {}
+    for value in fed_inputs(model.graph):
         if value.name in given:
-            made[value.name] = given[value.name]
-        elif value.name not in stored:
-            if value.name not in shapes:
-                raise InputError(f"an input like {value.name!r} cannot be made up")
+            feeds[value.name] = given[value.name]
+        elif value.name in shapes:
             dtype = onnx.helper.tensor_dtype_to_np_dtype(value.type.tensor_type.elem_type)
-            made[value.name] = generate(generator, dtype.name, tuple(shapes[value.name]))
-    return made
+            feeds[value.name] = generate(generator, dtype.name, tuple(shapes[value.name]))
+        else:
+            raise InputError(f"an input like {value.name!r} cannot be made up")
+    return feeds

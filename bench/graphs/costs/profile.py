@@ -8,22 +8,21 @@ import functools
 import gc
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from bench.api.errors import BenchError
-from bench.graphs.costs import macs, observed, roles, sharing
+from bench.graphs.costs import macs, observed, sharing
 from bench.graphs.costs.nodes import NodeCost, Observed, node_costs
+from bench.graphs.deferred import np
 from bench.graphs.file import lazy as files
 from bench.graphs.file import settled
 from bench.graphs.file.lazy import Stored
 from bench.graphs.shapes import inference
 from bench.graphs.shapes import tensors as shapes
 from bench.graphs.shapes.node import Value
-from bench.graphs.shapes.steps import Step, all_steps
+from bench.graphs.shapes.steps import Step, all_outputs, all_steps
 from bench.graphs.shapes.tensors import TensorInfo
-
-if TYPE_CHECKING:
-    import numpy as np
+from bench.graphs.weights import parameters
 
 RUNTIME_DOMAINS = ("", "ai.onnx.ml", "com.microsoft", "com.microsoft.nchwc")
 """Domains of the operators that ONNX Runtime can run."""
@@ -175,7 +174,7 @@ def _profile(
     if open_ends := sum([step.is_open for step in steps]):
         runs, note = _observed(path, steps, bound, inputs) if observe else ({}, "nothing was run to find them")
         notes.append(f"shapes of {open_ends} nodes depend on the data: {note}")
-    params = roles.learned(step.node for step in steps)
+    params = parameters.learned((step.node for step in steps), all_outputs(inferred))
     nodes = node_costs(inferred.steps, params, runs)
     seen = _with_observed(shapes.tensors(inferred), steps, runs) if runs else None
     values = list(shapes.values(inferred))
@@ -247,7 +246,7 @@ def _larger(info: TensorInfo, value: Value, shape: tuple[int, ...]) -> TensorInf
 
 def _notes(steps: Sequence[Step], nodes: Sequence[NodeCost], runs: Observed, counted: Sequence[Value]) -> list[str]:
     notes = []
-    generated = sum(roles.numel(value) for value in counted if value.generated)
+    generated = sum(parameters.numel(value) for value in counted if value.generated)
     if generated:
         notes.append(f"{generated:,} of the parameters are not stored: ConstantOfShape nodes make them")
     unknown = [node for node in nodes if not node.known]

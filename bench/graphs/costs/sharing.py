@@ -9,6 +9,7 @@ from __future__ import annotations
 import collections
 from collections.abc import Sequence
 
+from bench.graphs.deferred import np
 from bench.graphs.file.dtypes import bits
 from bench.graphs.file.lazy import EXTERNAL
 from bench.graphs.shapes.node import Value
@@ -66,8 +67,6 @@ def _sample(content: memoryview) -> bytes:
 
 def _is_uniform(content: memoryview, dtype: int) -> bool:
     """Whether all elements are the same."""
-    import numpy as np
-
     size = max(bits(dtype) // 8, 1)
     if len(content) <= size or len(content) % size:
         return len(content) <= size
@@ -77,8 +76,6 @@ def _is_uniform(content: memoryview, dtype: int) -> bool:
 
 
 def _equal(one: memoryview, other: memoryview | None) -> bool:
-    import numpy as np
-
     if other is None or len(one) != len(other):
         return False
     first, second = np.frombuffer(one, np.uint8), np.frombuffer(other, np.uint8)

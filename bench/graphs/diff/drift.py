@@ -16,13 +16,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bench.api.errors import ArtifactError
+from bench.graphs.deferred import np, onnx
 from bench.graphs.diff.same_outputs import outputs_of
 from bench.graphs.file import lazy
 from bench.graphs.file.wiring import Wiring
 
 if TYPE_CHECKING:
-    import numpy as np
-
     from bench.api import Arrays
 
 LARGEST = 65_504
@@ -103,14 +102,10 @@ class _Side:
     """One of the models, any of whose tensors can be had."""
 
     def __init__(self, path: Path, feeds: Arrays) -> None:
-        import onnx
-
         self.wiring = Wiring(lazy.Stored(model=onnx.load(path), path=path))
         self._feeds = {name: feeds[name] for name in self.wiring.inputs}
 
     def values(self, names: Sequence[str]) -> list[np.ndarray]:
-        import onnx
-
         graph = self.wiring.model.graph
         del graph.output[:]
         graph.output.extend(onnx.ValueInfoProto(name=name) for name in names)
@@ -276,8 +271,6 @@ def relative_error(before: np.ndarray, after: np.ndarray) -> float | None:
         Infinity where one is no number and the other is; None for what cannot be compared: other shapes, a float beside
         an integer, texts, sequences.
     """
-    import numpy as np
-
     arrays = (before, after)
     if not all(isinstance(array, np.ndarray) and array.dtype.kind in NUMBERS for array in arrays):
         return None

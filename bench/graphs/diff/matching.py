@@ -21,13 +21,12 @@ import math
 from collections.abc import Hashable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
+from bench.graphs.deferred import onnx
 from bench.graphs.file.digest import Scope, attribute_digest, tensor_digest
 from bench.graphs.file.text import tensor_type
 from bench.graphs.file.wiring import Wiring, embed
 
 if TYPE_CHECKING:
-    import onnx
-
     from bench.graphs.file.lazy import Stored
 
 TELLING = 16
@@ -152,8 +151,6 @@ class Side:
 
 def _write_out_defaults(node: onnx.NodeProto, model: onnx.ModelProto) -> None:
     """Set the attributes that are left out and have a default: some exporters write them and others do not."""
-    import onnx
-
     versions = {entry.domain or "ai.onnx": entry.version for entry in model.opset_import}
     try:
         schema = onnx.defs.get_schema(node.op_type, versions.get(node.domain or "ai.onnx", 1), node.domain)

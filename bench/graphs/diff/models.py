@@ -12,13 +12,12 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
+from bench.graphs.deferred import np, onnx
 from bench.graphs.diff.matching import Side, match
 from bench.graphs.file.digest import canonical_digest
 from bench.graphs.file.text import MOST_VALUES, attribute_text, tensor_type, value_type
 
 if TYPE_CHECKING:
-    import onnx
-
     from bench.graphs.file.lazy import Stored
 
 
@@ -178,8 +177,6 @@ class _Report:
         return not before and not after
 
     def _weight_change(self, before: str, after: str) -> WeightChange:
-        import numpy as np
-
         kinds = [side.kinds[name].decode() for side, name in zip(self.sides, (before, after), strict=True)]
         difference = largest = None
         tensors = [side.wiring.weights[name] for side, name in zip(self.sides, (before, after), strict=True)]

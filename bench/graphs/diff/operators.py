@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import collections
 import dataclasses
-from typing import TYPE_CHECKING
 
-from bench.graphs.file.digest import all_nodes
+from bench.graphs.deferred import onnx
+from bench.graphs.file.digest import operator_names
 from bench.graphs.file.text import printable
-
-if TYPE_CHECKING:
-    import onnx
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -24,14 +21,7 @@ class OperatorCount:
 
 def count_operators(before: onnx.ModelProto, after: onnx.ModelProto | None = None) -> list[OperatorCount]:
     """Operators by name, those of other domains with their domain before them."""
-    old = _counts(before)
-    new = None if after is None else _counts(after)
+    old = collections.Counter(map(printable, operator_names(before)))
+    new = None if after is None else collections.Counter(map(printable, operator_names(after)))
     names = sorted({*old, *(new or ())}, key=lambda name: (name.casefold(), name))
     return [OperatorCount(operator=name, before=old[name], after=None if new is None else new[name]) for name in names]
-
-
-def _counts(model: onnx.ModelProto) -> collections.Counter[str]:
-    return collections.Counter(
-        printable(node.op_type if node.domain in ("", "ai.onnx") else f"{node.domain}.{node.op_type}")
-        for node in all_nodes(model)
-    )

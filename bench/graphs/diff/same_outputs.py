@@ -6,12 +6,11 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from bench.api.errors import ArtifactError
+from bench.graphs.deferred import np, onnx
+from bench.graphs.sessions import cpu_session
 from bench.graphs.shapes.feeds import sample_feeds
 
 if TYPE_CHECKING:
-    import numpy as np
-    import onnx
-
     from bench.api import Arrays, Task
 
 NUM_SAMPLES = 2
@@ -24,8 +23,6 @@ def check_same_outputs(before: onnx.ModelProto, after: onnx.ModelProto, task: Ta
     Raises:
         ArtifactError: an output differs by more than `task.close` of its largest magnitude, or in shape, or is NaN.
     """
-    import numpy as np
-
     inputs = task.samples("train").inputs
     names = [spec.name for spec in task.outputs]
     for row in range(NUM_SAMPLES):
@@ -45,13 +42,5 @@ def check_same_outputs(before: onnx.ModelProto, after: onnx.ModelProto, task: Ta
 
 def outputs_of(model: onnx.ModelProto, feeds: Arrays, names: Sequence[str]) -> list[np.ndarray]:
     """What a model gives for some of its outputs, on ONNX Runtime without optimizations of its own."""
-    import onnxruntime
-
-    onnxruntime.disable_telemetry_events()
-    options = onnxruntime.SessionOptions()
-    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
-    options.intra_op_num_threads = 1
-    options.log_severity_level = 3
-    session = onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
-    outputs: list[np.ndarray] = session.run(list(names), dict(feeds))
+    outputs: list[np.ndarray] = cpu_session(model.SerializeToString()).run(list(names), dict(feeds))
     return outputs

@@ -5,21 +5,18 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from bench.api.errors import InputError, suggest
+from bench.graphs.deferred import np, onnx
 from bench.graphs.file import settled
 from bench.graphs.file.digest import all_graphs, all_nodes
 from bench.graphs.file.lazy import Stored
+from bench.graphs.file.reads import node_reads
 from bench.graphs.shapes import inference
 from bench.graphs.shapes import tensors as shapes
 from bench.graphs.shapes.dims import Dim, Shape, Size, equal
 from bench.graphs.shapes.node import Node, Value
-from bench.graphs.shapes.steps import Body, Step
-
-if TYPE_CHECKING:
-    import numpy as np
-    import onnx
+from bench.graphs.shapes.steps import Body, Inferred, Step
 
 KEPT = ("Constant", "Identity")
 """A Constant is one already; an Identity may be what ties two weights."""
@@ -47,8 +44,6 @@ def compute_graph(
     Raises:
         InputError: as `bench.graphs.profile`.
     """
-    import onnx
-
     copy = onnx.ModelProto()
     copy.CopyFrom(model)
     copy = settled.settle(copy)
@@ -56,16 +51,26 @@ def compute_graph(
         _unlist_weights(copy)
     sizes = _bound(copy, shapes, dims, set(free))
     inferred = inference.infer(Stored(model=copy, path=path), sizes)
-    for graph in all_graphs(copy):
-        graph.ClearField("value_info")
-    names = (f"shape_{number}" for number in itertools.count())
-    taken = {name for node in all_nodes(copy) for name in (*node.input, *node.output)}
-    _fold(copy.graph, inferred.steps, inferred.values, (name for name in names if name not in taken))
+    fold_known(inferred)
     for value in (*copy.graph.input, *copy.graph.output):
         found = inferred.values.get(value.name)
         if found is not None and found.shape is not None and found.proto is None:
             _state(value, found.shape)
     return copy
+
+
+def fold_known(inferred: Inferred) -> None:
+    """Put constants in the place of all that is known in a model, and drop what its shapes were said to be inside.
+
+    Args:
+        inferred: its model is changed; the values and steps are those of the model before.
+    """
+    model = inferred.model
+    for graph in all_graphs(model):
+        graph.ClearField("value_info")
+    names = (f"shape_{number}" for number in itertools.count())
+    taken = {name for node in all_nodes(model) for name in (*node.input, *node.output)}
+    _fold(model.graph, inferred.steps, inferred.values, (name for name in names if name not in taken))
 
 
 def _unlist_weights(model: onnx.ModelProto) -> None:
@@ -100,8 +105,6 @@ def _bound(
 
 def _fold(graph: onnx.GraphProto, steps: Sequence[Step], values: Mapping[str, Value], names: Iterable[str]) -> None:
     """Put constants in the place of what is known in a graph and its subgraphs."""
-    import onnx
-
     outputs = {value.name for value in graph.output}
     kept, folded = [], set()
     for step in steps:
@@ -117,8 +120,7 @@ def _fold(graph: onnx.GraphProto, steps: Sequence[Step], values: Mapping[str, Va
     copies = [onnx.NodeProto.FromString(proto.SerializeToString()) for proto in kept]
     del graph.node[:]
     graph.node.extend(copies)
-    _drop_unread(graph)
-    read = _read(graph)
+    read = _drop_unread(graph)
     graph.initializer.extend(_tensor(name, values[name]) for name in sorted(folded & read))
 
 
@@ -145,8 +147,6 @@ def _tell_shape(graph: onnx.GraphProto, node: Node, names: Iterable[str]) -> Non
     told = _reshape_to(node) if node.op_type == "Reshape" else _expand_to(node)
     if told is None:
         return
-    import numpy as np
-    import onnx
 
     name = next(iter(names))
     graph.initializer.append(onnx.numpy_helper.from_array(np.array(told, np.int64), name))
@@ -176,42 +176,24 @@ def _expand_to(node: Node) -> list[Size] | None:
 
 
 def _tensor(name: str, value: Value) -> onnx.TensorProto:
-    import onnx
-
     elements = value.elements
     assert elements is not None
     array: np.ndarray = elements.astype(onnx.helper.tensor_dtype_to_np_dtype(value.dtype))
     return onnx.numpy_helper.from_array(array, name)
 
 
-def _read(graph: onnx.GraphProto) -> set[str]:
-    """Names that a graph and its subgraphs read or give."""
-    names = {value.name for value in graph.output}
-    for node in graph.node:
-        names.update(node.input)
-        for attribute in node.attribute:
-            for inner in (*([attribute.g] if attribute.HasField("g") else []), *attribute.graphs):
-                names |= _read(inner)
-    return names
-
-
-def _drop_unread(graph: onnx.GraphProto) -> None:
-    """Drop nodes and initializers that only led to what is a constant now."""
+def _drop_unread(graph: onnx.GraphProto) -> set[str]:
+    """Drop nodes and initializers that only led to constants, and return all names that are still read."""
     read = {value.name for value in graph.output}
-    kept = []
-    for node in reversed(graph.node):
-        if read.isdisjoint(node.output):
-            continue
-        kept.append(type(node).FromString(node.SerializeToString()))
-        read.update(node.input)
-        for attribute in node.attribute:
-            for inner in (*([attribute.g] if attribute.HasField("g") else []), *attribute.graphs):
-                read |= _read(inner)
-    del graph.node[:]
-    graph.node.extend(reversed(kept))
-    tensors = [tensor for tensor in graph.initializer if tensor.name in read]
-    del graph.initializer[:]
-    graph.initializer.extend(tensors)
+    for index in reversed(range(len(graph.node))):
+        if read.isdisjoint(graph.node[index].output):
+            del graph.node[index]
+        else:
+            read |= node_reads(graph.node[index]).keys()
+    for index in reversed(range(len(graph.initializer))):
+        if graph.initializer[index].name not in read:
+            del graph.initializer[index]
+    return read
 
 
 def _state(value: onnx.ValueInfoProto, shape: Shape) -> None:

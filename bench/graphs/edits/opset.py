@@ -5,13 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from bench.api.errors import ArtifactError, RefusedError
+from bench.graphs.deferred import np, onnx
+from bench.graphs.sessions import cpu_session
 from bench.graphs.shapes.feeds import sample_feeds
 
 if TYPE_CHECKING:
-    import numpy as np
-    import onnx
-
-    from bench.api import Arrays, Task
+    from bench.api import Task
 
 
 def opset_of(model: onnx.ModelProto) -> int:
@@ -32,37 +31,20 @@ def raise_opset(model: onnx.ModelProto, version: int, task: Task) -> onnx.ModelP
     Raises:
         ArtifactError: onnx cannot convert it, or its outputs for a training sample differ by more than `task.close`.
     """
-    import numpy as np
-    import onnx
-    from onnx import version_converter
-
     current = opset_of(model)
     if current >= version:
         return model
     raising = f"it needs operator set {version}; raising the file's {current}"
     try:
-        raised = version_converter.convert_version(model, version)
-    except (version_converter.ConvertError, RuntimeError) as error:
+        raised = onnx.version_converter.convert_version(model, version)
+    except (onnx.version_converter.ConvertError, RuntimeError) as error:
         raise ArtifactError(f"{raising} fails: {error}") from error
     least = onnx.helper.find_min_ir_version_for(raised.opset_import, ignore_unknown=True)
     raised.ir_version = max(model.ir_version, least)
     feeds = sample_feeds(task, task.samples("train").inputs, 0)
-    before, after = _outputs(model, feeds), _outputs(raised, feeds)
+    before, after = (cpu_session(each.SerializeToString()).run(None, feeds) for each in (model, raised))
     for value, old, new in zip(model.graph.output, before, after, strict=True):
         difference = float(np.abs(old.astype(np.float64) - new).max(initial=0))
         if not difference <= task.close * float(np.abs(old).max(initial=0)):
             raise ArtifactError(f"{raising} changes the output {value.name} by {difference:.3g}")
     return raised
-
-
-def _outputs(model: onnx.ModelProto, feeds: Arrays) -> list[np.ndarray]:
-    import onnxruntime
-
-    onnxruntime.disable_telemetry_events()
-    options = onnxruntime.SessionOptions()
-    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
-    options.intra_op_num_threads = 1
-    options.log_severity_level = 3
-    session = onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
-    outputs: list[np.ndarray] = session.run(None, feeds)
-    return outputs

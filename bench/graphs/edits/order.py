@@ -1,56 +1,33 @@
-"""Which nodes of an ONNX graph are needed, and an order in which they can be run."""
+"""Put the nodes of an ONNX graph into an order in which they can be run, without those that nothing reads."""
 
 from __future__ import annotations
 
-import heapq
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
-from bench.graphs.file.reads import node_reads
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    import onnx
+from bench.graphs.deferred import onnx
 
 
 def replace_nodes(model: onnx.ModelProto, nodes: Sequence[onnx.NodeProto]) -> None:
-    """Make some nodes those of the main graph: in an order in which they can be run, without those that nothing reads.
+    """Make some nodes those of the main graph, sorted so that each value is made before it is read.
 
-    Nodes that could be run where they stand stay in their order. What a subgraph reads counts.
+    Nodes that could be run where they stand stay in their order, nodes that nothing needs are left out, and what a
+    subgraph reads counts as read by its node.
+
+    Args:
+        nodes: they may be nodes of this very graph.
     """
-    reads = [node_reads(node) for node in nodes]
-    made_by = {name: at for at, node in enumerate(nodes) for name in node.output if name}
-    needed: set[int] = set()
-    queue = [made_by[value.name] for value in model.graph.output if value.name in made_by]
-    while queue:
-        at = queue.pop()
-        if at not in needed:
-            needed.add(at)
-            queue += [made_by[name] for name in reads[at] if name in made_by]
-    waits_for = {at: {made_by[name] for name in reads[at] if name in made_by} for at in needed}
-    followers: dict[int, list[int]] = {at: [] for at in needed}
-    for at, others in waits_for.items():
-        for other in others:
-            followers[other].append(at)
-    ready = [at for at, others in waits_for.items() if not others]
-    heapq.heapify(ready)
-    order = []
-    while ready:
-        order.append(heapq.heappop(ready))
-        for follower in followers[order[-1]]:
-            waits_for[follower].remove(order[-1])
-            if not waits_for[follower]:
-                heapq.heappush(ready, follower)
-    assert len(order) == len(needed), "nodes read each other in a circle"
-    # Copied first: they may be nodes of this very graph.
-    copies = [_copy(nodes[at]) for at in order]
+    import onnx_ir as ir
+    from onnx_ir.passes.common import RemoveUnusedNodesPass
+
+    copies = [onnx.NodeProto.FromString(node.SerializeToString()) for node in nodes]
+    bare = onnx.GraphProto(name="nodes", input=model.graph.input, output=model.graph.output, node=copies)
+    for number, node in enumerate(bare.node):
+        node.name = str(number)
+    graph = ir.from_proto(bare)
+    RemoveUnusedNodesPass()(ir.Model(graph, ir_version=model.ir_version))
+    try:
+        graph.sort()
+    except ValueError as error:
+        raise AssertionError("nodes read each other in a circle") from error
     del model.graph.node[:]
-    model.graph.node.extend(copies)
-
-
-def _copy(node: onnx.NodeProto) -> onnx.NodeProto:
-    import onnx
-
-    copy = onnx.NodeProto()
-    copy.CopyFrom(node)
-    return copy
+    model.graph.node.extend(copies[int(node.name)] for node in graph)

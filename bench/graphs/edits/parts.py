@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bench.api.errors import InputError
+from bench.graphs.deferred import onnx
 from bench.graphs.file.lazy import Stored
 from bench.graphs.file.reads import is_constant
 from bench.graphs.file.wiring import Wiring, embed
@@ -14,8 +15,6 @@ from bench.graphs.shapes import inference
 from bench.graphs.shapes.tensors import dynamic_inputs
 
 if TYPE_CHECKING:
-    import onnx
-
     from bench.graphs.shapes.dims import Size
 
 LARGEST_BYTES = 2**31 - 1  # of a protobuf message
@@ -51,8 +50,6 @@ class Cutter:
         Raises:
             InputError: it is not known of which type an input or output is.
         """
-        import onnx
-
         own = set(nodes)
         needs = {name for index in own for name in self.wiring.reads[index]} | set(outputs)
         needed = own | self.needed_for(self.constants & needs, inputs)
@@ -98,8 +95,6 @@ class Cutter:
         return found
 
     def _value(self, name: str) -> onnx.ValueInfoProto:
-        import onnx
-
         value = self.values[name]
         declared = next((own.type for own in self.wiring.model.graph.value_info if own.name == name), None)
         proto: onnx.TypeProto | None
@@ -131,8 +126,6 @@ def save(model: onnx.ModelProto, source: Stored, target: Path) -> None:
     Raises:
         InputError: it would be written over its source, is no valid model, or external data are missing.
     """
-    import onnx
-
     if source.path is not None and target.exists() and target.samefile(source.path):
         raise InputError(f"{target} would be written over the model that it is made of; name another file")
     embed(model, source)

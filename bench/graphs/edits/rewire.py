@@ -7,12 +7,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from bench.graphs.deferred import np, onnx
 from bench.graphs.file.digest import all_graphs, all_nodes
 
 if TYPE_CHECKING:
-    import numpy as np
-    import onnx
-
     Tensors = dict[str, onnx.TensorProto]
 
 MOVES = ("Transpose", "Reshape", "Squeeze", "Unsqueeze", "Slice", "Concat")
@@ -26,12 +24,9 @@ def load_settled(path: Path) -> onnx.ModelProto:
     of an LSTM in the graph. What lays weights out anew is done here, once; tied weights stay tied. A weight that some
     operator reads as it is is left alone: a second layout of it would be a second copy in the file.
     """
-    import onnx
-    from onnx.inliner import inline_local_functions
-
     model = onnx.load(path)
     if model.functions:
-        model = inline_local_functions(model)
+        model = onnx.inliner.inline_local_functions(model)
     _lift_constants(model.graph)
     _skip_identities(model)
     _lay_out(model)
@@ -69,8 +64,6 @@ def _skip_identities(model: onnx.ModelProto) -> None:
 
 def _lay_out(model: onnx.ModelProto) -> None:
     """Compute what the nodes make that do nothing but lay initializers out anew; the same thing only once."""
-    import onnx
-
     graph = model.graph
     stored, outputs = _stored(graph), {value.name for value in graph.output}
     needed = {name for node in all_nodes(model) if node.op_type not in MOVES for name in node.input}
@@ -99,13 +92,9 @@ def _lay_out(model: onnx.ModelProto) -> None:
 
 
 def _evaluate(node: onnx.NodeProto, stored: Tensors, model: onnx.ModelProto) -> np.ndarray:
-    import numpy as np
-    import onnx
-    from onnx.reference import ReferenceEvaluator
-
     feeds = {name: onnx.numpy_helper.to_array(stored[name]) for name in node.input if name}
     versions = {entry.domain: entry.version for entry in model.opset_import}
-    (array,) = ReferenceEvaluator(node, opsets=versions).run(None, feeds)
+    (array,) = onnx.reference.ReferenceEvaluator(node, opsets=versions).run(None, feeds)
     return np.ascontiguousarray(array)
 
 
@@ -114,8 +103,6 @@ def matmul_from_gemm(model: onnx.ModelProto) -> None:
 
     ONNX Runtime's own rewriting transposes a weight in place each time that a Gemm reads it, so it spoils tied ones.
     """
-    import onnx
-
     graph = model.graph
     stored = _stored(graph)
     made: list[onnx.NodeProto] = []
@@ -189,14 +176,10 @@ def _read_instead(model: onnx.ModelProto, names: Mapping[str, str]) -> None:
 
 
 def _replace_nodes(graph: onnx.GraphProto, nodes: list[onnx.NodeProto]) -> None:
-    import onnx
-
     copies = [onnx.NodeProto.FromString(node.SerializeToString()) for node in nodes]
     del graph.node[:]
     graph.node.extend(copies)
 
 
 def _is_float(tensor: onnx.TensorProto) -> bool:
-    import onnx
-
     return tensor.data_type == onnx.TensorProto.FLOAT

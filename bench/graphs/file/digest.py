@@ -1,4 +1,4 @@
-"""What an ONNX file computes, without the names it uses: a digest to compare files by, and a count of parameters.
+"""What an ONNX file computes, without the names it uses: a digest to compare files by.
 
 The digest is a Merkle hash. A weight is hashed by its content, an input by its position, a node by its operator, its
 attributes and the hashes of what it reads; so a hash stands for the whole computation that leads to a value, and
@@ -9,16 +9,13 @@ from __future__ import annotations
 
 import collections
 import hashlib
-import math
 import struct
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from bench.api.errors import ArtifactError
-
-if TYPE_CHECKING:
-    import onnx
+from bench.graphs.deferred import np, onnx
 
 FIELDS = {
     "FLOAT": "f",
@@ -38,11 +35,6 @@ FIELDS = {
 }
 """The field of an AttributeProto that holds its value, by type."""
 PLURAL = {kind for kind in FIELDS if kind.endswith("S")}
-NOT_LEARNED = {"BatchNormalization": (3, 4), "Resize": (1, 2), "Upsample": (1,)}
-"""Inputs by position that no training changes: the running mean and variance, regions and scales.
-
-Statistics are not parameters in PyTorch and Keras either.
-"""
 ABSENT = b""
 """Stands for an optional input or output that is left out."""
 
@@ -74,40 +66,6 @@ def canonical_digest(path: Path) -> str:
     return _hash(b"model", content, _hash(*inputs), _hash(*outputs), _hash(*functions), opsets).hex()
 
 
-def num_params(path: Path) -> int:
-    """Parameters stored in an ONNX file: elements of its floating-point tensors of rank 1 or more.
-
-    Counted among the initializers and the Constant nodes of the graph, its subgraphs and its functions, each tensor
-    once however often it is used. These are no parameters:
-
-    - integers, which are shapes, axes and indices: so the integer weights of a quantized file do not count, only its
-      scales and what stayed floating-point;
-    - tensors of rank 0, which are constants of a formula, such as the epsilon of a normalization; one element of rank
-      1 counts, for it may as well be the bias of a single output;
-    - what nodes read only where `NOT_LEARNED` says.
-
-    Raises:
-        ArtifactError: the file cannot be read.
-    """
-    import onnx
-
-    model = _load(path, weights=False)
-    floating = {
-        number for name, number in onnx.TensorProto.DataType.items() if name.startswith(("FLOAT", "DOUBLE", "BFLOAT"))
-    }
-    aside: set[str] = set()
-    used = {value.name for graph in all_graphs(model) for value in graph.output}
-    for node in all_nodes(model):
-        for position, name in enumerate(node.input):
-            (aside if position in NOT_LEARNED.get(node.op_type, ()) else used).add(name)
-    aside -= used
-    return sum(
-        math.prod(dims)
-        for name, data_type, dims in _stored(model)
-        if data_type in floating and dims and name not in aside
-    )
-
-
 def operator_counts(path: Path) -> dict[str, int]:
     """How many nodes of each operator a file has, those in subgraphs and local functions included, by name.
 
@@ -116,13 +74,15 @@ def operator_counts(path: Path) -> dict[str, int]:
     Raises:
         ArtifactError: the file cannot be read.
     """
-    nodes = all_nodes(_load(path, weights=False))
-    names = (f"{_domain(node)}.{node.op_type}".removeprefix(".") for node in nodes)
-    return dict(sorted(collections.Counter(names).items()))
+    return dict(sorted(collections.Counter(operator_names(_load(path, weights=False))).items()))
+
+
+def operator_names(model: onnx.ModelProto) -> Iterator[str]:
+    """The operator of each node of a model; operators of other domains than ONNX's own with the domain before."""
+    return (f"{_domain(node)}.{node.op_type}".removeprefix(".") for node in all_nodes(model))
 
 
 def _load(path: Path, *, weights: bool = True) -> onnx.ModelProto:
-    import onnx
     from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 
     try:
@@ -256,9 +216,6 @@ def attribute_digest(attribute: onnx.AttributeProto, scope: Scope) -> bytes:
 
 def tensor_digest(tensor: onnx.TensorProto) -> bytes:
     """SHA-256 of dtype, shape and elements, however they are stored."""
-    import numpy as np
-    import onnx
-
     array = onnx.numpy_helper.to_array(tensor)
     data: bytes | memoryview
     if tensor.data_type == onnx.TensorProto.STRING:
@@ -334,6 +291,27 @@ def subgraphs(node: onnx.NodeProto) -> Iterator[onnx.GraphProto]:
         yield from attribute.graphs
 
 
+def fed_inputs(graph: onnx.GraphProto) -> list[onnx.ValueInfoProto]:
+    """The inputs of a graph that have to be fed: before IR version 4, weights are listed as inputs, too."""
+    stored = stored_names(graph)
+    return [value for value in graph.input if value.name not in stored]
+
+
+def stored_names(graph: onnx.GraphProto) -> set[str]:
+    """Names of the initializers of a graph, sparse ones included."""
+    return {tensor.name for tensor in graph.initializer} | {one.values.name for one in graph.sparse_initializer}
+
+
+def inferred_outputs(model: onnx.ModelProto) -> Sequence[onnx.ValueInfoProto]:
+    """The outputs of a model with their types as onnx infers them from the inputs; what the model states is dropped."""
+    for graph in all_graphs(model):
+        graph.ClearField("value_info")
+    for value in model.graph.output:
+        value.type.tensor_type.ClearField("shape")
+    outputs: Sequence[onnx.ValueInfoProto] = onnx.shape_inference.infer_shapes(model, data_prop=True).graph.output
+    return outputs
+
+
 def all_graphs(model: onnx.ModelProto) -> Iterator[onnx.GraphProto]:
     """The graph with all subgraphs, those of functions, too."""
     yield model.graph
@@ -346,20 +324,3 @@ def all_nodes(model: onnx.ModelProto) -> Iterator[onnx.NodeProto]:
     yield from _nodes(model.graph.node)
     for function in model.functions:
         yield from _nodes(function.node)
-
-
-def _stored(model: onnx.ModelProto) -> Iterator[tuple[str, int, Sequence[int]]]:
-    """Name, data type and shape of the initializers and of what Constant nodes hold."""
-    for graph in all_graphs(model):
-        for tensor in graph.initializer:
-            yield tensor.name, tensor.data_type, tensor.dims
-        for sparse in graph.sparse_initializer:
-            yield sparse.values.name, sparse.values.data_type, sparse.values.dims
-    constants = [node for node in all_nodes(model) if node.op_type == "Constant"]
-    for name, attribute in [(node.output[0], attribute) for node in constants for attribute in node.attribute]:
-        if attribute.HasField("t"):
-            yield name, attribute.t.data_type, attribute.t.dims
-        if attribute.HasField("sparse_tensor"):
-            yield name, attribute.sparse_tensor.values.data_type, attribute.sparse_tensor.values.dims
-        if attribute.floats:
-            yield name, attribute.t.FLOAT, [len(attribute.floats)]

@@ -4,17 +4,13 @@ from __future__ import annotations
 
 import functools
 import re
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    pass
+from bench.graphs.deferred import onnx
 
 
 @functools.cache
 def type_name(dtype: int) -> str:
     """What an element type is called, such as `float32` or `int4`."""
-    import onnx
-
     if dtype not in onnx.TensorProto.DataType.values() or dtype == onnx.TensorProto.UNDEFINED:
         return "unknown"
     name = str(onnx.TensorProto.DataType.Name(dtype)).lower()

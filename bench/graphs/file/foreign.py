@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 from bench.api import UNKNOWN
 from bench.api.errors import InputError
-from bench.graphs.file.digest import all_graphs
+from bench.graphs.deferred import onnx
+from bench.graphs.file.digest import fed_inputs, inferred_outputs
 
 if TYPE_CHECKING:
-    import onnx
-
     Shape = tuple[int | str | None, ...]
 
 KINDS = re.compile(r"(float(16)?|double|u?int(8|16|32|64)|bool)")
@@ -54,8 +53,6 @@ def embed(path: Path, target: Path) -> None:
     Raises:
         InputError: as `inspect`; or it is too large for one file.
     """
-    from onnx.external_data_helper import load_external_data_for_tensor
-
     model = _read(path)
     _keep_tensors(model)
     tensors = list(external_tensors(model))
@@ -64,7 +61,7 @@ def embed(path: Path, target: Path) -> None:
     if size_bytes > LARGEST_BYTES:
         raise InputError(f"with its external data it has {size_bytes / 2**30:.1f} GiB; one ONNX file holds 2 GiB")
     for tensor in tensors:
-        load_external_data_for_tensor(tensor, str(path.parent))
+        onnx.external_data_helper.load_external_data_for_tensor(tensor, str(path.parent))
         tensor.ClearField("data_location")
         tensor.ClearField("external_data")
     target.write_bytes(model.SerializeToString())
@@ -72,7 +69,6 @@ def embed(path: Path, target: Path) -> None:
 
 def _read(path: Path) -> onnx.ModelProto:
     """The model without its external data."""
-    import onnx
     from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 
     try:
@@ -150,8 +146,7 @@ def inside(folder: Path, location: str) -> Path:
 def _interface(model: onnx.ModelProto) -> tuple[list[tuple[str, str, Shape]], list[tuple[str, str, Shape]]]:
     """Name, dtype and shape of each input and output."""
     graph = model.graph
-    stored = {tensor.name for tensor in graph.initializer}  # before IR version 4 weights are listed as inputs, too
-    given = [value for value in graph.input if value.name not in stored]
+    given = fed_inputs(graph)
     for value in given:
         for axis, dim in enumerate(value.type.tensor_type.shape.dim):
             if dim.dim_param in ("", UNKNOWN) and not (dim.HasField("dim_value") and dim.dim_value >= 0):
@@ -173,8 +168,6 @@ def _interface(model: onnx.ModelProto) -> tuple[list[tuple[str, str, Shape]], li
 
 def _dtype(kind: str, value: onnx.ValueInfoProto) -> str:
     """NumPy's name of the element type."""
-    import onnx
-
     what = f"{kind} {value.name!r}"
     if not value.name or not value.name.isprintable():
         raise InputError(f"{what} has no name that can be printed")
@@ -202,17 +195,10 @@ def _shape(value: onnx.ValueInfoProto) -> Shape:
 
 def _inferred(model: onnx.ModelProto) -> dict[str, Shape]:
     """Shapes of the outputs as they follow from the inputs, as `check_interface` infers them."""
-    import onnx
-
-    for graph in all_graphs(model):
-        graph.ClearField("value_info")
-    for value in model.graph.output:
-        value.type.tensor_type.ClearField("shape")
     try:
-        model = onnx.shape_inference.infer_shapes(model, data_prop=True)
-    except (onnx.shape_inference.InferenceError, ValueError):  # what is wrong, the runtime says better
+        return {value.name: _shape(value) for value in inferred_outputs(model)}
+    except (onnx.shape_inference.InferenceError, ValueError):  # the runtime has the better message
         return {}
-    return {value.name: _shape(value) for value in model.graph.output}
 
 
 def _merged(stated: Shape, inferred: Shape, names: set[str]) -> Shape:

@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 from bench.api import UNKNOWN, Task, TensorSpec
 from bench.api.errors import ArtifactError
-from bench.graphs.file.digest import all_graphs
+from bench.graphs.deferred import onnx
+from bench.graphs.file import lazy
+from bench.graphs.file.digest import fed_inputs, inferred_outputs
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -27,26 +29,17 @@ def check_interface(path: Path, task: Task, source: Path | None = None) -> None:
     Raises:
         ArtifactError: they differ; the message says where.
     """
-    import onnx
-
     model = onnx.load(path, load_external_data=False)
     graph = model.graph
     frozen = _fixed_sizes(source) if source else {}
-    stored = {tensor.name for tensor in graph.initializer}  # before IR version 4 weights are listed as inputs, too
-    _check("input", task.inputs, (value for value in graph.input if value.name not in stored), frozen)
+    _check("input", task.inputs, fed_inputs(graph), frozen)
     _check("output", task.outputs, graph.output, frozen)
-    for inner in all_graphs(model):
-        inner.ClearField("value_info")
-    for value in graph.output:
-        value.type.tensor_type.ClearField("shape")
-    _check("output", task.outputs, onnx.shape_inference.infer_shapes(model, data_prop=True).graph.output, frozen)
+    _check("output", task.outputs, inferred_outputs(model), frozen)
 
 
 def _fixed_sizes(path: Path) -> dict[tuple[str, int], int]:
     """Sizes that an ONNX file states of its inputs and outputs, by name and axis."""
-    import onnx
-
-    graph = onnx.load(path, load_external_data=False).graph
+    graph = lazy.read(path).model.graph
     return {
         (value.name, axis): dim.dim_value
         for value in (*graph.input, *graph.output)
@@ -56,15 +49,13 @@ def _fixed_sizes(path: Path) -> dict[tuple[str, int], int]:
 
 
 def _check(kind: str, specs: tuple[TensorSpec, ...], values: Iterable[Any], frozen: dict[tuple[str, int], int]) -> None:
-    from onnx.helper import tensor_dtype_to_np_dtype
-
     types = {value.name: value.type.tensor_type for value in values}
     names = [spec.name for spec in specs]
     if sorted(types) != sorted(names):
         raise ArtifactError(f"the file's {kind}s are {', '.join(types)}; the task's are {', '.join(names)}")
     for spec in specs:
         found = types[spec.name]
-        dtype = tensor_dtype_to_np_dtype(found.elem_type).name
+        dtype = onnx.helper.tensor_dtype_to_np_dtype(found.elem_type).name
         if dtype != spec.dtype:
             raise ArtifactError(f"{kind} {spec.name} is {dtype} in the file; the task says {spec.dtype}")
         if not found.HasField("shape"):

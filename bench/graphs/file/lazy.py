@@ -16,12 +16,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
 from bench.api.errors import InputError
+from bench.graphs.deferred import np, onnx
 from bench.graphs.file.foreign import inside
 
 if TYPE_CHECKING:
-    import numpy as np
-    import onnx
-
     Buffer: TypeAlias = "memoryview | bytes"
 
 HERE = "\0"
@@ -102,9 +100,6 @@ class Stored:
 
     def array(self, tensor: onnx.TensorProto) -> np.ndarray:
         """The elements of a tensor; only for one that is small."""
-        import numpy as np
-        import onnx
-
         if tensor.data_location != EXTERNAL:
             if tensor.data_type == tensor.INT64 and tensor.raw_data:  # most shapes: onnx takes its time over them
                 return np.frombuffer(tensor.raw_data, "<i8").reshape(tensor.dims)
@@ -120,7 +115,6 @@ def read(path: Path) -> Stored:
     Raises:
         InputError: it cannot be read, or is no ONNX file.
     """
-    import onnx
     from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 
     try:

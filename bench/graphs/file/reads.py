@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
-from typing import TYPE_CHECKING
 
-from bench.graphs.file.digest import subgraphs
-
-if TYPE_CHECKING:
-    import onnx
+from bench.graphs.deferred import onnx
+from bench.graphs.file.digest import stored_names, subgraphs
 
 RANDOM = ("RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike", "Bernoulli", "Multinomial")
 """Operators whose output is another at each run, though they read nothing or only constants."""
@@ -24,8 +21,7 @@ def node_reads(node: onnx.NodeProto) -> dict[str, None]:
 
 def outer_reads(graph: onnx.GraphProto) -> dict[str, None]:
     """Names that a subgraph reads but does not define, in order."""
-    own = {value.name for value in graph.input} | {tensor.name for tensor in graph.initializer}
-    own |= {sparse.values.name for sparse in graph.sparse_initializer}
+    own = {value.name for value in graph.input} | stored_names(graph)
     found: dict[str, None] = {}
 
     def read(names: Iterable[str]) -> None:

@@ -3,16 +3,8 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
 
-from bench.graphs.shapes.node import Node, Value
-
-if TYPE_CHECKING:
-    import onnx
-
-    Rule = Callable[[Node], Value | Sequence[Value | None]]
-
+from bench.graphs.deferred import onnx
 
 HOLD_GRAPHS = ("If", "Loop", "Scan", "SequenceMap")
 """ONNX's own operators that have graphs as attributes; others may have them, too."""
@@ -20,8 +12,6 @@ HOLD_GRAPHS = ("If", "Loop", "Scan", "SequenceMap")
 
 def settle(model: onnx.ModelProto) -> onnx.ModelProto:
     """The model without local functions, and with a name for each node that no other has."""
-    import onnx.inliner
-
     if model.functions:
         model = onnx.inliner.inline_local_functions(model)
     _name_nodes(model.graph, set(), onnx.AttributeProto.GRAPH)

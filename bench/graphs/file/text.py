@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from bench.graphs.deferred import onnx
 from bench.graphs.file.dtypes import type_name
 from bench.graphs.file.foreign import external_tensors, location_of
 from bench.graphs.file.lazy import HERE, Stored
@@ -11,7 +12,6 @@ from bench.graphs.file.lazy import HERE, Stored
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    import onnx
 
 MOST_VALUES = 8
 """Numbers of an attribute that are written out."""
@@ -23,8 +23,6 @@ def model_text(stored: Stored) -> str:
     Weights of more than 4 KB are not written out but given by their place in the file, as external data are; so the
     text has to be read back in the model's folder. Characters that would steer a terminal are escaped.
     """
-    import onnx
-
     assert stored.path is not None
     model = onnx.ModelProto()
     model.CopyFrom(stored.model)
@@ -45,8 +43,6 @@ def printable(text: str, keep: str = "") -> str:
 
 def attribute_text(attribute: onnx.AttributeProto) -> str:
     """An attribute's value in a few words."""
-    import onnx
-
     if attribute.ref_attr_name:
         return f"attribute {attribute.ref_attr_name} of the function"
     kind = onnx.AttributeProto.AttributeType.Name(attribute.type)

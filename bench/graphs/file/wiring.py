@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from bench.graphs.deferred import np, onnx
 from bench.graphs.file.digest import subgraphs
 from bench.graphs.file.foreign import external_tensors
 from bench.graphs.file.reads import node_reads
 from bench.graphs.file.settled import settle
 
 if TYPE_CHECKING:
-    import onnx
-
     from bench.graphs.file.lazy import Stored
 
 Place = tuple[int, int]
@@ -44,7 +43,7 @@ class Wiring:
         self.outputs = {value.name: value for value in graph.output}
         self.nodes: list[onnx.NodeProto] = []
         for node in graph.node:
-            constant = _constant(node)
+            constant = constant_of(node)
             if constant is None:
                 self.nodes.append(node)
             else:
@@ -71,11 +70,8 @@ def embed(message: Any, stored: Stored) -> None:
         tensor.ClearField("external_data")
 
 
-def _constant(node: onnx.NodeProto) -> onnx.TensorProto | onnx.SparseTensorProto | None:
-    """What a Constant node holds, as a tensor."""
-    import numpy as np
-    import onnx
-
+def constant_of(node: onnx.NodeProto) -> onnx.TensorProto | onnx.SparseTensorProto | None:
+    """The tensor that a Constant node holds, whichever attribute states it; None for any other node."""
     if node.op_type != "Constant" or node.domain not in ("", "ai.onnx") or len(node.attribute) != 1:
         return None
     (attribute,) = node.attribute

@@ -5,19 +5,16 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from bench.api.errors import BenchError
 from bench.graphs.costs import profile
+from bench.graphs.deferred import np
 from bench.graphs.file import lazy as files
 from bench.graphs.file import settled
 from bench.graphs.memory import ort_arena
 from bench.graphs.memory.lifetimes import activation_lifetimes
 from bench.graphs.memory.ort_arena import OrtArena
 from bench.graphs.memory.plan import plan_memory
-
-if TYPE_CHECKING:
-    import numpy as np
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

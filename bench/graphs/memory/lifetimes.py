@@ -14,13 +14,11 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
+from bench.graphs.deferred import onnx
+from bench.graphs.file.digest import stored_names
 from bench.graphs.file.reads import is_constant, node_reads
 from bench.graphs.memory.plan import Buffer, plan_memory
-
-if TYPE_CHECKING:
-    import onnx
 
 VIEWS = ("Reshape", "Flatten", "Squeeze", "Unsqueeze", "Identity")
 
@@ -68,9 +66,8 @@ class _Scope:
         self.sizes_bytes = sizes_bytes
         self.share_views = share_views
         self.path = path
-        stored = {tensor.name for tensor in graph.initializer}
-        stored |= {sparse.values.name for sparse in graph.sparse_initializer}
-        inputs = [value.name for value in graph.input if value.name not in stored]  # old files list weights there, too
+        stored = stored_names(graph)
+        inputs = [value.name for value in graph.input if value.name not in stored]
         self.constants = (constants | stored) - set(inputs)
         self.outputs = {value.name for value in graph.output}
         self.last = max(len(graph.node) - 1, 0)

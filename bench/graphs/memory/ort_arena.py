@@ -10,21 +10,16 @@ our lower bound.
 from __future__ import annotations
 
 import dataclasses
-import json
-import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    import numpy as np
-from typing import TYPE_CHECKING
+from typing import Any
 
 from bench.api.errors import ArtifactError
-from bench.graphs.costs.observed import _ask
-
-if TYPE_CHECKING:
-    import numpy as np
+from bench.graphs.costs.observed import ask_runner, made_feeds
+from bench.graphs.deferred import np
+from bench.graphs.file import lazy
+from bench.graphs.file.settled import settle
+from bench.graphs.sessions import profile_runs
 
 NUM_RUNS = 3
 REQUESTED, IN_USE, PEAK = "mem_bytes_requested_in_use", "mem_bytes_in_use", "mem_in_use_peak"
@@ -53,22 +48,7 @@ def measure_arena(path: Path, feeds: Mapping[str, np.ndarray], *, optimized: boo
     Raises:
         ArtifactError: this version of ONNX Runtime does not tell, or cannot run the model.
     """
-    import onnxruntime
-
-    onnxruntime.disable_telemetry_events()
-    levels = onnxruntime.GraphOptimizationLevel
-    with tempfile.TemporaryDirectory() as folder:
-        options = onnxruntime.SessionOptions()
-        options.graph_optimization_level = levels.ORT_ENABLE_ALL if optimized else levels.ORT_DISABLE_ALL
-        options.intra_op_num_threads = 1
-        options.log_severity_level = 3
-        options.enable_profiling = True
-        options.profile_file_prefix = f"{folder}/profile"
-        session = onnxruntime.InferenceSession(path, options, ["CPUExecutionProvider"])
-        for _ in range(NUM_RUNS):
-            session.run(None, dict(feeds))
-        events = json.loads(Path(session.end_profiling()).read_text())
-    return _arena(events, optimized)
+    return _arena(profile_runs(path, feeds, num_runs=NUM_RUNS, optimized=optimized), optimized)
 
 
 def _arena(events: list[dict[str, Any]], optimized: bool) -> OrtArena:
@@ -103,9 +83,24 @@ def _arena(events: list[dict[str, Any]], optimized: bool) -> OrtArena:
 def arenas(
     path: Path, shapes: Mapping[str, Sequence[int]], inputs: Mapping[str, np.ndarray] | None = None
 ) -> tuple[OrtArena, ...]:
-    """Run a model a few times, and give what its activations took: the graph as it is, then optimized.
+    """Run a model a few times in a child process, and return what its activations took: as it is, then optimized.
+
+    Args:
+        shapes: of the inputs that are made up, by name.
+        inputs: arrays to feed instead, by name.
 
     Raises:
-        BenchError: it cannot run.
+        BenchError: the model cannot be run.
     """
-    return tuple(OrtArena(**fields) for fields in _ask("arenas", path, shapes, inputs)["arenas"])
+    return tuple(OrtArena(**fields) for fields in ask_runner(run, path, shapes, inputs)["arenas"])
+
+
+def run(*, path: str, shapes: Mapping[str, Sequence[int]], inputs: str | None) -> dict[str, Any]:
+    """Run an untrusted model in this process, which is a child that may be lost.
+
+    Returns:
+        `arenas`: the fields of an `OrtArena` for the graph as it is, and for the optimized one.
+    """
+    feeds = made_feeds(settle(lazy.read(Path(path)).model), shapes, inputs)
+    found = [measure_arena(Path(path), feeds, optimized=optimized) for optimized in (False, True)]
+    return {"arenas": [dataclasses.asdict(arena) for arena in found]}

@@ -16,13 +16,12 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 from xml.sax.saxutils import escape
 
+from bench.graphs.deferred import onnx
 from bench.graphs.file.text import attribute_text, printable, shape_text, tensor_type, value_type
 from bench.graphs.file.wiring import Wiring
 from bench.graphs.picture.layout import Box, Layout, Line, lay_out
 
 if TYPE_CHECKING:
-    import onnx
-
     from bench.graphs.costs.profile import Profile
     from bench.graphs.file.lazy import Stored
 

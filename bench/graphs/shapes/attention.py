@@ -10,14 +10,13 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from bench.api.errors import RefusedError
+from bench.graphs.deferred import onnx
 from bench.graphs.file.lazy import Stored
 from bench.graphs.file.settled import settle
 from bench.graphs.shapes.feeds import sample_shapes
 from bench.graphs.shapes.inference import infer
 
 if TYPE_CHECKING:
-    import onnx
-
     from bench.api import Task
     from bench.graphs.shapes.dims import Shape, Size
 

@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
+from bench.graphs.deferred import onnx
 from bench.graphs.shapes.dims import Dim, Shape, Size, symbol
 from bench.graphs.shapes.node import Node, ShapeError, Value, array
+from bench.graphs.shapes.steps import Body, GraphWalk
 
-if TYPE_CHECKING:
-    import onnx
-
-    from bench.graphs.shapes.inference import Walk
-    from bench.graphs.shapes.steps import Body
-
-Outputs: TypeAlias = "tuple[Sequence[Value | None], Sequence[Body]]"
+Outputs: TypeAlias = tuple[Sequence[Value | None], Sequence[Body]]
 BOOL, INT64 = 9, 7
 BRANCHES = {"then_branch": True, "else_branch": False}
 MAX_PASSES = 4
@@ -35,10 +31,8 @@ def _results(graph: onnx.GraphProto, values: Mapping[str, Value]) -> list[Value]
     return [values[value.name] for value in graph.output]
 
 
-def if_(node: Node, walk: Walk, values: Mapping[str, Value]) -> Outputs:
+def if_(node: Node, walk: GraphWalk, values: Mapping[str, Value]) -> Outputs:
     """Both branches are gone through; where it is not known which is taken, only what they agree in is known."""
-    from bench.graphs.shapes.steps import Body
-
     condition = node.input().elements
     taken = None if condition is None or isinstance(condition.reshape(-1)[0], Dim) else bool(condition.reshape(-1)[0])
     walked = {}
@@ -49,14 +43,14 @@ def if_(node: Node, walk: Walk, values: Mapping[str, Value]) -> Outputs:
             if taken is truth:
                 raise
             taken = not truth
-    bodies = []
+    bodies, results = [], {}
     for name, truth in BRANCHES.items():
         steps, inner = walked.get(truth, ([], {}))
         runs = None if taken is None else int(taken == truth)
-        bodies.append(Body(path=_path(node, name), steps=steps, values=inner, runs=runs, is_branch=True))
-    results = {
-        truth: _results(_body(node, name), walked[truth][1]) for name, truth in BRANCHES.items() if truth in walked
-    }
+        results[truth] = _results(_body(node, name), inner) if truth in walked else []
+        bodies.append(
+            Body(path=_path(node, name), steps=steps, values=inner, outputs=results[truth], runs=runs, is_branch=True)
+        )
     if taken is not None:
         return results[taken], bodies
     pairs = zip(results[True], results[False], strict=False)
@@ -74,14 +68,12 @@ def _agreed(node: Node, index: int, one: Value, other: Value) -> Value:
     return Value(dtype, [first if first == second else node.fresh(index, axis) for axis, (first, second) in pairs])
 
 
-def loop(node: Node, walk: Walk, values: Mapping[str, Value]) -> Outputs:
+def loop(node: Node, walk: GraphWalk, values: Mapping[str, Value]) -> Outputs:
     """Carried values keep the shape that does not change from one iteration to the next.
 
     The body reads the iteration's number, a condition and the carried values, and makes a condition, the carried values
     and what is stacked over all iterations.
     """
-    from bench.graphs.shapes.steps import Body
-
     graph, path = _body(node, "body"), _path(node, "body")
     names = [value.name for value in graph.input]
     number = len(names) - 2
@@ -108,8 +100,7 @@ def loop(node: Node, walk: Walk, values: Mapping[str, Value]) -> Outputs:
         for value in carried
     ]
     outputs += [_stacked(value, count, 0) for value in results[number:]]
-    body = Body(path=path, steps=steps, values=inner, runs=runs)
-    return outputs, [body]
+    return outputs, [Body(path=path, steps=steps, values=inner, outputs=_results(graph, inner), runs=runs)]
 
 
 def _without_elements(value: Value | None) -> Value:
@@ -163,10 +154,8 @@ def _stacked(value: Value, count: Size, axis: int) -> Value:
     return Value(value.dtype, (*value.shape[:at], count, *value.shape[at:]))
 
 
-def scan(node: Node, walk: Walk, values: Mapping[str, Value]) -> Outputs:
+def scan(node: Node, walk: GraphWalk, values: Mapping[str, Value]) -> Outputs:
     """The body runs once for each slice of the inputs that are scanned."""
-    from bench.graphs.shapes.steps import Body
-
     graph, path = _body(node, "body"), _path(node, "body")
     num_scanned = node.integer("num_scan_inputs")
     inputs = node.inputs if node.version >= 9 else node.inputs[1:]  # version 8 has sequence_lens first, and a batch
@@ -195,7 +184,7 @@ def scan(node: Node, walk: Walk, values: Mapping[str, Value]) -> Outputs:
             Value(one.dtype, None if one.shape is None or not batch else (*batch, *one.shape)) for one in outputs
         ]
         runs = None if runs is None or not batch else runs * batch[0]
-    return outputs, [Body(path=path, steps=steps, values=inner, runs=runs)]
+    return outputs, [Body(path=path, steps=steps, values=inner, outputs=results, runs=runs)]
 
 
 def _inside_batch(value: Value | None, axes: int) -> Value:
@@ -203,10 +192,8 @@ def _inside_batch(value: Value | None, axes: int) -> Value:
     return Value(value.dtype, None if value.shape is None else value.shape[axes:], proto=value.proto)
 
 
-def sequence_map(node: Node, walk: Walk, values: Mapping[str, Value]) -> Outputs:
+def sequence_map(node: Node, walk: GraphWalk, values: Mapping[str, Value]) -> Outputs:
     """The body runs once for each element of a sequence, whose number is not known."""
-    from bench.graphs.shapes.steps import Body
-
     graph, path = _body(node, "body"), _path(node, "body")
     given: dict[str, Any] = {}
     for value, inner_value in zip(node.inputs, graph.input, strict=True):
@@ -214,10 +201,10 @@ def sequence_map(node: Node, walk: Walk, values: Mapping[str, Value]) -> Outputs
         held = value.proto.sequence_type.elem_type if value.proto is not None else None
         given[inner_value.name] = value if held is None else walk.declared(held)
     steps, inner = walk.graph(graph, given, values, path)
-    return [], [Body(path=path, steps=steps, values=inner, runs=None)]
+    return [], [Body(path=path, steps=steps, values=inner, outputs=_results(graph, inner), runs=None)]
 
 
-RULES: dict[str, Callable[[Node, Walk, Mapping[str, Value]], Outputs]] = {
+RULES: dict[str, Callable[[Node, GraphWalk, Mapping[str, Value]], Outputs]] = {
     "If": if_,
     "Loop": loop,
     "Scan": scan,

@@ -12,6 +12,8 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, TypeAlias
 
+from bench.graphs.deferred import np
+
 Size: TypeAlias = "int | Dim"
 Shape: TypeAlias = "tuple[Size, ...]"
 Monomial: TypeAlias = "tuple[Atom, ...]"
@@ -281,8 +283,6 @@ def scaled(size: Size, scale: float) -> Size:
 
 def scaled_down(size: int, numerator: int, denominator: int) -> int:
     """A number times a fraction, as float32 arithmetic has it."""
-    import numpy as np
-
     return math.floor(np.float32(size) * np.float32(numerator / denominator))
 
 

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from bench.graphs.deferred import np
 from bench.graphs.shapes.dims import symbol
 
 if TYPE_CHECKING:
-    import numpy as np
-
     from bench.api import Arrays, Task
     from bench.graphs.shapes.dims import Shape
 
@@ -18,8 +17,6 @@ def sample_feeds(task: Task, inputs: Arrays, row: int) -> dict[str, np.ndarray]:
 
     A model whose batch is fixed at more than one sample sees the samples from `row` on.
     """
-    import numpy as np
-
     feeds = {}
     for spec in task.inputs:
         rows: range | int = row  # without a batch, one sample is a whole request

@@ -10,20 +10,17 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from bench.api.errors import InputError
-from bench.graphs.file.dtypes import is_floating
-from bench.graphs.file.lazy import EXTERNAL
+from bench.graphs.deferred import onnx
+from bench.graphs.file.foreign import external_tensors
+from bench.graphs.file.wiring import constant_of
 from bench.graphs.shapes import control_flow
 from bench.graphs.shapes.dims import Dim, Size
-from bench.graphs.shapes.node import Node, UnknownError, Value
+from bench.graphs.shapes.node import Node, UnknownError, Value, mark_generated, stored_value
 from bench.graphs.shapes.rules import RULES
 from bench.graphs.shapes.steps import Body, Inferred, Scope, Step
 
 if TYPE_CHECKING:
-    import onnx
-
     from bench.graphs.file.lazy import Stored
-
-    Rule = Callable[[Node], Value | Sequence[Value | None]]
 
 
 def infer(stored: Stored, inputs: Mapping[str, Sequence[Size]]) -> Inferred:
@@ -49,10 +46,7 @@ class Walk:
     """The state of one pass over a model."""
 
     def __init__(self, stored: Stored) -> None:
-        import onnx
-
         self.stored = stored
-        self.onnx = onnx
         self.versions = {_domain(entry.domain): entry.version for entry in stored.model.opset_import}
         self._imports = list(stored.model.opset_import)
         self._schemas: dict[tuple[str, str], Any] = {}
@@ -71,21 +65,22 @@ class Walk:
             Its nodes, and every value that it has or can read.
         """
         values: dict[str, Value] = {**outer, **given}
-        for tensor in graph.initializer[:]:
-            values[tensor.name] = self.constant(tensor)
+        for tensor in graph.initializer[:]:  # a slice is read at once, an iterator item by item
+            values[tensor.name] = self._stored(tensor)
         for sparse in graph.sparse_initializer:
-            values[sparse.values.name] = Value(sparse.values.data_type, sparse.dims, stored=self.stored)
+            values[sparse.values.name] = self._stored(sparse)
         steps = [self._step(proto, values, path, graph) for proto in graph.node[:]]
         for value in graph.output:
             if value.name not in values:
                 raise InputError(f"its output {value.name!r} is made by no node")
         return steps, values
 
-    def constant(self, tensor: onnx.TensorProto) -> Value:
-        """A tensor that is stored in the file, or beside it."""
-        if not self._is_whole and tensor.data_location == EXTERNAL:
-            self.stored.data(tensor)  # whether they are there: nothing is read
-        return Value(tensor.data_type, tensor.dims[:], tensor=tensor, stored=self.stored)
+    def _stored(self, tensor: onnx.TensorProto | onnx.SparseTensorProto) -> Value:
+        """The value of a tensor that is stored in the file or beside it."""
+        if not self._is_whole:
+            for external in external_tensors(tensor):
+                self.stored.data(external)  # raises where the data are missing, and reads nothing
+        return stored_value(tensor, self.stored)
 
     def declared(self, proto: onnx.TypeProto, shape: Sequence[Size] | None = None) -> Value:
         """What a file says of a value."""
@@ -129,11 +124,8 @@ class Walk:
                     is_open = is_open or (value.numbers is None and value.proto is None)
                 values[name] = value
         node.outputs = made
-        if op_type == "ConstantOfShape" and inputs and inputs[0] is not None and inputs[0].stored is not None:
-            output = made[0]
-            assert output is not None
-            if is_floating(output.dtype) and output.shape:
-                output.generated = output.is_weight = True
+        if op_type == "ConstantOfShape" and made and made[0] is not None:
+            mark_generated(node, made[0])
         return Step(node, bodies, is_open, why)
 
     def _outputs(self, node: Node) -> tuple[Sequence[Value | None], str | None]:
@@ -159,13 +151,13 @@ class Walk:
             types[name] = self._type(value)
             elements = value.elements
             if elements is not None and not any(isinstance(one, Dim) for one in elements.reshape(-1)):
-                dtype = self.onnx.helper.tensor_dtype_to_np_dtype(value.dtype)
-                data[name] = self.onnx.numpy_helper.from_array(elements.astype(dtype), name)
+                dtype = onnx.helper.tensor_dtype_to_np_dtype(value.dtype)
+                data[name] = onnx.numpy_helper.from_array(elements.astype(dtype), name)
         try:
-            found = self.onnx.shape_inference.infer_node_outputs(
+            found = onnx.shape_inference.infer_node_outputs(
                 schema, node.proto, types, data, opset_imports=self._imports
             )
-        except (self.onnx.shape_inference.InferenceError, self.onnx.checker.ValidationError, RuntimeError) as error:
+        except (onnx.shape_inference.InferenceError, onnx.checker.ValidationError, RuntimeError) as error:
             return [], " ".join(str(error).split())
         return [self._from_onnx(node, index, found.get(name)) for index, name in enumerate(node.makes)], None
 
@@ -173,8 +165,8 @@ class Walk:
         key = (node.domain, node.op_type)
         if key not in self._schemas:
             try:
-                self._schemas[key] = self.onnx.defs.get_schema(node.op_type, node.version, node.domain)
-            except self.onnx.defs.SchemaError:
+                self._schemas[key] = onnx.defs.get_schema(node.op_type, node.version, node.domain)
+            except onnx.defs.SchemaError:
                 self._schemas[key] = None
         return self._schemas[key]
 
@@ -183,7 +175,7 @@ class Walk:
         if value.proto is not None or not value.dtype:
             return value.proto
         sizes = None if value.shape is None else [self._name(size) for size in value.shape]
-        return self.onnx.helper.make_tensor_type_proto(value.dtype, sizes)
+        return onnx.helper.make_tensor_type_proto(value.dtype, sizes)
 
     def _name(self, size: Size) -> int | str:
         if not isinstance(size, Dim):
@@ -217,19 +209,10 @@ class Walk:
         return sizes
 
     def _constant_node(self, node: Node) -> Value:
-        """A tensor in an attribute; attributes of other kinds are short."""
-        import numpy as np
-
-        (attribute,) = node.attributes.values()
-        if attribute.name == "value":
-            return self.constant(attribute.t)
-        if attribute.name == "sparse_value":
-            return Value(attribute.sparse_tensor.values.data_type, attribute.sparse_tensor.dims, stored=self.stored)
-        content = np.array(self.onnx.helper.get_attribute_value(attribute))
-        if content.dtype.kind not in "if":
-            return Value(self.onnx.TensorProto.STRING, content.shape, stored=self.stored)
-        content = content.astype(np.float32 if content.dtype.kind == "f" else np.int64)
-        return self.constant(self.onnx.numpy_helper.from_array(content, node.makes[0]))
+        tensor = constant_of(node.proto)
+        if tensor is None:
+            raise UnknownError
+        return self._stored(tensor)
 
     def _stated(self, node: Node, name: str, value: Value | None, graph: onnx.GraphProto) -> Value:
         """What a file says of an output that could not be inferred.

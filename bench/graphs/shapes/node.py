@@ -7,13 +7,11 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from bench.api.errors import InputError
-from bench.graphs.file.dtypes import bits, is_number
+from bench.graphs.deferred import np, onnx
+from bench.graphs.file.dtypes import bits, is_floating, is_number
 from bench.graphs.shapes.dims import Dim, Shape, Size, symbol
 
 if TYPE_CHECKING:
-    import numpy as np
-    import onnx
-
     from bench.graphs.file.lazy import Stored
 
 MAX_ELEMENTS = 1024
@@ -104,8 +102,6 @@ class Value:
 
 def array(items: Any, shape: Sequence[int] | None = None) -> np.ndarray:
     """An array of objects, one-dimensional unless a shape is given."""
-    import numpy as np
-
     items = list(items)
     result = np.empty(len(items), object)
     result[:] = items
@@ -246,3 +242,16 @@ class Node:
         """A size of an output that the data decide."""
         name = self.makes[index] if index < len(self.makes) else f"{self.name}_{index}"
         return symbol(f"{self.path}:{name}[{axis}]" if self.path else f"{name}[{axis}]", is_free=False)
+
+
+def stored_value(tensor: onnx.TensorProto | onnx.SparseTensorProto, stored: Stored) -> Value:
+    """The value of a stored tensor."""
+    if isinstance(tensor, onnx.SparseTensorProto):
+        return Value(tensor.values.data_type, tensor.dims, stored=stored)
+    return Value(tensor.data_type, tensor.dims, tensor=tensor, stored=stored)
+
+
+def mark_generated(node: Node, output: Value) -> None:
+    """Mark the output of a ConstantOfShape as a weight if it makes floats of a stored shape."""
+    if node.has(0) and node.input().stored is not None and is_floating(output.dtype) and output.shape:
+        output.generated = output.is_weight = True

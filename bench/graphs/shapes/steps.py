@@ -3,17 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple, Protocol
 
-from bench.graphs.shapes.dims import Atom, Size, symbols
+from bench.graphs.deferred import onnx
+from bench.graphs.shapes.dims import Size
 from bench.graphs.shapes.node import Node, Value
-
-if TYPE_CHECKING:
-    import onnx
-
-    Rule = Callable[[Node], Value | Sequence[Value | None]]
-
 
 Scope = Mapping[str, Value]
 
@@ -30,6 +25,7 @@ class Body:
     path: str
     steps: Sequence[Step]
     values: Scope
+    outputs: Sequence[Value]
     runs: Size | None
     is_branch: bool = False
 
@@ -61,6 +57,30 @@ class Inferred:
     steps: Sequence[Step]
     values: Scope
 
+    @property
+    def outputs(self) -> list[Value]:
+        """The outputs of the main graph."""
+        return [self.values[value.name] for value in self.model.graph.output]
+
+
+class GraphWalk(Protocol):
+    """The two methods of a walk over a model (`inference.Walk`) that operators with subgraphs call."""
+
+    def graph(self, graph: onnx.GraphProto, given: Scope, outer: Scope, path: str) -> tuple[Sequence[Step], Scope]:
+        """Infer a subgraph.
+
+        Args:
+            given: values of its inputs, by name.
+            outer: values of the graphs around it, by name.
+            path: of the subgraph, such as `loop_1.body`.
+
+        Returns:
+            Its nodes in order, and all values that it has or can read.
+        """
+
+    def declared(self, proto: onnx.TypeProto) -> Value:
+        """A value of the type that the file states."""
+
 
 def all_steps(steps: Sequence[Step]) -> Iterator[Step]:
     """Nodes with those of their subgraphs."""
@@ -70,6 +90,9 @@ def all_steps(steps: Sequence[Step]) -> Iterator[Step]:
             yield from all_steps(body.steps)
 
 
-def unknowns(size: Size) -> list[Atom]:
-    """The dimensions that the data decide, of those in a size."""
-    return [atom for atom in symbols(size) if not atom.is_free]
+def all_outputs(inferred: Inferred) -> Iterator[Value]:
+    """Outputs of a model and of all subgraphs."""
+    yield from inferred.outputs
+    for step in all_steps(inferred.steps):
+        for body in step.bodies:
+            yield from body.outputs

@@ -1,26 +1,19 @@
-"""The shape and the bytes of every tensor of an ONNX model for given sizes of its inputs, without running it.
-
-`infer` is for a model, `bind_inputs` for the sizes that a person gives of its inputs.
-"""
+"""The shape and the bytes of every tensor of an ONNX model for given sizes of its inputs, without running it."""
 
 from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING
 
 from bench.api.errors import InputError, suggest
-from bench.graphs.file import settled
+from bench.graphs.deferred import onnx
+from bench.graphs.file.digest import fed_inputs
 from bench.graphs.file.dtypes import bits, type_name
 from bench.graphs.file.foreign import guess_size
-from bench.graphs.file.lazy import Stored
-from bench.graphs.shapes import inference, steps
+from bench.graphs.shapes import steps
 from bench.graphs.shapes.dims import Dim, Shape, Size, symbol
 from bench.graphs.shapes.node import Value
 from bench.graphs.shapes.steps import Inferred
-
-if TYPE_CHECKING:
-    import onnx
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -44,30 +37,10 @@ class TensorInfo:
     is_weight: bool = False
 
 
-def infer(
-    model: onnx.ModelProto,
-    *,
-    shapes: Mapping[str, Sequence[int]] | None = None,
-    dims: Mapping[str, int] | None = None,
-) -> dict[str, TensorInfo]:
-    """Every tensor of a model and its subgraphs, by name; nothing is run.
-
-    Args:
-        shapes: of inputs, by name.
-        dims: sizes of dynamic dimensions, by name. What neither tells is guessed, as `bench run --model` does.
-
-    Raises:
-        InputError: there is no such input or dimension, the sizes do not fit, or the graph is not a valid one.
-    """
-    stored = Stored(model=settled.settle(model), path=None)
-    bound, _ = bind_inputs(stored.model, shapes=shapes, dims=dims)
-    return tensors(inference.infer(stored, bound))
-
-
 def tensors(inferred: Inferred) -> dict[str, TensorInfo]:
     """What is known of each tensor in numbers."""
     found = {}
-    for path, values in _scopes(inferred):
+    for path, values in scopes(inferred):
         for name, value in values.items():
             key = f"{path}:{name}" if path else name
             found[key] = tensor_info(key, value)
@@ -76,18 +49,8 @@ def tensors(inferred: Inferred) -> dict[str, TensorInfo]:
 
 def values(inferred: Inferred) -> Iterator[Value]:
     """What is known of each tensor."""
-    for _, values in _scopes(inferred):
+    for _, values in scopes(inferred):
         yield from values.values()
-
-
-def expressions(inferred: Inferred) -> dict[str, Shape]:
-    """The shape of each tensor whose number of axes is known, as far as it is known."""
-    return {
-        f"{path}:{name}" if path else name: value.shape
-        for path, values in _scopes(inferred)
-        for name, value in values.items()
-        if value.shape is not None
-    }
 
 
 def tensor_info(name: str, value: Value) -> TensorInfo:
@@ -102,7 +65,7 @@ def tensor_info(name: str, value: Value) -> TensorInfo:
     )
 
 
-def _scopes(inferred: Inferred) -> Iterator[tuple[str, Mapping[str, Value]]]:
+def scopes(inferred: Inferred) -> Iterator[tuple[str, Mapping[str, Value]]]:
     """The values of each graph without those of the graphs around it."""
     pending: list[tuple[str, Mapping[str, Value], Sequence[steps.Step]]] = [("", inferred.values, inferred.steps)]
     while pending:
@@ -116,13 +79,8 @@ def _scopes(inferred: Inferred) -> Iterator[tuple[str, Mapping[str, Value]]]:
 
 def dynamic_inputs(model: onnx.ModelProto) -> dict[str, Shape | None]:
     """Shapes of a graph's inputs, with a named dimension for each size that the file leaves open."""
-    stored = {
-        tensor.name for tensor in model.graph.initializer
-    }  # before IR version 4 weights are listed as inputs, too
     found: dict[str, Shape | None] = {}
-    for value in model.graph.input:
-        if value.name in stored:
-            continue
+    for value in fed_inputs(model.graph):
         tensor = value.type.tensor_type
         if value.type.WhichOneof("value") != "tensor_type" or not tensor.HasField("shape"):
             found[value.name] = None

@@ -14,12 +14,9 @@ import dataclasses
 import itertools
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from bench.api.errors import ArtifactError, InputError
-
-if TYPE_CHECKING:
-    import numpy as np
+from bench.graphs.deferred import np
 
 TENSOR, CHANNEL, BLOCK = "tensor", "channel", "block"
 BLOCK_SIZE = 32
@@ -118,8 +115,6 @@ def quantize(weights: np.ndarray, scheme: Scheme, axis: int) -> Quantized:
     Raises:
         ArtifactError: a weight is not finite.
     """
-    import numpy as np
-
     if not np.isfinite(weights).all():
         raise ArtifactError("a weight to quantize is not finite")
     lowest, highest = _extremes(weights, scheme, axis)
@@ -137,8 +132,6 @@ def quantize(weights: np.ndarray, scheme: Scheme, axis: int) -> Quantized:
 
 def pack(codes: np.ndarray, bits: int) -> bytes:
     """Integers as ONNX stores them: two of 4 bits a byte, the first in the lower half."""
-    import numpy as np
-
     flat = codes.ravel().astype(np.uint8)  # two's complement
     if bits == 8:
         return flat.tobytes()
@@ -148,8 +141,6 @@ def pack(codes: np.ndarray, bits: int) -> bytes:
 
 def _extremes(weights: np.ndarray, scheme: Scheme, axis: int) -> tuple[np.ndarray, np.ndarray]:
     """The least and the largest weight of what shares a scale, and 0 where it lies outside of them; float64."""
-    import numpy as np
-
     if scheme.per == BLOCK:
         starts = np.arange(0, weights.shape[axis], BLOCK_SIZE)
         lowest, highest = (reduce.reduceat(weights, starts, axis=axis) for reduce in (np.minimum, np.maximum))
@@ -161,8 +152,6 @@ def _extremes(weights: np.ndarray, scheme: Scheme, axis: int) -> tuple[np.ndarra
 
 def _spread(values: np.ndarray, scheme: Scheme, shape: Sequence[int], axis: int) -> np.ndarray:
     """One value for each scale, in a shape that broadcasts against the weights'."""
-    import numpy as np
-
     if scheme.per == CHANNEL:
         return values.reshape([-1 if other == axis else 1 for other in range(len(shape))])
     if scheme.per == BLOCK:

@@ -5,13 +5,10 @@ from __future__ import annotations
 import collections
 import dataclasses
 import math
-from typing import TYPE_CHECKING
 
+from bench.graphs.deferred import onnx
 from bench.graphs.file.digest import all_nodes
 from bench.graphs.weights.affine import BLOCK, CHANNEL, Scheme
-
-if TYPE_CHECKING:
-    import onnx
 
 FLOAT_BYTES = 4
 NODE_BYTES = 64
@@ -54,8 +51,6 @@ def find_weights(model: onnx.ModelProto) -> list[Weight]:
     operators read is one weight, with the axes of the first of them. An initializer that is an input, too, can be
     replaced at each run, and one inside a subgraph is not looked for.
     """
-    import onnx
-
     inputs = {value.name for value in model.graph.input}
     stored = {
         tensor.name: tuple(tensor.dims)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING
 
-from bench.graphs.file.tensors import weight_tensors
 from bench.graphs.weights.sparsity import Sparsity, tensor_sparsity
 from bench.graphs.weights.statistics import WeightStatistics, measure_weight
+from bench.graphs.weights.tensors import weight_tensors
 
 if TYPE_CHECKING:
     from bench.graphs.file.lazy import Stored
@@ -15,8 +15,14 @@ if TYPE_CHECKING:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class WeightReport:
-    """One weight; `sparsity` is None for one with a single axis, such as a bias."""
+    """A stored tensor of numbers.
 
+    Attributes:
+        num_params: how many parameters it holds, by the rule of `bench.graphs.weights.parameters`.
+        sparsity: None for a tensor with a single axis, such as a bias.
+    """
+
+    num_params: int
     statistics: WeightStatistics
     sparsity: Sparsity | None
 
@@ -29,8 +35,9 @@ def weight_report(stored: Stored) -> list[WeightReport]:
     """
     return [
         WeightReport(
+            num_params=weight.num_params,
             statistics=measure_weight(weight.name, stored.array(weight.tensor)),
             sparsity=tensor_sparsity(stored, weight) if len(weight.tensor.dims) > 1 else None,
         )
-        for weight in weight_tensors(stored.model)
+        for weight in weight_tensors(stored)
     ]

@@ -14,13 +14,13 @@ import itertools
 import math
 from typing import TYPE_CHECKING
 
+from bench.graphs.deferred import np
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    import numpy as np
-
     from bench.graphs.file.lazy import Stored
-    from bench.graphs.file.tensors import WeightTensor
+    from bench.graphs.weights.tensors import WeightTensor
 
 SIDES = (1, 2, 4, 8, 16, 32)
 KEPT = 0.9
@@ -78,8 +78,6 @@ def measure_sparsity(name: str, array: np.ndarray, *, zero: np.ndarray | int = 0
         array: of any numeric dtype and any rank.
         zero: what stands for zero, in a shape that broadcasts: a quantized weight's zero point.
     """
-    import numpy as np
-
     filled = np.asarray(array != zero)
     num_zeros = filled.size - int(np.count_nonzero(filled))
     single: Block = (1,) * filled.ndim
@@ -103,8 +101,6 @@ def measure_sparsity(name: str, array: np.ndarray, *, zero: np.ndarray | int = 0
 
 def _blocks(filled: np.ndarray) -> Iterator[tuple[Block, int]]:
     """Shapes of blocks, and how many elements lie in those that hold only zeros."""
-    import numpy as np
-
     rank = filled.ndim
     for axes in itertools.chain.from_iterable(itertools.combinations(range(rank), count) for count in range(1, rank)):
         block = tuple(filled.shape[axis] if axis in axes else 1 for axis in range(rank))
@@ -144,8 +140,6 @@ def _rectangles(filled: np.ndarray, shape: Block, rows: int, columns: int) -> It
 
 def _halved(filled: np.ndarray, axis: int) -> np.ndarray:
     """Whether either of two neighbours along an axis is filled; an odd one at the end stays by itself."""
-    import numpy as np
-
     first = np.take(filled, range(0, filled.shape[axis], 2), axis)
     second = np.take(filled, range(1, filled.shape[axis], 2), axis)
     paired = [slice(None)] * filled.ndim
@@ -156,8 +150,6 @@ def _halved(filled: np.ndarray, axis: int) -> np.ndarray:
 
 def _covered(zero_blocks: np.ndarray, shape: tuple[int, ...], block: list[int]) -> int:
     """Elements in zero blocks, where the last block along an axis may be smaller."""
-    import numpy as np
-
     counts = zero_blocks
     for axis in reversed(range(zero_blocks.ndim)):
         lengths = np.full(zero_blocks.shape[axis], block[axis], np.int64)

@@ -9,10 +9,11 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING
 
+from bench.graphs.deferred import np
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    import numpy as np
 
 OUTLIER = 6.0
 CHUNK = 1 << 20
@@ -46,8 +47,6 @@ class WeightStatistics:
 
 def measure_weight(name: str, array: np.ndarray) -> WeightStatistics:
     """Statistics of one tensor of real numbers, computed in float64."""
-    import numpy as np
-
     num_finite = num_zeros = num_nan = num_infinite = num_outliers = 0
     total = squares = 0.0
     low, high = np.inf, -np.inf
@@ -87,8 +86,6 @@ def measure_weight(name: str, array: np.ndarray) -> WeightStatistics:
 
 
 def _chunks(array: np.ndarray) -> Iterator[np.ndarray]:
-    import numpy as np
-
     flat = array.reshape(-1)
     for start in range(0, flat.size, CHUNK):
         yield flat[start : start + CHUNK].astype(np.float64)

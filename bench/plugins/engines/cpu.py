@@ -1,7 +1,5 @@
 """What this machine's processor can do, told without importing a package."""
 
-from __future__ import annotations
-
 import platform
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Which graphics processors there are, told without importing a package."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 NVIDIA = Path("/dev/nvidiactl")

@@ -1,10 +1,7 @@
 """AOTInductor: the model compiled ahead of time into a library that needs PyTorch, but none of its Python."""
 
-from __future__ import annotations
-
 import os
 import tempfile
-import warnings
 from pathlib import Path
 from typing import Any
 
@@ -26,22 +23,21 @@ class AotInductor(TorchExporter):
         with tempfile.TemporaryDirectory() as folder:  # of nothing but this: what was compiled before is no matter here
             os.environ["TORCHINDUCTOR_CACHE_DIR"] = folder
             os.environ["TORCHINDUCTOR_COMPILE_THREADS"] = "1"
-            import torch
+            return super().export(task, source, target)
 
-            model, example = task.build(source, task.weights_path), self.example(task)
-            num_params = sum(parameter.numel() for parameter in model.parameters())
-            with torch.no_grad(), warnings.catch_warnings():
-                warnings.simplefilter("ignore")
-                program = torch.export.export(model, example, dynamic_shapes=_dynamic_shapes(task))
-                torch._inductor.aoti_compile_and_package(
-                    program,
-                    package_path=str(target),
-                    inductor_configs={
-                        "freezing": True,
-                        "cpp.dynamic_threads": True,  # those of the process that runs it, not of this one
-                        "aot_inductor.metadata": {"num_params": str(num_params)},
-                    },
-                )
+    def convert(self, model: Any, example: tuple[Any, ...], task: Task, target: Path) -> dict[str, Any]:
+        import torch
+
+        num_params = sum(parameter.numel() for parameter in model.parameters())
+        torch._inductor.aoti_compile_and_package(
+            torch.export.export(model, example, dynamic_shapes=_dynamic_shapes(task)),
+            package_path=str(target),
+            inductor_configs={
+                "freezing": True,
+                "cpp.dynamic_threads": True,  # those of the process that runs it, not of this one
+                "aot_inductor.metadata": {"num_params": str(num_params)},
+            },
+        )
         return {}
 
 

@@ -1,7 +1,5 @@
 """OpenVINO's conversion of a TensorFlow function."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

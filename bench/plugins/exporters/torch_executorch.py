@@ -1,8 +1,5 @@
 """ExecuTorch: a model exported by torch.export, what XNNPACK can run of it handed to that."""
 
-from __future__ import annotations
-
-import warnings
 from pathlib import Path
 from typing import Any
 
@@ -22,17 +19,14 @@ class TorchExecuTorch(TorchExporter):
     def format(self, source: str) -> str:
         return "pte"
 
-    def export(self, task: Task, source: str, target: Path) -> dict[str, Any]:
+    def convert(self, model: Any, example: tuple[Any, ...], task: Task, target: Path) -> dict[str, Any]:
         import torch
         from executorch.backends.xnnpack.partition.xnnpack_partitioner import XnnpackPartitioner
         from executorch.exir import to_edge_transform_and_lower
 
-        model, example = task.build(source, task.weights_path), self.example(task)
-        with torch.no_grad(), warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            program = torch.export.export(model, example, dynamic_shapes=_dynamic_batch(task))
-            lowered = to_edge_transform_and_lower(program, partitioner=[XnnpackPartitioner()])
-            target.write_bytes(lowered.to_executorch().buffer)
+        program = torch.export.export(model, example, dynamic_shapes=_dynamic_batch(task))
+        lowered = to_edge_transform_and_lower(program, partitioner=[XnnpackPartitioner()])
+        target.write_bytes(lowered.to_executorch().buffer)
         return {"max_batch": MAX_BATCH}
 
 

@@ -27,7 +27,7 @@ class TorchIree(TorchThroughOnnxExporter):
     def format(self, source: str) -> str:
         return "vmfb"
 
-    def convert(self, path: Path, task: Task, target: Path) -> dict[str, Any]:
+    def convert_onnx(self, path: Path, task: Task, target: Path) -> dict[str, Any]:
         import onnx
         from iree.compiler import tools
 

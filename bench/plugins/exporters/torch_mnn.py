@@ -1,7 +1,5 @@
 """MNN's own format, converted from PyTorch's ONNX export."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +17,7 @@ class TorchMnn(TorchThroughOnnxExporter):
     def format(self, source: str) -> str:
         return "mnn"
 
-    def convert(self, path: Path, task: Task, target: Path) -> dict[str, Any]:
+    def convert_onnx(self, path: Path, task: Task, target: Path) -> dict[str, Any]:
         # Not `mnnconvert`, nor the Python module of that name: they install packages and report to their makers.
         import _tools
 

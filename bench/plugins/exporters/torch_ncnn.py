@@ -1,16 +1,13 @@
 """ncnn: a traced PyTorch model, translated by pnnx. One file: an uncompressed tar of `model.param` and `model.bin`."""
 
-from __future__ import annotations
-
 import subprocess
-import tarfile
 import tempfile
-import warnings
 from pathlib import Path
 from typing import Any
 
 from bench.api import Task
 from bench.api.errors import ArtifactError
+from bench.plugins.engines.archive import pack
 from bench.plugins.engines.pytorch.exporter import TorchExporter
 
 PARTS = ("model.param", "model.bin")
@@ -29,17 +26,14 @@ class TorchNcnn(TorchExporter):
     def format(self, source: str) -> str:
         return "ncnn"
 
-    def export(self, task: Task, source: str, target: Path) -> dict[str, Any]:
+    def convert(self, model: Any, example: tuple[Any, ...], task: Task, target: Path) -> dict[str, Any]:
         import pnnx
         import torch
 
-        model = task.build(source, task.weights_path)
-        example = tuple(tensor[:1] for tensor in self.example(task))  # ncnn has no axis of samples
+        example = tuple(tensor[:1] for tensor in example)  # ncnn has no axis of samples
         with tempfile.TemporaryDirectory(dir=target.parent) as name:
             folder = Path(name)
-            with torch.no_grad(), warnings.catch_warnings():
-                warnings.simplefilter("ignore")
-                torch.jit.trace(model, example, check_trace=False).save(str(folder / "traced.pt"))
+            torch.jit.trace(model, example, check_trace=False).save(str(folder / "traced.pt"))
             # Not pnnx.export: it starts the program by way of a shell, and does not say when that fails.
             shapes = [
                 str(list(tensor.shape)).replace(" ", "") + TYPES[spec.dtype]
@@ -53,14 +47,5 @@ class TorchNcnn(TorchExporter):
             unknown = [line for line in done.stderr.splitlines() if "not supported" in line or "ignore" in line]
             if done.returncode != 0 or not all((folder / part).is_file() for part in PARTS):
                 raise ArtifactError(f"pnnx cannot translate this model (status {done.returncode}) {' '.join(unknown)}")
-            with tarfile.open(target, "w") as archive:
-                for part in PARTS:
-                    archive.add(folder / part, part, filter=_without_time)
+            pack([folder / part for part in PARTS], target)
         return {}
-
-
-def _without_time(member: tarfile.TarInfo) -> tarfile.TarInfo:
-    """The same archive for the same model, whenever and by whomever it is made."""
-    member.mtime = member.uid = member.gid = 0
-    member.uname = member.gname = ""
-    return member

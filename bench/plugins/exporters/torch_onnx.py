@@ -1,7 +1,5 @@
 """PyTorch's own ONNX exporter: torch.export, then a translation to ONNX."""
 
-from __future__ import annotations
-
 from bench.plugins.engines.pytorch.exporter import TorchOnnxExporter
 
 

@@ -4,8 +4,6 @@ A trace knows nothing of modules: releases of PyTorch differ in whether weights 
 once for each layer (2.13.0: once, but for small constants).
 """
 
-from __future__ import annotations
-
 from bench.plugins.engines.pytorch.exporter import TorchScriptExporter
 
 

@@ -4,8 +4,6 @@ So did releases before that step was there, and so do files that are still about
 weights is worth, and for nothing else: an ALBERT-base of 47 MB takes 358 MB (torch 2.13.0).
 """
 
-from __future__ import annotations
-
 from bench.plugins.engines.pytorch.exporter import TorchScriptExporter
 
 

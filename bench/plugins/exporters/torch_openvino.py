@@ -1,8 +1,5 @@
 """OpenVINO's conversion of a PyTorch model, by way of a TorchScript trace."""
 
-from __future__ import annotations
-
-import warnings
 from pathlib import Path
 from typing import Any
 
@@ -21,14 +18,9 @@ class TorchOpenVino(TorchExporter):
     def format(self, source: str) -> str:
         return "openvino"
 
-    def export(self, task: Task, source: str, target: Path) -> dict[str, Any]:
-        import torch
-
+    def convert(self, model: Any, example: tuple[Any, ...], task: Task, target: Path) -> dict[str, Any]:
         openvino = ir.import_openvino()
-        model, example = task.build(source, task.weights_path), self.example(task)
-        with torch.no_grad(), warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            converted = openvino.convert_model(model, example_input=example)
+        converted = openvino.convert_model(model, example_input=example)
         ir.name_ports(converted, task, inputs=converted.inputs, outputs=converted.outputs)
         ir.save(converted, target)
         return {}

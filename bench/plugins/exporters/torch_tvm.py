@@ -3,8 +3,6 @@
 TVM 0.27 reads no LSTM from ONNX: such a model has no row, and the reason says so.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +19,7 @@ class TorchTvm(TorchThroughOnnxExporter):
     def format(self, source: str) -> str:
         return "tvm"
 
-    def convert(self, path: Path, task: Task, target: Path) -> dict[str, Any]:
+    def convert_onnx(self, path: Path, task: Task, target: Path) -> dict[str, Any]:
         import onnx
         import tvm
         from tvm import relax

@@ -1,7 +1,5 @@
 """AOTInductor's runtime: a compiled model, loaded by PyTorch's own loader."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from bench.api import Session, Task

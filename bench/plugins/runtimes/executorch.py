@@ -1,42 +1,14 @@
 """ExecuTorch: PyTorch's runtime for devices, with XNNPACK, on a processor."""
 
-from __future__ import annotations
-
+import operator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 from bench.api import Runtime, Session, Task
-from bench.api.errors import InputError, suggest
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    import numpy as np
-
-    from bench.api import Arrays
-
-
-class ExecuTorchSession(Session):
-    """The method `forward` of a program."""
-
-    def __init__(self, program: Any, task: Task) -> None:
-        import torch
-
-        self._program = program  # what it reads lies there
-        self._execute = program.load_method("forward").execute
-        self._names = [spec.name for spec in task.inputs]
-        self._tensor = torch.from_numpy
-
-    def run(self, feeds: Arrays) -> Sequence[np.ndarray]:
-        outputs = self._execute([self._tensor(feeds[name]) for name in self._names])
-        return [output.numpy() for output in outputs]
-
-    def close(self) -> None:
-        self._execute = self._program = None
+from bench.plugins.engines.calls import CallSession
 
 
 class ExecuTorch(Runtime):
-    """Opens `.pte` programs."""
+    """Opens `.pte` programs and runs their method `forward`."""
 
     requires = ("executorch", "torch")
     extra = "executorch"
@@ -47,14 +19,22 @@ class ExecuTorch(Runtime):
         import torch  # noqa: F401
 
     def open(self, artifact: Path, *, task: Task, source: str, provider: str, threads: int) -> Session:
-        if provider not in self.providers():
-            raise InputError(f"{self.name} has no provider {provider!r}; {suggest(provider, self.providers())}")
+        self.check_provider(provider)
         import warnings
 
         import executorch.runtime
+        import torch
         from executorch.extension.pybindings import portable_lib
 
         # Feeds may be read-only, and no model here writes to its inputs.
         warnings.filterwarnings("ignore", message="The given NumPy array is not writable")
-        portable_lib._unsafe_reset_threadpool(threads)  # of its own, which no variable of the environment sizes
-        return ExecuTorchSession(executorch.runtime.Runtime.get().load_program(artifact), task)
+        portable_lib._unsafe_reset_threadpool(threads)  # no variable of the environment sets its size
+        program = executorch.runtime.Runtime.get().load_program(artifact)
+        execute = program.load_method("forward").execute
+        return CallSession(
+            lambda *tensors: execute([*tensors]),
+            task,
+            tensor=torch.from_numpy,
+            array=operator.methodcaller("numpy"),
+            keeps=program,
+        )

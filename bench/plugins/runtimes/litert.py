@@ -1,21 +1,12 @@
 """LiteRT, formerly TensorFlow Lite: its interpreter with the XNNPACK delegate, which is its default on processors."""
 
-from __future__ import annotations
-
 import functools
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from bench.api import Runtime, Session, Task
-from bench.api.errors import ArtifactError, InputError, suggest
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    import numpy as np
-
-    from bench.api import Arrays
-
+from bench.api import Arrays, Outputs, Runtime, Session, Task
+from bench.api.errors import ArtifactError
+from bench.plugins.engines.litert import ports
 
 CODE = """\
 from ai_edge_litert.interpreter import Interpreter
@@ -62,7 +53,7 @@ class LiteRtSession(Session):
         types = {tensor["dtype"].__name__ for tensor in self._interpreter.get_tensor_details()}
         return "int8" if "int8" in types else "float32"
 
-    def run(self, feeds: Arrays) -> Sequence[np.ndarray]:
+    def run(self, feeds: Arrays) -> Outputs:
         interpreter = self._interpreter
         shapes = [feeds[name].shape for name in self._inputs]
         if shapes != self._shapes:
@@ -103,28 +94,10 @@ class LiteRt(Runtime):
         return CODE.format(threads=threads)
 
     def open(self, artifact: Path, *, task: Task, source: str, provider: str, threads: int) -> Session:
-        if provider not in self.providers():
-            raise InputError(f"{self.name} has no provider {provider!r}; {suggest(provider, self.providers())}")
+        self.check_provider(provider)
         from ai_edge_litert.interpreter import Interpreter
 
         return LiteRtSession(Interpreter(str(artifact), num_threads=threads), task)
-
-
-def ports(interpreter: Any) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Details of the inputs and outputs by name, as the file's signature has them, or else as its tensors are called.
-
-    Raises:
-        ArtifactError: it has several signatures.
-    """
-    signatures = interpreter.get_signature_list()
-    if len(signatures) > 1:
-        raise ArtifactError(f"the file has the signatures {', '.join(signatures)}; only one can be measured")
-    if signatures:
-        runner = interpreter.get_signature_runner()  # it knows the names; the file's order may be another
-        return runner.get_input_details(), runner.get_output_details()
-    details = interpreter.get_input_details(), interpreter.get_output_details()
-    inputs, outputs = ({str(detail["name"]): detail for detail in side} for side in details)
-    return inputs, outputs
 
 
 def _check(kind: str, found: dict[str, Any], expected: list[str]) -> None:

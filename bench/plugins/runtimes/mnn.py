@@ -1,20 +1,9 @@
 """MNN: an engine made for mobile devices, on a processor."""
 
-from __future__ import annotations
-
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from bench.api import Runtime, Session, Task
-from bench.api.errors import InputError, suggest
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    import numpy as np
-
-    from bench.api import Arrays
-
+from bench.api import Arrays, Outputs, Runtime, Session, Task
 
 WINOGRAD_LEVEL = 3
 """MNN's number for the hint how large the tiles of Winograd convolutions may be: 0 to 3. With its default of 3 errors
@@ -33,7 +22,7 @@ class MnnSession(Session):
         self._inputs = [(spec.name, kinds[spec.dtype]) for spec in task.inputs]
         self._outputs = task.outputs
 
-    def run(self, feeds: Arrays) -> Sequence[np.ndarray]:
+    def run(self, feeds: Arrays) -> Outputs:
         import numpy as np
 
         variables = []
@@ -60,8 +49,7 @@ class Mnn(Runtime):
         import MNN.nn  # noqa: F401
 
     def open(self, artifact: Path, *, task: Task, source: str, provider: str, threads: int) -> Session:
-        if provider not in self.providers():
-            raise InputError(f"{self.name} has no provider {provider!r}; {suggest(provider, self.providers())}")
+        self.check_provider(provider)
         import MNN.nn
 
         settings = {"backend": "CPU", "precision": "high", "numThread": threads}  # normal would reduce it on Arm

@@ -10,15 +10,12 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bench.api import Runtime, Session, Task
-from bench.api.errors import ArtifactError, InputError, suggest
+from bench.api import Arrays, Outputs, Runtime, Session, Task
+from bench.api.errors import ArtifactError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     import numpy as np
 
-    from bench.api import Arrays
 
 PARTS = ("model.param", "model.bin")
 REDUCED = ("use_fp16_storage", "use_fp16_arithmetic", "use_fp16_packed", "use_bf16_storage")
@@ -37,7 +34,7 @@ class NcnnSession(Session):
         self._outputs = list(zip(task.outputs, network.output_names(), strict=True))
         self._integers = {spec.name for spec in task.inputs if spec.dtype != "float32"}
 
-    def run(self, feeds: Arrays) -> Sequence[np.ndarray]:
+    def run(self, feeds: Arrays) -> Outputs:
         import numpy as np
 
         num_samples = len(next(iter(feeds.values())))
@@ -75,12 +72,8 @@ class Ncnn(Runtime):
     extra = "ncnn"
     formats = ("ncnn",)
 
-    def import_packages(self) -> None:
-        import ncnn  # noqa: F401
-
     def open(self, artifact: Path, *, task: Task, source: str, provider: str, threads: int) -> Session:
-        if provider not in self.providers():
-            raise InputError(f"{self.name} has no provider {provider!r}; {suggest(provider, self.providers())}")
+        self.check_provider(provider)
         import ncnn
 
         network = ncnn.Net()

@@ -1,52 +1,28 @@
 """The null runtime: a fixed amount of hashing and one multiplication, for trying the harness without a framework.
 
 It opens a JSON file such as `{"rounds": 200, "scale": 2.0}`. The work is counted, not timed: 3 % more rounds are 3 %
-more work on every machine, so what the harness measures can be compared with what is known.
+more work on every machine, so a measured difference can be compared with the known one.
 """
 
-from __future__ import annotations
-
-import dataclasses
 import hashlib
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from bench.api import Runtime, Session, Task
-from bench.api.errors import ArtifactError, InputError, suggest
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    import numpy as np
-
-    from bench.api import Arrays
+from bench.api import Arrays, Outputs, Runtime, Session, Task
+from bench.api.errors import ArtifactError
 
 BLOCK = bytes(1024)  # below the 2048 bytes from which hashlib lets other Python threads run
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class NullModel:
-    """What a null artifact holds.
-
-    Attributes:
-        rounds: blocks of 1 KiB hashed at each inference.
-        scale: what the first input is multiplied by.
-    """
-
-    rounds: int
-    scale: float
-
-
 class NullSession(Session):
-    """Hashes, then scales."""
+    """Hashes a block at each of `rounds` rounds, then multiplies the input `name` by `scale`."""
 
-    def __init__(self, model: NullModel, name: str) -> None:
-        self._rounds = range(model.rounds)
-        self._scale = model.scale
+    def __init__(self, *, rounds: int, scale: float, name: str) -> None:
+        self._rounds = range(rounds)
+        self._scale = scale
         self._name = name
 
-    def run(self, feeds: Arrays) -> Sequence[np.ndarray]:
+    def run(self, feeds: Arrays) -> Outputs:
         digest = hashlib.sha256()
         for _ in self._rounds:
             digest.update(BLOCK)
@@ -60,16 +36,11 @@ class NullRuntime(Runtime):
     default_for = ("null",)
 
     def open(self, artifact: Path, *, task: Task, source: str, provider: str, threads: int) -> Session:
-        if provider not in self.providers():
-            raise InputError(f"{self.name} has no provider {provider!r}; {suggest(provider, self.providers())}")
-        return NullSession(_read(artifact), task.inputs[0].name)
-
-
-def _read(path: Path) -> NullModel:
-    try:
-        fields = json.loads(path.read_text())
-        return NullModel(rounds=int(fields["rounds"]), scale=float(fields["scale"]))
-    except (ValueError, TypeError, KeyError) as error:
-        raise ArtifactError(
-            f"{path.name} is not a null artifact, such as {{'rounds': 200, 'scale': 2.0}}: {error!r}"
-        ) from error
+        self.check_provider(provider)
+        try:
+            fields = json.loads(artifact.read_text())
+            return NullSession(rounds=int(fields["rounds"]), scale=float(fields["scale"]), name=task.inputs[0].name)
+        except (ValueError, TypeError, KeyError) as error:
+            raise ArtifactError(
+                f"{artifact.name} is not a null artifact, such as {{'rounds': 200, 'scale': 2.0}}: {error!r}"
+            ) from error

@@ -1,7 +1,5 @@
 """ONNX Runtime with its default options, but for threads that rest between requests."""
 
-from __future__ import annotations
-
 from bench.plugins.engines.onnxruntime.runtime import OrtRuntime
 
 

@@ -1,7 +1,5 @@
 """ONNX Runtime given the file's bytes: what a server does that keeps its models in a database or in a package."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from bench.plugins.engines.onnxruntime.runtime import OrtRuntime

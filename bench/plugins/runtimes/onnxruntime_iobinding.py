@@ -1,18 +1,9 @@
 """ONNX Runtime with I/O binding: inputs are read where they lie, and outputs are written to the same memory again."""
 
-from __future__ import annotations
+from typing import Any
 
-from typing import TYPE_CHECKING, Any
-
-from bench.api import UNKNOWN, Session, Task
+from bench.api import UNKNOWN, Arrays, Outputs, Session, Task
 from bench.plugins.engines.onnxruntime.runtime import OrtRuntime
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    import numpy as np
-
-    from bench.api import Arrays
 
 
 class BoundSession(Session):
@@ -25,7 +16,7 @@ class BoundSession(Session):
         self._unknown = any(UNKNOWN in spec.shape for spec in task.outputs)
         self._shapes: list[tuple[int, ...]] = []
 
-    def run(self, feeds: Arrays) -> Sequence[np.ndarray]:
+    def run(self, feeds: Arrays) -> Outputs:
         shapes = [array.shape for array in feeds.values()]
         if shapes != self._shapes or self._unknown:
             self._bind_outputs()

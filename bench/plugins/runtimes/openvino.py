@@ -6,17 +6,13 @@ import functools
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bench.api import NodeTime, Runtime, Session, Task
-from bench.api.errors import InputError, suggest
+from bench.api import Arrays, NodeTime, Outputs, Runtime, Session, Task
 from bench.plugins.engines import cpu
 from bench.plugins.engines.openvino import ir
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    import numpy as np
-
-    from bench.api import Arrays
 
 PRECISIONS = {"cpu": "f32", "cpu-bf16": "bf16"}
 """What OpenVINO calls the precision that it is held to, by provider. Left to itself, it takes bfloat16 where the
@@ -73,7 +69,7 @@ class OpenVinoSession(Session):
         """Parameters of the model that was compiled."""
         return ir.num_params(self._model)
 
-    def run(self, feeds: Arrays) -> Sequence[np.ndarray]:
+    def run(self, feeds: Arrays) -> Outputs:
         results = self._infer(feeds, share_inputs=True)  # it reads them where they lie
         return [results[output] for output in self._outputs]
 
@@ -100,15 +96,7 @@ class OpenVino(Runtime):
         return OpenVinoSession(compiled, model, weights, task)
 
     def profile_nodes(
-        self,
-        artifact: Path,
-        *,
-        task: Task,
-        source: str,
-        provider: str,
-        threads: int,
-        feeds: Arrays,
-        num_runs: int,
+        self, artifact: Path, *, task: Task, source: str, provider: str, threads: int, feeds: Arrays, num_runs: int
     ) -> Sequence[NodeTime] | None:
         from bench.plugins.engines.openvino import profile
 
@@ -117,8 +105,7 @@ class OpenVino(Runtime):
 
     def _compile(self, artifact: Path, provider: str, threads: int, **more: Any) -> tuple[Any, Any, Any]:
         """A compiled model, the model that it was compiled from, and the memory that its weights lie in."""
-        if provider not in self.providers():
-            raise InputError(f"{self.name} has no provider {provider!r}; {suggest(provider, self.providers())}")
+        self.check_provider(provider)
         core = ir.import_openvino().Core()
         if artifact.suffix == ".onnx":
             model, weights = core.read_model(artifact), None

@@ -1,7 +1,5 @@
 """PyTorch as it is deployed by default: eager, in inference mode."""
 
-from __future__ import annotations
-
 from bench.plugins.engines.pytorch.runtime import TorchRuntime
 
 

@@ -3,8 +3,6 @@
 On the provider `cpu-bf16` TensorFlow's graph optimizer puts the operators that it deems safe into bfloat16 for oneDNN.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from bench.api import Task

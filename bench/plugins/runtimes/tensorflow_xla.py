@@ -1,7 +1,5 @@
 """TensorFlow with XLA: the tf.function compiled to machine code, at the first inference of each shape."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from bench.api import Task

@@ -1,43 +1,15 @@
 """Apache TVM's virtual machine: a compiled model on TVM's own threads."""
 
-from __future__ import annotations
-
+import operator
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 from bench.api import Runtime, Session, Task
-from bench.api.errors import InputError, suggest
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    import numpy as np
-
-    from bench.api import Arrays
-
-
-class TvmSession(Session):
-    """The function `main` of a virtual machine."""
-
-    def __init__(self, machine: Any, task: Task) -> None:
-        import tvm
-
-        self._call = machine["main"]
-        self._tensor = tvm.runtime.tensor
-        self._names = [spec.name for spec in task.inputs]
-        self._is_single = len(task.outputs) == 1
-
-    def run(self, feeds: Arrays) -> Sequence[np.ndarray]:
-        outputs = self._call(*[self._tensor(feeds[name]) for name in self._names])
-        return [output.numpy() for output in ([outputs] if self._is_single else outputs)]
-
-    def close(self) -> None:
-        self._call = None
+from bench.plugins.engines.calls import CallSession
 
 
 class Tvm(Runtime):
-    """Opens shared libraries that TVM compiled here: they are code, and run as such."""
+    """Opens shared libraries that TVM compiled on this machine; opening one runs the code in it."""
 
     requires = ("tvm",)
     extra = "tvm"
@@ -46,17 +18,16 @@ class Tvm(Runtime):
     def environment(self, threads: int) -> dict[str, str]:
         return {"TVM_NUM_THREADS": str(threads)}
 
-    def import_packages(self) -> None:
-        import tvm  # noqa: F401
-
     def open(self, artifact: Path, *, task: Task, source: str, provider: str, threads: int) -> Session:
-        if provider not in self.providers():
-            raise InputError(f"{self.name} has no provider {provider!r}; {suggest(provider, self.providers())}")
+        self.check_provider(provider)
         import tvm
         from tvm import relax
 
         with tempfile.TemporaryDirectory() as folder:
-            library = Path(folder, "model.so")  # it goes by the name's end
+            library = Path(folder, "model.so")  # TVM tells a library by the end of its name
             library.symlink_to(artifact.resolve())
             loaded = tvm.runtime.load_module(str(library))
-        return TvmSession(relax.VirtualMachine(loaded, tvm.cpu()), task)
+        main = relax.VirtualMachine(loaded, tvm.cpu())["main"]
+        # Several outputs come in an array of TVM's own, which is no tuple.
+        call = main if len(task.outputs) == 1 else lambda *tensors: tuple(main(*tensors))
+        return CallSession(call, task, tensor=tvm.runtime.tensor, array=operator.methodcaller("numpy"))

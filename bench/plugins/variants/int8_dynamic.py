@@ -5,10 +5,9 @@ from pathlib import Path
 from typing import Any
 
 from bench.api import Task, Variant
-from bench.api.errors import RefusedError
-from bench.graphs.edits.rewire import load_settled, matmul_from_gemm, shorten_names
-from bench.graphs.file.interface import check_interface
+from bench.graphs.edits.rewire import load_settled, matmul_from_gemm
 from bench.graphs.weights.quantizable import find_weights
+from bench.plugins.engines.onnxruntime.quantized import save_quantized
 
 OPERATORS = ("MatMul", "LSTM", "Attention", "Gather", "EmbedLayerNormalization")
 """What gets faster or smaller by it; a convolution becomes several times slower."""
@@ -33,10 +32,4 @@ class Int8Dynamic(Variant):
             quantized = Path(folder) / "quantized.onnx"
             quantize_dynamic(model, quantized, weight_type=QuantType.QInt8, op_types_to_quantize=operators)
             model = onnx.load(quantized)
-        num_left = len(find_weights(model))
-        if num_left == num_weights:
-            raise RefusedError(f"none of the file's {num_weights} weights belong to {', '.join(operators)}")
-        shorten_names(model)
-        onnx.save(model, target)
-        check_interface(target, task, source)
-        return {"num_quantized": num_weights - num_left, "num_left": num_left}
+        return save_quantized(model, target, num_weights=num_weights, kinds=", ".join(operators))

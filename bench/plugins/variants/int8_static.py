@@ -10,14 +10,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bench.api import Task, Variant
-from bench.api.errors import RefusedError
 from bench.graphs.edits.opset import raise_opset
-from bench.graphs.edits.rewire import load_settled, shorten_names
-from bench.graphs.file.interface import check_interface
+from bench.graphs.edits.rewire import load_settled
 from bench.graphs.file.reads import node_reads
-from bench.graphs.shapes.feeds import sample_feeds
 from bench.graphs.weights.quantizable import find_weights
 from bench.plugins.engines import cpu
+from bench.plugins.engines.calibration import calibration_feeds
+from bench.plugins.engines.onnxruntime.quantized import save_quantized
 
 if TYPE_CHECKING:
     import onnx
@@ -36,7 +35,6 @@ OPSET_CHANNELS = 13
 OPERATORS = ("Conv", "ConvTranspose", "MatMul", "Gemm", "Gather", "Relu", "Clip", "MaxPool")
 """What gets smaller or faster, and what lies in between; with all that can be quantized, ALBERT loses a fifth of its
 accuracy."""
-NUM_SAMPLES = 32
 
 
 class Int8Static(Variant):
@@ -84,20 +82,9 @@ class Int8Static(Variant):
             quantizer.quantize_model()
         quantizer.model.topological_sort()
         model = quantizer.model.model
-        num_left = len(find_weights(model))
-        if num_left == num_weights:
-            raise RefusedError(
-                f"none of the file's {num_weights} weights belong to {', '.join(OPERATORS)}, but for the last product's"
-            )
-        shorten_names(model)
-        onnx.save(model, target)
-        check_interface(target, task, source)
-        return {
-            "num_quantized": num_weights - num_left,
-            "num_left": num_left,
-            "num_samples": num_samples,
-            "reduce_range": reduce_range,
-        }
+        kinds = f"{', '.join(OPERATORS)}, but for the last product's"
+        counts = save_quantized(model, target, num_weights=num_weights, kinds=kinds)
+        return {**counts, "num_samples": num_samples, "reduce_range": reduce_range}
 
 
 def last_products(model: onnx.ModelProto) -> list[str]:
@@ -135,11 +122,9 @@ def measure_ranges(path: Path, task: Task, method: str) -> tuple[int, TensorsDat
         calibrate_method=CalibrationMethod[name],
         extra_options=settings,
     )
-    samples = task.samples("train")
-    num_samples = min(NUM_SAMPLES, samples.num_samples)
+    samples = calibration_feeds(task)
     with contextlib.redirect_stdout(io.StringIO()):  # it tells of every step
-        for row in range(num_samples):
+        for feeds in samples:
             # All in one go would hold every activation of every sample at the same time.
-            feeds = sample_feeds(task, samples.inputs, row)
             calibrator.collect_data(types.SimpleNamespace(get_next=iter([feeds, None]).__next__))
-        return num_samples, calibrator.compute_data()
+        return len(samples), calibrator.compute_data()

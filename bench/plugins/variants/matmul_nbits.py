@@ -5,11 +5,10 @@ from pathlib import Path
 from typing import Any
 
 from bench.api import Task, Variant
-from bench.api.errors import RefusedError
-from bench.graphs.edits.rewire import drop_unread, load_settled, matmul_from_gemm, shorten_names
-from bench.graphs.file.interface import check_interface
+from bench.graphs.edits.rewire import drop_unread, load_settled, matmul_from_gemm
 from bench.graphs.weights.affine import BLOCK_SIZE
 from bench.graphs.weights.quantizable import find_weights
+from bench.plugins.engines.onnxruntime.quantized import save_quantized
 
 ACCURACY_LEVELS = {"float": 1, "int8": 4}
 """What the kernels multiply in, by option: float32, or activations rounded to 8 bits for each block."""
@@ -23,7 +22,6 @@ class MatMulNBits(Variant):
     lossy = True
 
     def apply(self, source: Path, target: Path, *, option: str, task: Task) -> dict[str, Any]:
-        import onnx
         from onnxruntime.quantization.matmul_nbits_quantizer import MatMulNBitsQuantizer
 
         logging.getLogger("onnxruntime.quantization.matmul_nbits_quantizer").setLevel(logging.ERROR)
@@ -36,10 +34,4 @@ class MatMulNBits(Variant):
         quantizer.process()
         model = quantizer.model.model
         drop_unread(model)  # a tied weight was written as often as it is read, each time under the same name
-        num_left = len(find_weights(model))
-        if num_left == num_weights:
-            raise RefusedError(f"none of the file's {num_weights} weights belong to a matrix product")
-        shorten_names(model)
-        onnx.save(model, target)
-        check_interface(target, task, source)
-        return {"num_quantized": num_weights - num_left, "num_left": num_left}
+        return save_quantized(model, target, num_weights=num_weights, kinds="a matrix product")

@@ -6,10 +6,9 @@ from typing import Any
 
 from bench.api import Task, Variant
 from bench.api.errors import RefusedError
-from bench.graphs.shapes.feeds import sample_feeds
+from bench.plugins.engines.calibration import calibration_feeds
 from bench.plugins.engines.openvino import ir
 
-NUM_SAMPLES = 32
 FAKE_QUANTIZE = "FakeQuantize"
 
 
@@ -27,19 +26,17 @@ class NncfInt8(Variant):
 
         nncf.set_log_level(logging.ERROR)
         model, weights = ir.read(openvino.Core(), source)
-        inputs = task.samples("train").inputs
-        num_samples = min(NUM_SAMPLES, len(next(iter(inputs.values()))))
-        feeds = [sample_feeds(task, inputs, row) for row in range(num_samples)]
+        feeds = calibration_feeds(task)
         model = nncf.quantize(
             model,
             nncf.Dataset(feeds),
             preset=nncf.QuantizationPreset.MIXED,
             target_device=nncf.TargetDevice.CPU,
-            subset_size=num_samples,
+            subset_size=len(feeds),
         )
         num_quantized = sum(node.get_type_name() == FAKE_QUANTIZE for node in model.get_ops())
         if not num_quantized:
             raise RefusedError("the file has no operator that NNCF quantizes")
         ir.save(model, target)
         del weights  # the model read there until now
-        return {"num_fake_quantize": num_quantized, "num_samples": num_samples}
+        return {"num_fake_quantize": num_quantized, "num_samples": len(feeds)}

@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import Any
 
 from bench.api import Task, Variant
-from bench.graphs.file.interface import check_interface
 
 TIED_BELOW = {"": 1000, "tied": sys.maxsize}
 """Elements from which on equal constants are not merged, by option; 1000 is the package's own limit."""
@@ -33,5 +32,4 @@ class OnnxSlim(Variant):
         # Read from $ONNXSLIM_THRESHOLD at import, and no argument of `slim`.
         weight_tying.THRESHOLD = TIED_BELOW[option]
         onnx.save(onnxslim.slim(onnx.load(source)), target)
-        check_interface(target, task, source)
         return {"tied_below": TIED_BELOW[option]}

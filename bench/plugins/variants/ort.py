@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.api import Task, Variant
-from bench.graphs.file.interface import check_interface
+from bench.plugins.engines.onnxruntime.optimized import write_optimized
 
 
 class Ort(Variant):
@@ -14,15 +14,5 @@ class Ort(Variant):
     options = ("all", "extended", "basic")
 
     def apply(self, source: Path, target: Path, *, option: str, task: Task) -> dict[str, Any]:
-        import onnxruntime
-
-        onnxruntime.disable_telemetry_events()
-        level = f"ORT_ENABLE_{option.upper()}"
-        options = onnxruntime.SessionOptions()
-        options.graph_optimization_level = getattr(onnxruntime.GraphOptimizationLevel, level)
-        options.optimized_model_filepath = str(target)
-        options.intra_op_num_threads = 1
-        options.log_severity_level = 3  # it warns that level `all` is for this kind of processor only
-        onnxruntime.InferenceSession(source, options, providers=["CPUExecutionProvider"])
-        check_interface(target, task, source)
-        return {"level": level}
+        write_optimized(source, target, level=option)
+        return {"level": f"ORT_ENABLE_{option.upper()}"}

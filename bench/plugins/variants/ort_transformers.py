@@ -6,8 +6,8 @@ from typing import Any
 
 from bench.api import Task, Variant
 from bench.graphs.diff.same_outputs import check_same_outputs
-from bench.graphs.file.interface import check_interface
 from bench.graphs.shapes.attention import find_attention
+from bench.plugins.engines.onnxruntime.optimized import write_optimized
 
 MODEL_TYPES = {"tf2onnx": "bert_tf"}
 """Patterns for a file by its producer; `bert` is for the others."""
@@ -52,7 +52,6 @@ class OrtTransformers(Variant):
         )
         check_same_outputs(original, fused.model, task)
         onnx.save(fused.model, target)
-        check_interface(target, task, source)
         counts = fused.get_fused_operator_statistics()
         return {
             "num_heads": attention.num_heads,
@@ -65,19 +64,8 @@ class OrtTransformers(Variant):
 def _basic(model: Any) -> Any:
     """The model after ONNX Runtime's basic optimizations, without the one that disturbs the patterns."""
     import onnx
-    import onnxruntime
 
-    onnxruntime.disable_telemetry_events()
-    options = onnxruntime.SessionOptions()
-    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_BASIC
-    options.intra_op_num_threads = 1
-    options.log_severity_level = 3
     with tempfile.TemporaryDirectory() as folder:
-        options.optimized_model_filepath = str(Path(folder) / "basic.onnx")
-        onnxruntime.InferenceSession(
-            model.SerializeToString(),
-            options,
-            providers=["CPUExecutionProvider"],
-            disabled_optimizers=["ConstantSharing"],
-        )
-        return onnx.load(options.optimized_model_filepath)
+        path = Path(folder, "basic.onnx")
+        write_optimized(model.SerializeToString(), path, level="basic", without=["ConstantSharing"])
+        return onnx.load(path)

@@ -1,14 +1,11 @@
 """8-bit TFLite files by Google's AI Edge Quantizer, with a scale for each channel of weights."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 
 from bench.api import Task, Variant
-from bench.graphs.shapes.feeds import sample_feeds
+from bench.plugins.engines.calibration import calibration_feeds
 
-NUM_SAMPLES = 32
 DYNAMIC, STATIC = "dynamic", "static"
 
 
@@ -46,10 +43,8 @@ def _calibrate(tool: Any, source: Path, task: Task) -> tuple[dict[str, Any], dic
     for port in (qtyping.TFLOperationName.INPUT, qtyping.TFLOperationName.OUTPUT):
         manager.add_quantization_config(".*", port, algorithm_key=AlgorithmName.NO_QUANTIZE)
     tool.load_quantization_recipe(manager.get_quantization_recipe())
-    inputs = task.samples("train").inputs
-    num_samples = min(NUM_SAMPLES, len(next(iter(inputs.values()))))
-    feeds = [sample_feeds(task, inputs, row) for row in range(num_samples)]
+    feeds = calibration_feeds(task)
     # The quantizer's own choice is a moving average of each sample's extremes, which cuts off whatever lies beyond.
     measure = calibrator.Calibrator(str(source), num_threads=1, qsv_update_func=qsv_utils.min_max_update)
     measure.calibrate({"serving_default": feeds}, manager)
-    return measure.get_model_qsvs(), {"num_samples": num_samples}
+    return measure.get_model_qsvs(), {"num_samples": len(feeds)}

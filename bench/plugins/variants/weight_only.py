@@ -10,7 +10,6 @@ from bench.api.errors import RefusedError
 from bench.graphs.edits.opset import raise_opset
 from bench.graphs.edits.rewire import load_settled, shorten_names
 from bench.graphs.file.digest import all_graphs
-from bench.graphs.file.interface import check_interface
 from bench.graphs.weights.affine import BLOCK, BLOCK_SIZE, SCHEMES, TENSOR, Scheme, pack, quantize, scheme
 from bench.graphs.weights.quantizable import Weight, expected_bytes, worth_quantizing
 
@@ -43,7 +42,6 @@ class WeightOnly(Variant):
         size_bytes = expected_bytes(model, chosen)
         quantize_weights(model, weights, chosen)
         onnx.save(model, target)
-        check_interface(target, task, source)
         return {
             "bits": chosen.bits,
             "expected_bytes": size_bytes,

@@ -7,10 +7,10 @@ import dataclasses
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from bench.records.pareto import pareto_front
-from bench.records.ranking import Group, is_baseline, is_ranked, select, short_name
+from bench.records import pareto
+from bench.records.ranking import Group, is_baseline, is_ranked, is_timed, select, short_name
 from bench.records.rows import Row
 from bench.report.columns import BYTES, TIME, scale
 from bench.report.figures.canvas import (
@@ -54,7 +54,7 @@ def draw(rows: Iterable[Row], folder: Path, *, higher_is_better: Mapping[str, bo
     groups: dict[str, list[Group]] = {}
     for group in select(rows).groups:
         groups.setdefault(group.task, []).append(group)
-    looks = looks_of(row.runtime for members in groups.values() for group in members for row in group.rows)
+    looks = looks_of(row.runtime for members in groups.values() for row in _rows(members))
     folder.mkdir(parents=True, exist_ok=True)
     paths: list[Path] = []
     with matplotlib.rc_context(STYLE):
@@ -76,6 +76,29 @@ def _title(groups: Sequence[Group], what: str) -> str:
     return f"{groups[0].title if len(groups) == 1 else groups[0].task}: {what}"
 
 
+def _rows(groups: Iterable[Group]) -> list[Row]:
+    return [row for group in groups for row in group.rows]
+
+
+def _named_rows(
+    what: str, groups: Sequence[Group], notes: Mapping[str, str], handles: Sequence[Any], footnote: str
+) -> tuple[Figure, list[Axes]]:
+    """A panel for each group, with a line for each of its rows: its name on the left, its note on the right.
+
+    Args:
+        notes: by cell.
+        handles: of the legend.
+    """
+    return sheet(
+        _title(groups, what),
+        [(_panel_title(group, groups), BAR * max(2, len(group.rows))) for group in groups],
+        left=text_width(map(short_name, _rows(groups))) + 0.1,
+        right=text_width(notes.values()) + 0.15,
+        handles=handles,
+        footnote=footnote,
+    )
+
+
 def _panel_title(group: Group, groups: Sequence[Group]) -> str:
     return group.title.removeprefix(f"{group.task}, ") if len(groups) > 1 else ""
 
@@ -88,8 +111,8 @@ def _with(groups: Iterable[Group], has: Callable[[Row], bool]) -> list[Group]:
 
 def _absent(groups: Iterable[Group], shown: Iterable[Group]) -> str:
     """How many rows a figure does not show, and why."""
-    cells = {row.cell for group in shown for row in group.rows}
-    missing = [row for group in groups for row in group.rows if row.cell not in cells]
+    cells = {row.cell for row in _rows(shown)}
+    missing = [row for row in _rows(groups) if row.cell not in cells]
     words = [
         "same as another" if row.same_as else "not measured" if row.status == "ok" else row.status for row in missing
     ]
@@ -104,12 +127,8 @@ def _note(row: Row) -> str:
     return f"{row.ratio:.3f} {verdict}".strip() if row.ratio is not None else verdict
 
 
-def _is_timed(row: Row) -> bool:
-    return row.status == "ok" and row.latency_p50_ns is not None and math.isfinite(row.latency_p50_ns)
-
-
 def _interval(row: Row, unit: float) -> list[list[float]] | None:
-    """What matplotlib calls xerr: lengths below and above the median."""
+    """Lengths below and above the median, as matplotlib's `xerr` takes them."""
     p50, low, high = row.latency_p50_ns, row.latency_p50_low_ns, row.latency_p50_high_ns
     if p50 is None or low is None or high is None:
         return None
@@ -136,29 +155,24 @@ def _latency_axis(axes: Axes, rows: Sequence[Row], unit: float, name: str) -> No
 
 
 def _latency(groups: list[Group], looks: Mapping[str, Look]) -> Figure | None:
-    shown = _with(groups, _is_timed)
+    shown = _with(groups, is_timed)
     if not shown:
         return None
-    rows = [row for group in shown for row in group.rows]
+    rows = _rows(shown)
     unit, unit_name = scale((row.latency_p50_ns or 0 for row in rows), TIME)
     footnote = "Bars: 95 % interval of the median. Right: ratio to the baseline (dashed), paired, and verdict."
     if any(row.fidelity == "broken" for row in rows):
         footnote += " Hollow: broken, its outputs are too far from the reference; not ranked."
-    figure, panels = sheet(
-        _title(shown, "latency"),
-        [(_panel_title(group, shown), BAR * max(2, len(group.rows))) for group in shown],
-        left=text_width(map(short_name, rows)) + 0.1,
-        right=text_width(map(_note, rows)) + 0.15,
-        handles=handles_of((row.runtime for row in rows), looks, as_bars=False),
-        footnote=f"{footnote} {_absent(groups, shown)}",
-    )
+    handles = handles_of((row.runtime for row in rows), looks, as_bars=False)
+    notes = {row.cell: _note(row) for row in rows}
+    figure, panels = _named_rows("latency", shown, notes, handles, f"{footnote} {_absent(groups, shown)}")
     for group, axes in zip(shown, panels, strict=True):
         ordered = sorted(group.rows, key=lambda row: (row.fidelity == "broken", row.latency_p50_ns))
         for index, row in enumerate(ordered):
             _point(axes, row, index, unit, looks[row.runtime], size=5)
             if is_baseline(row) and row.latency_p50_ns is not None:
                 axes.axvline(row.latency_p50_ns / unit, color="#444444", linestyle="--", linewidth=0.9, zorder=1)
-        name_lines(axes, [Line(short_name(row), _note(row), is_baseline(row)) for row in ordered])
+        name_lines(axes, [Line(short_name(row), notes[row.cell], is_baseline(row)) for row in ordered])
         _latency_axis(axes, ordered, unit, unit_name)
     return figure
 
@@ -187,25 +201,19 @@ def _memory(groups: list[Group], looks: Mapping[str, Look]) -> Figure | None:
     shown = _with(groups, lambda row: row.status == "ok" and row.peak_rss_bytes is not None)
     if not shown:
         return None
-    rows = [row for group in shown for row in group.rows]
+    rows = _rows(shown)
     unit, unit_name = scale((row.peak_rss_bytes or 0 for row in rows), BYTES)
     notes = {
         row.cell: f"{digits((row.peak_rss_bytes or 0) / unit, 3)} {unit_name}" + " broken" * (row.fidelity == "broken")
         for row in rows
     }
-    figure, panels = sheet(
-        _title(shown, "memory"),
-        [(_panel_title(group, shown), BAR * max(2, len(group.rows))) for group in shown],
-        left=text_width(map(short_name, rows)) + 0.1,
-        right=text_width(notes.values()) + 0.15,
-        handles=[
-            Patch(fc=GREY, label="packages imported"),
-            *handles_of((row.runtime for row in rows), looks, as_bars=True),
-        ],
-        footnote="Peak resident set of the process. Grey: with its packages imported (all of it, where the two were "
+    handles = [Patch(fc=GREY, label="packages imported")]
+    handles += handles_of((row.runtime for row in rows), looks, as_bars=True)
+    footnote = (
+        "Peak resident set of the process. Grey: with its packages imported (all of it, where the two were "
         "not told apart); coloured: growth by the model and its inferences. Bold: the baseline. "
-        + _absent(groups, shown),
     )
+    figure, panels = _named_rows("memory", shown, notes, handles, footnote + _absent(groups, shown))
     for group, axes in zip(shown, panels, strict=True):
         ordered = sorted(group.rows, key=lambda row: (row.peak_rss_bytes, row.cell))
         for index, row in enumerate(ordered):
@@ -226,7 +234,7 @@ def _artifact(row: Row) -> str:
 def _size(groups: list[Group]) -> Figure | None:
     # One bar for each artifact: neither runtime nor request changes a file; where they do, its cells are told apart.
     sizes: dict[str, dict[int, Row]] = {}
-    for row in (row for group in groups for row in group.rows):
+    for row in _rows(groups):
         if row.size_bytes is not None:
             sizes.setdefault(_artifact(row), {}).setdefault(row.size_bytes, row)
     bars = sorted(
@@ -237,7 +245,7 @@ def _size(groups: list[Group]) -> Figure | None:
     if not bars:
         return None
     unit, unit_name = scale((size for size, *_ in bars), BYTES)
-    baselines = {_artifact(row) for group in groups for row in group.rows if is_baseline(row)}
+    baselines = {_artifact(row) for row in _rows(groups) if is_baseline(row)}
     lines = [
         Line(name, f"{digits(size / unit, 3)} {unit_name}", artifact in baselines) for size, name, artifact in bars
     ]
@@ -257,14 +265,13 @@ def _size(groups: list[Group]) -> Figure | None:
 
 
 def _accuracy(groups: list[Group], looks: Mapping[str, Look], is_higher_better: bool) -> Figure | None:
-    shown = _with(groups, lambda row: _is_timed(row) and row.metric is not None and math.isfinite(row.metric))
+    shown = _with(groups, lambda row: is_timed(row) and row.metric is not None and math.isfinite(row.metric))
     if not shown:
         return None
-    rows = [row for group in shown for row in group.rows]
+    rows = _rows(shown)
     unit, unit_name = scale((row.latency_p50_ns or 0 for row in rows), TIME)
-    metric_name = next((row.metric_name for row in rows if row.metric_name), "metric")
-    metric_name = metric_name.removesuffix("_db").replace("_", " ") + (" (dB)" if metric_name.endswith("_db") else "")
-    labels = [_labels(group, is_higher_better) for group in shown]
+    metric_name = metric_title(rows)
+    labels = [pareto.labels(group.rows, lambda row: row.metric, higher_is_better=is_higher_better) for group in shown]
     keys = [_key(group, label, unit, unit_name) for group, label in zip(shown, labels, strict=True)]
     figure, panels = sheet(
         _title(shown, f"{metric_name} against latency"),
@@ -312,15 +319,6 @@ def _accuracy(groups: list[Group], looks: Mapping[str, Look], is_higher_better: 
     return figure
 
 
-def _labels(group: Group, is_higher_better: bool) -> dict[str, str]:
-    """By cell: its number on the Pareto front from the fastest, or `B` for the baseline off it."""
-    ranked = [row for row in group.rows if is_ranked(row)]
-    points = [(row.latency_p50_ns, None if row.metric is None else float(f"{row.metric:.4g}")) for row in ranked]
-    front = pareto_front(points, higher_is_better=is_higher_better)
-    labels = {row.cell: "B" for row in ranked if is_baseline(row)}
-    return labels | {ranked[index].cell: str(number) for number, index in enumerate(front, start=1)}
-
-
 def _key(group: Group, labels: Mapping[str, str], unit: float, unit_name: str) -> list[tuple[str, bool]]:
     """Lines beside a panel that name its labels and its broken cells; True for a heading."""
     by_label = sorted((row for row in group.rows if row.cell in labels), key=lambda row: labels[row.cell].rjust(4))
@@ -336,8 +334,17 @@ def _key(group: Group, labels: Mapping[str, str], unit: float, unit_name: str) -
     return lines
 
 
+def metric_title(rows: Iterable[Row]) -> str:
+    """The name of the rows' metric for an axis, with its unit."""
+    name = next((row.metric_name for row in rows if row.metric_name), "metric")
+    return name.removesuffix("_db").replace("_", " ") + (" (dB)" if name.endswith("_db") else "")
+
+
 def metric_limits(rows: Sequence[Row]) -> tuple[float, float]:
-    """Of the rows that count; a broken one far off would squeeze the differences that matter to nothing."""
+    """Both ends of an axis for the metric of rows that have one.
+
+    Ranked rows and those near them decide: a broken row far off would squeeze the differences that matter to nothing.
+    """
     values = [row.metric for row in rows if row.metric is not None]
     ranked = [row.metric for row in rows if row.metric is not None and is_ranked(row)] or values
     low, high = min(ranked), max(ranked)

@@ -6,19 +6,19 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
+from bench.records.ranking import is_timed
 from bench.records.rows import Row
 from bench.records.store import Record
-from bench.report.page.axes import is_timed
 
 
 def machine(records: Sequence[Record]) -> str:
     """The machine, and from when to when: `AMD EPYC, 2 cores, 24 GiB, Linux x86_64; 2026-11-20 to 2026-11-21`."""
-    said: dict[str, Any] = next((r.header["machine"] for r in records if r.header.get("machine")), {})
+    said: dict[str, Any] = next((dict(r.header.machine) for r in records if r.header.machine), {})
     parts = [str(said.get("processor") or "an unknown processor")]
     parts += [f"{said[key]} {unit}" for key, unit in (("num_cores", "cores"), ("memory_gib", "GiB")) if key in said]
     parts += map(str, said.get("gpus", []))
     parts.append(" ".join(str(said[key]) for key in ("system", "architecture") if key in said))
-    days = sorted(str(record.header["time"])[:10] for record in records)
+    days = sorted(record.header.time[:10] for record in records)
     return ", ".join(filter(None, parts)) + "; " + " to ".join(dict.fromkeys((days[0], days[-1])))
 
 
@@ -40,8 +40,8 @@ def versions(records: Sequence[Record]) -> dict[str, str]:
     """Every package that made or ran a cell, with the versions that are on record."""
     found: dict[str, set[str]] = {}
     for record in records:
-        info = (record.header["artifact"] or {}).get("info") or {}
-        for packages in (record.header.get("versions") or {}, info.get("versions") or {}):
+        info = record.header.artifact.info if record.header.artifact else {}
+        for packages in (record.header.versions, info.get("versions") or {}):
             for name, version in packages.items():
                 found.setdefault(str(name), set()).add(str(version))
     return {name: ", ".join(sorted(found[name])) for name in sorted(found, key=str.lower)}

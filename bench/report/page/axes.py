@@ -91,7 +91,3 @@ def axis_of(
 def latency_ends(row: Row) -> tuple[float | None, ...]:
     """The median with its interval."""
     return (row.latency_p50_low_ns, row.latency_p50_ns, row.latency_p50_high_ns)
-
-
-def is_timed(row: Row) -> bool:
-    return row.status == "ok" and row.latency_p50_ns is not None and math.isfinite(row.latency_p50_ns)

@@ -5,17 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import numpy as np
-
-from bench.measure.comparison import Launch
+from bench.measure.launch import Launch
+from bench.records import launches
 from bench.records.assemble import PHASES
 from bench.records.rows import COLUMNS, Row
 from bench.records.store import Record
-from bench.report.columns import BYTES, COUNT, DASH, INTERVALS, TIME, TITLES, one_line, scale
+from bench.report.columns import BYTES, COUNT, INTERVALS, TIME, TITLES, scale
 from bench.report.figures.canvas import digits
+from bench.report.writing import DASH, one_line
 
-MOST_POINTS = 100
-"""Samples kept of a launch; of more, as many quantiles."""
 LONGEST_TEXT = 600
 ENDS = {end for ends in INTERVALS.values() for end in ends}
 IN_PATH = {"cell", "task", "source", "exporter", "variant", "runtime", "provider", "batch", "threads"}
@@ -25,19 +23,19 @@ STATE = {"load_1m": "load {}", "clock_mhz": "{} MHz", "governor": "governor {}",
 Section = dict[str, Any]
 
 
-def details(row: Row, record: Record, launches: Sequence[Launch]) -> dict[str, Any]:
+def details(row: Row, record: Record, beside: Sequence[Launch]) -> dict[str, Any]:
     """A cell as JSON: its path, sections of labelled texts, and its launches.
 
     Args:
         row: its figures.
         record: what is stored of it.
-        launches: those that the figures stand on.
+        beside: the launches that the figures stand on.
     """
     return {
         "cell": row.cell,
         "sections": [section for section in (_figures(row), *_making(record)) if section["lines"]],
-        "launches": [_launch(launch) for launch in launches],
-        "p50_us": None if row.latency_p50_ns is None else _microseconds(row.latency_p50_ns),
+        "launches": [_launch(launch) for launch in beside],
+        "p50_us": _microseconds(row.latency_p50_ns),
     }
 
 
@@ -77,17 +75,19 @@ def text_of(key: str, value: object) -> str:
 
 
 def _making(record: Record) -> list[Section]:
-    artifact, quality = record.header["artifact"] or {}, record.quality or {}
-    info = artifact.get("info") or {}
-    made = {key: artifact.get(key) for key in ("format", "sha256", "size_bytes", "canonical")}
+    header, artifact = record.header, record.header.artifact
+    info = artifact.info if artifact else {}
+    made = {key: getattr(artifact, key, None) for key in ("format", "sha256", "size_bytes", "canonical")}
     made |= {key: value for key, value in info.items() if key != "versions"}
-    operators = artifact.get("operators") or {}
+    operators = (artifact and artifact.operators) or {}
     counts = sorted(operators.items(), key=lambda item: (-item[1], item[0]))
-    checked = {key: quality.get(key) for key in ("reference", "metrics", "relative_error", "input_shapes")}
+    checked = {
+        key: getattr(record.quality, key, None) for key in ("reference", "metrics", "relative_error", "input_shapes")
+    }
     return [
-        {"title": "How it was made", "lines": _lines({**made, "recorded": record.header.get("time")})},
+        {"title": "How it was made", "lines": _lines({**made, "recorded": header.time})},
         {"title": "Packages that made it", "lines": _lines(info.get("versions") or {})},
-        {"title": "Packages that ran it", "lines": _lines(record.header.get("versions") or {})},
+        {"title": "Packages that ran it", "lines": _lines(header.versions)},
         {"title": "How it was checked", "lines": _lines(checked)},
         {"title": "Operators", "lines": [[one_line(name), f"{count:,}"] for name, count in counts]},
     ]
@@ -115,27 +115,24 @@ def _text(value: object) -> str:
 
 
 def _launch(launch: Launch) -> dict[str, Any]:
-    samples = np.sort(np.array([sample for burst in launch["steady_ns"] for sample in burst], float))
-    shown = samples
-    if len(samples) > MOST_POINTS:
-        shown = np.quantile(samples, (np.arange(MOST_POINTS) + 0.5) / MOST_POINTS)
-    state = launch.get("machine") or {}
-    said = [text.format(state[key]) for key, text in STATE.items() if state.get(key) is not None]
-    phases = launch["memory"]["phases"]
+    samples = launches.samples(launch)
+    state = [(text, getattr(launch.machine, key, None)) for key, text in STATE.items()]
+    said = [text.format(value) for text, value in state if value is not None]
+    phases = launch.memory.phases
     return {
-        "time": launch.get("time"),
-        "num_samples": len(samples),
-        "median_us": _microseconds(float(np.median(samples))) if len(samples) else None,
-        "max_us": _microseconds(float(samples[-1])) if len(samples) else None,
-        "load": text_of("_ns", launch["load_ns"]),
-        "first": text_of("_ns", launch["first_inference_ns"]),
-        "peaks": [text_of("_bytes", phases["imports"]["rss_bytes"])]
-        + [text_of("_bytes", phases[name]["peak_rss_bytes"]) for name in PHASES],
-        "state": ", ".join([*said, *([] if launch.get("quiet", True) else ["never came to rest"])]),
-        "samples_us": [_microseconds(float(sample)) for sample in shown],
+        "time": launch.time,
+        "num_samples": samples.num_samples,
+        "median_us": _microseconds(samples.median_ns),
+        "max_us": _microseconds(samples.max_ns),
+        "load": text_of("_ns", launch.load_ns),
+        "first": text_of("_ns", launch.first_inference_ns),
+        "peaks": [text_of("_bytes", phases["imports"].rss_bytes)]
+        + [text_of("_bytes", phases[name].peak_rss_bytes) for name in PHASES],
+        "state": ", ".join([*said, *([] if launch.quiet else ["never came to rest"])]),
+        "samples_us": [_microseconds(sample) for sample in samples.kept_ns],
     }
 
 
-def _microseconds(value_ns: float) -> float:
+def _microseconds(value_ns: float | None) -> float | None:
     """To five significant digits: more than a picture shows."""
-    return float(f"{value_ns / 1e3:.5g}")
+    return None if value_ns is None else float(f"{value_ns / 1e3:.5g}")

@@ -9,10 +9,11 @@ import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from bench.decisions import best as deciding
-from bench.measure.comparison import Launch
+from bench.decisions.best import MAX_METRIC_LOSS, Best
+from bench.measure.launch import Launch
 from bench.measure.roofline import Peaks
 from bench.records import assemble, ranking
+from bench.records.launches import MOST_SAMPLES
 from bench.records.ranking import Group
 from bench.records.rows import Row
 from bench.records.store import Record
@@ -20,10 +21,11 @@ from bench.report import columns, tables
 from bench.report.columns import Column
 from bench.report.figures.canvas import Look, digits, looks_of
 from bench.report.page import about
-from bench.report.page.axes import is_timed
-from bench.report.page.details import MOST_POINTS, details
+from bench.report.page.details import details
 from bench.report.page.scatters import Scatter, against_latency, appearance, roofline
 from bench.report.page.tracks import Lines, lines
+from bench.report.templates import fill
+from bench.report.writing import one_line
 
 FOLDER = Path(__file__).parent
 COLUMNS = (
@@ -33,58 +35,41 @@ COLUMNS = (
 WHERE_KNOWN = ("gmacs_per_s", "peak_share")
 """More columns, where any row has them."""
 FACETS = ("runtime", "precision", "outcome")
-MAX_METRIC_LOSS = 0.01
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Field:
-    """One field of a table: its text, an interval under it, and what it is sorted by."""
-
-    key: str
-    title: str
-    text: str
-    interval: str
-    sort: str
-    is_text: bool
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class TableRow:
-    """One row of a table: its number in the ranking, its fields, and by what it is found."""
-
-    id: int
-    row: Row
-    number: int | None
-    fields: tuple[Field, ...]
-    outcome: str
-    note: str
-    words: str
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Request:
-    """Everything that is shown of one group of cells that may be compared."""
+    """Everything that is shown of one group of cells that may be compared.
 
-    title: str
-    caption: str
+    Attributes:
+        columns: of the table, with a text for each row of the group.
+        runtimes: names of those that timed a cell.
+    """
+
+    group: Group
     columns: tuple[Column, ...]
-    rows: tuple[TableRow, ...]
     scatters: tuple[Scatter, ...]
     lines: Lines
     runtimes: tuple[str, ...]
 
 
-def page(records: Mapping[str, Record], rows: Sequence[Row], *, margin: float, peaks: Mapping[int, Peaks]) -> str:
+def page(
+    records: Mapping[str, Record],
+    rows: Sequence[Row],
+    best: Sequence[Best],
+    *,
+    margin: float,
+    peaks: Mapping[int, Peaks],
+) -> str:
     """The whole page as text.
 
     Args:
         records: the current record of each cell path.
-        rows: made of them, those that are to be shown.
+        rows: of the cells that are shown.
+        best: the deployments to ship, of the same cells, that lose at most `MAX_METRIC_LOSS` of their metric.
         margin: what counts as no difference, as a share.
         peaks: of the machine, by number of threads.
     """
-    import jinja2
-
     selection = ranking.select(rows)
     ids = {row.cell: number for number, row in enumerate(selection.rows)}
     launches = {cell: assemble.compared(records[cell], records) for cell in ids}
@@ -92,25 +77,21 @@ def page(records: Mapping[str, Record], rows: Sequence[Row], *, margin: float, p
     tasks: dict[str, list[Request]] = {}
     for group in selection.groups:
         members = [row for row in selection.rows if row.task == group.task]
-        higher = (records[members[0].cell].quality or {}).get("higher_is_better", True)
+        quality = records[members[0].cell].quality
+        higher = quality is None or quality.higher_is_better
         request = _request(group, members, launches, ids, looks, peaks.get(group.threads), higher_is_better=higher)
         tasks.setdefault(group.task, []).append(request)
     found = [details(row, records[row.cell], launches[row.cell]) for row in selection.rows]
     script = (FOLDER / "page.js").read_text(encoding="utf-8")
-    environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(FOLDER),
-        autoescape=True,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        undefined=jinja2.StrictUndefined,
-    )
     shown = [records[cell] for cell in ids]
-    chosen = deciding.best(records, rows=rows, max_metric_loss=MAX_METRIC_LOSS, margin=margin)
-    return environment.get_template("page.html.j2").render(
+    return fill(
+        "page.html.j2",
+        folder=FOLDER,
+        is_html=True,
         machine=about.machine(shown),
         counts=about.counts(selection.rows),
-        best=chosen,
-        sources=list(dict.fromkeys(source for one in chosen for source in one.over)),
+        best=best,
+        sources=list(dict.fromkeys(source for one in best for source in one.over)),
         max_metric_loss=MAX_METRIC_LOSS,
         tasks=tasks,
         rows=selection.rows,
@@ -119,10 +100,14 @@ def page(records: Mapping[str, Record], rows: Sequence[Row], *, margin: float, p
         looks={name: appearance(look) for name, look in looks.items()},
         legend=tables.LEGEND,
         margin=margin,
-        most_points=MOST_POINTS,
+        most_points=MOST_SAMPLES,
         versions=about.versions(shown),
         short_name=ranking.short_name,
         digits=digits,
+        caption=columns.caption,
+        facet=_facet,
+        note=_note,
+        words=_words,
         style=(FOLDER / "page.css").read_text(encoding="utf-8"),
         script=script,
         script_hash=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
@@ -155,47 +140,26 @@ def _request(
     figures = against_latency(group, task, ids, looks, higher_is_better=higher_is_better)
     roof = roofline(group, peaks, ids, looks)
     return Request(
-        title=group.title.removeprefix(f"{group.task}, "),
-        caption=columns.caption(group),
+        group=group,
         columns=tuple(shown),
-        rows=tuple(_table_row(row, index, group, shown, ids) for index, row in enumerate(group.rows)),
         scatters=(*figures, *([roof] if roof else [])),
         lines=lines(group, task, launches, ids, looks),
-        runtimes=tuple(sorted({row.runtime for row in group.rows if is_timed(row)})),
+        runtimes=tuple(sorted({row.runtime for row in group.rows if ranking.is_timed(row)})),
     )
 
 
-def _table_row(row: Row, index: int, group: Group, shown: Sequence[Column], ids: Mapping[str, int]) -> TableRow:
-    fields = []
-    for column in shown:
-        text, _, interval = column.values[index].partition(" [")
-        value = getattr(row, column.key)
-        sort = text if column.is_text else "" if value is None else repr(value)
-        fields.append(
-            Field(
-                key=column.key,
-                title=column.title.removesuffix(" [95 %]"),
-                text=text,
-                interval=f"[{interval}" if interval else "",
-                sort=sort,
-                is_text=column.is_text,
-            )
-        )
-    note = columns.one_line(columns.notes_of(row, group))
-    words = " ".join((row.cell, columns.verdict_of(row, group), row.fidelity or "", row.precision or "", note))
-    return TableRow(
-        id=ids[row.cell],
-        row=row,
-        number=group.numbers.get(row.cell),
-        fields=tuple(fields),
-        outcome=_facet(row, "outcome"),
-        note=note,
-        words=words.lower(),
-    )
+def _note(row: Row, group: Group) -> str:
+    return one_line(columns.notes_of(row, group))
+
+
+def _words(row: Row, group: Group) -> str:
+    """Everything that a person may look for a row by."""
+    words = (row.cell, columns.verdict_of(row, group), row.fidelity, row.precision, _note(row, group))
+    return " ".join(word or "" for word in words).lower()
 
 
 def _facet(row: Row, facet: str) -> str:
-    """By what a row is found: its outcome is the one word that says most of it."""
+    """The value of a row by which it can be filtered; its outcome is one word for its status and its verdict."""
     if facet != "outcome":
         return getattr(row, facet) or ""
     if row.status != "ok":

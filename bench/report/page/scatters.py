@@ -7,13 +7,13 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 
 from bench.measure.roofline import Peaks
-from bench.records.pareto import pareto_front
-from bench.records.ranking import Group, is_baseline, is_ranked
+from bench.records import pareto
+from bench.records.ranking import Group, is_baseline, is_timed
 from bench.records.rows import Row
 from bench.report.columns import BYTES, TIME
 from bench.report.figures.canvas import COLOURS, MARKERS, Look, label_offsets
-from bench.report.figures.plots import metric_limits
-from bench.report.page.axes import HIGHER, LOWER, Axis, axis_of, is_timed, latency_ends
+from bench.report.figures.plots import metric_limits, metric_title
+from bench.report.page.axes import HIGHER, LOWER, Axis, axis_of, latency_ends
 
 WIDTH, HEIGHT = 330, 250
 """Of a panel, in pixels, where labels are placed; a page may draw it wider."""
@@ -82,8 +82,7 @@ def against_latency(
     measured = [row for row in rows if row.metric is not None and math.isfinite(row.metric)]
     if len({row.metric for row in measured}) > 1:
         low, high = metric_limits(measured)
-        name = next((row.metric_name for row in measured if row.metric_name), "metric")
-        name = name.removesuffix("_db").replace("_", " ") + (" (dB)" if name.endswith("_db") else "")
+        name = metric_title(measured)
         y = Axis(title=name, better=HIGHER if higher_is_better else LOWER, low=low, high=high)
         title = f"Latency and {name.removesuffix(' (dB)')}"
         found.append(_pareto(title, measured, task, y, lambda row: row.metric, ids, looks, higher=higher_is_better))
@@ -111,14 +110,10 @@ def _pareto(
     higher: bool,
 ) -> Scatter:
     x = axis_of("latency p50", rows, task, lambda row: row.latency_p50_ns, TIME, ends=latency_ends)
-    ranked = [row for row in rows if is_ranked(row)]
-    # Figures that agree to four digits count as equal, as in the figures of `bench plot`.
-    points = [(row.latency_p50_ns, float(f"{value(row):.4g}")) for row in ranked]
-    front = [ranked[index] for index in pareto_front(points, higher_is_better=higher)]
-    labels = {row.cell: "B" for row in ranked if is_baseline(row)}
-    labels |= {row.cell: str(number) for number, row in enumerate(front, start=1)}
+    labels = pareto.labels(rows, value, higher_is_better=higher)
+    front = sorted((cell for cell in labels if labels[cell] != "B"), key=lambda cell: int(labels[cell]))
     places = {row.cell: (x.at(row.latency_p50_ns or 0.0), round(100 - y.at(value(row) or 0.0), 2)) for row in rows}
-    corners = [places[row.cell] for row in front]
+    corners = [places[cell] for cell in front]
     steps: list[Segment] = []
     ends = [*corners[1:], (100.0, corners[-1][1])] if corners else []
     for (left, top), (right, bottom) in zip(corners, ends, strict=True):
@@ -129,7 +124,7 @@ def _pareto(
         y=y,
         marks=_marks(rows, places, labels, ids, looks, upward=higher),
         steps=tuple(step for step in steps if step[:2] != step[2:]),
-        front=tuple(ids[row.cell] for row in front),
+        front=tuple(ids[cell] for cell in front),
     )
 
 

@@ -5,15 +5,13 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping, Sequence
 
-import numpy as np
-
-from bench.measure.comparison import Launch
-from bench.records.assemble import PHASES
-from bench.records.ranking import Group, is_baseline, is_ranked
+from bench.measure.launch import Launch
+from bench.records.launches import memory_tops
+from bench.records.ranking import Group, is_baseline, is_ranked, is_timed
 from bench.records.rows import Row
 from bench.report.columns import BYTES, TIME
 from bench.report.figures.canvas import Look, digits
-from bench.report.page.axes import HIGHER, Axis, axis_of, is_timed, latency_ends
+from bench.report.page.axes import HIGHER, Axis, axis_of, latency_ends
 from bench.report.page.scatters import appearance
 
 Part = tuple[str, float, float]
@@ -115,13 +113,9 @@ def _memory(row: Row, launches: Sequence[Launch], axis: Axis) -> Bar:
     """How the peak grew: what each phase put on top of the highest before it."""
     if row.peak_rss_bytes is None or not launches:
         return Bar(text="")
-    phases = [launch["memory"]["phases"] for launch in launches]
-    # Of the imports what stayed resident counts: they may have peaked higher for a moment.
-    tops = [float(np.median([phase["imports"]["rss_bytes"] for phase in phases]))]
-    for name in PHASES:
-        tops.append(max(tops[-1], float(np.median([phase[name]["peak_rss_bytes"] for phase in phases]))))
-    ends = [0.0, *(axis.at(top) for top in tops)]
-    parts = zip(("imports", *PHASES), ends, ends[1:], strict=False)
+    tops = memory_tops(launches)
+    ends = [0.0, *map(axis.at, tops.values())]
+    parts = zip(tops, ends, ends[1:], strict=False)
     segments = tuple((name, start, round(end - start, 2)) for name, start, end in parts if end > start)
     return Bar(text=digits(row.peak_rss_bytes / axis.factor, 4), segments=segments)
 

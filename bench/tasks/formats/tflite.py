@@ -35,7 +35,7 @@ def examine(path: Path, folder: Path, asked: Asked) -> Found:
     Raises:
         InputError: LiteRT cannot open the file, or the model does not run.
     """
-    from bench.plugins.runtimes.litert import ports
+    from bench.plugins.engines.litert import ports
 
     try:
         from ai_edge_litert.interpreter import Interpreter

@@ -1,7 +1,5 @@
 """ONNX of linear layers with a ReLU between them: the way out of the source `numpy`."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

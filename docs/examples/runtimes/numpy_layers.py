@@ -5,15 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from bench.api import Runtime, Session, Task
-from bench.api.errors import InputError
+from bench.api import Arrays, Outputs, Runtime, Session, Task
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     import numpy as np
-
-    from bench.api import Arrays
 
 
 class LayersSession(Session):
@@ -24,7 +21,7 @@ class LayersSession(Session):
         self._name = name
         self.num_params = sum(weight.size + bias.size for weight, bias in layers)
 
-    def run(self, feeds: Arrays) -> Sequence[np.ndarray]:
+    def run(self, feeds: Arrays) -> Outputs:
         values = feeds[self._name]
         for weight, bias in self._hidden:
             values = (values @ weight + bias).clip(min=0)
@@ -43,6 +40,5 @@ class NumpyLayers(Runtime):
         import numpy  # noqa: F401
 
     def open(self, artifact: Path, *, task: Task, source: str, provider: str, threads: int) -> Session:
-        if provider not in self.providers():
-            raise InputError(f"{self.name} has no provider {provider!r}; there are: {', '.join(self.providers())}")
+        self.check_provider(provider)
         return LayersSession(task.build(source, artifact), task.inputs[0].name)

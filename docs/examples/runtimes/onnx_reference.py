@@ -1,19 +1,9 @@
 """The onnx package's own evaluator: every operator in NumPy, by the letter of the standard, and slow."""
 
-from __future__ import annotations
-
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from bench.api import Runtime, Session, Task
-from bench.api.errors import InputError
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    import numpy as np
-
-    from bench.api import Arrays
+from bench.api import Arrays, Outputs, Runtime, Session, Task
 
 
 class ReferenceSession(Session):
@@ -23,8 +13,8 @@ class ReferenceSession(Session):
         self._run = evaluator.run
         self._outputs = [spec.name for spec in task.outputs]
 
-    def run(self, feeds: Arrays) -> Sequence[np.ndarray]:
-        outputs: list[np.ndarray] = self._run(self._outputs, dict(feeds))
+    def run(self, feeds: Arrays) -> Outputs:
+        outputs: Outputs = self._run(self._outputs, dict(feeds))
         return outputs
 
 
@@ -38,8 +28,7 @@ class OnnxReference(Runtime):
         import onnx.reference  # noqa: F401
 
     def open(self, artifact: Path, *, task: Task, source: str, provider: str, threads: int) -> Session:
-        if provider not in self.providers():
-            raise InputError(f"{self.name} has no provider {provider!r}; there are: {', '.join(self.providers())}")
+        self.check_provider(provider)
         from onnx.reference import ReferenceEvaluator
 
         return ReferenceSession(ReferenceEvaluator(str(artifact)), task)

@@ -1,7 +1,5 @@
 """Small weights set to zero: what pruning by magnitude, without training again, costs in accuracy."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

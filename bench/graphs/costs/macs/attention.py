@@ -6,7 +6,8 @@ V sizes of one head, D hidden size.
 
 from __future__ import annotations
 
-from bench.graphs.costs.macs import MICROSOFT, Work, numel, rule
+from bench.graphs.costs.work import Work, numel, rule
+from bench.graphs.operators import MICROSOFT
 from bench.graphs.shapes.node import Node
 from bench.graphs.shapes.rules.fused import group_query_sizes, multi_head_sizes
 from bench.graphs.shapes.rules.products import attention_sizes
@@ -39,12 +40,8 @@ def flex_attention(node: Node) -> Work:
     return _scores(batch, heads, queries, keys, inner, width, False)
 
 
-@rule("Attention", domains=(MICROSOFT,), inputs="input weights bias mask_index past attention_bias")
-@rule(
-    "QAttention",
-    domains=(MICROSOFT,),
-    inputs="input weight bias input_scale weight_scale mask_index input_zero_point weight_zero_point past",
-)
+@rule("Attention", domains=(MICROSOFT,))
+@rule("QAttention", domains=(MICROSOFT,))
 def fused_attention(node: Node) -> Work:
     """With the projections of queries, keys and values: (B, S, D) by (D, 2 H K + H V)."""
     batch, steps, _ = node.shape()
@@ -57,11 +54,7 @@ def fused_attention(node: Node) -> Work:
     return Work(macs + batch * steps * numel(node.shape(1)), other + biased)
 
 
-@rule(
-    "MultiHeadAttention",
-    domains=(MICROSOFT,),
-    inputs="query key value bias key_padding_mask attention_bias past_key past_value",
-)
+@rule("MultiHeadAttention", domains=(MICROSOFT,))
 def multi_head_attention(node: Node) -> Work:
     batch, heads, queries, keys, inner, width = _numbers(*multi_head_sizes(node))
     macs, other = _scores(batch, heads, queries, keys, inner, width, node.has(4) or node.has(5))
@@ -69,11 +62,7 @@ def multi_head_attention(node: Node) -> Work:
     return Work(macs, other + biased)
 
 
-@rule(
-    "GroupQueryAttention",
-    domains=(MICROSOFT,),
-    inputs="query key value past_key past_value seqlens_k total_sequence_length cos_cache sin_cache position_ids",
-)
+@rule("GroupQueryAttention", domains=(MICROSOFT,))
 def group_query_attention(node: Node) -> Work:
     batch, heads, queries, keys, inner = _numbers(*group_query_sizes(node))
     macs, other = _scores(batch, heads, queries, keys, inner, inner, True)

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import math
 
-from bench.graphs.costs.macs import MICROSOFT, NCHWC, NOTHING, Work, numel, rule
+from bench.graphs.costs.work import NOTHING, Work, numel, rule
+from bench.graphs.operators import MICROSOFT, NCHWC
 from bench.graphs.shapes.node import Node
 
 
@@ -22,8 +23,8 @@ def _convolution(node: Node, weights: int, bias: int | None) -> Work:
 
 
 @rule("Conv", "DeformConv")
-@rule("FusedConv", "NhwcConv", "NhwcFusedConv", domains=(MICROSOFT,), inputs="X W B Z")
-@rule("Conv", domains=(NCHWC,), inputs="X W B Sum")
+@rule("FusedConv", "NhwcConv", "NhwcFusedConv", domains=(MICROSOFT,))
+@rule("Conv", domains=(NCHWC,))
 def conv(node: Node) -> Work:
     if node.op_type == "DeformConv":  # each tap of the window is interpolated between 4 pixels of its own
         macs, other = _convolution(node, 1, 3)
@@ -38,11 +39,7 @@ def conv_integer(node: Node) -> Work:
 
 
 @rule("QLinearConv")
-@rule(
-    "QLinearConv",
-    domains=(MICROSOFT,),
-    inputs="x x_scale x_zero_point w w_scale w_zero_point y_scale y_zero_point B",
-)
+@rule("QLinearConv", domains=(MICROSOFT,))
 def quantized_conv(node: Node) -> Work:
     macs, other = _convolution(node, 3, 8)
     return Work(macs, other + 2 * numel(node.out()))
@@ -64,7 +61,7 @@ def causal_conv(node: Node) -> Work:
 @rule("MaxPool", "AveragePool", "LpPool")
 @rule("MaxPool", "AveragePool", domains=(NCHWC,))
 @rule("NhwcMaxPool", domains=(MICROSOFT,))
-@rule("QLinearAveragePool", domains=(MICROSOFT,), inputs="X x_scale x_zero_point y_scale y_zero_point")
+@rule("QLinearAveragePool", domains=(MICROSOFT,))
 def pool(node: Node) -> Work:
     window = math.prod(node.integers("kernel_shape") or ())
     each = {"LpPool": 2 * window, "MaxPool": window, "NhwcMaxPool": window}.get(node.op_type, window + 1)
@@ -73,7 +70,7 @@ def pool(node: Node) -> Work:
 
 @rule("GlobalAveragePool", "GlobalMaxPool", "GlobalLpPool")
 @rule("GlobalAveragePool", "GlobalMaxPool", domains=(NCHWC,))
-@rule("QLinearGlobalAveragePool", domains=(MICROSOFT,), inputs="X x_scale x_zero_point y_scale y_zero_point")
+@rule("QLinearGlobalAveragePool", domains=(MICROSOFT,))
 def global_pool(node: Node) -> Work:
     return Work(0, numel(node.shape()) * (2 if node.op_type == "GlobalLpPool" else 1))
 

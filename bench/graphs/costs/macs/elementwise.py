@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from bench.graphs.costs.macs import MICROSOFT, ML, Work, numel, rule
+from bench.graphs.costs.work import Work, numel, rule
+from bench.graphs.operators import MICROSOFT, ML
 from bench.graphs.shapes.node import Node
 
 ONE_EACH = """
@@ -66,25 +67,13 @@ def each_fused(node: Node) -> Work:
     return Work(0, numel(node.out()) * EACH_FUSED[node.op_type])
 
 
-BINARY = "A A_scale A_zero_point B B_scale B_zero_point C_scale C_zero_point"
-
-
-@rule("QLinearAdd", "QLinearMul", domains=(MICROSOFT,), inputs=BINARY)
-@rule(
-    *[name for name in EACH_QUANTIZED if name not in ("QLinearAdd", "QLinearMul")],
-    domains=(MICROSOFT,),
-    inputs="X X_scale X_zero_point Y_scale Y_zero_point",
-)
+@rule("QLinearAdd", "QLinearMul", domains=(MICROSOFT,))
+@rule(*[name for name in EACH_QUANTIZED if name not in ("QLinearAdd", "QLinearMul")], domains=(MICROSOFT,))
 def each_quantized(node: Node) -> Work:
     return Work(0, numel(node.out()) * EACH_QUANTIZED[node.op_type])
 
 
-@rule(
-    "QEmbedLayerNormalization",
-    domains=(MICROSOFT,),
-    inputs="input_ids segment_ids word position segment gamma beta mask word_scale position_scale segment_scale "
-    "gamma_scale beta_scale word_zero_point position_zero_point segment_zero_point gamma_zero_point beta_zero_point",
-)
+@rule("QEmbedLayerNormalization", domains=(MICROSOFT,))
 def quantized_embed_normalization(node: Node) -> Work:
     return Work(0, numel(node.out()) * 15)
 
@@ -102,9 +91,7 @@ def local_response(node: Node) -> Work:
 
 @rule("ReduceL1", "ReduceL2", "ReduceLogSum", "ReduceLogSumExp", "ReduceMax", "ReduceMean", "ReduceMin", "ReduceProd")
 @rule("ReduceSum", "ReduceSumSquare", "ArgMax", "ArgMin", "Hardmax")
-@rule(
-    "QLinearReduceMean", domains=(MICROSOFT,), inputs="data data_scale data_zero_point reduced_scale reduced_zero_point"
-)
+@rule("QLinearReduceMean", domains=(MICROSOFT,))
 def reduce(node: Node) -> Work:
     return Work(0, numel(node.shape()) * REDUCED.get(node.op_type, 1))
 

@@ -7,18 +7,20 @@ from __future__ import annotations
 
 import math
 
-from bench.graphs.costs.macs import MICROSOFT, ML, Work, numel, rule
+from bench.graphs.costs.work import Work, numel, rule
+from bench.graphs.operators import MICROSOFT, ML
 from bench.graphs.shapes.node import Node
-from bench.graphs.shapes.rules.products import einsum_sizes, fused_operands
+from bench.graphs.shapes.rules.products import einsum_sizes, matmul_operands
 
 
-@rule("MatMul", "MatMulInteger")
+@rule("MatMul", "MatMulInteger", "QLinearMatMul")
 def matmul(node: Node) -> Work:
-    return Work(numel(node.out()) * node.shape()[-1])
+    outputs = numel(node.out())
+    return Work(outputs * node.shape()[-1], 2 * outputs if node.op_type == "QLinearMatMul" else 0)
 
 
-@rule("DynamicQuantizeMatMul", domains=(MICROSOFT,), inputs="A B b_scale b_zero_point bias")
-@rule("MatMulIntegerToFloat", domains=(MICROSOFT,), inputs="A B a_scale b_scale a_zero_point b_zero_point bias")
+@rule("DynamicQuantizeMatMul", domains=(MICROSOFT,))
+@rule("MatMulIntegerToFloat", domains=(MICROSOFT,))
 def scaled_matmul(node: Node) -> Work:
     """A product of integers, scaled; the first operand may have to be quantized before."""
     dynamic = node.op_type == "DynamicQuantizeMatMul"
@@ -27,49 +29,35 @@ def scaled_matmul(node: Node) -> Work:
     return Work(outputs * node.shape()[-1], outputs * (1 + biased) + dynamic * 4 * numel(node.shape()))
 
 
-@rule("QLinearMatMul")
-def quantized_matmul(node: Node) -> Work:
-    return Work(numel(node.out()) * node.shape()[-1], 2 * numel(node.out()))
-
-
 @rule("FusedMatMul", "TransposeMatMul", domains=(MICROSOFT,))
 def fused_matmul(node: Node) -> Work:
     scaled = numel(node.out()) if node.floating("alpha", 1.0) != 1 else 0
-    inner = fused_operands(node)[0][-1]
+    inner = matmul_operands(node)[0][-1]
     assert isinstance(inner, int)
     return Work(numel(node.out()) * inner, scaled)
 
 
 @rule("Gemm")
-@rule("FusedGemm", domains=(MICROSOFT,), inputs="A B C")
+@rule("FusedGemm", "QGemm", domains=(MICROSOFT,))
 def gemm(node: Node) -> Work:
     inner = node.shape()[0] if node.integer("transA") else node.shape()[1]
     outputs = numel(node.out())
+    if node.op_type == "QGemm":
+        return Work(outputs * inner, outputs * (2 + node.has(6)))
     scaled = (node.floating("alpha", 1.0) != 1) + (node.floating("beta", 1.0) != 1 and node.has(2))
     activated = bool(node.text("activation"))
     return Work(outputs * inner, outputs * (node.has(2) + scaled + activated))
 
 
-@rule("QGemm", domains=(MICROSOFT,), inputs="A a_scale a_zero_point B b_scale b_zero_point C y_scale y_zero_point")
-def quantized_gemm(node: Node) -> Work:
-    inner = node.shape()[0] if node.integer("transA") else node.shape()[1]
-    outputs = numel(node.out())
-    return Work(outputs * inner, outputs * (2 + node.has(6)))
-
-
-@rule("MatMulNBits", domains=(MICROSOFT,), inputs="A B scales zero_points g_idx bias")
-@rule("MatMulBnb4", domains=(MICROSOFT,), inputs="A B absmax")
+@rule("MatMulNBits", domains=(MICROSOFT,))
+@rule("MatMulBnb4", domains=(MICROSOFT,))
 def matmul_n_bits(node: Node) -> Work:
     """A product with weights of a few bits, which are brought to floats on the way: a scale and a zero point each."""
     outputs, weights = numel(node.out()), node.integer("N") * node.integer("K")
     return Work(outputs * node.integer("K"), 2 * weights + outputs * (node.op_type == "MatMulNBits" and node.has(5)))
 
 
-@rule(
-    "MoE",
-    domains=(MICROSOFT,),
-    inputs="input router_probs fc1_weights fc1_bias fc2_weights fc2_bias fc3_weights fc3_bias",
-)
+@rule("MoE", domains=(MICROSOFT,))
 def mixture_of_experts(node: Node) -> Work:
     """Each token goes through k experts of two or three layers."""
     tokens = numel(node.shape()[:-1]) * node.integer("k", 1)
@@ -115,16 +103,9 @@ def fourier(node: Node) -> Work:
     return Work(0, transforms * each // (2 if signal[-1] == 1 else 1))
 
 
-@rule("LinearClassifier", "LinearRegressor", domains=(ML,))
-def linear_model(node: Node) -> Work:
-    coefficients = len(node.attributes["coefficients"].floats) if "coefficients" in node.attributes else 0
-    samples = node.shape()[0] if len(node.shape()) > 1 else 1
-    return Work(samples * coefficients)
-
-
-@rule("SVMClassifier", "SVMRegressor", domains=(ML,))
-def support_vectors(node: Node) -> Work:
-    """A product with each support vector, and their weighted sum."""
+@rule("LinearClassifier", "LinearRegressor", "SVMClassifier", "SVMRegressor", domains=(ML,))
+def kernel_machine(node: Node) -> Work:
+    """A product with the coefficients; before it, with each support vector where there are some."""
     samples = node.shape()[0] if len(node.shape()) > 1 else 1
     names = [name for name in ("support_vectors", "coefficients") if name in node.attributes]
     return Work(samples * sum(len(node.attributes[name].floats) for name in names))

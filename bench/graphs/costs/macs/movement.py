@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from bench.graphs.costs.macs import MICROSOFT, ML, NCHWC, NOTHING, Work, rule
+from bench.graphs.costs.work import NOTHING, Work, rule
+from bench.graphs.operators import MICROSOFT, ML, NCHWC
 from bench.graphs.shapes.node import Node
 
 MOVE = """
@@ -27,7 +28,7 @@ TREES_AND_TABLES = """
 
 @rule(MOVE, SELECT, SEQUENCES, TEXT, HOLD_GRAPHS)
 @rule(FUSED, domains=(MICROSOFT,))
-@rule("GatherBlockQuantized", domains=(MICROSOFT,), inputs="data indices scales zero_points")
+@rule("GatherBlockQuantized", domains=(MICROSOFT,))
 @rule("ReorderInput", "ReorderOutput", domains=(NCHWC,))
 @rule(TREES_AND_TABLES, domains=(ML,))
 def nothing(node: Node) -> Work:

@@ -6,7 +6,8 @@ steps are counted: the lengths are data.
 
 from __future__ import annotations
 
-from bench.graphs.costs.macs import MICROSOFT, Work, rule
+from bench.graphs.costs.work import Work, rule
+from bench.graphs.operators import MICROSOFT
 from bench.graphs.shapes.node import Node
 
 GATES = {"LSTM": 4, "DynamicQuantizeLSTM": 4, "GRU": 3, "RNN": 1}
@@ -15,11 +16,7 @@ OTHER_OPS = {"LSTM": 13, "DynamicQuantizeLSTM": 13, "GRU": 11, "RNN": 2}
 
 
 @rule("LSTM", "GRU", "RNN")
-@rule(
-    "DynamicQuantizeLSTM",
-    domains=(MICROSOFT,),
-    inputs="X W R B sequence_lens initial_h initial_c P W_scale W_zero_point R_scale R_zero_point",
-)
+@rule("DynamicQuantizeLSTM", domains=(MICROSOFT,))
 def recurrent(node: Node) -> Work:
     """Each gate of each unit sums over the inputs and over the hidden units."""
     steps, batch, inputs = node.shape()

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from bench.graphs.deferred import np
 from bench.graphs.file.dtypes import is_floating, type_name
+from bench.graphs.operators import MICROSOFT, NCHWC
 from bench.graphs.shapes import dims
 from bench.graphs.shapes.dims import Dim, Shape
 from bench.graphs.shapes.node import MAX_ELEMENTS, Node, ShapeError, UnknownError, Value, array
-from bench.graphs.shapes.rules import MICROSOFT, NCHWC, rule
-
-if TYPE_CHECKING:
-    import numpy as np
+from bench.graphs.shapes.rules.registry import rule
 
 BOOL, INT64 = 9, 7  # of onnx.TensorProto.DataType
 
@@ -40,8 +39,6 @@ def broadcast_shapes(node: Node, shapes: Sequence[Shape]) -> Shape:
 
 def _each(function: Callable[..., Any], *operands: np.ndarray) -> np.ndarray | None:
     """A function of every element; None where one of them is an expression that it cannot take, or they are many."""
-    import numpy as np
-
     try:
         if math.prod(np.broadcast_shapes(*[operand.shape for operand in operands])) > MAX_ELEMENTS:  # a causal mask
             return None
@@ -112,12 +109,10 @@ def _whole(*numbers: Any) -> bool:
 
 def _rounded(value: np.ndarray | None, dtype: int) -> np.ndarray | None:
     """Elements as their type can hold them: float32 arithmetic decides how a size is rounded."""
-    import numpy as np
-
     if value is None or type_name(dtype) not in ("float32", "float16"):
         return value
     kind = np.dtype(type_name(dtype)).type
-    return _each(lambda number: number if isinstance(number, Dim) else float(kind(number)), value)
+    return _each(_unless_size(lambda number: float(kind(number))), value)
 
 
 @rule("Add", "Sub", "Mul", "Div", "Mod", "Pow", "Min", "Max", "Sum", "Mean", "BitShift", "BitwiseAnd", "BitwiseOr")
@@ -153,16 +148,9 @@ def _binary_elements(node: Node, dtype: int) -> np.ndarray | None:
     return result
 
 
-def _half_even(number: Any) -> Any:
-    return number if isinstance(number, Dim) else float(round(number))
-
-
-def _floored(number: Any) -> Any:
-    return number if isinstance(number, Dim) else float(math.floor(number))
-
-
-def _ceiled(number: Any) -> Any:
-    return number if isinstance(number, Dim) else float(math.ceil(number))
+def _unless_size(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """Apply a function to plain numbers, and leave expressions as they are: they are whole numbers."""
+    return lambda number: number if isinstance(number, Dim) else function(number)
 
 
 UNARY: dict[str, Callable[[Any], Any]] = {
@@ -170,9 +158,9 @@ UNARY: dict[str, Callable[[Any], Any]] = {
     "Neg": lambda a: -a,
     "Abs": lambda a: dims.maximum(a, -a) if isinstance(a, Dim) else abs(a),
     "Not": lambda a: 1 - a if isinstance(a, Dim) else int(not a),
-    "Floor": _floored,
-    "Ceil": _ceiled,
-    "Round": _half_even,
+    "Floor": _unless_size(lambda a: float(math.floor(a))),
+    "Ceil": _unless_size(lambda a: float(math.ceil(a))),
+    "Round": _unless_size(lambda a: float(round(a))),
     "Sqrt": math.sqrt,
     "Exp": math.exp,
     "Log": math.log,
@@ -244,15 +232,13 @@ def cast(node: Node) -> Value:
     if elements is None:
         return Value(dtype, first.shape)
     if is_floating(dtype):
-        converted = _rounded(
-            _each(lambda number: number if isinstance(number, Dim) else float(number), elements), dtype
-        )
+        converted = _rounded(_each(_unless_size(float), elements), dtype)
     elif dtype == BOOL:
         converted = _each(
             lambda number: 1 - dims.equal(number, 0) if isinstance(number, Dim) else int(bool(number)), elements
         )
     elif type_name(dtype).startswith(("int", "uint")):
-        converted = _each(lambda number: number if isinstance(number, Dim) else int(number), elements)
+        converted = _each(_unless_size(int), elements)
     else:
         converted = None
     return Value(dtype, first.shape, converted)
@@ -268,15 +254,13 @@ def where(node: Node) -> Value:
     return Value(node.input(1).dtype, shape, elements)
 
 
-@rule("QuantizeLinear")
-@rule("QuantizeLinear", domains=(MICROSOFT,))
+@rule("QuantizeLinear", domains=("", MICROSOFT))
 def quantize(node: Node) -> Value:
     dtype = node.input(2).dtype if node.has(2) else node.integer("output_dtype", 2)
     return Value(dtype, node.shape())
 
 
-@rule("DequantizeLinear")
-@rule("DequantizeLinear", domains=(MICROSOFT,))
+@rule("DequantizeLinear", domains=("", MICROSOFT))
 def dequantize(node: Node) -> Value:
     return Value(node.integer("output_dtype") or node.input(1).dtype, node.shape())
 

@@ -6,11 +6,12 @@ Source: ONNX Runtime's docs/ContribOperators.md.
 
 from __future__ import annotations
 
+from bench.graphs.operators import MICROSOFT, NCHWC
 from bench.graphs.shapes import dims
-from bench.graphs.shapes.dims import Dim, Shape
-from bench.graphs.shapes.node import Node, UnknownError, Value
-from bench.graphs.shapes.rules import MICROSOFT, NCHWC, rule
+from bench.graphs.shapes.dims import Shape
+from bench.graphs.shapes.node import Node, Value
 from bench.graphs.shapes.rules.arithmetic import broadcast_shapes
+from bench.graphs.shapes.rules.registry import rule
 
 FLOAT, INT32 = 1, 6
 
@@ -22,29 +23,17 @@ def skip_normalization(node: Node) -> list[Value | None]:
     return [Value(node.input().dtype, shape), statistics, statistics, Value(node.input().dtype, shape)]
 
 
-@rule("EmbedLayerNormalization", domains=(MICROSOFT,))
+@rule("EmbedLayerNormalization", "QEmbedLayerNormalization", domains=(MICROSOFT,))
 def embed_normalization(node: Node) -> list[Value | None]:
-    result = Value(node.input(2).dtype, (*node.shape(0), node.shape(2)[1]))
+    dtype = FLOAT if node.op_type.startswith("Q") else node.input(2).dtype
+    result = Value(dtype, (*node.shape(0), node.shape(2)[1]))
     return [result, Value(INT32, node.shape(0)[:1]), result]
 
 
-@rule("QEmbedLayerNormalization", domains=(MICROSOFT,))
-def quantized_embed_normalization(node: Node) -> list[Value | None]:
-    return [Value(FLOAT, (*node.shape(0), node.shape(2)[1])), Value(INT32, node.shape(0)[:1])]
-
-
-@rule("Attention", domains=(MICROSOFT,))
+@rule("Attention", "QAttention", domains=(MICROSOFT,))
 def attention(node: Node) -> list[Value | None]:
-    return _attention(node, node.input().dtype, 4)
-
-
-@rule("QAttention", domains=(MICROSOFT,))
-def quantized_attention(node: Node) -> list[Value | None]:
-    return _attention(node, node.input(2).dtype, 8)
-
-
-def _attention(node: Node, dtype: int, past_at: int) -> list[Value | None]:
     """(B, S, D) by (D, 3 D) -> (B, S, D) and (2, B, H, P + S, K)."""
+    dtype, past_at = (node.input().dtype, 4) if node.op_type == "Attention" else (node.input(2).dtype, 8)
     batch, steps, _ = node.shape(0)
     widths = node.integers("qkv_hidden_sizes")
     width = widths[2] if widths else node.shape(1)[1] // 3
@@ -144,13 +133,3 @@ def reorder_input(node: Node) -> Value:
 def upsample(node: Node) -> Value:
     factors = node.integers("scales") or [1, 1, 1, 1]
     return Value(node.input().dtype, [size * factor for size, factor in zip(node.shape(), factors, strict=True)])
-
-
-@rule("Range", domains=(MICROSOFT,))
-def range_(node: Node) -> Value:
-    start, limit = node.number(0), node.number(1)
-    step = node.number(2) if node.has(2) else 1
-    if not isinstance(step, int) or isinstance(start, float) or isinstance(limit, float) or step == 0:
-        raise UnknownError
-    number = dims.ceil_div(limit - start, step)
-    return Value(node.input().dtype, (dims.maximum(number, 0) if isinstance(number, Dim) else max(number, 0),))

@@ -6,11 +6,13 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+from bench.graphs.deferred import np, onnx
+from bench.graphs.operators import MICROSOFT
 from bench.graphs.shapes import dims
 from bench.graphs.shapes.dims import Dim, Size, maximum, minimum, product
 from bench.graphs.shapes.node import MAX_ELEMENTS, Node, ShapeError, UnknownError, Value, array
-from bench.graphs.shapes.rules import MICROSOFT, rule
 from bench.graphs.shapes.rules.arithmetic import INT64, broadcast_shapes
+from bench.graphs.shapes.rules.registry import rule
 
 FLOAT = 1
 END = 10**9
@@ -139,8 +141,6 @@ def transpose(node: Node) -> Value:
 
 @rule("Concat")
 def concat(node: Node) -> Value:
-    import numpy as np
-
     shapes = [node.shape(index) for index in range(len(node.inputs))]
     result, along = _joined(node, shapes)
     elements = None
@@ -287,8 +287,6 @@ def tile(node: Node) -> Value:
 
 
 def _repeated(first: Value, sizes: Sequence[Any], repeats: Sequence[Any]) -> Any:
-    import numpy as np
-
     if first.elements is None or not _plain(sizes) or math.prod(sizes) > MAX_ELEMENTS:
         return None
     return np.tile(first.elements, repeats)
@@ -296,8 +294,6 @@ def _repeated(first: Value, sizes: Sequence[Any], repeats: Sequence[Any]) -> Any
 
 @rule("Expand")
 def expand(node: Node) -> Value:
-    import numpy as np
-
     first = node.input()
     told = node.items(1)
     sizes = broadcast_shapes(node, [node.shape(), tuple(told)])
@@ -322,9 +318,6 @@ def pad(node: Node) -> Value:
 
 @rule("ConstantOfShape")
 def constant_of_shape(node: Node) -> Value:
-    import numpy as np
-    import onnx
-
     sizes = node.items(0)
     value = node.attributes["value"].t if "value" in node.attributes else None
     dtype = value.data_type if value is not None else FLOAT
@@ -334,9 +327,9 @@ def constant_of_shape(node: Node) -> Value:
     return Value(dtype, sizes, np.full(sizes, one, object))
 
 
-@rule("Range")
+@rule("Range", domains=("", MICROSOFT))
 def range_(node: Node) -> Value:
-    start, limit, step = (node.number(index) for index in range(3))
+    start, limit, step = node.number(0), node.number(1), node.number(2) if node.has(2) else 1
     dtype = node.input().dtype
     if _plain((start, limit, step)) and step:
         items = range(start, limit, step)
@@ -348,13 +341,8 @@ def range_(node: Node) -> Value:
     raise UnknownError
 
 
-@rule("EyeLike")
-def eye_like(node: Node) -> Value:
-    return Value(node.integer("dtype") or node.input().dtype, node.shape())
-
-
-@rule("RandomNormalLike", "RandomUniformLike", "Bernoulli")
-def random_like(node: Node) -> Value:
+@rule("EyeLike", "RandomNormalLike", "RandomUniformLike", "Bernoulli")
+def typed_like(node: Node) -> Value:
     return Value(node.integer("dtype") or node.input().dtype, node.shape())
 
 
@@ -370,8 +358,6 @@ def one_hot(node: Node) -> Value:
 @rule("NonZero")
 def non_zero(node: Node) -> Value:
     """As many columns as elements are not 0: known only where the elements are."""
-    import numpy as np
-
     elements = node.input().elements
     rank = len(node.shape())
     if elements is None or any(isinstance(one, Dim) for one in elements.reshape(-1)):

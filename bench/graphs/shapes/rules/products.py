@@ -5,13 +5,16 @@ Shapes: B batch, H heads, S queries, T keys, K and V sizes of one head.
 
 from __future__ import annotations
 
+from bench.graphs.operators import MICROSOFT
 from bench.graphs.shapes import dims
 from bench.graphs.shapes.dims import Shape, Size
 from bench.graphs.shapes.node import Node, ShapeError, UnknownError, Value
-from bench.graphs.shapes.rules import MICROSOFT, rule
 from bench.graphs.shapes.rules.arithmetic import broadcast_shapes
+from bench.graphs.shapes.rules.registry import rule
 
-INT32 = 6
+FLOAT, INT32 = 1, 6
+TYPED_LIKE = {"QLinearMatMul": 7, "MatMulIntegerToFloat": 2}
+"""Inputs that have the type of the product, where that is not the first one."""
 
 
 def matmul_shape(node: Node, first: Shape, second: Shape) -> Shape:
@@ -33,66 +36,35 @@ def matmul_shape(node: Node, first: Shape, second: Shape) -> Shape:
     return (*leading, *rows[-1:], *columns)
 
 
-@rule("MatMul")
+@rule("MatMul", "MatMulInteger", "QLinearMatMul")
+@rule("DynamicQuantizeMatMul", "MatMulIntegerToFloat", "FusedMatMul", "TransposeMatMul", domains=(MICROSOFT,))
 def matmul(node: Node) -> Value:
-    return Value(node.input().dtype, matmul_shape(node, node.shape(0), node.shape(1)))
+    dtype = INT32 if node.op_type == "MatMulInteger" else node.input(TYPED_LIKE.get(node.op_type, 0)).dtype
+    return Value(dtype, matmul_shape(node, *matmul_operands(node)))
 
 
-@rule("MatMulInteger")
-def matmul_integer(node: Node) -> Value:
-    return Value(INT32, matmul_shape(node, node.shape(0), node.shape(1)))
-
-
-@rule("QLinearMatMul")
-def quantized_matmul(node: Node) -> Value:
-    return Value(node.input(7).dtype, matmul_shape(node, node.shape(0), node.shape(3)))
-
-
-@rule("DynamicQuantizeMatMul", domains=(MICROSOFT,))
-def dynamic_matmul(node: Node) -> Value:
-    return Value(node.input().dtype, matmul_shape(node, node.shape(0), node.shape(1)))
-
-
-@rule("MatMulIntegerToFloat", domains=(MICROSOFT,))
-def matmul_to_float(node: Node) -> Value:
-    return Value(node.input(2).dtype, matmul_shape(node, node.shape(0), node.shape(1)))
-
-
-@rule("FusedMatMul", "TransposeMatMul", domains=(MICROSOFT,))
-def fused_matmul(node: Node) -> Value:
-    return Value(node.input().dtype, matmul_shape(node, *fused_operands(node)))
-
-
-def fused_operands(node: Node) -> tuple[Shape, Shape]:
-    """Shapes of the operands of a FusedMatMul once its transposes are done."""
+def matmul_operands(node: Node) -> tuple[Shape, Shape]:
+    """Shapes of the operands of a product once the transposes that a FusedMatMul states are done."""
 
     def turned(shape: Shape, last: int, batch: int) -> Shape:
         if batch and len(shape) > 2:  # the first axis goes before the last
             shape = (*shape[1:-1], shape[0], shape[-1])
         return (*shape[:-2], shape[-1], shape[-2]) if last and len(shape) > 1 else tuple(shape)
 
+    second = node.shape(3 if node.op_type == "QLinearMatMul" else 1)
     first = turned(node.shape(0), node.integer("transA"), node.integer("transBatchA"))
-    return first, turned(node.shape(1), node.integer("transB"), node.integer("transBatchB"))
+    return first, turned(second, node.integer("transB"), node.integer("transBatchB"))
 
 
 @rule("Gemm")
-@rule("FusedGemm", domains=(MICROSOFT,))
+@rule("FusedGemm", "QGemm", domains=(MICROSOFT,))
 def gemm(node: Node) -> Value:
-    return Value(node.input().dtype, matmul_shape(node, *gemm_operands(node, 0, 1)))
-
-
-@rule("QGemm", domains=(MICROSOFT,))
-def quantized_gemm(node: Node) -> Value:
-    dtype = node.input(8).dtype if node.has(8) else 1
-    return Value(dtype, matmul_shape(node, *gemm_operands(node, 0, 3)))
-
-
-def gemm_operands(node: Node, first: int, second: int) -> tuple[Shape, Shape]:
-    """Shapes of the matrices of a Gemm once its transposes are done."""
-    a, b = tuple(node.shape(first)), tuple(node.shape(second))
+    quantized = node.op_type == "QGemm"
+    a, b = tuple(node.shape(0)), tuple(node.shape(3 if quantized else 1))
     if len(a) != 2 or len(b) != 2:
         raise ShapeError(f"{node.what} takes matrices; it is given {len(a)} and {len(b)} axes")
-    return a[::-1] if node.integer("transA") else a, b[::-1] if node.integer("transB") else b
+    shape = matmul_shape(node, a[::-1] if node.integer("transA") else a, b[::-1] if node.integer("transB") else b)
+    return Value((node.input(8).dtype if node.has(8) else FLOAT) if quantized else node.input().dtype, shape)
 
 
 @rule("MatMulNBits", "MatMulBnb4", domains=(MICROSOFT,))
@@ -149,13 +121,12 @@ def einsum_sizes(node: Node) -> tuple[dict[str, Size], str, Shape]:
 @rule("Attention")
 def attention(node: Node) -> list[Value | None]:
     """(B, H, S, K) or (B, S, H * K), with keys and values of T steps and those of the past."""
-    query, key, value = node.shape(0), node.shape(1), node.shape(2)
+    query, key = node.shape(0), node.shape(1)
     batch, heads, queries, keys, width = attention_sizes(node)
     dtype = node.input().dtype
     shape = (batch, heads, queries, width) if len(query) == 4 else (batch, queries, heads * width)
     inner = key[3] if len(key) == 4 else key[2] // node.integer("kv_num_heads")
     kv_heads = key[1] if len(key) == 4 else node.integer("kv_num_heads")
-    del value
     return [
         Value(dtype, shape),
         Value(dtype, (batch, kv_heads, keys, inner)),

@@ -6,11 +6,12 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+from bench.graphs.operators import MICROSOFT
 from bench.graphs.shapes import dims
 from bench.graphs.shapes.dims import Dim, minimum
 from bench.graphs.shapes.node import Node, Value, array
-from bench.graphs.shapes.rules import MICROSOFT, rule
 from bench.graphs.shapes.rules.arithmetic import INT64
+from bench.graphs.shapes.rules.registry import rule
 
 AXES_ARE_INPUT_SINCE = 18
 FOLDS: dict[str, Callable[[list[Any]], Any]] = {
@@ -23,11 +24,12 @@ FOLDS: dict[str, Callable[[list[Any]], Any]] = {
 
 @rule("ReduceL1", "ReduceL2", "ReduceLogSum", "ReduceLogSumExp", "ReduceMax", "ReduceMean", "ReduceMin", "ReduceProd")
 @rule("ReduceSum", "ReduceSumSquare")
+@rule("QLinearReduceMean", domains=(MICROSOFT,))
 def reduce(node: Node) -> Value:
     first, sizes = node.input(), node.shape()
     given = node.integers("axes")
     since = 13 if node.op_type == "ReduceSum" else AXES_ARE_INPUT_SINCE
-    if node.version >= since and node.has(1):
+    if not node.domain and node.version >= since and node.has(1):
         given = node.plain(1)
     if not given and node.integer("noop_with_empty_axes"):
         return Value(first.dtype, sizes, first.elements)
@@ -38,16 +40,6 @@ def reduce(node: Node) -> Value:
     if elements is None or fold is None or len(sizes) != 1 or not elements.size or axes != {0}:
         return Value(first.dtype, result)
     return Value(first.dtype, result, array([fold(elements.tolist())], result))
-
-
-@rule("QLinearReduceMean", domains=(MICROSOFT,))
-def quantized_reduce(node: Node) -> Value:
-    sizes = node.shape()
-    axes = {node.checked_axis(axis, len(sizes)) for axis in node.integers("axes") or range(len(sizes))}
-    keep = node.integer("keepdims", 1)
-    return Value(
-        node.input().dtype, [1 if axis in axes else one for axis, one in enumerate(sizes) if keep or axis not in axes]
-    )
 
 
 @rule("ArgMax", "ArgMin")

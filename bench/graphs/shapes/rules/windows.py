@@ -5,9 +5,12 @@ Shapes: N batch, C channels, M output channels, G groups; then as many spatial a
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
+from bench.graphs.operators import MICROSOFT, NCHWC
 from bench.graphs.shapes.dims import Dim, Shape, Size, ceil_div, less, scaled
 from bench.graphs.shapes.node import Node, ShapeError, UnknownError, Value
-from bench.graphs.shapes.rules import MICROSOFT, NCHWC, rule
+from bench.graphs.shapes.rules.registry import rule
 
 INT32, INT64, FLOAT = 6, 7, 1
 CHANNELS_LAST = ("NhwcConv", "NhwcFusedConv", "NhwcMaxPool")
@@ -60,30 +63,22 @@ def _convolved(node: Node, data: Shape, weights: Shape) -> Shape:
     return (data[0], weights[0], *window(node, data[2:], weights[2:]))
 
 
-@rule("Conv")
-@rule("FusedConv", domains=(MICROSOFT,))
+@rule("Conv", "ConvInteger", "QLinearConv")
+@rule("FusedConv", "QLinearConv", "NhwcConv", "NhwcFusedConv", domains=(MICROSOFT,))
 def conv(node: Node) -> Value:
-    return Value(node.input().dtype, _convolved(node, node.shape(0), node.shape(1)))
+    quantized = node.op_type == "QLinearConv"
+    weights = node.shape(3 if quantized else 1)
+    if node.op_type in CHANNELS_LAST:
+        weights = _first(weights)
+    dtype = INT32 if node.op_type == "ConvInteger" else node.input(7 if quantized else 0).dtype
+    return Value(dtype, _with_channels_first(node, lambda data: _convolved(node, data, weights)))
 
 
-@rule("ConvInteger")
-def conv_integer(node: Node) -> Value:
-    return Value(INT32, _convolved(node, node.shape(0), node.shape(1)))
-
-
-@rule("QLinearConv")
-@rule("QLinearConv", domains=(MICROSOFT,))
-def quantized_conv(node: Node) -> Value:
-    data, dtype = node.shape(0), node.input(7).dtype
-    if not node.integer("channels_last"):
-        return Value(dtype, _convolved(node, data, node.shape(3)))
-    return Value(dtype, _last(_convolved(node, _first(data), node.shape(3))))
-
-
-@rule("NhwcConv", "NhwcFusedConv", domains=(MICROSOFT,))
-def conv_channels_last(node: Node) -> Value:
-    weights = node.shape(1)
-    return Value(node.input().dtype, _last(_convolved(node, _first(node.shape(0)), _first(weights))))
+def _with_channels_first(node: Node, rule: Callable[[Shape], Shape]) -> Shape:
+    """The output's shape by a rule that takes the channels as axis 1, whichever axis they are for this node."""
+    if node.op_type in CHANNELS_LAST or node.integer("channels_last"):
+        return _last(rule(_first(node.shape())))
+    return rule(node.shape())
 
 
 def _first(shape: Shape) -> Shape:
@@ -126,25 +121,11 @@ def conv_transpose(node: Node) -> Value:
 
 @rule("MaxPool", "AveragePool", "LpPool")
 @rule("MaxPool", "AveragePool", domains=(NCHWC,))
+@rule("NhwcMaxPool", "QLinearAveragePool", domains=(MICROSOFT,))
 def pool(node: Node) -> list[Value | None]:
-    data = node.shape()
-    shape = (*data[:2], *window(node, data[2:], tuple(node.integers("kernel_shape") or ())))
+    kernel = tuple(node.integers("kernel_shape") or ())
+    shape = _with_channels_first(node, lambda data: (*data[:2], *window(node, data[2:], kernel)))
     return [Value(node.input().dtype, shape), Value(INT64, shape)]
-
-
-@rule("NhwcMaxPool", domains=(MICROSOFT,))
-def pool_channels_last(node: Node) -> Value:
-    data = _first(node.shape())
-    shape = (*data[:2], *window(node, data[2:], tuple(node.integers("kernel_shape") or ())))
-    return Value(node.input().dtype, _last(shape))
-
-
-@rule("QLinearAveragePool", domains=(MICROSOFT,))
-def quantized_pool(node: Node) -> Value:
-    last = bool(node.integer("channels_last"))
-    data = _first(node.shape()) if last else node.shape()
-    shape = (*data[:2], *window(node, data[2:], tuple(node.integers("kernel_shape") or ())))
-    return Value(node.input().dtype, _last(shape) if last else shape)
 
 
 @rule("MaxUnpool")
@@ -165,17 +146,9 @@ def unpool(node: Node) -> Value:
 
 @rule("GlobalAveragePool", "GlobalMaxPool", "GlobalLpPool")
 @rule("GlobalAveragePool", "GlobalMaxPool", domains=(NCHWC,))
-def global_pool(node: Node) -> Value:
-    data = node.shape()
-    return Value(node.input().dtype, (*data[:2], *(1 for _ in data[2:])))
-
-
 @rule("QLinearGlobalAveragePool", domains=(MICROSOFT,))
-def quantized_global_pool(node: Node) -> Value:
-    data = node.shape()
-    if node.integer("channels_last"):
-        return Value(node.input().dtype, (data[0], *(1 for _ in data[1:-1]), data[-1]))
-    return Value(node.input().dtype, (*data[:2], *(1 for _ in data[2:])))
+def global_pool(node: Node) -> Value:
+    return Value(node.input().dtype, _with_channels_first(node, lambda data: (*data[:2], *(1 for _ in data[2:]))))
 
 
 @rule("MaxRoiPool")
@@ -189,25 +162,15 @@ def roi_align(node: Node) -> Value:
     return Value(node.input().dtype, (node.shape(1)[0], node.shape()[1], height, width))
 
 
-@rule("DepthToSpace")
+@rule("DepthToSpace", "SpaceToDepth")
 def depth_to_space(node: Node) -> Value:
-    batch, channels, height, width = _four(node)
-    block = node.integer("blocksize", 1)
-    return Value(node.input().dtype, (batch, channels // block**2, height * block, width * block))
-
-
-@rule("SpaceToDepth")
-def space_to_depth(node: Node) -> Value:
-    batch, channels, height, width = _four(node)
-    block = node.integer("blocksize", 1)
-    return Value(node.input().dtype, (batch, channels * block**2, height // block, width // block))
-
-
-def _four(node: Node) -> Shape:
-    shape = node.shape()
-    if len(shape) != 4 or node.integer("blocksize", 1) < 1:
+    shape, block = node.shape(), node.integer("blocksize", 1)
+    if len(shape) != 4 or block < 1:
         raise ShapeError(f"{node.what} takes 4 axes and a block of 1 or more; it is given {len(shape)} axes")
-    return tuple(shape)
+    batch, channels, height, width = shape
+    if node.op_type == "DepthToSpace":
+        return Value(node.input().dtype, (batch, channels // block**2, height * block, width * block))
+    return Value(node.input().dtype, (batch, channels * block**2, height // block, width // block))
 
 
 @rule("GridSample")

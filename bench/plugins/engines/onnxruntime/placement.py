@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from bench.api.errors import ArtifactError
 from bench.plugins.engines.onnxruntime import providers
+from bench.plugins.engines.onnxruntime.optimized import write_optimized
 from bench.plugins.engines.onnxruntime.providers import CPU, Provider
 
 if TYPE_CHECKING:
@@ -93,17 +94,10 @@ def _told(name: str, part: Mapping[str, Any]) -> str:
 def _optimize(artifact: Path, target: Path) -> None:
     """Write the model as it is when nodes are handed out, each node with a name of its own."""
     import onnx
-    import onnxruntime
 
     from bench.graphs.file.settled import settle
 
-    onnxruntime.disable_telemetry_events()
-    options = onnxruntime.SessionOptions()
-    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_BASIC
-    options.optimized_model_filepath = str(target)
-    options.log_severity_level = 3
-    settled = settle(onnx.load(artifact)).SerializeToString()
-    onnxruntime.InferenceSession(settled, options, providers=[CPU.ort_name])
+    write_optimized(settle(onnx.load(artifact)).SerializeToString(), target, level="basic")
     onnx.save(settle(onnx.load(target)), target)
 
 

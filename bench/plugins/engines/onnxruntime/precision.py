@@ -6,6 +6,9 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from bench.graphs.file.digest import all_graphs, all_nodes
+from bench.plugins.engines.onnxruntime.optimized import write_optimized
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
@@ -31,24 +34,16 @@ def multiplies_in(artifact: Path) -> str:
     code for are cast to float32 by them. So the optimized model is what is looked at.
     """
     import onnx
-    import onnxruntime
 
-    onnxruntime.disable_telemetry_events()
-    options = onnxruntime.SessionOptions()
-    options.log_severity_level = 3
     with tempfile.TemporaryDirectory() as folder:
         optimized = Path(folder, "model.onnx")
-        options.optimized_model_filepath = str(optimized)
-        onnxruntime.InferenceSession(artifact, options, providers=["CPUExecutionProvider"])
-        model = onnx.load(optimized)
-    return most_reduced(model)
+        write_optimized(artifact, optimized)
+        return most_reduced(onnx.load(optimized))
 
 
 def is_plain(artifact: Path) -> bool:
     """Whether a file holds nothing that any provider could multiply in less than float32 without being told to."""
     import onnx
-
-    from bench.graphs.file.digest import all_nodes
 
     model = onnx.load(artifact)
     quantized = ("QuantizeLinear", "DequantizeLinear", "DynamicQuantizeLinear")
@@ -60,8 +55,6 @@ def is_plain(artifact: Path) -> bool:
 def most_reduced(model: onnx.ModelProto) -> str:
     """The precision of a model's products: `int8` before `float16` before `bfloat16`, or `float32`."""
     from onnx import TensorProto
-
-    from bench.graphs.file.digest import all_graphs, all_nodes
 
     stored = {tensor.name: tensor.data_type for graph in all_graphs(model) for tensor in graph.initializer}
     names = {TensorProto.FLOAT16: "float16", TensorProto.BFLOAT16: "bfloat16"}

@@ -17,7 +17,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bench.api import NodeTime
+from bench.api import Arrays, NodeTime
 from bench.api.errors import ArtifactError
 from bench.plugins.engines.onnxruntime import providers
 from bench.plugins.engines.onnxruntime.providers import Provider
@@ -25,7 +25,6 @@ from bench.plugins.engines.onnxruntime.providers import Provider
 if TYPE_CHECKING:
     import onnx
 
-    from bench.api import Arrays
     from bench.graphs.file.wiring import Wiring
 
 WARM_UPS = 5

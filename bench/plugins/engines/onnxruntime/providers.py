@@ -6,8 +6,6 @@ and those that really take the node are kept in the cache. Run as
 `python -P -m bench.plugins.engines.onnxruntime.providers`.
 """
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 import functools

@@ -5,17 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bench.api import NodeTime, Runtime, Session, Task
-from bench.api.errors import InputError, suggest
+from bench.api import Arrays, NodeTime, Outputs, Runtime, Session, Task
 from bench.plugins.engines.onnxruntime import providers as ort_providers
 from bench.plugins.engines.onnxruntime.providers import Provider
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-
-    import numpy as np
-
-    from bench.api import Arrays
 
 
 CODE = """\
@@ -38,8 +33,8 @@ class OrtSession(Session):
         self._run = session.run
         self._outputs = [spec.name for spec in task.outputs]
 
-    def run(self, feeds: Arrays) -> Sequence[np.ndarray]:
-        outputs: list[np.ndarray] = self._run(self._outputs, feeds)
+    def run(self, feeds: Arrays) -> Outputs:
+        outputs: Outputs = self._run(self._outputs, feeds)
         return outputs
 
 
@@ -59,23 +54,12 @@ class OrtRuntime(Runtime):
     def environment(self, threads: int) -> dict[str, str]:
         return ort_providers.ENVIRONMENT
 
-    def import_packages(self) -> None:
-        import onnxruntime  # noqa: F401
-
     def open(self, artifact: Path, *, task: Task, source: str, provider: str, threads: int) -> Session:
         chosen = self._provider(provider)
         return self.session(ort_providers.open_session(self.model(artifact), chosen, threads=threads), task)
 
     def profile_nodes(
-        self,
-        artifact: Path,
-        *,
-        task: Task,
-        source: str,
-        provider: str,
-        threads: int,
-        feeds: Arrays,
-        num_runs: int,
+        self, artifact: Path, *, task: Task, source: str, provider: str, threads: int, feeds: Arrays, num_runs: int
     ) -> Sequence[NodeTime] | None:
         from bench.plugins.engines.onnxruntime import profile
 
@@ -85,8 +69,7 @@ class OrtRuntime(Runtime):
     def _provider(self, name: str) -> Provider:
         if name == ort_providers.CPU.name:
             return ort_providers.CPU  # without asking what else there is: that takes time, and opening is timed
-        if name not in self.providers():
-            raise InputError(f"{self.name} has no provider {name!r}; {suggest(name, self.providers())}")
+        self.check_provider(name)
         return ort_providers.usable()[name]
 
     def inspect(self, artifact: Path, *, provider: str, shapes: Mapping[str, Sequence[int]]) -> dict[str, Any]:

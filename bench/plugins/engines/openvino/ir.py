@@ -6,7 +6,6 @@ into memory where they lie in the archive, as OpenVINO does with a `.bin` file.
 
 from __future__ import annotations
 
-import io
 import sys
 import tarfile
 import tempfile
@@ -15,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from bench.api import Task
 from bench.api.errors import ArtifactError
+from bench.plugins.engines.archive import pack
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -42,13 +42,9 @@ def save(model: Any, target: Path) -> None:
     The archive holds no times, owners or paths: the same model gives the same bytes.
     """
     openvino = import_openvino()
-    with tempfile.TemporaryDirectory(dir=target.parent) as folder, tarfile.open(target, "w") as archive:
+    with tempfile.TemporaryDirectory(dir=target.parent) as folder:
         openvino.save_model(model, Path(folder, XML), compress_to_fp16=False)
-        for name in (XML, BIN):
-            content = Path(folder, name).read_bytes()
-            member = tarfile.TarInfo(name)
-            member.size = len(content)
-            archive.addfile(member, io.BytesIO(content))
+        pack([Path(folder, XML), Path(folder, BIN)], target)
 
 
 def read(core: Any, path: Path) -> tuple[Any, Any]:

@@ -8,12 +8,9 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from bench.api import NodeTime
-
-if TYPE_CHECKING:
-    from bench.api import Arrays
+from bench.api import Arrays, NodeTime
 
 WARM_UPS = 5
 PORTS = {"Const", "Input", "Output"}

@@ -31,9 +31,26 @@ class TorchExporter(Exporter):
     sources = ("torch",)
     method = "torch.export"
 
-    def example(self, task: Task) -> tuple[torch.Tensor, ...]:
-        """Inputs to trace with, in the task's order."""
-        return example_tensors(task)
+    def export(self, task: Task, source: str, target: Path) -> dict[str, Any]:
+        import torch
+
+        model = task.build(source, task.weights_path)
+        with torch.no_grad(), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return self.convert(model, example_tensors(task), task, target)
+
+    def convert(
+        self, model: torch.nn.Module, example: tuple[torch.Tensor, ...], task: Task, target: Path
+    ) -> dict[str, Any]:
+        """Write the artifact of a model, without gradients; warnings are not shown.
+
+        Args:
+            example: inputs to trace with, in the task's order.
+
+        Returns:
+            What is kept with the artifact.
+        """
+        raise NotImplementedError
 
 
 class TorchOnnxExporter(TorchExporter):
@@ -57,7 +74,6 @@ class TorchOnnxExporter(TorchExporter):
         _drop_weights_from_inputs(proto)
         _drop_wrong_shapes(proto, task)
         onnx.save(proto, target)
-        check_interface(target, task)
         return {"opset": next(opset.version for opset in proto.opset_import if not opset.domain)}
 
     def _translate(self, model: torch.nn.Module, task: Task, target: Path) -> None:
@@ -75,7 +91,7 @@ class TorchOnnxExporter(TorchExporter):
 
         torch.onnx.export(
             model,
-            self.example(task),
+            example_tensors(task),
             target,
             input_names=[spec.name for spec in task.inputs],
             output_names=[spec.name for spec in task.outputs],
@@ -107,7 +123,7 @@ class TorchScriptExporter(TorchOnnxExporter):
         }
         torch.onnx.export(
             model,
-            self.example(task),
+            example_tensors(task),
             str(target),
             input_names=[spec.name for spec in task.inputs],
             output_names=[spec.name for spec in task.outputs],
@@ -124,9 +140,10 @@ class TorchThroughOnnxExporter(TorchOnnxExporter):
         with tempfile.TemporaryDirectory(dir=target.parent) as folder:
             path = Path(folder, "model.onnx")
             info = super().export(task, source, path)
-            return {**info, **self.convert(path, task, target)}
+            check_interface(path, task)  # nobody else sees this file
+            return {**info, **self.convert_onnx(path, task, target)}
 
-    def convert(self, path: Path, task: Task, target: Path) -> dict[str, Any]:
+    def convert_onnx(self, path: Path, task: Task, target: Path) -> dict[str, Any]:
         """Make the artifact of an ONNX file; what it returns is kept. More files may lie beside the latter."""
         raise NotImplementedError
 

@@ -14,53 +14,40 @@ import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from bench.api import Runtime, Session, Task
-from bench.api.errors import InputError, suggest
+from bench.api import Arrays, Outputs, Runtime, Session, Task
 from bench.plugins.engines import cpu, gpu
+from bench.plugins.engines.calls import CallSession
 from bench.plugins.engines.pytorch import script as torch_script
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    import numpy as np
     import torch
 
-    from bench.api import Arrays
 
 BFLOAT16 = "-bf16"
 
 
-class TorchSession(Session):
-    """A callable on tensors."""
+class TorchSession(CallSession):
+    """A callable on PyTorch's tensors."""
 
     def __init__(self, call: Any, task: Task, provider: str, num_params: int | None) -> None:
         import torch
 
-        self._call = call
-        self._names = [spec.name for spec in task.inputs]
-        self._tensor = torch.from_numpy
+        device, is_reduced = provider.removesuffix(BFLOAT16), provider.endswith(BFLOAT16)
+        # On the processor `to` and `cpu` return their tensor; on another device they copy, and `cpu` waits for it.
+        super().__init__(
+            call,
+            task,
+            tensor=lambda array: torch.from_numpy(array).to(device),
+            array=lambda output: (output.float() if output.dtype == torch.bfloat16 else output).cpu().numpy(),
+            num_params=num_params,
+            precision="bfloat16" if is_reduced else "float32",
+        )
         self._inference_mode = torch.inference_mode
-        self._device = provider.removesuffix(BFLOAT16)
-        self._bfloat16 = torch.bfloat16
-        self._autocast: Any = contextlib.nullcontext()
-        if provider.endswith(BFLOAT16):
-            self._autocast = torch.autocast(self._device, torch.bfloat16)
-            self.precision = "bfloat16"
-        self.num_params = num_params
+        self._autocast: Any = torch.autocast(device, torch.bfloat16) if is_reduced else contextlib.nullcontext()
 
-    def run(self, feeds: Arrays) -> Sequence[np.ndarray]:
-        # On the processor `to` and `cpu` return their tensor; on another device they copy, the latter when all is done.
+    def run(self, feeds: Arrays) -> Outputs:
         with self._inference_mode(), self._autocast:
-            outputs = self._call(*[self._tensor(feeds[name]).to(self._device) for name in self._names])
-            outputs = outputs if isinstance(outputs, (list, tuple)) else [outputs]
-            return [self._host(output) for output in outputs]
-
-    def _host(self, output: torch.Tensor) -> np.ndarray:
-        array: np.ndarray = (output.float() if output.dtype == self._bfloat16 else output).cpu().numpy()
-        return array
-
-    def close(self) -> None:
-        self._call = None
+            return super().run(feeds)
 
 
 class TorchRuntime(Runtime):
@@ -77,12 +64,8 @@ class TorchRuntime(Runtime):
     def environment(self, threads: int) -> dict[str, str]:
         return {"OMP_NUM_THREADS": str(threads), "MKL_NUM_THREADS": str(threads)}
 
-    def import_packages(self) -> None:
-        import torch  # noqa: F401
-
     def open(self, artifact: Path, *, task: Task, source: str, provider: str, threads: int) -> Session:
-        if provider not in self.providers():
-            raise InputError(f"{self.name} has no provider {provider!r}; {suggest(provider, self.providers())}")
+        self.check_provider(provider)
         import torch
 
         # Feeds may be read-only, and no model here writes to its inputs.

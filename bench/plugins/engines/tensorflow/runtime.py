@@ -1,37 +1,12 @@
 """What every way to run a Keras model with TensorFlow has in common: threads, precisions, arrays in and out."""
 
-from __future__ import annotations
-
 import math
+import operator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from bench.api import Runtime, Session, Task
-from bench.api.errors import InputError, suggest
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    import numpy as np
-
-    from bench.api import Arrays
-
-
-class TfSession(Session):
-    """A callable on tensors."""
-
-    def __init__(self, call: Any, task: Task, num_params: int) -> None:
-        import tensorflow as tf
-
-        self._call = call
-        self._tensor = tf.convert_to_tensor
-        self._names = [spec.name for spec in task.inputs]
-        self.num_params = num_params
-
-    def run(self, feeds: Arrays) -> Sequence[np.ndarray]:
-        outputs = self._call(*[self._tensor(feeds[name]) for name in self._names])
-        outputs = outputs if isinstance(outputs, (list, tuple)) else [outputs]
-        return [output.numpy() for output in outputs]
+from bench.plugins.engines.calls import CallSession
 
 
 class TfRuntime(Runtime):
@@ -44,13 +19,8 @@ class TfRuntime(Runtime):
     def environment(self, threads: int) -> dict[str, str]:
         return {"KERAS_BACKEND": "tensorflow", "TF_CPP_MIN_LOG_LEVEL": "2", "OMP_NUM_THREADS": str(threads)}
 
-    def import_packages(self) -> None:
-        import keras  # noqa: F401
-        import tensorflow as tf  # noqa: F401
-
     def open(self, artifact: Path, *, task: Task, source: str, provider: str, threads: int) -> Session:
-        if provider not in self.providers():
-            raise InputError(f"{self.name} has no provider {provider!r}; {suggest(provider, self.providers())}")
+        self.check_provider(provider)
         import tensorflow as tf
 
         tf.config.threading.set_intra_op_parallelism_threads(threads)
@@ -59,9 +29,10 @@ class TfRuntime(Runtime):
         # Keras lists shared weights once, and statistics of normalizations not among these.
         num_params = sum(math.prod(weight.shape) for weight in model.trainable_weights)
         call, precision = self.callable(model, task, provider)
-        session = TfSession(call, task, num_params)
-        session.precision = precision
-        return session
+        to_array = operator.methodcaller("numpy")
+        return CallSession(
+            call, task, tensor=tf.convert_to_tensor, array=to_array, num_params=num_params, precision=precision
+        )
 
     def callable(self, model: Any, task: Task, provider: str) -> tuple[Any, str]:
         """What is called with tensors, which is the model or what is made of it; and the precision that it runs in."""

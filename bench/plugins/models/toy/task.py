@@ -1,18 +1,11 @@
 """The toy task: doubling eight numbers, for trying the harness in seconds without a framework."""
 
-from __future__ import annotations
-
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from bench.api import Samples, Task, TensorSpec
+from bench.api import Arrays, Samples, Task, TensorSpec
 from bench.api.errors import InputError
-
-if TYPE_CHECKING:
-    import numpy as np
-
-    Arrays = Mapping[str, np.ndarray]
 
 SEEDS = {"train": 1, "test": 2}
 NUM_SAMPLES = 16

@@ -6,17 +6,16 @@ Shapes: N samples.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bench.api import Samples, Task, TensorSpec
+from bench.api import Arrays, Samples, Task, TensorSpec
 from bench.api.errors import InputError
 
 if TYPE_CHECKING:
     import numpy as np
 
-    Arrays = Mapping[str, np.ndarray]
 
 RADIUS = 0.75
 NUM_SAMPLES = 1000

@@ -1,0 +1,35 @@
+"""`bench best`: the fastest deployment of each task that keeps its metric."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from bench.cli import options, units
+
+
+def best(
+    *,
+    max_metric_drop: Annotated[str, typer.Option(help="Largest share of the metric that may be lost.")] = "1%",
+    margin: options.Margin = "2%",
+    results: options.Results = options.RESULTS,
+    into: Annotated[
+        Path | None, typer.Option(help="Markdown file to write the table into, between its two marks.")
+    ] = None,
+) -> None:
+    """The fastest deployment of each task that keeps its metric, against each framework's default."""
+    from bench.decisions.best import best as find
+    from bench.records import folder
+    from bench.report import best as report
+
+    most = units.share(max_metric_drop, zero=True)
+    stored = folder.read(results, margin=units.share(margin))
+    found = find(stored.records, rows=stored.rows, max_metric_loss=most, margin=stored.margin)
+    if not found and into is None:  # no error: a sweep that was stopped early has none
+        options.say(report.NOTHING)
+    elif into is None:
+        typer.echo(report.render(found, format="table"), nl=False)
+    else:
+        options.write(report.put_into(into, report.render(found, format="md")), into)

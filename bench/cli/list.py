@@ -1,0 +1,13 @@
+"""`bench list`: every plugin on the search path, and whether it works here."""
+
+from __future__ import annotations
+
+import typer
+
+
+def list_() -> None:
+    """Tasks, exporters, variants, runtimes and providers: usable, or why not and what would fix it."""
+    from bench.decisions.listing import listed
+    from bench.report.listing import render
+
+    typer.echo(render(listed()), nl=False)

@@ -1,0 +1,118 @@
+"""Options and arguments that several commands take: each is defined once, with its help, and read once."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+
+from bench.api.errors import InputError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from bench.tasks.adopt import Options
+
+CELLS = "Cells, as globs over task/source/exporter/variant/runtime/provider/b1t1."
+RESULTS = Path("results")
+
+Globs = Annotated[list[str] | None, typer.Argument(help=CELLS, show_default=False)]
+Results = Annotated[Path, typer.Option("--results", help="Folder of the results.")]
+Output = Annotated[Path | None, typer.Option(help="File to write instead of printing.")]
+Margin = Annotated[str, typer.Option(help="Largest difference that counts as noise, as a share.")]
+Tables = Annotated[Literal["table", "md", "json"], typer.Option("--format", help="Format to print.")]
+Plain = Annotated[Literal["table", "json"], typer.Option("--format", help="Format to print.")]
+Rows = Annotated[
+    Literal["table", "md", "csv", "json", "latex", "parquet"], typer.Option("--format", help="Format to print.")
+]
+
+Own = Annotated[
+    Path | None,
+    typer.Option(help="A model of your own: .onnx, .tflite, .keras, .pt, .pt2, a .py with a build(), or a folder."),
+]
+Dataset = Annotated[
+    Path | None, typer.Option(help="Samples of the model: an .npz, a folder, or a .py with samples and metrics.")
+]
+Dims = Annotated[
+    list[str] | None, typer.Option("--dim", help="Size of a dimension that the model leaves open, as height=224.")
+]
+Shapes = Annotated[
+    list[str] | None, typer.Option("--shape", help="Shape of an input, as image=1x3x224x224 or tokens=1x16:int64.")
+]
+Trust = Annotated[bool, typer.Option("--trust", help="Let code that the model's file holds run.")]
+
+Model = Annotated[Path, typer.Argument(help="An .onnx file.", show_default=False)]
+Inputs = Annotated[
+    Path | None, typer.Option(help="Arrays to run on where shapes depend on data: an .npz file, by input name.")
+]
+Observe = Annotated[bool, typer.Option(help="Run the model once where shapes depend on data.")]
+
+
+def own_model(
+    dataset: Path | None, dim: list[str] | None, shape: list[str] | None, trust: bool, *, is_named: bool = True
+) -> Options:
+    """Everything that was given of a model besides its path.
+
+    Args:
+        dataset, dim, shape, trust: values of the options `Dataset`, `Dims`, `Shapes` and `Trust`.
+        is_named: whether a model was named at all.
+
+    Raises:
+        InputError: something was given of a model that was not named, or a text is not a shape or a size.
+    """
+    from bench.graphs.shapes import given
+    from bench.tasks.adopt import Options
+
+    found = Options(dataset=dataset, dims=tuple(dim or ()), shapes=tuple(shape or ()), trust=trust)
+    if not is_named and found != Options():
+        raise InputError("--dataset, --dim, --shape and --trust are about a model of your own; name it with --model")
+    given.dims_from(found.dims)
+    given.shapes_from(found.shapes)
+    return found
+
+
+def sizes(shape: list[str] | None, dim: list[str] | None) -> dict[str, Any]:
+    """`--shape` and `--dim` as the requests of `bench.graphs.requests` take them: `shapes` and `dims`.
+
+    A dtype that was written with a shape is left out: an ONNX file says itself which dtype its inputs have.
+    """
+    from bench.graphs.shapes import given
+
+    shapes = {name: one.sizes for name, one in given.shapes_from(shape or (), zero=True).items()}
+    return {"shapes": shapes, "dims": given.dims_from(dim or (), zero=True)}
+
+
+def inputs_of(shape: list[str] | None, dim: list[str] | None, inputs: Path | None, observe: bool) -> dict[str, Any]:
+    """Values of the options `Shapes`, `Dims`, `Inputs` and `Observe` as the requests about an ONNX file take them.
+
+    Raises:
+        InputError: a text is not a shape or a size, or there is no such file of inputs.
+    """
+    from bench.pipeline.files import readable
+
+    return {**sizes(shape, dim), "observe": observe, "inputs": readable(inputs) if inputs else None}
+
+
+def write(text: str | bytes, output: Path | None) -> None:
+    """Print a text as it is, or write it to the file that the option `Output` names."""
+    from bench.records.store import write_atomically
+
+    if output is None:
+        typer.echo(text, nl=False)
+    else:
+        write_atomically(output, text)
+
+
+def say(*messages: str) -> None:
+    """Print messages for a person on the standard error stream, one line each."""
+    for message in messages:
+        print(f"bench: {message}", file=sys.stderr)
+
+
+def say_notes(notes: Iterable[str]) -> None:
+    """Say each different note once; notes quote texts from files, so what cannot be printed in them is escaped."""
+    from bench.graphs.file.text import printable
+
+    say(*map(printable, dict.fromkeys(notes)))

@@ -1,0 +1,29 @@
+"""`bench plot`: figures of stored results."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from bench.api.errors import InputError
+from bench.cli import options
+
+
+def plot(
+    globs: options.Globs = None,
+    *,
+    results: options.Results = options.RESULTS,
+    output: Annotated[Path | None, typer.Option(help="Folder for the pictures; beside the results by default.")] = None,
+) -> None:
+    """Figures as PNG and SVG: latency, accuracy against latency, memory and size."""
+    from bench.records import assemble, folder
+    from bench.report.figures import plots
+
+    stored = folder.read(results)
+    higher = assemble.higher_is_better(stored.records)
+    paths = plots.draw(stored.chosen(globs), output or stored.folder / "plots", higher_is_better=higher)
+    if not paths:
+        raise InputError("nothing to draw: no cell has been timed; `bench run` measures")
+    typer.echo("\n".join(str(path) for path in paths))

@@ -1,0 +1,29 @@
+"""`bench roofline`: the machine's peaks, and how near each cell comes to them."""
+
+from __future__ import annotations
+
+from bench.cli import options
+
+
+def roofline(
+    globs: options.Globs = None,
+    *,
+    results: options.Results = options.RESULTS,
+    format: options.Rows = "table",
+    output: options.Output = None,
+) -> None:
+    """This machine's peaks, measured anew in half a minute, and how near each cell comes to them."""
+    from rich.console import Console
+
+    from bench.measure import machine, peaks
+    from bench.records import folder
+    from bench.records import peaks as stored_peaks
+    from bench.report import roofline as report
+
+    stored = folder.read(results)
+    threads = sorted({row.threads for row in stored.chosen(globs)})
+    if stored.folder.name == machine.name():
+        with Console().status("measuring this machine's peaks"):
+            for number in threads:
+                stored = stored.under(stored_peaks.keep(stored.folder, number, peaks.ask(number)))
+    options.write(report.render(stored.chosen(globs), stored.peaks, format=format), output)

@@ -1,0 +1,81 @@
+"""`bench show`: the table of stored results, and the tables of the sweeps that have their own."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from bench.api.errors import InputError
+from bench.cli import options, units
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from bench.records.folder import Results
+    from bench.records.rows import Row
+
+
+def show(
+    globs: options.Globs = None,
+    *,
+    format: options.Rows = "table",
+    baseline: Annotated[str | None, typer.Option(help="Cell to compare with, instead of each task's own.")] = None,
+    columns: Annotated[str | None, typer.Option(help="Keys of a row, joined by commas.")] = None,
+    sort: Annotated[str | None, typer.Option(help="Key of a row to sort by; fastest first by default.")] = None,
+    sweep: Annotated[str | None, typer.Option(help="`seed` or `threads`: the sweep's own tables.")] = None,
+    margin: options.Margin = "2%",
+    results: options.Results = options.RESULTS,
+    output: options.Output = None,
+) -> None:
+    """The table, from stored results."""
+    from bench.records import folder
+    from bench.records.rows import COLUMNS
+    from bench.report import frame, tables
+
+    stored = folder.read(results, margin=units.share(margin), baseline=baseline)
+    rows = stored.chosen(globs)
+    if sweep is not None:
+        options.write(sweep_tables(sweep, stored, rows, format), output)
+        return
+    chosen = tuple(columns.split(",")) if columns else None
+    if format == "parquet":
+        if output is None:
+            raise InputError("Parquet is no text to print; name a file with --output")
+        selection = tables.select(rows, columns=chosen, sort=sort)
+        options.write(frame.parquet(selection.rows, selection.columns or COLUMNS), output)
+    elif format == "table" and output is None:
+        print_table(rows, chosen, sort)
+    else:
+        options.write(tables.render(rows, format=format, columns=chosen, sort=sort) + "\n", output)
+
+
+def print_table(rows: Sequence[Row], columns: tuple[str, ...] | None = None, sort: str | None = None) -> None:
+    """Print the table of rows, in the width and the colours of the terminal."""
+    from rich.console import Console
+
+    from bench.report import tables
+
+    Console().print(tables.terminal_table(rows, columns=columns, sort=sort))
+
+
+def sweep_tables(sweep: str, stored: Results, rows: Sequence[Row], format: str) -> str:
+    """The tables of a sweep that has its own.
+
+    Args:
+        sweep: `seed` or `threads`.
+        stored: all results.
+        rows: those whose cells are shown, at any number of threads, where the sweep is `threads`.
+        format: `table` or `md`.
+
+    Raises:
+        InputError: another sweep or format, or there is nothing to show.
+    """
+    from bench.decisions.threads import scalings, sound
+    from bench.report import experiments, threads
+
+    if sweep == "seed":
+        return experiments.render(stored.rows, stored.records, format=format)
+    if sweep != "threads":
+        raise InputError(f"the sweeps 'seed' and 'threads' have tables of their own, not {sweep!r}")
+    return threads.render(scalings(sound(stored, rows), margin=stored.margin), format=format)

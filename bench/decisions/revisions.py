@@ -1,0 +1,65 @@
+"""What changed between two git revisions of a model: both are measured now, in the same blocks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+
+from bench.decisions import side_by_side
+from bench.decisions.compare import PAIRED, Compared, Side, judged
+from bench.measure import machine
+from bench.measure.block import Method
+from bench.measure.limits import Limits
+from bench.measure.rounds import Goal
+from bench.pipeline.sweep import Observer
+from bench.tasks import adopt, revisions
+
+SAME = "the same at both revisions: nothing was measured"
+
+
+def compare(
+    names: tuple[str, str],
+    model: Path,
+    options: adopt.Options,
+    globs: Sequence[str],
+    goal: Goal,
+    observer: Observer,
+    *,
+    say: Callable[[Iterable[str]], None],
+) -> Compared:
+    """Measure a model at two revisions, unless it is the same at both.
+
+    Args:
+        names: of the revisions, as git takes them.
+        model: path in a git work tree.
+        options: what was given of the model besides its path.
+        globs: over paths of cells without the task; the plain exports without any.
+        goal: of measuring; its margin is what counts as noise.
+        observer: is told of every step.
+        say: is given the notes of both revisions before anything is measured.
+
+    Raises:
+        InputError: there is no such revision or model, it cannot be measured, or a glob matches no cell.
+    """
+    found = [revisions.find(name, model) for name in names]
+    if found[0].content == found[1].content:
+        sides = [Side(name=str(revision), machine=machine.name(), num_cells=0) for revision in found]
+        return Compared(before=sides[0], after=sides[1], how=PAIRED, changes=(), remarks=(SAME,))
+    adopted = [adopt.adopt(revisions.extract(revision), options) for revision in found]
+    say(note for one in adopted for note in one.notes)
+    before, after = (one.name for one in adopted)
+    cells = side_by_side.pairs(before, after, globs)
+    method = Method(limits=Limits.of(step_s=None, memory_bytes=None))
+    changes = side_by_side.measure(cells, method, goal, observer)
+    sides = [
+        Side(name=str(revision), machine=machine.name(), num_cells=sum(pair[index] is not None for pair in cells))
+        for index, revision in enumerate(found)
+    ]
+    remark = side_by_side.differing_inputs(before, after)
+    return Compared(
+        before=sides[0],
+        after=sides[1],
+        how=PAIRED,
+        changes=judged(changes, margin=goal.margin),
+        remarks=(remark,) if remark else (),
+    )

@@ -1,0 +1,146 @@
+"""The one rule that says which stored numbers of an ONNX model are parameters, and how many there are.
+
+A parameter is an element of a stored tensor with at least one axis that an operator reads, or that the model gives as
+an output, as a number that training sets. In detail:
+
+- Floating-point elements are parameters, and so are the integers of 16 bits or fewer that quantization makes of them,
+  each counted as 1 however many are packed into a byte. Integers of 32 or 64 bits are shapes, axes and indices, and
+  are not parameters; the only exception are the 32-bit biases of quantized layers.
+- Scales and zero points of quantization are not parameters, and neither are running means and variances (nor are they
+  in PyTorch and Keras) and the regions and scales of a Resize.
+- A tensor without an axis is a constant of a formula, such as the epsilon of a normalization, and is no parameter.
+- A tensor counts once, however many nodes read it; a tensor that nothing reads does not count.
+- Constant nodes store tensors like initializers do. Floats that a ConstantOfShape makes of a stored shape count as if
+  they were stored. Local functions are inlined before anything is counted.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+
+from bench.graphs.deferred import onnx
+from bench.graphs.file import lazy
+from bench.graphs.file.digest import subgraphs
+from bench.graphs.file.dtypes import bits, is_floating, type_name
+from bench.graphs.file.settled import settle
+from bench.graphs.file.wiring import constant_of
+from bench.graphs.shapes.node import Node, Value, mark_generated, stored_value
+from bench.graphs.shapes.rules import RULES
+
+NOT_LEARNED = {
+    "BatchNormalization": (3, 4),
+    "ConvInteger": (2, 3),
+    "DequantizeLinear": (1, 2),
+    "DynamicQuantizeLSTM": (8, 9, 10, 11),
+    "DynamicQuantizeMatMul": (2, 3),
+    "GatherBlockQuantized": (2, 3),
+    "MatMulBnb4": (2,),
+    "MatMulInteger": (2, 3),
+    "MatMulIntegerToFloat": (2, 3, 4, 5),
+    "MatMulNBits": (2, 3, 4),
+    "QAttention": (3, 4, 6, 7),
+    "QEmbedLayerNormalization": range(8, 18),
+    "QGemm": (1, 2, 4, 5, 7, 8),
+    "QLinearReduceMean": (1, 2, 3, 4),
+    "QuantizeLinear": (1, 2),
+    "Resize": (1, 2),
+    "Upsample": (1,),
+    **dict.fromkeys(("QLinearAdd", "QLinearConv", "QLinearMatMul", "QLinearMul"), (1, 2, 4, 5, 6, 7)),
+    **dict.fromkeys(("QLinearAveragePool", "QLinearGlobalAveragePool"), (1, 2, 3, 4)),
+    **dict.fromkeys(("QLinearLeakyRelu", "QLinearSigmoid", "QLinearSoftmax"), (1, 2, 3, 4)),
+}
+"""Inputs of operators, by position, that hold no parameters."""
+QUANTIZED_BIAS = {"QLinearConv": 8, "QGemm": 6, "DequantizeLinear": 0}
+"""Inputs whose 32-bit integers are parameters: biases, in the scale of the products they are added to."""
+
+
+def learned(nodes: Iterable[Node], outputs: Iterable[Value | None] = ()) -> dict[int, int]:
+    """Number of parameters in each tensor that holds some, by the `id` of its `Value`.
+
+    Args:
+        nodes: all nodes of a model, those of its subgraphs included.
+        outputs: outputs of the model and of its subgraphs.
+    """
+    found = {id(value): numel(value) for value in outputs if value is not None and _may_be_learned(value)}
+    for node in nodes:
+        for position, value in enumerate(node.inputs):
+            if value is not None and value.is_weight and (number := _parameters(node, position, value)):
+                found[id(value)] = number
+    return found
+
+
+def numel(value: Value) -> int:
+    """Number of elements of a value; 1 where its shape is not known in numbers."""
+    return math.prod(value.numbers or ())
+
+
+def _parameters(node: Node, position: int, value: Value) -> int:
+    """Number of parameters that a node reads as one of its inputs."""
+    if position in NOT_LEARNED.get(node.op_type, ()):
+        return 0
+    if not _may_be_learned(value) and (not value.shape or QUANTIZED_BIAS.get(node.op_type) != position):
+        return 0
+    if node.op_type in ("MatMulNBits", "MatMulBnb4") and position == 1:
+        return node.integer("N") * node.integer("K")
+    if node.op_type == "GatherBlockQuantized" and position == 0 and type_name(value.dtype) == "uint8":
+        return numel(value) * 8 // node.integer("bits", 4)
+    return numel(value)
+
+
+def _may_be_learned(value: Value) -> bool:
+    return value.is_weight and bool(value.shape) and is_learned_type(value.dtype)
+
+
+@functools.cache
+def is_learned_type(dtype: int) -> bool:
+    """Whether elements of the type may be parameters: floats, and integers of 16 bits or fewer."""
+    return is_floating(dtype) or (type_name(dtype).startswith(("int", "uint")) and bits(dtype) <= 16)
+
+
+def num_params(path: Path) -> int:
+    """Number of parameters of an ONNX file, by the rule of this module; its weights are not loaded.
+
+    Raises:
+        InputError: the file cannot be read.
+    """
+    nodes = list(stored_nodes(lazy.read(path)))
+    return sum(learned(nodes).values())
+
+
+def stored_nodes(stored: lazy.Stored) -> Iterator[Node]:
+    """The nodes of a model and its subgraphs with the stored values that they read, and None for all other inputs.
+
+    The outputs of each graph come last, as the inputs of an Identity.
+    """
+    model = settle(stored.model)
+    versions = {"" if entry.domain == "ai.onnx" else entry.domain: entry.version for entry in model.opset_import}
+    return _stored_nodes(model.graph, {}, versions, stored)
+
+
+def _stored_nodes(
+    graph: onnx.GraphProto, outer: Mapping[str, Value | None], versions: Mapping[str, int], stored: lazy.Stored
+) -> Iterator[Node]:
+    values = {**outer, **{value.name: None for value in graph.input}}
+    for tensor in graph.initializer:
+        values[tensor.name] = stored_value(tensor, stored)
+    for sparse in graph.sparse_initializer:
+        values[sparse.values.name] = stored_value(sparse, stored)
+    for proto in graph.node:
+        node = Node(proto, [values.get(name) for name in proto.input])
+        node.version = versions.get(node.domain, 0)
+        yield node
+        for inner in subgraphs(proto):
+            yield from _stored_nodes(inner, values, versions, stored)
+        values |= dict.fromkeys(proto.output)
+        if (constant := constant_of(proto)) is not None:
+            values[proto.output[0]] = stored_value(constant, stored)
+        elif node.op_type == "ConstantOfShape" and node.has(0) and node.input().elements is not None:
+            output = RULES["", "ConstantOfShape"](node)
+            assert isinstance(output, Value)
+            mark_generated(node, output)
+            values[proto.output[0]] = output
+    names = [value.name for value in graph.output]
+    yield Node(onnx.NodeProto(op_type="Identity", input=names), [values.get(name) for name in names])

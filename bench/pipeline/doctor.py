@@ -1,0 +1,110 @@
+"""What this machine is, what it can run, and how noisy it is now."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
+
+from bench.api import loading
+from bench.api.cell import Cell
+from bench.api.errors import ChildError
+from bench.measure import comparison, machine
+from bench.measure.block import Method, run_block
+from bench.measure.limits import Limits
+from bench.measure.process import Child
+from bench.measure.session import Worker
+from bench.measure.stats import Estimate
+from bench.pipeline import opening, provenance, verify
+from bench.plugins import catalog
+from bench.records.lines import Failure
+
+PROBE = "toy/null/native/raw/null/cpu/b1t1"
+NUM_BLOCKS = 3
+QUIET_SPREAD = 0.01
+"""Half-width of the interval of A/A below which a machine is quiet."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class RuntimeState:
+    """Whether a runtime works here.
+
+    Attributes:
+        reason: why it cannot be used; None where it can.
+        versions: of the packages that it needs, by name.
+    """
+
+    name: str
+    reason: str | None
+    versions: Mapping[str, str | None]
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Examination:
+    """What is known of this machine.
+
+    Attributes:
+        name: of its folder of results.
+        facts: as `machine.describe` gives them.
+        state: as `machine.state` gives it.
+        protection: what a worker can do to protect the machine and the figures, as `Worker.protection` gives it.
+        noise: A/A: latency of a cell over that of the same cell in the same blocks.
+        spread: the slowest burst's median over the fastest one's.
+    """
+
+    name: str
+    facts: Mapping[str, Any]
+    state: machine.State
+    protection: Mapping[str, Any]
+    runtimes: tuple[RuntimeState, ...]
+    noise: Estimate
+    spread: float
+
+    @property
+    def is_quiet(self) -> bool:
+        """Whether the noise is low enough for the usual number of launches."""
+        return self.noise.half_width < QUIET_SPREAD
+
+
+def examine() -> Examination:
+    """Examine this machine; to measure its noise takes some seconds.
+
+    Raises:
+        ChildError: the probe could not be measured.
+    """
+    facts, state = machine.describe(), machine.state()
+    with Child(memory_bytes=2**32) as child:
+        protection = child.request(Worker.protection, timeout_s=30)
+    runtimes = []
+    for name in loading.find("runtimes"):
+        runtime = catalog.runtime(name)
+        versions = provenance.versions(runtime.requires)
+        runtimes.append(RuntimeState(name=name, reason=runtime.skip(), versions=versions))
+    noise, spread = _noise()
+    return Examination(
+        name=machine.name(),
+        facts=facts,
+        state=state,
+        protection=protection,
+        runtimes=tuple(runtimes),
+        noise=noise,
+        spread=spread,
+    )
+
+
+def _noise() -> tuple[Estimate, float]:
+    """A/A of the probe over several blocks, run as any two cells are, and the spread of its bursts."""
+    probe = verify.from_name(Cell.from_path(PROBE), Limits())
+    if isinstance(probe, Failure):
+        raise ChildError("error", f"the probe failed: {probe.reason}")
+    subject = opening.subject(probe)
+    launches = []
+    for _ in range(NUM_BLOCKS):
+        result = run_block(subject, [], Method())
+        if result.failures:
+            raise ChildError("error", f"the probe failed: {result.failures[0].error}")
+        launches += [launch for _, launch in result.launches]
+    control = comparison.against_baseline(launches, launches).control
+    assert control is not None
+    medians = [median for launch in launches for median in launch.medians_ns]
+    return control, max(medians) / min(medians)

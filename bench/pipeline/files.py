@@ -1,0 +1,48 @@
+"""Requests about ONNX files that a person named: a child process reads them, and nothing of them is parsed here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from bench.api.errors import ChildError, InputError
+from bench.measure.limits import Limits
+from bench.measure.process import ask_once
+
+
+def ask(verb: str, request: Callable[..., dict[str, Any]], model: Path, **arguments: Any) -> dict[str, Any]:
+    """The answer of a child process to a request about an ONNX file.
+
+    Args:
+        verb: what is done to the model, for the message of an error.
+        request: a function of `bench.graphs.requests`.
+        model: path of the file.
+        **arguments: of that function, besides the path.
+
+    Raises:
+        InputError: there is no such file, or the request failed; the message says why.
+    """
+    limits = Limits.of(step_s=None, memory_bytes=None)
+    try:
+        answer: dict[str, Any] = ask_once(
+            request,
+            timeout_s=limits.prepare_s,
+            memory_bytes=limits.memory_bytes,
+            path=readable(model),
+            **arguments,
+        )
+    except ChildError as error:
+        raise InputError(f"cannot {verb} {model}: {error.reason}") from error
+    return answer
+
+
+def readable(path: Path) -> str:
+    """The absolute path of an existing file, for a child process.
+
+    Raises:
+        InputError: there is no such file, or it is a folder.
+    """
+    if not path.is_file():
+        raise InputError(f"no such file: {path}" if not path.exists() else f"{path} is a folder, not a file")
+    return str(path.absolute())

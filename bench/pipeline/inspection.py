@@ -1,0 +1,96 @@
+"""What a child process tells of artifacts: where the time goes, and how two files differ."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from bench.api import NodeTime, Task
+from bench.api.artifact import Artifact
+from bench.api.cell import Cell
+from bench.graphs import requests
+from bench.measure.limits import Limits
+from bench.measure.process import ask_once
+from bench.pipeline import opening, operations, prepare
+
+NUM_RUNS = 20
+"""Inferences that a profiler counts."""
+
+
+def profile_nodes(cell: Cell, artifact: Artifact, task: Task, limits: Limits) -> list[NodeTime] | None:
+    """The nodes that run, in their order, by the runtime's own profiler; None where it has none.
+
+    Raises:
+        ChildError: the profiler failed.
+    """
+    inputs = prepare.inputs_of(task, limits)
+    with opening.worker(cell, memory_bytes=limits.memory_bytes) as child:
+        answer = child.request(
+            operations.profile_nodes,
+            timeout_s=limits.verify_s,
+            **opening.arguments(cell, artifact.path),
+            inputs=str(inputs),
+            num_runs=NUM_RUNS,
+        )
+    if answer["nodes"] is None:
+        return None
+    lists = ("reads", "makes", "covers")
+    return [NodeTime(**{**fields, **{name: tuple(fields[name]) for name in lists}}) for fields in answer["nodes"]]
+
+
+def common_tensors(before: Path, after: Path, limits: Limits) -> dict[str, str]:
+    """Names of the tensors of the second ONNX file that the first has, too, with their names there.
+
+    Raises:
+        ChildError: a file cannot be read.
+    """
+    names: dict[str, str] = _ask(requests.common_tensors, limits, path=str(before), other=str(after))["names"]
+    return names
+
+
+def differences(before: Path, after: Path, limits: Limits) -> dict[str, Any]:
+    """See `bench.graphs.requests.diff`.
+
+    Raises:
+        ChildError: a file cannot be read.
+    """
+    return _ask(requests.diff, limits, path=str(before), other=str(after))
+
+
+def drift(
+    task: Task,
+    before: Artifact,
+    after: Artifact,
+    *,
+    batch: int,
+    tolerance: float,
+    names: Mapping[str, str] | None,
+    limits: Limits,
+) -> dict[str, Any]:
+    """See `bench.graphs.diff.drift.Drift`.
+
+    Args:
+        names: of the tensors of `after` that `before` has, too, with their names there; None for the same names.
+
+    Raises:
+        ChildError: the two files cannot be compared.
+    """
+    return _ask(
+        operations.drift,
+        limits,
+        task=task.name,
+        before=str(before.path),
+        after=str(after.path),
+        inputs=str(prepare.inputs_of(task, limits)),
+        batch=batch,
+        tolerance=tolerance,
+        names=names,
+    )
+
+
+def _ask(operation: Any, limits: Limits, **arguments: Any) -> dict[str, Any]:
+    answer: dict[str, Any] = ask_once(
+        operation, timeout_s=limits.verify_s, memory_bytes=limits.memory_bytes, **arguments
+    )
+    return answer

@@ -1,0 +1,57 @@
+"""A step on the way to an artifact: call an exporter or a variant, then ensure what every one of them owes.
+
+A step leaves one file that is not empty, returns a dict, and an ONNX file has the inputs and outputs of its task.
+"""
+
+from pathlib import Path
+from typing import Any
+
+from bench.api import Exporter, Task
+from bench.graphs.file.interface import check_interface
+from bench.plugins.catalog import NamedVariant
+
+
+def export(exporter: Exporter, task: Task, source: str, target: Path) -> dict[str, Any]:
+    """Export a task's model from the framework `source` to the file `target`.
+
+    Returns:
+        What the exporter wants to be kept with the artifact.
+
+    Raises:
+        ArtifactError: the ONNX file has other inputs or outputs than the task declares.
+        TypeError: the exporter returned no dict.
+        ValueError: the exporter wrote no file.
+    """
+    info = exporter.export(task, source, target)
+    _ensure_written(info, target)
+    # A file that is its own source is copied, and its task was written by what it has.
+    if target.suffix == ".onnx" and exporter.format(source) != source:
+        check_interface(target, task)
+    return info
+
+
+def transform(named: NamedVariant, task: Task, source: Path, target: Path) -> dict[str, Any]:
+    """Apply a variant to the artifact `source` and write the file `target`.
+
+    Sizes that an ONNX source has fixed may stay so; a variant that freezes may fix others, too.
+
+    Returns:
+        What the variant wants to be kept with the artifact.
+
+    Raises:
+        ArtifactError: the ONNX file has other inputs or outputs than the task declares.
+        TypeError: the variant returned no dict.
+        ValueError: the variant wrote no file.
+    """
+    info = named.variant.apply(source, target, option=named.option, task=task)
+    _ensure_written(info, target)
+    if target.suffix == ".onnx":
+        check_interface(target, task, target if named.variant.freezes else source)
+    return info
+
+
+def _ensure_written(info: object, target: Path) -> None:
+    if not isinstance(info, dict):
+        raise TypeError(f"it returned {type(info).__name__}; it must return a dict of what is worth keeping")
+    if not target.is_file() or target.stat().st_size == 0:
+        raise ValueError("no artifact was written")

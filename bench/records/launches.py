@@ -1,0 +1,58 @@
+"""Figures of single launches: their samples in order, and how their memory grew."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+
+import numpy as np
+
+from bench.measure.launch import Launch
+from bench.records.assemble import PHASES
+
+MOST_SAMPLES = 100
+"""Samples kept of a launch; of more, as many quantiles."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Samples:
+    """Steady inferences of one launch.
+
+    Attributes:
+        num_samples: how many were timed.
+        median_ns: None without any.
+        max_ns: of the slowest; None without any.
+        kept_ns: in ascending order, at most `MOST_SAMPLES` of them.
+    """
+
+    num_samples: int
+    median_ns: float | None
+    max_ns: float | None
+    kept_ns: tuple[float, ...]
+
+
+def samples(launch: Launch) -> Samples:
+    """Sum up the steady inferences of a launch."""
+    found = np.sort(np.array(launch.samples_ns, float))
+    kept = found
+    if len(found) > MOST_SAMPLES:
+        kept = np.quantile(found, (np.arange(MOST_SAMPLES) + 0.5) / MOST_SAMPLES)
+    return Samples(
+        num_samples=len(found),
+        median_ns=float(np.median(found)) if len(found) else None,
+        max_ns=float(found[-1]) if len(found) else None,
+        kept_ns=tuple(map(float, kept)),
+    )
+
+
+def memory_tops(launches: Sequence[Launch]) -> dict[str, float]:
+    """The highest resident set up to the end of each phase, in bytes: the median over launches.
+
+    Of the imports what stayed resident counts: they may have peaked higher for a moment.
+    """
+    phases = [launch.memory.phases for launch in launches]
+    tops = {"imports": float(np.median([phase["imports"].rss_bytes for phase in phases]))}
+    for name in PHASES:
+        peak = float(np.median([phase[name].peak_rss_bytes for phase in phases]))
+        tops[name] = max(peak, *tops.values())
+    return tops

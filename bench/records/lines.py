@@ -1,0 +1,144 @@
+"""The lines of a result file: what is stored of a cell, as typed values that are read from JSON and written to it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, TypeAlias
+
+import msgspec
+
+from bench.api.artifact import Facts
+from bench.api.errors import BenchError, ChildError
+from bench.measure.launch import Launch
+
+
+class Header(msgspec.Struct, frozen=True, kw_only=True, tag="cell", tag_field="kind"):
+    """The first line: which cell the file is about, and with what its figures were made.
+
+    Attributes:
+        schema: version of the lines, see `bench.records.store.SCHEMA`.
+        key: the file's name, a hash of all that a figure depends on.
+        cell: path of the cell.
+        machine: see `bench.measure.machine.describe`.
+        versions: of the packages that ran the cell, by distribution; None for one that is not installed.
+        subject: digests of the task and of its dataset (None where it has none).
+        artifact: None where none could be made.
+        time: when the line was stored (ISO 8601).
+    """
+
+    schema: int | None = None
+    key: str
+    cell: str
+    machine: Mapping[str, Any] = {}
+    versions: Mapping[str, str | None] = {}
+    subject: tuple[str | None, ...] = ()
+    artifact: Facts | None = None
+    time: str = ""
+
+
+class Cost(msgspec.Struct, frozen=True, kw_only=True):
+    """Static cost of one inference with the whole batch.
+
+    Attributes:
+        macs: multiply-accumulate operations; None where those of some node cannot be told.
+        weight_bytes: size of the weights.
+    """
+
+    macs: int | None
+    weight_bytes: int
+
+
+class Quality(msgspec.Struct, frozen=True, kw_only=True, tag="quality", tag_field="kind"):
+    """How good the outputs of a cell are on the held-out split, and what its runtime tells of the artifact.
+
+    A figure is None where it has no meaning, is not finite, or was not recorded by the version that stored the line.
+
+    Attributes:
+        reference: path of the cell whose outputs are the right ones.
+        reference_digest: of all that those outputs depend on.
+        judged_by: digest of the code that judged.
+        loss: mean loss of a sample.
+        metrics: by name, with the unit in the name.
+        metric_loss: share of the reference's ranked metric that is lost, see `Task.relative_loss`.
+        max_abs_error: largest absolute difference of any element from the reference's.
+        relative_error: the same over the largest magnitude of that output.
+        reason: why the outputs are broken; None where they are not.
+        metric_name: the key of `metrics` that ranks.
+        higher_is_better: whether a higher value of that metric is better.
+        fidelity: `exact`, `close`, `drifted` or `broken`.
+        precision: of the computation, such as `float32`.
+        num_params: parameters of the model as its framework counts them.
+        input_shapes: of one inference, by input name.
+        io_bytes: inputs and outputs of one inference.
+        rss_bytes: resident memory of the worker after the split.
+        cost: None where the artifact is no ONNX file, or cannot be analysed.
+        placement: by provider, see `Runtime.inspect`.
+        warning: a line on a row that is otherwise sound.
+        time: when the line was stored (ISO 8601); None before that.
+    """
+
+    reference: str | None = None
+    reference_digest: str | None = None
+    judged_by: str | None = None
+    loss: float | None = None
+    metrics: Mapping[str, float | None] | None = None
+    metric_loss: float | None = None
+    max_abs_error: float | None = None
+    relative_error: float | None = None
+    reason: str | None = None
+    metric_name: str | None = None
+    higher_is_better: bool = True
+    fidelity: str
+    precision: str | None = None
+    num_params: int | None = None
+    input_shapes: Mapping[str, tuple[int, ...]] | None = None
+    io_bytes: int | None = None
+    rss_bytes: int = 0
+    cost: Cost | None = None
+    placement: Mapping[str, Mapping[str, Any]] | None = None
+    warning: str | None = None
+    time: str | None = None
+
+
+class ThreadLaunch(Launch, frozen=True, kw_only=True, tag="thread_launch"):
+    """A launch that ran beside the cell itself at one thread, rather than beside the task's baseline."""
+
+
+class Failure(msgspec.Struct, frozen=True, kw_only=True, tag="failure", tag_field="kind", omit_defaults=True):
+    """Why a cell has no figures, or no further ones.
+
+    Attributes:
+        stage: `skip` (it cannot run here), `prepare`, `verify`, `open` or `measure`.
+        how: see `bench.api.errors.ChildError.kind`.
+        detail: traceback and output of the process that failed.
+        time: when the line was stored (ISO 8601); None before that.
+    """
+
+    stage: str
+    reason: str
+    how: str | None = None
+    detail: str | None = None
+    time: str | None = None
+
+    @classmethod
+    def of(cls, stage: str, error: BenchError) -> Failure:
+        """The failure of a stage by an error, with what the child process told."""
+        cause = error if isinstance(error, ChildError) else error.__cause__
+        child = cause if isinstance(cause, ChildError) else None
+        how, detail = (child.kind, child.detail) if child else ("error", "")
+        return cls(stage=stage, reason=str(error), how=how, detail=detail)
+
+
+class Reset(msgspec.Struct, frozen=True, kw_only=True, tag="reset", tag_field="kind", omit_defaults=True):
+    """The launches before this line count no more.
+
+    Attributes:
+        launches: the kind that is meant, `launch` or `thread_launch`; None for both.
+        time: when the line was stored (ISO 8601); None before that.
+    """
+
+    launches: str | None = None
+    time: str | None = None
+
+
+Line: TypeAlias = Header | Quality | Launch | ThreadLaunch | Failure | Reset

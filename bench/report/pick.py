@@ -1,0 +1,59 @@
+"""What `bench pick` prints: the front of the cells that qualify, and the one that was picked or why none was."""
+
+from __future__ import annotations
+
+import math
+import shlex
+from pathlib import Path
+
+from bench.decisions.pick import Choice, Constraints
+from bench.records import ranking
+from bench.report import writing
+from bench.report.templates import fill
+
+NAME = 40
+"""Characters of a name on one line, so that the table fits a usual terminal."""
+RESULTS = Path("results")
+"""Folder of the results that commands take by default."""
+
+
+def front(choice: Choice, constraints: Constraints) -> str:
+    """How many cells qualify, and a table of those that no other beats."""
+    ranked = sum(map(ranking.is_ranked, choice.group.rows))
+    limits = f" and keep to {', '.join(constraints.limits())}" if constraints.limits() else ""
+    title = (
+        f"{choice.group.title}: {len(choice.qualified)} of {ranked} timed cells are right{limits}.\n"
+        f"Of these, no other beats {len(choice.front)} in latency, size, memory and metric at once:"
+    )
+    lines = [
+        (
+            writing.wrap_name(ranking.short_name(row), NAME),
+            writing.milliseconds(row.latency_p50_ns),
+            writing.ratio_of(row),
+            writing.megabytes(row.size_bytes),
+            writing.megabytes(row.peak_rss_bytes),
+            writing.DASH if row.metric is None else f"{row.metric:.4g}",
+        )
+        for row in choice.front
+    ]
+    metric_name = next((row.metric_name for row in choice.front if row.metric_name), "metric")
+    titles = ("cell", "latency p50 (ms)", "over the baseline", "size (MB)", "peak memory (MB)", metric_name)
+    return f"{title}\n\n{writing.plain(titles, lines, format='table')}\n"
+
+
+def verdict(choice: Choice, results: Path, tolerance: float) -> str:
+    """The cell that was picked and how it stands to the others; or why none was, and which command would decide.
+
+    Args:
+        choice: with a picked cell, or with further launches.
+        results: folder of the results, for the command.
+        tolerance: that was asked for, as a share.
+    """
+    return fill(
+        "pick.j2",
+        choice=choice,
+        tolerance=tolerance,
+        enough=math.ceil(100 * choice.regret) if math.isfinite(choice.regret) else 100,
+        cells=shlex.join(choice.further.cells if choice.further else ()),
+        option="" if results == RESULTS else f" --results {shlex.quote(str(results))}",
+    )

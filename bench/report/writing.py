@@ -1,0 +1,139 @@
+"""Text that every report is made of: figures with their intervals, plain tables, Markdown, JSON and CSV."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import math
+import re
+import shutil
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Literal
+
+from rich import box
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+if TYPE_CHECKING:
+    from bench.measure.stats import Estimate
+    from bench.records.rows import Row
+
+DASH = "\N{EN DASH}"
+"""Stands for a figure that is not known."""
+
+
+def interval(ratio: Estimate) -> str:
+    """A ratio with its interval, such as `0.503 [0.498, 0.507]`."""
+    return f"{ratio.value:.3f} [{ratio.low:.3f}, {ratio.high:.3f}]"
+
+
+def ratio_of(row: Row) -> str:
+    """The ratio of a row over its baseline, with its interval."""
+    return f"{row.ratio:.3f} [{row.ratio_low:.3f}, {row.ratio_high:.3f}]"
+
+
+def milliseconds(time_ns: float | None, form: str = ".4g") -> str:
+    """A time as a number of milliseconds without its unit."""
+    return DASH if time_ns is None else f"{time_ns / 1e6:{form}}"
+
+
+def megabytes(size_bytes: int | None) -> str:
+    """A size as a number of megabytes without its unit."""
+    return DASH if size_bytes is None else f"{size_bytes / 1e6:.4g}"
+
+
+def one_line(text: str) -> str:
+    """A text as one line without control characters; reasons quote other people's messages."""
+    return " ".join("".join(letter if letter.isprintable() else " " for letter in text).split())
+
+
+def wrap_name(name: str, width: int) -> str:
+    """A cell's name broken after `/` and `+` into lines of at most `width`; a longer part is left whole."""
+    lines = [""]
+    for part in re.findall(r"[^/+]+[/+]?", name):
+        if lines[-1] and len(lines[-1]) + len(part) > width:
+            lines.append("")
+        lines[-1] += part
+    return "\n".join(lines)
+
+
+def finite(value: object) -> object:
+    """A value as JSON can hold it: an infinity and not-a-number become None."""
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def as_json(content: object) -> str:
+    """Content as JSON for people and programs, which ends in a newline."""
+    return json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def as_csv(titles: Iterable[object], lines: Iterable[Iterable[object]]) -> str:
+    """A table as CSV with a line of titles."""
+    file = io.StringIO()
+    csv.writer(file, lineterminator="\n").writerows([titles, *lines])
+    return file.getvalue()
+
+
+def escape_markdown(text: str) -> str:
+    """A text that Markdown shows as it is."""
+    text = re.sub(r"([\\`*_|~#])", r"\\\1", text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;"))
+    return text.replace("](", "]\\(")
+
+
+def markdown(titles: Sequence[str], lines: Iterable[Sequence[str]], is_name: Sequence[bool]) -> str:
+    """A Markdown table that ends in a newline; columns that are no names are aligned to the right."""
+    header, *rows = ["| " + " | ".join(map(escape_markdown, line)) + " |" for line in (titles, *lines)]
+    rule = "| " + " | ".join(":--" if name else "--:" for name in is_name) + " |"
+    return "\n".join([header, rule, *rows]) + "\n"
+
+
+def plain(titles: Sequence[str], lines: Sequence[Sequence[str]], *, format: str, num_names: int = 1) -> str:
+    """A table of texts that ends in a newline.
+
+    Args:
+        titles: of the columns.
+        lines: texts of each row.
+        format: `md` or `table`.
+        num_names: how many of the first columns are names; the others are figures.
+    """
+    is_name = [number < num_names for number in range(len(titles))]
+    if format == "md":
+        return markdown(titles, lines, is_name)
+    table = empty_table()
+    for title, name in zip(titles, is_name, strict=True):
+        add_column(table, title, is_name=name)
+    for line in lines:
+        table.add_row(*map(Text, line))
+    return on_console(table)
+
+
+def empty_table() -> Table:
+    """A table for a terminal, without columns yet."""
+    return Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False, show_edge=False)
+
+
+def add_column(table: Table, title: str, *, is_name: bool, width: int | None = None) -> None:
+    """Add a column to a terminal's table; figures are aligned to the right, and a long text is folded."""
+    side: Literal["left", "right"] = "left" if is_name else "right"
+    table.add_column(Text(title), justify=side, overflow="fold", width=width)
+
+
+def terminal_width() -> int:
+    """Characters in a line of the terminal; 120 where there is none."""
+    return shutil.get_terminal_size((120, 24)).columns
+
+
+def on_console(content: object, width: int | None = None) -> str:
+    """What rich prints of content, without colours and without blanks at the ends of lines.
+
+    Args:
+        content: that rich can print.
+        width: in characters; None for the terminal's.
+    """
+    size = width or terminal_width()
+    console = Console(file=io.StringIO(), width=size, color_system=None, force_terminal=False, legacy_windows=False)
+    with console.capture() as capture:
+        console.print(content)
+    return "\n".join(line.rstrip() for line in capture.get().strip("\n").splitlines()) + "\n"

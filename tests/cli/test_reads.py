@@ -1,0 +1,109 @@
+"""Stored results are read and resampled once a command, and once a refresh of the live table."""
+
+from __future__ import annotations
+
+import collections
+import io
+import sys
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from bench.api.cell import Cell
+from bench.cli import main, progress
+from bench.measure import stats
+from bench.records import folder
+from bench.records.store import Record, Store
+from support import page_records as made
+
+
+@pytest.fixture
+def results(tmp_path: Path) -> Path:
+    made.store(tmp_path / "results")
+    return tmp_path / "results"
+
+
+class Counts:
+    """How often each file was read, and how often samples were resampled."""
+
+    def __init__(self) -> None:
+        self.reads: collections.Counter[str] = collections.Counter()
+        self.resampled = 0
+
+
+@pytest.fixture
+def counts(monkeypatch: pytest.MonkeyPatch) -> Counts:
+    found = Counts()
+    read, median_ns = Store.read, stats.median_ns
+
+    def counted_read(self: Store, key: str) -> Record | None:
+        found.reads[key] += 1
+        return read(self, key)
+
+    def counted_median(launches: list[list[list[int]]]) -> stats.Estimate | None:
+        found.resampled += 1
+        return median_ns(launches)
+
+    monkeypatch.setattr(Store, "read", counted_read)
+    monkeypatch.setattr(stats, "median_ns", counted_median)
+    return found
+
+
+COMMANDS = [
+    ("show",),
+    ("show", "--format", "csv"),
+    ("best",),
+    ("report",),
+    ("plot",),
+    ("pick", "toy", "--batch", "1", "--tolerance", "0.001%"),
+    ("roofline", "--format", "md"),
+]
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
+def test_a_command_reads_each_record_once(
+    command: tuple[str, ...], results: Path, tmp_path: Path, counts: Counts, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    output = {"report": tmp_path / "page.html", "plot": tmp_path / "plots", "pick": tmp_path / "picked"}
+    more = ("--output", str(output[command[0]])) if command[0] in output else ()
+    monkeypatch.setattr(sys, "argv", ["bench", *command, "--results", str(results), *more])
+    with pytest.raises(SystemExit):
+        main.main()
+
+    keys = {path.stem for path in (results / "machine").glob("*.jsonl")}
+    assert len(keys) == 4
+    assert counts.reads == dict.fromkeys(keys, 1)
+    assert counts.resampled == len(keys)
+
+
+def test_the_tables_of_a_sweep_need_no_second_reading(
+    results: Path, counts: Counts, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["bench", "show", "--sweep", "seed", "--results", str(results)])
+    with pytest.raises(SystemExit):
+        main.main()
+
+    assert set(counts.reads.values()) == {1}
+    assert counts.resampled == len(counts.reads)
+
+
+def test_a_refresh_of_the_live_table_reads_each_record_once(results: Path, counts: Counts) -> None:
+    store, cells = Store(results, "machine"), [Cell.from_path(made.BASELINE), Cell.from_path(made.HALVE)]
+    console = Console(file=io.StringIO(), force_terminal=True, width=120)
+    with progress.observer(console, lambda: folder.stored(store, tasks={"toy"}).of(cells)) as watch:
+        watch.measured(cells)
+        assert set(counts.reads.values()) == {1}
+        assert counts.resampled == len(counts.reads)
+        watch.progress(progress.Progress(num_round=1, num_settled=0, num_cells=2, seconds_left=1.0))
+        watch.cell(cells[0], "exact")
+        assert set(counts.reads.values()) == {1}, "a status line needs no results"
+        watch.measured(cells)
+        assert set(counts.reads.values()) == {2}
+
+
+def test_other_tasks_are_not_resampled(results: Path, counts: Counts) -> None:
+    found = folder.stored(Store(results, "machine"), tasks={"another"})
+
+    assert found.rows == []
+    assert counts.resampled == 0

@@ -1,0 +1,160 @@
+"""Shape inference for tests: of a model in memory, and of every shape as a function of the dynamic dimensions.
+
+Evaluating the expressions for many sizes is how tests hold the rules for shapes against real runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import onnx
+
+from bench.api.errors import InputError, suggest
+from bench.graphs.file import settled
+from bench.graphs.file.lazy import Stored, read
+from bench.graphs.shapes import inference, tensors
+from bench.graphs.shapes.dims import OPERATIONS, Atom, Dim, Shape, Size, scaled_down, symbols
+from bench.graphs.shapes.steps import Inferred
+from bench.graphs.shapes.tensors import TensorInfo, bind_inputs
+
+
+def infer(
+    model: onnx.ModelProto,
+    *,
+    shapes: Mapping[str, Sequence[int]] | None = None,
+    dims: Mapping[str, int] | None = None,
+) -> dict[str, TensorInfo]:
+    """Every tensor of a model and its subgraphs, by name; nothing is run.
+
+    Args:
+        shapes: of inputs, by name.
+        dims: sizes of dynamic dimensions, by name. What neither tells is guessed, as `bench run --model` does.
+
+    Raises:
+        InputError: there is no such input or dimension, the sizes do not fit, or the graph is not a valid one.
+    """
+    stored = Stored(model=settled.settle(model), path=None)
+    bound, _ = bind_inputs(stored.model, shapes=shapes, dims=dims)
+    return tensors.tensors(inference.infer(stored, bound))
+
+
+def expressions(inferred: Inferred) -> dict[str, Shape]:
+    """The shape of each tensor whose number of axes is known, as far as it is known."""
+    return {
+        f"{path}:{name}" if path else name: value.shape
+        for path, values in tensors.scopes(inferred)
+        for name, value in values.items()
+        if value.shape is not None
+    }
+
+
+def compile_shapes(shapes: Mapping[str, Shape], names: Sequence[str]) -> Callable[..., dict[str, tuple[int, ...]]]:
+    """A Python function of the dimensions `names`, in that order, that gives every shape at once.
+
+    Every expression is computed once, however many shapes it is in. Names never become code.
+
+    Args:
+        shapes: over no dimensions but `names`.
+    """
+    lines: list[str] = []
+    local: dict[bytes, str] = {Atom("", (name,)).key: f"d{index}" for index, name in enumerate(names)}
+
+    def written(size: Size) -> str:
+        if isinstance(size, int):
+            return repr(size)
+        if size.key not in local:
+            terms = [
+                "*".join([repr(factor)] * (factor != 1 or not monomial) + [written_atom(atom) for atom in monomial])
+                for monomial, factor in size.terms.items()
+            ]
+            lines.append(f"v{len(lines)} = {' + '.join(terms)}")
+            local[size.key] = f"v{len(lines) - 1}"
+        return local[size.key]
+
+    def written_atom(atom: Atom) -> str:
+        if atom.key not in local:
+            arguments = [written(argument) for argument in atom.arguments]
+            pattern = OPERATIONS[atom.operation][1]
+            code = pattern.format(*arguments) if pattern else f"{atom.operation}({', '.join(arguments)})"
+            lines.append(f"v{len(lines)} = {code}")
+            local[atom.key] = f"v{len(lines) - 1}"
+        return local[atom.key]
+
+    tuples = {shape: f"s{index}" for index, shape in enumerate(dict.fromkeys(shapes.values()))}
+    for shape, name in tuples.items():
+        sizes = [written(size) for size in shape]
+        lines.append(f"{name} = ({''.join(size + ', ' for size in sizes)})")
+    entries = ", ".join(f"{name!r}: {tuples[shape]}" for name, shape in shapes.items())
+    body = "\n    ".join([*lines, f"return {{{entries}}}"])
+    scope: dict[str, Any] = {"truncdiv": OPERATIONS["truncdiv"][0], "scaled": scaled_down}
+    exec(f"def shapes({', '.join(local[Atom('', (name,)).key] for name in names)}):\n    {body}", scope)
+    compiled: Callable[..., dict[str, tuple[int, ...]]] = scope["shapes"]
+    return compiled
+
+
+def unknowns(size: Size) -> list[Atom]:
+    """The dimensions that the data decide, of those in a size."""
+    return [atom for atom in symbols(size) if not atom.is_free]
+
+
+class ShapeEngine:
+    """The shapes of a model's tensors, for any sizes of its dynamic dimensions.
+
+    The shapes are compiled to one function when the engine is made; a call takes microseconds.
+
+    Attributes:
+        dims: names of the dynamic dimensions, such as `("batch", "height")`.
+        expressions: the shape of each tensor, by name, over those names; one of which not even the number of axes is
+            known is not among them. Inside subgraphs names are `<path>:<name>`.
+        undecided: tensors whose shapes depend on data, not on the dimensions alone.
+    """
+
+    def __init__(self, inferred: Inferred) -> None:
+        self.expressions: dict[str, Shape] = expressions(inferred)
+        names = [size for shape in tensors.dynamic_inputs(inferred.model).values() for size in shape or ()]
+        self.dims: tuple[str, ...] = tuple(dict.fromkeys(str(size) for size in names if isinstance(size, Dim)))
+        self.undecided: tuple[str, ...] = tuple(
+            name for name, shape in self.expressions.items() if any(unknowns(size) for size in shape)
+        )
+        apart = set(self.undecided)
+        decided = {name: shape for name, shape in self.expressions.items() if name not in apart}
+        self._compiled = compile_shapes(decided, self.dims)
+
+    @classmethod
+    def of_file(cls, path: Path | str) -> ShapeEngine:
+        """The engine of an ONNX file, whose weights are not loaded.
+
+        Raises:
+            InputError: as `bench.graphs.profile`.
+        """
+        path = Path(path)
+        stored = read(path)
+        return cls(_inferred(Stored(model=settled.settle(stored.model), path=path)))
+
+    @classmethod
+    def of_model(cls, model: onnx.ModelProto) -> ShapeEngine:
+        """The engine of a model in memory."""
+        return cls(_inferred(Stored(model=settled.settle(model), path=None)))
+
+    def shapes(self, sizes: Mapping[str, int]) -> dict[str, tuple[int, ...]]:
+        """The shape of each tensor that is not undecided, by name.
+
+        Args:
+            sizes: of every dynamic dimension, by name.
+
+        Raises:
+            InputError: a size is missing, or there is no such dimension.
+        """
+        if sizes.keys() != set(self.dims):
+            for name in sizes:
+                if name not in self.dims:
+                    raise InputError(f"no dimension {name!r}; {suggest(name, self.dims)}")
+            raise InputError(f"no size for: {', '.join(name for name in self.dims if name not in sizes)}")
+        return self._compiled(*(sizes[name] for name in self.dims))
+
+
+def _inferred(stored: Stored) -> Inferred:
+    inputs = {name: shape for name, shape in tensors.dynamic_inputs(stored.model).items() if shape is not None}
+    return inference.infer(stored, inputs)
