@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import importlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
@@ -21,7 +21,7 @@ from bench.tasks.user_task import DATASET, EXAMPLE, TARGETS, OwnTask
 if TYPE_CHECKING:
     import numpy as np
 
-TEMPLATE = '''"""{title}
+TEMPLATE = '''"""A model as it is.
 
 `sizes` stand for the dimensions that the model leaves open. To measure with other samples or another metric than
 `bench run --model` and `--dataset` allow, copy this folder, change it and give it to `bench run --model`.
@@ -70,14 +70,10 @@ def examine(
     )
     if found.example is not None and place is None:
         save_arrays(target / EXAMPLE, found.example)
-    if arrays is None or place is None:
-        judge: type[OwnTask] | None = None
-        attributes: dict[str, Any] = {}
-    else:
-        fitting = dataset.fitted(arrays, found.inputs, batched=found.batched, what=str(place))
-        judge, attributes = _judge(place, fitting, targets, found, target)
-    origins = {str(file): cache.file_digest(file) for file in (*found.files, *_code(place))}
-    _write(source, target, found, judge, {**attributes, "made_from": origins})
+    judge, attributes = _judge(place, arrays, targets, found, target)
+    code = imported_from(place.resolve().parent) if place is not None and place.suffix == dataset.PYTHON else []
+    origins = {str(file): cache.file_digest(file) for file in (*found.files, *code)}
+    _write(target, found, judge, {**attributes, "made_from": origins})
     return {
         "weights": found.weights,
         "guessed": {dim: found.sizes[dim] for dim in found.guessed},
@@ -99,15 +95,19 @@ def _check_installed(kind: ModuleType) -> None:
 
 
 def _judge(
-    data: Path, arrays: dict[str, np.ndarray], targets: Any, found: Found, folder: Path
+    data: Path | None, arrays: Mapping[str, np.ndarray] | None, targets: Any, found: Found, folder: Path
 ) -> tuple[type[OwnTask] | None, dict[str, Any]]:
     """Write the samples beside the task; give the class that judges the outputs, and the attributes that it needs.
 
     The class is None where there are no targets: then fidelity judges.
 
     Raises:
-        InputError: the targets do not fit the samples or any output, or the metric has no name.
+        InputError: the samples do not fit the inputs or the targets, the targets fit no output, or the metric has no
+            name.
     """
+    if data is None or arrays is None:
+        return None, {}
+    arrays = dataset.fitted(arrays, found.inputs, batched=found.batched, what=str(data))
     if data.suffix == dataset.PYTHON:
         module = dataset.module(data)
         name = module.metric_name
@@ -134,12 +134,7 @@ def _judge(
     return judge, {"judged": output}
 
 
-def _code(data: Path | None) -> list[Path]:
-    """The Python files of a data set's folder that this process has imported."""
-    return imported_from(data.resolve().parent) if data is not None and data.suffix == dataset.PYTHON else []
-
-
-def _write(path: Path, folder: Path, found: Found, judge: type[OwnTask] | None, attributes: dict[str, Any]) -> None:
+def _write(folder: Path, found: Found, judge: type[OwnTask] | None, attributes: dict[str, Any]) -> None:
     """Write `task.py`; every value in it is written by `repr`, since names in a model may hold any text."""
     module, _, base = found.base.partition(":")
     fields = {
@@ -154,7 +149,6 @@ def _write(path: Path, folder: Path, found: Found, judge: type[OwnTask] | None, 
     if judge is not None:
         imports.append(f"from {judge.__module__} import {judge.__name__}")
     text = TEMPLATE.format(
-        title="A model as it is.",
         imports="\n".join(sorted(imports)),
         bases=", ".join([judge.__name__, base] if judge else [base]),
         attributes="\n".join(f"    {name} = {_literal(value)}" for name, value in fields.items()),

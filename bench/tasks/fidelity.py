@@ -1,4 +1,4 @@
-"""Quality as fidelity: of a task without targets, how far outputs are from the reference's, in decibels."""
+"""Fidelity, the quality of a task without targets: the distance of its outputs from the reference's, in decibels."""
 
 from __future__ import annotations
 
@@ -15,18 +15,20 @@ if TYPE_CHECKING:
 
     Target = Mapping[str, np.ndarray]
 
-SAME_DB = 120.0  # as far as float32 goes; JSON has no infinity
+SAME_DB = 120.0
+"""Of equal outputs: about the precision of float32, since JSON has no infinity."""
 BROKEN_DB = 10.0
+"""Outputs with a lower ratio are broken."""
 
 
 class FidelityTask(Task):
-    """A task whose samples have no targets: nothing is known but what the reference gives, so that is the truth."""
+    """A task whose samples have no targets: its targets are the outputs of the reference."""
 
     metric_name = "snr_db"
     max_metric_loss = SAME_DB - BROKEN_DB
 
     def loss(self, outputs: Arrays, targets: Sequence[Target]) -> float:
-        """Mean squared error against the reference's outputs, the mean over the outputs."""
+        """Mean over the outputs of each output's mean squared error against the reference's."""
         import numpy as np
 
         with np.errstate(over="ignore"):
@@ -37,17 +39,20 @@ class FidelityTask(Task):
         return sum(errors) / len(errors)
 
     def metrics(self, outputs: Arrays, targets: Sequence[Target]) -> dict[str, float]:
-        """`snr_db`: the reference's power over the error's, of the worst output, at most 120 dB; NaN if an output is.
+        """`snr_db`, the signal-to-noise ratio of the worst output: the reference's power over the error's.
 
-        Of integers and bools the noise is the share that differ: classes and indices have no distance.
+        It is between -120 and 120 dB, or NaN where an output has one. The noise of integers and bools is the share of
+        them that differ, since classes and indices have no distance.
         """
         import numpy as np
 
-        shares = [_noise_share(outputs[name], expected) for name, expected in _stacked(targets).items()]
-        return {"snr_db": float(np.min([_decibels(share) for share in shares]))}
+        shares = np.array([_noise_share(outputs[name], expected) for name, expected in _stacked(targets).items()])
+        with np.errstate(divide="ignore"):
+            ratios_db = np.clip(-10 * np.log10(shares), -SAME_DB, SAME_DB)  # NaN stays NaN
+        return {"snr_db": float(ratios_db.min())}
 
     def relative_loss(self, metric: float, reference: float) -> float:
-        """The error's root mean square over the signal's: 1 % is 40 dB. Decibels have no share to lose."""
+        """The error's root mean square over the signal's, such as 0.01 for 40 dB: a share of decibels means nothing."""
         return 0.0 if metric >= SAME_DB else 10 ** (-metric / 20)
 
 
@@ -58,7 +63,7 @@ def _stacked(targets: Sequence[Target]) -> dict[str, np.ndarray]:
 
 
 def _noise_share(output: np.ndarray, expected: np.ndarray) -> float:
-    """Power of the error over power of the signal."""
+    """The power of an output's error over the power of the reference's output, or the share of integers that differ."""
     import numpy as np
 
     if not expected.size or np.array_equal(output, expected):
@@ -66,15 +71,7 @@ def _noise_share(output: np.ndarray, expected: np.ndarray) -> float:
     if expected.dtype.kind != "f":
         return float(np.mean(output != expected))
     signal = expected.astype(np.float64)
-    scale = float(np.abs(signal).max()) or 1.0  # so that no square overflows
+    scale = float(np.abs(signal).max()) or 1.0  # keeps squares from overflowing
     noise = (output.astype(np.float64) - signal) / scale
     power = float(np.mean((signal / scale) ** 2))
     return float(np.mean(noise**2)) / power if power else math.inf
-
-
-def _decibels(noise_share: float) -> float:
-    if math.isnan(noise_share):  # which min and max would pass over
-        return math.nan
-    if noise_share == 0:
-        return SAME_DB
-    return max(-SAME_DB, min(SAME_DB, -10 * math.log10(noise_share)))

@@ -39,12 +39,12 @@ def format_of(path: Path) -> str:
         raise InputError(f"no such file or folder: {path}; {allowed()}")
     if not path.is_file():
         raise InputError(f"{path} is neither a file nor a folder; {allowed()}")
-    name = next((name for name, found in known().items() if path.suffix.lower() in found.suffixes), None)
-    if name is None:
+    names = [name for name, found in known().items() if path.suffix.lower() in found.suffixes]
+    if not names:
         raise InputError(f"{path} is of no kind that can be measured; {allowed()}")
     if path.stat().st_size == 0:
         raise InputError(f"{path} is empty")
-    return name
+    return names[0]
 
 
 def _format_of_folder(path: Path) -> str:

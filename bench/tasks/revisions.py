@@ -1,4 +1,4 @@
-"""A model as it was at a git revision: read from the repository's objects, never by touching the work tree."""
+"""A model at a git revision: read from the repository's objects, without touching the work tree."""
 
 from __future__ import annotations
 
@@ -16,11 +16,13 @@ from bench.api.errors import InputError
 from bench.tasks.adopt import LONGEST_NAME
 
 POINTER = b"version https://git-lfs."
-"""Begins what Git LFS keeps in place of a large file."""
+"""Begins the file that Git LFS keeps in place of a large one."""
+POINTER_BYTES = 1024
+"""Such a file is smaller. Source: https://github.com/git-lfs/git-lfs/blob/main/docs/spec.md"""
 EXTERNAL = b"location"
-"""Is in every ONNX file that names another file."""
+"""Key of external data: every ONNX file that names another file holds it."""
 NOT_ALONE = (".onnx", ".py")
-"""Files that others of their folder may belong to."""
+"""Endings of models that may need other files of their folder."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -28,11 +30,13 @@ class Revision:
     """A path at a commit.
 
     Attributes:
-        asked: the revision as it was written.
-        commit: its full hash, and `short` the least of it that is unique.
+        asked: the revision as the user wrote it.
+        commit: the commit's full hash.
+        short: the shortest beginning of the hash that is unique.
+        top: the top of the work tree.
         place: the path from the top of the work tree on; `.` for the top itself.
-        content: equal for two revisions at which it is the same, with all that belongs to it.
-        is_folder: whether it is one.
+        content: object names of all that the model may consist of: equal at two revisions where nothing of it changed.
+        is_folder: whether the path is a folder.
     """
 
     asked: str
@@ -48,21 +52,25 @@ class Revision:
 
     @property
     def name(self) -> str:
-        """The model's name with the revision's, short enough for a task's."""
+        """The model's file name with the revision's hash, short enough for the name of a task."""
         path = Path(self.place) if self.place != "." else self.top
         stem, suffix = (path.name, "") if self.is_folder else (path.stem, path.suffix)
         return f"{stem[: LONGEST_NAME - len(self.short) - 1]}_{self.short}{suffix}"
 
 
 def find(revision: str, path: Path) -> Revision:
-    """A model at a revision of the repository it lies in.
+    """A path at a revision of the repository that holds it.
+
+    Args:
+        revision: a branch, tag or hash, as `git rev-parse` takes it.
+        path: a model's path, which need not exist in the work tree.
 
     Raises:
-        InputError: git is missing, the path lies in no work tree, or there is no such revision or path.
+        InputError: git is missing, the path lies in no work tree, or the revision or the path at it does not exist.
     """
     path = path.absolute()
     near = path
-    while not near.is_dir():  # a file's folder, which may be gone by now
+    while not near.is_dir():  # the folder of the path may be gone from the work tree
         near = near.parent
     found = _git(near, "rev-parse", "--show-toplevel", "--show-prefix")
     if found.returncode:
@@ -92,12 +100,12 @@ def find(revision: str, path: Path) -> Revision:
 
 
 def extract(revision: Revision) -> Path:
-    """Put a model into the cache, with what belongs to it, under a name of its own.
+    """Write a model and the files that it needs into the cache, and give the model's path there.
 
-    To an `.onnx` file belong those files below its folder that it names; to a `.py` file, all that is in its folder.
+    An `.onnx` file needs the files below its folder that it names; a `.py` file, all files in its folder.
 
     Raises:
-        InputError: it is kept by Git LFS and its content is not here.
+        InputError: git cannot read the files, or Git LFS keeps one of them elsewhere.
     """
     key = [str(revision.top), revision.commit, revision.place]
     home = cache.folder() / "revisions" / cache.digest(key)
@@ -120,13 +128,13 @@ def extract(revision: Revision) -> Path:
         try:
             ready.rename(home)
         except OSError:
-            if not (home / revision.name).exists():  # else another process was faster
+            if not (home / revision.name).exists():  # otherwise another process was faster
                 raise
     return home / revision.name
 
 
 def _belongings(revision: Revision, model: Path) -> list[str]:
-    """Places of the other files that a model's file needs."""
+    """Paths, from the top of the work tree on, of the other files that a model's file needs."""
     kind = model.suffix.lower()
     if kind not in NOT_ALONE or (kind == ".onnx" and not _mentioned([EXTERNAL], model)):
         return []
@@ -141,7 +149,7 @@ def _belongings(revision: Revision, model: Path) -> list[str]:
 
 
 def _mentioned(texts: Sequence[bytes], path: Path) -> list[bytes]:
-    """Those of some texts that occur in a file, which is not parsed, since nothing of it is trusted."""
+    """The texts that occur in a file; the file is not parsed, since it is not trusted."""
     if path.stat().st_size == 0:
         return []
     with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
@@ -149,12 +157,13 @@ def _mentioned(texts: Sequence[bytes], path: Path) -> list[bytes]:
 
 
 def _refuse_pointers(revision: Revision, folder: Path) -> None:
-    for path in sorted(folder.rglob("*")):
-        if not path.is_file():
-            continue
-        with path.open("rb") as file:
-            is_pointer = file.read(len(POINTER)) == POINTER
-        if is_pointer:
+    """Refuse files whose content Git LFS keeps elsewhere.
+
+    Raises:
+        InputError: a file is a pointer of Git LFS; the message has the command that fetches its content.
+    """
+    for path in folder.rglob("*"):
+        if path.is_file() and path.stat().st_size < POINTER_BYTES and path.read_bytes().startswith(POINTER):
             raise InputError(
                 f"{revision} is kept by Git LFS, and its content is not here",
                 fix=f"git lfs fetch origin {revision.commit}",
@@ -162,30 +171,29 @@ def _refuse_pointers(revision: Revision, folder: Path) -> None:
 
 
 def _unpack(revision: Revision, places: Sequence[str], folder: Path) -> None:
-    """Write files as they were, with what git does to them at a checkout."""
-    command = ["git", "-C", str(revision.top), "--literal-pathspecs", "archive", "--format=tar", revision.commit]
-    with subprocess.Popen(
-        [*command, "--", *places], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, stdin=subprocess.DEVNULL
-    ) as process:
-        assert process.stdout is not None
-        try:
-            with tarfile.open(fileobj=process.stdout, mode="r|") as tar:
-                tar.extractall(folder, filter="data")
-        except tarfile.TarError as error:
-            process.kill()
-            raise InputError(f"git cannot read {revision}: {error}") from error
+    """Write files of a revision into a folder, converted as git converts them at a checkout.
+
+    Raises:
+        InputError: git cannot read the files.
+    """
+    with tempfile.NamedTemporaryFile(dir=folder.parent, suffix=".tar") as file:
+        done = _git(revision.top, "archive", f"--output={file.name}", revision.commit, "--", *places)
+        if done.returncode:
+            raise InputError(f"git cannot read {revision}: {_last_line(done.stderr)}")
+        with tarfile.open(file.name) as tar:
+            tar.extractall(folder, filter="data")
 
 
 def _asked(folder: Path, *arguments: str) -> str:
-    """What git prints; empty where it fails."""
+    """The text that a git command prints, without the line's end; empty where the command fails."""
     return os.fsdecode(_git(folder, *arguments).stdout).rstrip("\n")
 
 
 def _git(folder: Path, *arguments: str) -> subprocess.CompletedProcess[bytes]:
-    """Ask git.
+    """Run a git command in a folder.
 
     Raises:
-        InputError: it is not here.
+        InputError: git is not installed.
     """
     command = ["git", "-C", str(folder), "--literal-pathspecs", *arguments]
     try:
@@ -195,5 +203,6 @@ def _git(folder: Path, *arguments: str) -> subprocess.CompletedProcess[bytes]:
 
 
 def _last_line(text: bytes) -> str:
+    """The last line that git wrote to standard error."""
     lines = os.fsdecode(text).strip().splitlines()
     return lines[-1].removeprefix("fatal: ") if lines else "no reason was given"

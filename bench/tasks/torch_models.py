@@ -68,13 +68,6 @@ def tensors_in(value: Any, name: str = "") -> list[tuple[str, torch.Tensor]]:
     return [found for key, item in pairs for found in tensors_in(item, prefix + key)]
 
 
-def is_flat(value: Any) -> bool:
-    """Whether a model's output is a tensor, or a list or tuple of tensors, which runtimes take as it is."""
-    if isinstance(value, torch.Tensor):
-        return True
-    return type(value) in (list, tuple) and all(isinstance(item, torch.Tensor) for item in value)
-
-
 def call(model: nn.Module, feeds: Arrays, *, by_name: bool = False) -> Any:
     """The model's output for arrays by input name, which it takes in order, or by name."""
     tensors = {name: torch.from_numpy(array.copy()) for name, array in feeds.items()}
@@ -91,12 +84,14 @@ def outputs_of(model: nn.Module, feeds: Arrays, *, by_name: bool = False) -> dic
 
 
 def needs_flat(model: nn.Module, feeds: Arrays) -> bool:
-    """Whether runtimes and exporters need a `Flat` around the model.
+    """Whether runtimes and exporters need a `Flat` around the model: its output is neither a tensor nor a list of them.
 
     Raises:
         InputError: the model needs one and has more inputs than it takes.
     """
-    if is_flat(call(model, feeds)):
+    output = call(model, feeds)
+    items = output if type(output) in (list, tuple) else [output]
+    if all(isinstance(item, torch.Tensor) for item in items):
         return False
     if len(feeds) > Flat.MOST:
         raise InputError(f"it has {len(feeds)} inputs and does not return plain tensors; then {Flat.MOST} are allowed")

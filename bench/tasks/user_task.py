@@ -1,4 +1,4 @@
-"""A task that `bench run --model` makes: samples of its data set, or made-up ones; fidelity unless told more."""
+"""The tasks that `--model` makes: samples are those of the data set or made up, and fidelity is the default quality."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from bench.api import Samples, TensorSpec
+from bench.api import Samples
 from bench.api.arrays import generate, like, load_arrays
 from bench.api.errors import InputError
 from bench.tasks.fidelity import FidelityTask
@@ -18,27 +18,31 @@ if TYPE_CHECKING:
 SEEDS = {"train": 1, "test": 2}
 NUM_SAMPLES = 8
 DATASET, TARGETS, EXAMPLE = "dataset.npz", "targets.npz", "example.npz"
-"""Files beside `task.py`, each of them if there is any: inputs, what is right for them, inputs to be like."""
+"""Files beside `task.py` where needed: the inputs of the data set, its targets, an example for made-up inputs."""
 TRAIN_EVERY = 5
 
 
 class OwnTask(FidelityTask):
-    """Inputs and outputs are stated by the generated `task.py`."""
+    """A task whose inputs and outputs are stated by a generated `task.py`."""
 
     packages: ClassVar[tuple[str, ...]] = ("numpy",)
     sizes: ClassVar[Mapping[str, int]] = {}
-    """What stands for each dynamic dimension in made-up inputs, except the batch."""
+    """The size of each dynamic dimension but the batch in made-up inputs, by name."""
     origin: ClassVar[str] = ""
-    """The path that was given, where the model is not all in the weights file."""
+    """The model's path, where the weights file does not hold all of the model."""
     trust: ClassVar[bool] = False
-    """Whether code in the file may run."""
+    """Whether code that the model's file holds may run."""
     nested: ClassVar[bool] = False
-    """Whether a PyTorch model returns its tensors in dicts or the like."""
+    """Whether a PyTorch model returns its tensors in dicts or nested lists, so that it needs a `Flat` around it."""
     made_from: ClassVar[Mapping[str, str]] = {}
-    """SHA-256 of files elsewhere that the model or its samples are made from: they are part of a result's key so."""
+    """SHA-256 by path of the files elsewhere that the model or its samples are made from: a part of a result's key."""
 
     def samples(self, split: str) -> Samples:
-        """Every fifth sample of the data set to calibrate with, and the others to test; or eight that are made up."""
+        """Samples of a split: every fifth of the data set is for `train`, the others for `test`; or eight made-up ones.
+
+        Raises:
+            InputError: there is no such split.
+        """
         if split not in SEEDS:
             raise InputError(f"no split {split!r}; there are: {', '.join(SEEDS)}")
         if (self.folder / DATASET).is_file():
@@ -55,30 +59,62 @@ class OwnTask(FidelityTask):
         return Samples(inputs={spec.name: inputs[spec.name][rows] for spec in self.inputs}, targets=targets)
 
     def rows(self, num_samples: int, split: str) -> list[int]:
-        """Which samples belong to a split; one alone belongs to both."""
+        """Places of the samples that belong to a split; a lone sample belongs to both."""
         train = list(range(0, num_samples, TRAIN_EVERY))
         test = [row for row in range(num_samples) if row % TRAIN_EVERY]
         return self.fitting(train, split) if split == "train" else test or train
 
     def fitting(self, rows: list[int], split: str) -> list[int]:
-        """A variant may feed two training samples at once, which a model for a single one does not take."""
+        """The places that a split keeps: one for training a model whose batch is fixed at 1.
+
+        A variant may feed two training samples at once, which such a model does not take.
+        """
         fixed = self.batched and self.inputs[0].shape[0] == 1
         return rows[:1] if fixed and split == "train" else rows
 
     def _made_up(self, split: str) -> dict[str, np.ndarray]:
-        """Always the same ones. Without an example: normal floats, integers that are safe as indices, and bools."""
+        """Made-up inputs of a split by name, the same each time.
+
+        They resemble the example where there is one; otherwise floats are normally distributed, and integers are safe
+        as indices.
+        """
         import numpy as np
 
         num_samples = len(self.fitting(list(range(NUM_SAMPLES)), split))
         generator = np.random.default_rng(SEEDS[split])
-        if not (self.folder / EXAMPLE).is_file():
-            return {spec.name: generate(generator, spec.dtype, self._shape(spec, num_samples)) for spec in self.inputs}
-        example = load_arrays(self.folder / EXAMPLE)
-        return {spec.name: like(generator, example[spec.name], self._shape(spec, num_samples)) for spec in self.inputs}
-
-    def _shape(self, spec: TensorSpec, num_samples: int) -> tuple[int, ...]:
-        dims = spec.shape[1:] if self.batched else spec.shape
-        return (num_samples, *sized(dims, self.sizes))
+        example = load_arrays(self.folder / EXAMPLE) if (self.folder / EXAMPLE).is_file() else None
+        arrays = {}
+        for spec in self.inputs:
+            shape = (num_samples, *sized(spec.shape[1:] if self.batched else spec.shape, self.sizes))
+            drawn = like(generator, example[spec.name], shape) if example else generate(generator, spec.dtype, shape)
+            arrays[spec.name] = drawn
+        return arrays
 
     def build(self, source: str, weights: Path) -> Any:
         raise InputError(f"{self.name} is a file that runs as it is: no framework has it to build")
+
+
+class TorchTask(OwnTask):
+    """A task of a PyTorch model."""
+
+    sources = ("torch",)
+    requires: ClassVar[tuple[str, ...]] = ("torch",)
+    extra = "torch"
+
+    def build(self, source: str, weights: Path) -> Any:
+        from bench.tasks import torch_models
+
+        model = self.model(weights)
+        return torch_models.Flat(model) if self.nested else model
+
+    def model(self, weights: Path) -> Any:
+        """The `torch.nn.Module` of a weights file, switched to inference."""
+        raise NotImplementedError
+
+
+class TensorFlowTask(OwnTask):
+    """A task of a TensorFlow model."""
+
+    sources = ("tf",)
+    requires: ClassVar[tuple[str, ...]] = ("tensorflow", "keras")
+    extra = "tf"

@@ -10,19 +10,16 @@ from bench.api.errors import InputError
 from bench.tasks import probe, sizes, tf_models
 from bench.tasks.formats import Format
 from bench.tasks.options import Asked, Found
-from bench.tasks.user_task import OwnTask
+from bench.tasks.user_task import TensorFlowTask
 
 FORMAT = Format(described="a .keras file", suffixes=(".keras",))
 UNSAFE = ("safe_mode", "unsafe", "untrusted", "Lambda")
 """Words by which Keras's error about a Lambda layer is known."""
 
 
-class KerasTask(OwnTask):
+class KerasTask(TensorFlowTask):
     """A Keras model as it was saved."""
 
-    sources = ("tf",)
-    requires = ("tensorflow", "keras")
-    extra = "tf"
     weights = "model.keras"
 
     def build(self, source: str, weights: Path) -> Any:

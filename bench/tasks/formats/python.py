@@ -16,7 +16,7 @@ from bench.tasks import probe, tf_models
 from bench.tasks.code import imported_from, load
 from bench.tasks.formats import Format
 from bench.tasks.options import Asked, Found
-from bench.tasks.user_task import OwnTask
+from bench.tasks.user_task import OwnTask, TensorFlowTask, TorchTask
 
 if TYPE_CHECKING:
     import numpy as np
@@ -27,27 +27,22 @@ NEEDED = ("build", "example_inputs")
 EXAMPLE = "a dict of arrays or tensors by input name, in the order in which the model takes them"
 
 
-class TorchFileTask(OwnTask):
+class TorchFileTask(TorchTask):
     """A file that builds a PyTorch module."""
 
-    sources = ("torch",)
     requires = ("torch", "safetensors")
-    extra = "torch"
     weights = "weights.safetensors"
 
-    def build(self, source: str, weights: Path) -> Any:
+    def model(self, weights: Path) -> Any:
         from bench.tasks import torch_models
 
-        model = torch_models.restore(built(Path(self.origin)), weights)
-        return torch_models.Flat(model) if self.nested else model
+        return torch_models.restore(built(Path(self.origin)), weights)
 
 
-class KerasFileTask(OwnTask):
+class KerasFileTask(TensorFlowTask):
     """A file that builds a Keras model."""
 
-    sources = ("tf",)
     requires = ("tensorflow", "keras", "safetensors")
-    extra = "tf"
     weights = "weights.safetensors"
 
     def build(self, source: str, weights: Path) -> Any:

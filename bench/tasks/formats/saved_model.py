@@ -12,7 +12,7 @@ from bench.api.errors import InputError
 from bench.tasks import probe, sizes, tf_models
 from bench.tasks.formats import Format
 from bench.tasks.options import Asked, Found
-from bench.tasks.user_task import OwnTask
+from bench.tasks.user_task import TensorFlowTask
 
 FORMAT = Format(
     described="a SavedModel folder", marker="saved_model.pb", code="a program that may read and write files"
@@ -20,12 +20,9 @@ FORMAT = Format(
 SIGNATURE = "serving_default"
 
 
-class SavedModelTask(OwnTask):
+class SavedModelTask(TensorFlowTask):
     """The signature `serving_default` of a SavedModel, whose folder is kept as one archive."""
 
-    sources = ("tf",)
-    requires = ("tensorflow", "keras")
-    extra = "tf"
     weights = "model.tar"
 
     def build(self, source: str, weights: Path) -> Any:

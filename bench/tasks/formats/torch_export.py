@@ -13,7 +13,7 @@ from bench.api.errors import InputError
 from bench.tasks import probe, sizes
 from bench.tasks.formats import Format
 from bench.tasks.options import Asked, Found
-from bench.tasks.user_task import OwnTask
+from bench.tasks.user_task import TorchTask
 
 if TYPE_CHECKING:
     import numpy as np
@@ -25,19 +25,13 @@ FORMAT = Format(
 )
 
 
-class TorchExportTask(OwnTask):
+class TorchExportTask(TorchTask):
     """A program that `torch.export.save` wrote."""
 
-    sources = ("torch",)
-    requires = ("torch",)
-    extra = "torch"
     weights = "model.pt2"
 
-    def build(self, source: str, weights: Path) -> Any:
-        from bench.tasks import torch_models
-
-        model = as_module(opened(weights))
-        return torch_models.Flat(model) if self.nested else model
+    def model(self, weights: Path) -> Any:
+        return as_module(opened(weights))
 
 
 def opened(path: Path) -> Any:

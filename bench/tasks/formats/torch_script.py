@@ -14,7 +14,7 @@ from bench.tasks import dataset, probe
 from bench.tasks.formats import Format
 from bench.tasks.options import Asked, Found
 from bench.tasks.sizes import one_line
-from bench.tasks.user_task import OwnTask
+from bench.tasks.user_task import TorchTask
 
 if TYPE_CHECKING:
     from bench.api import Arrays
@@ -26,20 +26,14 @@ SAY = (
 )
 
 
-class TorchScriptTask(OwnTask):
+class TorchScriptTask(TorchTask):
     """A TorchScript module as it was saved."""
 
-    sources = ("torch",)
-    requires = ("torch",)
-    extra = "torch"
     weights = "model.pt"
     closed_to = {"torch.export": "torch.export takes no TorchScript; give the module itself, by a Python file"}
 
-    def build(self, source: str, weights: Path) -> Any:
-        from bench.tasks import torch_models
-
-        model = opened(weights)
-        return torch_models.Flat(model) if self.nested else model
+    def model(self, weights: Path) -> Any:
+        return opened(weights)
 
 
 def opened(path: Path) -> Any:

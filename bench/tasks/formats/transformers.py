@@ -13,7 +13,7 @@ from bench.tasks import probe
 from bench.tasks.formats import Format
 from bench.tasks.options import Asked, Found
 from bench.tasks.sizes import check_kinds, chosen_sizes, given_sizes
-from bench.tasks.user_task import OwnTask
+from bench.tasks.user_task import TorchTask
 
 if TYPE_CHECKING:
     import numpy as np
@@ -33,16 +33,14 @@ AUDIO_SAMPLES = 16_000
 MADE_UP = "write a Python file with build() and example_inputs()"
 
 
-class TransformersTask(OwnTask):
+class TransformersTask(TorchTask):
     """A model of the class that its configuration names."""
 
-    sources = ("torch",)
     requires = ("torch", "transformers", "safetensors")
-    extra = "torch"
     packages = ("numpy", "transformers", "safetensors")
     weights = "weights.safetensors"
 
-    def build(self, source: str, weights: Path) -> Any:
+    def model(self, weights: Path) -> Any:
         from bench.tasks import torch_models
 
         names = tuple(spec.name for spec in self.inputs)
@@ -148,7 +146,7 @@ def _example(specs: tuple[TensorSpec, ...], sizes: dict[str, int], config: Any) 
     generator = np.random.default_rng(0)
     arrays: dict[str, np.ndarray] = {}
     for spec in specs:
-        shape = tuple(2 if dim == probe.BATCH else sizes[dim] if isinstance(dim, str) else dim for dim in spec.shape)
+        shape = probe.sized(spec.shape, {**sizes, probe.BATCH: 2})
         if spec.name == "attention_mask":
             arrays[spec.name] = np.ones(shape, np.int64)
         elif spec.dtype == "int64":
