@@ -57,7 +57,9 @@ def labels(rows: Iterable[Row], value: Callable[[Row], float | None], *, higher_
 
 
 def undominated(points: Sequence[Sequence[float]]) -> list[int]:
-    """Indices of the points that no other point beats: in no figure worse, and in one better. Less is better.
+    """Indices of the points that no other point beats, by being worse in no figure and better in one.
+
+    Less is better in every figure.
 
     Args:
         points: each with as many figures; equal points stay together.
