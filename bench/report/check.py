@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from bench.decisions.check import Outcome
-from bench.pipeline.quality import DRIFTED
 from bench.report.writing import interval
 
 
@@ -11,7 +10,7 @@ def line(outcome: Outcome) -> str:
     """One line, such as `1.003 [0.991, 1.015] times the pinned one's latency after 3 launches: fine; outputs exact`."""
     launches = f"after {outcome.num_launches} launch{'es' if outcome.num_launches > 1 else ''}"
     why = f" ({outcome.reason})" if outcome.reason else ""
-    if outcome.fidelity == DRIFTED and outcome.metric_loss is not None:
+    if outcome.fidelity == "drifted" and outcome.metric_loss is not None:
         change = "worse" if outcome.metric_loss >= 0 else "better"
         why = f", {100 * abs(outcome.metric_loss):.2g} % {change}" + ("" if outcome.is_right else ": too much")
     ratio = f"{interval(outcome.ratio)} times the pinned one's latency"
