@@ -115,26 +115,6 @@ class _Side:
         """The operator that makes a tensor."""
         return self.wiring.nodes[self.wiring.made_by[name][0]].op_type
 
-    def back(self, names: Iterable[str], until: Iterable[str] = ()) -> tuple[dict[int, None], dict[str, None]]:
-        """What leads to some tensors.
-
-        Returns:
-            The nodes, by index; and the tensors they read, where the way ends at those of `until`.
-        """
-        stop = set(until)
-        nodes: dict[int, None] = {}
-        reads: dict[str, None] = {}
-        pending = list(names)
-        while pending:
-            index, _ = self.wiring.made_by.get(pending.pop(), (None, 0))
-            if index is None or index in nodes:
-                continue
-            nodes[index] = None
-            new = [name for name in self.wiring.reads[index] if name]
-            reads |= dict.fromkeys(new)
-            pending += [name for name in new if name not in stop]
-        return nodes, reads
-
 
 class _Search:
     """Compares tensors, each once."""
@@ -157,28 +137,26 @@ class _Search:
             raise ArtifactError(f"the output {next(name for name in outputs if name not in known)!r} has another shape")
         worst = max(known, key=lambda name: known[name])
         order = self._common(worst)
-        num_common = len(order)
+        drift = Drift(
+            tolerance=self.tolerance,
+            output=self._compared(worst),
+            first=None,
+            num_common=len(order),
+            num_compared=len(self.errors),
+        )
         if not self.drifts(worst):
-            return Drift(
-                tolerance=self.tolerance,
-                output=self._compared(worst),
-                first=None,
-                num_common=num_common,
-                num_compared=len(self.errors),
-            )
+            return drift
         at = self._bisect(order)
         first, made_of = self._checked(order, at)
         at = order.index(first)
         previous = self._last_comparable(order[:at])
-        return Drift(
-            tolerance=self.tolerance,
-            output=self._compared(worst),
+        return dataclasses.replace(
+            drift,
             first=self._compared(first),
             previous=self._compared(previous) if previous is not None else None,
             made_of=tuple(map(self._compared, made_of)),
             between_before=_operators(self.before, self.names[first], [self.names[name] for name in made_of]),
             between_after=_operators(self.after, first, made_of),
-            num_common=num_common,
             num_compared=len(self.errors),
         )
 
@@ -195,7 +173,7 @@ class _Search:
 
     def _common(self, output: str) -> list[str]:
         """Tensors of both models that lead to an output in the second one, in its order; the output is the last."""
-        nodes, _ = self.after.back([output])
+        nodes, _ = self.after.wiring.leading_to([output])
         made = [name for index in sorted(nodes) for name in self.after.wiring.nodes[index].output if name]
         return [name for name in made if name in self.names and name != output] + [output]
 
@@ -232,7 +210,7 @@ class _Search:
         """
         first = order[at]
         while True:
-            _, reads = self.after.back([first], until=order)
+            _, reads = self.after.wiring.leading_to([first], set(order))
             sources = [name for name in order if name in reads]
             self.look(sources)
             if unknown := [name for name in sources if self.errors[name] is None]:
@@ -257,7 +235,7 @@ class _Search:
 
 
 def _operators(side: _Side, name: str, sources: Iterable[str]) -> dict[str, int]:
-    nodes, _ = side.back([name], until=sources)
+    nodes, _ = side.wiring.leading_to([name], set(sources))
     return dict(collections.Counter(side.wiring.nodes[index].op_type for index in sorted(nodes)).most_common())
 
 

@@ -16,13 +16,12 @@ default written out. Every step is linear in the size of the models.
 from __future__ import annotations
 
 import collections
-import hashlib
 import math
 from collections.abc import Hashable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from bench.graphs.deferred import onnx
-from bench.graphs.file.digest import Scope, attribute_digest, tensor_digest
+from bench.graphs.file.digest import Scope, attribute_digest, sha256, tensor_digest
 from bench.graphs.file.text import tensor_type
 from bench.graphs.file.wiring import Wiring, embed
 
@@ -73,13 +72,6 @@ def _named_alike(one: Iterable[str], other: Iterable[str]) -> tuple[dict[str, by
     return keys[0], keys[1]
 
 
-def _hash(*parts: bytes) -> bytes:
-    digest = hashlib.sha256()
-    for part in parts:
-        digest.update(len(part).to_bytes(8, "little") + part)
-    return digest.digest()
-
-
 class Side:
     """One of the models, with what its nodes are matched by.
 
@@ -108,22 +100,22 @@ class Side:
             scope.define(name, b"slot %d" % position)
         attributes = sorted(attribute_digest(attribute, scope) for attribute in node.attribute)
         domain = "" if node.domain == "ai.onnx" else node.domain
-        return _hash(domain.encode(), node.op_type.encode(), b"%d" % len(node.output), *attributes)
+        return sha256(domain.encode(), node.op_type.encode(), b"%d" % len(node.output), *attributes)
 
     def _content(self, name: str) -> bytes:
         weight = type(self.wiring.weights[name])()
         weight.CopyFrom(self.wiring.weights[name])
         embed(weight, self.wiring.stored)  # a copy: only one large weight is in memory at a time
         parts = [weight.values, weight.indices] if weight.DESCRIPTOR.name == "SparseTensorProto" else [weight]
-        return _hash(self.kinds[name], *[tensor_digest(part) for part in parts])
+        return sha256(self.kinds[name], *[tensor_digest(part) for part in parts])
 
     def from_inputs(self, weights: dict[str, bytes], inputs: dict[str, bytes]) -> list[bytes]:
         """For each node, all that leads to its outputs."""
         values = {**inputs, **weights}
         keys = []
         for index, node in enumerate(self.wiring.nodes):
-            keys.append(_hash(self.local[index], *[values.get(name, b"") for name in self.wiring.reads[index]]))
-            values |= {name: _hash(keys[-1], b"%d" % position) for position, name in enumerate(node.output) if name}
+            keys.append(sha256(self.local[index], *[values.get(name, b"") for name in self.wiring.reads[index]]))
+            values |= {name: sha256(keys[-1], b"%d" % position) for position, name in enumerate(node.output) if name}
         return keys
 
     def to_outputs(self, outputs: dict[str, bytes]) -> list[bytes]:
@@ -132,10 +124,10 @@ class Side:
         for index in reversed(range(len(keys))):
             uses = []
             for name in self.wiring.nodes[index].output:
-                readers = sorted(_hash(keys[other], b"%d" % slot) for other, slot in self.wiring.readers.get(name, ()))
-                uses.append(_hash(outputs.get(name, b""), *readers))
+                readers = sorted(sha256(keys[other], b"%d" % slot) for other, slot in self.wiring.readers.get(name, ()))
+                uses.append(sha256(outputs.get(name, b""), *readers))
             weights = [self.kinds.get(name, b"") for name in self.wiring.reads[index]]
-            keys[index] = _hash(self.local[index], *weights, *uses)
+            keys[index] = sha256(self.local[index], *weights, *uses)
         return keys
 
     def own_weights(self) -> list[Hashable]:

@@ -85,14 +85,7 @@ class Cutter:
         Args:
             given: values that need no node.
         """
-        found: set[int] = set()
-        pending = [name for name in names if name not in given]
-        while pending:
-            index, _ = self.wiring.made_by.get(pending.pop(), (None, 0))
-            if index is not None and index not in found:
-                found.add(index)
-                pending += [name for name in self.wiring.reads[index] if name not in given]
-        return found
+        return set(self.wiring.leading_to([name for name in names if name not in given], given)[0])
 
     def _value(self, name: str) -> onnx.ValueInfoProto:
         value = self.values[name]

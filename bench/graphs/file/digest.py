@@ -17,24 +17,6 @@ from typing import Any
 from bench.api.errors import ArtifactError
 from bench.graphs.deferred import np, onnx
 
-FIELDS = {
-    "FLOAT": "f",
-    "INT": "i",
-    "STRING": "s",
-    "TENSOR": "t",
-    "GRAPH": "g",
-    "SPARSE_TENSOR": "sparse_tensor",
-    "TYPE_PROTO": "tp",
-    "FLOATS": "floats",
-    "INTS": "ints",
-    "STRINGS": "strings",
-    "TENSORS": "tensors",
-    "GRAPHS": "graphs",
-    "SPARSE_TENSORS": "sparse_tensors",
-    "TYPE_PROTOS": "type_protos",
-}
-"""The field of an AttributeProto that holds its value, by type."""
-PLURAL = {kind for kind in FIELDS if kind.endswith("S")}
 ABSENT = b""
 """Stands for an optional input or output that is left out."""
 
@@ -57,13 +39,13 @@ def canonical_digest(path: Path) -> str:
     symbols: dict[str, int] = {}
     stored = {tensor.name for tensor in graph.initializer}
     inputs = [
-        _hash(value.name.encode(), _type(value.type, symbols)) for value in graph.input if value.name not in stored
+        sha256(value.name.encode(), _type(value.type, symbols)) for value in graph.input if value.name not in stored
     ]
-    outputs = [_hash(value.name.encode(), _type(value.type, symbols)) for value in graph.output]
+    outputs = [sha256(value.name.encode(), _type(value.type, symbols)) for value in graph.output]
     functions = sorted(_function(function) for function in model.functions)
     used = {_domain(node) for node in all_nodes(model)}
     opsets = _opsets(model.opset_import, used)
-    return _hash(b"model", content, _hash(*inputs), _hash(*outputs), _hash(*functions), opsets).hex()
+    return sha256(b"model", content, sha256(*inputs), sha256(*outputs), sha256(*functions), opsets).hex()
 
 
 def operator_counts(path: Path) -> dict[str, int]:
@@ -94,7 +76,8 @@ def _load(path: Path, *, weights: bool = True) -> onnx.ModelProto:
     return model
 
 
-def _hash(*parts: bytes | memoryview) -> bytes:
+def sha256(*parts: bytes | memoryview) -> bytes:
+    """SHA-256 of some parts and of where each of them ends."""
     digest = hashlib.sha256()
     for part in parts:
         digest.update(struct.pack("<Q", len(part)))
@@ -144,13 +127,13 @@ def _graph(graph: onnx.GraphProto, scope: Scope) -> bytes:
         scope.define(name, value)
     inputs = {value.name: None for value in graph.input}  # a set in order
     for position, name in enumerate(name for name in inputs if name not in tensors):
-        scope.define(name, _hash(b"input", _number(scope.depth), _number(position)))
+        scope.define(name, sha256(b"input", _number(scope.depth), _number(position)))
     body = _body(graph.node, [value.name for value in graph.output], scope)
     # A weight that is an input, too, can be replaced at each run, so no runtime may fold it.
     weights = [
-        _hash(value, scope.uses([name]), b"replaceable" if name in inputs else b"") for name, value in tensors.items()
+        sha256(value, scope.uses([name]), b"replaceable" if name in inputs else b"") for name, value in tensors.items()
     ]
-    return _hash(_number(len(inputs)), body, *sorted(weights))
+    return sha256(_number(len(inputs)), body, *sorted(weights))
 
 
 def _body(nodes: Iterable[onnx.NodeProto], outputs: list[str], scope: Scope) -> bytes:
@@ -160,11 +143,11 @@ def _body(nodes: Iterable[onnx.NodeProto], outputs: list[str], scope: Scope) -> 
         made.append((value, list(node.output)))
         for index, name in enumerate(node.output):
             if name:
-                scope.define(name, _hash(b"output", value, _number(index)))
+                scope.define(name, sha256(b"output", value, _number(index)))
     results = [scope.read(name) for name in outputs]
     # Only now is it known how often each value is read.
-    everything = [_hash(value, scope.uses(names)) for value, names in made]
-    return _hash(_hash(*results), *sorted(everything))
+    everything = [sha256(value, scope.uses(names)) for value, names in made]
+    return sha256(sha256(*results), *sorted(everything))
 
 
 def _node(node: onnx.NodeProto, scope: Scope) -> bytes:
@@ -173,7 +156,7 @@ def _node(node: onnx.NodeProto, scope: Scope) -> bytes:
     outputs = [b"1" if name else ABSENT for name in _without_absent_tail(node.output)]
     attributes = sorted(attribute_digest(attribute, scope) for attribute in node.attribute)
     operator = (_domain(node).encode(), node.op_type.encode(), node.overload.encode())
-    return _hash(*operator, _hash(*inputs), _hash(*outputs), _hash(*attributes))
+    return sha256(*operator, sha256(*inputs), sha256(*outputs), sha256(*attributes))
 
 
 def _without_absent_tail(names: Iterable[str]) -> list[str]:
@@ -191,11 +174,11 @@ def attribute_digest(attribute: onnx.AttributeProto, scope: Scope) -> bytes:
     """Hash of an attribute's name and value; a subgraph may read values of `scope`."""
     kind = attribute.AttributeType.Name(attribute.type)
     if attribute.ref_attr_name:
-        return _hash(attribute.name.encode(), kind.encode(), b"reference", attribute.ref_attr_name.encode())
-    if kind not in FIELDS:
+        return sha256(attribute.name.encode(), kind.encode(), b"reference", attribute.ref_attr_name.encode())
+    if kind == "UNDEFINED":
         raise ArtifactError(f"attribute {attribute.name!r} has no type")
-    found = getattr(attribute, FIELDS[kind])
-    values = found if kind in PLURAL else [found]
+    found: Any = onnx.helper.get_attribute_value(attribute)
+    values = found if kind.endswith("S") else [found]
     parts: list[bytes]
     if kind in ("FLOAT", "FLOATS"):
         parts = [struct.pack("<f", number) for number in values]
@@ -211,7 +194,7 @@ def attribute_digest(attribute: onnx.AttributeProto, scope: Scope) -> bytes:
         parts = [_graph(graph, Scope(scope)) for graph in values]
     else:
         parts = [_type(proto, {}) for proto in values]
-    return _hash(attribute.name.encode(), kind.encode(), *parts)
+    return sha256(attribute.name.encode(), kind.encode(), *parts)
 
 
 def tensor_digest(tensor: onnx.TensorProto) -> bytes:
@@ -219,14 +202,14 @@ def tensor_digest(tensor: onnx.TensorProto) -> bytes:
     array = onnx.numpy_helper.to_array(tensor)
     data: bytes | memoryview
     if tensor.data_type == onnx.TensorProto.STRING:
-        data = _hash(*[text if isinstance(text, bytes) else str(text).encode() for text in array.ravel().tolist()])
+        data = sha256(*[text if isinstance(text, bytes) else str(text).encode() for text in array.ravel().tolist()])
     else:
         data = np.ascontiguousarray(array).reshape(-1).view(np.uint8).data  # no copy: weights are large
-    return _hash(_number(tensor.data_type), b"".join(_number(dim) for dim in tensor.dims), data)
+    return sha256(_number(tensor.data_type), b"".join(_number(dim) for dim in tensor.dims), data)
 
 
 def _sparse(sparse: onnx.SparseTensorProto) -> bytes:
-    return _hash(
+    return sha256(
         b"sparse", tensor_digest(sparse.values), tensor_digest(sparse.indices), *[_number(dim) for dim in sparse.dims]
     )
 
@@ -239,12 +222,12 @@ def _type(proto: onnx.TypeProto, symbols: dict[str, int]) -> bytes:
         dims = [b"any rank"]
         if value.HasField("shape"):
             dims = [_dim(dim, symbols) for dim in value.shape.dim]
-        return _hash(kind.encode(), _number(value.elem_type), *dims)
+        return sha256(kind.encode(), _number(value.elem_type), *dims)
     if kind in ("sequence_type", "optional_type"):
-        return _hash(kind.encode(), _type(value.elem_type, symbols))
+        return sha256(kind.encode(), _type(value.elem_type, symbols))
     if kind == "map_type":
-        return _hash(kind.encode(), _number(value.key_type), _type(value.value_type, symbols))
-    return _hash(kind.encode())
+        return sha256(kind.encode(), _number(value.key_type), _type(value.value_type, symbols))
+    return sha256(kind.encode())
 
 
 def _dim(dim: Any, symbols: dict[str, int]) -> bytes:
@@ -258,21 +241,21 @@ def _dim(dim: Any, symbols: dict[str, int]) -> bytes:
 
 def _opsets(imports: Iterable[onnx.OperatorSetIdProto], used: set[str]) -> bytes:
     versions = {"" if entry.domain == "ai.onnx" else entry.domain: entry.version for entry in imports}
-    return _hash(
-        *[_hash(name.encode(), _number(version)) for name, version in sorted(versions.items()) if name in used]
+    return sha256(
+        *[sha256(name.encode(), _number(version)) for name, version in sorted(versions.items()) if name in used]
     )
 
 
 def _function(function: onnx.FunctionProto) -> bytes:
     scope = Scope(None)
     for position, name in enumerate(function.input):
-        scope.define(name, _hash(b"input", _number(scope.depth), _number(position)))
+        scope.define(name, sha256(b"input", _number(scope.depth), _number(position)))
     body = _body(function.node, list(function.output), scope)
     names = [name.encode() for name in sorted(function.attribute)]
     defaults = sorted(attribute_digest(attribute, scope) for attribute in function.attribute_proto)
     opsets = _opsets(function.opset_import, {_domain(node) for node in _nodes(function.node)})
     name = (function.domain.encode(), function.name.encode(), function.overload.encode())
-    return _hash(*name, body, _number(len(function.input)), _hash(*names), _hash(*defaults), opsets)
+    return sha256(*name, body, _number(len(function.input)), sha256(*names), sha256(*defaults), opsets)
 
 
 def _nodes(nodes: Iterable[onnx.NodeProto]) -> Iterator[onnx.NodeProto]:

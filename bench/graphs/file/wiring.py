@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable
 from typing import TYPE_CHECKING, Any
 
 from bench.graphs.deferred import np, onnx
@@ -56,6 +57,27 @@ class Wiring:
                 if name:
                     self.readers.setdefault(name, []).append((index, position))
             self.made_by |= {name: (index, position) for position, name in enumerate(node.output) if name}
+
+    def leading_to(self, names: Iterable[str], given: Collection[str] = ()) -> tuple[dict[int, None], dict[str, None]]:
+        """Search the nodes that some values are made by, directly or through others.
+
+        Args:
+            names: of the values.
+            given: names of values behind which the search does not go on.
+
+        Returns:
+            The nodes, by index, and the names that they read, both in the order in which they were found.
+        """
+        nodes: dict[int, None] = {}
+        reads: dict[str, None] = {}
+        pending = list(names)
+        while pending:
+            index, _ = self.made_by.get(pending.pop(), (None, 0))
+            if index is not None and index not in nodes:
+                nodes[index] = None
+                reads |= dict.fromkeys(filter(None, self.reads[index]))
+                pending += [name for name in self.reads[index] if name not in given]
+        return nodes, reads
 
 
 def embed(message: Any, stored: Stored) -> None:

@@ -82,13 +82,7 @@ def activation_memory(
         except BenchError as error:
             notes.append(f"ONNX Runtime's memory is not known: {error}")
     placed = [
-        PlacedBuffer(
-            name=buffer.name,
-            offset_bytes=offset,
-            size_bytes=buffer.size_bytes,
-            first_step=buffer.first_step,
-            last_step=buffer.last_step,
-        )
+        PlacedBuffer(offset_bytes=offset, **dataclasses.asdict(buffer))
         for buffer, offset in zip(plan.buffers, plan.offsets_bytes, strict=True)
     ]
     return ActivationMemory(
