@@ -1,4 +1,4 @@
-"""What an ONNX file computes, without the names it uses: a digest to compare files by.
+"""A digest of what an ONNX file computes, without the names it uses, to compare files by.
 
 The digest is a Merkle hash. A weight is hashed by its content, an input by its position, a node by its operator, its
 attributes and the hashes of what it reads; so a hash stands for the whole computation that leads to a value, and
@@ -22,13 +22,13 @@ ABSENT = b""
 
 
 def canonical_digest(path: Path) -> str:
-    """SHA-256 that two ONNX files share when they are the same computation with the same weights.
+    """SHA-256 that two ONNX files share if they are the same computation with the same weights.
 
     It ignores: names of values, nodes and dynamic dimensions, the order of nodes, doc strings, producer, metadata,
-    inferred shapes, unused opset imports, and how tensor data are stored. It heeds: operators, attributes (one that
-    is left out differs from its default written out), weights bit for bit, how often each weight and node is there
-    and used, inputs and outputs with their order, names and types, opset versions in use, and local functions. A
-    weight in a Constant node differs from one among the initializers.
+    inferred shapes, unused opset imports, and how tensor data are stored. It depends on: operators, attributes (an
+    attribute that is left out differs from its default written out), weights bit for bit, how often each weight and
+    node is there and used, inputs and outputs with their order, names and types, opset versions in use, and local
+    functions. A weight in a Constant node differs from the same weight among the initializers.
 
     Raises:
         ArtifactError: the file cannot be read, or uses a value before it is made.
@@ -49,9 +49,9 @@ def canonical_digest(path: Path) -> str:
 
 
 def operator_counts(path: Path) -> dict[str, int]:
-    """How many nodes of each operator a file has, those in subgraphs and local functions included, by name.
+    """Number of nodes of each operator in a file, by name; nodes of subgraphs and local functions are included.
 
-    Operators of other domains than ONNX's own have theirs before the name, as in `com.microsoft.FusedConv`.
+    The domain comes before the name of operators that are not ONNX's own, as in `com.microsoft.FusedConv`.
 
     Raises:
         ArtifactError: the file cannot be read.
@@ -90,7 +90,7 @@ def _number(value: int) -> bytes:
 
 
 class Scope:
-    """Hashes of the values that nodes of one graph can read, and how often each is read."""
+    """Hashes of the values that the nodes of a graph can read, and how often each value is read."""
 
     def __init__(self, outer: Scope | None) -> None:
         self.outer = outer
@@ -115,12 +115,12 @@ class Scope:
         raise ArtifactError(f"the graph reads the value {name!r} before it is made")
 
     def uses(self, names: Iterable[str]) -> bytes:
-        """How often each value is read: tells one shared weight from two equal ones."""
+        """How often each value is read, which tells a shared weight from two equal weights."""
         return b"".join(_number(self._num_uses.get(name, 0)) for name in names)
 
 
 def _graph(graph: onnx.GraphProto, scope: Scope) -> bytes:
-    """Hash of a graph's content, of its outputs in order and of everything in it, used or not."""
+    """Hash of a graph: of its outputs in order, and of all its nodes and weights, used or not."""
     tensors = {tensor.name: tensor_digest(tensor) for tensor in graph.initializer}
     tensors |= {sparse.values.name: _sparse(sparse) for sparse in graph.sparse_initializer}
     for name, value in tensors.items():
@@ -152,7 +152,7 @@ def _body(nodes: Iterable[onnx.NodeProto], outputs: list[str], scope: Scope) -> 
 
 def _node(node: onnx.NodeProto, scope: Scope) -> bytes:
     inputs = [scope.read(name) for name in _without_absent_tail(node.input)]
-    # Split gives other values for another number of outputs.
+    # The values that Split makes depend on the number of its outputs.
     outputs = [b"1" if name else ABSENT for name in _without_absent_tail(node.output)]
     attributes = sorted(attribute_digest(attribute, scope) for attribute in node.attribute)
     operator = (_domain(node).encode(), node.op_type.encode(), node.overload.encode())
@@ -215,7 +215,7 @@ def _sparse(sparse: onnx.SparseTensorProto) -> bytes:
 
 
 def _type(proto: onnx.TypeProto, symbols: dict[str, int]) -> bytes:
-    """Hash of a type; a dynamic dimension counts as the n-th of its name, so that only their equality matters."""
+    """Hash of a type; a dynamic dimension counts as its number among `symbols`, so that its name does not matter."""
     kind = proto.WhichOneof("value") or ""
     value: Any = getattr(proto, kind, None)
     if kind in ("tensor_type", "sparse_tensor_type"):
@@ -267,7 +267,7 @@ def _nodes(nodes: Iterable[onnx.NodeProto]) -> Iterator[onnx.NodeProto]:
 
 
 def subgraphs(node: onnx.NodeProto) -> Iterator[onnx.GraphProto]:
-    """The graphs among a node's attributes, as the branches of an If."""
+    """The graphs among a node's attributes, such as the branches of an If."""
     for attribute in node.attribute:
         if attribute.HasField("g"):
             yield attribute.g
@@ -296,14 +296,14 @@ def inferred_outputs(model: onnx.ModelProto) -> Sequence[onnx.ValueInfoProto]:
 
 
 def all_graphs(model: onnx.ModelProto) -> Iterator[onnx.GraphProto]:
-    """The graph with all subgraphs, those of functions, too."""
+    """The main graph of a model, and all subgraphs, those of functions included."""
     yield model.graph
     for node in all_nodes(model):
         yield from subgraphs(node)
 
 
 def all_nodes(model: onnx.ModelProto) -> Iterator[onnx.NodeProto]:
-    """Nodes of the graph, its subgraphs and its functions."""
+    """All nodes of a model: of the main graph, of subgraphs and of functions."""
     yield from _nodes(model.graph.node)
     for function in model.functions:
         yield from _nodes(function.node)

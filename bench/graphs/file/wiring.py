@@ -1,4 +1,4 @@
-"""The main graph of a model as nodes that read each other: constants are weights, and local functions are inlined."""
+"""The main graph of a model as nodes that read each other; constants count as weights, local functions are inlined."""
 
 from __future__ import annotations
 
@@ -15,20 +15,21 @@ if TYPE_CHECKING:
     from bench.graphs.file.lazy import Stored
 
 Place = tuple[int, int]
-"""A node by its index, and one of its inputs or outputs by position."""
+"""The index of a node, and the position of one of its inputs or outputs."""
 
 
 class Wiring:
-    """Who makes and who reads each value.
+    """Which node makes each value, and which nodes read it.
 
-    What the subgraphs of a node read from around it counts as further inputs of the node.
+    The values that the subgraphs of a node read from the graph around them count as further inputs of the node.
 
     Attributes:
-        nodes: in the order of the file, without those of constants; each has a name of its own.
-        reads: names that each node reads, by position; an empty one is left out.
-        made_by: where each value comes from, but inputs and weights.
-        readers: who reads each value.
-        inputs, outputs: of the model, by name, without weights that are listed as inputs.
+        nodes: in the order of the file, without Constant nodes; each has a name of its own.
+        reads: names of the values that each node reads, by position; an input that is left out is empty.
+        made_by: the node and output that make each value, by name; inputs and weights are not in it.
+        readers: the nodes and inputs that read each value, by name.
+        inputs: of the model, by name, without weights that are listed as inputs.
+        outputs: of the model, by name.
         weights: initializers and constants by name; large ones are not loaded.
     """
 
@@ -81,7 +82,7 @@ class Wiring:
 
 
 def embed(message: Any, stored: Stored) -> None:
-    """Load every tensor of a message, such as a node, that has been left on disk.
+    """Load into a message, such as a node, the data of all its tensors that lie on disk.
 
     Raises:
         InputError: external data are missing or lie outside the model's folder.
