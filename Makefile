@@ -54,7 +54,7 @@ readme: install  ## the figures in both READMEs, from the published results
 	$(RUN) best --results results/reference --into README.md
 	$(RUN) best --results results/reference --into results/README.md
 docs: $(DOCS_READY) $(MERMAID)  ## the documentation site under build/site, which works without a network
-	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 check: install  ## the regression guard: pinned artifacts against those of now, measured side by side
 	$(BIN)/python -m pytest tests/regression --benchmark-enable --benchmark-autosave
 instrument: install  ## measure the instrument itself: repeatability, false alarms, power, overhead, start-up

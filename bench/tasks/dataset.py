@@ -8,7 +8,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from bench.api import TensorSpec
+from bench.api import Arrays, TensorSpec
 from bench.api.arrays import load_arrays
 from bench.api.errors import InputError
 from bench.tasks.code import load
@@ -16,7 +16,6 @@ from bench.tasks.code import load
 if TYPE_CHECKING:
     import numpy as np
 
-    from bench.api import Arrays
 
 DATASETS = (
     "--dataset takes an .npz file of arrays by input name, a folder with an .npz (or .npy) file for each sample, or a "
@@ -41,7 +40,7 @@ def check(path: Path) -> None:
         raise InputError(f"{path} is of no kind that can be read; {DATASETS}")
 
 
-def read(path: Path) -> tuple[dict[str, np.ndarray], Any]:
+def read(path: Path) -> tuple[Arrays, Any]:
     """The input arrays by name, with samples along their first axis, and the targets, or None without targets.
 
     A lone input without a name, as in a folder of `.npy` files, is called `""`.
@@ -54,11 +53,10 @@ def read(path: Path) -> tuple[dict[str, np.ndarray], Any]:
     arrays = _stacked(path) if path.is_dir() else load_arrays(path)
     if not arrays:
         raise InputError(f"{path} holds no arrays; {DATASETS}")
-    targets = arrays.pop(TARGETS, None)
-    return arrays, targets
+    return {name: array for name, array in arrays.items() if name != TARGETS}, arrays.get(TARGETS)
 
 
-def _stacked(folder: Path) -> dict[str, np.ndarray]:
+def _stacked(folder: Path) -> Arrays:
     """The arrays of all samples of a folder, stacked in the order of the files' names."""
     import numpy as np
 
@@ -99,7 +97,7 @@ def module(path: Path) -> ModuleType:
     return loaded
 
 
-def from_python(path: Path, split: str) -> tuple[dict[str, np.ndarray], Sequence[Any] | None]:
+def from_python(path: Path, split: str) -> tuple[Arrays, Sequence[Any] | None]:
     """The inputs by name and the targets of a split (`test` or `train`), as a data set's Python file returns them.
 
     Raises:
@@ -143,7 +141,7 @@ def fits(dims: Sequence[int | str], sizes: Sequence[int]) -> bool:
     )
 
 
-def fitted(arrays: Arrays, inputs: Sequence[TensorSpec], *, batched: bool, what: str) -> dict[str, np.ndarray]:
+def fitted(arrays: Arrays, inputs: Sequence[TensorSpec], *, batched: bool, what: str) -> Arrays:
     """The arrays in the order and with the dtypes of a model's inputs, samples along their first axis.
 
     Args:

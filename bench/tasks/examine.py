@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import importlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from bench.api import TensorSpec, cache
+from bench.api import Arrays, TensorSpec, cache
 from bench.api.arrays import save_arrays
 from bench.api.errors import InputError
 from bench.graphs.shapes import given
@@ -17,9 +17,6 @@ from bench.tasks import dataset, metrics
 from bench.tasks.code import imported_from
 from bench.tasks.options import Asked, Found
 from bench.tasks.user_task import DATASET, EXAMPLE, TARGETS, OwnTask
-
-if TYPE_CHECKING:
-    import numpy as np
 
 TEMPLATE = '''"""A model as it is.
 
@@ -95,7 +92,7 @@ def _check_installed(kind: ModuleType) -> None:
 
 
 def _judge(
-    data: Path | None, arrays: Mapping[str, np.ndarray] | None, targets: Any, found: Found, folder: Path
+    data: Path | None, arrays: Arrays | None, targets: Any, found: Found, folder: Path
 ) -> tuple[type[OwnTask] | None, dict[str, Any]]:
     """Write the samples beside the task; give the class that judges the outputs, and the attributes that it needs.
 

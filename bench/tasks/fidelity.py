@@ -6,12 +6,10 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from bench.api import Task
+from bench.api import Arrays, Task
 
 if TYPE_CHECKING:
     import numpy as np
-
-    from bench.api import Arrays
 
     Target = Mapping[str, np.ndarray]
 

@@ -7,15 +7,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from bench.api import Samples, Task, TensorSpec
+from bench.api import Arrays, Samples, Task, TensorSpec
 from bench.api.errors import InputError
 from bench.tasks import dataset
 from bench.tasks.user_task import SEEDS, OwnTask
 
 if TYPE_CHECKING:
     import numpy as np
-
-    from bench.api import Arrays
 
 
 class JudgedTask(OwnTask):

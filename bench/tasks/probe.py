@@ -5,19 +5,14 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from bench.api import UNKNOWN, Task, TensorSpec
+from bench.api import UNKNOWN, Arrays, Task, TensorSpec
 from bench.api.errors import InputError
 from bench.tasks.options import Found
 
-if TYPE_CHECKING:
-    import numpy as np
-
-    from bench.api import Arrays
-
-    Run = Callable[[Arrays], Arrays]
-    """Runs a model once: output arrays by name, for input arrays by name."""
+Run = Callable[[Arrays], Arrays]
+"""Runs a model once: output arrays by name, for input arrays by name."""
 
 BATCH = "batch"
 KINDS = "fiub"
@@ -118,7 +113,7 @@ def from_specs(run: Run, inputs: tuple[TensorSpec, ...], example: Arrays) -> Int
     return Interface(inputs=inputs, outputs=outputs, batched=batched)
 
 
-def resized(example: Arrays, inputs: tuple[TensorSpec, ...], sizes: Mapping[str, int]) -> dict[str, np.ndarray]:
+def resized(example: Arrays, inputs: tuple[TensorSpec, ...], sizes: Mapping[str, int]) -> Arrays:
     """The example with these sizes of its dynamic dimensions: cut short, or repeated from its start."""
     import numpy as np
 

@@ -5,18 +5,15 @@ from __future__ import annotations
 import contextlib
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from bench.api import Task, TensorSpec
+from bench.api import Arrays, Task, TensorSpec
 from bench.api.arrays import generate
 from bench.api.errors import InputError
 from bench.graphs.file.foreign import OTHER_SIZE, guess_size
 from bench.graphs.shapes.given import GivenShape
 from bench.tasks import dataset, probe
 from bench.tasks.options import Asked, Found
-
-if TYPE_CHECKING:
-    import numpy as np
 
 OTHER_SIZES = (OTHER_SIZE, 64, 256, 512, 1024)
 """Tried in this order for dimensions whose names and places say nothing."""
@@ -145,7 +142,7 @@ def guesses(inputs: Sequence[TensorSpec], given: Mapping[str, int]) -> Iterator[
     yield from itertools.islice(tries, MOST_TRIES)
 
 
-def example_of(inputs: Sequence[TensorSpec], sizes: Mapping[str, int], asked: Asked) -> dict[str, np.ndarray]:
+def example_of(inputs: Sequence[TensorSpec], sizes: Mapping[str, int], asked: Asked) -> Arrays:
     """Arrays of one request by input name: the data set's first sample, or made-up values.
 
     Raises:

@@ -7,12 +7,9 @@ import os
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    import numpy as np
-
-    from bench.api import Arrays
+from bench.api import Arrays
 
 
 def configure() -> None:
@@ -39,7 +36,7 @@ class OrderedCall(abc.ABC):
         named = self.named(*tensors)
         return [named[name] for name in self._names or named]
 
-    def outputs_of(self, feeds: Arrays) -> dict[str, np.ndarray]:
+    def outputs_of(self, feeds: Arrays) -> Arrays:
         """Output arrays by name, for input arrays in order."""
         import tensorflow as tf
 

@@ -7,17 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import torch
 from torch import nn
 
+from bench.api import Arrays
 from bench.api.errors import InputError
-
-if TYPE_CHECKING:
-    import numpy as np
-
-    from bench.api import Arrays
 
 
 class Flat(nn.Module):
@@ -75,7 +71,7 @@ def call(model: nn.Module, feeds: Arrays, *, by_name: bool = False) -> Any:
         return model(**tensors) if by_name else model(*tensors.values())
 
 
-def outputs_of(model: nn.Module, feeds: Arrays, *, by_name: bool = False) -> dict[str, np.ndarray]:
+def outputs_of(model: nn.Module, feeds: Arrays, *, by_name: bool = False) -> Arrays:
     """Output arrays by name; bfloat16, which NumPy does not have, becomes float32."""
     found = tensors_in(call(model, feeds, by_name=by_name))
     return {

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
-from bench.api import Samples
+from bench.api import Arrays, Samples
 from bench.api.arrays import generate, like, load_arrays
 from bench.api.errors import InputError
 from bench.tasks.fidelity import FidelityTask
 from bench.tasks.probe import sized
-
-if TYPE_CHECKING:
-    import numpy as np
 
 SEEDS = {"train": 1, "test": 2}
 NUM_SAMPLES = 8
@@ -72,7 +69,7 @@ class OwnTask(FidelityTask):
         fixed = self.batched and self.inputs[0].shape[0] == 1
         return rows[:1] if fixed and split == "train" else rows
 
-    def _made_up(self, split: str) -> dict[str, np.ndarray]:
+    def _made_up(self, split: str) -> Arrays:
         """Made-up inputs of a split by name, the same each time.
 
         They resemble the example where there is one; otherwise floats are normally distributed, and integers are safe

@@ -5,19 +5,13 @@ from __future__ import annotations
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from bench.api import UNKNOWN, TensorSpec
+from bench.api import UNKNOWN, Arrays, TensorSpec
 from bench.graphs.file import foreign
 from bench.tasks import probe, sizes
 from bench.tasks.formats import Format
 from bench.tasks.options import Asked, Found
 from bench.tasks.user_task import OwnTask
-
-if TYPE_CHECKING:
-    import numpy as np
-
-    from bench.api import Arrays
 
 FORMAT = Format(described="an .onnx file", suffixes=(".onnx",))
 WEIGHTS = "model.onnx"
@@ -86,7 +80,7 @@ def _tried(
         raise sizes.NothingRunsError(sizes.one_line(error)) from error
     names = [spec.name for spec in stated]
 
-    def run(feeds: Arrays) -> dict[str, np.ndarray]:
+    def run(feeds: Arrays) -> Arrays:
         return dict(zip(names, session.run(names, dict(feeds)), strict=True))
 
     chosen, found = sizes.try_out(run, inputs, given, asked)

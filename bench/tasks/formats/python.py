@@ -9,17 +9,15 @@ from __future__ import annotations
 import random
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from bench.api import Arrays
 from bench.api.errors import InputError
 from bench.tasks import probe, tf_models
 from bench.tasks.code import imported_from, load
 from bench.tasks.formats import Format
 from bench.tasks.options import Asked, Found
 from bench.tasks.user_task import OwnTask, TensorFlowTask, TorchTask
-
-if TYPE_CHECKING:
-    import numpy as np
 
 FORMAT = Format(described="a Python file with a build()", suffixes=(".py",))
 SEED = 0
@@ -116,7 +114,7 @@ def examine(path: Path, folder: Path, asked: Asked) -> Found:
     )
 
 
-def _example(given: Any) -> dict[str, np.ndarray]:
+def _example(given: Any) -> Arrays:
     """The arrays that `example_inputs()` returned, as NumPy arrays by input name.
 
     Raises:

@@ -4,18 +4,13 @@ from __future__ import annotations
 
 import shutil
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from bench.api import Arrays
 from bench.api.errors import InputError
 from bench.tasks import probe, sizes
 from bench.tasks.formats import Format
 from bench.tasks.options import Asked, Found
 from bench.tasks.user_task import OwnTask
-
-if TYPE_CHECKING:
-    import numpy as np
-
-    from bench.api import Arrays
 
 FORMAT = Format(described="a .tflite file", suffixes=(".tflite",))
 
@@ -49,7 +44,7 @@ def examine(path: Path, folder: Path, asked: Asked) -> Found:
         for name, detail in inputs.items()
     ]
 
-    def run(feeds: Arrays) -> dict[str, np.ndarray]:
+    def run(feeds: Arrays) -> Arrays:
         for name, array in feeds.items():
             interpreter.resize_tensor_input(inputs[name]["index"], array.shape)
         interpreter.allocate_tensors()

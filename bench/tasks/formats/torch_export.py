@@ -6,19 +6,14 @@ import dataclasses
 import shutil
 import warnings
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from bench.api import TensorSpec
+from bench.api import Arrays, TensorSpec
 from bench.api.errors import InputError
 from bench.tasks import probe, sizes
 from bench.tasks.formats import Format
 from bench.tasks.options import Asked, Found
 from bench.tasks.user_task import TorchTask
-
-if TYPE_CHECKING:
-    import numpy as np
-
-    from bench.api import Arrays
 
 FORMAT = Format(
     described="a torch.export (.pt2) file", suffixes=(".pt2",), code="pickles and expressions that are evaluated"
@@ -72,7 +67,7 @@ def examine(path: Path, folder: Path, asked: Asked) -> Found:
     module = as_module(program)
     nested = False
 
-    def run(feeds: Arrays) -> dict[str, np.ndarray]:
+    def run(feeds: Arrays) -> Arrays:
         nonlocal nested
         nested = torch_models.needs_flat(module, feeds)
         return torch_models.outputs_of(module, feeds)

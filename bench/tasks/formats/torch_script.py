@@ -6,8 +6,9 @@ import shutil
 import warnings
 import zipfile
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from bench.api import Arrays
 from bench.api.arrays import generate
 from bench.api.errors import InputError
 from bench.tasks import dataset, probe
@@ -15,9 +16,6 @@ from bench.tasks.formats import Format
 from bench.tasks.options import Asked, Found
 from bench.tasks.sizes import one_line
 from bench.tasks.user_task import TorchTask
-
-if TYPE_CHECKING:
-    from bench.api import Arrays
 
 FORMAT = Format(described="a TorchScript (.pt, .pth) file", suffixes=(".pt", ".pth"), code="pickled code")
 SAY = (

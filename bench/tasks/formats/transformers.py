@@ -5,18 +5,15 @@ from __future__ import annotations
 import os
 import shutil
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from bench.api import TensorSpec
+from bench.api import Arrays, TensorSpec
 from bench.api.errors import InputError
 from bench.tasks import probe
 from bench.tasks.formats import Format
 from bench.tasks.options import Asked, Found
 from bench.tasks.sizes import check_kinds, chosen_sizes, given_sizes
 from bench.tasks.user_task import TorchTask
-
-if TYPE_CHECKING:
-    import numpy as np
 
 
 def _refusal(folder: Path) -> str | None:
@@ -139,7 +136,7 @@ def _inputs(config: Any, model: Any) -> tuple[TensorSpec, ...]:
     raise InputError(f"what its input {main!r} looks like is not known here; {MADE_UP}")
 
 
-def _example(specs: tuple[TensorSpec, ...], sizes: dict[str, int], config: Any) -> dict[str, np.ndarray]:
+def _example(specs: tuple[TensorSpec, ...], sizes: dict[str, int], config: Any) -> Arrays:
     """Arrays of two samples by input name: tokens of the vocabulary without padding, or normally distributed floats."""
     import numpy as np
 
