@@ -10,7 +10,7 @@ import pytest
 
 from bench.graphs.shapes import dims
 from bench.graphs.shapes.dims import symbol
-from support.shape_engine import compile_shapes
+from bench.graphs.shapes.engine import compile_shapes
 
 N, T, H = symbol("N"), symbol("T"), symbol("H")
 NAMES = ("N", "T", "H")

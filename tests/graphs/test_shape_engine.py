@@ -15,8 +15,8 @@ from bench.api.errors import InputError
 from bench.api.loading import load_module
 from bench.graphs.edits.fold import compute_graph
 from bench.graphs.file.digest import all_nodes
-from support import shape_engine
-from support.shape_engine import ShapeEngine
+from bench.graphs.shapes.engine import ShapeEngine
+from support import shape_inference
 
 GRAPHS = Path(__file__).parents[2] / "benchmarks" / "transformer_graphs.py"
 ARITHMETIC = {"Shape", "Size", "Gather", "Unsqueeze", "Squeeze", "Concat", "Range", "Less"}
@@ -194,7 +194,7 @@ def test_compute_graph_folds_inside_subgraphs() -> None:
 
 def test_shapes_of_the_engine_are_those_of_static_inference(path: Path) -> None:
     model = onnx.load(path, load_external_data=False)
-    expected = {name: info.shape for name, info in shape_engine.infer(model, dims={"batch": 3, "length": 5}).items()}
+    expected = {name: info.shape for name, info in shape_inference.infer(model, dims={"batch": 3, "length": 5}).items()}
 
     assert ShapeEngine.of_file(path).shapes({"batch": 3, "length": 5}) == expected
 
@@ -242,7 +242,7 @@ def test_large_values_are_not_followed() -> None:
     folded = compute_graph(model, dims={"T": 1000})
 
     assert [node.op_type for node in folded.graph.node] == ["Less"]
-    assert shape_engine.infer(model, dims={"T": 1000})["y"].shape == (1000, 1000)
+    assert shape_inference.infer(model, dims={"T": 1000})["y"].shape == (1000, 1000)
 
 
 def test_a_free_dimension_must_be_one_of_the_model(path: Path) -> None:

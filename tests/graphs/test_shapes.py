@@ -13,12 +13,12 @@ from onnx import TensorProto, helper, numpy_helper
 from bench.api.errors import InputError
 from bench.graphs.file import settled
 from bench.graphs.file.lazy import Stored
-from bench.graphs.shapes import inference
+from bench.graphs.shapes import engine, inference
 from bench.graphs.shapes import tensors as shapes
 from bench.graphs.shapes.dims import symbol
+from bench.graphs.shapes.engine import compile_shapes
 from bench.graphs.shapes.rules import RULES
-from support import shape_engine
-from support.shape_engine import compile_shapes
+from support import shape_inference
 
 DEPEND_ON_DATA = {
     *("Compress", "ImageDecoder", "NonMaxSuppression", "NonZero", "StringNormalizer", "StringSplit", "Unique"),
@@ -107,7 +107,7 @@ def test_expressions_give_the_shapes_of_onnx_tests(cases: list[Any]) -> None:
         inferred = inference.infer(Stored(model=settled.settle(model), path=None), symbols)
         for name, made in outputs_of(case):
             shape = inferred.values[name].shape
-            if shape is None or any(shape_engine.unknowns(size) for size in shape):
+            if shape is None or any(engine.unknowns(size) for size in shape):
                 allowed = operator_of(case) in DEPEND_ON_DATA | LOST_WITH_EXPRESSIONS
                 assert allowed or case.name.startswith(OTHER_REASONS), case.name
                 continue
@@ -140,7 +140,7 @@ def conv_model() -> onnx.ModelProto:
 
 
 def test_infer_gives_every_tensor() -> None:
-    tensors = shape_engine.infer(conv_model(), shapes={"image": [2, 3, 10, 20]})
+    tensors = shape_inference.infer(conv_model(), shapes={"image": [2, 3, 10, 20]})
 
     assert {name: info.shape for name, info in tensors.items()} == {
         "image": (2, 3, 10, 20),
@@ -156,7 +156,7 @@ def test_infer_gives_every_tensor() -> None:
 
 
 def test_dimensions_are_bound_by_name() -> None:
-    tensors = shape_engine.infer(conv_model(), dims={"N": 4, "height": 7, "width": 9})
+    tensors = shape_inference.infer(conv_model(), dims={"N": 4, "height": 7, "width": 9})
 
     assert tensors["h"].shape == (4, 8, 4, 5)
 
@@ -172,9 +172,9 @@ def test_a_name_used_twice_is_one_size() -> None:
     nodes = [helper.make_node("Add", ["a", "b"], ["y"])]
     model = graph_model(nodes, {"a": ["N", 3], "b": ["N", 3]}, "y")
 
-    assert shape_engine.infer(model, shapes={"a": [5, 3]})["b"].shape == (5, 3)
+    assert shape_inference.infer(model, shapes={"a": [5, 3]})["b"].shape == (5, 3)
     with pytest.raises(InputError, match="dimension N is given two sizes, 5 and 6"):
-        shape_engine.infer(model, shapes={"a": [5, 3], "b": [6, 3]})
+        shape_inference.infer(model, shapes={"a": [5, 3], "b": [6, 3]})
 
 
 @pytest.mark.parametrize(
@@ -198,7 +198,7 @@ def test_sizes_that_do_not_fit_are_refused(given: dict[str, Any], message: str) 
     else:
         model = conv_model()
     with pytest.raises(InputError, match=message):
-        shape_engine.infer(model, **given)
+        shape_inference.infer(model, **given)
 
 
 @pytest.mark.parametrize(
@@ -216,7 +216,7 @@ def test_shapes_that_contradict_each_other_are_refused(
     model = graph_model([helper.make_node(*node, ["y"], **attributes)], inputs, "y")
 
     with pytest.raises(InputError, match=message):
-        shape_engine.infer(model)
+        shape_inference.infer(model)
 
 
 def test_a_cycle_is_told_from_a_wrong_order_and_a_missing_value() -> None:
@@ -225,13 +225,13 @@ def test_a_cycle_is_told_from_a_wrong_order_and_a_missing_value() -> None:
     missing = [helper.make_node("Add", ["x", "nowhere"], ["b"], name="n")]
 
     with pytest.raises(InputError, match=r"its graph has a cycle: node 'first' \(Add\) reads 'b', which depends on"):
-        shape_engine.infer(graph_model(cycle, {"x": [1]}, "b"))
+        shape_inference.infer(graph_model(cycle, {"x": [1]}, "b"))
     with pytest.raises(InputError, match=r"'late' .* before node 'early' makes it"):
-        shape_engine.infer(graph_model(order, {"x": [1]}, "b"))
+        shape_inference.infer(graph_model(order, {"x": [1]}, "b"))
     with pytest.raises(InputError, match="reads 'nowhere', which nothing makes"):
-        shape_engine.infer(graph_model(missing, {"x": [1]}, "b"))
+        shape_inference.infer(graph_model(missing, {"x": [1]}, "b"))
     with pytest.raises(InputError, match="its output 'y' is made by no node"):
-        shape_engine.infer(graph_model([], {"x": [1]}, "y"))
+        shape_inference.infer(graph_model([], {"x": [1]}, "y"))
 
 
 def test_reshape_follows_sizes_computed_in_the_graph() -> None:
@@ -250,7 +250,7 @@ def test_reshape_follows_sizes_computed_in_the_graph() -> None:
     ]
     constants = {"zero": 0, "one": [1], "two": [2], "front": [0], "heads": [3, -1], "three": [3], "rest": [-1]}
     stored = {name: np.array(value, np.int64) for name, value in constants.items()}
-    tensors = shape_engine.infer(graph_model(nodes, {"x": ["N", "T", 12]}, "y", **stored), dims={"N": 2, "T": 5})
+    tensors = shape_inference.infer(graph_model(nodes, {"x": ["N", "T", 12]}, "y", **stored), dims={"N": 2, "T": 5})
 
     assert tensors["turned"].shape == (2, 3, 5, 4)
     assert tensors["y"].shape == (6, 20)
@@ -284,7 +284,7 @@ def loop_model(*, grows: bool = False) -> onnx.ModelProto:
 
 
 def test_loops_keep_the_shapes_that_do_not_change() -> None:
-    tensors = shape_engine.infer(loop_model(), dims={"N": 3})
+    tensors = shape_inference.infer(loop_model(), dims={"N": 3})
 
     assert tensors["y"].shape == (3, 4)
     assert tensors["stack"].shape == (5, 3, 4)
@@ -293,7 +293,7 @@ def test_loops_keep_the_shapes_that_do_not_change() -> None:
 
 
 def test_loops_do_not_claim_a_shape_that_changes() -> None:
-    tensors = shape_engine.infer(loop_model(grows=True), dims={"N": 3})
+    tensors = shape_inference.infer(loop_model(grows=True), dims={"N": 3})
 
     assert tensors["y"].shape is None
     assert tensors["y"].bytes is None
@@ -315,7 +315,7 @@ def test_branches_agree_or_are_chosen(flag: bool | None, expected: tuple[int, ..
         nodes.insert(1, helper.make_node("Cast", ["top"], ["flag"], to=TensorProto.BOOL))
     else:
         stored["flag"] = np.array(flag)
-    tensors = shape_engine.infer(graph_model(nodes, {"x": [2, 3]}, "y", **stored))
+    tensors = shape_inference.infer(graph_model(nodes, {"x": [2, 3]}, "y", **stored))
 
     assert tensors["y"].shape == expected
     assert tensors["if.then_branch:t"].shape == (2, 3)
@@ -330,7 +330,7 @@ def test_scans_take_their_steps_from_what_they_scan() -> None:
             "Scan", ["start", "x"], ["last", "all"], body=body(inner, inputs, "next", "out"), num_scan_inputs=1
         )
     ]
-    tensors = shape_engine.infer(graph_model(nodes, {"start": [4], "x": ["T", 4]}, "last", "all"), dims={"T": 9})
+    tensors = shape_inference.infer(graph_model(nodes, {"start": [4], "x": ["T", 4]}, "last", "all"), dims={"T": 9})
 
     assert tensors["last"].shape == (4,)
     assert tensors["all"].shape == (9, 4)
@@ -349,7 +349,7 @@ def test_local_functions_are_followed() -> None:
     model.functions.append(double)
     model.opset_import.append(helper.make_opsetid("local", 1))
 
-    assert shape_engine.infer(model, dims={"N": 3})["y"].shape == (6, 2)
+    assert shape_inference.infer(model, dims={"N": 3})["y"].shape == (6, 2)
 
 
 def test_what_an_unknown_operator_makes_is_what_the_file_says() -> None:
@@ -359,11 +359,11 @@ def test_what_an_unknown_operator_makes_is_what_the_file_says() -> None:
         "z",
     )
     model.opset_import.append(helper.make_opsetid("my.own", 1))
-    silent = shape_engine.infer(onnx.ModelProto.FromString(model.SerializeToString()))
+    silent = shape_inference.infer(onnx.ModelProto.FromString(model.SerializeToString()))
     model.graph.value_info.append(helper.make_tensor_value_info("y", TensorProto.FLOAT, [7, 2]))
 
     assert silent["z"].shape is None
-    assert shape_engine.infer(model)["z"].shape == (7, 2)
+    assert shape_inference.infer(model)["z"].shape == (7, 2)
 
 
 def test_quantized_types_take_their_bits() -> None:
@@ -374,7 +374,7 @@ def test_quantized_types_take_their_bits() -> None:
     ]
     model = graph_model([helper.make_node("Relu", ["x"], ["y"])], {"x": [1]}, "y")
     model.graph.initializer.extend(tensors)
-    found = shape_engine.infer(model)
+    found = shape_inference.infer(model)
 
     assert {name: (found[name].dtype, found[name].bytes) for name in ("four", "eight", "half")} == {
         "four": ("int4", 8),
@@ -391,6 +391,6 @@ def test_rules_survive_nodes_that_break_the_rules_of_their_operator() -> None:
         if domain:
             model.opset_import.append(helper.make_opsetid(domain, 1))
         try:
-            shape_engine.infer(model)
+            shape_inference.infer(model)
         except InputError:
             continue

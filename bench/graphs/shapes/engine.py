@@ -1,15 +1,13 @@
-"""Shape inference for tests: of a model in memory, and of every shape as a function of the dynamic dimensions.
+"""Every shape of an ONNX model as a function of its dynamic dimensions, compiled to one Python function.
 
-Evaluating the expressions for many sizes is how tests hold the rules for shapes against real runs.
+Evaluating the function takes microseconds, so a model can be asked for many sizes without inferring its shapes again.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
-
-import onnx
+from typing import TYPE_CHECKING, Any
 
 from bench.api.errors import InputError, suggest
 from bench.graphs.file import settled
@@ -17,27 +15,9 @@ from bench.graphs.file.lazy import Stored, read
 from bench.graphs.shapes import inference, tensors
 from bench.graphs.shapes.dims import OPERATIONS, Atom, Dim, Shape, Size, scaled_down, symbols
 from bench.graphs.shapes.steps import Inferred
-from bench.graphs.shapes.tensors import TensorInfo, bind_inputs
 
-
-def infer(
-    model: onnx.ModelProto,
-    *,
-    shapes: Mapping[str, Sequence[int]] | None = None,
-    dims: Mapping[str, int] | None = None,
-) -> dict[str, TensorInfo]:
-    """Every tensor of a model and its subgraphs, by name; nothing is run.
-
-    Args:
-        shapes: of inputs, by name.
-        dims: sizes of dynamic dimensions, by name. What neither tells is guessed, as `bench run --model` does.
-
-    Raises:
-        InputError: there is no such input or dimension, the sizes do not fit, or the graph is not a valid one.
-    """
-    stored = Stored(model=settled.settle(model), path=None)
-    bound, _ = bind_inputs(stored.model, shapes=shapes, dims=dims)
-    return tensors.tensors(inference.infer(stored, bound))
+if TYPE_CHECKING:
+    import onnx
 
 
 def expressions(inferred: Inferred) -> dict[str, Shape]:
