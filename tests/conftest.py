@@ -19,6 +19,7 @@ IMPORTED = pytest.StashKey[frozenset[str]]()
 
 if "PYTEST_XDIST_WORKER" in os.environ:  # threads that wait for each other on a busy processor spin
     os.environ.update(thread_environment(1))
+    os.environ.pop("COLUMNS", None)  # tables are as wide as where there is no terminal, not as pytest-xdist says
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -14,7 +14,10 @@ if TYPE_CHECKING:
 
 
 def save_arrays(path: Path, arrays: Mapping[str, np.ndarray]) -> None:
-    """Write an `.npz` file. `numpy.savez` takes the names as its own arguments, and one of them is `file`."""
+    """Write arrays to an `.npz` file under their names.
+
+    `numpy.savez` takes the names as arguments, so that an array could not be called `file`.
+    """
     import numpy as np
 
     with zipfile.ZipFile(path, "w") as archive:
@@ -24,10 +27,10 @@ def save_arrays(path: Path, arrays: Mapping[str, np.ndarray]) -> None:
 
 
 def load_arrays(path: Path) -> dict[str, np.ndarray]:
-    """Read an `.npz` file from outside.
+    """Read all arrays of an `.npz` file that a user gave.
 
     Raises:
-        InputError: it is not one.
+        InputError: the file cannot be read, or is no `.npz` file.
     """
     import numpy as np
 
@@ -39,22 +42,26 @@ def load_arrays(path: Path) -> dict[str, np.ndarray]:
 
 
 def generate(generator: np.random.Generator, dtype: str, shape: tuple[int, ...]) -> np.ndarray:
+    """Random numbers for an input: floats of a standard normal distribution, small integers, or bools."""
     import numpy as np
 
     kind = np.dtype(dtype)
     if kind.kind == "f":
         return generator.standard_normal(shape, dtype=np.float32).astype(kind)
-    # Indices have 32 or 64 bits nearly always, and every table has two rows; smaller integers are levels.
+    # Integers of 32 or 64 bits are nearly always indices, and every table has two rows; smaller ones are levels.
     high = 1 if kind.kind == "b" or kind.itemsize > 2 else 127
     return generator.integers(0, high, shape, endpoint=True).astype(kind)
 
 
 def like(generator: np.random.Generator, example: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
-    """Numbers as an example has: integers, bools and lone numbers drawn from it, floats of its mean and spread."""
+    """Random numbers that resemble an example.
+
+    Integers, bools and a single number are drawn from the example; floats have its mean and standard deviation.
+    """
     import numpy as np
 
     if example.dtype.kind != "f" or example.size == 1:
         return generator.choice(example.ravel(), shape).astype(example.dtype) if example.size else np.zeros(shape)
     values = example.astype(np.float64)
-    spread = float(values.std()) or 1.0  # of an example that is all zeros nothing can be told
+    spread = float(values.std()) or 1.0  # an example that is all zeros has no spread
     return (values.mean() + spread * generator.standard_normal(shape)).astype(example.dtype)

@@ -1,4 +1,4 @@
-"""An artifact: a file that a runtime opens, and how it was made."""
+"""An artifact: a file that a runtime opens, with its format and the facts of its making."""
 
 import dataclasses
 from collections.abc import Mapping
@@ -12,11 +12,12 @@ class Facts:
 
     Attributes:
         format: name of the file's format, such as `onnx`.
-        sha256: of the file.
+        sha256: SHA-256 of the file's content, in hexadecimal.
         size_bytes: of the file.
-        canonical: equal for two files that are the same graph with the same weights; None where it cannot be told.
-        num_params: parameters stored, each once; None where it cannot be told from the file.
-        operators: how many nodes of each operator there are; None where it cannot be told.
+        canonical: a digest that two files share if they are the same graph with the same weights; None for a format
+            whose graph is not read.
+        num_params: parameters stored in the file, each counted once; None where the file does not tell.
+        operators: the number of nodes of each operator; None for a format whose graph is not read.
         info: facts that the exporter or variant returned, with the seconds taken and the versions used.
     """
 

@@ -1,7 +1,7 @@
-"""Files that are made once and found again by a hash of all that went into them.
+"""Files that are made once and found again by a hash of everything they are made from.
 
 An entry is a folder named by that hash; its `entry.json` holds the file's checksum, so a corrupt entry is made again,
-never used. It is written beside its place and renamed, so a half-made one is never found.
+never used. An entry is written beside its place and renamed, so half an entry is never found.
 """
 
 import errno
@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 ENTRY = "entry.json"
-MAKING = "making-"  # begins the name of an entry that is not whole yet
+MAKING = "making-"  # the name of an entry begins with it until the entry is whole
 ABANDONED_S = 86_400
 _GUARD = threading.Lock()
 
@@ -57,7 +57,7 @@ def digest_folder(folder: Path, *, without: tuple[str, ...] = ()) -> str:
 
 
 def obtain(key: str, file_name: str, make: Callable[[Path], dict[str, Any]]) -> tuple[Path, dict[str, Any]]:
-    """The cached file of that key, made now if need be.
+    """The cached file of a key, made now if the cache does not have it.
 
     Args:
         make: writes the file to the path it is given and returns facts to keep with it; what it raises passes through
@@ -98,7 +98,7 @@ def _obtain(place: Path, file_name: str, make: Callable[[Path], dict[str, Any]])
 
 
 def _put(making: Path, place: Path, file_name: str) -> dict[str, Any] | None:
-    """Give an entry its place; when another process was faster, its entry stays (it may be in use) and is returned."""
+    """Move a new entry to its place, unless another process was faster: its entry may be in use, and is returned."""
     if (other := _read(place, file_name)) is not None:
         return other
     shutil.rmtree(place, ignore_errors=True)  # what stands there is corrupt

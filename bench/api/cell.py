@@ -36,7 +36,7 @@ class Cell:
 
     @property
     def path(self) -> str:
-        """The cell as people write it: `toy/null/native/raw/null/cpu/b1t1`."""
+        """The cell as one text: `toy/null/native/raw/null/cpu/b1t1`."""
         names = (self.task, self.source, self.exporter, self.variant, self.runtime, self.provider)
         return "/".join((*names, f"b{self.batch}t{self.threads}"))
 

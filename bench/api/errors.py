@@ -1,15 +1,15 @@
-"""Everything this project raises on purpose; `cli.py` turns each into one line and an exit code."""
+"""Every exception that this project raises on purpose; `bench.cli.main` prints one line and sets the exit code."""
 
 import difflib
 from collections.abc import Iterable
 
 
 class BenchError(Exception):
-    """A failure that a user can understand and mend.
+    """A failure that a user can understand and fix.
 
     Args:
-        message: what was wrong, what was found and what is allowed, in one line.
-        fix: the command or the change that mends it.
+        message: what was wrong and what is allowed, in one line.
+        fix: the command or the change that fixes the failure.
     """
 
     def __init__(self, message: str, *, fix: str | None = None) -> None:
@@ -17,7 +17,7 @@ class BenchError(Exception):
 
 
 class InputError(BenchError):
-    """Something that the user named is missing, unreadable or not what it says it is."""
+    """A file, a name or a value that the user gave is missing, unreadable or wrong."""
 
 
 class PluginError(BenchError):
@@ -29,7 +29,7 @@ class ArtifactError(BenchError):
 
 
 class RefusedError(ArtifactError):
-    """A variant has nothing to work on in this model, or cannot tell what it must know: the cell is left out."""
+    """A variant has nothing to do for this model, or lacks a fact that it needs: the cell is left out."""
 
 
 class StoreError(BenchError):
@@ -40,7 +40,7 @@ class ChildError(BenchError):
     """A child process failed at a request.
 
     Args:
-        kind: `error` (it raised), `refused` (it raised a `RefusedError`), `exit`, `signal`, `timeout` or `memory`.
+        kind: `error` (an exception), `refused` (a `RefusedError`), `exit`, `signal`, `timeout` or `memory`.
         reason: one line for the cell's row.
         detail: the end of the child's log or traceback, for the store.
     """
@@ -53,7 +53,7 @@ class ChildError(BenchError):
 
 
 def suggest(name: str, known: Iterable[str]) -> str:
-    """The end of a message about an unknown name: the nearest known one, or all of them."""
+    """The end of a message about an unknown name: the nearest known name, or all known names."""
     known = list(known)
     near = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
     return f"did you mean {near[0]!r}?" if near else "there are: " + (", ".join(known) or "none")

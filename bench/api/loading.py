@@ -112,7 +112,7 @@ def dataset_path(name: str) -> Path:
     Raises:
         InputError: no folder on the search path has it; the message says where it is, or names the nearest.
     """
-    return _path("datasets", "dataset", name)
+    return path_of("datasets", name, what="dataset")
 
 
 def task_path(name: str) -> Path:
@@ -121,10 +121,18 @@ def task_path(name: str) -> Path:
     Raises:
         InputError: no folder on the search path has it; the message says where it is, or names the nearest.
     """
-    return _path("models", "task", name)
+    return path_of("models", name, what="task")
 
 
-def _path(kind: str, what: str, name: str) -> Path:
+def path_of(kind: str, name: str, *, what: str) -> Path:
+    """The file of a plugin, by the kind of folder it lies in.
+
+    Args:
+        what: the word for such a plugin in the message.
+
+    Raises:
+        InputError: there is no plugin of that name; the message suggests the nearest name.
+    """
     found = find(kind)
     if name not in found:
         raise InputError(f"no {what} named {name!r}; {suggest(kind, name)}")

@@ -43,10 +43,10 @@ class TensorSpec:
     """One input or output of a task.
 
     Attributes:
-        name: as in every export and every feed.
-        dtype: numpy's name of it, such as `float32`.
-        shape: the batch first; a text is the name of a dynamic dimension, such as `("batch", 1, "height", "width")`.
-            In an output, `UNKNOWN` is a size that cannot be told beforehand.
+        name: the name of the tensor in every export and every feed.
+        dtype: NumPy's name of the element type, such as `float32`.
+        shape: sizes, the batch first; a text is the name of a dynamic dimension, such as `("batch", 1, "height",
+            "width")`. In an output, `UNKNOWN` is a size that depends on the values of the inputs.
     """
 
     name: str
@@ -60,8 +60,8 @@ class Samples:
 
     Attributes:
         inputs: by input name, an array with the N samples along its first axis.
-        targets: N targets, one a sample, in whatever form the task's loss and metrics take; None where nothing is known
-            but what the reference gives: then they are its own outputs, a dict by output name for each sample.
+        targets: N targets, one for each sample, in the form that the task's loss and metrics take. None for a task
+            without targets: then the reference's outputs are the targets, a dict by output name for each sample.
         names: N names to show, or empty.
     """
 
@@ -75,12 +75,12 @@ class Samples:
 
 
 class Plugin:
-    """What every plugin has: its name and file, and whether it can work here."""
+    """A plugin: its name, its file, and whether it can work on this machine."""
 
     requires: ClassVar[tuple[str, ...]] = ()
-    """Import names of the packages without which it cannot work, such as `("torch",)`."""
+    """Import names of the packages without which the plugin cannot work, such as `("torch",)`."""
     extra: ClassVar[str | None] = None
-    """The extra of `inferometer` that installs them."""
+    """The extra of the distribution `inferometer` that installs the packages in `requires`."""
 
     def __init__(self, *, name: str, path: Path) -> None:
         self.name = name
@@ -88,7 +88,7 @@ class Plugin:
 
     @beside_figures
     def skip(self) -> str | None:
-        """Why it cannot work on this machine, with what would fix it; None when it can."""
+        """The reason why the plugin cannot work on this machine, with the command that fixes it; None if it can."""
         missing = [name for name in self.requires if not _is_installed(name)]
         if not missing:
             return None
@@ -107,25 +107,25 @@ class Task(Plugin, abc.ABC):
     """A model under test: its builders, its inputs and outputs, its data, loss and metric."""
 
     sources: ClassVar[tuple[str, ...]]
-    """Frameworks it can be built in, such as `("torch", "tf")`; the first defines the reference outputs."""
+    """Frameworks that the model can be built in, such as `("torch", "tf")`; the first gives the reference outputs."""
     inputs: ClassVar[tuple[TensorSpec, ...]]
     outputs: ClassVar[tuple[TensorSpec, ...]]
     batched: ClassVar[bool] = True
     """Whether the first axis of every input and output is that of the samples. If not, a sample is a whole request, the
-    arrays of a split have one axis more than what is fed, and the only batch is 1."""
+    arrays of a split have one axis more than those of a request, and the only batch is 1."""
     dataset: ClassVar[str | None] = None
     """Name of the folder under `datasets/` that `samples` reads; its files are part of a result's key."""
     weights: ClassVar[str | None] = "weights.safetensors"
     """The one weights file, inside the task's folder."""
     packages: ClassVar[tuple[str, ...]] = ()
-    """Import names of what its models and samples are made with; their versions are part of a result's key."""
+    """Import names of the packages that make its models and samples; their versions are part of a result's key."""
     uses: ClassVar[tuple[str, ...]] = ()
-    """Names of tasks whose modules this one loads; their Python files are part of a result's key, too."""
+    """Names of tasks whose modules this one loads; their Python files are part of a result's key as well."""
     metric_name: ClassVar[str]
     """The key of `metrics` that ranks, with its unit, such as `psnr_db`."""
     higher_is_better: ClassVar[bool] = True
     closed_to: ClassVar[Mapping[str, str]] = {}
-    """Methods of exporters (see `Exporter.method`) that cannot take its model, each with the reason."""
+    """Methods of export (see `Exporter.method`) that cannot take the task's model, each with the reason."""
     close: ClassVar[float] = 1e-4
     """Largest absolute error over the reference's largest magnitude that still counts as the same outputs."""
     max_metric_loss: ClassVar[float]
@@ -181,22 +181,26 @@ class Exporter(Plugin, abc.ABC):
     """Task -> Artifact."""
 
     sources: ClassVar[tuple[str, ...]]
-    """Frameworks it takes a model from; empty means every one."""
+    """Frameworks that it takes a model from; empty means every framework."""
     method: ClassVar[str | None] = None
-    """How it reads the model, where a task may be closed to that: `torch.export`, or `trace`."""
+    """How it reads the model, such as `torch.export` or `trace`: a task may be closed to a method."""
 
     @beside_figures
     def refusal(self, task: Task) -> str | None:
-        """Why it cannot take a task's model at all, or None."""
+        """The reason why the exporter cannot take a task's model; None if it can."""
         return task.closed_to.get(self.method) if self.method is not None else None
 
     @abc.abstractmethod
     def format(self, source: str) -> str:
-        """The format of what it writes for a source: `onnx`, `torch`, `keras`, ..."""
+        """The format of the artifact that it writes for a source: `onnx`, `torch`, `keras`, ..."""
 
     @abc.abstractmethod
     def export(self, task: Task, source: str, target: Path) -> dict[str, Any]:
-        """Write the artifact to `target` (one file) and return what is worth keeping, such as its opset."""
+        """Write the artifact of a task's model, built in the framework `source`, to the one file `target`.
+
+        Returns:
+            Facts to keep with the artifact as JSON, such as its opset.
+        """
 
 
 class Variant(Plugin, abc.ABC):
@@ -204,26 +208,37 @@ class Variant(Plugin, abc.ABC):
 
     formats: ClassVar[tuple[str, ...]] = ("onnx",)
     options: ClassVar[tuple[str, ...]] = ("",)
-    """One variant each: with file `ort.py`, options `("basic", "all")` give the variants `ort-basic` and `ort-all`;
-    the option `""` is the variant named as the file."""
+    """Each option is a variant of its own: with the file `ort.py`, options `("basic", "all")` give the variants
+    `ort-basic` and `ort-all`; the option `""` is the variant that has the name of the file."""
     lossy: ClassVar[bool] = False
-    """Whether it may change the outputs by more than a task calls close, such as by a reduced precision."""
+    """Whether it may change the outputs by more than `Task.close`, such as by a reduced precision."""
     freezes: ClassVar[bool] = False
     """Whether it fixes dynamic dimensions, except the batch, to the sizes of the task's samples."""
 
     @abc.abstractmethod
     def apply(self, source: Path, target: Path, *, option: str, task: Task) -> dict[str, Any]:
-        """Read the artifact `source`, write the changed one to `target` and return what is worth keeping."""
+        """Read the artifact `source`, which stays as it is, and write the changed artifact to the one file `target`.
+
+        Args:
+            option: one of `options`.
+
+        Returns:
+            Facts to keep with the artifact as JSON.
+
+        Raises:
+            RefusedError: the variant has nothing to do for this model, or cannot tell what it must know.
+        """
 
 
 class Session(abc.ABC):
     """An opened artifact that answers requests."""
 
     precision: str = "float32"
-    """The precision that really runs: a session whose runtime may choose another asks it, and says so here. Read only
-    after all that is timed."""
+    """The precision in which the model really runs: a session asks its runtime, where that may choose another. It is
+    read only after everything that is timed."""
     num_params: int | None = None
-    """Parameters of the model, shared ones counted once, where the framework knows; an ONNX file is counted itself."""
+    """Parameters of the model, shared ones counted once, where the framework knows their number. The parameters of an
+    ONNX file are counted in the file."""
 
     @abc.abstractmethod
     def run(self, feeds: Arrays) -> Outputs:
@@ -233,7 +248,7 @@ class Session(abc.ABC):
         """
 
     def close(self) -> None:  # noqa: B027 (most sessions have nothing to give back)
-        """Give back what the session holds."""
+        """Free what the session holds."""
 
     def __enter__(self) -> Session:
         return self
@@ -244,17 +259,18 @@ class Session(abc.ABC):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class NodeTime:
-    """One node of what a runtime made of an artifact, and the time it takes.
+    """A node of the graph that a runtime runs for an artifact, and the time it takes.
 
     Attributes:
-        name: as the runtime has it.
-        operator: its type, in the runtime's own words.
-        provider: what runs it, in the runtime's own words.
-        time_ns: of one inference, all its calls together, without what the nodes of its body take: the median over
-            inferences, or the mean where the profiler keeps nothing else.
-        calls: in one inference.
-        reads, makes: names of the tensors that it reads, but weights, and that it makes; empty where that is not known.
-        covers: names of the artifact's tensors that are computed in it, whether it makes them or they were fused away.
+        name: the runtime's name of the node.
+        operator: the runtime's name of the node's type.
+        provider: the runtime's name of the provider that runs the node.
+        time_ns: nanoseconds in one inference, all calls together, without the nodes in the body of this node: the
+            median over inferences, or the mean where the profiler keeps no other figure.
+        calls: how often the node runs in one inference.
+        reads: names of the tensors that the node reads, without weights; empty where they are not known.
+        makes: names of the tensors that the node makes; empty where they are not known.
+        covers: names of the artifact's tensors that are computed in the node, those included that fusion removed.
     """
 
     name: str
@@ -273,18 +289,18 @@ class Runtime(Plugin, abc.ABC):
     formats: ClassVar[tuple[str, ...]]
     """Artifact formats it opens."""
     default_for: ClassVar[tuple[str, ...]] = ()
-    """Formats of which this is the framework's own plain way to run: the baseline of tasks in that framework."""
+    """Formats that this runtime runs as their framework does by default: the baseline of tasks in that framework."""
 
     def providers(self) -> tuple[str, ...]:
         """Providers it can use here, found without importing a framework; the first is its default."""
         return ("cpu",)
 
     def packages(self, provider: str) -> tuple[str, ...]:
-        """Import names of the packages that a result on a provider depends on: their versions are part of its key."""
+        """Import names of the packages that a result on a provider depends on; their versions are part of its key."""
         return self.requires
 
     def environment(self, threads: int) -> dict[str, str]:
-        """Environment variables its packages read at import."""
+        """Environment variables, by name, that the runtime's packages read when they are imported."""
         return {}
 
     def check_provider(self, provider: str) -> None:
@@ -303,12 +319,12 @@ class Runtime(Plugin, abc.ABC):
 
     @beside_figures
     def inspect(self, artifact: Path, *, provider: str, shapes: Mapping[str, Sequence[int]]) -> dict[str, Any]:
-        """What becomes of an artifact here, as far as that can be told beside running it.
+        """Where the nodes of an artifact run and in which precision, as far as the runtime tells it.
 
-        Called once, in a process to lose, and never while anything is timed.
+        Called once, in a process that may crash, and never while anything is timed.
 
         Args:
-            shapes: of the inputs of one request, by name.
+            shapes: shapes of the inputs of one request, by input name.
 
         Returns:
             Any of `placement` (by provider `nodes`, how many, and `macs_share`, between 0 and 1 or None), `warning`
@@ -326,12 +342,12 @@ class Runtime(Plugin, abc.ABC):
     ) -> Sequence[NodeTime] | None:
         """Where the time of an inference goes, by the runtime's own profiler: the nodes that run, in their order.
 
-        Called once, in a process to lose, in place of `open`. A profiler takes time itself, so nothing that it tells
-        is a latency.
+        Called once, in a process that may crash, instead of `open`. A profiler takes time itself, so its times are no
+        latencies.
 
         Args:
-            feeds: of one inference.
-            num_runs: inferences to count, after some that are not.
+            feeds: host arrays by input name, of one inference.
+            num_runs: inferences to profile, after a few that warm up.
 
         Returns:
             None where the runtime has no profiler of its own.
@@ -340,8 +356,9 @@ class Runtime(Plugin, abc.ABC):
 
     @beside_figures
     def code(self, *, provider: str, threads: int) -> str | None:
-        """Python that runs an artifact as `open` does, but without this package; None where none was written.
+        """Python source that runs an artifact as `open` does, but without this package; None if there is none.
 
-        It defines `load(path, outputs)`, which returns a function from arrays by input name to arrays by output name.
+        The source defines `load(path, outputs)`, which returns a function from arrays by input
+        name to arrays by output name.
         """
         return None

@@ -1,4 +1,4 @@
-"""Ctrl-C, remembered until it is heard.
+"""Ctrl-C, remembered until the sweep asks whether it came.
 
 A signal's exception is lost when it comes while Python runs a finalizer or a callback of its garbage collector: it is
 printed as ignored, and the program goes on. A sweep asks again whenever it reports something.
@@ -18,7 +18,7 @@ from bench.pipeline.sweep import Observer
 
 
 class Heeding:
-    """An observer that tells another one, and raises `KeyboardInterrupt` if there was a Ctrl-C."""
+    """An observer that passes every report on to another observer, and raises `KeyboardInterrupt` after a Ctrl-C."""
 
     def __init__(self, observer: Observer) -> None:
         self._observer = observer

@@ -1,4 +1,4 @@
-"""What a person sees while a sweep runs: a live table on a terminal, plain lines elsewhere."""
+"""The progress of a sweep: a live table on a terminal, plain lines elsewhere."""
 
 from __future__ import annotations
 
@@ -21,10 +21,11 @@ VERBS = {"prepare": "preparing", "verify": "verifying", "measure": "measuring"}
 
 @contextmanager
 def observer(console: Console, rows: Callable[[], list[Row]]) -> Iterator[Watch]:
-    """Watch a sweep on a console: live when it is a terminal.
+    """An observer of a sweep that prints on a console: with a live table where the console is a terminal.
 
     Args:
-        rows: gives the rows as they stand, for the growing table.
+        console: to print on.
+        rows: gives the rows as they are stored now; it is called once for each refresh of the table.
     """
     if not console.is_terminal:
         yield Watch(console)
@@ -34,7 +35,7 @@ def observer(console: Console, rows: Callable[[], list[Row]]) -> Iterator[Watch]
 
 
 class Watch:
-    """Says each step in a line of its own."""
+    """Prints each step of a sweep in a line of its own."""
 
     def __init__(self, console: Console) -> None:
         self._console = console
@@ -80,7 +81,7 @@ class Watch:
 
 
 class LiveWatch(Watch):
-    """Redraws a status line and the table under it."""
+    """Redraws a status line, and the table of results below it."""
 
     def __init__(self, console: Console, live: Live, rows: Callable[[], list[Row]]) -> None:
         super().__init__(console)

@@ -1,7 +1,7 @@
-"""The nodes that two runtimes ran, side by side: what became of what, across nodes that were fused, split or left out.
+"""The nodes that two runtimes ran, matched by the work they do, even where nodes were fused, split or left out.
 
-Nodes are told to do the same work by the artifact's tensors that are computed in them. Where these are not known, nodes
-of one operator are put side by side.
+Nodes do the same work when they compute the same tensors of the artifact. Where these tensors are not known, nodes of
+one operator are matched.
 """
 
 from __future__ import annotations
@@ -23,11 +23,12 @@ class Match:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Change:
-    """Matches that look alike: the same operators became the same operators, so many times.
+    """Matches that look alike: the same operators became the same operators.
 
     Attributes:
-        before, after: how often each operator is in one of them, those that take most first.
-        before_ns, after_ns: of all of them together.
+        before, after: how often each operator is in one of the matches, those that take most time first.
+        count: how many matches look alike.
+        before_ns, after_ns: time of all these matches together.
     """
 
     before: dict[str, int]
@@ -39,7 +40,7 @@ class Change:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class OperatorTime:
-    """All nodes of one operator: how many, and their time; None where there is nothing to compare with."""
+    """Number and time of all nodes of one operator on each side; None where there is no side before."""
 
     operator: str
     before_nodes: int | None
@@ -49,7 +50,12 @@ class OperatorTime:
 
 
 def by_operator(before: Sequence[NodeTime] | None, after: Sequence[NodeTime]) -> list[OperatorTime]:
-    """Operators of both sides, those that take most first."""
+    """Number and time of nodes by operator, those that take most time first.
+
+    Args:
+        before: nodes of the cell to compare with; None without one.
+        after: nodes of the cell.
+    """
     counts = [collections.Counter(node.operator for node in side or ()) for side in (before, after)]
     times = [_time_of_each(side or ()) for side in (before, after)]
     found = [
@@ -66,7 +72,7 @@ def by_operator(before: Sequence[NodeTime] | None, after: Sequence[NodeTime]) ->
 
 
 def changes(matches: Iterable[Match]) -> list[Change]:
-    """Matches that look alike put together, those that take most first."""
+    """Matches grouped by the operators on both sides, those that take most time first."""
     alike: dict[Hashable, list[Match]] = {}
     for match in matches:
         key = tuple(tuple(sorted(node.operator for node in side)) for side in (match.before, match.after))
@@ -85,7 +91,7 @@ def changes(matches: Iterable[Match]) -> list[Change]:
 
 
 def _operators(nodes: Sequence[NodeTime], times: int) -> dict[str, int]:
-    """How often each operator is in one of so many alike."""
+    """How often each operator is in one of `times` matches that look alike, those that take most time first."""
     counts = collections.Counter(node.operator for node in nodes)
     taken = _time_of_each(nodes)
     return {name: counts[name] // times for name in sorted(counts, key=lambda name: -taken[name])}
@@ -99,15 +105,17 @@ def _time_of_each(nodes: Iterable[NodeTime]) -> dict[str, float]:
 
 
 def match(before: Sequence[NodeTime], after: Sequence[NodeTime], names: Mapping[str, str] | None = None) -> list[Match]:
-    """Which nodes do the same work, in the order in which they run.
+    """Nodes of both sides that do the same work, in the order in which they run.
 
-    Nodes belong together in which the same tensor is computed. A node that has none in common with the other side goes
-    with one that reads what it makes, the first that has, or else the first: the nodes that were fused into one are
-    those between the tensors that both sides have.
+    Nodes that compute the same tensor are matched. A node that has no tensor in common with the other side joins a node
+    that reads its outputs: the first such node that has a tensor in common, or else the first. So nodes that were fused
+    into one are those between the tensors that both sides have.
 
     Args:
-        names: of the second side's tensors that the first one has, too, with their names there; by default those of
-            one name are the same.
+        before: nodes of the one side.
+        after: nodes of the other side.
+        names: names of tensors of `after`, with the names of the same tensors in `before`; None where tensors of one
+            name are the same.
     """
     from scipy.cluster.hierarchy import DisjointSet
 

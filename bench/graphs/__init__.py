@@ -1,4 +1,4 @@
-"""Static analysis of ONNX files: what they compute, and what that costs before they are run."""
+"""Static analysis of ONNX files: what they compute and what it costs, without running them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def profile(
     observe: bool = True,
     inputs: Mapping[str, np.ndarray] | None = None,
 ) -> Profile:
-    """Shapes, MACs, parameters and bytes of an ONNX file: see `bench.graphs.costs.profile.profile`."""
+    """Return shapes, MACs, parameters and bytes of an ONNX file; see `bench.graphs.costs.profile.profile`."""
     from bench.graphs.costs import profile as profiling
 
     return profiling.profile(path, shapes=shapes, dims=dims, observe=observe, inputs=inputs)

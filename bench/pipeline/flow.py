@@ -13,8 +13,6 @@ from pathlib import Path
 from bench.api.artifact import Artifact
 from bench.api.cell import Cell
 from bench.measure.launch import Launch
-from bench.pipeline import provenance
-from bench.plugins import catalog
 from bench.records.lines import Failure, Quality
 from bench.records.measured import Measured
 
@@ -25,11 +23,13 @@ class Prepared:
 
     Attributes:
         key: digest of all that the cell's figures depend on; the name of its record.
+        subject: digests of the task and of its dataset (None where it has none).
     """
 
     cell: Cell
     artifact: Artifact
     key: str
+    subject: tuple[str | None, ...] = ()
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -57,7 +57,7 @@ def measured(
     return Measured(
         key=value.key,
         cell=value.cell,
-        subject=provenance.subject(catalog.task(value.cell.task)),
+        subject=value.subject,
         time=time,
         artifact=value.artifact.facts,
         quality=value.quality if isinstance(value, Verified) else None,

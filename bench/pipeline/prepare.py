@@ -44,7 +44,8 @@ def prepared(cell: Cell, limits: Limits, failed: FailedSteps | None = None) -> P
         return Failure(stage="skip", reason=str(error))
     except BenchError as error:
         return Failure.of("prepare", error)
-    return Prepared(cell=cell, artifact=artifact, key=provenance.record_key(cell, artifact))
+    key, subject = provenance.record_key(cell, artifact), provenance.subject(catalog.task(cell.task))
+    return Prepared(cell=cell, artifact=artifact, key=key, subject=subject)
 
 
 def artifact_of(cell: Cell, limits: Limits, failed: FailedSteps | None = None) -> Artifact:

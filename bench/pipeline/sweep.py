@@ -112,8 +112,7 @@ class Sweep:
                 if isinstance(outcome, Failure):
                     self._stopped(cell, outcome)
                 else:
-                    key = self._open_record(cell, outcome).key
-                    found[cell] = Prepared(cell=cell, artifact=outcome.artifact, key=key)
+                    found[cell] = dataclasses.replace(outcome, cell=cell, key=self._open_record(cell, outcome).key)
                     self._observer.cell(cell, "prepared")
 
         def make(path: str) -> Prepared | Failure:

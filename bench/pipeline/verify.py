@@ -102,7 +102,7 @@ def verified(value: Prepared, reference: Reference, limits: Limits, known: Quali
             known = replace(judged, **origin, judged_by=provenance.judge_digest(value.cell))
     except BenchError as error:
         return Failure.of("verify", error)
-    return Verified(cell=value.cell, artifact=value.artifact, key=value.key, quality=known, inputs=inputs)
+    return Verified(**vars(value), quality=known, inputs=inputs)
 
 
 def is_current(quality: Quality, value: Prepared, reference: Reference) -> bool:

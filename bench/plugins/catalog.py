@@ -6,23 +6,16 @@ import functools
 import inspect
 from typing import TypeVar
 
-from bench.api import Exporter, Plugin, Runtime, Task, Variant, loading
+from bench.api import Exporter, Plugin, Runtime, Task, Variant
 from bench.api.cell import Cell
 from bench.api.errors import InputError, PluginError, suggest
-from bench.api.loading import (
-    _load_module,
-    find,
-    load_module,
-)
+from bench.api.loading import _load_module, find, load_module, path_of
 
 P = TypeVar("P", bound=Plugin)
 
 
 def _load(kind: str, name: str, base: type[P]) -> P:
-    found = find(kind)
-    if name not in found:
-        raise InputError(f"no {base.__name__.lower()} named {name!r}; {loading.suggest(kind, name)}")
-    path = found[name]
+    path = path_of(kind, name, what=base.__name__.lower())
     module = load_module(path)
     classes = [
         item
@@ -62,7 +55,7 @@ def _variant_file(name: str) -> Variant:
 
 @dataclasses.dataclass(frozen=True)
 class NamedVariant:
-    """One option of a variant's file."""
+    """A variant with one of its options."""
 
     variant: Variant
     option: str
@@ -80,10 +73,10 @@ def variants() -> dict[str, NamedVariant]:
 
 
 def variant(name: str) -> NamedVariant:
-    """The variant of that name.
+    """The variant of a name.
 
     Raises:
-        InputError: there is none; the message names the nearest.
+        InputError: there is no variant of that name; the message suggests the nearest name.
     """
     if name not in variants():
         if name in find("variants"):
@@ -93,13 +86,13 @@ def variant(name: str) -> NamedVariant:
 
 
 def forget() -> None:
-    """Look for everything anew at the next call: the search path has changed."""
+    """Forget all plugins, so that the next call looks for them anew: call it after the search path has changed."""
     for cached in (find, _load_module, task, exporter, runtime, _variant_file, variants):
         cached.cache_clear()
 
 
 def skip_reason(cell: Cell) -> str | None:
-    """Why a cell cannot run on this machine, or None."""
+    """The reason why a cell cannot run on this machine; None if it can."""
     plugins: list[Plugin] = [exporter(cell.exporter), runtime(cell.runtime), task(cell.task)]
     plugins += [variant(name).variant for name in cell.chain]
     for plugin in plugins:

@@ -25,11 +25,8 @@ def pareto_front(points: Sequence[tuple[float | None, float | None]], *, higher_
         for index, (cost, quality) in enumerate(points)
         if cost is not None and quality is not None and not math.isnan(cost) and not math.isnan(quality)
     ]
-    front: list[tuple[float, float, int]] = []
-    for point in sorted(known):
-        if not front or point[1] < front[-1][1] or point[:2] == front[-1][:2]:
-            front.append(point)
-    return [index for _, _, index in front]
+    front = [known[place] for place in undominated([point[:2] for point in known])]
+    return [index for _, _, index in sorted(front)]
 
 
 def labels(rows: Iterable[Row], value: Callable[[Row], float | None], *, higher_is_better: bool) -> dict[str, str]:
@@ -57,7 +54,9 @@ def labels(rows: Iterable[Row], value: Callable[[Row], float | None], *, higher_
 
 
 def undominated(points: Sequence[Sequence[float]]) -> list[int]:
-    """Indices of the points that no other point beats: in no figure worse, and in one better. Less is better.
+    """Indices of the points that no other point beats, by being worse in no figure and better in one.
+
+    Less is better in every figure.
 
     Args:
         points: each with as many figures; equal points stay together.

@@ -18,7 +18,7 @@ BEGIN, END = "<!-- bench best: begin -->", "<!-- bench best: end -->"
 
 
 def render(found: Sequence[Best], *, format: str) -> str:
-    """A table as `md`, or a few lines for each request for a terminal (`table`).
+    """The best deployments as a Markdown table (`md`), or as a few lines for each request (`table`).
 
     Raises:
         InputError: nothing qualifies.
@@ -52,7 +52,7 @@ def render(found: Sequence[Best], *, format: str) -> str:
 
 
 def put_into(path: Path, table: str) -> str:
-    """A Markdown file's text with a table in place of what stood between its two marks.
+    """The text of a Markdown file with a table put between the file's two marks, in place of the text there.
 
     Raises:
         InputError: the marks are not there, once each and in order.

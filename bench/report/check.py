@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from bench.decisions.check import Outcome
-from bench.pipeline.quality import DRIFTED
 from bench.report.writing import interval
 
 
@@ -12,7 +11,7 @@ def line(outcome: Outcome) -> str:
     launches = f"after {outcome.num_launches} launch{'es' if outcome.num_launches > 1 else ''}"
     judged = outcome.quality
     why = f" ({judged.reason})" if judged.reason else ""
-    if judged.fidelity == DRIFTED and judged.metric_loss is not None:
+    if judged.fidelity == "drifted" and judged.metric_loss is not None:
         change = "worse" if judged.metric_loss >= 0 else "better"
         why = f", {100 * abs(judged.metric_loss):.2g} % {change}" + ("" if outcome.is_right else ": too much")
     ratio = f"{interval(outcome.ratio)} times the pinned one's latency"

@@ -1,4 +1,4 @@
-"""What a table says of rows: its columns, with one unit for a whole task, and the sentences under it."""
+"""Columns of a table of rows, with one unit for a whole task, and the sentences below the table."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ TEXT = {"cell", "task", "source", "exporter", "variant", "runtime", "provider", 
 
 
 def scale(values: Iterable[float], steps: Sequence[tuple[float, str]]) -> tuple[float, str]:
-    """The unit (its factor, its name) in which the median of the values reads best."""
+    """The factor and the name of the unit in which the median of the values reads best."""
     known = [abs(value) for value in values if value and math.isfinite(value)]
     middle = statistics.median(known) if known else 0.0
     return max((step for step in steps if step[0] <= middle), default=steps[0])
@@ -71,7 +71,7 @@ class Column:
         return self.key in TEXT
 
     def stacked(self) -> Column:
-        """The same with intervals on a line of their own."""
+        """The column with its intervals on lines of their own."""
         values = tuple(value if self.is_text else value.replace(" [", "\n[") for value in self.values)
         return dataclasses.replace(self, values=values)
 
@@ -85,7 +85,13 @@ class Column:
 
 
 def columns_of(group: Group, selection: Selection, *, notes: bool) -> list[Column]:
-    """The columns that were asked for, or the usual ones, with those of reasons and warnings last if `notes`."""
+    """The columns that were asked for, or else the default ones.
+
+    Args:
+        group: whose rows the columns have texts for.
+        selection: all groups, and the columns that were asked for.
+        notes: whether a column of reasons and warnings follows the default ones.
+    """
     # A unit is one for the whole task, so that its groups can be compared too.
     task = [row for row in selection.rows if row.task == group.task]
     numbers = tuple(str(group.numbers.get(row.cell, "")) for row in group.rows)
@@ -122,7 +128,7 @@ def _column(key: str, group: Group, task: Sequence[Row]) -> Column:
 
 
 def _decimals(values: Sequence[float], digits: int = 4) -> int:
-    """Decimals that give the median so many significant digits, and the smallest at least two."""
+    """The number of decimals that gives the median `digits` significant digits, and the smallest value two."""
     known = [abs(value) for value in values if value and math.isfinite(value)]
     if not known:
         return 0
@@ -152,7 +158,7 @@ def _text(key: str, row: Row, group: Group) -> str:
 
 
 def verdict_of(row: Row, group: Group) -> str:
-    """What is said of a row in one or two words."""
+    """The verdict on a row, or its status where it has none, in one or two words."""
     if row.status != "ok":
         return row.status
     if row.same_as is not None:
@@ -163,7 +169,7 @@ def verdict_of(row: Row, group: Group) -> str:
 
 
 def notes_of(row: Row, group: Group) -> str:
-    """Why a row has no figures, or what is to be known of it; empty where there is nothing to say."""
+    """The reason why a row has no figures, or a warning about its figures; empty where there is neither."""
     if row.same_as is not None and row.same_as not in group.numbers:
         return f"the same graph and weights as {row.same_as}"
     if row.status == "ok" and row.fidelity == "broken":
@@ -172,7 +178,7 @@ def notes_of(row: Row, group: Group) -> str:
 
 
 def caption(group: Group) -> str:
-    """What the figures of a group stand on, in plain sentences."""
+    """The baseline, the noise floor and the number of launches of a group, in plain sentences."""
     ranked = [row for row in group.rows if row.cell in group.numbers and row.num_launches]
     if not ranked:
         return "Nothing was timed."

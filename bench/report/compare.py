@@ -1,4 +1,4 @@
-"""What changed between two runs, for a terminal, for Markdown and as JSON."""
+"""Changes between two runs, for a terminal, as Markdown and as JSON."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from bench.records.rows import Row
 from bench.report import writing
 
 MOST_LINES = 20
-"""Of each list that is no comparison; the JSON has them all."""
+"""Lines shown of each list of cells that were not compared; the JSON has all of them."""
 LEAST_NAME, OTHER_COLUMNS = 24, 58
-"""Characters that a cell's name has at least in a terminal, and those of the columns beside it."""
+"""Least characters of a cell's name in a terminal, and characters of the columns beside the name."""
 LEAST_METRIC, LEAST_SIZE = 1e-6, 1e-3
-"""Shares by which a metric and a file differ at least before it is said."""
+"""Least shares by which a metric and the size of a file must differ to be shown as changed."""
 SIDE_KEYS = (
     *("status", "reason", "fidelity", "same_as", "latency_p50_ns", "num_launches"),
     *("metric", "metric_name", "metric_loss", "size_bytes", "peak_rss_bytes"),
@@ -34,7 +34,7 @@ BASELINES = (
 
 
 def render(compared: Compared, *, format: str) -> str:
-    """A `table`, `md` or `json`, which ends in a newline."""
+    """The comparison as `table`, `md` or `json`; the text ends in a newline."""
     if format == "json":
         return writing.as_json(_content(compared))
     sides = (("A", compared.before), ("B", compared.after))
@@ -55,7 +55,7 @@ def render(compared: Compared, *, format: str) -> str:
 
 
 def _name(cell: str, format: str) -> str:
-    """A cell's path, on lines of its own where a terminal is narrow."""
+    """A cell's path, broken into lines where a terminal is narrow."""
     return (
         cell if format == "md" else writing.wrap_name(cell, max(LEAST_NAME, writing.terminal_width() - OTHER_COLUMNS))
     )
@@ -132,7 +132,7 @@ def _is_alone(change: Change, *, lost: bool) -> bool:
 
 
 def _moved(baseline: Change, compared: Compared) -> tuple[str, str, str]:
-    """How many cells were held against a baseline, how they moved in the median, and their drift."""
+    """The number of cells that were compared with a baseline, the median of their ratios, and their drift."""
     beside = [one.judged.ratio.value for one in compared.changes if one.baseline == baseline.cell and one.judged]
     if not beside:
         return "0", writing.DASH, writing.DASH
@@ -144,7 +144,7 @@ def _moved(baseline: Change, compared: Compared) -> tuple[str, str, str]:
 def _list(
     title: str, titles: Sequence[str], lines: Sequence[Sequence[str]], format: str, *, number: int | None = None
 ) -> str:
-    """A table with how many things it tells of, or nothing where there are none."""
+    """A table under its title and number of lines; empty where there are no lines."""
     if not lines:
         return ""
     texts = [["\n".join(map(writing.one_line, cell.split("\n"))) for cell in line] for line in lines]
@@ -166,7 +166,7 @@ def _standing(row: Row, *, reason: bool = True) -> str:
 
 
 def _otherwise(change: Change) -> list[tuple[str, str, str]]:
-    """What changed of a cell beside its latency: what, in A, in B."""
+    """Changes of a cell other than its latency: the name of each property, its value in A, and in B."""
     before, after = change.before, change.after
     if before is None or after is None:
         return []
@@ -186,7 +186,7 @@ def _differ(one: float | None, other: float | None, least: float) -> bool:
 
 
 def counts(compared: Compared) -> dict[str, int]:
-    """How many cells there are of each kind."""
+    """The number of cells of each verdict, and of those that failed, were mended, or were not compared."""
     changes = compared.changes
     verdicts = Counter(change.verdict for change in changes if change.verdict)
     return {

@@ -1,4 +1,4 @@
-"""What differs between two ONNX models, for a terminal."""
+"""Differences between two ONNX models, for a terminal."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from rich.text import Text
 from bench.report.views import View, number_text
 
 MOST_LINES = 20
-"""Of each kind of difference that is written out; the JSON has them all."""
+"""Lines shown of each kind of difference; the JSON has all of them."""
 
 
 def diff_view(before: str, after: str, found: Mapping[str, Any]) -> View:

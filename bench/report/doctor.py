@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-from bench.pipeline.doctor import Examination
+from typing import TYPE_CHECKING
+
 from bench.report.templates import fill
+
+if TYPE_CHECKING:
+    from bench.pipeline.doctor import Examination
 
 
 def render(found: Examination) -> str:

@@ -1,4 +1,4 @@
-"""What `bench explain` prints: text for a terminal, Markdown, or JSON with everything in raw units."""
+"""The report of `bench explain`: text for a terminal, Markdown, or JSON with everything in raw units."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ from bench.report.templates import fill
 WIDTH = 120
 MARGIN = Goal().margin
 MOST_LINES = 15
-"""Of a table; the JSON has them all."""
+"""Lines shown of a table; the JSON has all of them."""
 MOST_OPERATORS = 4
-"""That are named in one place."""
+"""Operators that are named in one place; the others are counted."""
 NOTHING = "nothing"
 MARK = "\0"
 """Begins the mark of a block that was set aside."""
@@ -165,7 +165,7 @@ def _became(document: _Document, changes: Sequence[Change]) -> str:
 
 
 def _operators(counts: Mapping[str, int], between: str = ", ") -> str:
-    """`2 Shape, Gather`; the first of many."""
+    """Operators with their numbers, such as `2 Shape, Gather`; of many, the first ones."""
     if not counts:
         return NOTHING
     chosen = dict(counts)
@@ -191,7 +191,7 @@ def _steps(document: _Document, steps: Sequence[Step]) -> str:
 
 
 def _providers(document: _Document, side: Side) -> dict[str, Any]:
-    """The table of `providers`, and what each of the `others` than the one that takes most runs."""
+    """The table of `providers`, and the operators that each of the `others` runs than the one that takes most time."""
     by_provider: dict[str, list[NodeTime]] = collections.defaultdict(list)
     for node in side.nodes or ():
         by_provider[node.provider].append(node)
@@ -210,7 +210,7 @@ def _time(nodes: Iterable[NodeTime]) -> float:
 
 
 def _compared(one: Mapping[str, Any]) -> str:
-    """A tensor with its error and what makes it."""
+    """A tensor with its error and the operator that computes it."""
     before = [text for text, now in ((one["name_before"], one["name"]), (one["before"], one["after"])) if text != now]
     makers = f"{one['after']}, before: {' of '.join(reversed(before))}" if before else one["after"]
     error = "not a number" if one["error"] is None else f"{one['error']:.3g}"

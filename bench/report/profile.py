@@ -1,4 +1,4 @@
-"""What `bench profile` shows of an ONNX file: its nodes, its tensors, its weights, or the plan of its memory."""
+"""Views of an ONNX file for `bench profile`: its nodes, its tensors, its weights, or the plan of its memory."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from rich.console import Group, RenderableType
+from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
@@ -17,7 +17,9 @@ if TYPE_CHECKING:
     from bench.graphs.costs.profile import Profile
 
 SHARES = ("macs", "params", "weight_bytes", "activation_bytes")
-"""Costs of a node whose share of the model's is in the CSV, too."""
+"""Costs of a node whose share of the model's total is in the CSV, too."""
+SUMMED = (*SHARES, "other_ops")
+"""Costs of a node that are summed for each operator."""
 COSTS = (
     "MACs: products that are summed. Other operations: one an element for biases, activations and the like, not among "
     "the MACs. Parameters: stored, each tensor once; unique, equal tensors once. Activations: inputs and every output, "
@@ -34,15 +36,18 @@ MEMORY = (
 
 
 def nodes(profile: Profile, top: int | None = None) -> View:
-    """The totals, what each operator takes of them, and the nodes.
+    """The totals, the share that each operator has in them, and the nodes.
 
     Args:
-        top: only so many nodes, those with the most MACs; None for all of them in order.
+        profile: of the whole model.
+        top: how many nodes to show, those with the most MACs; None for all of them in order.
     """
-    chosen = _costliest(profile, top)
+    chosen: Sequence[NodeCost] = profile.nodes
+    if top:
+        chosen = sorted(profile.nodes, key=lambda node: (-node.macs, -node.other_ops))[:top]
     number = f"{len(chosen)} of {len(profile.nodes)} nodes, most MACs first" if top else f"all {len(chosen)} nodes"
     head: list[RenderableType] = [
-        _totals(profile),
+        *_totals(profile),
         Text("\nby operator", style="bold"),
         Fitted(_operators(profile)),
         Text(number, style="bold"),
@@ -61,8 +66,8 @@ def nodes(profile: Profile, top: int | None = None) -> View:
 
 
 def tensors(profile: Profile) -> View:
-    """The shape of everything."""
-    infos = list(profile.tensors.values())
+    """The type, shape and size of every tensor."""
+    rows = [dataclasses.asdict(info) for info in profile.tensors.values()]
     return View(
         head=[_title(profile.name, profile.inputs)],
         shown=[
@@ -73,10 +78,10 @@ def tensors(profile: Profile) -> View:
                 "bytes": bytes_text(info.bytes),
                 "kind": "weight" if info.is_weight else "observed" if info.observed else "",
             }
-            for info in infos
+            for info in profile.tensors.values()
         ],
-        rows=[dataclasses.asdict(info) for info in infos],
-        content=[dataclasses.asdict(info) for info in infos],
+        rows=rows,
+        content=rows,
         notes=_notes(profile.notes),
     )
 
@@ -97,17 +102,18 @@ def weights(name: str, reports: Sequence[Mapping[str, Any]]) -> View:
                 else percent(row["element_ratio"]),
                 "best block": shape_text(row["block"]) if row["block_ratio"] and max(row["block"]) > 1 else "",
                 "in blocks": percent(row["block_ratio"] or 0),
-                "min": number_text(row["min"]),
-                "max": number_text(row["max"]),
-                "mean": number_text(row["mean"]),
-                "std": number_text(row["std"]),
+                **{key: number_text(row[key]) for key in ("min", "max", "mean", "std")},
                 "outliers": count_text(row["num_outliers"]),
             }
             for row in rows
         ],
         rows=rows,
         content=rows,
-        notes=_notes(_not_finite(row) for row in rows if row["num_nan"] or row["num_infinite"]),
+        notes=_notes(
+            f"{row['name']} has {row['num_nan']} NaN and {row['num_infinite']} infinite elements"
+            for row in rows
+            if row["num_nan"] or row["num_infinite"]
+        ),
         legend=ZEROS,
     )
 
@@ -116,9 +122,9 @@ def memory(answer: Mapping[str, Any], top: int | None = None) -> View:
     """The plan of activation memory beside its bounds, as `bench.graphs.memory.activations` gives it.
 
     Args:
-        top: only so many buffers, the largest; None for all of them in order.
+        answer: of the request `memory`.
+        top: how many buffers to show, the largest; None for all of them in order.
     """
-    grid = Table.grid(padding=(0, 2))
     arena, bound, native = (answer[f"{key}_bytes"] for key in ("arena", "lower_bound", "native"))
     rows = {
         "planned": f"{bytes_text(arena)}, {100 * (arena / bound - 1) if bound else 0:.2f} % over the lower bound",
@@ -130,15 +136,13 @@ def memory(answer: Mapping[str, Any], top: int | None = None) -> View:
         rows[f"ONNX Runtime, graph {how}"] = (
             f"{bytes_text(one['planned_bytes'])} asked for, {bytes_text(one['taken_bytes'])} taken"
         )
-    for name, text in rows.items():
-        grid.add_row(name, text or "0 B")
     buffers = answer["buffers"]
     chosen = sorted(buffers, key=lambda one: -one["size_bytes"])[:top] if top else buffers
     number = f"{len(chosen)} of {len(buffers)} buffers" + (", largest first" if top else "")
     unknown = answer["unknown"]
     left_out = [f"the sizes of {len(unknown)} activations are not known; they are not in the plan"] if unknown else []
     return View(
-        head=[_title(answer["name"], answer["inputs"]), grid, Text(f"\n{number}", style="bold")],
+        head=[*_head(answer["name"], answer["inputs"], rows), Text(f"\n{number}", style="bold")],
         shown=[
             {
                 "buffer": short(one["name"]),
@@ -159,47 +163,51 @@ def _notes(notes: Iterable[str]) -> list[str]:
     return [f"note: {note}" for note in notes]
 
 
-def _not_finite(row: Mapping[str, Any]) -> str:
-    return f"{row['name']} has {row['num_nan']} NaN and {row['num_infinite']} infinite elements"
-
-
 def _title(name: str, inputs: Mapping[str, Sequence[int]]) -> Text:
     return Text(f"{name}  {', '.join(f'{key} {shape_text(shape)}' for key, shape in inputs.items())}", style="bold")
 
 
-def _totals(profile: Profile) -> Group:
+def _head(name: str, inputs: Mapping[str, Sequence[int]], rows: Mapping[str, str]) -> list[RenderableType]:
+    """The file's name with its inputs, and sizes or counts by their names; an empty text stands for 0 bytes."""
     grid = Table.grid(padding=(0, 2))
+    for title, text in rows.items():
+        grid.add_row(title, text or "0 B")
+    return [_title(name, inputs), grid]
+
+
+def _totals(profile: Profile) -> list[RenderableType]:
     sign = "" if profile.is_complete else "at least "
     shared = profile.num_params - profile.num_unique_params
     unique = f", {count_text(profile.num_unique_params)} of them unique" if shared else ""
     rows = {
         "MACs": f"{sign}{count_text(profile.macs) or 0}, and {count_text(profile.other_ops) or 0} other operations",
         "parameters": f"{count_text(profile.num_params) or 0}{unique}",
-        "weights": bytes_text(profile.weight_bytes) or "0 B",
-        "activations": bytes_text(profile.activation_bytes) or "0 B",
+        "weights": bytes_text(profile.weight_bytes),
+        "activations": bytes_text(profile.activation_bytes),
     }
-    for name, text in rows.items():
-        grid.add_row(name, text)
-    return Group(_title(profile.name, profile.inputs), grid)
+    return _head(profile.name, profile.inputs, rows)
 
 
 def _operators(profile: Profile) -> list[dict[str, str]]:
     groups: dict[str, list[NodeCost]] = {}
     for node in profile.nodes:
         groups.setdefault(_operator(node), []).append(node)
-    ranked = sorted(groups.items(), key=lambda item: (-_sum(item[1], "macs"), -_sum(item[1], "other_ops"), item[0]))
+    sums = {
+        name: {cost: sum(getattr(node, cost) for node in group) for cost in SUMMED} for name, group in groups.items()
+    }
+    ranked = sorted(sums.items(), key=lambda item: (-item[1]["macs"], -item[1]["other_ops"], item[0]))
     return [
         {
             "operator": name,
-            "nodes": str(len(group)),
-            "MACs": count_text(_sum(group, "macs")) + ("" if all(node.known for node in group) else "?"),
-            "share": percent(_sum(group, "macs"), profile.macs),
-            "other ops": count_text(_sum(group, "other_ops")),
-            "parameters": count_text(_sum(group, "params")),
-            "weights": _with_share(_sum(group, "weight_bytes"), profile.weight_bytes),
-            "activations": _with_share(_sum(group, "activation_bytes"), profile.activation_bytes),
+            "nodes": str(len(groups[name])),
+            "MACs": count_text(costs["macs"]) + ("" if all(node.known for node in groups[name]) else "?"),
+            "share": percent(costs["macs"], profile.macs),
+            "other ops": count_text(costs["other_ops"]),
+            "parameters": count_text(costs["params"]),
+            "weights": _with_share(costs["weight_bytes"], profile.weight_bytes),
+            "activations": _with_share(costs["activation_bytes"], profile.activation_bytes),
         }
-        for name, group in ranked
+        for name, costs in ranked
     ]
 
 
@@ -231,10 +239,9 @@ def _node_rows(profile: Profile, chosen: Sequence[NodeCost]) -> list[dict[str, s
 
 
 def _node_fields(profile: Profile, node: NodeCost) -> dict[str, object]:
-    """A row of the CSV."""
-    wholes = dict(
-        zip(SHARES, (profile.macs, profile.num_params, profile.weight_bytes, profile.activation_bytes), strict=True)
-    )
+    """The fields of a node in the CSV, with its shares of the totals."""
+    totals = (profile.macs, profile.num_params, profile.weight_bytes, profile.activation_bytes)
+    wholes = dict(zip(SHARES, totals, strict=True))
     fields: dict[str, object] = {}
     for name, value in dataclasses.asdict(node).items():
         fields[name] = value
@@ -251,15 +258,5 @@ def _key(node: NodeCost, name: str) -> str:
     return f"{node.path}:{name}" if node.path else name
 
 
-def _costliest(profile: Profile, top: int | None) -> Sequence[NodeCost]:
-    if not top:
-        return profile.nodes
-    return sorted(profile.nodes, key=lambda node: (-node.macs, -node.other_ops))[:top]
-
-
 def _operator(node: NodeCost) -> str:
     return f"{node.domain}.{node.op_type}" if node.domain else node.op_type
-
-
-def _sum(group: Iterable[NodeCost], name: str) -> int:
-    return sum(getattr(node, name) for node in group)

@@ -111,13 +111,13 @@ def _latex(group: Group, selection: Selection) -> str:
 
 
 class TerminalTable:
-    """A selection as something that rich prints: wraps names and leaves columns out where the console is narrow."""
+    """A selection that rich prints as tables; names are wrapped and columns left out where the console is narrow."""
 
     def __init__(self, selection: Selection) -> None:
         self.selection = selection
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        """Tables, one a group, each with what it stands on and the reasons of rows that have no figures."""
+        """A table for each group, with its caption and the reasons of rows that have no figures."""
         if not self.selection.groups:
             yield Text("No rows.")
         for index, group in enumerate(self.selection.groups):
@@ -158,7 +158,10 @@ def _style(key: str, verdict: str) -> str:
 
 
 def _fit(columns: list[Column], width: int) -> tuple[list[Column], list[str]]:
-    """Columns that fit: names whole if they can be; else names and intervals on more lines; else fewer columns."""
+    """The columns that fit a width, and the titles of those that were left out.
+
+    Names stay whole if they fit; or else names and intervals are broken into lines; or else columns are left out.
+    """
     names = next((column.values for column in columns if column.key == "cell"), ())
     if _room(columns, width) >= max(map(len, names), default=0):
         return columns, []
@@ -173,7 +176,7 @@ def _fit(columns: list[Column], width: int) -> tuple[list[Column], list[str]]:
 
 
 def _room(columns: Sequence[Column], width: int) -> int:
-    """Characters left for names; two between any two columns."""
+    """Characters left for names, with two blanks between columns."""
     return width - sum(column.width() for column in columns if column.key != "cell") - 2 * (len(columns) - 1)
 
 

@@ -1,4 +1,4 @@
-"""How cells scale with threads: each against itself at one thread, side by side, and the best number."""
+"""The table of how cells scale with threads: each against itself at one thread, and its best number of threads."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from bench.report import writing
 
 
 def render(found: list[Scaling], *, format: str) -> str:
-    """The table, as `md` or for a terminal.
+    """The table as Markdown (`md`) or for a terminal (`table`).
 
     Raises:
         InputError: another format, or there is nothing to show.

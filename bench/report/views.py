@@ -15,13 +15,13 @@ from bench.report import writing
 COUNT = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
 BYTES = ((1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB"))
 NAMES = ("node", "tensor", "weight", "buffer")
-"""Columns of names, which give way first: a name is cut where a terminal is too narrow."""
+"""Titles of the columns of names: where a terminal is too narrow, names are cut first."""
 LEFT = (*NAMES, "operator", "output", "type", "shape")
 LONGEST_NAME, NARROWEST_NAME = 40, 12
 DROPPED_FIRST = ("std", "outliers", "other ops", "mean", "min", "max", "weights", "parameters", "activations", "share")
 BETWEEN = 3  # characters between two columns
 PLAIN_WIDTH = 150
-"""Characters in a line of a file."""
+"""Characters in a line of a table that is written to a file."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -95,7 +95,7 @@ def shape_text(shape: Sequence[int] | None) -> str:
 
 
 def short(name: str) -> str:
-    """A long name by its end, which says more than its beginning."""
+    """A name of at most `LONGEST_NAME` characters; of a longer one the end, which says more than the beginning."""
     return name if len(name) <= LONGEST_NAME else "…" + name[1 - LONGEST_NAME :]
 
 

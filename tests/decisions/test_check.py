@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -12,32 +13,35 @@ from bench.api.artifact import Artifact
 from bench.api.cell import Cell
 from bench.api.errors import BenchError, ChildError
 from bench.decisions import check
-from bench.decisions.check import Goal, Pair
+from bench.decisions.check import Pair
+from bench.measure import rounds
 from bench.measure.block import Failure, Method, Result, Subject
 from bench.measure.comparison import CELL, CONTROL, REFERENCE
+from bench.pipeline.flow import Verified
+from bench.records.lines import Quality
+from bench.report.check import line
 from bench.testing import Replay
 from support import records as made
 
 CELL_PATH = "toy/null/native/raw/null/cpu/b1t1"
 
 
-def subject(key: str) -> Subject:
-    artifact = Artifact(
-        path=Path(key), format="null", sha256=key, size_bytes=1, canonical=None, num_params=None, info={}
-    )
-    return Subject(cell=Cell.from_path(CELL_PATH), key=key, artifact=artifact, inputs=Path("inputs"), rss_bytes=1)
+def verified(key: str, quality: Quality) -> Verified:
+    artifact = Artifact(path=Path(key), format="null", sha256=key, size_bytes=1)
+    cell = Cell.from_path(CELL_PATH)
+    return Verified(cell=cell, key=key, artifact=artifact, inputs=Path("inputs"), quality=quality)
 
 
 def pair(fidelity: str = "exact", reason: str | None = None, lost: float | None = 0.0) -> Pair:
     quality = made.quality(fidelity=fidelity, reason=reason, max_abs_error=0.0, metric_loss=lost)
-    return Pair(pinned=subject("pinned"), new=subject("new"), quality=quality)
+    return Pair(pinned=verified("pinned", made.quality()), new=verified("new", quality))
 
 
 def blocks(monkeypatch: pytest.MonkeyPatch, *ratios: float, control: float = 1.0) -> list[str]:
     """Blocks in which the new one is so many times as slow as the pinned one, over and over; those that ran."""
     ran: list[str] = []
 
-    def run_block(pinned: Subject, subjects: list[Subject], method: Method) -> Result:
+    def run_block(pinned: Subject, subjects: list[Subject], method: Method, **_: object) -> Result:
         name, ns = f"block {len(ran)}", 1_000_000 * (1 + len(ran) % 2)
         ratio = ratios[len(ran) % len(ratios)]
         ran.append(name)
@@ -48,7 +52,7 @@ def blocks(monkeypatch: pytest.MonkeyPatch, *ratios: float, control: float = 1.0
         ]
         return Result(launches=tuple(seats), failures=())
 
-    monkeypatch.setattr(check, "run_block", run_block)
+    monkeypatch.setattr(rounds, "run_block", run_block)
     return ran
 
 
@@ -57,7 +61,7 @@ def blocks(monkeypatch: pytest.MonkeyPatch, *ratios: float, control: float = 1.0
 )
 def test_verdict(ratio: float, verdict: str, monkeypatch: pytest.MonkeyPatch) -> None:
     ran = blocks(monkeypatch, ratio * 0.999, ratio * 1.001)
-    outcome = check.measure(pair(), Goal(tolerance=0.02), Method())
+    outcome = check.measure(pair(), check.goal(), Method())
     assert (outcome.verdict, outcome.passed) == (verdict, verdict == "fine")
     assert len(ran) == outcome.num_launches == 3
     assert outcome.ratio.value == pytest.approx(ratio, rel=1e-3)
@@ -66,27 +70,27 @@ def test_verdict(ratio: float, verdict: str, monkeypatch: pytest.MonkeyPatch) ->
 def test_it_goes_on_until_it_is_clear(monkeypatch: pytest.MonkeyPatch) -> None:
     """The first launches differ by more than the tolerance; many of them do not any more."""
     ran = blocks(monkeypatch, 0.985, 1.01)
-    outcome = check.measure(pair(), Goal(tolerance=0.02), Method())
+    outcome = check.measure(pair(), check.goal(), Method())
     assert outcome.verdict == "fine"
-    assert 3 < len(ran) < Goal.max_launches
+    assert 3 < len(ran) < check.MAX_LAUNCHES
 
 
 def test_what_cannot_be_told_passes_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     ran = blocks(monkeypatch, 0.8, 1.25)
-    outcome = check.measure(pair(), Goal(tolerance=0.02, max_launches=5), Method())
+    outcome = check.measure(pair(), check.goal(max_launches=5), Method())
     assert (outcome.verdict, outcome.passed, len(ran)) == ("undecided", True, 5)
-    assert "after 5 launches: undecided; outputs exact" in str(outcome)
+    assert "after 5 launches: undecided; outputs exact" in line(outcome)
 
 
 def test_difference_that_a_copy_shows_too_is_no_regression(monkeypatch: pytest.MonkeyPatch) -> None:
     blocks(monkeypatch, 1.05, control=1.06)
-    outcome = check.measure(pair(), Goal(tolerance=0.02, max_launches=4), Method())
+    outcome = check.measure(pair(), check.goal(max_launches=4), Method())
     assert outcome.verdict == "undecided"
 
 
 def test_no_launch_begins_after_the_time_is_up(monkeypatch: pytest.MonkeyPatch) -> None:
     ran = blocks(monkeypatch, 1.0)
-    outcome = check.measure(pair(), Goal(budget_s=0.0), Method())
+    outcome = check.measure(pair(), check.goal(budget_s=0.0), Method())
     assert len(ran) == 1, "one is needed for any figure"
     assert outcome.verdict == "undecided"
 
@@ -94,35 +98,35 @@ def test_no_launch_begins_after_the_time_is_up(monkeypatch: pytest.MonkeyPatch) 
 def test_what_there_is_when_the_time_is_up_is_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
     """After 2 launches it is not clear; the time is up after 3, between two looks, and then it is."""
     ran = blocks(monkeypatch, 1.05, 1.06, 1.055)
-    monkeypatch.setattr(check, "time", SimpleNamespace(monotonic=lambda: float(len(ran))))
-    outcome = check.measure(pair(), Goal(tolerance=0.02, min_launches=2, budget_s=3.0), Method())
+    monkeypatch.setattr(rounds, "time", SimpleNamespace(monotonic=lambda: float(len(ran))))
+    outcome = check.measure(pair(), replace(check.goal(budget_s=2.5), min_launches=2), Method())
     assert (len(ran), outcome.verdict) == (3, "regression")
 
 
 def test_wrong_outputs_do_not_pass(monkeypatch: pytest.MonkeyPatch) -> None:
     blocks(monkeypatch, 0.5)
-    outcome = check.measure(pair("broken", "snr_db is worse"), Goal(), Method())
+    outcome = check.measure(pair("broken", "snr_db is worse"), check.goal(), Method())
     assert (outcome.verdict, outcome.passed) == ("fine", False)
-    assert str(outcome).endswith("fine; outputs broken (snr_db is worse)")
+    assert line(outcome).endswith("fine; outputs broken (snr_db is worse)")
 
 
 @pytest.mark.parametrize(("lost", "passed"), [(0.01, True), (0.011, False), (-0.5, True), (None, True)])
 def test_metric_that_is_lost(lost: float | None, passed: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     blocks(monkeypatch, 0.5)
-    outcome = check.measure(pair("drifted", lost=lost), Goal(max_metric_loss=0.01), Method())
+    outcome = check.measure(pair("drifted", lost=lost), check.goal(), Method(), max_metric_loss=0.01)
     assert outcome.passed == passed
     if lost == 0.011:
-        assert str(outcome).endswith("fine; outputs drifted, 1.1 % worse: too much")
+        assert line(outcome).endswith("fine; outputs drifted, 1.1 % worse: too much")
 
 
 def test_failure_names_the_artifact(monkeypatch: pytest.MonkeyPatch) -> None:
-    def run_block(pinned: Subject, subjects: list[Subject], method: Method) -> Result:
+    def run_block(pinned: Subject, subjects: list[Subject], method: Method, **_: object) -> Result:
         error = ChildError("signal", "killed by SIGSEGV")
         return Result(launches=(), failures=(Failure(subject=subjects[0], stage="measure", error=error),))
 
-    monkeypatch.setattr(check, "run_block", run_block)
+    monkeypatch.setattr(rounds, "run_block", run_block)
     with pytest.raises(BenchError, match="the new artifact failed: killed by SIGSEGV"):
-        check.measure(pair(), Goal(), Method())
+        check.measure(pair(), check.goal(), Method())
 
 
 def test_samples_are_replayed() -> None:

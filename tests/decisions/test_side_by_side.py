@@ -23,9 +23,10 @@ from bench.measure.block import Failure, Method, Result, Subject
 from bench.measure.comparison import CELL, CONTROL, REFERENCE
 from bench.measure.limits import Limits
 from bench.measure.rounds import Goal
-from bench.pipeline import provenance, subjects
+from bench.pipeline import prepare, provenance, verify
+from bench.pipeline.flow import Verified
 from bench.plugins import catalog
-from bench.records.lines import Quality
+from bench.records import lines
 from support import records as made
 
 TOY = loading.PLUGINS / "models" / "toy"
@@ -73,16 +74,15 @@ class Workers:
         self.blocks = 0
         self._numbers = itertools.count()
 
-    def make(self, cell: Cell, limits: Limits) -> tuple[Subject, Quality]:
+    def make(self, cell: Cell, limits: Limits, failed: prepare.FailedSteps) -> Verified | lines.Failure:
         if cell.task in self.reasons:
-            raise self.reasons[cell.task]
-        digest = self.digests.get(cell.task)
+            error = self.reasons[cell.task]
+            return lines.Failure.of("skip" if isinstance(error, RefusedError) else "prepare", error)
         artifact = Artifact(
-            path=Path("a"), format="null", sha256="", size_bytes=1, canonical=digest, num_params=None, info={}
+            path=Path("a"), format="null", sha256="", size_bytes=1, canonical=self.digests.get(cell.task)
         )
-        subject = Subject(cell=cell, key=cell.path, artifact=artifact, inputs=Path("inputs.npz"), rss_bytes=1)
-        fidelity = "broken" if cell.task in self.broken else "close"
-        return subject, made.quality(fidelity=fidelity, reason=None)
+        quality = made.quality(fidelity="broken" if cell.task in self.broken else "close", reason=None)
+        return Verified(cell=cell, key=cell.path, artifact=artifact, inputs=Path("inputs.npz"), quality=quality)
 
     def block(self, baseline: Subject, others: Sequence[Subject], method: Method, **_: Any) -> Result:
         self.blocks += 1
@@ -114,7 +114,7 @@ class Workers:
 @pytest.fixture
 def workers(monkeypatch: pytest.MonkeyPatch) -> Workers:
     workers = Workers()
-    monkeypatch.setattr(side_by_side, "judged_subject", workers.make)
+    monkeypatch.setattr(verify, "from_name", workers.make)
     monkeypatch.setattr(rounds, "run_block", workers.block)
     return workers
 
@@ -201,7 +201,7 @@ def test_other_inputs_are_other_requests(toys: Path) -> None:
     assert "x float32 ('batch', 8) in A, x float32 (1, 8) in B" in said
 
 
-def test_subject_of_a_cell(toys: Path) -> None:
+def test_a_cell_is_prepared_and_verified_from_its_name(toys: Path) -> None:
     (toys / "variants").mkdir()
     for name, requires in (("wrong", "()"), ("absent", '("no_such_package",)')):
         (toys / "variants" / f"{name}.py").write_text(SCALE.replace("REQUIRES", requires))
@@ -209,12 +209,15 @@ def test_subject_of_a_cell(toys: Path) -> None:
     right, wrong, absent = (
         Cell.from_path(f"old/null/native/{name}/null/cpu/b1t1") for name in ("raw", "wrong", "absent")
     )
-    subject = subjects.subject_of(right, LIMITS)
-    assert subject.key == provenance.record_key(right, subject.artifact)
-    assert json.loads(subject.artifact.path.read_text()) == json.loads((TOY / "weights.json").read_text())
-    assert subject.inputs.is_file()
-    assert subject.rss_bytes > 2**20
-    with pytest.raises(ArtifactError, match="is broken: accuracy is worse"):
-        subjects.subject_of(wrong, LIMITS)
-    with pytest.raises(RefusedError, match="no_such_package not installed"):
-        subjects.subject_of(absent, LIMITS)
+    value = verify.from_name(right, LIMITS)
+    assert isinstance(value, Verified)
+    assert value.key == provenance.record_key(right, value.artifact)
+    assert json.loads(value.artifact.path.read_text()) == json.loads((TOY / "weights.json").read_text())
+    assert value.inputs.is_file()
+    assert value.quality.rss_bytes > 2**20
+    broken = verify.from_name(wrong, LIMITS)
+    assert isinstance(broken, Verified)
+    assert (broken.quality.fidelity, (broken.quality.reason or "")[:17]) == ("broken", "accuracy is worse")
+    skipped = verify.from_name(absent, LIMITS)
+    assert isinstance(skipped, lines.Failure)
+    assert (skipped.stage, "no_such_package not installed" in skipped.reason) == ("skip", True)

@@ -193,6 +193,10 @@ def templates() -> frozenset[str]:
                 found.add(re.sub(r"(?:\.\.\.)+", GAP, "".join(parts)))
             elif isinstance(node, ast.Constant) and isinstance(node.value, str):
                 found.add(node.value.replace("{}", GAP))
+    for path in loading.PACKAGE.rglob("*.j2"):
+        text = path.read_text(encoding="utf-8")
+        found |= {re.sub(r"\{\{.*?\}\}", GAP, line) for line in text.splitlines()}
+        found |= set(re.findall(r'"([^"]*)"', text))
     return frozenset(found)
 
 

@@ -15,13 +15,15 @@ from bench.api.artifact import Artifact
 from bench.api.cell import Cell
 from bench.api.errors import ChildError
 from bench.measure import block
-from bench.measure.block import Method, Result, Subject, run_block
+from bench.measure.block import Method, Request, Result, Subject, run_block
 from bench.measure.clock import BurstPlan
 from bench.measure.comparison import CELL, CONTROL, REFERENCE
 from bench.measure.limits import Limits
 from bench.measure.process import Child
-from bench.pipeline import prepare
+from bench.pipeline import opening, prepare
+from bench.pipeline.flow import Verified
 from bench.plugins import catalog
+from bench.records.lines import Quality
 
 PASSES = 4
 METHOD = Method(
@@ -71,11 +73,10 @@ def make(plugin_folder: Path, tmp_path: Path) -> Any:
         """A cell whose variant has that name; `model` may hold `fail_at` and `how`."""
         path = tmp_path / f"{name}.null"
         path.write_text(json.dumps({"rounds": 1, "scale": 2.0, **model}))
-        artifact = Artifact(
-            path=path, format="null", sha256=name, size_bytes=1, canonical=None, num_params=None, info={}
-        )
+        artifact = Artifact(path=path, format="null", sha256=name, size_bytes=1)
         cell = Cell.from_path(f"toy/null/native/{name}/flaky/cpu/b2t1")
-        return Subject(cell=cell, key=name, artifact=artifact, inputs=inputs, rss_bytes=0)
+        quality = Quality(fidelity="exact")
+        return opening.subject(Verified(cell=cell, key=name, artifact=artifact, inputs=inputs, quality=quality))
 
     return make
 
@@ -151,12 +152,17 @@ def test_order_of_opening_is_random(make: Any, monkeypatch: pytest.MonkeyPatch) 
     """So that being first in memory is nobody's privilege."""
     opened = []
 
-    def refuse(seat: Any, limits: Limits) -> None:
+    ask = block._Seat.ask
+
+    def refuse(seat: Any, request: Request, timeout_s: float) -> None:
+        if request is not seat.subject.opening:
+            return ask(seat, request, timeout_s)
         opened.append(seat.role)
         if len(opened) % 4 == 0:
             raise KeyboardInterrupt
+        return None
 
-    monkeypatch.setattr(block, "_open", refuse)
+    monkeypatch.setattr(block._Seat, "ask", refuse)
     random.seed(6)
     subjects = [make("a"), make("b")]
     for _ in range(6):

@@ -7,14 +7,12 @@ import itertools
 import random
 from collections import Counter
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import psutil
 import pytest
 
-from bench.api.artifact import Artifact
 from bench.api.cell import Cell
 from bench.api.errors import ChildError
 from bench.measure import rounds
@@ -25,15 +23,12 @@ from bench.measure.rounds import Goal, Group, Ledger, Progress
 from support import records as made
 
 METHOD = Method()
-ARTIFACT = Artifact(
-    path=Path("artifact"), format="null", sha256="", size_bytes=1, canonical=None, num_params=None, info={}
-)
 GIB = 2**30
 
 
 def subject(variant: str, *, threads: int = 1, rss_bytes: int = 1) -> Subject:
     cell = Cell.from_path(f"toy/null/native/{variant}/null/cpu/b1t{threads}")
-    return Subject(cell=cell, key=cell.path, artifact=ARTIFACT, inputs=Path("inputs.npz"), rss_bytes=rss_bytes)
+    return made.subject(cell, rss_bytes=rss_bytes)
 
 
 def group(*variants: str, threads: int = 1, rss_bytes: int = 1, wanted: bool = True) -> Group:
@@ -288,4 +283,10 @@ def test_every_block_is_kept_before_the_next(bench: Bench) -> None:
 
 
 def test_goal_is_the_documented_one() -> None:
-    assert dataclasses.asdict(Goal()) == {"margin": 0.02, "min_launches": 3, "max_launches": 6, "budget_s": None}
+    assert dataclasses.asdict(Goal()) == {
+        "margin": 0.02,
+        "tolerance": None,
+        "min_launches": 3,
+        "max_launches": 6,
+        "budget_s": None,
+    }

@@ -81,10 +81,10 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return asked
 
 
-def make(variant: str, limits: Limits = LIMITS) -> Artifact:
+def make(variant: str, limits: Limits = LIMITS, failed: prepare.FailedSteps | None = None) -> Artifact:
     catalog.forget()
     provenance.task_digest.cache_clear()
-    return prepare.artifact_of(Cell.from_path(f"mytoy/null/native/{variant}/null/cpu/b1t1"), limits)
+    return prepare.artifact_of(Cell.from_path(f"mytoy/null/native/{variant}/null/cpu/b1t1"), limits, failed)
 
 
 def rounds(artifact: Artifact) -> int:
@@ -201,9 +201,10 @@ def test_failing_step_is_named_with_its_reason(option: str, reason: str) -> None
 
 @pytest.mark.usefixtures("toy")
 def test_a_step_that_failed_is_not_tried_again(asked: list[str]) -> None:
+    failed: prepare.FailedSteps = {}
     for chain in ("faulty-raise", "faulty-raise+rounds-double"):
         with pytest.raises(ArtifactError, match="faulty-raise: ValueError: as expected"):
-            make(chain)
+            make(chain, failed=failed)
     assert asked == ["native", "faulty-raise"]
 
 

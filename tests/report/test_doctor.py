@@ -10,6 +10,7 @@ import pytest
 from bench.decisions.check import Outcome
 from bench.measure.stats import Estimate
 from bench.pipeline.doctor import Examination, RuntimeState
+from bench.records.lines import Quality
 from bench.report import check, doctor
 
 EXAMINED = Examination(
@@ -31,10 +32,7 @@ OUTCOME = Outcome(
     num_launches=3,
     new_ns=(),
     pinned_ns=(),
-    fidelity="exact",
-    reason=None,
-    max_abs_error=0.0,
-    metric_loss=0.0,
+    quality=Quality(fidelity="exact", max_abs_error=0.0, metric_loss=0.0),
     is_right=True,
 )
 
@@ -72,9 +70,12 @@ def test_a_noisy_and_hot_machine() -> None:
     [
         ({}, "after 3 launches: fine; outputs exact"),
         ({"num_launches": 1, "verdict": "undecided"}, "after 1 launch: undecided; outputs exact"),
-        ({"fidelity": "broken", "reason": "NaN", "is_right": False}, "fine; outputs broken (NaN)"),
-        ({"fidelity": "drifted", "metric_loss": 0.02, "is_right": False}, "outputs drifted, 2 % worse: too much"),
-        ({"fidelity": "drifted", "metric_loss": -0.01}, "outputs drifted, 1 % better"),
+        ({"quality": Quality(fidelity="broken", reason="NaN"), "is_right": False}, "fine; outputs broken (NaN)"),
+        (
+            {"quality": Quality(fidelity="drifted", metric_loss=0.02), "is_right": False},
+            "outputs drifted, 2 % worse: too much",
+        ),
+        ({"quality": Quality(fidelity="drifted", metric_loss=-0.01)}, "outputs drifted, 1 % better"),
     ],
 )
 def test_the_line_of_a_check(changes: dict[str, Any], end: str) -> None:

@@ -8,6 +8,8 @@ from typing import Any
 from msgspec.structs import replace
 
 from bench.api.artifact import Facts
+from bench.api.cell import Cell
+from bench.measure.block import Request, Subject
 from bench.measure.comparison import CONTROL, REFERENCE
 from bench.measure.launch import Launch
 from bench.measure.memory import Memory, Phase
@@ -92,3 +94,11 @@ def baseline(path: str = BASELINE, **blocks: int) -> Record:
     speeds = blocks or {"a": 1000, "b": 2000}
     lines = [launch(block, role, ns, reference=path) for block, ns in speeds.items() for role in (REFERENCE, CONTROL)]
     return record(path, *lines)
+
+
+def subject(cell: Cell, *, key: str | None = None, rss_bytes: int = 1) -> Subject:
+    """A cell ready to be measured by a block that only pretends."""
+    nothing = Request(operation=dict, arguments={})
+    return Subject(
+        cell=cell, key=key or cell.path, environment={}, imports=nothing, opening=nothing, rss_bytes=rss_bytes
+    )

@@ -1,1 +1,1 @@
-"""What the nodes of an ONNX graph cost: MACs, parameters and bytes."""
+"""The cost of the nodes of an ONNX graph: MACs, other operations, parameters and bytes."""

@@ -1,10 +1,9 @@
-"""What each node of a model costs: MACs, other operations, parameters and bytes, those of subgraphs included."""
+"""The cost of each node of a model: MACs, other operations, parameters and bytes; nodes of subgraphs are included."""
 
 from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
 
 from bench.graphs.costs import macs
 from bench.graphs.costs.observed import Execution
@@ -16,20 +15,20 @@ from bench.graphs.shapes.steps import Body, Step
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class NodeCost:
-    """What one node costs.
+    """The cost of one node.
 
     Attributes:
-        name: its own, or one made up where it has none or shares it.
-        inputs: names of what it reads, empty for what is left out.
+        name: of the node; made up where the file gives no name or gives it to several nodes.
+        inputs: names of the values that the node reads; empty for an input that is left out.
         output_shapes: None for a shape that is not known.
-        macs: of all its runs.
-        other_ops: elementary operations that are no MACs, of all its runs.
-        params: parameters in the tensors that it reads.
-        weight_bytes: of everything stored that it reads.
-        activation_bytes: of its outputs in one run; what a Constant makes is a weight.
-        runs: how often it runs in one inference; None where that is not known, and it is counted once.
-        known: whether its operator and shapes are known; if not, its work is not counted.
-        path: of the subgraph it is in, such as `loop_1.body`; empty in the main graph.
+        macs: MACs of all runs of the node in one inference.
+        other_ops: elementary operations that are no MACs, of all runs.
+        params: number of parameters in the tensors that the node reads.
+        weight_bytes: size of all stored tensors that the node reads.
+        activation_bytes: size of the outputs of one run; the output of a Constant is a weight and does not count.
+        runs: number of runs in one inference; None where it is not known, and the work of one run is counted.
+        known: whether the operator and all shapes are known; if not, the work is not counted.
+        path: of the subgraph that the node is in, such as `loop_1.body`; empty in the main graph.
     """
 
     name: str
@@ -52,13 +51,13 @@ Observed = Mapping[str, Sequence[Execution]]
 
 
 def node_costs(steps: Sequence[Step], params: Mapping[int, int], observed: Observed) -> list[NodeCost]:
-    """Costs of nodes in order, those of a node's subgraphs directly after it.
+    """Costs of all nodes in order; the nodes of a subgraph come directly after the node that holds it.
 
-    Of branches of which it is not known which is taken, the one with the most MACs counts; the others run 0 times.
+    Where it is not known which branch is taken, the branch with the most MACs counts, and the others run 0 times.
 
     Args:
-        params: parameters in each tensor, as `parameters.learned` gives them.
-        observed: how each node ran, by its name, where the model was run.
+        params: number of parameters in each tensor, as `parameters.learned` returns them.
+        observed: executions of each node, by its name; empty if the model was not run.
     """
     return list(_costs(steps, params, observed, 1))
 
@@ -105,7 +104,7 @@ def _cost(step: Step, params: Mapping[int, int], executions: Sequence[Execution]
     else:
         activation_bytes = _activation_bytes(last)
     weights = {id(value): value for value in node.inputs if value is not None and value.is_weight}
-    return _made(
+    return NodeCost(
         name=node.name,
         op_type=node.op_type,
         domain=node.domain,
@@ -123,22 +122,12 @@ def _cost(step: Step, params: Mapping[int, int], executions: Sequence[Execution]
     )
 
 
-def _made(**fields: Any) -> NodeCost:
-    """A NodeCost of these fields, all of them.
-
-    Its own `__init__` takes longer than what is computed for most nodes, for it sets what is frozen field by field.
-    """
-    cost = object.__new__(NodeCost)
-    object.__setattr__(cost, "__dict__", fields)
-    return cost
-
-
 def _activation_bytes(made: Sequence[Value | None]) -> int:
     return sum([value.bytes for value in made if value is not None and not value.is_weight])  # a Constant makes weights
 
 
 def _work(step: Step, executions: Sequence[Execution], runs: int | None) -> tuple[Work, bool]:
-    """Work of all runs, and whether it could be told."""
+    """The work of all runs, and whether it is known."""
     node = step.node
     rule = macs.RULES.get((node.domain, node.op_type))
     if rule is None:
@@ -150,11 +139,11 @@ def _work(step: Step, executions: Sequence[Execution], runs: int | None) -> tupl
             works = [(rule(_with_shapes(node, execution)), execution.count) for execution in executions]
             return Work(*(sum(work[part] * count for work, count in works) for part in range(2))), True
         once = rule(node)
-        if type(once.macs) is not int or type(once.other_ops) is not int:  # an expression of what is not known
+        if type(once.macs) is not int or type(once.other_ops) is not int:  # an expression of a size that is not known
             return NOTHING, False
         return (once if runs == 1 else Work(once.macs * (runs or 1), once.other_ops * (runs or 1))), True
     except (UnknownError, AssertionError, TypeError, ValueError, IndexError, KeyError, ZeroDivisionError):
-        # Sizes that are not known, or a node that breaks the rules of its operator.
+        # A size is not known, or the node breaks the rules of its operator.
         return NOTHING, False
 
 
@@ -163,7 +152,7 @@ def _is_static(node: Node) -> bool:
 
 
 def _with_shapes(node: Node, execution: Execution) -> Node:
-    """A node with the shapes that its tensors had in a run."""
+    """A copy of a node whose tensors have the shapes of one execution."""
     return Node(
         node.proto,
         _reshaped(node.inputs, execution.inputs),
@@ -175,7 +164,7 @@ def _with_shapes(node: Node, execution: Execution) -> Node:
 
 def _reshaped(values: Sequence[Value | None], shapes: Sequence[tuple[int, ...]]) -> list[Value | None]:
     tensors = [value for value in values if value is not None and value.proto is None]
-    if len(tensors) != len(shapes):  # what is no tensor was not seen
+    if len(tensors) != len(shapes):  # the run shows no shapes of values that are no tensors
         return list(values)
     left = iter(shapes)
     result: list[Value | None] = []

@@ -26,7 +26,7 @@ SEED = 0
 TIMEOUT_S = 180
 SUFFIX = "_kernel_time"
 MAX_EXECUTIONS = 10_000
-"""Most executions of one node that differ in their shapes; a loop with more counts as not observed."""
+"""Most executions of a node that differ in their shapes; a model with more of them counts as not observed."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

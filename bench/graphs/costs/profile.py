@@ -1,12 +1,10 @@
-"""What an ONNX file costs before it is run: shapes, MACs, parameters and bytes, of every node and in total."""
+"""The cost of an ONNX file before it is run: shapes, MACs, parameters and bytes, of every node and in total."""
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import functools
-import gc
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +27,7 @@ RUNTIME_DOMAINS = ("", "ai.onnx.ml", "com.microsoft", "com.microsoft.nchwc")
 
 
 class WhenAsked:
-    """A field of a dataclass that may be set to a function, which then makes its value when someone first reads it.
+    """A field of a dataclass that may be set to a function; the function makes the value when the field is first read.
 
     Source: https://docs.python.org/3/library/dataclasses.html#descriptor-typed-fields
     """
@@ -51,20 +49,20 @@ class WhenAsked:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Profile:
-    """What a model costs.
+    """The cost of a model.
 
     Attributes:
         name: of the file.
-        inputs: shapes of its inputs that everything here is for.
-        guessed: dynamic dimensions whose sizes nobody gave.
-        nodes: in order; those of a subgraph directly after the node that holds it.
-        tensors: by name; of a subgraph by `<path>:<name>`. They are described when someone first asks: there are
-            several for each node, and the totals need none of it.
-        num_params: parameters that are stored and read, each tensor once.
-        num_unique_params: the same, of equal tensors only one.
-        weight_bytes: of everything that is stored, each tensor once.
-        activation_bytes: of everything else, inputs included.
-        notes: what a reader should know of these figures.
+        inputs: shapes of the inputs that all figures are for, by name.
+        guessed: sizes that were guessed for dynamic dimensions, by name.
+        nodes: in order; the nodes of a subgraph come directly after the node that holds it.
+        tensors: by name; the names in a subgraph are `<path>:<name>`. They are described when the field is first
+            read: there are several tensors for each node, and the totals need no description of them.
+        num_params: number of parameters by the rule of `bench.graphs.weights.parameters`, each tensor counted once.
+        num_unique_params: the same number with equal tensors counted once.
+        weight_bytes: size of all stored tensors, each counted once.
+        activation_bytes: size of all other tensors, inputs included.
+        notes: sentences about the limits of these figures.
     """
 
     name: str
@@ -79,7 +77,7 @@ class Profile:
     notes: tuple[str, ...]
 
     def __getstate__(self) -> dict[str, Any]:
-        """For copies and pickles: with all of the tensors."""
+        """The fields for copies and pickles, with the description of all tensors."""
         assert self.tensors is not None
         return vars(self)
 
@@ -98,7 +96,7 @@ class Profile:
 
     @classmethod
     def from_dict(cls, fields: Mapping[str, Any]) -> Profile:
-        """What `dataclasses.asdict` gave, perhaps by way of JSON."""
+        """Make a profile of the dict that `dataclasses.asdict` returns, which may have gone through JSON."""
         nodes = tuple(NodeCost(**{name: _frozen(value) for name, value in node.items()}) for node in fields["nodes"])
         tensors = {
             name: TensorInfo(**{key: _frozen(value) for key, value in info.items()})
@@ -121,39 +119,26 @@ def profile(
     observe: bool = True,
     inputs: Mapping[str, np.ndarray] | None = None,
 ) -> Profile:
-    """Analyse an ONNX file. Its weights are not loaded.
+    """Analyse an ONNX file without loading its weights.
 
     Args:
         shapes: of inputs, by name.
-        dims: sizes of dynamic dimensions, by name. What neither tells is guessed.
-        observe: run the model once, in a process of its own, where shapes or the number of iterations depend on data.
-        inputs: what to run it on; made up where it is not given. Their shapes need not be given again.
+        dims: sizes of dynamic dimensions, by name. Sizes that neither `shapes` nor `dims` states are guessed.
+        observe: whether to run the model once, in a child process, if shapes or numbers of iterations depend on data.
+        inputs: arrays to run the model on, by name; inputs that are not given are made up. They state shapes, too.
 
     Raises:
-        InputError: it is no ONNX file, its graph is not valid, external data are missing or lie outside its folder, or
-            a size does not fit.
+        InputError: the file is no ONNX file, its graph is not valid, its external data are missing or lie outside its
+            folder, or a size does not fit.
     """
     path = Path(path)
-    with _without_collector():
-        stored = files.read(path)
-        stored = dataclasses.replace(stored, model=settled.settle(stored.model))
-        wanted = {**{name: array.shape for name, array in (inputs or {}).items()}, **(shapes or {})}
-        try:
-            return _profile(path, stored, wanted, dims, observe, inputs)
-        finally:
-            stored.files.clear()  # a profile that is kept shall keep no file open
-
-
-@contextlib.contextmanager
-def _without_collector() -> Iterator[None]:
-    """Python's garbage collector would look again and again at objects that are all still in use."""
-    enabled = gc.isenabled()
-    gc.disable()
+    stored = files.read(path)
+    stored = dataclasses.replace(stored, model=settled.settle(stored.model))
+    wanted = {**{name: array.shape for name, array in (inputs or {}).items()}, **(shapes or {})}
     try:
-        yield
+        return _profile(path, stored, wanted, dims, observe, inputs)
     finally:
-        if enabled:
-            gc.enable()
+        stored.files.clear()  # otherwise a profile that is kept would keep the files open
 
 
 def _profile(
@@ -201,7 +186,7 @@ def _profile(
 def _observed(
     path: Path, steps: Sequence[Step], bound: Mapping[str, tuple[int, ...]], inputs: Mapping[str, np.ndarray] | None
 ) -> tuple[Observed, str]:
-    """How the nodes ran, and a note on it."""
+    """The executions of the nodes in one run, and a note that says whether there was a run."""
     foreign = sorted({step.node.domain for step in steps} - set(RUNTIME_DOMAINS))
     if foreign:
         return {}, f"nothing here runs operators of {', '.join(foreign)}"
@@ -213,7 +198,7 @@ def _observed(
 
 
 def _with_observed(tensors: dict[str, TensorInfo], steps: Sequence[Step], runs: Observed) -> dict[str, TensorInfo]:
-    """Tensors with the largest shape that each was seen with, where it does not follow from the file."""
+    """Tensors with the largest shape that each had in the run, where its shape does not follow from the file."""
     result = dict(tensors)
     for step in steps:
         node = step.node
@@ -267,7 +252,7 @@ def _notes(steps: Sequence[Step], nodes: Sequence[NodeCost], runs: Observed, cou
 
 
 def _counted(step: Step, runs: Observed) -> str:
-    """How subgraphs were counted."""
+    """A sentence that says how the subgraphs of a node are counted."""
     what, first = step.node.what, step.bodies[0]
     if runs:
         return f"{what}: its subgraphs are counted as often as they ran when observed"

@@ -1,7 +1,7 @@
-"""Which stored tensors are equal: exporters write a weight that is shared many times, and loading it would count it so.
+"""Which stored tensors are equal: some exporters store a shared weight several times, and it should count once.
 
-Hardly anything is read: tensors of equal type and shape are told apart by a short sample, and only those that agree in
-it are compared in full.
+Little is read: of tensors with equal type and shape a short sample is compared, and only tensors with equal samples are
+compared in full.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ CHUNK_BYTES = 1 << 22
 
 
 def first_of_equals(values: Sequence[Value]) -> list[int]:
-    """For each stored tensor, the index of the first one that is equal to it.
+    """For each stored tensor, the index of the first tensor that is equal to it.
 
-    A tensor that is one number throughout is equal to none but itself: fresh biases and norms are so unshared.
+    A tensor whose elements are all the same equals only itself: untrained biases and scales are alike, but not shared.
     """
     first = list(range(len(values)))
     alike: dict[tuple[object, ...], list[int]] = collections.defaultdict(list)
@@ -48,7 +48,7 @@ def first_of_equals(values: Sequence[Value]) -> list[int]:
 
 
 def _bytes(value: Value) -> memoryview | None:
-    """The bytes of a tensor, mapped where they are on disk; None where they cannot be had."""
+    """The bytes of a tensor, mapped where they are on disk; None where they cannot be read."""
     tensor, stored = value.tensor, value.stored
     assert tensor is not None
     assert stored is not None

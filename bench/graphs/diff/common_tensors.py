@@ -1,4 +1,4 @@
-"""Which tensor of one ONNX model is which of another that was made from it, though it may have another name there."""
+"""The tensors that an ONNX model shares with a model made from it, in which they may have other names."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ if TYPE_CHECKING:
     from bench.graphs.file.lazy import Stored
 
 KEPT_SHARE = 0.5
-"""Where more of the matched nodes make tensors of the same name, names mean something."""
+"""If a larger share of the matched nodes make tensors of the same name, names are taken as evidence."""
 
 
 def common_tensors(before: Stored, after: Stored) -> dict[str, str]:
-    """Names of the second model's tensors that the first one has, too, with their names there.
+    """Names of the second model's tensors that the first model has, too, each with its name there.
 
     Tensors of one name are the same, and those whose name is in one model alone if matched nodes make them: see
-    `matching`. Where most of the matched nodes make tensors of other names, an optimizer has renamed everything, and
-    what has a name now may be another tensor than what had it before: then names say nothing, but of outputs.
+    `matching`. If most of the matched nodes make tensors of other names, an optimizer has renamed everything, and a
+    name may now belong to another tensor than before: then only the names of outputs count.
     """
     one, other = Side(before), Side(after)
     pairs = [

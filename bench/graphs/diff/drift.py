@@ -1,9 +1,9 @@
-"""Where the values of one ONNX model first drift from another's, such as from those of the model it was made of.
+"""Where the values of an ONNX model first differ from those of another model, such as the one it was made from.
 
 The first tensor that differs is found by bisection in the order of the nodes, with both models run on ONNX Runtime
-without optimizations of its own. That presumes that what has drifted stays so; where it did not, such as behind a
-rounding, an earlier drift may be missed. So what is found is checked: whatever it is made of is compared, too, and is
-gone back to if it differs.
+without optimizations of its own. Bisection presumes that values that have drifted stay different. Behind a rounding
+they may not, and an earlier drift may be missed. So the tensors that the result is computed from are compared,
+too, and the search goes back to one of them if it differs.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ if TYPE_CHECKING:
     from bench.api import Arrays
 
 LARGEST = 65_504
-"""Of float16."""
+"""The largest number of float16."""
 NUMBERS = "fiub"
-"""Kinds of numpy's data types that are compared."""
+"""Kinds of NumPy data types that are compared."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -36,9 +36,10 @@ class Compared:
 
     Attributes:
         name: in the second model.
-        name_before: in the first one.
-        error: largest absolute difference over the largest magnitude that it had before; None where it is no number.
-        before, after: the operator that makes it in each model.
+        name_before: in the first model.
+        error: largest absolute difference over the largest magnitude in the first model; None if it is not finite.
+        before: the operator that makes the tensor in the first model.
+        after: the operator that makes the tensor in the second model.
     """
 
     name: str
@@ -50,18 +51,19 @@ class Compared:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Drift:
-    """Where the values of two models part.
+    """The first place at which the values of two models differ.
 
     Attributes:
-        tolerance: largest error of what still counts as the same.
+        tolerance: largest error at which two values still count as the same.
         output: the task's output that differs most.
-        first: the first tensor that differs by more; None where the outputs do not.
-        previous: the one before it in the order of the nodes, of those that can be compared; None if there is none.
-        made_of: those that the first one is made of, the nearest in each direction: all within the tolerance. Empty
-            where it is made of the inputs alone.
-        between_before, between_after: how often each operator is between these and the first, in each model.
+        first: the first tensor that differs by more than the tolerance; None if no output does.
+        previous: the last comparable tensor before `first` in the order of the nodes; None if there is none.
+        made_of: the nearest comparable tensors that `first` is computed from, all within the tolerance; empty if it
+            is computed from the inputs alone.
+        between_before: number of nodes of each operator between `made_of` and `first` in the first model.
+        between_after: the same numbers for the second model.
         num_common: tensors that both models have and that lead to the output, itself included.
-        num_compared: those that were looked at.
+        num_compared: tensors that were compared.
     """
 
     tolerance: float
@@ -84,13 +86,13 @@ def find(
     tolerance: float,
     names: Mapping[str, str] | None = None,
 ) -> Drift:
-    """Compare two ONNX files on one request. They are run: call it in a process to lose.
+    """Compare two ONNX files on one request. Both are run, so call this in a child process.
 
     Args:
         feeds: by input name.
         outputs: names of outputs that both have.
-        names: of the second model's tensors that the first one has, too, with their names there: see `common_tensors`.
-            By default those of one name are the same.
+        names: of the second model's tensors that the first model has, too, with their names there, as
+            `common_tensors` returns them. By default tensors of the same name are the same.
 
     Raises:
         ArtifactError: an output is missing, or cannot be compared.
@@ -99,7 +101,7 @@ def find(
 
 
 class _Side:
-    """One of the models, any of whose tensors can be had."""
+    """One of the models, of which any tensor can be computed."""
 
     def __init__(self, path: Path, feeds: Arrays) -> None:
         self.wiring = Wiring(lazy.Stored(model=onnx.load(path), path=path))
@@ -115,26 +117,6 @@ class _Side:
         """The operator that makes a tensor."""
         return self.wiring.nodes[self.wiring.made_by[name][0]].op_type
 
-    def back(self, names: Iterable[str], until: Iterable[str] = ()) -> tuple[dict[int, None], dict[str, None]]:
-        """What leads to some tensors.
-
-        Returns:
-            The nodes, by index; and the tensors they read, where the way ends at those of `until`.
-        """
-        stop = set(until)
-        nodes: dict[int, None] = {}
-        reads: dict[str, None] = {}
-        pending = list(names)
-        while pending:
-            index, _ = self.wiring.made_by.get(pending.pop(), (None, 0))
-            if index is None or index in nodes:
-                continue
-            nodes[index] = None
-            new = [name for name in self.wiring.reads[index] if name]
-            reads |= dict.fromkeys(new)
-            pending += [name for name in new if name not in stop]
-        return nodes, reads
-
 
 class _Search:
     """Compares tensors, each once."""
@@ -144,7 +126,7 @@ class _Search:
         self.tolerance = tolerance
         self.names = dict(names) if names is not None else {name: name for name in before.wiring.made_by}
         self.errors: dict[str, float | None] = {}
-        """Of each tensor that was looked at; None where the two cannot be compared."""
+        """The error of each tensor that was looked at; None where the two values cannot be compared."""
 
     def result(self, outputs: Sequence[str]) -> Drift:
         for side in (self.before, self.after):
@@ -157,28 +139,26 @@ class _Search:
             raise ArtifactError(f"the output {next(name for name in outputs if name not in known)!r} has another shape")
         worst = max(known, key=lambda name: known[name])
         order = self._common(worst)
-        num_common = len(order)
+        drift = Drift(
+            tolerance=self.tolerance,
+            output=self._compared(worst),
+            first=None,
+            num_common=len(order),
+            num_compared=len(self.errors),
+        )
         if not self.drifts(worst):
-            return Drift(
-                tolerance=self.tolerance,
-                output=self._compared(worst),
-                first=None,
-                num_common=num_common,
-                num_compared=len(self.errors),
-            )
+            return drift
         at = self._bisect(order)
         first, made_of = self._checked(order, at)
         at = order.index(first)
         previous = self._last_comparable(order[:at])
-        return Drift(
-            tolerance=self.tolerance,
-            output=self._compared(worst),
+        return dataclasses.replace(
+            drift,
             first=self._compared(first),
             previous=self._compared(previous) if previous is not None else None,
             made_of=tuple(map(self._compared, made_of)),
             between_before=_operators(self.before, self.names[first], [self.names[name] for name in made_of]),
             between_after=_operators(self.after, first, made_of),
-            num_common=num_common,
             num_compared=len(self.errors),
         )
 
@@ -195,12 +175,12 @@ class _Search:
 
     def _common(self, output: str) -> list[str]:
         """Tensors of both models that lead to an output in the second one, in its order; the output is the last."""
-        nodes, _ = self.after.back([output])
+        nodes, _ = self.after.wiring.leading_to([output])
         made = [name for index in sorted(nodes) for name in self.after.wiring.nodes[index].output if name]
         return [name for name in made if name in self.names and name != output] + [output]
 
     def _last_comparable(self, order: Sequence[str]) -> str | None:
-        """The last of some tensors that both files hold in one shape and kind, looked at."""
+        """The last of some tensors whose values in both models can be compared; None if there is none."""
         for name in reversed(order):
             self.look([name])
             if self.errors[name] is not None:
@@ -226,13 +206,13 @@ class _Search:
         return high
 
     def _checked(self, order: list[str], at: int) -> tuple[str, list[str]]:
-        """The tensor found, or one that it is made of if that drifts already; and what that one is made of.
+        """The first tensor that drifts although the tensors it is computed from do not, and these tensors.
 
-        Of two branches, bisection may have taken the one that comes later.
+        Of two branches, bisection may have taken the later one.
         """
         first = order[at]
         while True:
-            _, reads = self.after.back([first], until=order)
+            _, reads = self.after.wiring.leading_to([first], set(order))
             sources = [name for name in order if name in reads]
             self.look(sources)
             if unknown := [name for name in sources if self.errors[name] is None]:
@@ -257,19 +237,19 @@ class _Search:
 
 
 def _operators(side: _Side, name: str, sources: Iterable[str]) -> dict[str, int]:
-    nodes, _ = side.back([name], until=sources)
+    nodes, _ = side.wiring.leading_to([name], set(sources))
     return dict(collections.Counter(side.wiring.nodes[index].op_type for index in sorted(nodes)).most_common())
 
 
 def relative_error(before: np.ndarray, after: np.ndarray) -> float | None:
     """Largest absolute difference over the largest magnitude of the first.
 
-    What is beyond all that float16 has is there to mask, whatever it is exactly: where both are, they are the same, and
-    it is no magnitude to measure others by.
+    Magnitudes beyond the range of float16 serve as masks, whatever their exact value: they count as equal where both
+    values have them, and not as a magnitude that errors are measured by.
 
     Returns:
-        Infinity where one is no number and the other is; None for what cannot be compared: other shapes, a float beside
-        an integer, texts, sequences.
+        Infinity where only one of the two values is NaN; None where the values cannot be compared: different shapes, a
+        float and an integer, texts, or sequences.
     """
     arrays = (before, after)
     if not all(isinstance(array, np.ndarray) and array.dtype.kind in NUMBERS for array in arrays):

@@ -1,6 +1,6 @@
-"""Which node of one ONNX model is which of another. Names only decide between nodes that are alike in all else.
+"""Match the nodes of two ONNX models. Names only decide between nodes that are equal in everything else.
 
-What is matched, from the surest to the least sure:
+The steps, from the surest to the least sure:
 
 1. nodes that do the same computation with the same weights all the way from the inputs;
 2. the same operator with the same attributes and weights, where no other node is like it;
@@ -16,13 +16,12 @@ default written out. Every step is linear in the size of the models.
 from __future__ import annotations
 
 import collections
-import hashlib
 import math
 from collections.abc import Hashable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from bench.graphs.deferred import onnx
-from bench.graphs.file.digest import Scope, attribute_digest, tensor_digest
+from bench.graphs.file.digest import Scope, attribute_digest, sha256, tensor_digest
 from bench.graphs.file.text import tensor_type
 from bench.graphs.file.wiring import Wiring, embed
 
@@ -30,7 +29,7 @@ if TYPE_CHECKING:
     from bench.graphs.file.lazy import Stored
 
 TELLING = 16
-"""Elements of a weight from which on it tells its node from others: a shape or a scale does not."""
+"""Least number of elements of a weight that identifies its node; a shape or a scale does not."""
 
 
 def match(one: Side, other: Side) -> list[tuple[int, int]]:
@@ -62,7 +61,7 @@ def _together(*columns: Sequence[Hashable]) -> list[Hashable]:
 
 
 def _named_alike(one: Iterable[str], other: Iterable[str]) -> tuple[dict[str, bytes], dict[str, bytes]]:
-    """Keys of inputs or outputs: those that share a name are the same, the others go by their position."""
+    """Keys of the inputs or outputs of two models: equal for equal names, and by position for the other names."""
     one, other = list(one), list(other)
     common = set(one) & set(other)
     keys: list[dict[str, bytes]] = []
@@ -73,21 +72,14 @@ def _named_alike(one: Iterable[str], other: Iterable[str]) -> tuple[dict[str, by
     return keys[0], keys[1]
 
 
-def _hash(*parts: bytes) -> bytes:
-    digest = hashlib.sha256()
-    for part in parts:
-        digest.update(len(part).to_bytes(8, "little") + part)
-    return digest.digest()
-
-
 class Side:
-    """One of the models, with what its nodes are matched by.
+    """One of the models, with the keys that its nodes are matched by.
 
     Attributes:
-        local: each node by itself: its operator, attributes and number of outputs.
-        kinds: type and shape of each weight.
-        contents: type, shape and elements of each weight.
-        exact: each node with all that leads to it, weights included.
+        local: hash of each node by itself: its operator, attributes and number of outputs.
+        kinds: type and shape of each weight, by name.
+        contents: hash of type, shape and elements of each weight, by name.
+        exact: hash of each node with all nodes and weights that lead to it.
     """
 
     exact: list[bytes]
@@ -108,38 +100,38 @@ class Side:
             scope.define(name, b"slot %d" % position)
         attributes = sorted(attribute_digest(attribute, scope) for attribute in node.attribute)
         domain = "" if node.domain == "ai.onnx" else node.domain
-        return _hash(domain.encode(), node.op_type.encode(), b"%d" % len(node.output), *attributes)
+        return sha256(domain.encode(), node.op_type.encode(), b"%d" % len(node.output), *attributes)
 
     def _content(self, name: str) -> bytes:
         weight = type(self.wiring.weights[name])()
         weight.CopyFrom(self.wiring.weights[name])
         embed(weight, self.wiring.stored)  # a copy: only one large weight is in memory at a time
         parts = [weight.values, weight.indices] if weight.DESCRIPTOR.name == "SparseTensorProto" else [weight]
-        return _hash(self.kinds[name], *[tensor_digest(part) for part in parts])
+        return sha256(self.kinds[name], *[tensor_digest(part) for part in parts])
 
     def from_inputs(self, weights: dict[str, bytes], inputs: dict[str, bytes]) -> list[bytes]:
-        """For each node, all that leads to its outputs."""
+        """For each node, a hash of the node and of everything that leads to it."""
         values = {**inputs, **weights}
         keys = []
         for index, node in enumerate(self.wiring.nodes):
-            keys.append(_hash(self.local[index], *[values.get(name, b"") for name in self.wiring.reads[index]]))
-            values |= {name: _hash(keys[-1], b"%d" % position) for position, name in enumerate(node.output) if name}
+            keys.append(sha256(self.local[index], *[values.get(name, b"") for name in self.wiring.reads[index]]))
+            values |= {name: sha256(keys[-1], b"%d" % position) for position, name in enumerate(node.output) if name}
         return keys
 
     def to_outputs(self, outputs: dict[str, bytes]) -> list[bytes]:
-        """For each node, all that its outputs lead to."""
+        """For each node, a hash of the node and of everything that its outputs lead to."""
         keys = [b""] * len(self.wiring.nodes)
         for index in reversed(range(len(keys))):
             uses = []
             for name in self.wiring.nodes[index].output:
-                readers = sorted(_hash(keys[other], b"%d" % slot) for other, slot in self.wiring.readers.get(name, ()))
-                uses.append(_hash(outputs.get(name, b""), *readers))
+                readers = sorted(sha256(keys[other], b"%d" % slot) for other, slot in self.wiring.readers.get(name, ()))
+                uses.append(sha256(outputs.get(name, b""), *readers))
             weights = [self.kinds.get(name, b"") for name in self.wiring.reads[index]]
-            keys[index] = _hash(self.local[index], *weights, *uses)
+            keys[index] = sha256(self.local[index], *weights, *uses)
         return keys
 
     def own_weights(self) -> list[Hashable]:
-        """Each node by itself with its weights; something that no other is, for one with few numbers or none."""
+        """A key of each node and its weights; it is unique for a node with small weights or none."""
         keys: list[Hashable] = []
         for index, names in enumerate(self.wiring.reads):
             weights = [name for name in names if name in self.contents]
@@ -150,7 +142,7 @@ class Side:
 
 
 def _write_out_defaults(node: onnx.NodeProto, model: onnx.ModelProto) -> None:
-    """Set the attributes that are left out and have a default: some exporters write them and others do not."""
+    """Set the attributes that are left out and have a default, because some exporters write them and others do not."""
     versions = {entry.domain or "ai.onnx": entry.version for entry in model.opset_import}
     try:
         schema = onnx.defs.get_schema(node.op_type, versions.get(node.domain or "ai.onnx", 1), node.domain)
@@ -163,7 +155,7 @@ def _write_out_defaults(node: onnx.NodeProto, model: onnx.ModelProto) -> None:
 
 
 class _Matching:
-    """What has been matched so far."""
+    """The pairs of nodes that have been matched so far."""
 
     def __init__(self, one: Side, other: Side) -> None:
         self.sides = (one, other)
@@ -182,8 +174,8 @@ class _Matching:
         """Match nodes with equal keys that are left, in their order.
 
         Args:
-            only_if_even: leave a key alone that is left more often in one model than in the other.
-            most: leave one alone that more nodes have.
+            only_if_even: skip a key that more unmatched nodes have in one model than in the other.
+            most: skip a key that more nodes than this have.
         """
         groups: dict[Hashable, tuple[list[int], list[int]]] = {}
         for which, keys in enumerate((one, other)):
@@ -217,7 +209,7 @@ class _Matching:
 
         Args:
             exactly: only if they have the same attributes, too.
-            most: leave nodes alone of which a matched one has more such readers.
+            most: skip readers of a matched node if more than this number are alike.
         """
         pending = [(index, found) for index, found in enumerate(self.partner[0]) if found is not None]
         limit: int | None

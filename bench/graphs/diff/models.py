@@ -1,4 +1,4 @@
-"""What differs between two ONNX models: nodes added, removed and changed, and weights.
+"""The differences between two ONNX models: nodes added, removed and changed, and weights.
 
 Names mean nothing: an optimizer may rename everything. Nodes are matched by what they compute; see `matching`.
 """
@@ -31,11 +31,11 @@ class NodeRef:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class NodeChange:
-    """A node that is in both models, but not the same.
+    """A node that is in both models and differs.
 
     Attributes:
         changes: one line for each attribute, input or weight that differs.
-        rewired_only: whether nothing but what it reads has changed.
+        rewired_only: whether only the sources of its inputs have changed.
     """
 
     before: NodeRef
@@ -50,7 +50,7 @@ class WeightChange:
 
     Attributes:
         max_abs_difference: None where type or shape differ, or an element is not finite.
-        max_abs_before: the largest magnitude that it had, to compare with.
+        max_abs_before: the largest magnitude in the first model, to compare the difference with.
     """
 
     before: str
@@ -63,14 +63,15 @@ class WeightChange:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class GraphDiff:
-    """What differs between two models.
+    """The differences between two models.
 
     Attributes:
-        equal: whether they are the same computation with the same weights: see `graph.canonical_digest`.
-        num_same: nodes that are in both, and the same.
-        interface: differences of inputs, outputs and opsets, a line each.
-        num_same_weights: weights whose elements are in both.
-        removed_weights, added_weights: names of those whose elements are in one only and that are at no common place.
+        equal: whether they are the same computation with the same weights: see `canonical_digest`.
+        num_same: number of nodes that are the same in both.
+        interface: a line for each difference of inputs, outputs and opsets.
+        num_same_weights: number of the first model's weights whose elements are in the second one, too.
+        removed_weights: names of weights of the first model alone that no matched node reads in both models.
+        added_weights: names of weights of the second model alone that no matched node reads in both models.
     """
 
     equal: bool
@@ -86,7 +87,7 @@ class GraphDiff:
 
 
 def diff_models(before: Stored, after: Stored) -> GraphDiff:
-    """What differs between two models.
+    """Compare two models.
 
     Raises:
         ArtifactError: a graph uses a value before it is made.
@@ -100,7 +101,7 @@ def diff_models(before: Stored, after: Stored) -> GraphDiff:
 
 
 class _Report:
-    """Compares what has been matched."""
+    """Compares the nodes that have been matched."""
 
     def __init__(self, one: Side, other: Side, pairs: list[tuple[int, int]]) -> None:
         self.sides = (one, other)
@@ -166,7 +167,7 @@ class _Report:
         one, other = (side.wiring for side in self.sides)
         if before in one.made_by and after in other.made_by:
             (maker, position), (other_maker, other_position) = one.made_by[before], other.made_by[after]
-            same = self.sides[0].exact[maker] == self.sides[1].exact[other_maker]  # one of several that are alike
+            same = self.sides[0].exact[maker] == self.sides[1].exact[other_maker]  # one of several equal nodes
             return position == other_position and (same or self.partner.get(maker) == other_maker)
         if before in one.inputs and after in other.inputs:
             return before == after or (
@@ -209,7 +210,7 @@ def _rest(names: Mapping[str, object], others: Mapping[str, object]) -> list[str
 
 
 def _source(side: Side, name: str) -> str:
-    """Where a value comes from, for a person."""
+    """The source of a value in words, for a message."""
     if not name:
         return "nothing"
     if name in side.contents:
@@ -221,7 +222,7 @@ def _source(side: Side, name: str) -> str:
 
 
 def _weight(side: Side, name: str) -> str:
-    """A weight for a person: its numbers if they are few."""
+    """A weight in words, for a message: its elements if they are few, else its type."""
     weight = side.wiring.weights[name]
     if weight.DESCRIPTOR.name == "TensorProto" and math.prod(weight.dims) <= MOST_VALUES:
         return f"{name} = {side.wiring.stored.array(weight).tolist()}"

@@ -1,4 +1,4 @@
-"""How often each operator is in a model, and in another made from it."""
+"""The number of nodes of each operator in a model, and in another model made from it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from bench.graphs.file.text import printable
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class OperatorCount:
-    """Nodes of one operator, those in subgraphs and functions included; `after` is None if there is one model only."""
+    """Number of nodes of an operator, in subgraphs and functions, too; `after` is None if there is only one model."""
 
     operator: str
     before: int
@@ -20,7 +20,7 @@ class OperatorCount:
 
 
 def count_operators(before: onnx.ModelProto, after: onnx.ModelProto | None = None) -> list[OperatorCount]:
-    """Operators by name, those of other domains with their domain before them."""
+    """Count the nodes of each operator, sorted by name; the domain comes before names that are not ONNX's own."""
     old = collections.Counter(map(printable, operator_names(before)))
     new = None if after is None else collections.Counter(map(printable, operator_names(after)))
     names = sorted({*old, *(new or ())}, key=lambda name: (name.casefold(), name))

@@ -1,4 +1,4 @@
-"""Proof by running that a rewritten ONNX model still gives the outputs that it gave before."""
+"""A check that a rewritten ONNX model still gives the same outputs, by running both models."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from bench.api import Arrays, Task
 
 NUM_SAMPLES = 2
-"""The first of a task may be special, such as a text without padding."""
+"""More than one, because the first sample may be special, such as a text without padding."""
 
 
 def check_same_outputs(before: onnx.ModelProto, after: onnx.ModelProto, task: Task) -> None:
@@ -41,6 +41,6 @@ def check_same_outputs(before: onnx.ModelProto, after: onnx.ModelProto, task: Ta
 
 
 def outputs_of(model: onnx.ModelProto, feeds: Arrays, names: Sequence[str]) -> list[np.ndarray]:
-    """What a model gives for some of its outputs, on ONNX Runtime without optimizations of its own."""
+    """Run a model on ONNX Runtime without optimizations, and return some of its outputs in the order of `names`."""
     outputs: list[np.ndarray] = cpu_session(model.SerializeToString()).run(list(names), dict(feeds))
     return outputs

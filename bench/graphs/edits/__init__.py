@@ -1,1 +1,1 @@
-"""ONNX graphs changed: cut, split, folded, converted."""
+"""Changes to ONNX graphs: cutting, splitting, folding, rewiring and converting."""

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Extract:
-    """A model that was taken out of another: its inputs and outputs with their types, by name."""
+    """The part that was written: its inputs and outputs with their types, by name, and its number of nodes."""
 
     inputs: dict[str, str]
     outputs: dict[str, str]
@@ -26,11 +26,11 @@ class Extract:
 
 
 def extract(stored: Stored, target: Path, inputs: Sequence[str] = (), outputs: Sequence[str] = ()) -> Extract:
-    """Write the nodes that lead from some tensors to others, with their weights.
+    """Write the nodes that lead from some tensors to others, with their weights, as a model.
 
     Args:
-        inputs: tensors that become inputs; those of the model that are needed, if none is given.
-        outputs: tensors that become outputs; those of the model, if none is given.
+        inputs: names of tensors that become inputs; by default the inputs of the model that are needed.
+        outputs: names of tensors that become outputs; by default the outputs of the model.
 
     Raises:
         InputError: there is no such tensor, the outputs need another input, or do not need one that is given.
@@ -65,7 +65,7 @@ def extract(stored: Stored, target: Path, inputs: Sequence[str] = (), outputs: S
 
 
 def _check(cutter: Cutter, kind: str, names: Sequence[str]) -> None:
-    """Refuse names that are given twice, that nothing has, and weights."""
+    """Refuse names that are given twice, that no tensor has, or that are names of weights."""
     wiring = cutter.wiring
     for index, name in enumerate(names):
         if name in names[:index]:

@@ -1,4 +1,4 @@
-"""A model without the arithmetic of shapes: what follows from the sizes of its inputs is computed once, beforehand."""
+"""A model without the arithmetic of shapes: values that follow from the sizes of its inputs become constants."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from bench.graphs.shapes.node import Node, Value
 from bench.graphs.shapes.steps import Body, Inferred, Step
 
 KEPT = ("Constant", "Identity")
-"""A Constant is one already; an Identity may be what ties two weights."""
+"""A Constant is a constant already, and an Identity may tie two weights."""
 FIRST_IR_VERSION = 4  # in which weights need not be inputs
 
 
@@ -31,15 +31,15 @@ def compute_graph(
     free: Iterable[str] = (),
     path: Path | None = None,
 ) -> onnx.ModelProto:
-    """The same model for given sizes of its inputs, with constants in the place of all shape arithmetic.
+    """Return the same model for given sizes of its inputs, with constants in the place of all shape arithmetic.
 
     Args:
         model: is not changed. Its external data need not be loaded.
         shapes: of inputs, by name.
-        dims: sizes of dynamic dimensions, by name; what neither tells is guessed.
-        free: dynamic dimensions that stay dynamic, such as the batch. What depends on one of them only by way of a
-            Reshape or Expand becomes a constant, too, where one size is left to be inferred.
-        path: its file; without it, what is computed from external data is not folded.
+        dims: sizes of dynamic dimensions, by name; sizes that neither `shapes` nor `dims` states are guessed.
+        free: names of dynamic dimensions that stay dynamic, such as the batch. The shape that a Reshape or Expand is
+            given becomes a constant, too, if only one size depends on a free dimension.
+        path: of the model's file; without it, values computed from external data are not folded.
 
     Raises:
         InputError: as `bench.graphs.profile`.
@@ -74,7 +74,7 @@ def fold_known(inferred: Inferred) -> None:
 
 
 def _unlist_weights(model: onnx.ModelProto) -> None:
-    """Make an old model one whose weights are no inputs, so that constants can be added."""
+    """Make the weights of an old model no inputs any more, so that constants can be added."""
     weights = {tensor.name for tensor in model.graph.initializer}
     kept = [value for value in model.graph.input if value.name not in weights]
     del model.graph.input[:]
@@ -88,7 +88,7 @@ def _bound(
     dims: Mapping[str, int] | None,
     free: set[str],
 ) -> dict[str, Shape]:
-    """Sizes of the inputs, with what stays free as it is."""
+    """Sizes of the inputs, in which the free dimensions stay as they are."""
     declared = shapes.dynamic_inputs(model)
     names = {str(size) for shape in declared.values() for size in shape or () if isinstance(size, Dim)}
     for name in free - names:
@@ -104,7 +104,7 @@ def _bound(
 
 
 def _fold(graph: onnx.GraphProto, steps: Sequence[Step], values: Mapping[str, Value], names: Iterable[str]) -> None:
-    """Put constants in the place of what is known in a graph and its subgraphs."""
+    """Put constants in the place of known values in a graph and its subgraphs."""
     outputs = {value.name for value in graph.output}
     kept, folded = [], set()
     for step in steps:
@@ -125,7 +125,7 @@ def _fold(graph: onnx.GraphProto, steps: Sequence[Step], values: Mapping[str, Va
 
 
 def _bodies(step: Step) -> Iterable[tuple[Body, onnx.GraphProto]]:
-    """Subgraphs that were gone through, with their place in the node."""
+    """Subgraphs that inference went through, each with the graph in the node's attribute."""
     for body in step.bodies:
         name = body.path.rpartition(".")[2]
         if body.steps or body.values:
@@ -138,7 +138,7 @@ def _is_known(value: Value) -> bool:
 
 
 def _tell_shape(graph: onnx.GraphProto, node: Node, names: Iterable[str]) -> None:
-    """Give a Reshape or Expand a constant shape, where what is not known can be left to it."""
+    """Give a Reshape or Expand a constant shape, if the operator can infer the size that is not known."""
     if node.domain or node.op_type not in ("Reshape", "Expand") or len(node.reads) < 2:
         return
     value = node.inputs[1]
@@ -164,7 +164,7 @@ def _reshape_to(node: Node) -> list[int] | None:
 
 
 def _expand_to(node: Node) -> list[Size] | None:
-    """An Expand leaves an axis as it is where it is told 1."""
+    """An Expand leaves an axis as it is where its shape states 1."""
     data = node.inputs[0].shape if node.inputs[0] is not None else None
     wanted = node.items(1)
     if data is None:

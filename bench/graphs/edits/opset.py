@@ -17,7 +17,7 @@ def opset_of(model: onnx.ModelProto) -> int:
     """The version of ONNX's own operator set.
 
     Raises:
-        RefusedError: the model uses none of it.
+        RefusedError: the model has no operator of ONNX's own set.
     """
     for entry in model.opset_import:
         if entry.domain in ("", "ai.onnx"):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from bench.graphs.deferred import onnx
+from bench.graphs.file.reads import node_reads
 
 
 def replace_nodes(model: onnx.ModelProto, nodes: Sequence[onnx.NodeProto]) -> None:
@@ -20,7 +21,10 @@ def replace_nodes(model: onnx.ModelProto, nodes: Sequence[onnx.NodeProto]) -> No
     from onnx_ir.passes.common import RemoveUnusedNodesPass
 
     copies = [onnx.NodeProto.FromString(node.SerializeToString()) for node in nodes]
-    bare = onnx.GraphProto(name="nodes", input=model.graph.input, output=model.graph.output, node=copies)
+    names = {name for node in copies for name in node_reads(node)} | {value.name for value in model.graph.output}
+    given = sorted(names.difference(*(node.output for node in copies)))
+    inputs = [onnx.ValueInfoProto(name=name) for name in given]
+    bare = onnx.GraphProto(name="nodes", input=inputs, output=model.graph.output, node=copies)
     for number, node in enumerate(bare.node):
         node.name = str(number)
     graph = ir.from_proto(bare)

@@ -25,8 +25,9 @@ class Cutter:
     """Makes models of parts of a model.
 
     Attributes:
-        constants: names of weights and of all that nodes make of weights alone. These nodes belong to no part: each
-            part that needs them has its own.
+        constants: names of weights and of values that nodes make of weights alone. These nodes belong to no part:
+            each part that needs their values has copies of them.
+        values: what inference tells of each value, by name.
     """
 
     def __init__(self, stored: Stored) -> None:
@@ -41,14 +42,15 @@ class Cutter:
         self.values = inference.infer(self.stored, inputs).values
 
     def part(self, nodes: Iterable[int], inputs: Sequence[str], outputs: Sequence[str]) -> onnx.ModelProto:
-        """A model of some nodes and of what they need that is constant.
+        """A model of some nodes and of the nodes and weights that make the constants that they read.
 
         Args:
             nodes: by their index in the wiring.
-            inputs, outputs: names of values.
+            inputs: names of the values that become inputs.
+            outputs: names of the values that become outputs.
 
         Raises:
-            InputError: it is not known of which type an input or output is.
+            InputError: the type of an input or output is not known.
         """
         own = set(nodes)
         needs = {name for index in own for name in self.wiring.reads[index]} | set(outputs)
@@ -76,7 +78,7 @@ class Cutter:
         return model
 
     def makes_constant(self, index: int) -> bool:
-        """Whether all that a node makes is constant."""
+        """Whether all values that a node makes are constant."""
         return self.constants.issuperset(filter(None, self.wiring.nodes[index].output))
 
     def needed_for(self, names: Iterable[str], given: Collection[str] = ()) -> set[int]:
@@ -85,14 +87,7 @@ class Cutter:
         Args:
             given: values that need no node.
         """
-        found: set[int] = set()
-        pending = [name for name in names if name not in given]
-        while pending:
-            index, _ = self.wiring.made_by.get(pending.pop(), (None, 0))
-            if index is not None and index not in found:
-                found.add(index)
-                pending += [name for name in self.wiring.reads[index] if name not in given]
-        return found
+        return set(self.wiring.leading_to([name for name in names if name not in given], given)[0])
 
     def _value(self, name: str) -> onnx.ValueInfoProto:
         value = self.values[name]
@@ -112,7 +107,7 @@ class Cutter:
         return onnx.helper.make_value_info(name, proto)
 
     def _dimension(self, size: Size) -> int | str:
-        """A size as a model states it: a long expression gets a name of its own, the same wherever it stands."""
+        """A size as a model states it; an expression that is no polynomial gets a name, the same wherever it stands."""
         if isinstance(size, int):
             return size
         if all(atom.is_symbol for monomial in size.terms for atom in monomial):
@@ -121,10 +116,10 @@ class Cutter:
 
 
 def save(model: onnx.ModelProto, source: Stored, target: Path) -> None:
-    """Write what was made of a model, with its weights: in a file beside it, if they are too many for one file.
+    """Write a model made of another one, with its weights; they go into a second file if one file cannot hold them.
 
     Raises:
-        InputError: it would be written over its source, is no valid model, or external data are missing.
+        InputError: `target` is the source, the model is not valid, or external data are missing.
     """
     if source.path is not None and target.exists() and target.samefile(source.path):
         raise InputError(f"{target} would be written over the model that it is made of; name another file")

@@ -14,15 +14,16 @@ if TYPE_CHECKING:
     Tensors = dict[str, onnx.TensorProto]
 
 MOVES = ("Transpose", "Reshape", "Squeeze", "Unsqueeze", "Slice", "Concat")
-"""Operators that only lay out anew what they are given."""
+"""Operators that only change the layout of their input."""
 
 
 def load_settled(path: Path) -> onnx.ModelProto:
     """Read an ONNX file and make every weight an initializer that its operator reads without a detour.
 
     Exporters leave transposes before matrix products, pass tied weights through Identity, and cut and reorder the gates
-    of an LSTM in the graph. What lays weights out anew is done here, once; tied weights stay tied. A weight that some
-    operator reads as it is is left alone: a second layout of it would be a second copy in the file.
+    of an LSTM in the graph. Operators that change the layout of weights are computed here, once; tied weights stay
+    tied. A weight that some operator reads in its stored layout is left alone, because a second layout would be a
+    second copy in the file.
     """
     model = onnx.load(path)
     if model.functions:
@@ -63,7 +64,7 @@ def _skip_identities(model: onnx.ModelProto) -> None:
 
 
 def _lay_out(model: onnx.ModelProto) -> None:
-    """Compute what the nodes make that do nothing but lay initializers out anew; the same thing only once."""
+    """Compute the nodes that only change the layout of initializers, equal nodes only once."""
     graph = model.graph
     stored, outputs = _stored(graph), {value.name for value in graph.output}
     needed = {name for node in all_nodes(model) if node.op_type not in MOVES for name in node.input}
@@ -99,9 +100,9 @@ def _evaluate(node: onnx.NodeProto, stored: Tensors, model: onnx.ModelProto) -> 
 
 
 def matmul_from_gemm(model: onnx.ModelProto) -> None:
-    """Write each Gemm on stored weights as a MatMul and an Add, for quantizers that know only these.
+    """Replace each Gemm on stored weights by a MatMul and an Add, for quantizers that know only these.
 
-    ONNX Runtime's own rewriting transposes a weight in place each time that a Gemm reads it, so it spoils tied ones.
+    ONNX Runtime's own rewriting transposes a weight in place each time that a Gemm reads it, which breaks tied weights.
     """
     graph = model.graph
     stored = _stored(graph)
@@ -129,7 +130,7 @@ def matmul_from_gemm(model: onnx.ModelProto) -> None:
 
 
 def drop_unread(model: onnx.ModelProto) -> None:
-    """Drop initializers that nothing reads, and all but one of those with the same name."""
+    """Drop initializers that nothing reads, and all but the last of those with the same name."""
     graph = model.graph
     read = {name for node in all_nodes(model) for name in node.input} | {value.name for value in graph.output}
     tensors = {tensor.name: tensor for tensor in graph.initializer if tensor.name in read}
@@ -138,7 +139,7 @@ def drop_unread(model: onnx.ModelProto) -> None:
 
 
 def shorten_names(model: onnx.ModelProto) -> None:
-    """Give everything but the inputs and outputs short names, and drop what is said of shapes inside.
+    """Give all values but the inputs and outputs short names, and drop the stated shapes of values inside.
 
     The names that exporters give can take up a seventh of a file whose weights have 4 bits.
     """
@@ -165,7 +166,7 @@ def shorten_names(model: onnx.ModelProto) -> None:
 
 
 def _stored(graph: onnx.GraphProto) -> Tensors:
-    """Initializers by name, but for those that are inputs, too, and can be replaced at each run."""
+    """Initializers by name, without those that are inputs, too: a caller can replace these in each run."""
     inputs = {value.name for value in graph.input}
     return {tensor.name: tensor for tensor in graph.initializer if tensor.name not in inputs}
 

@@ -1,9 +1,9 @@
 """A model cut into parts of equal cost that run one after the other.
 
-The nodes keep their order, and each part is a run of neighbours in it. The cut is the one whose most expensive part is
-cheapest; among those, the one where the fewest bytes go from part to part. Tensors keep their names: what a part puts
-out, later parts take in under the same name. What is made of weights alone is made in each part that needs it, so that
-no weight goes from part to part.
+The nodes keep their order, and each part is a run of neighbours in it. The cut
+makes the most expensive part as cheap as possible; among equally good cuts, it passes the fewest bytes from part to
+part. Tensors keep their names: an output of a part is an input of later parts under the same name. Values made of
+weights alone are computed in each part that needs them, so that no weight goes from part to part.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ if TYPE_CHECKING:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Part:
-    """One of the parts.
+    """One of the parts of a model.
 
     Attributes:
-        file: its name in the folder.
+        file: name of the part's file in the folder.
         cost: in the unit of `Split.unit`.
-        inputs: names of what it takes: inputs of the model, and outputs of earlier parts.
-        outputs: names of what it gives: to later parts, and as outputs of the model.
-        passed_bytes: of its outputs; None where the size of one is not known.
+        inputs: names of the part's inputs: inputs of the model, and outputs of earlier parts.
+        outputs: names of the part's outputs: inputs of later parts, and outputs of the model.
+        passed_bytes: size of all outputs; None if the size of an output is not known.
     """
 
     file: str
@@ -49,7 +49,7 @@ class Split:
     """A model in parts.
 
     Attributes:
-        unit: what cost is counted in: MACs, or other operations or nodes where there are none.
+        unit: the unit of cost: MACs; other operations if there are no MACs; nodes if there are neither.
         cost: of the whole model.
     """
 
@@ -62,7 +62,7 @@ def split(stored: Stored, profile: Profile, folder: Path, num_parts: int) -> Spl
     """Write a model as parts, each a file in a folder.
 
     Args:
-        profile: of the same file, for the costs of its nodes and the bytes of its tensors.
+        profile: of the same file; it states the costs of nodes and the sizes of tensors.
 
     Raises:
         InputError: there are fewer nodes than parts, or nothing tells the type of a tensor at a cut.
@@ -99,7 +99,7 @@ def split(stored: Stored, profile: Profile, folder: Path, num_parts: int) -> Spl
 
 
 def _costs(profile: Profile) -> tuple[str, dict[str, int]]:
-    """What the nodes of the main graph cost, each with its subgraphs."""
+    """The unit of cost, and the cost of each node of the main graph with its subgraphs, by name."""
     holders: list[list[NodeCost]] = []
     for node in profile.nodes:
         if not node.path:
@@ -113,7 +113,7 @@ def _costs(profile: Profile) -> tuple[str, dict[str, int]]:
 
 
 def _crossing(cutter: Cutter, order: Sequence[int], sizes: Mapping[str, int | None]) -> list[int]:
-    """For each place between two nodes, the bytes that are made before it and read behind it."""
+    """For each place between two nodes, the bytes of the values that are made before it and read behind it."""
     place = {index: at for at, index in enumerate(order)}
     changes = [0] * (len(order) + 1)
     for name, (maker, _) in cutter.wiring.made_by.items():
@@ -125,11 +125,11 @@ def _crossing(cutter: Cutter, order: Sequence[int], sizes: Mapping[str, int | No
 
 
 def cut(costs: Sequence[int], crossing: Sequence[int], num_parts: int) -> list[int]:
-    """Where a sequence is cut into parts that are not empty: the ends of the parts, after a first 0.
+    """Cut a sequence into parts that are not empty; returns 0 and the ends of the parts.
 
     Args:
         costs: of each item.
-        crossing: what a cut before each item costs beside; only looked at between equally good cuts.
+        crossing: bytes that a cut before each item passes on; they decide between equally good cuts.
     """
     limit = _lowest_limit(costs, num_parts)
     sums = [0, *itertools.accumulate(costs)]
@@ -161,7 +161,7 @@ def cut(costs: Sequence[int], crossing: Sequence[int], num_parts: int) -> list[i
 
 
 def _lowest_limit(costs: Sequence[int], num_parts: int) -> int:
-    """The cost of the most expensive part, if the items are cut as well as can be."""
+    """The lowest possible cost of the most expensive part."""
     low, high = max(costs), sum(costs)
     while low < high:
         middle = (low + high) // 2
@@ -175,7 +175,7 @@ def _lowest_limit(costs: Sequence[int], num_parts: int) -> int:
 
 
 def _interface(cutter: Cutter, order: Sequence[int], start: int, end: int) -> tuple[list[str], list[str]]:
-    """Names of what a part takes in and gives out."""
+    """Names of the inputs and outputs of a part."""
     wiring = cutter.wiring
     own, later = order[start:end], order[end:]
     made = {name: None for index in own for name in wiring.nodes[index].output if name and name not in cutter.constants}

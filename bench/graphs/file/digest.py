@@ -1,4 +1,4 @@
-"""What an ONNX file computes, without the names it uses: a digest to compare files by.
+"""A digest of what an ONNX file computes, without the names it uses, to compare files by.
 
 The digest is a Merkle hash. A weight is hashed by its content, an input by its position, a node by its operator, its
 attributes and the hashes of what it reads; so a hash stands for the whole computation that leads to a value, and
@@ -17,36 +17,18 @@ from typing import Any
 from bench.api.errors import ArtifactError
 from bench.graphs.deferred import np, onnx
 
-FIELDS = {
-    "FLOAT": "f",
-    "INT": "i",
-    "STRING": "s",
-    "TENSOR": "t",
-    "GRAPH": "g",
-    "SPARSE_TENSOR": "sparse_tensor",
-    "TYPE_PROTO": "tp",
-    "FLOATS": "floats",
-    "INTS": "ints",
-    "STRINGS": "strings",
-    "TENSORS": "tensors",
-    "GRAPHS": "graphs",
-    "SPARSE_TENSORS": "sparse_tensors",
-    "TYPE_PROTOS": "type_protos",
-}
-"""The field of an AttributeProto that holds its value, by type."""
-PLURAL = {kind for kind in FIELDS if kind.endswith("S")}
 ABSENT = b""
 """Stands for an optional input or output that is left out."""
 
 
 def canonical_digest(path: Path) -> str:
-    """SHA-256 that two ONNX files share when they are the same computation with the same weights.
+    """SHA-256 that two ONNX files share if they are the same computation with the same weights.
 
     It ignores: names of values, nodes and dynamic dimensions, the order of nodes, doc strings, producer, metadata,
-    inferred shapes, unused opset imports, and how tensor data are stored. It heeds: operators, attributes (one that
-    is left out differs from its default written out), weights bit for bit, how often each weight and node is there
-    and used, inputs and outputs with their order, names and types, opset versions in use, and local functions. A
-    weight in a Constant node differs from one among the initializers.
+    inferred shapes, unused opset imports, and how tensor data are stored. It depends on: operators, attributes (an
+    attribute that is left out differs from its default written out), weights bit for bit, how often each weight and
+    node is there and used, inputs and outputs with their order, names and types, opset versions in use, and local
+    functions. A weight in a Constant node differs from the same weight among the initializers.
 
     Raises:
         ArtifactError: the file cannot be read, or uses a value before it is made.
@@ -57,19 +39,19 @@ def canonical_digest(path: Path) -> str:
     symbols: dict[str, int] = {}
     stored = {tensor.name for tensor in graph.initializer}
     inputs = [
-        _hash(value.name.encode(), _type(value.type, symbols)) for value in graph.input if value.name not in stored
+        sha256(value.name.encode(), _type(value.type, symbols)) for value in graph.input if value.name not in stored
     ]
-    outputs = [_hash(value.name.encode(), _type(value.type, symbols)) for value in graph.output]
+    outputs = [sha256(value.name.encode(), _type(value.type, symbols)) for value in graph.output]
     functions = sorted(_function(function) for function in model.functions)
     used = {_domain(node) for node in all_nodes(model)}
     opsets = _opsets(model.opset_import, used)
-    return _hash(b"model", content, _hash(*inputs), _hash(*outputs), _hash(*functions), opsets).hex()
+    return sha256(b"model", content, sha256(*inputs), sha256(*outputs), sha256(*functions), opsets).hex()
 
 
 def operator_counts(path: Path) -> dict[str, int]:
-    """How many nodes of each operator a file has, those in subgraphs and local functions included, by name.
+    """Number of nodes of each operator in a file, by name; nodes of subgraphs and local functions are included.
 
-    Operators of other domains than ONNX's own have theirs before the name, as in `com.microsoft.FusedConv`.
+    The domain comes before the name of operators that are not ONNX's own, as in `com.microsoft.FusedConv`.
 
     Raises:
         ArtifactError: the file cannot be read.
@@ -94,7 +76,8 @@ def _load(path: Path, *, weights: bool = True) -> onnx.ModelProto:
     return model
 
 
-def _hash(*parts: bytes | memoryview) -> bytes:
+def sha256(*parts: bytes | memoryview) -> bytes:
+    """SHA-256 of some parts and of where each of them ends."""
     digest = hashlib.sha256()
     for part in parts:
         digest.update(struct.pack("<Q", len(part)))
@@ -107,7 +90,7 @@ def _number(value: int) -> bytes:
 
 
 class Scope:
-    """Hashes of the values that nodes of one graph can read, and how often each is read."""
+    """Hashes of the values that the nodes of a graph can read, and how often each value is read."""
 
     def __init__(self, outer: Scope | None) -> None:
         self.outer = outer
@@ -132,25 +115,25 @@ class Scope:
         raise ArtifactError(f"the graph reads the value {name!r} before it is made")
 
     def uses(self, names: Iterable[str]) -> bytes:
-        """How often each value is read: tells one shared weight from two equal ones."""
+        """How often each value is read, which tells a shared weight from two equal weights."""
         return b"".join(_number(self._num_uses.get(name, 0)) for name in names)
 
 
 def _graph(graph: onnx.GraphProto, scope: Scope) -> bytes:
-    """Hash of a graph's content, of its outputs in order and of everything in it, used or not."""
+    """Hash of a graph: of its outputs in order, and of all its nodes and weights, used or not."""
     tensors = {tensor.name: tensor_digest(tensor) for tensor in graph.initializer}
     tensors |= {sparse.values.name: _sparse(sparse) for sparse in graph.sparse_initializer}
     for name, value in tensors.items():
         scope.define(name, value)
     inputs = {value.name: None for value in graph.input}  # a set in order
     for position, name in enumerate(name for name in inputs if name not in tensors):
-        scope.define(name, _hash(b"input", _number(scope.depth), _number(position)))
+        scope.define(name, sha256(b"input", _number(scope.depth), _number(position)))
     body = _body(graph.node, [value.name for value in graph.output], scope)
     # A weight that is an input, too, can be replaced at each run, so no runtime may fold it.
     weights = [
-        _hash(value, scope.uses([name]), b"replaceable" if name in inputs else b"") for name, value in tensors.items()
+        sha256(value, scope.uses([name]), b"replaceable" if name in inputs else b"") for name, value in tensors.items()
     ]
-    return _hash(_number(len(inputs)), body, *sorted(weights))
+    return sha256(_number(len(inputs)), body, *sorted(weights))
 
 
 def _body(nodes: Iterable[onnx.NodeProto], outputs: list[str], scope: Scope) -> bytes:
@@ -160,20 +143,20 @@ def _body(nodes: Iterable[onnx.NodeProto], outputs: list[str], scope: Scope) -> 
         made.append((value, list(node.output)))
         for index, name in enumerate(node.output):
             if name:
-                scope.define(name, _hash(b"output", value, _number(index)))
+                scope.define(name, sha256(b"output", value, _number(index)))
     results = [scope.read(name) for name in outputs]
     # Only now is it known how often each value is read.
-    everything = [_hash(value, scope.uses(names)) for value, names in made]
-    return _hash(_hash(*results), *sorted(everything))
+    everything = [sha256(value, scope.uses(names)) for value, names in made]
+    return sha256(sha256(*results), *sorted(everything))
 
 
 def _node(node: onnx.NodeProto, scope: Scope) -> bytes:
     inputs = [scope.read(name) for name in _without_absent_tail(node.input)]
-    # Split gives other values for another number of outputs.
+    # The values that Split makes depend on the number of its outputs.
     outputs = [b"1" if name else ABSENT for name in _without_absent_tail(node.output)]
     attributes = sorted(attribute_digest(attribute, scope) for attribute in node.attribute)
     operator = (_domain(node).encode(), node.op_type.encode(), node.overload.encode())
-    return _hash(*operator, _hash(*inputs), _hash(*outputs), _hash(*attributes))
+    return sha256(*operator, sha256(*inputs), sha256(*outputs), sha256(*attributes))
 
 
 def _without_absent_tail(names: Iterable[str]) -> list[str]:
@@ -191,11 +174,11 @@ def attribute_digest(attribute: onnx.AttributeProto, scope: Scope) -> bytes:
     """Hash of an attribute's name and value; a subgraph may read values of `scope`."""
     kind = attribute.AttributeType.Name(attribute.type)
     if attribute.ref_attr_name:
-        return _hash(attribute.name.encode(), kind.encode(), b"reference", attribute.ref_attr_name.encode())
-    if kind not in FIELDS:
+        return sha256(attribute.name.encode(), kind.encode(), b"reference", attribute.ref_attr_name.encode())
+    if kind == "UNDEFINED":
         raise ArtifactError(f"attribute {attribute.name!r} has no type")
-    found = getattr(attribute, FIELDS[kind])
-    values = found if kind in PLURAL else [found]
+    found: Any = onnx.helper.get_attribute_value(attribute)
+    values = found if kind.endswith("S") else [found]
     parts: list[bytes]
     if kind in ("FLOAT", "FLOATS"):
         parts = [struct.pack("<f", number) for number in values]
@@ -211,7 +194,7 @@ def attribute_digest(attribute: onnx.AttributeProto, scope: Scope) -> bytes:
         parts = [_graph(graph, Scope(scope)) for graph in values]
     else:
         parts = [_type(proto, {}) for proto in values]
-    return _hash(attribute.name.encode(), kind.encode(), *parts)
+    return sha256(attribute.name.encode(), kind.encode(), *parts)
 
 
 def tensor_digest(tensor: onnx.TensorProto) -> bytes:
@@ -219,32 +202,32 @@ def tensor_digest(tensor: onnx.TensorProto) -> bytes:
     array = onnx.numpy_helper.to_array(tensor)
     data: bytes | memoryview
     if tensor.data_type == onnx.TensorProto.STRING:
-        data = _hash(*[text if isinstance(text, bytes) else str(text).encode() for text in array.ravel().tolist()])
+        data = sha256(*[text if isinstance(text, bytes) else str(text).encode() for text in array.ravel().tolist()])
     else:
         data = np.ascontiguousarray(array).reshape(-1).view(np.uint8).data  # no copy: weights are large
-    return _hash(_number(tensor.data_type), b"".join(_number(dim) for dim in tensor.dims), data)
+    return sha256(_number(tensor.data_type), b"".join(_number(dim) for dim in tensor.dims), data)
 
 
 def _sparse(sparse: onnx.SparseTensorProto) -> bytes:
-    return _hash(
+    return sha256(
         b"sparse", tensor_digest(sparse.values), tensor_digest(sparse.indices), *[_number(dim) for dim in sparse.dims]
     )
 
 
 def _type(proto: onnx.TypeProto, symbols: dict[str, int]) -> bytes:
-    """Hash of a type; a dynamic dimension counts as the n-th of its name, so that only their equality matters."""
+    """Hash of a type; a dynamic dimension counts as its number among `symbols`, so that its name does not matter."""
     kind = proto.WhichOneof("value") or ""
     value: Any = getattr(proto, kind, None)
     if kind in ("tensor_type", "sparse_tensor_type"):
         dims = [b"any rank"]
         if value.HasField("shape"):
             dims = [_dim(dim, symbols) for dim in value.shape.dim]
-        return _hash(kind.encode(), _number(value.elem_type), *dims)
+        return sha256(kind.encode(), _number(value.elem_type), *dims)
     if kind in ("sequence_type", "optional_type"):
-        return _hash(kind.encode(), _type(value.elem_type, symbols))
+        return sha256(kind.encode(), _type(value.elem_type, symbols))
     if kind == "map_type":
-        return _hash(kind.encode(), _number(value.key_type), _type(value.value_type, symbols))
-    return _hash(kind.encode())
+        return sha256(kind.encode(), _number(value.key_type), _type(value.value_type, symbols))
+    return sha256(kind.encode())
 
 
 def _dim(dim: Any, symbols: dict[str, int]) -> bytes:
@@ -258,21 +241,21 @@ def _dim(dim: Any, symbols: dict[str, int]) -> bytes:
 
 def _opsets(imports: Iterable[onnx.OperatorSetIdProto], used: set[str]) -> bytes:
     versions = {"" if entry.domain == "ai.onnx" else entry.domain: entry.version for entry in imports}
-    return _hash(
-        *[_hash(name.encode(), _number(version)) for name, version in sorted(versions.items()) if name in used]
+    return sha256(
+        *[sha256(name.encode(), _number(version)) for name, version in sorted(versions.items()) if name in used]
     )
 
 
 def _function(function: onnx.FunctionProto) -> bytes:
     scope = Scope(None)
     for position, name in enumerate(function.input):
-        scope.define(name, _hash(b"input", _number(scope.depth), _number(position)))
+        scope.define(name, sha256(b"input", _number(scope.depth), _number(position)))
     body = _body(function.node, list(function.output), scope)
     names = [name.encode() for name in sorted(function.attribute)]
     defaults = sorted(attribute_digest(attribute, scope) for attribute in function.attribute_proto)
     opsets = _opsets(function.opset_import, {_domain(node) for node in _nodes(function.node)})
     name = (function.domain.encode(), function.name.encode(), function.overload.encode())
-    return _hash(*name, body, _number(len(function.input)), _hash(*names), _hash(*defaults), opsets)
+    return sha256(*name, body, _number(len(function.input)), sha256(*names), sha256(*defaults), opsets)
 
 
 def _nodes(nodes: Iterable[onnx.NodeProto]) -> Iterator[onnx.NodeProto]:
@@ -284,7 +267,7 @@ def _nodes(nodes: Iterable[onnx.NodeProto]) -> Iterator[onnx.NodeProto]:
 
 
 def subgraphs(node: onnx.NodeProto) -> Iterator[onnx.GraphProto]:
-    """The graphs among a node's attributes, as the branches of an If."""
+    """The graphs among a node's attributes, such as the branches of an If."""
     for attribute in node.attribute:
         if attribute.HasField("g"):
             yield attribute.g
@@ -313,14 +296,14 @@ def inferred_outputs(model: onnx.ModelProto) -> Sequence[onnx.ValueInfoProto]:
 
 
 def all_graphs(model: onnx.ModelProto) -> Iterator[onnx.GraphProto]:
-    """The graph with all subgraphs, those of functions, too."""
+    """The main graph of a model, and all subgraphs, those of functions included."""
     yield model.graph
     for node in all_nodes(model):
         yield from subgraphs(node)
 
 
 def all_nodes(model: onnx.ModelProto) -> Iterator[onnx.NodeProto]:
-    """Nodes of the graph, its subgraphs and its functions."""
+    """All nodes of a model: of the main graph, of subgraphs and of functions."""
     yield from _nodes(model.graph.node)
     for function in model.functions:
         yield from _nodes(function.node)

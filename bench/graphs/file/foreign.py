@@ -1,4 +1,4 @@
-"""An ONNX file from outside: its inputs, outputs and the files it needs. It is not trusted, so a child reads it."""
+"""The inputs, outputs and external data of an ONNX file from outside, which is not trusted: a child reads it."""
 
 from __future__ import annotations
 
@@ -16,22 +16,21 @@ if TYPE_CHECKING:
     Shape = tuple[int | str | None, ...]
 
 KINDS = re.compile(r"(float(16)?|double|u?int(8|16|32|64)|bool)")
-"""Element types that can be made up, fed and compared."""
+"""Element types that can be generated, fed and compared."""
 LARGEST_BYTES = 2**31 - 1  # of a protobuf message
 IMAGE_SIDE = 224
 OTHER_SIZE = 16
 
 
 def inspect(path: Path) -> dict[str, Any]:
-    """What a task needs to know of a model.
+    """Read what a task is made of: the interface of a model and the files that belong to it.
 
     Returns:
         `inputs` and `outputs` (fields of a `TensorSpec`), `batched` (see `Task`), `data` (paths of its external data)
-        and `rewritten` (lines that say which outputs `embed` leaves out or puts in their place, for they are no
-        tensors).
+        and `rewritten` (a line for each output that is no tensor, and that `embed` therefore leaves out or replaces).
 
     Raises:
-        InputError: it is no model, is not one that can be fed and compared, or needs a file outside its folder.
+        InputError: the file is no model, cannot be fed and compared, or needs a file outside its folder.
     """
     model = _read(path)
     rewritten = _keep_tensors(model)
@@ -48,10 +47,10 @@ def inspect(path: Path) -> dict[str, Any]:
 
 
 def embed(path: Path, target: Path) -> None:
-    """Write a model with all its external data as one file, as every artifact is, and with tensors alone as outputs.
+    """Write a model with all its external data as one file, whose outputs are tensors alone.
 
     Raises:
-        InputError: as `inspect`; or it is too large for one file.
+        InputError: as `inspect`; or the model is too large for one file.
     """
     model = _read(path)
     _keep_tensors(model)
@@ -82,9 +81,9 @@ def _read(path: Path) -> onnx.ModelProto:
 
 
 def _keep_tensors(model: onnx.ModelProto) -> list[str]:
-    """Leave out outputs that are no tensors, where others are; return what to tell of each.
+    """Leave out outputs that are no tensors if others are tensors; return a line about each.
 
-    Classifiers of scikit-learn end in ZipMap, which makes a dict by class of each row of scores: the scores stay.
+    Classifiers of scikit-learn end in ZipMap, which turns each row of scores into a dict by class: the scores stay.
     """
     made_by = {name: node for node in model.graph.node for name in node.output}
     is_tensor = {value.name: value.type.WhichOneof("value") == "tensor_type" for value in model.graph.output}
@@ -113,7 +112,7 @@ def _keep_tensors(model: onnx.ModelProto) -> list[str]:
 
 
 def external_tensors(message: Any) -> Iterator[onnx.TensorProto]:
-    """Every tensor, wherever it is, that lies in another file."""
+    """All tensors within a protobuf message, at any depth, whose data lie in another file."""
     if message.DESCRIPTOR.name == "TensorProto":
         if message.data_location == message.EXTERNAL:
             yield message
@@ -125,14 +124,15 @@ def external_tensors(message: Any) -> Iterator[onnx.TensorProto]:
 
 
 def location_of(tensor: onnx.TensorProto) -> str:
+    """The file name that a tensor with external data states; empty where it states none."""
     return next((str(entry.value) for entry in tensor.external_data if entry.key == "location"), "")
 
 
 def inside(folder: Path, location: str) -> Path:
-    """A file of external data, which may lie nowhere but in the model's folder.
+    """The path of a file of external data, which may lie nowhere but in the model's folder.
 
     Raises:
-        InputError: it lies elsewhere, or there is none.
+        InputError: the file lies elsewhere, or does not exist.
     """
     home = folder.resolve()
     file = home / location
@@ -183,7 +183,7 @@ def _dtype(kind: str, value: onnx.ValueInfoProto) -> str:
 
 
 def _shape(value: onnx.ValueInfoProto) -> Shape:
-    """Sizes, names and None for what is neither; (None,) for an unknown rank."""
+    """The dimensions of a value: a size, a name, or None where it has neither; (None,) for an unknown rank."""
     tensor = value.type.tensor_type
     if not tensor.HasField("shape"):
         return (None,)
@@ -194,7 +194,7 @@ def _shape(value: onnx.ValueInfoProto) -> Shape:
 
 
 def _inferred(model: onnx.ModelProto) -> dict[str, Shape]:
-    """Shapes of the outputs as they follow from the inputs, as `check_interface` infers them."""
+    """Shapes of the outputs by name, as they follow from the inputs; empty where onnx cannot infer them."""
     try:
         return {value.name: _shape(value) for value in inferred_outputs(model)}
     except (onnx.shape_inference.InferenceError, ValueError):  # the runtime has the better message
@@ -202,9 +202,9 @@ def _inferred(model: onnx.ModelProto) -> dict[str, Shape]:
 
 
 def _merged(stated: Shape, inferred: Shape, names: set[str]) -> Shape:
-    """What is stated of an output's shape or else inferred: sizes, and names of the inputs' dynamic dimensions.
+    """The shape that the file states of an output, or else the inferred one: sizes, and names that inputs use, too.
 
-    Any other name says nothing: many exporters invent one for each dimension of each output.
+    Any other name says nothing: many exporters invent a name for each dimension of each output.
     """
     if stated == (None,):
         stated = inferred
@@ -215,7 +215,7 @@ def _merged(stated: Shape, inferred: Shape, names: set[str]) -> Shape:
 
 
 def batch_of(shapes: Sequence[Shape]) -> str | int | None:
-    """The first dimension of every input and output where it is that of the samples, and None otherwise."""
+    """The dimension of the samples, if all inputs and outputs begin with the same one; None otherwise."""
     firsts = {shape[0] if shape else None for shape in shapes}
     first = firsts.pop()
     if firsts:
@@ -228,7 +228,7 @@ def batch_of(shapes: Sequence[Shape]) -> str | int | None:
 
 
 def guess_size(name: str, axis: int, rank: int) -> int:
-    """A guess at a dynamic dimension."""
+    """Guess the size of a dynamic dimension from its name, its axis and the number of axes of its tensor."""
     name = name.lower()
     nameless = re.search(rf"^unk__|^unknown|dynamic|^s\d+$|_{axis}$", name) is not None
     if "batch" in name or (axis == 0 and (nameless or rank == 4 or name in ("n", "b"))):

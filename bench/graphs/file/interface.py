@@ -19,15 +19,15 @@ def check_interface(path: Path, task: Task, source: Path | None = None) -> None:
     """Compare names, dtypes and shapes of an ONNX file's inputs and outputs with the task's.
 
     A dimension without a size passes for any declared one; a fixed size where the task declares a dynamic dimension
-    does not: the model would work for one batch size or image size only. Shapes are taken as the file states them,
-    and again as they follow from its inputs.
+    does not: the model would work for one batch size or image size only. Both the shapes that the file states and
+    those that follow from its inputs are compared.
 
     Args:
-        source: the ONNX file that this one was made from, where it may have been made for certain sizes only: what it
-            states as fixed may stay so.
+        source: the ONNX file that this file was made from; sizes that it states may stay fixed. None to allow no
+            fixed size for a dynamic dimension.
 
     Raises:
-        ArtifactError: they differ; the message says where.
+        ArtifactError: the interfaces differ; the message says where.
     """
     model = onnx.load(path, load_external_data=False)
     graph = model.graph

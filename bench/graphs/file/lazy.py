@@ -1,7 +1,7 @@
-"""An ONNX file read without its weights: what is large stays on disk, and is looked at only where it is asked for.
+"""An ONNX file read without its weights: large tensors stay on disk and are mapped into memory when they are used.
 
-The file is mapped, not read, and gone through field by field; the bytes of every large tensor are left out of what is
-parsed. In their place the tensor says where they lie, as one with external data does.
+The file is mapped and gone through field by field, and the bytes of large tensors are left out of the message that is
+parsed. In their place the tensor states where they lie, as a tensor with external data does.
 
 Source: protobuf's wire format, https://protobuf.dev/programming-guides/encoding/, and onnx.proto for field numbers.
 """
@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     Buffer: TypeAlias = "memoryview | bytes"
 
 HERE = "\0"
-"""Stands as the location of data that lie in the ONNX file itself; no other file can have this name."""
+"""The location of data that lie in the ONNX file itself: no file can have this name."""
 SMALL_BYTES = 4096
-"""Messages that are not larger are parsed whole."""
+"""Messages of at most this size are parsed whole."""
 EXTERNAL = 1  # of onnx.TensorProto.DataLocation
 VARINT, FIXED_64, LENGTH, FIXED_32 = 0, 1, 2, 5
 FIELDS = {
@@ -36,14 +36,14 @@ FIELDS = {
     "attribute": {5: "tensor", 6: "graph", 10: "tensor", 11: "graph", 22: "sparse", 23: "sparse"},
     "sparse": {1: "tensor", 2: "tensor"},
 }
-"""Fields of each message that may hold a large tensor, and what they are."""
+"""Fields of each message that may hold a large tensor, each with the kind of message that it holds."""
 PLAIN_DATA = (9, 4, 10)
 """Fields of a tensor that hold its elements one after the other, little-endian: raw_data, float_data, double_data."""
 NOT_ONNX = "it is not an ONNX file, or only a part of one"
 
 
 def _entry(key: bytes, value: bytes) -> bytes:
-    """One of a tensor's external_data; key and value are short."""
+    """An entry of a tensor's external_data; key and value must be shorter than 64 bytes."""
     content = b"\x0a%c%b\x12%c%b" % (len(key), key, len(value), value)
     return b"%c%c%b" % (13 << 3 | LENGTH, len(content), content)
 
@@ -58,9 +58,9 @@ class Stored:
 
     Attributes:
         model: tensors with external data have not been loaded; those with the location `HERE` lie in the file itself.
-        path: the file; None for a model that never was one.
+        path: of the file; None for a model in memory.
         is_whole: whether it is known that no tensor lies in another file.
-        files: those that were mapped so far, by location.
+        files: the files that have been mapped so far, by location.
     """
 
     model: onnx.ModelProto
@@ -69,14 +69,14 @@ class Stored:
     files: dict[str, memoryview] = dataclasses.field(default_factory=dict, repr=False, compare=False)
 
     def has(self, tensor: onnx.TensorProto) -> bool:
-        """Whether the elements can be had: not those in a file beside a model that was read by someone else."""
+        """Whether the elements can be read: those of a model in memory cannot be if they lie in another file."""
         return self.path is not None or tensor.data_location != EXTERNAL
 
     def data(self, tensor: onnx.TensorProto) -> memoryview:
-        """The bytes of a tensor whose data are external, mapped: nothing is read before it is looked at.
+        """The bytes of a tensor whose data are external; they are mapped, and read from the disk when they are used.
 
         Raises:
-            InputError: the file is not there, lies outside the model's folder, or is too short.
+            InputError: the file does not exist, lies outside the model's folder, or is too short.
         """
         assert self.path is not None
         told = tensor.external_data[:]
@@ -99,9 +99,9 @@ class Stored:
         return file[offset : offset + length]
 
     def array(self, tensor: onnx.TensorProto) -> np.ndarray:
-        """The elements of a tensor; only for one that is small."""
+        """The elements of a tensor as a NumPy array; external data are copied into memory."""
         if tensor.data_location != EXTERNAL:
-            if tensor.data_type == tensor.INT64 and tensor.raw_data:  # most shapes: onnx takes its time over them
+            if tensor.data_type == tensor.INT64 and tensor.raw_data:
                 return np.frombuffer(tensor.raw_data, "<i8").reshape(tensor.dims)
             return onnx.numpy_helper.to_array(tensor)
         whole = onnx.TensorProto(name=tensor.name, data_type=tensor.data_type, dims=tensor.dims)
@@ -110,10 +110,10 @@ class Stored:
 
 
 def read(path: Path) -> Stored:
-    """Read an ONNX file, but not its weights.
+    """Read an ONNX file without its weights.
 
     Raises:
-        InputError: it cannot be read, or is no ONNX file.
+        InputError: the file cannot be read, or is no ONNX file.
     """
     from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 
@@ -127,7 +127,7 @@ def read(path: Path) -> Stored:
         raise InputError(f"{NOT_ONNX}: {error}") from error
     if not model.HasField("graph") or not model.opset_import:  # protobuf reads nearly any text as unknown fields
         raise InputError(f"{NOT_ONNX}: it has no graph or no opset")
-    is_whole = content.count(b"location") == content.count(LIES_HERE)  # every external tensor has the word
+    is_whole = content.count(b"location") == content.count(LIES_HERE)  # the word stands in every external tensor
     return Stored(model=model, path=path, is_whole=is_whole, files={HERE: file})
 
 
@@ -168,10 +168,13 @@ def _stripped_tensor(kind: str, file: memoryview, first: int, last: int) -> byte
 
 
 def _fields(file: memoryview, at: int, last: int, least: int) -> Iterator[tuple[int, int, int, int]]:
-    """The fields of the message at `file[at:last]` that have a length, if it is more than `least` bytes.
+    """Iterate over the fields of the message at `file[at:last]` whose content is longer than `least` bytes.
 
-    Of each its number, where it begins, and where its content begins and ends. A number that does not end where its
-    message does is told by the length that follows from it, or left to protobuf.
+    Yields:
+        The number of the field, where the field begins, and where its content begins and ends.
+
+    Raises:
+        ValueError: the message is damaged. Damage that shows in no length is left for protobuf to find.
     """
     while at < last:
         key, begin = file[at], at + 1
@@ -197,7 +200,7 @@ def _fields(file: memoryview, at: int, last: int, least: int) -> Iterator[tuple[
 
 
 def _read_varint(file: memoryview, at: int) -> tuple[int, int]:
-    """A number of 7 bits a byte, and where it ends."""
+    """Read a number of 7 bits a byte, and return it with the offset of its end."""
     value, shift = 0, 0
     while shift < 70:
         byte = file[at]

@@ -1,4 +1,4 @@
-"""What a node of an ONNX graph reads, its subgraphs included, and whether that is always the same."""
+"""The values that a node of an ONNX graph reads, its subgraphs included, and whether the node is constant."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from bench.graphs.deferred import onnx
 from bench.graphs.file.digest import stored_names, subgraphs
 
 RANDOM = ("RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike", "Bernoulli", "Multinomial")
-"""Operators whose output is another at each run, though they read nothing or only constants."""
+"""Operators whose output differs from run to run even if they read nothing but constants."""
 
 
 def node_reads(node: onnx.NodeProto) -> dict[str, None]:
@@ -35,9 +35,9 @@ def outer_reads(graph: onnx.GraphProto) -> dict[str, None]:
 
 
 def is_constant(node: onnx.NodeProto, constants: Collection[str]) -> bool:
-    """Whether a node makes the same at each run, since all it reads are constants.
+    """Whether a node makes the same values in each run, because all values that it reads are constants.
 
-    Operators of other domains may have a state, so they never do.
+    Operators of other domains than ONNX's own may have a state, so they never count as constant.
     """
     return (
         node.domain in ("", "ai.onnx")

@@ -1,4 +1,4 @@
-"""A model made ready to be walked: its local functions inlined, and each node with a name of its own."""
+"""A model prepared for a walk over its nodes: local functions are inlined, and each node has a name of its own."""
 
 from __future__ import annotations
 
@@ -7,11 +7,13 @@ import itertools
 from bench.graphs.deferred import onnx
 
 HOLD_GRAPHS = ("If", "Loop", "Scan", "SequenceMap")
-"""ONNX's own operators that have graphs as attributes; others may have them, too."""
+"""ONNX's own operators that have graphs as attributes; operators of other domains may have them, too."""
 
 
 def settle(model: onnx.ModelProto) -> onnx.ModelProto:
-    """The model without local functions, and with a name for each node that no other has."""
+    """Inline the local functions of a model, and give each node a name that no other node has.
+
+    The model is changed in place where it has no functions."""
     if model.functions:
         model = onnx.inliner.inline_local_functions(model)
     _name_nodes(model.graph, set(), onnx.AttributeProto.GRAPH)

@@ -1,4 +1,4 @@
-"""An ONNX model as text, and the words for its attributes, types and values."""
+"""An ONNX model as text, and its attributes, types and values in words."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 MOST_VALUES = 8
-"""Numbers of an attribute that are written out."""
+"""Elements of an attribute that are written out; the others are only counted."""
 
 
 def model_text(stored: Stored) -> str:
@@ -35,7 +35,7 @@ def model_text(stored: Stored) -> str:
 
 
 def printable(text: str, keep: str = "") -> str:
-    """A text with all characters escaped that are not printed."""
+    """A text in which all characters that cannot be printed are escaped, but for those in `keep`."""
     return "".join(
         char if char.isprintable() or char in keep else char.encode("unicode_escape").decode() for char in text
     )
@@ -85,4 +85,5 @@ def value_type(value: onnx.ValueInfoProto) -> str:
 
 
 def shape_text(shape: Sequence[object]) -> str:
+    """A shape as text, such as `[batch, 3, 224, 224]`."""
     return f"[{', '.join(map(str, shape))}]"

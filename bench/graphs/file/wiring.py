@@ -1,7 +1,8 @@
-"""The main graph of a model as nodes that read each other: constants are weights, and local functions are inlined."""
+"""The main graph of a model as nodes that read each other; constants count as weights, local functions are inlined."""
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable
 from typing import TYPE_CHECKING, Any
 
 from bench.graphs.deferred import np, onnx
@@ -14,20 +15,21 @@ if TYPE_CHECKING:
     from bench.graphs.file.lazy import Stored
 
 Place = tuple[int, int]
-"""A node by its index, and one of its inputs or outputs by position."""
+"""The index of a node, and the position of one of its inputs or outputs."""
 
 
 class Wiring:
-    """Who makes and who reads each value.
+    """Which node makes each value, and which nodes read it.
 
-    What the subgraphs of a node read from around it counts as further inputs of the node.
+    The values that the subgraphs of a node read from the graph around them count as further inputs of the node.
 
     Attributes:
-        nodes: in the order of the file, without those of constants; each has a name of its own.
-        reads: names that each node reads, by position; an empty one is left out.
-        made_by: where each value comes from, but inputs and weights.
-        readers: who reads each value.
-        inputs, outputs: of the model, by name, without weights that are listed as inputs.
+        nodes: in the order of the file, without Constant nodes; each has a name of its own.
+        reads: names of the values that each node reads, by position; an input that is left out is empty.
+        made_by: the node and output that make each value, by name; inputs and weights are not in it.
+        readers: the nodes and inputs that read each value, by name.
+        inputs: of the model, by name, without weights that are listed as inputs.
+        outputs: of the model, by name.
         weights: initializers and constants by name; large ones are not loaded.
     """
 
@@ -57,9 +59,30 @@ class Wiring:
                     self.readers.setdefault(name, []).append((index, position))
             self.made_by |= {name: (index, position) for position, name in enumerate(node.output) if name}
 
+    def leading_to(self, names: Iterable[str], given: Collection[str] = ()) -> tuple[dict[int, None], dict[str, None]]:
+        """Search the nodes that some values are made by, directly or through others.
+
+        Args:
+            names: of the values.
+            given: names of values behind which the search does not go on.
+
+        Returns:
+            The nodes, by index, and the names that they read, both in the order in which they were found.
+        """
+        nodes: dict[int, None] = {}
+        reads: dict[str, None] = {}
+        pending = list(names)
+        while pending:
+            index, _ = self.made_by.get(pending.pop(), (None, 0))
+            if index is not None and index not in nodes:
+                nodes[index] = None
+                reads |= dict.fromkeys(filter(None, self.reads[index]))
+                pending += [name for name in self.reads[index] if name not in given]
+        return nodes, reads
+
 
 def embed(message: Any, stored: Stored) -> None:
-    """Load every tensor of a message, such as a node, that has been left on disk.
+    """Load into a message, such as a node, the data of all its tensors that lie on disk.
 
     Raises:
         InputError: external data are missing or lie outside the model's folder.

@@ -1,4 +1,4 @@
-"""The memory that a model's activations take: the least possible, as planned, and as ONNX Runtime really takes it."""
+"""The memory that a model's activations take: the lower bound, a plan, and the measured use of ONNX Runtime."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from bench.graphs.memory.plan import plan_memory
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class PlacedBuffer:
-    """An activation in the planned arena, in use from a node to another by number, both included."""
+    """An activation in the planned arena, in use from node `first_step` to node `last_step`, both included."""
 
     name: str
     offset_bytes: int
@@ -30,16 +30,17 @@ class PlacedBuffer:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ActivationMemory:
-    """What the activations of a model take.
+    """The memory that the activations of a model take.
 
     Attributes:
-        inputs: shapes of its inputs that everything here is for.
-        arena_bytes: of the plan, whose buffers never overlap while both are in use.
-        lower_bound_bytes: the largest sum in use at one node; no plan for this order of nodes is smaller.
-        native_bytes: without any reuse.
+        inputs: shapes of the inputs that all figures are for, by name.
+        arena_bytes: size of the planned arena, in which buffers in use at the same time never overlap.
+        lower_bound_bytes: the largest sum of sizes in use at one node; no plan for this order of nodes is smaller.
+        native_bytes: sum of the sizes of all activations, the need without any reuse.
         buffers: in the order in which they come into use.
-        unknown: activations whose size is not known; they are not in the plan.
-        onnxruntime: what ONNX Runtime took, with the graph as it is and optimized; empty if it was not run.
+        unknown: names of activations whose size is not known; they are not in the plan.
+        onnxruntime: measured for the graph as it is and for the optimized graph; empty if the model was not run.
+        notes: sentences about the limits of these figures.
     """
 
     name: str
@@ -61,10 +62,10 @@ def activation_memory(
     observe: bool = True,
     inputs: Mapping[str, np.ndarray] | None = None,
 ) -> ActivationMemory:
-    """Plan the memory of an ONNX file's activations, and see what ONNX Runtime takes for them.
+    """Plan the memory of an ONNX file's activations, and measure how much ONNX Runtime takes for them.
 
     Args:
-        observe: run the model, in a process of its own; the rest as for `bench.graphs.profile`.
+        observe: whether to run the model in a child process. The other arguments are those of `bench.graphs.profile`.
 
     Raises:
         InputError: as `bench.graphs.profile`.
@@ -82,13 +83,7 @@ def activation_memory(
         except BenchError as error:
             notes.append(f"ONNX Runtime's memory is not known: {error}")
     placed = [
-        PlacedBuffer(
-            name=buffer.name,
-            offset_bytes=offset,
-            size_bytes=buffer.size_bytes,
-            first_step=buffer.first_step,
-            last_step=buffer.last_step,
-        )
+        PlacedBuffer(offset_bytes=offset, **dataclasses.asdict(buffer))
         for buffer, offset in zip(plan.buffers, plan.offsets_bytes, strict=True)
     ]
     return ActivationMemory(

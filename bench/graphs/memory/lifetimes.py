@@ -1,7 +1,7 @@
-"""When each activation of a model is made and when it is read last, in the order in which the file has its nodes.
+"""When each activation of a model is made and last read, with the nodes in the order of the file.
 
-What counts as an activation: whatever a node makes. Inputs belong to the caller and weights to the session; what nodes
-make of weights alone, such as a shape, can be computed once for all runs, and is left out. An output is needed to the
+An activation is a value that a node makes. Inputs belong to the caller and weights to the session; values that nodes
+make of weights alone, such as a shape, can be computed once for all runs, and are left out. An output is needed to the
 end. A node's inputs and outputs are alive together: no node is assumed to work in place. Operators in `VIEWS` only
 give the same bytes another shape, so their output shares the memory of their input; but an output of the model that is
 a view of one of its inputs or weights has to be a copy.
@@ -28,8 +28,8 @@ class Lifetimes:
     """The activations of a model.
 
     Attributes:
-        buffers: those whose size is known; a buffer has the name of the tensor that was there first.
-        unknown: names of those whose size is not, because it depends on data or on an unknown operator.
+        buffers: activations of known size; a buffer has the name of the first tensor that it holds.
+        unknown: names of activations of unknown size, which depends on data or on an unknown operator.
     """
 
     buffers: tuple[Buffer, ...]
@@ -39,7 +39,7 @@ class Lifetimes:
 def activation_lifetimes(
     graph: onnx.GraphProto, sizes_bytes: Mapping[str, int | None], *, share_views: bool = True
 ) -> Lifetimes:
-    """When the activations of a graph are alive.
+    """The steps at which the activations of a graph are alive.
 
     Args:
         graph: its nodes stand in an order in which they can run.
@@ -72,12 +72,12 @@ class _Scope:
         self.outputs = {value.name for value in graph.output}
         self.last = max(len(graph.node) - 1, 0)
         self.home: dict[str, str] = {}
-        """The buffer that holds a tensor; one that is not here is somebody else's."""
+        """The buffer that holds each tensor; tensors that the graph does not own are not in it."""
         self.first: dict[str, int] = {}
         self.until: dict[str, int] = {}
         self.sizes: dict[str, int | None] = {}
         self.unknown: list[str] = []
-        if path:  # a body keeps what goes round; the caller keeps the inputs of the model
+        if path:  # a body owns the values that it carries; the caller owns the inputs of the model
             for name in inputs:
                 self._open(name, 0)
 
@@ -128,7 +128,7 @@ class _Scope:
         return f"{self.path}:{name}" if self.path else name
 
     def _work_space(self, node: onnx.NodeProto, step: int) -> None:
-        """One buffer for the largest of a node's subgraphs: an If runs one of its branches."""
+        """Reserve one buffer for the largest of a node's subgraphs: an If runs only one of its branches."""
         most = 0
         for attribute in node.attribute:
             for graph in [attribute.g] if attribute.HasField("g") else attribute.graphs:

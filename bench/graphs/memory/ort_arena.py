@@ -1,10 +1,10 @@
-"""How much memory ONNX Runtime takes for activations while it runs a model, by its own account.
+"""The memory that ONNX Runtime takes for activations while it runs a model, as its own profiler reports it.
 
-Its profile gives, after each node, what is in use of the session's arena. What it held before the first node of the
-first run are weights; all above that is taken for activations. The first run learns the sizes; from the second run
-with the same sizes on, one block is taken for all that could be planned. Other than our plan, it counts the outputs
-that do not fit into the block, rounds up and leaves gaps; and it works in place where a kernel can, so it may be below
-our lower bound.
+The profile states the bytes of the session's arena that are in use after each node. The bytes in use before the first
+node of the first run hold weights; all bytes above that are taken for activations. The first run learns the sizes; from
+the second run with the same sizes on, one block is taken for all activations that could be planned. Unlike our plan,
+the figure contains outputs that do not fit into the block, rounding and gaps; and kernels may work in place, so that
+the figure may lie below our lower bound.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ REQUESTED_DELTA, IN_USE_DELTA = "mem_requested_in_use_delta", "mem_in_use_delta"
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class OrtArena:
-    """What ONNX Runtime's arena gave for activations.
+    """The memory that ONNX Runtime's arena handed out for activations.
 
     Attributes:
-        planned_bytes: asked for by the last run at its most: the block that it planned, and what it could not plan.
-        taken_bytes: handed out at most, with what rounding adds. The scratch memory of kernels is in it, unless loading
-            the model took more than running it.
+        planned_bytes: most bytes that the last run requested: the planned block, and allocations outside of it.
+        taken_bytes: most bytes that were handed out, rounding included. The scratch memory of kernels is included
+            unless loading the model took more than running it.
         optimized: whether the graph was optimized first, so that fewer tensors were left.
     """
 
@@ -43,19 +43,19 @@ class OrtArena:
 
 
 def measure_arena(path: Path, feeds: Mapping[str, np.ndarray], *, optimized: bool = True) -> OrtArena:
-    """Run a model a few times on the CPU, with one thread, and read what its arena gave.
+    """Run a model a few times on the CPU, with one thread, and read from the profile how much the arena handed out.
 
     Raises:
-        ArtifactError: this version of ONNX Runtime does not tell, or cannot run the model.
+        ArtifactError: the profile of this version of ONNX Runtime has no account of memory.
     """
     return _arena(profile_runs(path, feeds, num_runs=NUM_RUNS, optimized=optimized), optimized)
 
 
 def _arena(events: list[dict[str, Any]], optimized: bool) -> OrtArena:
-    """The figures in a profile.
+    """Read the figures from the events of a profile.
 
     Raises:
-        ArtifactError: it has no account of memory.
+        ArtifactError: the events have no account of memory.
     """
     events = sorted(events, key=lambda event: event["ts"])
     starts = [event["ts"] for event in events if event["name"] == "model_run"]

@@ -1,7 +1,7 @@
-"""Where each activation lies in one block of memory, so that those alive at the same time never overlap.
+"""The place of each activation in one block of memory, such that activations alive at the same time never overlap.
 
 The order of the nodes is given, so each buffer has a fixed first and last step, and only its offset is free. This is
-dynamic storage allocation, which is NP-hard, but models are kind: large buffers live briefly. Buffers are placed one by
+dynamic storage allocation, which is NP-hard, but in models large buffers live briefly. Buffers are placed one by
 one, each at the lowest free offset; the order in which that is done is what matters. Several orders are tried, then the
 best one is improved by moving a buffer that reaches the top before others, until the plan is as low as it can be or
 the effort is spent. Effort is counted in comparisons, not in seconds: the same buffers have the same plan everywhere.
@@ -16,12 +16,12 @@ from collections.abc import Iterable, Sequence
 
 ALIGNMENT_BYTES = 64  # a cache line, and the widest vector register
 EFFORT = 4_000_000
-"""Comparisons of two buffers before the best plan so far is taken: a few seconds."""
+"""Comparisons of two buffers after which the search ends with the best plan so far: a few seconds."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Buffer:
-    """Memory that is in use from a step to another, both included."""
+    """Memory that is in use from `first_step` to `last_step`, both included."""
 
     name: str
     size_bytes: int
@@ -34,12 +34,12 @@ class MemoryPlan:
     """Offsets in one arena.
 
     Attributes:
-        buffers: what was placed.
+        buffers: that were placed.
         offsets_bytes: where each buffer begins, in the same order.
         arena_bytes: size of the arena.
         lower_bound_bytes: the largest sum of sizes that are alive at one step; no plan for this order of nodes is
             smaller.
-        native_bytes: the sum of all sizes, which is what it takes without any reuse.
+        native_bytes: the sum of all sizes, the need without any reuse.
     """
 
     buffers: tuple[Buffer, ...]
@@ -50,7 +50,7 @@ class MemoryPlan:
 
     @property
     def over_bound(self) -> float:
-        """How much larger the arena is than the lower bound, as a share of it."""
+        """The excess of the arena over the lower bound, as a share of the lower bound."""
         return self.arena_bytes / self.lower_bound_bytes - 1 if self.lower_bound_bytes else 0.0
 
 
@@ -99,7 +99,7 @@ def lower_bound_bytes(buffers: Iterable[Buffer]) -> int:
 def check_plan(plan: MemoryPlan) -> None:
     """Assert that buffers which are alive at the same time do not overlap, and that all lie in the arena.
 
-    It shares nothing with the search: at each step at which a buffer begins, it sorts those alive by offset.
+    The check shares no code with the search: wherever a buffer begins, it sorts the live buffers by offset.
     """
     rows = [
         (buffer.first_step, buffer.last_step, offset, offset + buffer.size_bytes, buffer.name)
@@ -146,7 +146,7 @@ class _Search:
         while height > self.bound and self.spent < effort:
             tried = self._moved(order, offsets, height, generator)
             placed = self._place(tried)
-            if (reached := self._height(placed)) <= height:  # an equal one, too: there are wide plains
+            if (reached := self._height(placed)) <= height:  # many moves change nothing
                 order, offsets, height = tried, placed, reached
         return offsets
 

@@ -1,4 +1,4 @@
-"""Where the boxes of a directed graph go so that it reads from top to bottom.
+"""The places of the boxes of a directed graph, such that it reads from top to bottom.
 
 After Sugiyama: boxes are put on layers below all that they read; a value that is read several layers below gets a place
 on each layer between; on each layer places are ordered by those they are tied to, to have few crossings; then they move
@@ -21,7 +21,7 @@ BELOW = 34
 """Pixels between layers."""
 SWEEPS = 12
 STRAIGHT = 8.0
-"""How much more a place on the way pulls than a box: long lines stay straight."""
+"""How much stronger a place on a line pulls than a box, so that long lines stay straight."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -46,7 +46,7 @@ class Line:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Layout:
-    """Left upper corners of the boxes, lines between them, and the size of it all."""
+    """Left upper corners of the boxes, lines between them, and the size of the whole picture in pixels."""
 
     corners: tuple[tuple[float, float], ...]
     lines: tuple[Line, ...]

@@ -1,4 +1,4 @@
-"""A picture of a model's graph, as SVG.
+"""A picture of a model's graph as SVG.
 
 Every node is a box with its operator, what tells it from others of its kind, its weights, its output and its cost;
 point at it for the rest. Labels are wrapped, never cut. Colours are Okabe and Ito's, which people with any kind of
@@ -54,7 +54,7 @@ KINDS = {
 DARK = ("#0072B2",)
 """Colours that take white text."""
 TOLD = ("kernel_shape", "strides", "dilations", "group", "axis", "axes", "perm", "mode", "hidden_size", "direction")
-"""Attributes that are written into the box where they are not what they mostly are."""
+"""Attributes that are written into the box unless they have their usual value."""
 USUAL = {"strides": r"\[1(, 1)*\]", "dilations": r"\[1(, 1)*\]", "group": "1"}
 FONT = "DejaVu Sans Mono, Menlo, Consolas, Liberation Mono, monospace"
 CHAR = 0.62
@@ -71,7 +71,7 @@ COUNT = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class _Label:
-    """What is written into a box."""
+    """The text and colour of a box."""
 
     title: str
     lines: tuple[str, ...]

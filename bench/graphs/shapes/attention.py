@@ -1,4 +1,4 @@
-"""How many heads the attention of an ONNX graph has, and how wide it is: read off the shapes, and checked.
+"""The number of heads and the hidden size of the attention in an ONNX graph, read off the shapes and checked.
 
 Shapes: N batch, H heads, T and S tokens of the queries and of the keys, K head size, D hidden size = H * K.
 """
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 LAYOUT = {"Cast", "Dropout", "Expand", "Flatten", "Identity", "Reshape", "Squeeze", "Transpose", "Unsqueeze"}
 SCALING = {"Add", "Div", "Mul", "Sub", "Where"}
-"""What lies between a projection, the scores and their use, beside what moves elements: scales, biases and masks."""
+"""Operators besides `LAYOUT` that may lie between a projection, the scores and their use: scales, biases and masks."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -49,7 +49,7 @@ def find_attention(model: onnx.ModelProto, task: Task) -> Attention:
     H * K = D must hold for the heads' own size, the last axis of the queries.
 
     Raises:
-        RefusedError: there is none, its sizes cannot be told, they contradict each other, or layers differ.
+        RefusedError: there is no attention, its sizes are not known, they contradict each other, or layers differ.
     """
     model = settle(model)
     values = infer(Stored(model=model, path=None), sample_shapes(task)).values
@@ -92,7 +92,7 @@ def _products(
 def _nearest(
     start: onnx.NodeProto, neighbours: Callable[[onnx.NodeProto], Iterator[onnx.NodeProto]], passes: set[str]
 ) -> onnx.NodeProto | None:
-    """The first MatMul or Gemm that is met, breadth first, across operators that may lie between."""
+    """The nearest MatMul or Gemm, found breadth first across operators that may lie between."""
     queue, seen = [start], {start.output[0]}
     while queue:
         for node in neighbours(queue.pop(0)):
@@ -134,7 +134,7 @@ def _layer(
 
 
 def _projected_width(name: str, shapes: Shapes, made_by: Nodes, weights: set[str]) -> Size | None:
-    """The last axis of what the nearest product with weights gives, before a value."""
+    """The last axis of the output of the nearest product with weights before a value."""
     if name not in made_by:
         return None
     node = made_by[name]
@@ -149,7 +149,7 @@ def _projected_width(name: str, shapes: Shapes, made_by: Nodes, weights: set[str
 
 
 def _is_weight(name: str, made_by: Nodes, weights: set[str]) -> bool:
-    """Whether a value is stored, or only handed on from what is."""
+    """Whether a value is stored, or made of a stored value by operators of `LAYOUT` alone."""
     while name not in weights and name in made_by and made_by[name].op_type in LAYOUT:
         name = made_by[name].input[0]
     return name in weights

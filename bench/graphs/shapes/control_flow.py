@@ -1,4 +1,6 @@
-"""Operators that hold graphs: If, Loop and Scan. A branch that is known not to be taken does not count."""
+"""Shape rules of operators that hold graphs: If, Loop, Scan and SequenceMap.
+
+A branch that is known not to be taken does not count."""
 
 from __future__ import annotations
 
@@ -14,7 +16,7 @@ Outputs: TypeAlias = tuple[Sequence[Value | None], Sequence[Body]]
 BOOL, INT64 = 9, 7
 BRANCHES = {"then_branch": True, "else_branch": False}
 MAX_PASSES = 4
-"""So often a loop's body is gone through before its carried sizes are taken to change for ever."""
+"""Passes over a loop's body after which carried sizes that still change are taken as unknown."""
 
 
 def _body(node: Node, name: str) -> onnx.GraphProto:
@@ -32,14 +34,14 @@ def _results(graph: onnx.GraphProto, values: Mapping[str, Value]) -> list[Value]
 
 
 def if_(node: Node, walk: GraphWalk, values: Mapping[str, Value]) -> Outputs:
-    """Both branches are gone through; where it is not known which is taken, only what they agree in is known."""
+    """Infer both branches; if it is not known which is taken, only properties on which they agree are known."""
     condition = node.input().elements
     taken = None if condition is None or isinstance(condition.reshape(-1)[0], Dim) else bool(condition.reshape(-1)[0])
     walked = {}
     for name, truth in BRANCHES.items():
         try:
             walked[truth] = walk.graph(_body(node, name), {}, values, _path(node, name))
-        except ShapeError:  # a branch for inputs of other shapes
+        except ShapeError:  # the branch is for inputs of other shapes
             if taken is truth:
                 raise
             taken = not truth
@@ -58,7 +60,7 @@ def if_(node: Node, walk: GraphWalk, values: Mapping[str, Value]) -> Outputs:
 
 
 def _agreed(node: Node, index: int, one: Value, other: Value) -> Value:
-    """What two values have in common."""
+    """A value with the properties that two values have in common."""
     if one.proto is not None or other.proto is not None:
         return one if one.proto is not None and one.proto == other.proto else Value(0, None)
     dtype = one.dtype or other.dtype
@@ -72,7 +74,7 @@ def loop(node: Node, walk: GraphWalk, values: Mapping[str, Value]) -> Outputs:
     """Carried values keep the shape that does not change from one iteration to the next.
 
     The body reads the iteration's number, a condition and the carried values, and makes a condition, the carried values
-    and what is stacked over all iterations.
+    and values that are stacked over all iterations.
     """
     graph, path = _body(node, "body"), _path(node, "body")
     names = [value.name for value in graph.input]
@@ -94,7 +96,7 @@ def loop(node: Node, walk: GraphWalk, values: Mapping[str, Value]) -> Outputs:
         carried = after
     runs = _trips(node, graph, inner)
     count: Size = symbol(f"{path}:iterations", is_free=False) if runs is None else runs
-    # Without an iteration, what comes out is what went in; so only what did not change is sure.
+    # Without an iteration the carried values are the inputs, so only properties that did not change are sure.
     outputs = [
         Value(value.dtype, value.shape, proto=value.proto) if value.shape is not None or value.proto else value
         for value in carried
@@ -109,7 +111,7 @@ def _without_elements(value: Value | None) -> Value:
 
 
 def _carried(path: str, name: str, before: Value, after: Value, *, give_up: bool) -> Value:
-    """What a carried value is in every iteration: sizes that change are not known."""
+    """A carried value as it is in every iteration: sizes that change are not known."""
     if before.proto is not None:
         return Value(0, None, proto=before.proto)
     if before.shape is None or after.shape is None or len(before.shape) != len(after.shape) or give_up:
@@ -123,7 +125,7 @@ def _carried(path: str, name: str, before: Value, after: Value, *, give_up: bool
 
 
 def _trips(node: Node, graph: onnx.GraphProto, inner: Mapping[str, Value]) -> Size | None:
-    """Iterations, where nothing but their number ends the loop."""
+    """The number of iterations, if nothing but this number ends the loop; else None."""
     condition = node.input(1).elements if node.has(1) else None
     if node.has(1) and (condition is None or isinstance(condition.reshape(-1)[0], Dim)):
         return None
@@ -137,7 +139,7 @@ def _trips(node: Node, graph: onnx.GraphProto, inner: Mapping[str, Value]) -> Si
 
 
 def _stays_true(graph: onnx.GraphProto, inner: Mapping[str, Value]) -> bool:
-    """Whether the body hands its condition on, or makes one that is always true."""
+    """Whether the body passes its condition on, or makes a condition that is always true."""
     name, given = graph.output[0].name, graph.input[1].name
     passed = {node.output[0]: node.input[0] for node in graph.node if node.op_type == "Identity"}
     while name in passed:
@@ -147,7 +149,7 @@ def _stays_true(graph: onnx.GraphProto, inner: Mapping[str, Value]) -> bool:
 
 
 def _stacked(value: Value, count: Size, axis: int) -> Value:
-    """One more axis, over the iterations."""
+    """A value with one more axis, over the iterations."""
     if value.shape is None:
         return Value(value.dtype, None)
     at = axis + len(value.shape) + 1 if axis < 0 else axis

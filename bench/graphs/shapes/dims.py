@@ -1,4 +1,4 @@
-"""Sizes as expressions of dimensions that are not fixed yet: exact, and compared by meaning.
+"""Sizes as exact expressions of dimensions that are not fixed yet, which are equal if they mean the same.
 
 A `Size` is a plain int wherever it can be one, and a `Dim` otherwise. A Dim is a polynomial with whole coefficients
 over atoms; an atom is a named dimension or an operation that is no polynomial, such as a division that rounds down.
@@ -30,7 +30,7 @@ OPERATIONS: dict[str, tuple[Callable[..., int], str]] = {
     "select": (lambda c, a, b: a if c else b, "({1} if {0} else {2})"),
     "scaled": (lambda a, numerator, denominator: scaled_down(a, numerator, denominator), ""),
 }
-"""What an atom computes, and how it is written in Python where that is short."""
+"""For each operation of an atom, the function that computes it, and a short form of writing it (empty for none)."""
 LONGEST_TEXT = 80
 
 
@@ -40,8 +40,8 @@ class Atom:
     Attributes:
         operation: a key of `OPERATIONS`; empty for a named dimension.
         arguments: sizes; for a named dimension its name alone.
-        is_free: of a named dimension: whether it is one of the inputs', and not one that the data decide.
-        key: equal for equal atoms; two that are deep are compared in no time.
+        is_free: whether a named dimension is a dimension of an input, and does not depend on data.
+        key: a hash, equal for equal atoms, so that deeply nested atoms are compared fast.
     """
 
     __slots__ = ("_never_negative", "_text", "arguments", "is_free", "key", "operation")
@@ -67,7 +67,7 @@ class Atom:
 
     @property
     def never_negative(self) -> bool:
-        """Whether it is known to be 0 or more, as every dimension is."""
+        """Whether the atom is known to be 0 or more, as every dimension is."""
         if self._never_negative is None:
             self._never_negative = self._is_never_negative()
         return self._never_negative
@@ -78,12 +78,12 @@ class Atom:
         sizes = self.arguments[1:] if self.operation == "select" else self.arguments
         if self.operation == "max":
             return any(never_negative(size) for size in sizes)
-        if self.operation == "mod":  # as Python has it, it takes the divisor's sign
+        if self.operation == "mod":  # Python's modulo takes the sign of the divisor
             return never_negative(sizes[1])
         return all(never_negative(size) for size in sizes)
 
     def text(self) -> str:
-        """How it is written; a long one is cut, for what is nested can be longer than anyone would read."""
+        """The atom as text; a long text is cut, because nested operations can be longer than anyone would read."""
         if self._text is None:
             if self.is_symbol:
                 self._text = str(self.arguments[0])
@@ -97,7 +97,7 @@ class Atom:
 
 
 class Dim:
-    """A polynomial over atoms that is no constant; made by arithmetic, never by hand."""
+    """A polynomial over atoms that is no constant; only arithmetic makes instances."""
 
     __slots__ = ("_key", "terms")
 
@@ -167,7 +167,7 @@ class Dim:
     __repr__ = __str__
 
     def _sorted(self) -> list[tuple[Monomial, int]]:
-        """Terms in the order of writing: longest first, and the constant last."""
+        """Terms in the order in which they are written: the longest first, and the constant last."""
         return sorted(self.terms.items(), key=lambda term: (-len(term[0]), [atom.text() for atom in term[0]]))
 
 
@@ -180,7 +180,7 @@ def _written(monomial: Monomial, factor: int) -> str:
 
 
 def symbol(name: str, *, is_free: bool = True) -> Dim:
-    """A dimension of a name; one that is not free is decided by the data."""
+    """A dimension of a name; data decide a dimension that is not free."""
     return Dim({(Atom("", (name,), is_free=is_free),): 1})
 
 
@@ -207,7 +207,7 @@ def never_negative(size: Size) -> bool:
         return size >= 0
     if all(factor > 0 and all(atom.never_negative for atom in monomial) for monomial, factor in size.terms.items()):
         return True
-    for monomial, factor in size.terms.items():  # a minimum that is taken away is no more than either of its two
+    for monomial, factor in size.terms.items():  # a subtracted minimum is at most either of its two arguments
         if factor < 0 and len(monomial) == 1 and monomial[0].operation == "min":
             rest = size - Dim({monomial: factor})
             return any(never_negative(rest + factor * one) for one in monomial[0].arguments)
@@ -262,7 +262,7 @@ def select(condition: Size, one: Size, other: Size) -> Size:
 
 
 def truncated_quotient(one: Size, other: Size) -> Size:
-    """Integer division that rounds toward 0, as ONNX and C have it."""
+    """Integer division that rounds toward 0, as in ONNX and C."""
     if never_negative(one) and never_negative(other):
         return _floordiv(one, other)
     return _atom("truncdiv", one, other)
@@ -274,7 +274,7 @@ def ceil_div(one: Size, other: Size) -> Size:
 
 
 def scaled(size: Size, scale: float) -> Size:
-    """A size times a float32 factor, rounded down as float32 arithmetic has it."""
+    """A size times a float32 factor, rounded down as in float32 arithmetic."""
     numerator, denominator = float(scale).as_integer_ratio()
     if denominator == 1:
         return size * numerator
@@ -282,7 +282,7 @@ def scaled(size: Size, scale: float) -> Size:
 
 
 def scaled_down(size: int, numerator: int, denominator: int) -> int:
-    """A number times a fraction, as float32 arithmetic has it."""
+    """A number times a fraction in float32 arithmetic, rounded down."""
     return math.floor(np.float32(size) * np.float32(numerator / denominator))
 
 
@@ -314,7 +314,7 @@ def _floordiv(one: Size, other: Size) -> Size:
 
 
 def _divided(one: Size, other: Size) -> Size | None:
-    """The quotient where the division of polynomials leaves nothing, and None elsewhere."""
+    """The quotient of two polynomials if the division leaves no remainder, and None otherwise."""
     divisor = _terms(other)
     if not divisor or other == 0:
         return None
@@ -333,7 +333,7 @@ def _divided(one: Size, other: Size) -> Size | None:
 
 
 def _rank(term: tuple[Monomial, int]) -> tuple[int, list[bytes]]:
-    """An order of monomials that multiplication keeps, so that the division ends."""
+    """The rank of a monomial in an order that multiplication preserves, so that the division ends."""
     return len(term[0]), sorted((atom.key for atom in term[0]), reverse=True)
 
 

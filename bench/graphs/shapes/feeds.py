@@ -1,4 +1,4 @@
-"""What an ONNX model is fed to see one sample of a task."""
+"""The inputs that an ONNX model is fed for a sample of a task."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def sample_feeds(task: Task, inputs: Arrays, row: int) -> dict[str, np.ndarray]:
-    """The inputs of one run, with the dtypes that the task declares.
+    """The inputs of one run by name, with the dtypes that the task declares.
 
     A model whose batch is fixed at more than one sample sees the samples from `row` on.
     """
@@ -27,7 +27,7 @@ def sample_feeds(task: Task, inputs: Arrays, row: int) -> dict[str, np.ndarray]:
 
 
 def sample_shapes(task: Task) -> dict[str, Shape]:
-    """Shapes of what a task feeds, by input name: the sizes of its samples, with the batch as a symbol of its name."""
+    """Shapes of a task's inputs by name: the sizes of its samples, with the batch as a symbol."""
     inputs = task.samples("test").inputs
     shapes: dict[str, Shape] = {}
     for spec in task.inputs:

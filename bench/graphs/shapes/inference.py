@@ -1,7 +1,7 @@
-"""Go through a model's nodes once, in order, and find the shape of everything, in numbers or as expressions.
+"""Shape inference: one pass over a model's nodes that finds the shape of each value, in numbers or as expressions.
 
-Nothing is run. Shapes follow from the inputs' shapes by the rules in `shaping`, or by onnx's own inference for one
-operator where there is no rule; small values that shapes are computed from are followed, too.
+Nothing is run. Shapes follow from the inputs' shapes by the rules in `rules`, or by onnx's own inference for a single
+operator if there is no rule. The elements of small values are computed, too, because shapes are computed from them.
 """
 
 from __future__ import annotations
@@ -24,13 +24,14 @@ if TYPE_CHECKING:
 
 
 def infer(stored: Stored, inputs: Mapping[str, Sequence[Size]]) -> Inferred:
-    """Find what is known of a settled model's values.
+    """Infer the values of a settled model.
 
     Args:
-        inputs: shapes of the graph's inputs.
+        inputs: shapes of the graph's inputs, by name.
 
     Raises:
-        InputError: the graph has a cycle or reads what nothing makes, shapes do not fit, or external data are missing.
+        InputError: the graph has a cycle or reads a value that no node makes, shapes do not fit, or external data are
+            missing.
     """
     model = stored.model
     walk = Walk(stored)
@@ -55,14 +56,15 @@ class Walk:
         self._is_whole = stored.is_whole or stored.path is None
 
     def graph(self, graph: onnx.GraphProto, given: Scope, outer: Scope, path: str) -> tuple[list[Step], Scope]:
-        """Go through a graph.
+        """Infer a graph.
 
         Args:
-            given: its inputs.
-            outer: values of the graphs around it that it can read.
+            given: values of its inputs, by name.
+            outer: values of the graphs around it, by name.
+            path: of a subgraph, such as `loop_1.body`; empty for the main graph.
 
         Returns:
-            Its nodes, and every value that it has or can read.
+            Its nodes in order, and all values that it has or can read, by name.
         """
         values: dict[str, Value] = {**outer, **given}
         for tensor in graph.initializer[:]:  # a slice is read at once, an iterator item by item
@@ -83,7 +85,7 @@ class Walk:
         return stored_value(tensor, self.stored)
 
     def declared(self, proto: onnx.TypeProto, shape: Sequence[Size] | None = None) -> Value:
-        """What a file says of a value."""
+        """A value of the type that a file states, in the shape that is given or else stated."""
         kind = proto.WhichOneof("value")
         if kind not in ("tensor_type", "sparse_tensor_type"):
             return Value(0, None, proto=proto if kind else None)
@@ -129,14 +131,14 @@ class Walk:
         return Step(node, bodies, is_open, why)
 
     def _outputs(self, node: Node) -> tuple[Sequence[Value | None], str | None]:
-        """What a node makes: by its rule here, else as onnx infers it."""
+        """The outputs of a node by its rule, else as onnx infers them; and why inference failed, if it did."""
         rule = RULES.get((node.domain, node.op_type))
         if rule is not None:
             try:
                 result = rule(node)
                 return ([result] if isinstance(result, Value) else result), None
             except (UnknownError, KeyError, IndexError, TypeError):
-                # A node that breaks the rules of its operator reaches what a rule takes for granted; onnx says how.
+                # The node breaks a rule of its operator that was taken for granted; onnx has the better message.
                 pass
         return self._inferred_by_onnx(node)
 
@@ -171,7 +173,7 @@ class Walk:
         return self._schemas[key]
 
     def _type(self, value: Value) -> Any:
-        """As onnx writes it, expressions under names of their own; None where nothing is known."""
+        """The type of a value for onnx, with a name for each expression; None where nothing is known."""
         if value.proto is not None or not value.dtype:
             return value.proto
         sizes = None if value.shape is None else [self._name(size) for size in value.shape]
@@ -195,7 +197,7 @@ class Walk:
         return Value(tensor.elem_type, self._sizes(tensor.shape.dim, lambda axis: node.fresh(index, axis)))
 
     def _sizes(self, dims: Iterable[Any], otherwise: Callable[[int], Size | None]) -> Any:
-        """Sizes that onnx writes; None in all if one is not known and there is nothing to put in its place."""
+        """Sizes of dimensions that onnx inferred; None if a size is not known and `otherwise` has none either."""
         sizes = []
         for axis, dim in enumerate(dims):
             size: Size | None
@@ -215,9 +217,9 @@ class Walk:
         return self._stored(tensor)
 
     def _stated(self, node: Node, name: str, value: Value | None, graph: onnx.GraphProto) -> Value:
-        """What a file says of an output that could not be inferred.
+        """The type that a file states for an output that could not be inferred.
 
-        What it says of an operator that we know, it says for the sizes that it was exported with.
+        The shape that it states for the output of a known operator holds only for the sizes at export.
         """
         declared = next((one.type for one in (*graph.value_info, *graph.output) if one.name == name), None)
         if declared is None:
@@ -232,7 +234,7 @@ def _domain(name: str) -> str:
 
 
 def _unmade(name: str, proto: onnx.NodeProto, graph: onnx.GraphProto) -> str:
-    """Why a node reads what is not there yet."""
+    """A message that says why a node reads a value that no node has made yet."""
     what = f"node {proto.name!r} ({proto.op_type}) reads {name!r}"
     makers = [other for other in graph.node if name in other.output]
     if not makers:

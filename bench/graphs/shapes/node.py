@@ -1,4 +1,4 @@
-"""A node of a graph and the values it reads, as rules for shapes and for costs see them."""
+"""A node of a graph and the values that it reads, in the form in which the rules for shapes and work see them."""
 
 from __future__ import annotations
 
@@ -15,28 +15,29 @@ if TYPE_CHECKING:
     from bench.graphs.file.lazy import Stored
 
 MAX_ELEMENTS = 1024
-"""Larger values are not followed: shapes are not computed from them."""
+"""Elements of larger values are not computed, because shapes do not depend on them."""
 
 
 class UnknownError(Exception):
-    """A rule needs what is not known: the shape or the value of an input."""
+    """A rule needs the shape or the elements of an input, which are not known."""
 
 
 class ShapeError(InputError):
-    """The shapes of what a node reads do not fit each other."""
+    """The shapes of a node's inputs do not fit each other."""
 
 
 class Value:
-    """What a node reads or makes, as far as it is known without running the model.
+    """An input or output of a node, as far as it is known without running the model.
 
     Attributes:
         dtype: the element type as a number of `onnx.TensorProto.DataType`; 0 where it is not known.
         shape: None where not even the number of axes is known.
-        numbers: the shape, where it is known in numbers.
-        proto: the type of what is no tensor, such as a sequence.
-        tensor: where it is stored in the file.
-        is_weight: whether it is stored, or stands for what is.
-        generated: whether it stands for stored weights: a constant that the graph makes instead of storing it.
+        numbers: the shape if all sizes are known in numbers, else None.
+        proto: the type of a value that is no tensor, such as a sequence; None for a tensor.
+        tensor: the stored tensor; None for a value that is not stored.
+        stored: the model that the tensor belongs to; None for a value that is not stored.
+        is_weight: whether the value is stored or generated.
+        generated: whether a ConstantOfShape makes the value of a stored shape, in the place of stored weights.
     """
 
     __slots__ = (
@@ -77,7 +78,7 @@ class Value:
 
     @property
     def bytes(self) -> int:
-        """Of its elements, packed as the type allows; 0 where they are not known."""
+        """Size of the elements, packed as the type allows; 0 where the shape is not known."""
         if self._bytes is None:
             size = 0 if self.numbers is None else math.prod(self.numbers)
             self._bytes = -(-size * bits(self.dtype) // 8)
@@ -85,7 +86,7 @@ class Value:
 
     @property
     def elements(self) -> np.ndarray | None:
-        """An array of Python's numbers and `Dim`s, where all elements are known and they are not too many."""
+        """An object array of Python numbers and `Dim`s; None if an element is not known, or there are too many."""
         if self._elements is None and self.tensor is not None:
             assert self.stored is not None
             assert self.numbers is not None
@@ -96,7 +97,7 @@ class Value:
 
     @property
     def is_static(self) -> bool:
-        """Whether its shape is known in numbers."""
+        """Whether the shape is known in numbers."""
         return self.numbers is not None
 
 
@@ -109,13 +110,13 @@ def array(items: Any, shape: Sequence[int] | None = None) -> np.ndarray:
 
 
 class Node:
-    """One node with its attributes, what it reads and, once they are known, its outputs.
+    """A node with its attributes, its inputs and, once they are inferred, its outputs.
 
     Attributes:
-        reads: names of its inputs, empty for what is left out.
+        reads: names of its inputs; empty for an input that is left out.
         makes: names of its outputs.
         version: of its operator set.
-        path: of the subgraph it is in; empty in the main graph.
+        path: of the subgraph that holds the node; empty in the main graph.
     """
 
     __slots__ = (
@@ -156,21 +157,22 @@ class Node:
 
     @property
     def attributes(self) -> dict[str, onnx.AttributeProto]:
-        """By name."""
+        """The attributes by name."""
         if self._attributes is None:
             self._attributes = {attribute.name: attribute for attribute in self.proto.attribute[:]}
         return self._attributes
 
     @property
     def what(self) -> str:
-        """How messages name it."""
+        """The node in the words of messages."""
         return f"node {self.name!r} ({self.op_type})"
 
     def has(self, index: int) -> bool:
-        """Whether it has that input."""
+        """Whether the node has an input at that position."""
         return index < len(self.inputs) and self.inputs[index] is not None
 
     def input(self, index: int = 0) -> Value:
+        """The value of an input. Raises `UnknownError` where it is left out."""
         value = self.inputs[index] if index < len(self.inputs) else None
         if value is None:
             raise UnknownError
@@ -198,18 +200,18 @@ class Node:
         return elements
 
     def items(self, index: int) -> list[Any]:
-        """Elements of an input of at most one axis."""
+        """Elements of an input of at most one axis. Raises `UnknownError` where they are not known."""
         return list(self.elements(index).reshape(-1))
 
     def number(self, index: int) -> Any:
-        """The only element of an input."""
+        """The only element of an input. Raises `ShapeError` if there are several."""
         elements = self.items(index)
         if len(elements) != 1:
             raise ShapeError(f"{self.what} takes one number as its input {index}; it is given {len(elements)}")
         return elements[0]
 
     def plain(self, index: int) -> list[int]:
-        """Elements of an input that must be plain numbers, such as axes."""
+        """Elements of an input that must be plain numbers, such as axes. Raises `UnknownError` for expressions."""
         elements = self.items(index)
         if any(isinstance(element, Dim) for element in elements):
             raise UnknownError
@@ -233,13 +235,13 @@ class Node:
         return self.checked_axis(self.integer(name, default), rank)
 
     def checked_axis(self, axis: int, rank: int) -> int:
-        """An axis counted from the front."""
+        """An axis counted from the front. Raises `ShapeError` if there is no such axis."""
         if not -rank <= axis < max(rank, 1):
             raise ShapeError(f"{self.what} takes axis {axis} of what has {rank} axes")
         return axis + rank if axis < 0 else axis
 
     def fresh(self, index: int, axis: int) -> Size:
-        """A size of an output that the data decide."""
+        """A new size for an axis of an output, which depends on data."""
         name = self.makes[index] if index < len(self.makes) else f"{self.name}_{index}"
         return symbol(f"{self.path}:{name}[{axis}]" if self.path else f"{name}[{axis}]", is_free=False)
 

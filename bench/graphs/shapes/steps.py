@@ -1,4 +1,4 @@
-"""What shape inference tells of a graph: its nodes in order with the shapes of their values."""
+"""The results of shape inference: the nodes of a graph in order, with the shapes of their values."""
 
 from __future__ import annotations
 
@@ -18,8 +18,12 @@ class Body:
     """A subgraph of a node.
 
     Attributes:
-        runs: how often it runs each time that the node does; None where the data decide.
-        is_branch: whether it runs instead of others.
+        path: such as `loop_1.body`.
+        steps: its nodes in order.
+        values: all values that it has or can read, by name.
+        outputs: values of its outputs.
+        runs: number of its runs in each run of the node; None if the number depends on data.
+        is_branch: whether it runs instead of other subgraphs of the node.
     """
 
     path: str
@@ -31,11 +35,11 @@ class Body:
 
 
 class Step(NamedTuple):
-    """A node with everything that is known of it.
+    """A node with the results of inference.
 
     Attributes:
-        is_open: whether the data decide a shape that it makes, or how often a body runs.
-        why_unknown: what inference failed at, if it did.
+        is_open: whether a shape of an output, or the number of runs of a body, depends on data.
+        why_unknown: why inference failed; None if it did not.
     """
 
     node: Node
@@ -46,9 +50,10 @@ class Step(NamedTuple):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Inferred:
-    """What is known of a model.
+    """The results of inference for a model.
 
     Attributes:
+        model: the settled model.
         steps: nodes of the main graph in order.
         values: of the main graph, by name.
     """
@@ -83,7 +88,7 @@ class GraphWalk(Protocol):
 
 
 def all_steps(steps: Sequence[Step]) -> Iterator[Step]:
-    """Nodes with those of their subgraphs."""
+    """Nodes in order, each followed by the nodes of its subgraphs."""
     for step in steps:
         yield step
         for body in step.bodies:

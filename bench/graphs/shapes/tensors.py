@@ -18,14 +18,14 @@ from bench.graphs.shapes.steps import Inferred
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class TensorInfo:
-    """One tensor of a model.
+    """The type and shape of a tensor of a model.
 
     Attributes:
         name: of the main graph; one inside a subgraph is called `<path>:<name>`.
-        dtype: such as `float32` or `int4`; `unknown` of what is no tensor.
-        shape: None where it depends on the data.
-        bytes: of its elements, packed as the type allows: two `int4` a byte. None where they are not known.
-        observed: whether the shape was seen in a run, and does not follow from the file.
+        dtype: such as `float32` or `int4`; `unknown` for a value that is no tensor.
+        shape: None where it depends on data.
+        bytes: size of its elements, packed as the type allows: two `int4` a byte. None where it is not known.
+        observed: whether the shape was observed in a run, and does not follow from the file.
         is_weight: whether it is stored in the file, or made of a stored shape by a ConstantOfShape.
     """
 
@@ -38,7 +38,7 @@ class TensorInfo:
 
 
 def tensors(inferred: Inferred) -> dict[str, TensorInfo]:
-    """What is known of each tensor in numbers."""
+    """Describe each tensor of a model, by name; names in a subgraph are `<path>:<name>`."""
     found = {}
     for path, values in scopes(inferred):
         for name, value in values.items():
@@ -48,13 +48,13 @@ def tensors(inferred: Inferred) -> dict[str, TensorInfo]:
 
 
 def values(inferred: Inferred) -> Iterator[Value]:
-    """What is known of each tensor."""
+    """Iterate over all values of a model and its subgraphs."""
     for _, values in scopes(inferred):
         yield from values.values()
 
 
 def tensor_info(name: str, value: Value) -> TensorInfo:
-    """What is known of a value in numbers."""
+    """Describe a value as a tensor of that name."""
     shape = value.numbers
     return TensorInfo(
         name=name,
@@ -100,7 +100,7 @@ def bind_inputs(
     shapes: Mapping[str, Sequence[int]] | None = None,
     dims: Mapping[str, int] | None = None,
 ) -> tuple[dict[str, tuple[int, ...]], dict[str, int]]:
-    """Sizes for a graph's inputs, and what was guessed for the dimensions that nobody gave.
+    """Sizes of a graph's inputs by name, and the guessed sizes of dimensions by name.
 
     Raises:
         InputError: there is no such input or dimension, or a size does not fit.

@@ -1,4 +1,4 @@
-"""Affine quantization of weights: what ONNX's DequantizeLinear undoes, in NumPy.
+"""Affine quantization of weights in NumPy, such that ONNX's DequantizeLinear restores them.
 
 `weight = (code - zero point) * scale`, with codes of 4 or 8 bits. Symmetric ones are signed, and their zero point is 0,
 which is not stored. They go from -7 to 7 or from -127 to 127: with -8 or -128 as the code of the largest magnitude, a
@@ -20,7 +20,7 @@ from bench.graphs.deferred import np
 
 TENSOR, CHANNEL, BLOCK = "tensor", "channel", "block"
 BLOCK_SIZE = 32
-"""Weights that share a scale: what a float32 scale costs is then one bit a weight."""
+"""Weights that share a scale, so that a float32 scale costs one bit for each weight."""
 SCALE_BYTES = 4
 
 
@@ -31,7 +31,8 @@ class Scheme:
     Attributes:
         bits: 4 or 8.
         symmetric: whether 0 is the middle of the range.
-        per: what shares a scale: the `tensor`, a `channel` (one index along an axis) or a `block` of 32 along an axis.
+        per: the weights that share a scale: the `tensor`, a `channel` (one index along an axis) or a `block` of 32
+            along an axis.
     """
 
     bits: int
@@ -66,7 +67,7 @@ class Scheme:
         return (*shape[:axis], math.ceil(shape[axis] / BLOCK_SIZE), *shape[axis + 1 :])
 
     def stored_bytes(self, shape: Sequence[int], axis: int) -> int:
-        """What quantized weights of a shape take: their bits, the scales and the zero points."""
+        """Bytes of quantized weights of a shape: their codes, scales and zero points."""
         num_scales = math.prod(self.scale_shape(shape, axis))
         num_zero_points = 0 if self.symmetric else num_scales
         return _bytes(math.prod(shape), self.bits) + SCALE_BYTES * num_scales + _bytes(num_zero_points, self.bits)
@@ -76,11 +77,15 @@ SCHEMES = tuple(
     Scheme(bits=bits, symmetric=symmetric, per=per)
     for bits, symmetric, per in itertools.product((8, 4), (True, False), (CHANNEL, BLOCK, TENSOR))
 )
-"""All of them; the first hardly changes outputs, and is as small as any of 8 bits."""
+"""All schemes; the first one hardly changes outputs, and is as small as any other with 8 bits."""
 
 
 def scheme(name: str) -> Scheme:
-    """The scheme of that name."""
+    """The scheme of a name, such as `int4-sym-block`.
+
+    Raises:
+        InputError: no scheme has that name.
+    """
     found = {item.name: item for item in SCHEMES}
     if name not in found:
         raise InputError(f"no quantization named {name!r}; there are: {', '.join(found)}")
@@ -140,7 +145,7 @@ def pack(codes: np.ndarray, bits: int) -> bytes:
 
 
 def _extremes(weights: np.ndarray, scheme: Scheme, axis: int) -> tuple[np.ndarray, np.ndarray]:
-    """The least and the largest weight of what shares a scale, and 0 where it lies outside of them; float64."""
+    """The least and the largest of the weights that share a scale, extended to include 0; float64."""
     if scheme.per == BLOCK:
         starts = np.arange(0, weights.shape[axis], BLOCK_SIZE)
         lowest, highest = (reduce.reduceat(weights, starts, axis=axis) for reduce in (np.minimum, np.maximum))

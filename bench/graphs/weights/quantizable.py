@@ -1,4 +1,4 @@
-"""Which tensors of an ONNX model are weights, how their operators use them, and what quantizing them saves."""
+"""The weights of an ONNX model that can be quantized: how operators use them, and how much quantizing them saves."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from bench.graphs.weights.affine import BLOCK, CHANNEL, Scheme
 
 FLOAT_BYTES = 4
 NODE_BYTES = 64
-"""About what a DequantizeLinear with its tensors adds to a file beside their data."""
+"""About the bytes that a DequantizeLinear adds to a file besides the data of its tensors."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -20,10 +20,10 @@ class Weight:
     """An initializer that an operator takes as its weights.
 
     Attributes:
-        channel_axis: its indices stand for outputs, or for the rows of a table.
-        block_axis: an output is a sum along it, or a row of a table lies along it.
-        flat: the sum goes on over all axes after `block_axis`, as a convolution's does over its window.
-        num_readers: how often an operator reads it.
+        channel_axis: the axis whose indices stand for outputs, or for the rows of a table.
+        block_axis: the axis along which an operator sums, or along which a row of a table lies.
+        flat: whether the sum goes on over all axes after `block_axis`, as a convolution's does over its window.
+        num_readers: number of inputs of nodes that read the weight.
     """
 
     name: str
@@ -34,13 +34,13 @@ class Weight:
     num_readers: int = 1
 
     def layout(self, scheme: Scheme) -> tuple[tuple[int, ...], int]:
-        """The shape in which a scheme stores it, and the axis of the scheme's channels or blocks."""
+        """The shape in which a scheme stores the weight, and the axis of the scheme's channels or blocks."""
         if scheme.per == BLOCK and self.flat:
             return (*self.shape[: self.block_axis], math.prod(self.shape[self.block_axis :])), self.block_axis
         return self.shape, self.channel_axis if scheme.per == CHANNEL else self.block_axis
 
     def saved_bytes(self, scheme: Scheme) -> int:
-        """How much less a scheme stores for it than the floats take."""
+        """Bytes that a scheme saves for this weight."""
         return FLOAT_BYTES * math.prod(self.shape) - scheme.stored_bytes(*self.layout(scheme))
 
 
@@ -75,15 +75,15 @@ def find_weights(model: onnx.ModelProto) -> list[Weight]:
 
 
 def worth_quantizing(model: onnx.ModelProto, scheme: Scheme) -> list[Weight]:
-    """The weights that take less of the file when they are quantized."""
+    """The weights that take fewer bytes of the file if they are quantized."""
     return [weight for weight in find_weights(model) if weight.saved_bytes(scheme) > NODE_BYTES]
 
 
 def expected_bytes(model: onnx.ModelProto, scheme: Scheme) -> int:
-    """What a float model should take once its weights are quantized.
+    """Bytes that a float model should take once its weights are quantized.
 
-    That is what it takes now, with the bits, scales and zero points in the place of the floats; the few nodes that come
-    with them are not counted.
+    That is its size now, with codes, scales and zero points in the place of the floats; the nodes that quantization
+    adds are not counted.
     """
     return int(model.ByteSize()) - sum(weight.saved_bytes(scheme) for weight in worth_quantizing(model, scheme))
 
@@ -91,7 +91,7 @@ def expected_bytes(model: onnx.ModelProto, scheme: Scheme) -> int:
 def _axes(node: onnx.NodeProto, index: int, rank: int) -> tuple[int, int] | None:
     """The axes of the channels and of the sum, or None where an operator takes no weights at that input.
 
-    Operators are told by their names: ONNX Runtime's fused ones have the layout of those they stand for.
+    Operators are recognized by name: ONNX Runtime's fused operators have the layout of those that they stand for.
     """
     last = rank - 1
     match node.op_type, index:

@@ -1,4 +1,4 @@
-"""Every weight of a model: what its numbers are like, and how its zeros lie."""
+"""A report on every weight of a model: statistics of its elements, and the structure of its zeros."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class WeightReport:
 
 
 def weight_report(stored: Stored) -> list[WeightReport]:
-    """What there is to say of every weight of a model, as it is stored; one is in memory at a time.
+    """A report on every weight of a model as it is stored; one weight is in memory at a time.
 
     Raises:
         InputError: external data are missing.

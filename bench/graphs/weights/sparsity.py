@@ -57,7 +57,7 @@ def tensor_sparsity(stored: Stored, weight: WeightTensor) -> Sparsity:
 
 
 def _zero(stored: Stored, weight: WeightTensor) -> np.ndarray | int:
-    """What stands for zero in a weight, in a shape that broadcasts."""
+    """The code that stands for zero in a weight, in a shape that broadcasts against it."""
     if weight.zero_point is None:
         return 0
     zero = stored.array(weight.zero_point)
@@ -76,7 +76,7 @@ def measure_sparsity(name: str, array: np.ndarray, *, zero: np.ndarray | int = 0
 
     Args:
         array: of any numeric dtype and any rank.
-        zero: what stands for zero, in a shape that broadcasts: a quantized weight's zero point.
+        zero: the code that stands for zero, in a shape that broadcasts: a quantized weight's zero point.
     """
     filled = np.asarray(array != zero)
     num_zeros = filled.size - int(np.count_nonzero(filled))
@@ -100,7 +100,7 @@ def measure_sparsity(name: str, array: np.ndarray, *, zero: np.ndarray | int = 0
 
 
 def _blocks(filled: np.ndarray) -> Iterator[tuple[Block, int]]:
-    """Shapes of blocks, and how many elements lie in those that hold only zeros."""
+    """Shapes of blocks, each with the number of elements that lie in blocks of that shape with nothing but zeros."""
     rank = filled.ndim
     for axes in itertools.chain.from_iterable(itertools.combinations(range(rank), count) for count in range(1, rank)):
         block = tuple(filled.shape[axis] if axis in axes else 1 for axis in range(rank))
@@ -139,7 +139,7 @@ def _rectangles(filled: np.ndarray, shape: Block, rows: int, columns: int) -> It
 
 
 def _halved(filled: np.ndarray, axis: int) -> np.ndarray:
-    """Whether either of two neighbours along an axis is filled; an odd one at the end stays by itself."""
+    """Whether either of two neighbours along an axis is filled; the last element of an odd number stays by itself."""
     first = np.take(filled, range(0, filled.shape[axis], 2), axis)
     second = np.take(filled, range(1, filled.shape[axis], 2), axis)
     paired = [slice(None)] * filled.ndim

@@ -1,7 +1,7 @@
-"""What the numbers in a model's weights are like: range, mean, spread, zeros and outliers.
+"""Statistics of the elements of weights: range, mean, standard deviation, zeros and outliers.
 
-An outlier lies more than `OUTLIER` standard deviations from the mean: a few of them stretch the range that a quantizer
-has to cover, and leave fewer levels for all the others.
+An outlier lies more than `OUTLIER` standard deviations from the mean. A few outliers stretch the range that a
+quantizer has to cover, and leave fewer levels for all other elements.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ if TYPE_CHECKING:
 
 OUTLIER = 6.0
 CHUNK = 1 << 20
-"""Elements that are looked at together, so that a large weight is not copied whole."""
+"""Elements that are converted to float64 at a time, so that a large weight is not copied whole."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class WeightStatistics:
-    """One tensor; all but the counts are of its finite elements, and None where there are none.
+    """Statistics of a tensor; all but the counts are of its finite elements, and None if no element is finite.
 
     Attributes:
         num_outliers: elements more than `OUTLIER` standard deviations from the mean.
-        largest_deviation: how far from the mean the farthest element lies, in standard deviations; None if all are
-            equal.
+        largest_deviation: distance of the farthest element from the mean, in standard deviations; None if all
+            elements are equal.
     """
 
     name: str

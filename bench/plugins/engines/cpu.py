@@ -1,4 +1,4 @@
-"""What this machine's processor can do, told without importing a package."""
+"""Instruction sets of this machine's processor, read without importing a package."""
 
 import platform
 from pathlib import Path
@@ -12,7 +12,7 @@ VNNI = {"avx512_vnni", "avx_vnni", "amx_int8"}
 
 
 def instruction_sets() -> frozenset[str]:
-    """Names as Linux has them; none where the system does not list them."""
+    """Linux's names of the processor's instruction sets; empty on a system that does not list them."""
     try:
         lines = CPUINFO.read_text().splitlines()
     except OSError:
@@ -21,13 +21,13 @@ def instruction_sets() -> frozenset[str]:
 
 
 def multiplies_bfloat16() -> bool:
-    """Whether the processor itself multiplies bfloat16; where it does not, frameworks refuse it or emulate it."""
+    """Whether the processor has instructions that multiply bfloat16; without them, frameworks refuse or emulate it."""
     return not BFLOAT16.isdisjoint(instruction_sets())
 
 
 def sums_bytes_in_16_bits() -> bool:
-    """Whether it sums up pairs of 8-bit products in 16 bits, which overflow unless weights have 7 bits.
+    """Whether the processor adds pairs of 8-bit products in 16 bits, which overflow unless weights have 7 bits.
 
-    So do those of x86-64 without VNNI, by what ONNX Runtime advises.
+    Source: ONNX Runtime's advice on quantization, by which processors of x86-64 without VNNI do so.
     """
     return platform.machine().lower() in ("x86_64", "amd64") and VNNI.isdisjoint(instruction_sets())

@@ -1,11 +1,11 @@
-"""Which graphics processors there are, told without importing a package."""
+"""Whether this machine has a graphics processor, found out without importing a package."""
 
 from pathlib import Path
 
 NVIDIA = Path("/dev/nvidiactl")
-"""There as long as NVIDIA's driver is loaded on Linux."""
+"""A device file that exists as long as NVIDIA's driver is loaded on Linux."""
 
 
 def has_nvidia() -> bool:
-    """Whether an NVIDIA driver is at work."""
+    """Whether an NVIDIA driver is loaded."""
     return NVIDIA.exists()

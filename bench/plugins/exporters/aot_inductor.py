@@ -1,4 +1,4 @@
-"""AOTInductor: the model compiled ahead of time into a library that needs PyTorch, but none of its Python."""
+"""AOTInductor: the model compiled ahead of time into a library that needs PyTorch, but no Python."""
 
 import os
 import tempfile
@@ -20,7 +20,7 @@ class AotInductor(TorchExporter):
         return "pt2"
 
     def export(self, task: Task, source: str, target: Path) -> dict[str, Any]:
-        with tempfile.TemporaryDirectory() as folder:  # of nothing but this: what was compiled before is no matter here
+        with tempfile.TemporaryDirectory() as folder:  # an empty cache: earlier compilations have no influence
             os.environ["TORCHINDUCTOR_CACHE_DIR"] = folder
             os.environ["TORCHINDUCTOR_COMPILE_THREADS"] = "1"
             return super().export(task, source, target)
@@ -34,7 +34,7 @@ class AotInductor(TorchExporter):
             package_path=str(target),
             inductor_configs={
                 "freezing": True,
-                "cpp.dynamic_threads": True,  # those of the process that runs it, not of this one
+                "cpp.dynamic_threads": True,  # the threads of the process that runs the package
                 "aot_inductor.metadata": {"num_params": str(num_params)},
             },
         )
@@ -42,7 +42,7 @@ class AotInductor(TorchExporter):
 
 
 def _dynamic_shapes(task: Task) -> tuple[dict[int, Any], ...]:
-    """The dynamic axes of each input, within whatever bounds the model has: a table of positions is a bound."""
+    """The dynamic axes of each input, within bounds that the model sets itself, such as by a table of positions."""
     from torch.export import Dim
 
     return tuple(dict.fromkeys(dynamic_axes(task)[spec.name], Dim.DYNAMIC) for spec in task.inputs)

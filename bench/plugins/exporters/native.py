@@ -1,4 +1,4 @@
-"""The framework's own form: the weights file as it is, for the framework itself to run."""
+"""The framework's own format: a copy of the weights file, which the framework's own runtime opens."""
 
 import shutil
 from pathlib import Path
@@ -7,7 +7,7 @@ from typing import Any
 from bench.api import Exporter, Task
 
 FORMATS = {"tf": "keras"}
-"""Formats that are not called like their source."""
+"""Formats by source, for sources whose format has another name."""
 
 
 class Native(Exporter):

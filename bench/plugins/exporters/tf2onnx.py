@@ -21,7 +21,7 @@ class Tf2Onnx(TfExporter):
         import tf2onnx
 
         logging.getLogger("tf2onnx").setLevel(logging.ERROR)
-        # It names the graph's outputs after the keys of what the function returns.
+        # tf2onnx names the graph's outputs after the keys of the dict that the function returns.
         proto, _ = tf2onnx.convert.from_function(function, input_signature=signature(task))
         onnx.save(proto, target)
         return {"opset": next(opset.version for opset in proto.opset_import if not opset.domain)}

@@ -20,7 +20,7 @@ class TfOpenVino(TfExporter):
     def translate(self, function: Any, task: Task, target: Path) -> dict[str, Any]:
         openvino = ir.import_openvino()
         converted = openvino.convert_model(function)
-        # Not in the order of the converted model: its outputs come in the alphabetical order of their names.
+        # By name, because the outputs of the converted model are in the alphabetical order of their names.
         inputs = [converted.input(spec.name) for spec in task.inputs]
         outputs = [converted.output(spec.name) for spec in task.outputs]
         ir.name_ports(converted, task, inputs=inputs, outputs=outputs)

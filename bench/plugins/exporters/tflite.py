@@ -24,7 +24,7 @@ class TfLite(TfExporter):
         try:
             target.write_bytes(_convert(function, task, signature(task)))
         except ConverterError:
-            # A loop, as in a recurrent network, is convertible only where the sizes it collects are known.
+            # A loop, such as that of a recurrent network, converts only if the sizes of its outputs are known.
             target.write_bytes(_convert(function, task, _for_one(task)))
             return {"batch": 1}
         return {}
@@ -42,7 +42,7 @@ def _convert(function: Any, task: Task, inputs: list[tf.TensorSpec]) -> bytes:
     from tensorflow.python.framework.convert_to_constants import convert_variables_to_constants_v2
 
     # The converter leaves variables of a Keras 3 model without values, and the file's outputs are NaN (tensorflow
-    # 2.21.0): they have to be constants before. A frozen function has forgotten its names, so it gets them again.
+    # 2.21.0): they have to be constants before. A frozen function has lost its names, so they are set again.
     traced = tf.function(function.python_function, input_signature=inputs).get_concrete_function()
     frozen = convert_variables_to_constants_v2(traced)
     names = sorted(spec.name for spec in task.outputs)  # the order in which a dict's values are frozen

@@ -1,4 +1,4 @@
-"""ExecuTorch: a model exported by torch.export, what XNNPACK can run of it handed to that."""
+"""ExecuTorch: a model exported by torch.export, with the parts that XNNPACK can run delegated to XNNPACK."""
 
 from pathlib import Path
 from typing import Any
@@ -7,7 +7,7 @@ from bench.api import Task
 from bench.plugins.engines.pytorch.exporter import TorchExporter
 
 MAX_BATCH = 16
-"""ExecuTorch plans its memory beforehand, for the largest sizes there can be."""
+"""The largest batch that a program takes: ExecuTorch plans memory at export, for the largest sizes."""
 
 
 class TorchExecuTorch(TorchExporter):

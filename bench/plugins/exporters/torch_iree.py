@@ -1,6 +1,6 @@
 """IREE: PyTorch's ONNX export, compiled ahead of time into a module for this processor.
 
-IREE 3.13.0 compiles a bidirectional LSTM into something else: verifying finds it, nothing here can mend it.
+IREE 3.13.0 compiles a bidirectional LSTM to wrong code: verifying finds such a model broken.
 """
 
 from __future__ import annotations
@@ -52,10 +52,10 @@ class TorchIree(TorchThroughOnnxExporter):
 
 
 def _spell_out_depth_to_space(graph: onnx.GraphProto) -> None:
-    """Write DepthToSpace of mode CRD as Reshapes and a Transpose: IREE 3.13.0 gives other pixels for it.
+    """Write DepthToSpace of mode CRD as Reshapes and a Transpose: IREE 3.13.0 gives wrong pixels for DepthToSpace.
 
-    A 0 in a Reshape keeps the size in that place, so sizes that are not known stay where they are until they are
-    multiplied: (N, C, H, W), (N, C', b, b, H, W), (N, C', H, b, W, b), (N, C', H b, 1, W, b), (N, C', H b, 1, W b, 1).
+    A 0 in a Reshape keeps the size in that place, so dynamic sizes stay in their places until they are multiplied:
+    (N, C, H, W), (N, C', b, b, H, W), (N, C', H, b, W, b), (N, C', H b, 1, W, b), (N, C', H b, 1, W b, 1).
     """
     from onnx import TensorProto, helper
 

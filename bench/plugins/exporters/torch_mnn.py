@@ -18,11 +18,11 @@ class TorchMnn(TorchThroughOnnxExporter):
         return "mnn"
 
     def convert_onnx(self, path: Path, task: Task, target: Path) -> dict[str, Any]:
-        # Not `mnnconvert`, nor the Python module of that name: they install packages and report to their makers.
+        # Not `mnnconvert`, nor the Python module of that name: they install packages and send usage data.
         import _tools
 
         command = ["mnnconvert", "-f", "ONNX", "--modelFile", str(path), "--MNNModel", str(target)]
-        # Left to itself it unrolls an LSTM into a loop, and crashes on that of dynamo's export (MNN 3.6.1).
+        # Without the option MNN unrolls an LSTM into a loop, and crashes on the LSTM of dynamo's export (MNN 3.6.1).
         if not _tools.mnnconvert([*command, "--useOriginRNNImpl"]):
             raise ArtifactError("MNN cannot convert this model")
         return {}

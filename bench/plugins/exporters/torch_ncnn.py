@@ -12,7 +12,7 @@ from bench.plugins.engines.pytorch.exporter import TorchExporter
 
 PARTS = ("model.param", "model.bin")
 OUTPUTS = ("pnnxparam", "pnnxbin", "pnnxpy", "pnnxonnx", "ncnnparam", "ncnnbin", "ncnnpy")
-"""Options of pnnx that name what it writes; a file that none names goes beside the traced model or where it likes."""
+"""Options of pnnx that name the files it writes; without an option, pnnx chooses the folder of the file."""
 TYPES = {"float32": "f32", "int64": "i64"}
 
 
@@ -34,7 +34,7 @@ class TorchNcnn(TorchExporter):
         with tempfile.TemporaryDirectory(dir=target.parent) as name:
             folder = Path(name)
             torch.jit.trace(model, example, check_trace=False).save(str(folder / "traced.pt"))
-            # Not pnnx.export: it starts the program by way of a shell, and does not say when that fails.
+            # Not pnnx.export: it starts the program through a shell, and does not report a failure.
             shapes = [
                 str(list(tensor.shape)).replace(" ", "") + TYPES[spec.dtype]
                 for tensor, spec in zip(example, task.inputs, strict=True)

@@ -1,7 +1,7 @@
 """PyTorch's former ONNX exporter without its last step: weights that layers share are written once for each layer.
 
-So did releases before that step was there, and so do files that are still about. It is for what a merge of equal
-weights is worth, and for nothing else: an ALBERT-base of 47 MB takes 358 MB (torch 2.13.0).
+Earlier releases of PyTorch had no such step, and files from them are still in use. The exporter serves to measure the
+gain of merging equal weights, and nothing else: an ALBERT-base of 47 MB takes 358 MB (torch 2.13.0).
 """
 
 from bench.plugins.engines.pytorch.exporter import TorchScriptExporter

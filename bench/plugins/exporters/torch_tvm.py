@@ -1,6 +1,6 @@
 """Apache TVM: PyTorch's ONNX export, compiled ahead of time for this processor with TVM's own schedules, untuned.
 
-TVM 0.27 reads no LSTM from ONNX: such a model has no row, and the reason says so.
+TVM 0.27 reads no LSTM from ONNX: the export of such a model fails with TVM's reason.
 """
 
 from pathlib import Path
@@ -28,7 +28,7 @@ class TorchTvm(TorchThroughOnnxExporter):
         processor = tvm.target.codegen.llvm_get_system_cpu()
         module = relax.transform.DecomposeOpsForInference()(from_onnx(onnx.load(path)))
         compiled = tvm.compile(module, tvm.target.Target({"kind": "llvm", "mcpu": processor}))
-        library = path.with_suffix(".so")  # it goes by the name's end
+        library = path.with_suffix(".so")  # TVM tells the kind of library by the end of its name
         compiled.export_library(str(library))
         library.replace(target)
         return {"target": processor}

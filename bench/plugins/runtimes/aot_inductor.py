@@ -22,5 +22,5 @@ class AotInductor(TorchRuntime):
         import torch
 
         model = torch._inductor.aoti_load_package(str(artifact))
-        num_params = model.loader.get_metadata().get("num_params")  # what the exporter wrote into it
+        num_params = model.loader.get_metadata().get("num_params")  # written by the exporter
         return TorchSession(model, task, provider, num_params and int(num_params))

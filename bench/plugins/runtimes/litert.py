@@ -34,7 +34,7 @@ def load(path, outputs):
 
 
 class LiteRtSession(Session):
-    """One interpreter, made ready anew whenever the shapes of a request differ from the last one's."""
+    """One interpreter, whose tensors are allocated anew when a request has other shapes than the last."""
 
     def __init__(self, interpreter: Any, task: Task) -> None:
         self._interpreter = interpreter
@@ -46,10 +46,10 @@ class LiteRtSession(Session):
         self._allowed = {name: [int(dim) for dim in inputs[name]["shape_signature"]] for name in self._inputs}
         self._shapes: list[tuple[int, ...]] = []
 
-    # Not looked for where loading is timed.
+    # Read after loading, which is timed.
     @functools.cached_property
     def precision(self) -> str:  # type: ignore[override]
-        """`int8` where the file holds such tensors."""
+        """`int8` if the file holds tensors of that type, otherwise `float32`."""
         types = {tensor["dtype"].__name__ for tensor in self._interpreter.get_tensor_details()}
         return "int8" if "int8" in types else "float32"
 

@@ -6,19 +6,19 @@ from typing import Any
 from bench.api import Arrays, Outputs, Runtime, Session, Task
 
 WINOGRAD_LEVEL = 3
-"""MNN's number for the hint how large the tiles of Winograd convolutions may be: 0 to 3. With its default of 3 errors
-are 3e-4 of the largest output on super-resolution, with 2 they are 1e-6 (MNN 3.6.1)."""
+"""MNN's number of the hint that limits the tiles of Winograd convolutions, from 0 to 3. With MNN's default of 3, errors
+are 3e-4 of the largest output on super-resolution; with 2 they are 1e-6 (MNN 3.6.1)."""
 
 
 class MnnSession(Session):
-    """One module, its inputs written anew for each request."""
+    """One module, whose inputs are made anew for each request."""
 
     def __init__(self, module: Any, task: Task) -> None:
         import MNN.expr
 
         self._module = module
         self._expr = MNN.expr
-        kinds = {"float32": MNN.expr.float, "int64": MNN.expr.int, "int32": MNN.expr.int}  # it has no 64 bits
+        kinds = {"float32": MNN.expr.float, "int64": MNN.expr.int, "int32": MNN.expr.int}  # no 64 bits in MNN
         self._inputs = [(spec.name, kinds[spec.dtype]) for spec in task.inputs]
         self._outputs = task.outputs
 
@@ -52,7 +52,7 @@ class Mnn(Runtime):
         self.check_provider(provider)
         import MNN.nn
 
-        settings = {"backend": "CPU", "precision": "high", "numThread": threads}  # normal would reduce it on Arm
+        settings = {"backend": "CPU", "precision": "high", "numThread": threads}  # normal reduces it on Arm
         manager = MNN.nn.create_runtime_manager((settings,))
         manager.set_hint(WINOGRAD_LEVEL, 2)
         module = MNN.nn.load_module_from_file(

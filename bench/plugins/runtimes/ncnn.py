@@ -1,6 +1,6 @@
 """ncnn: an engine made for phones, on a processor.
 
-It has no axis of samples, so a batch is run one sample after the other.
+ncnn has no axis of samples, so a batch is run one sample after the other.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 PARTS = ("model.param", "model.bin")
 REDUCED = ("use_fp16_storage", "use_fp16_arithmetic", "use_fp16_packed", "use_bf16_storage")
-"""Options that let it keep or compute numbers in 16 bits; the first three are its default."""
+"""Options that let ncnn keep or compute numbers in 16 bits; the first three are on by default."""
 
 
 class NcnnSession(Session):
@@ -48,7 +48,7 @@ class NcnnSession(Session):
         import numpy as np
 
         extractor = self._network.create_extractor()
-        kept = []  # a Mat does not own the numbers that it is made of
+        kept = []  # a Mat does not own the array it is made from
         for name, layer in self._inputs:
             array = feeds[name][row]
             kept.append(np.array(array, np.int32 if name in self._integers else np.float32))

@@ -1,4 +1,4 @@
-"""ONNX Runtime with its default options, but for threads that rest between requests."""
+"""ONNX Runtime with its default options, except that its threads stop spinning after each request."""
 
 from bench.plugins.engines.onnxruntime.runtime import OrtRuntime
 

@@ -1,4 +1,4 @@
-"""ONNX Runtime given the file's bytes: what a server does that keeps its models in a database or in a package."""
+"""ONNX Runtime loading a model from memory, as a server does that keeps models in a database or a package."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""ONNX Runtime with I/O binding: inputs are read where they lie, and outputs are written to the same memory again."""
+"""ONNX Runtime with I/O binding: inputs are not copied, and outputs reuse the memory of the last request."""
 
 from typing import Any
 
@@ -7,7 +7,7 @@ from bench.plugins.engines.onnxruntime.runtime import OrtRuntime
 
 
 class BoundSession(Session):
-    """One InferenceSession whose outputs lie in host memory, until the next run writes over them."""
+    """One InferenceSession with outputs in host memory, which the next run overwrites."""
 
     def __init__(self, session: Any, task: Task) -> None:
         self._run = session.run_with_iobinding
@@ -35,10 +35,10 @@ class BoundSession(Session):
 
 
 class OnnxRuntimeIoBinding(OrtRuntime):
-    """Opens ONNX files and binds what goes in and out."""
+    """Opens ONNX files and binds their inputs and outputs."""
 
     def session(self, session: Any, task: Task) -> Session:
         return BoundSession(session, task)
 
     def code(self, *, provider: str, threads: int) -> str | None:
-        return None  # what a binding is worth depends on who holds the arrays
+        return None  # the gain of a binding depends on the program that holds the arrays

@@ -1,4 +1,4 @@
-"""OpenVINO on the processor: its own format and ONNX, with the precision said, because its default may reduce it."""
+"""OpenVINO on the processor, for its own format and ONNX, with a stated precision: the default may reduce it."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ if TYPE_CHECKING:
 
 
 PRECISIONS = {"cpu": "f32", "cpu-bf16": "bf16"}
-"""What OpenVINO calls the precision that it is held to, by provider. Left to itself, it takes bfloat16 where the
-processor has it, and float16 on Arm."""
+"""OpenVINO's name of the precision to compile for, by provider. By default OpenVINO takes bfloat16 where the processor
+has it, and float16 on Arm."""
 REDUCED = {"u8": "int8", "i8": "int8", "bf16": "bfloat16", "f16": "float16"}
-"""Precisions below float32 in which a compiled model may multiply, the most reduced first, as results call them."""
+"""Names that results use for the precisions below float32, by OpenVINO's names, the most reduced first."""
 PRODUCTS = {"Convolution", "Deconvolution", "FullyConnected", "MatMul", "RNNCell", "RNNSeq", "Subgraph"}
-"""Layers of a compiled model that multiply matrices; a subgraph is layers that were compiled into one."""
+"""Types of layers that multiply matrices in a compiled model; a `Subgraph` is several layers compiled into one."""
 
 
 CODE = """\
@@ -58,7 +58,7 @@ class OpenVinoSession(Session):
         self._infer = compiled.create_infer_request().infer
         self._outputs = [compiled.output(spec.name) for spec in task.outputs]
 
-    # Not looked for where loading is timed.
+    # Read after loading, which is timed.
     @functools.cached_property
     def precision(self) -> str:  # type: ignore[override]
         """The most reduced precision in which the compiled model multiplies."""
@@ -70,7 +70,7 @@ class OpenVinoSession(Session):
         return ir.num_params(self._model)
 
     def run(self, feeds: Arrays) -> Outputs:
-        results = self._infer(feeds, share_inputs=True)  # it reads them where they lie
+        results = self._infer(feeds, share_inputs=True)  # inputs are not copied
         return [results[output] for output in self._outputs]
 
 
@@ -104,7 +104,7 @@ class OpenVino(Runtime):
         return profile.profile(compiled, model, provider=provider, feeds=feeds, num_runs=num_runs)
 
     def _compile(self, artifact: Path, provider: str, threads: int, **more: Any) -> tuple[Any, Any, Any]:
-        """A compiled model, the model that it was compiled from, and the memory that its weights lie in."""
+        """A compiled model, the model it was compiled from, and the memory that holds its weights."""
         self.check_provider(provider)
         core = ir.import_openvino().Core()
         if artifact.suffix == ".onnx":

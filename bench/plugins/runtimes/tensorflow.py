@@ -12,7 +12,7 @@ from bench.plugins.engines.tensorflow.runtime import TfRuntime
 
 BFLOAT16 = "cpu-bf16"
 EXAMPLE_SIZE = 64
-"""Size of every dynamic dimension but the batch when the graph is optimized to look at it."""
+"""Size of every dynamic dimension except the batch in the run that optimizes the graph."""
 
 
 class TensorFlow(TfRuntime):
@@ -29,14 +29,14 @@ class TensorFlow(TfRuntime):
         if provider == BFLOAT16:
             tf.config.optimizer.set_experimental_options({"auto_mixed_precision_onednn_bfloat16": True})
         function = tf.function(lambda *tensors: model(*tensors), input_signature=signature(task))
-        function.get_concrete_function()  # tracing is a part of loading, not of the first inference
+        function.get_concrete_function()  # traced here, tracing counts as loading and not as the first inference
         return function, _precision(function, task) if provider == BFLOAT16 else "float32"
 
 
 def _precision(function: Any, task: Task) -> str:
-    """The precision of the optimized graph: the optimizer says nothing when it finds bfloat16 not worth while.
+    """The precision of the optimized graph: the optimizer may keep float32, and does not report it.
 
-    The graph is there to look at only while the function runs for the first time.
+    TensorFlow hands out the optimized graph only while the function runs for the first time.
     """
     import tensorflow as tf
     from tensorflow.python.eager import context

@@ -1,7 +1,7 @@
 """torch.compile with its default backend, Inductor, which writes C++ or Triton code and compiles it.
 
-Weights are frozen into the code. It is compiled at the first inference, for the shapes of that one, and kept for later
-processes, as PyTorch does by default: the first inference of a launch finds the code that verifying compiled.
+Weights are frozen into the code. The code is compiled at the first inference, for its shapes, and cached for later
+processes, which is PyTorch's default: the first inference of a launch finds the code that verifying compiled.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ class TorchCompile(TorchRuntime):
         return {
             **super().environment(threads),
             "TORCHINDUCTOR_CACHE_DIR": str(cache.folder() / "torchinductor"),
-            # Processes that help to compile would stay, and take memory that is not the model's.
+            # Processes that help to compile would stay, and their memory would count as the model's.
             "TORCHINDUCTOR_COMPILE_THREADS": "1",
         }
 
     def import_packages(self) -> None:
         import torch
         import torch._dynamo
-        import torch._inductor.compile_fx  # noqa: F401 (it takes seconds, which are not the model's)
+        import torch._inductor.compile_fx  # noqa: F401 (an import of seconds, which would count as loading)
 
     def callable(self, model: torch.nn.Module) -> Any:
         import torch

@@ -1,4 +1,4 @@
-"""Equal weights stored once: exporters have written those that layers share once for each layer."""
+"""Equal weights stored once: some exporters write a weight that layers share once for each layer."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class Dedup(Variant):
-    """Initializers and Constant nodes found to be equal by a hash of dtype, shape and bytes: the first stands for all.
+    """Merges initializers and Constant nodes whose dtype, shape and bytes have the same hash; the first one stays.
 
     Nothing that is computed changes, not by a bit. Time is linear in the size of the file.
     """
@@ -38,7 +38,7 @@ def merge_equal(graph: onnx.GraphProto) -> dict[str, str]:
     which a request can replace, or hide another of that name from a subgraph.
 
     Returns:
-        For each name that is no more, the one that stands for it.
+        The name that replaces each removed name, by the removed name.
     """
     graphs = list(_with_inner(graph))
     num_definitions = Counter(name for each in graphs for name in _defined(each))

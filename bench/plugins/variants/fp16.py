@@ -20,14 +20,15 @@ if TYPE_CHECKING:
 
 
 class Fp16(Variant):
-    """The conversion of `onnxruntime.transformers.float16`, with what it needs beside it.
+    """The conversion of `onnxruntime.transformers.float16`, with workarounds for its limits.
 
-    It is chosen over onnxconverter-common, of which it once was a copy, because that one (1.16.0) leaves a Cast to
-    float32 what it is and so gives models that do not load from what tf2onnx writes. Weights beyond 65,504 are clamped
-    to that, so a mask of -1e9 works on.
+    It is chosen over onnxconverter-common, from which it was copied, because onnxconverter-common (1.16.0) leaves every
+    Cast to float32 as it is, so that models from tf2onnx do not load after it. Weights beyond 65,504 are clamped to
+    65,504, so a mask of -1e9 still works.
 
-    These stay float32: what the converter knows to have no float16 form, numbers that are counted in floats and become
-    integers again, such as sizes (from 2,048 on float16 has not every whole number), and what ONNX Runtime cannot load.
+    Three kinds of nodes stay float32: operators that the converter knows to have no float16 form; integers that are
+    floats for a while, such as sizes (float16 cannot hold every integer above 2,048); and nodes that ONNX Runtime
+    cannot load in float16.
     """
 
     requires = ("onnxruntime", "onnx", "onnx_ir")
@@ -37,7 +38,7 @@ class Fp16(Variant):
         import onnx
         from onnxruntime.transformers import float16
 
-        model = settle(onnx.load(source))  # the converter is told by name which nodes to leave alone
+        model = settle(onnx.load(source))  # the converter takes the names of nodes to leave alone
         _refuse_blocked_layout(model)
         _refuse_in_subgraphs(model, {*float16.DEFAULT_OP_BLOCK_LIST, *float16.ALWAYS_FLOAT_INPUTS})
         _state_types(model)
@@ -61,16 +62,16 @@ def _refuse_blocked_layout(model: onnx.ModelProto) -> None:
 
 
 def _refuse_in_subgraphs(model: onnx.ModelProto, operators: set[str]) -> None:
-    """The converter puts every Cast into the main graph."""
+    """Refuse operators in subgraphs that must stay float32: the converter puts every Cast into the main graph."""
     inner = {node.op_type for graph in list(all_graphs(model))[1:] for node in graph.node}
     if found := sorted(inner & operators):
         raise RefusedError(f"a Loop, If or Scan holds {', '.join(found)}, which would have to stay float32 in there")
 
 
 def _state_types(model: onnx.ModelProto) -> None:
-    """Say which values are float32: the converter casts only what it knows of.
+    """State which values are float32: the converter casts only values whose type it knows.
 
-    onnx knows of none behind an operator that is not its own, such as those of ONNX Runtime.
+    onnx infers no type behind operators of other domains, such as those of ONNX Runtime.
     """
     import onnx
 
@@ -83,7 +84,7 @@ def _state_types(model: onnx.ModelProto) -> None:
 
 
 def _counting(model: onnx.ModelProto) -> set[str]:
-    """Names of the nodes by which integers are floats for a while: from their Cast to what makes no float of them."""
+    """Names of the nodes in which integers are floats for a while: from a Cast to the nodes that make integers."""
     import onnx
 
     graph = model.graph
@@ -132,14 +133,14 @@ def _crashing(graph: onnx.GraphProto) -> set[str]:
 
 
 def _join_casts(model: onnx.ModelProto) -> None:
-    """Let a node that stays float32 read another one directly: the converter rounds to float16 between them."""
+    """Let nodes that stay float32 read one another directly: the converter rounds to float16 between them."""
     import onnx
 
     def casts(to: int) -> list[onnx.NodeProto]:
         found = [node for node in model.graph.node if node.op_type == "Cast"]
         return [node for node in found if any(item.name == "to" and item.i == to for item in node.attribute)]
 
-    # The converter's own name for what a node that stays float32 gives.
+    # The converter gives this name to the output of a node that stays float32.
     narrowing = [node for node in casts(onnx.TensorProto.FLOAT16) if node.input[0] == f"{node.output[0]}_cast_to_fp16"]
     before = {node.output[0]: node.input[0] for node in narrowing}
     widening = [node for node in casts(onnx.TensorProto.FLOAT) if node.input[0] in before]

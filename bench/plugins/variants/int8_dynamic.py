@@ -10,7 +10,7 @@ from bench.graphs.weights.quantizable import find_weights
 from bench.plugins.engines.onnxruntime.quantized import save_quantized
 
 OPERATORS = ("MatMul", "LSTM", "Attention", "Gather", "EmbedLayerNormalization")
-"""What gets faster or smaller by it; a convolution becomes several times slower."""
+"""Operators that get faster or smaller; a quantized convolution is several times slower."""
 
 
 class Int8Dynamic(Variant):

@@ -25,23 +25,23 @@ if TYPE_CHECKING:
 METHODS: dict[str, tuple[str, dict[str, Any]]] = {
     "minmax": ("MinMax", {}),
     "entropy": ("Entropy", {}),
-    # Its own default is a range symmetric about 0, which leaves half of the codes of what comes from a ReLU unused.
+    # The default range is symmetric about 0, which leaves half of the codes unused after a ReLU.
     "percentile": ("Percentile", {"percentile": 99.999, "symmetric": False}),
 }
-"""ONNX Runtime's names of the calibration methods and its settings, by ours."""
+"""ONNX Runtime's name and settings of each calibration method, by the name in options."""
 CHANNEL = "channel"
 OPSET_CHANNELS = 13
 """The operator set from which on DequantizeLinear knows channels."""
 OPERATORS = ("Conv", "ConvTranspose", "MatMul", "Gemm", "Gather", "Relu", "Clip", "MaxPool")
-"""What gets smaller or faster, and what lies in between; with all that can be quantized, ALBERT loses a fifth of its
-accuracy."""
+"""Operators that get smaller or faster, and operators between them; if every operator that can be is quantized, ALBERT
+loses a fifth of its accuracy."""
 
 
 class Int8Static(Variant):
     """QDQ with unsigned activations and signed weights, one scale for each channel of a weight, or one for all of it.
 
-    The last product before each output stays in float32: what it rounds, nothing after it evens out. In ESPCN it is a
-    twentieth of the multiplications, and makes half of the loss.
+    The last product before each output stays in float32, since no later operator evens out its rounding. In ESPCN it
+    has a twentieth of the multiplications, and would cause half of the loss.
     """
 
     requires = ("onnxruntime", "onnx")
@@ -65,7 +65,7 @@ class Int8Static(Variant):
             num_samples, ranges = measure_ranges(prepared, task, method)
             model = onnx.load(prepared)
             for node in model.graph.node:
-                node.name = node.output[0]  # nodes to leave out are told by their names, and some have none
+                node.name = node.output[0]  # nodes to leave out are given by name, and some have no name
             num_weights = len(find_weights(model))
             quantizer = QDQQuantizer(
                 model=model,
@@ -88,7 +88,7 @@ class Int8Static(Variant):
 
 
 def last_products(model: onnx.ModelProto) -> list[str]:
-    """For each output, the first output of the last node with weights among those that it is made by."""
+    """Names of the nodes that make each output's last product: the last node with weights before the output."""
     weights = {weight.name for weight in find_weights(model)}
     makers = {name: index for index, node in enumerate(model.graph.node) for name in node.output}
     found = set()
@@ -106,10 +106,10 @@ def last_products(model: onnx.ModelProto) -> list[str]:
 
 
 def measure_ranges(path: Path, task: Task, method: str) -> tuple[int, TensorsData]:
-    """Run training samples, one at a time, and find the range of every value that is to be quantized.
+    """Run training samples, one at a time, and measure the range of every value that is to be quantized.
 
     Returns:
-        How many samples were seen, and the ranges as ONNX Runtime's quantizer takes them.
+        The number of samples, and the ranges in the form that ONNX Runtime's quantizer takes.
     """
     from onnxruntime.quantization import CalibrationMethod
     from onnxruntime.quantization.calibrate import create_calibrator
@@ -123,8 +123,8 @@ def measure_ranges(path: Path, task: Task, method: str) -> tuple[int, TensorsDat
         extra_options=settings,
     )
     samples = calibration_feeds(task)
-    with contextlib.redirect_stdout(io.StringIO()):  # it tells of every step
+    with contextlib.redirect_stdout(io.StringIO()):  # the calibrator prints every step
         for feeds in samples:
-            # All in one go would hold every activation of every sample at the same time.
+            # All samples at once would hold every activation of each in memory.
             calibrator.collect_data(types.SimpleNamespace(get_next=iter([feeds, None]).__next__))
         return len(samples), calibrator.compute_data()

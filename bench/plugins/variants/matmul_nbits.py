@@ -11,7 +11,7 @@ from bench.graphs.weights.quantizable import find_weights
 from bench.plugins.engines.onnxruntime.quantized import save_quantized
 
 ACCURACY_LEVELS = {"float": 1, "int8": 4}
-"""What the kernels multiply in, by option: float32, or activations rounded to 8 bits for each block."""
+"""ONNX Runtime's level by option: products in float32, or of activations rounded to 8 bits in each block."""
 
 
 class MatMulNBits(Variant):
@@ -33,5 +33,5 @@ class MatMulNBits(Variant):
         )
         quantizer.process()
         model = quantizer.model.model
-        drop_unread(model)  # a tied weight was written as often as it is read, each time under the same name
+        drop_unread(model)  # the quantizer writes a tied weight once for each reader, always under the same name
         return save_quantized(model, target, num_weights=num_weights, kinds="a matrix product")

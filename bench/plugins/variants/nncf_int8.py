@@ -13,7 +13,7 @@ FAKE_QUANTIZE = "FakeQuantize"
 
 
 class NncfInt8(Variant):
-    """Convolutions, products and LSTMs as NNCF finds them, with a scale for each channel of their weights."""
+    """Quantizes the convolutions, products and LSTMs that NNCF chooses, with a scale for each channel of a weight."""
 
     requires = ("nncf", "openvino")
     extra = "nncf"
@@ -38,5 +38,5 @@ class NncfInt8(Variant):
         if not num_quantized:
             raise RefusedError("the file has no operator that NNCF quantizes")
         ir.save(model, target)
-        del weights  # the model read there until now
+        del weights  # the model read that memory until now
         return {"num_fake_quantize": num_quantized, "num_samples": len(feeds)}

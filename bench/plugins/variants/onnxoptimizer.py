@@ -12,14 +12,14 @@ UNSAFE = {
     "split_init": "keeps only what can be computed without an input",
     "split_predict": "keeps only what cannot be computed without an input",
 }
-"""Passes after which it is another model, or none, and why."""
+"""Passes that break a model, each with the reason."""
 
 
 class OnnxOptimizer(Variant):
-    """Every pass that the installed package offers but for the unsafe ones, or those of one kind; once through.
+    """Runs every safe pass that the installed package offers, or every safe pass of one kind, once.
 
-    `eliminate` takes away nodes that do nothing, are not used or do the same as another; `fuse` merges neighbours into
-    one. Without an option there are also a few passes that rewrite nodes for others to find.
+    `eliminate` removes nodes that do nothing, are not used or repeat another node; `fuse` merges neighbours into one
+    node. Without an option a few passes are added that rewrite nodes for the other passes.
     """
 
     requires = ("onnxoptimizer", "onnx")
@@ -35,7 +35,7 @@ class OnnxOptimizer(Variant):
         available = onnxoptimizer.get_available_passes()
         passes = [name for name in available if name.startswith(prefix) and name not in UNSAFE]
         model = onnx.load(source)
-        if model.functions:  # it would drop them and keep the calls
+        if model.functions:  # onnxoptimizer drops functions and keeps the calls to them
             model = onnx.inliner.inline_local_functions(model)
         onnx.save(onnxoptimizer.optimize(model, passes), target)
         return {"passes": passes}

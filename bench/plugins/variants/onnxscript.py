@@ -4,14 +4,15 @@ from pathlib import Path
 from typing import Any
 
 from bench.api import Task, Variant
-from bench.graphs.file.digest import all_graphs, all_nodes
+from bench.plugins.engines.notes import drop_metadata
 
 
 class OnnxScript(Variant):
-    """Folds small constants and rewrites patterns; `ort` then fuses operators that only ONNX Runtime has.
+    """Folds small constants and rewrites patterns; `ort` fuses nodes into operators that only ONNX Runtime has.
 
-    What PyTorch's newer exporter writes has been through the first already. What was fused is in `fused`: of a plain
-    attention a MultiHeadAttention, but in exports of ALBERT only normalizations (onnxscript 0.7.2, torch 2.13.0).
+    PyTorch's newer exporter has applied the variant without an option already. The fact `fused` counts the fusions: a
+    plain attention becomes a MultiHeadAttention, but in exports of ALBERT only normalizations are fused (onnxscript
+    0.7.2, torch 2.13.0).
     """
 
     requires = ("onnxscript", "onnx_ir", "onnx")
@@ -32,11 +33,7 @@ class OnnxScript(Variant):
         else:
             optimizer.optimize(model)
         proto = onnx_ir.to_proto(model)
-        # Notes on what was folded where: they make the file larger, not smaller.
-        for item in (*all_nodes(proto), *all_graphs(proto)):
-            item.ClearField("metadata_props")
-        for graph in all_graphs(proto):
-            for value in (*graph.input, *graph.output, *graph.initializer, *graph.value_info):
-                value.ClearField("metadata_props")
+        # The notes on each folding make the file larger.
+        drop_metadata(proto)
         onnx.save(proto, target)
         return info

@@ -8,7 +8,7 @@ from bench.api.errors import ArtifactError
 
 
 class OnnxSim(Variant):
-    """The simplified graph, compared by onnxsim itself with the one it was given on two training samples."""
+    """The simplified graph, which onnxsim itself compares with the original on two training samples."""
 
     requires = ("onnxsim", "onnxruntime", "onnx")
 
@@ -22,7 +22,7 @@ class OnnxSim(Variant):
             check_n=1,
             # Real samples: a random array is no valid input to a model that takes token numbers.
             input_data={name: array[:2] if task.batched else array[0, ...] for name, array in inputs.items()},
-            # Its rtol and atol are per element, stricter than what a task calls close.
+            # The tolerances of onnxsim are per element, stricter than `Task.close`.
             check_rtol=1e-3,
             check_atol=task.close,
             certify=False,

@@ -7,16 +7,16 @@ from typing import Any
 from bench.api import Task, Variant
 
 TIED_BELOW = {"": 1000, "tied": sys.maxsize}
-"""Elements from which on equal constants are not merged, by option; 1000 is the package's own limit."""
+"""Number of elements from which equal constants are not merged, by option; 1000 is the package's default."""
 
 
 class OnnxSlim(Variant):
     """The slimmed graph; `tied` merges equal weights of any size.
 
-    Folding makes a constant of every Identity that hands on a weight, one for each layer that shares it, and by default
-    only those of less than 1,000 elements are merged again. PyTorch's older exporter ties weights by such Identities:
+    Folding turns every Identity of a weight into a constant, one for each layer that shares the weight, and by default
+    only constants of less than 1,000 elements are merged again. PyTorch's older exporter ties weights by Identities:
     an ALBERT-base of 47 MB grows to 358 MB (onnxslim 0.1.98). With `tied`, or when a `dedup` follows, it takes 47 MB.
-    What was read before without them, such as in a file of the newer exporter, stays as small either way.
+    Files whose nodes read weights directly, such as those of the newer exporter, stay as small either way.
     """
 
     requires = ("onnxslim", "onnxruntime", "onnx")
@@ -28,8 +28,8 @@ class OnnxSlim(Variant):
         import onnxslim
         from onnxslim.core.optimization import weight_tying
 
-        onnxruntime.disable_telemetry_events()  # it folds by running sessions
-        # Read from $ONNXSLIM_THRESHOLD at import, and no argument of `slim`.
+        onnxruntime.disable_telemetry_events()  # onnxslim folds by running sessions
+        # onnxslim reads the limit from $ONNXSLIM_THRESHOLD at import; `slim` has no argument for it.
         weight_tying.THRESHOLD = TIED_BELOW[option]
         onnx.save(onnxslim.slim(onnx.load(source)), target)
         return {"tied_below": TIED_BELOW[option]}

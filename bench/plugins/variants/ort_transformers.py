@@ -10,21 +10,20 @@ from bench.graphs.shapes.attention import find_attention
 from bench.plugins.engines.onnxruntime.optimized import write_optimized
 
 MODEL_TYPES = {"tf2onnx": "bert_tf"}
-"""Patterns for a file by its producer; `bert` is for the others."""
+"""Sets of patterns by the producer of the file; `bert` serves all other producers."""
 
 
 class OrtTransformers(Variant):
     """Fusions for encoders like BERT, with the numbers of heads that the graph itself shows.
 
-    The optimizer takes heads and hidden size on trust where it cannot read them off, and with wrong ones makes another
-    model. Here they are found first, or the step is refused; and what comes out is run beside what went in. As the
-    optimizer does by default for files of PyTorch, but without its import of torch, ONNX Runtime's own basic level runs
-    before.
+    The optimizer trusts the number of heads and the hidden size it is given, and wrong numbers give a wrong model. So
+    they are read from the graph first, or the step is refused; and the outputs are compared with those of the source.
+    ONNX Runtime's basic level runs before, as in the optimizer's default for files of PyTorch, which imports torch.
 
-    What was fused is in `fused`. In what PyTorch's newer exporter and tf2onnx write of ALBERT that is normalization and
-    GELU, but no attention: the patterns do not know the guard against NaN behind the Softmax, nor how Keras splits its
-    heads (ONNX Runtime 1.31.1, torch 2.13.0). A fused attention holds weights of its own: with layers that share theirs
-    the file grows, an ALBERT-base of PyTorch's older exporter from 47 to 125 MB.
+    The fact `fused` counts the fusions. In the ALBERT of PyTorch's newer exporter and of tf2onnx, normalization and
+    GELU are fused, but no attention: the patterns know neither the guard against NaN behind the Softmax nor how Keras
+    splits heads (ONNX Runtime 1.31.1, torch 2.13.0). A fused attention holds weights of its own: if layers share
+    weights, the file grows, an ALBERT-base of PyTorch's older exporter from 47 to 125 MB.
     """
 
     requires = ("onnxruntime", "onnx", "sympy")
@@ -42,7 +41,7 @@ class OrtTransformers(Variant):
 
         model_type = MODEL_TYPES.get(original.producer_name, "bert")
         options = fusion_options.FusionOptions(model_type)
-        options.use_raw_attention_mask(True)  # else only the number of unmasked tokens counts, as if they came first
+        options.use_raw_attention_mask(True)  # by default, unmasked tokens are taken to come first
         fused = optimizer.optimize_by_fusion(
             model,
             model_type,
@@ -62,7 +61,7 @@ class OrtTransformers(Variant):
 
 
 def _basic(model: Any) -> Any:
-    """The model after ONNX Runtime's basic optimizations, without the one that disturbs the patterns."""
+    """The model after ONNX Runtime's basic optimizations, except the one that hides the patterns."""
     import onnx
 
     with tempfile.TemporaryDirectory() as folder:

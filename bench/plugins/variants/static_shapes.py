@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 class StaticShapes(Variant):
     """The graph for inputs of the sizes that the samples have; only the batch stays dynamic.
 
-    What follows from sizes is computed once, here. Where a Reshape needs nothing but the batch at run time, its shape
-    becomes a constant with a -1. So cells of every batch run one file; what needs the batch itself, such as the zeros
-    that an LSTM starts from, goes on asking for it.
+    Values that follow from sizes become constants. The shape of a Reshape that depends on nothing but the batch becomes
+    a constant with a -1, so cells of every batch run one file; nodes that need the batch itself, such as those that
+    make the zeros an LSTM starts from, stay.
     """
 
     requires = ("onnx", "onnx_ir")
@@ -62,7 +62,7 @@ def _refuse_other_sizes(model: onnx.ModelProto, shapes: Mapping[str, Shape]) -> 
 
 
 def _state(value: onnx.ValueInfoProto, shape: Shape | None, batch: Collection[Size]) -> None:
-    """Write a shape into an input or output; what is neither a number nor the batch stays open."""
+    """Write a shape into an input or output; a size that is neither a number nor the batch stays without a name."""
     if shape is None:
         return
     dims = value.type.tensor_type.shape.dim

@@ -10,7 +10,7 @@ DYNAMIC, STATIC = "dynamic", "static"
 
 
 class TfLiteInt8(Variant):
-    """`dynamic`: activations are rounded as they come, each time. `static`: by ranges measured on training samples."""
+    """`dynamic` rounds activations by their range in each run, `static` by ranges measured on training samples."""
 
     requires = ("ai_edge_quantizer",)
     extra = "litert"
@@ -33,7 +33,7 @@ class TfLiteInt8(Variant):
 
 
 def _calibrate(tool: Any, source: Path, task: Task) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Give the tool a recipe that leaves inputs and outputs in float32, and measure the ranges that it needs."""
+    """Load a recipe that leaves inputs and outputs in float32; return the ranges it needs and facts to keep."""
     from ai_edge_quantizer import calibrator, qtyping, recipe, recipe_manager
     from ai_edge_quantizer.algorithm_manager import AlgorithmName
     from ai_edge_quantizer.utils import qsv_utils
@@ -44,7 +44,7 @@ def _calibrate(tool: Any, source: Path, task: Task) -> tuple[dict[str, Any], dic
         manager.add_quantization_config(".*", port, algorithm_key=AlgorithmName.NO_QUANTIZE)
     tool.load_quantization_recipe(manager.get_quantization_recipe())
     feeds = calibration_feeds(task)
-    # The quantizer's own choice is a moving average of each sample's extremes, which cuts off whatever lies beyond.
+    # By default the range is a moving average of the samples' extremes, which cuts off all values beyond it.
     measure = calibrator.Calibrator(str(source), num_threads=1, qsv_update_func=qsv_utils.min_max_update)
     measure.calibrate({"serving_default": feeds}, manager)
     return measure.get_model_qsvs(), {"num_samples": len(feeds)}

@@ -1,4 +1,4 @@
-"""Weights stored in 8 or 4 bits, in standard ONNX: a DequantizeLinear makes floats of them where they are used."""
+"""Weights stored in 8 or 4 bits, in standard ONNX: a DequantizeLinear makes floats of them at run time."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
 
 OPSET_CHANNELS = 13
 OPSET_BLOCKS = 21
-"""Operator sets from which on DequantizeLinear knows channels, and blocks and types of 4 bits."""
+"""The first operator sets whose DequantizeLinear takes channels, and blocks and types of 4 bits."""
 
 
 class WeightOnly(Variant):
-    """Every weight that gets smaller by it; activations stay as they are."""
+    """Quantizes every weight that gets smaller; activations stay float32."""
 
     requires = ("onnx", "onnxruntime")
     options = tuple(item.name for item in SCHEMES)
@@ -51,9 +51,9 @@ class WeightOnly(Variant):
 
 
 def quantize_weights(model: onnx.ModelProto, weights: list[Weight], scheme: Scheme) -> None:
-    """Put quantized tensors, and nodes that make floats of them under the old names, in the place of initializers.
+    """Replace initializers by quantized tensors, and by nodes that make floats of them under the old names.
 
-    So whoever reads a weight, in a subgraph or several times, reads what is made once of the one that is stored.
+    So every reader of a weight, in a subgraph as well, reads the floats that are made once from the stored tensor.
     """
     import onnx
 
@@ -74,7 +74,7 @@ def quantize_weights(model: onnx.ModelProto, weights: list[Weight], scheme: Sche
 def _dequantizing(
     weight: Weight, array: np.ndarray, scheme: Scheme
 ) -> tuple[list[onnx.TensorProto], list[onnx.NodeProto]]:
-    """Tensors and nodes that give a weight."""
+    """The tensors that store a quantized weight, and the nodes that make the weight of them."""
     import numpy as np
     import onnx
 
@@ -97,8 +97,8 @@ def _dequantizing(
         attributes["axis"] = axis
     if scheme.per == BLOCK:
         attributes["block_size"] = min(BLOCK_SIZE, shape[axis])
-    # ONNX Runtime (1.31) gives every reader of a DequantizeLinear one of its own, so that floats are made of a tied
-    # weight as often as it is read; a Reshape after it, which copies nothing, is not doubled.
+    # ONNX Runtime (1.31) gives every reader of a DequantizeLinear a copy of it, so that a tied weight is dequantized
+    # once for each reader; a Reshape after it, which copies nothing, is not doubled.
     reshaped = shape != weight.shape or weight.num_readers > 1
     output = f"{weight.name}_f" if reshaped else weight.name
     inputs = [tensor.name for tensor in tensors]
@@ -110,7 +110,7 @@ def _dequantizing(
 
 
 def _num_inner_weights(model: onnx.ModelProto) -> int:
-    """Float32 tensors of rank 2 and more inside subgraphs: no quantizing there."""
+    """The number of float32 tensors of rank 2 and more in subgraphs, where nothing is quantized."""
     import onnx
 
     inner = [tensor for graph in all_graphs(model) if graph is not model.graph for tensor in graph.initializer]

@@ -1,4 +1,4 @@
-"""What the figures share: palette, panels laid out in inches, named lines, and files that are never half written."""
+"""Parts that all figures share: palette, panels laid out in inches, named lines, and files written whole or never."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ DISTANCES = (11, 16, 23, 32, 44)  # of a label from its mark, in points
 
 @dataclasses.dataclass(frozen=True)
 class Look:
-    """How one runtime's marks look: never by colour alone."""
+    """Colour, marker and hatch of one runtime: no two runtimes differ by colour alone."""
 
     colour: str
     marker: str
@@ -77,7 +77,7 @@ def save(figure: Figure, path: Path) -> Path:
 
 
 def text_width(texts: Iterable[str]) -> float:
-    """Inches of the widest text, in bold."""
+    """Width of the widest text in bold, in inches."""
     from matplotlib.font_manager import FontProperties
     from matplotlib.textpath import TextPath
 
@@ -207,7 +207,7 @@ def label_offsets(
     box: tuple[float, float, float, float],
     upward: bool,
 ) -> list[tuple[float, float]]:
-    """How far from its point each label stands, so that it covers neither a point nor another label.
+    """The distance of each label from its point, right and up, so that it covers neither a point nor another label.
 
     Args:
         points: everything that is drawn, in points from the left and from the bottom.
@@ -239,5 +239,5 @@ def label_offsets(
 
 
 def digits(value: float, count: int) -> str:
-    """A number to so many significant digits, zeros at its end kept."""
+    """A number to `count` significant digits, with the zeros at its end."""
     return f"{value:#.{count}g}".rstrip(".")

@@ -104,13 +104,13 @@ def _panel_title(group: Group, groups: Sequence[Group]) -> str:
 
 
 def _with(groups: Iterable[Group], has: Callable[[Row], bool]) -> list[Group]:
-    """The groups with only those rows that have something to show; a group without any is left out."""
+    """The groups with only those rows that `has` accepts; a group without such a row is left out."""
     kept = [dataclasses.replace(group, rows=tuple(filter(has, group.rows))) for group in groups]
     return [group for group in kept if group.rows]
 
 
 def _absent(groups: Iterable[Group], shown: Iterable[Group]) -> str:
-    """How many rows a figure does not show, and why."""
+    """The number of rows that a figure does not show, by reason."""
     cells = {row.cell for row in _rows(shown)}
     missing = [row for row in _rows(groups) if row.cell not in cells]
     words = [
@@ -136,7 +136,7 @@ def _interval(row: Row, unit: float) -> list[list[float]] | None:
 
 
 def _latency_axis(axes: Axes, rows: Sequence[Row], unit: float, name: str) -> None:
-    """From zero, or logarithmic where the range is wide; which of the two is said on the axis."""
+    """Set up an axis of latency: from zero, or logarithmic where the range is wide, which its label says."""
     from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
     ends = [x for row in rows for x in (row.latency_p50_low_ns, row.latency_p50_ns, row.latency_p50_high_ns) if x]

@@ -1,4 +1,4 @@
-"""What the results on the page stand on: the machine, the days, how much was measured, and with which packages."""
+"""Facts about the results on the page: the machine, the days, how much was measured, and with which packages."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def machine(records: Sequence[Record]) -> str:
 
 
 def counts(rows: Sequence[Row]) -> dict[str, int]:
-    """How many cells there are, of which kind, and what they stand on."""
+    """The number of cells of each kind, of their launches and of their timed inferences."""
     statuses = Counter(row.status for row in rows)
     return {
         "cells": len(rows),
@@ -37,7 +37,7 @@ def counts(rows: Sequence[Row]) -> dict[str, int]:
 
 
 def versions(records: Sequence[Record]) -> dict[str, str]:
-    """Every package that made or ran a cell, with the versions that are on record."""
+    """Every package that made or ran a cell, with all versions that were recorded."""
     found: dict[str, set[str]] = {}
     for record in records:
         info = record.header.artifact.info if record.header.artifact else {}

@@ -32,7 +32,7 @@ class Axis:
     is_log: bool = False
 
     def at(self, value: float) -> float:
-        """How far along a value stands, in per cent; at the end where it lies beyond."""
+        """The place of a value along the axis, in per cent; at the end of the axis where the value lies beyond."""
         low, high = self.low, self.high
         if self.is_log:
             low, high, value = math.log(low), math.log(high), math.log(max(value, low))
@@ -41,7 +41,7 @@ class Axis:
 
     @property
     def ticks(self) -> list[tuple[float, str]]:
-        """Round numbers: how far along, in per cent, and a text."""
+        """Places of round numbers along the axis, in per cent, each with its text."""
         from matplotlib.ticker import MaxNLocator
 
         low, high = self.low / self.factor, self.high / self.factor
@@ -67,7 +67,7 @@ def axis_of(
     ends: Callable[[Row], Iterable[float | None]] | None = None,
     from_zero: bool = False,
 ) -> Axis:
-    """From zero, or logarithmic where the range is wide; which of the two is said in its title.
+    """An axis from zero, or a logarithmic one where the range is wide, which its title says.
 
     Args:
         title: of what is shown, without a unit.
@@ -89,5 +89,5 @@ def axis_of(
 
 
 def latency_ends(row: Row) -> tuple[float | None, ...]:
-    """The median with its interval."""
+    """The median latency between the ends of its interval."""
     return (row.latency_p50_low_ns, row.latency_p50_ns, row.latency_p50_high_ns)

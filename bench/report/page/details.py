@@ -1,4 +1,4 @@
-"""What the page tells of one cell: every figure, how it was made, its launches and their raw samples."""
+"""The details of one cell on the page: every figure, how it was made, its launches and their raw samples."""
 
 from __future__ import annotations
 
@@ -134,5 +134,5 @@ def _launch(launch: Launch) -> dict[str, Any]:
 
 
 def _microseconds(value_ns: float | None) -> float | None:
-    """To five significant digits: more than a picture shows."""
+    """A time in microseconds to five significant digits: more than a picture shows."""
     return None if value_ns is None else float(f"{value_ns / 1e3:.5g}")

@@ -33,7 +33,7 @@ COLUMNS = (
     *("model_rss_bytes", "size_bytes", "load_ns", "first_inference_ns"),
 )
 WHERE_KNOWN = ("gmacs_per_s", "peak_share")
-"""More columns, where any row has them."""
+"""Columns that are shown where any row of the task has a value."""
 FACETS = ("runtime", "precision", "outcome")
 
 

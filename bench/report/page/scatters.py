@@ -16,7 +16,7 @@ from bench.report.figures.plots import metric_limits, metric_title
 from bench.report.page.axes import HIGHER, LOWER, Axis, axis_of, latency_ends
 
 WIDTH, HEIGHT = 330, 250
-"""Of a panel, in pixels, where labels are placed; a page may draw it wider."""
+"""Size of a panel in pixels for placing labels; a browser may draw the panel wider."""
 Segment = tuple[float, float, float, float]
 
 
@@ -25,9 +25,9 @@ class Mark:
     """One cell, in per cent from the left and from the top.
 
     Attributes:
-        label: its number on the front, `B` for the baseline, or nothing;
-        dx: and where that stands beside the mark, in pixels to the right
-        dy: and down.
+        label: the cell's number on the front, `B` for the baseline, or nothing.
+        dx: distance of the label from the mark to the right, in pixels.
+        dy: distance of the label from the mark downwards, in pixels.
     """
 
     id: int
@@ -46,9 +46,9 @@ class Scatter:
     """One figure.
 
     Attributes:
-        steps: of the front's line: x1, y1, x2, y2 of each.
+        steps: segments of the front's line: x1, y1, x2 and y2, in per cent.
         front: ids of the cells on it, fastest first.
-        roofs: lines that cannot be passed, each with what it is.
+        roofs: segments of the roofline, each with its name.
     """
 
     title: str
@@ -68,7 +68,7 @@ def appearance(look: Look) -> tuple[int, int]:
 def against_latency(
     group: Group, task: Sequence[Row], ids: Mapping[str, int], looks: Mapping[str, Look], *, higher_is_better: bool
 ) -> list[Scatter]:
-    """Metric, size and memory against latency; those that have anything to show.
+    """Figures of metric, size and memory against latency; a figure that would show nothing is left out.
 
     Args:
         group: whose timed rows are drawn.
@@ -137,7 +137,7 @@ def _marks(
     *,
     upward: bool,
 ) -> tuple[Mark, ...]:
-    """Marks with their labels beside them, those that have one on top."""
+    """Marks with their labels beside them; marks with a label come last, on top of the others."""
     pixels = {cell: (x / 100 * WIDTH, (1 - y / 100) * HEIGHT) for cell, (x, y) in places.items()}
     wanted = [(text, pixels[cell]) for cell, text in labels.items()]
     box = (-20.0, -5.0, WIDTH + 10.0, HEIGHT + 15.0)
@@ -153,7 +153,7 @@ def _marks(
 
 
 def roofline(group: Group, peaks: Peaks | None, ids: Mapping[str, int], looks: Mapping[str, Look]) -> Scatter | None:
-    """Achieved rate against arithmetic intensity, under what the machine can do; None where either is not known.
+    """Achieved rate against arithmetic intensity, under the machine's peaks; None where either is not known.
 
     Args:
         group: whose timed rows are drawn.

@@ -20,7 +20,11 @@ Part = tuple[str, float, float]
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Track:
-    """One panel beside the names of cells, with the baseline's place on it, in per cent."""
+    """One panel beside the names of cells.
+
+    Attributes:
+        baseline: place of the baseline on the axis, in per cent; None where it is not drawn.
+    """
 
     axis: Axis
     baseline: float | None = None
@@ -28,7 +32,7 @@ class Track:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Bar:
-    """What one cell shows on one track: a point with its interval, or segments end to end; and a text.
+    """The drawing of one cell on one track: a point with its interval, or segments end to end; and a text.
 
     Attributes:
         point: low, value and high, in per cent.
@@ -41,7 +45,7 @@ class Bar:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Line:
-    """One cell with what it shows on each track."""
+    """One cell with its bar on each track."""
 
     id: int
     colour: int
@@ -110,7 +114,7 @@ def _latency(row: Row, axis: Axis) -> Bar:
 
 
 def _memory(row: Row, launches: Sequence[Launch], axis: Axis) -> Bar:
-    """How the peak grew: what each phase put on top of the highest before it."""
+    """Segments for the growth of the peak: the part that each phase put on top of the highest peak before it."""
     if row.peak_rss_bytes is None or not launches:
         return Bar(text="")
     tops = memory_tops(launches)

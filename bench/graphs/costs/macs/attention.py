@@ -1,6 +1,6 @@
-"""Attention: scores of each query with each key, and the weighted sum of the values.
+"""Work of attention: scores of each query with each key, and the weighted sum of the values.
 
-Masked positions are counted as any other: what a mask hides is data. Shapes: B batch, H heads, S queries, T keys, K and
+Masked positions count like all others, because the mask is data. Shapes: B batch, H heads, S queries, T keys, K and
 V sizes of one head, D hidden size.
 """
 

@@ -1,4 +1,4 @@
-"""Convolutions and pools.
+"""Work of convolutions, pools and interpolations.
 
 Shapes: N batch, C channels, M output channels, G groups; then as many spatial axes as there are.
 """
@@ -17,7 +17,7 @@ def _convolution(node: Node, weights: int, bias: int | None) -> Work:
     outputs = numel(node.out())
     macs = outputs * numel(node.shape(weights)[1:])
     added = outputs if bias is not None and node.has(bias) else 0
-    if node.domain:  # ONNX Runtime's have an activation, and may add one more input
+    if node.domain:  # ONNX Runtime's operators have an activation, and may add another input
         added += outputs * (bool(node.text("activation")) + (node.op_type != "QLinearConv" and node.has(3)))
     return Work(macs, added)
 

@@ -1,4 +1,4 @@
-"""Operators that do something to each element, normalizations and reductions: no MACs, but other operations."""
+"""Work of elementwise operators, normalizations and reductions: no MACs, but other operations."""
 
 from __future__ import annotations
 
@@ -49,9 +49,9 @@ EACH_FUSED = {
     "GroupNorm": 7,
     "SkipGroupNorm": 8,
 }
-"""The same of ONNX Runtime's own operators."""
+"""Elementary operations for each element of the output, of ONNX Runtime's own operators."""
 EACH_QUANTIZED = {"QLinearAdd": 7, "QLinearMul": 7, "QLinearSigmoid": 5, "QLinearLeakyRelu": 5, "QLinearSoftmax": 9}
-"""The same of those that bring integers to floats and back."""
+"""Elementary operations for each element of the output, of operators that convert integers to floats and back."""
 REDUCED = {"ReduceL1": 2, "ReduceL2": 2, "ReduceLogSumExp": 2, "ReduceSumSquare": 2}
 """Elementary operations for each element of the input."""
 

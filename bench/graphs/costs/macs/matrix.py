@@ -1,4 +1,4 @@
-"""Matrix products, and what is computed with matrices.
+"""Work of matrix products and of other operators on matrices.
 
 Shapes: M rows, N columns, K summed over.
 """
@@ -67,7 +67,7 @@ def mixture_of_experts(node: Node) -> Work:
 
 @rule("Einsum")
 def einsum(node: Node) -> Work:
-    """Every letter is gone through once: with several inputs that is a product each time but the first."""
+    """Each combination of indices is a product of all inputs, one multiplication fewer than there are inputs."""
     sizes, output, leading = einsum_sizes(node)
     total = numel([size for size in (*sizes.values(), *leading) if isinstance(size, int)])
     summed = set(sizes) - set(output)

@@ -1,4 +1,4 @@
-"""Operators that move, select, sort or make elements, and those that hold graphs: no arithmetic of their own."""
+"""Operators without arithmetic of their own: they move, select, sort or make elements, or hold graphs."""
 
 from __future__ import annotations
 

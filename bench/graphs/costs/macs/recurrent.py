@@ -1,4 +1,4 @@
-"""Recurrent layers: their work is that of one step times the number of steps.
+"""Work of recurrent layers: the work of one step times the number of steps.
 
 Shapes: T steps, N batch, D directions, I inputs, H hidden units. Where `sequence_lens` shortens some samples, all T
 steps are counted: the lengths are data.

@@ -1,4 +1,4 @@
-"""Operators that work element by element, and what they compute where elements are known: shapes come from these."""
+"""Shape rules of elementwise operators, which also compute elements that are known, because shapes depend on them."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def broadcast_shapes(node: Node, shapes: Sequence[Shape]) -> Shape:
 
 
 def _each(function: Callable[..., Any], *operands: np.ndarray) -> np.ndarray | None:
-    """A function of every element; None where one of them is an expression that it cannot take, or they are many."""
+    """Apply a function to every element; None if it cannot take an expression, or there are too many elements."""
     try:
         if math.prod(np.broadcast_shapes(*[operand.shape for operand in operands])) > MAX_ELEMENTS:  # a causal mask
             return None
@@ -99,7 +99,7 @@ BINARY: dict[str, Callable[[Any, Any], Any]] = {
     "LessOrEqual": _mixed(lambda a, b: 1 - dims.less(b, a) if _whole(a, b) else int(a <= b)),
     "GreaterOrEqual": _mixed(lambda a, b: 1 - dims.less(a, b) if _whole(a, b) else int(a >= b)),
 }
-"""What operators of two inputs compute; truth is 1 and 0."""
+"""The functions of operators with two inputs; truth values are 1 and 0."""
 COMPARISONS = ("Equal", "Less", "Greater", "LessOrEqual", "GreaterOrEqual", "And", "Or", "Xor")
 
 

@@ -1,4 +1,4 @@
-"""ONNX Runtime's own operators that its optimizers fuse others into.
+"""Shape rules of ONNX Runtime's own operators, into which its optimizers fuse others.
 
 Shapes: B batch, S steps, D hidden size, H heads, K size of one head, P steps of the past.
 Source: ONNX Runtime's docs/ContribOperators.md.

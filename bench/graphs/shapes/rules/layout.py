@@ -1,4 +1,4 @@
-"""Operators that move, repeat, cut or join elements without computing any; and those that make new tensors by size."""
+"""Shape rules of operators that move, repeat, cut or join elements, and of those that make tensors of a given size."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def size(node: Node) -> Value:
 
 @rule("Reshape")
 def reshape(node: Node) -> Value:
-    """A 0 takes over a size of the input unless it is meant; a -1 is what is left."""
+    """A 0 takes over a size of the input, unless `allowzero` is set; a -1 is the size that is left."""
     first = node.input()
     told = node.integers("shape") if node.version < 5 else node.items(1)
     assert told is not None
@@ -67,7 +67,7 @@ def _text(sizes: Sequence[Size]) -> str:
 
 
 def _rest(node: Node, data: Sequence[Size], others: Sequence[Size]) -> Size:
-    """What -1 stands for. Sizes that are in both are left out first: they may be 0."""
+    """The size that -1 stands for. Sizes that are in both shapes are left out first, because they may be 0."""
     have, told = list(data), []
     for wanted in others:
         if wanted in have:
@@ -144,7 +144,7 @@ def concat(node: Node) -> Value:
     shapes = [node.shape(index) for index in range(len(node.inputs))]
     result, along = _joined(node, shapes)
     elements = None
-    if len(result) < 2:  # what holds sizes
+    if len(result) < 2:  # only such tensors hold sizes
         parts = [value.elements for value in node.inputs if value is not None and value.elements is not None]
         elements = np.concatenate(parts, axis=along) if len(parts) == len(shapes) else None
     return Value(node.input().dtype, result, elements)
@@ -157,7 +157,7 @@ def quantized_concat(node: Node) -> Value:
 
 
 def _joined(node: Node, shapes: list[Any]) -> tuple[list[Size], int]:
-    """The shape of what is joined, and along which axis."""
+    """The shape of the joined tensor, and the axis along which it is joined."""
     rank = len(shapes[0])
     if {len(sizes) for sizes in shapes} != {rank}:
         raise ShapeError(f"{node.what} joins {' and '.join(map(_text, shapes))}")

@@ -1,4 +1,4 @@
-"""Matrix products and attention.
+"""Shape rules of matrix products and attention.
 
 Shapes: B batch, H heads, S queries, T keys, K and V sizes of one head.
 """

@@ -1,4 +1,4 @@
-"""Operators that reduce axes, or choose along one."""
+"""Shape rules of operators that reduce axes, or choose along an axis."""
 
 from __future__ import annotations
 
@@ -55,6 +55,6 @@ def top_k(node: Node) -> list[Value | None]:
     sizes = list(node.shape())
     along = node.axis(len(sizes), -1)
     number = node.integer("k") if node.version < 10 else node.number(1)
-    # A K that the data decide is no more than what there is.
+    # A K that depends on data is at most the size of the axis.
     sizes[along] = minimum(number, sizes[along]) if isinstance(number, Dim) else number
     return [Value(node.input().dtype, sizes), Value(INT64, sizes)]

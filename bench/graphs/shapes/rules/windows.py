@@ -1,4 +1,4 @@
-"""Operators that slide a window: convolutions and pools.
+"""Shape rules of operators that slide a window: convolutions, pools and resampling.
 
 Shapes: N batch, C channels, M output channels, G groups; then as many spatial axes as there are.
 """
@@ -17,7 +17,7 @@ CHANNELS_LAST = ("NhwcConv", "NhwcFusedConv", "NhwcMaxPool")
 
 
 def window(node: Node, spatial: Shape, kernel: Shape) -> list[Size]:
-    """Spatial sizes that a convolution or pool gives.
+    """Spatial sizes of the output of a convolution or pool.
 
     The last window of a pool with `ceil_mode` starts inside the input or its padding at the front.
 
@@ -205,7 +205,7 @@ def short_time_fourier(node: Node) -> Value:
 
 @rule("Resize")
 def resize(node: Node) -> Value:
-    """Sizes as told, or the input's times the scales, rounded down."""
+    """The sizes that are given, or the input's times the scales, rounded down."""
     if node.text("keep_aspect_ratio_policy", "stretch") != "stretch":
         raise UnknownError  # onnx's own inference has the rounding of each policy
     shape = list(node.shape())

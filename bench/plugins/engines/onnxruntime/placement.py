@@ -1,7 +1,7 @@
 """Which provider of ONNX Runtime really runs a model's nodes: how many, and which share of the MACs.
 
-ONNX Runtime hands nodes to providers after its basic optimizations, so it is asked about a model that these have gone
-over: its nodes are those that providers get, however many a provider then makes one of. Nothing here is timed.
+ONNX Runtime hands nodes to providers after its basic optimizations, so the placement is that of the model after these:
+its nodes are the nodes that providers get, even if a provider then fuses them. Nothing here is timed.
 """
 
 from __future__ import annotations
@@ -24,18 +24,20 @@ Placement = dict[str, dict[str, Any]]
 
 
 def place(artifact: Path, provider: str, *, shapes: Mapping[str, Sequence[int]]) -> Placement:
-    """Ask where the nodes of an ONNX file run. It loads the model: call it in a process to lose.
+    """Find out where the nodes of an ONNX file run.
+
+    ONNX Runtime loads the model for that: call it in a process that may crash.
 
     Args:
-        provider: its name in cells, such as `cuda`.
-        shapes: of the inputs that MACs are counted for, by name.
+        provider: the name of the provider in cells, such as `cuda`.
+        shapes: shapes of the inputs, by name, that MACs are counted for.
 
     Returns:
         By ONNX Runtime's name of each provider that gets a node, the most MACs first: `nodes`, how many; and
         `macs_share`, between 0 and 1, None where the model has no MACs or they cannot be counted.
 
     Raises:
-        ArtifactError: the provider is not there, or takes no node.
+        ArtifactError: the provider is not usable on this machine, or takes no node.
     """
     chosen = {CPU.name: CPU, **providers.usable()}.get(provider)
     if chosen is None:
@@ -52,9 +54,9 @@ def summary(costs: Sequence[NodeCost], assigned: Mapping[str, str]) -> Placement
     """Nodes and MACs by provider.
 
     Args:
-        costs: of the model's nodes; those of subgraphs directly after the node that holds them.
-        assigned: by a node's name the provider that runs it. A provider that takes a node with subgraphs takes these,
-            too, and then they are not named.
+        costs: costs of the model's nodes; those of subgraphs directly after the node that holds the subgraph.
+        assigned: the provider that runs a node, by the node's name. A provider that takes a node with subgraphs takes
+            the nodes in these as well, and they are not listed.
     """
     nodes: collections.Counter[str] = collections.Counter(assigned.values())
     macs: collections.Counter[str] = collections.Counter(dict.fromkeys(nodes, 0))
@@ -66,7 +68,7 @@ def summary(costs: Sequence[NodeCost], assigned: Mapping[str, str]) -> Placement
         if provider is not None:
             macs[provider] += cost.macs
     total = sum(cost.macs for cost in costs)
-    # A node that nobody gets was folded away or became a part of another one; MACs that it has cannot be placed.
+    # A node without a provider was folded or fused into another node; its MACs cannot be placed.
     is_known = 0 < total == sum(macs.values()) and all(cost.known for cost in costs)
     return {
         name: {"nodes": nodes[name], "macs_share": macs[name] / total if is_known else None}
@@ -75,10 +77,10 @@ def summary(costs: Sequence[NodeCost], assigned: Mapping[str, str]) -> Placement
 
 
 def fallback(placement: Placement, provider: str) -> str | None:
-    """A warning when other providers than the cell's run some of the nodes; None when it runs them all.
+    """A warning if other providers than the cell's run some of the nodes; None if it runs all nodes.
 
     Args:
-        provider: ONNX Runtime's name of it.
+        provider: ONNX Runtime's name of the provider.
     """
     others = {name: part for name, part in placement.items() if name != provider}
     if not others:
@@ -92,7 +94,7 @@ def _told(name: str, part: Mapping[str, Any]) -> str:
 
 
 def _optimize(artifact: Path, target: Path) -> None:
-    """Write the model as it is when nodes are handed out, each node with a name of its own."""
+    """Write the model whose nodes are handed to providers, each node with a name of its own."""
     import onnx
 
     from bench.graphs.file.settled import settle
@@ -108,6 +110,6 @@ def _costs(path: Path, shapes: Mapping[str, Sequence[int]]) -> Sequence[NodeCost
 
 
 def _asked(path: Path, provider: Provider) -> dict[str, str]:
-    """By a node's name the provider that gets it."""
+    """The provider that gets each node, by the node's name."""
     assigned = providers.assignment(providers.open_session(path, provider, threads=1))
     return {name: runs_on for runs_on, names in assigned.items() for name in names}

@@ -1,4 +1,4 @@
-"""The precision in which ONNX Runtime really multiplies a model: what it made of it, rather than what the file says."""
+"""The precision in which ONNX Runtime really multiplies: read from the graph that it optimized, not from the file."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ INT8_ACCURACY_LEVEL = 4  # of MatMulNBits: activations are rounded to 8 bits
 
 
 def multiplies_in(artifact: Path) -> str:
-    """The most reduced precision in which the processor's provider multiplies; it loads the model.
+    """The most reduced precision in which the processor's provider multiplies; ONNX Runtime loads the model for it.
 
-    Quantized operators are only there after ONNX Runtime's optimizations; products of half precision that it has no
-    code for are cast to float32 by them. So the optimized model is what is looked at.
+    The optimized model is read: only ONNX Runtime's optimizations make quantized operators, and they cast to float32
+    the products of half precision that it has no code for.
     """
     import onnx
 
@@ -42,7 +42,7 @@ def multiplies_in(artifact: Path) -> str:
 
 
 def is_plain(artifact: Path) -> bool:
-    """Whether a file holds nothing that any provider could multiply in less than float32 without being told to."""
+    """Whether a file has only float32 products: no quantized operator and no weight of half precision."""
     import onnx
 
     model = onnx.load(artifact)

@@ -1,7 +1,7 @@
-"""Where the time of an inference goes, node by node: what ONNX Runtime's own profiler wrote down.
+"""The time of each node in an inference, read from the trace of ONNX Runtime's own profiler.
 
-The nodes are those of the graph that runs, after all of ONNX Runtime's optimizations; what they read and make is read
-from that graph, which is written beside the trace. The profiler counts whole microseconds.
+The nodes are those of the graph that runs, after all of ONNX Runtime's optimizations. That graph is written beside the
+trace, and tells the tensors that each node reads and makes. The profiler counts whole microseconds.
 """
 
 from __future__ import annotations
@@ -32,15 +32,22 @@ NODE, SESSION = "Node", "Session"
 RUN = "model_run"
 SUFFIX = "_kernel_time"
 GENERATED = re.compile(r"(_bn)?(_nchwc)?(_token_\d+)?$")
-"""Ends names that ONNX Runtime makes up: before it is the name of a node that was replaced, or of what it made."""
+"""The end of names that ONNX Runtime makes up; before it stands the name of a replaced node or of its output."""
 Event = Mapping[str, Any]
 
 
 def profile(artifact: Path, provider: Provider, *, threads: int, feeds: Arrays, num_runs: int) -> Sequence[NodeTime]:
-    """Run a model under the profiler. It loads the model: call it in a process to lose.
+    """Run a model under the profiler; call it in a process that may crash.
+
+    Args:
+        feeds: host arrays by input name, of one inference.
+        num_runs: inferences to profile, after `WARM_UPS` that are not counted.
+
+    Returns:
+        The nodes that ran, in their order; with tensors where ONNX Runtime can write the graph that ran.
 
     Raises:
-        ArtifactError: the profiler wrote down fewer inferences than there were.
+        ArtifactError: the trace has fewer inferences than were run.
     """
     from bench.graphs.file import lazy
     from bench.graphs.file.wiring import Wiring
@@ -58,7 +65,7 @@ def profile(artifact: Path, provider: Provider, *, threads: int, feeds: Arrays, 
 
 
 def _named(artifact: Path) -> onnx.ModelProto:
-    """The model with a name for each node, by which the profiler tells it."""
+    """The model with a name for each node, by which the profiler identifies nodes."""
     import onnx
 
     model = onnx.load(artifact)
@@ -68,7 +75,7 @@ def _named(artifact: Path) -> onnx.ModelProto:
 
 
 def _open(content: bytes, provider: Provider, threads: int, trace: Path, optimized: Path) -> Any:
-    """A session with the profiler on, which writes the graph that it runs if it can."""
+    """A session with the profiler on, which writes the graph that runs to `optimized` if it can."""
     more = {"enable_profiling": True, "profile_file_prefix": str(trace)}
     try:
         return providers.open_session(
@@ -82,10 +89,10 @@ def _open(content: bytes, provider: Provider, threads: int, trace: Path, optimiz
 
 
 def node_times(events: Sequence[Event], *, warm_ups: int, num_runs: int) -> list[NodeTime]:
-    """Medians over inferences, of the profiler's events.
+    """Medians over inferences of the time that each node takes, from the profiler's events.
 
     Raises:
-        ArtifactError: the profiler wrote down fewer inferences than there were.
+        ArtifactError: the trace has fewer inferences than were run.
     """
     begins = sorted(event["ts"] for event in events if event.get("cat") == SESSION and event["name"] == RUN)
     if len(begins) < warm_ups + num_runs:
@@ -117,9 +124,9 @@ def node_times(events: Sequence[Event], *, warm_ups: int, num_runs: int) -> list
 
 
 def _self_times(events: Iterable[Event]) -> list[tuple[Event, int]]:
-    """Each event in the order of time, with its microseconds that are not those of an event within it.
+    """Each event in the order of time, with its microseconds less those of the events within it.
 
-    The nodes of a body, as of a Loop, run within the event of the node that has it, on the same thread.
+    The nodes in a body, such as a Loop's, run within the event of the Loop, on the same thread.
     """
     ordered = sorted(events, key=lambda event: (event["ts"], -event["dur"]))
     within = [0] * len(ordered)
@@ -137,12 +144,12 @@ def _self_times(events: Iterable[Event]) -> list[tuple[Event, int]]:
 def with_tensors(nodes: Sequence[NodeTime], artifact: Wiring, ran: Wiring) -> list[NodeTime]:
     """The nodes with the tensors that they read, make and cover.
 
-    A node covers what those of the artifact's nodes make that it has a name or a tensor from. One that ONNX Runtime put
-    in their place covers what only these read, too: it was fused into it.
+    A node covers the outputs of those nodes of the artifact whose name, or whose output's name, it bears. A node that
+    ONNX Runtime put in their place also covers the tensors that only those nodes read: their makers were fused into it.
 
     Args:
-        artifact: as it was before ONNX Runtime's optimizations.
-        ran: as it is after them.
+        artifact: wiring of the graph before ONNX Runtime's optimizations.
+        ran: wiring of the graph after them.
     """
     tensors = _tensors(nodes, ran)
     places = {node.name: index for index, node in enumerate(artifact.nodes)}
@@ -168,10 +175,10 @@ def with_tensors(nodes: Sequence[NodeTime], artifact: Wiring, ran: Wiring) -> li
 
 
 def _tensors(nodes: Sequence[NodeTime], ran: Wiring) -> list[tuple[tuple[str, ...], tuple[str, ...]]]:
-    """What each node reads and makes.
+    """Names of the tensors that each node reads, and of those that it makes.
 
-    Nodes without a name, as those of functions that ONNX Runtime takes apart, have made-up ones in the trace: they are
-    told by their order, if there are as many of an operator in the trace as in the graph.
+    Nodes without a name, such as those of functions that ONNX Runtime inlines, have made-up names in the trace: they
+    are matched by their order, if an operator is as frequent in the trace as in the graph.
     """
     places = {node.name: index for index, node in enumerate(ran.nodes)}
     found = {position: places[node.name] for position, node in enumerate(nodes) if node.name in places}

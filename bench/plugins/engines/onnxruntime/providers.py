@@ -1,8 +1,8 @@
 """ONNX Runtime's execution providers: which of them work here, and how a session gets one.
 
-What there is depends on the build of ONNX Runtime, on the plugin packages beside it (`onnxruntime_ep_<name>`) and on
-the machine, so nothing is listed here: a process of its own opens a model of one node on every provider that it finds,
-and those that really take the node are kept in the cache. Run as
+The providers depend on the build of ONNX Runtime, on the plugin packages beside it (`onnxruntime_ep_<name>`) and on the
+machine, so no list of them stands here: a process of its own opens a model of one node on every provider it finds, and
+the providers that really take the node are kept in the cache. The process runs
 `python -P -m bench.plugins.engines.onnxruntime.providers`.
 """
 
@@ -29,7 +29,7 @@ PLUGINS = "onnxruntime_ep_*"
 SUFFIX = "ExecutionProvider"
 QUERY_LIMIT_S = 60
 ENVIRONMENT = {"ORT_DISABLE_TELEMETRY": "1", "NVIDIA_TF32_OVERRIDE": "0"}
-"""TensorRT multiplies with fewer bits of mantissa unless it is told not to."""
+"""TensorRT multiplies with fewer bits of mantissa unless an environment variable forbids it."""
 ONE_NODE = (
     b"\x08\x08:@\n\x11\n\x01x\n\x01x\x12\x01y\x22\x06MatMul\x12\x01gZ\x13\n\x01x\x12\x0e\n\x0c\x08\x01\x12\x08\n\x02"
     b"\x08\x02\n\x02\x08\x02b\x13\n\x01y\x12\x0e\n\x0c\x08\x01\x12\x08\n\x02\x08\x02\n\x02\x08\x02B\x04\n\x00\x10\r"
@@ -42,10 +42,10 @@ class Provider:
     """A way for ONNX Runtime to run nodes.
 
     Attributes:
-        name: in cells: `CUDAExecutionProvider` is `cuda`, a plugin's on its graphics processor `openvino-gpu`.
-        ort_name: what ONNX Runtime calls it.
-        library: the plugin's shared library; None for what is a part of the build.
-        device: the kind of device, of a plugin.
+        name: its name in cells: `cuda` for `CUDAExecutionProvider`, `openvino-gpu` for a plugin on a GPU.
+        ort_name: ONNX Runtime's name of the provider.
+        library: path of the plugin's shared library; None for a provider that is part of the build.
+        device: the kind of device that a plugin's provider runs on; None for a provider of the build.
     """
 
     name: str
@@ -58,7 +58,7 @@ CPU = Provider(name="cpu", ort_name="CPUExecutionProvider")
 
 
 def usable() -> dict[str, Provider]:
-    """Providers that work here, by name; the first is the processor."""
+    """Providers that work on this machine, by name; the first is the processor."""
     return dict(_usable(str(cache.folder())))
 
 
@@ -77,7 +77,7 @@ def _usable(folder: str) -> dict[str, Provider]:
 
 
 def _installation() -> list[Any]:
-    """What the answer depends on: the packages' files, the processor and the graphics driver."""
+    """What the usable providers depend on: the packages' files, the processor and the graphics driver."""
     spec = importlib.util.find_spec("onnxruntime")
     files = [Path(spec.origin)] if spec is not None and spec.origin else []
     files += [file for file in (*(file.parent / "capi" for file in files), *_plugin_files()) if file.exists()]
@@ -95,10 +95,10 @@ def _plugin_files() -> list[Path]:
 
 
 def _ask() -> list[dict[str, Any]]:
-    """What the other process found; when a provider ends it, what it had found by then."""
+    """The providers that the other process found; if a provider crashes it, those that it found before."""
     command = [sys.executable, "-P", "-m", "bench.plugins.engines.onnxruntime.providers"]
     environment = {**os.environ, **ENVIRONMENT}
-    # Its output goes to a file: of a process that is killed for its time, a pipe would keep nothing.
+    # The output goes to a file: a pipe would keep nothing of a process that is killed at the time limit.
     with tempfile.TemporaryFile() as output:
         with contextlib.suppress(subprocess.TimeoutExpired):
             subprocess.run(
@@ -115,7 +115,7 @@ def _ask() -> list[dict[str, Any]]:
 
 
 def _keep(path: Path, lines: list[dict[str, Any]]) -> None:
-    with contextlib.suppress(OSError):  # without a cache it is asked again the next time
+    with contextlib.suppress(OSError):  # without a cache the next call asks again
         path.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.NamedTemporaryFile("w", dir=path.parent, delete=False) as file:
             json.dump(lines, file)
@@ -126,7 +126,7 @@ def open_session(model: Path | bytes, provider: Provider, *, threads: int, **mor
     """An InferenceSession of ONNX Runtime's default options, but for threads that rest between requests.
 
     Args:
-        more: further attributes of its `SessionOptions`.
+        more: further attributes of the `SessionOptions`, by name.
 
     Raises:
         ArtifactError: not one node would run on the provider: ONNX Runtime itself falls back in silence.
@@ -168,7 +168,7 @@ def _settings(ort_name: str, threads: int) -> dict[str, str]:
 
 @functools.cache
 def _register(library: str) -> None:
-    """Tell ONNX Runtime of a plugin, once in a process."""
+    """Register a plugin's library with ONNX Runtime, once in a process."""
     import onnxruntime
 
     onnxruntime.register_execution_provider_library(library, library)
@@ -180,7 +180,7 @@ def _devices(provider: Provider) -> list[Any]:
 
     assert provider.library is not None
     _register(provider.library)
-    # By the exact name: a plugin may bring meta-providers that are called alike.
+    # By the exact name: a plugin may bring meta-providers whose names begin alike.
     named = [device for device in onnxruntime.get_ep_devices() if device.ep_name == provider.ort_name]
     devices = [device for device in named if device.device.type.name == provider.device]
     if not devices:
@@ -189,9 +189,12 @@ def _devices(provider: Provider) -> list[Any]:
 
 
 def assignment(session: Any) -> dict[str, list[str]]:
-    """Names of the optimized graph's nodes by the provider that runs them, of a session on another one than the CPU's.
+    """Names of the optimized graph's nodes, by ONNX Runtime's name of the provider that runs them.
 
-    Nodes that a provider makes one of are told apart; those in the subgraphs of a node that it takes are not told.
+    Nodes that a provider fuses are listed one by one; nodes in the subgraphs of a node that it takes are not listed.
+
+    Args:
+        session: an `InferenceSession` that `open_session` opened on another provider than the processor's.
     """
     assigned: dict[str, list[str]] = {}
     for part in session.get_provider_graph_assignment_info():
@@ -207,14 +210,14 @@ def _check_placement(session: Any, provider: Provider) -> None:
 
 
 def _candidates() -> Iterator[Provider]:
-    """Every provider of the build, then every plugin's with every kind of device it has."""
+    """Every provider of the build, then the providers of every plugin, one for each kind of device."""
     import onnxruntime
 
     for ort_name in onnxruntime.get_available_providers():
         if ort_name != CPU.ort_name:
             yield Provider(name=_short(ort_name), ort_name=ort_name)
     for file in _plugin_files():
-        with contextlib.suppress(Exception):  # whatever is wrong with one plugin, the others are there
+        with contextlib.suppress(Exception):  # a broken plugin leaves the others usable
             yield from _offered(file.parent.name)
 
 
@@ -238,11 +241,11 @@ def _short(ort_name: str) -> str:
 
 
 def main() -> None:
-    """Print each provider that takes the one node as a line of JSON, at once: the next one may crash."""
+    """Print each provider that takes the one node as a line of JSON, at once: the next provider may crash."""
     output = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)  # what libraries print is no answer
+    os.dup2(2, 1)  # libraries print to standard output, too
     for provider in _candidates():
-        with contextlib.suppress(Exception):  # it does not work here, for whatever reason
+        with contextlib.suppress(Exception):  # a provider that fails in any way is not usable
             open_session(ONE_NODE, provider, threads=1)
             output.write(json.dumps(dataclasses.asdict(provider)) + "\n")
             output.flush()

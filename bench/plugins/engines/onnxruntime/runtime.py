@@ -1,4 +1,4 @@
-"""What every way to run an ONNX file with ONNX Runtime has in common."""
+"""The base of the runtimes that run ONNX files with ONNX Runtime."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class OrtSession(Session):
 
 
 class OrtRuntime(Runtime):
-    """Opens ONNX files on every provider that works here; what differs is how the file gets in, and how data do."""
+    """Opens ONNX files on every usable provider; subclasses differ in how the file and the arrays get in."""
 
     requires = ("onnxruntime",)
     formats = ("onnx",)
@@ -68,7 +68,7 @@ class OrtRuntime(Runtime):
 
     def _provider(self, name: str) -> Provider:
         if name == ort_providers.CPU.name:
-            return ort_providers.CPU  # without asking what else there is: that takes time, and opening is timed
+            return ort_providers.CPU  # looking for other providers takes time, and opening is timed
         self.check_provider(name)
         return ort_providers.usable()[name]
 
@@ -78,22 +78,22 @@ class OrtRuntime(Runtime):
 
         precision: str | None = ort_precision.multiplies_in(artifact)
         if provider != ort_providers.CPU.name and not ort_precision.is_plain(artifact):
-            precision = None  # other providers cannot be asked, and may reduce it where the processor does not
+            precision = None  # no other provider tells its precision, and it may be lower than the processor's
         try:
             placed = placement.place(artifact, provider, shapes=shapes)
-        except Exception as error:  # a graph that cannot be analysed still runs in a known precision
+        except Exception as error:  # the precision is known even if the graph cannot be analysed
             return {"precision": precision, "warning": f"where its nodes run cannot be told: {error}"}
         asked_for = {ort_providers.CPU.name: ort_providers.CPU, **ort_providers.usable()}[provider].ort_name
         return {"precision": precision, "placement": placed, "warning": placement.fallback(placed, asked_for)}
 
     def code(self, *, provider: str, threads: int) -> str | None:
-        # Other providers are found at run time, and may be plugins: `open` knows how.
+        # Other providers are found at run time, and may need a plugin registered.
         return CODE.format(threads=threads) if provider == ort_providers.CPU.name else None
 
     def model(self, artifact: Path) -> Path | bytes:
-        """What ONNX Runtime is given to load."""
+        """The model as it is handed to ONNX Runtime: the path of the file, or its content."""
         return artifact
 
     def session(self, session: Any, task: Task) -> Session:
-        """How requests get in and out."""
+        """A session around an `InferenceSession`, which hands arrays in and out."""
         return OrtSession(session, task)

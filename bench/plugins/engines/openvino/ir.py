@@ -26,9 +26,9 @@ QUANTIZED = ("i8", "u8", "i4", "u4")
 
 
 def import_openvino() -> ModuleType:
-    """The package `openvino`, without its telemetry: it would send events when it is imported, and at each conversion.
+    """The package `openvino` without its telemetry, which sends events at the import and at each conversion.
 
-    It has no switch for that but a file in the user's home; without the package `openvino_telemetry`, it sends nothing.
+    The only switch is a file in the user's home; without the package `openvino_telemetry` nothing is sent.
     """
     sys.modules.setdefault("openvino_telemetry", None)  # type: ignore[arg-type]
     import openvino
@@ -37,7 +37,7 @@ def import_openvino() -> ModuleType:
 
 
 def save(model: Any, target: Path) -> None:
-    """Write an `openvino.Model`, its weights in the precision they have.
+    """Write an `openvino.Model` to the archive `target`, its weights in the precision they have.
 
     The archive holds no times, owners or paths: the same model gives the same bytes.
     """
@@ -51,11 +51,11 @@ def read(core: Any, path: Path) -> tuple[Any, Any]:
     """The `openvino.Model` of an archive that `save` wrote.
 
     Returns:
-        The model, and the memory that its weights lie in: OpenVINO reads there as long as the model or what was
-        compiled from it is in use, but does not hold it (2026.4.1).
+        The model, and the memory that its weights lie in. The caller keeps that memory as long as the model, or a
+        model compiled from it, is in use: OpenVINO reads it, but holds no reference to it (2026.4.1).
 
     Raises:
-        ArtifactError: it is no such archive.
+        ArtifactError: the file is no tar archive of the two files.
     """
     import numpy as np
 
@@ -84,7 +84,7 @@ def name_ports(model: Any, task: Task, *, inputs: Sequence[Any], outputs: Sequen
         outputs: the model's outputs in the task's order.
 
     Raises:
-        ArtifactError: there are more or fewer of them.
+        ArtifactError: the model has more or fewer inputs or outputs than the task.
     """
     openvino = import_openvino()
     for kind, ports, specs in (("inputs", inputs, task.inputs), ("outputs", outputs, task.outputs)):
@@ -102,7 +102,7 @@ def num_params(model: Any) -> int | None:
     """Parameters stored in a model: elements of its floating-point constants of rank 1 or more, shared ones once.
 
     Returns:
-        None where weights are integers: what is left of floats, scales among them, is no count of parameters.
+        None if weights are integers: the floats that are left, scales among them, are no count of parameters.
     """
     constants = [node for node in model.get_ops() if node.get_type_name() == "Constant"]
     if any(node.get_element_type().to_string() in QUANTIZED and len(node.shape) > 1 for node in constants):

@@ -1,7 +1,8 @@
-"""Where the time of an inference goes, layer by layer: what OpenVINO's own profiler counted.
+"""The time of each layer in an inference, by OpenVINO's own profiler.
 
-It keeps one figure for each layer: the mean over all inferences so far, in whole microseconds; what is told is the mean
-over those after the first few. The layers are those of the compiled model, several of the model's operations in one.
+The profiler keeps one figure for each layer: the mean over all inferences so far, in whole microseconds. From two such
+means follows the mean over the inferences after the first few. The layers are those of the compiled model, in which
+several of the model's operations may be one layer.
 """
 
 from __future__ import annotations
@@ -14,15 +15,19 @@ from bench.api import Arrays, NodeTime
 
 WARM_UPS = 5
 PORTS = {"Const", "Input", "Output"}
-"""Kinds of layers that do nothing."""
+"""Types of layers that do no work."""
 MICROSECOND = datetime.timedelta(microseconds=1)
 
 
 def profile(compiled: Any, model: Any, *, provider: str, feeds: Arrays, num_runs: int) -> Sequence[NodeTime]:
-    """Run a compiled model, made with the property `PERF_COUNT`.
+    """Run a compiled model and read the mean time of each layer.
 
     Args:
-        model: what it was compiled from, whose tensors have the names of the artifact.
+        compiled: compiled with the property `PERF_COUNT`.
+        model: the model that it was compiled from, whose tensors have the names of the artifact.
+        provider: the name of the provider in cells, for the answer.
+        feeds: host arrays by input name, of one inference.
+        num_runs: inferences to count, after `WARM_UPS` others.
     """
     request = compiled.create_infer_request()
     means = []
@@ -52,7 +57,7 @@ def profile(compiled: Any, model: Any, *, provider: str, feeds: Arrays, num_runs
 
 
 def _means_us(layers: Iterable[Any]) -> dict[str, float]:
-    """By a layer's name, of those that ran."""
+    """Mean microseconds of each layer that ran, by its name."""
     return {layer.node_name: layer.real_time / MICROSECOND for layer in layers if layer.status.name == "EXECUTED"}
 
 
@@ -61,7 +66,7 @@ def _names(outputs: Iterable[Any]) -> tuple[str, ...]:
 
 
 class _Layer:
-    """A node of the compiled model."""
+    """A layer of the compiled model."""
 
     def __init__(self, node: Any) -> None:
         info = node.get_rt_info()
@@ -72,9 +77,9 @@ class _Layer:
 
     @property
     def sources(self) -> list[_Layer]:
-        """The layers that it reads."""
+        """The layers whose outputs this layer reads."""
         return [_Layer(node) for node in self._inputs]
 
     def makes(self, tensors: Mapping[str, tuple[str, ...]]) -> tuple[str, ...]:
-        """Names of what it makes: those of the last operation that went into it, or else its own."""
+        """Names of the tensors that it makes: those of the last operation in it, or else the name of the layer."""
         return (self.originals and tensors.get(self.originals[-1])) or (self.name,)

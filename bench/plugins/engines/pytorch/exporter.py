@@ -1,4 +1,4 @@
-"""What every way out of PyTorch has in common: the inputs to trace with, and what is dynamic in them."""
+"""The bases of the exporters from PyTorch: inputs to trace with, dynamic axes, and clean ONNX files."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from bench.api import UNKNOWN, Exporter, Task
 from bench.api.errors import ArtifactError, BenchError
 from bench.graphs.file.digest import all_graphs, all_nodes
 from bench.graphs.file.interface import check_interface
+from bench.plugins.engines.notes import drop_metadata
 
 if TYPE_CHECKING:
     import numpy as np
@@ -77,7 +78,7 @@ class TorchOnnxExporter(TorchExporter):
         return {"opset": next(opset.version for opset in proto.opset_import if not opset.domain)}
 
     def _translate(self, model: torch.nn.Module, task: Task, target: Path) -> None:
-        """The same; what went wrong is told rather than what PyTorch advises, which comes first in its message."""
+        """Call `translate`; an error tells the cause rather than PyTorch's advice, which stands before it."""
         try:
             self.translate(model, task, target)
         except Exception as error:
@@ -105,8 +106,8 @@ class TorchOnnxExporter(TorchExporter):
 class TorchScriptExporter(TorchOnnxExporter):
     """Writes ONNX by PyTorch's former exporter: a TorchScript trace, translated at the opset that it prefers.
 
-    A trace knows nothing of modules, so a weight that layers share is another one in each; the last step merges what
-    is equal.
+    A trace knows nothing of modules, so a weight that layers share is written once for each of them; the last step
+    merges equal weights.
     """
 
     requires: ClassVar[tuple[str, ...]] = ("torch", "onnx")
@@ -134,7 +135,7 @@ class TorchScriptExporter(TorchOnnxExporter):
 
 
 class TorchThroughOnnxExporter(TorchOnnxExporter):
-    """Writes another format, made of the ONNX file."""
+    """Writes another format, converted from the ONNX file."""
 
     def export(self, task: Task, source: str, target: Path) -> dict[str, Any]:
         with tempfile.TemporaryDirectory(dir=target.parent) as folder:
@@ -144,7 +145,7 @@ class TorchThroughOnnxExporter(TorchOnnxExporter):
             return {**info, **self.convert_onnx(path, task, target)}
 
     def convert_onnx(self, path: Path, task: Task, target: Path) -> dict[str, Any]:
-        """Make the artifact of an ONNX file; what it returns is kept. More files may lie beside the latter."""
+        """Convert the ONNX file `path` to the artifact `target` and return facts to keep with it."""
         raise NotImplementedError
 
 
@@ -157,7 +158,7 @@ def example_tensors(task: Task) -> tuple[torch.Tensor, ...]:
 
 
 def _example(task: Task) -> dict[str, np.ndarray]:
-    """Samples where the task has them, since a model may branch on what it is given."""
+    """Inputs by name: samples if the task has them, since a model may branch on values; ones otherwise."""
     import numpy as np
 
     try:
@@ -180,14 +181,14 @@ def _example(task: Task) -> dict[str, np.ndarray]:
 
 
 def dynamic_axes(task: Task) -> dict[str, dict[int, str]]:
-    """By input name the axes that are dynamic, with the names of their dimensions."""
+    """Names of the dynamic dimensions by axis, by input name."""
     return {
         spec.name: {axis: dim for axis, dim in enumerate(spec.shape) if isinstance(dim, str)} for spec in task.inputs
     }
 
 
 def dynamic_shapes(task: Task) -> tuple[dict[int, Any], ...]:
-    """The same for `torch.export`, in the task's order: the same name is the same dimension."""
+    """The dynamic dimensions by axis for `torch.export`, in the order of the inputs: equal names are one dimension."""
     from torch.export import Dim
 
     axes = dynamic_axes(task)
@@ -196,18 +197,14 @@ def dynamic_shapes(task: Task) -> tuple[dict[int, Any], ...]:
 
 
 def _drop_provenance(model: onnx.ModelProto) -> None:
-    """Drop the notes on where each node came from: with paths of this machine, they change the file's size and hash."""
+    """Drop the notes on each node's origin: they hold paths of this machine, and change the file's size and hash."""
+    drop_metadata(model)
     for node in all_nodes(model):
-        node.ClearField("metadata_props")
         node.ClearField("doc_string")
-    for graph in all_graphs(model):
-        graph.ClearField("metadata_props")
-        for value in (*graph.input, *graph.output, *graph.initializer):
-            value.ClearField("metadata_props")
 
 
 def _drop_weights_from_inputs(model: onnx.ModelProto) -> None:
-    """What a request could replace would be no constant."""
+    """Drop the weights from the inputs: a weight that a request may replace is no constant."""
     stored = {tensor.name for tensor in model.graph.initializer}
     inputs = [value for value in model.graph.input if value.name not in stored]
     del model.graph.input[:]
@@ -215,10 +212,10 @@ def _drop_weights_from_inputs(model: onnx.ModelProto) -> None:
 
 
 def _drop_wrong_shapes(model: onnx.ModelProto, task: Task) -> None:
-    """Drop what the exporter says of shapes inside the graph, and of sizes that are dynamic in the task's outputs.
+    """Drop the shapes stated inside the graph, and the fixed sizes of outputs that the task declares dynamic.
 
     torch 2.13.0 states the example's sequence length as the fixed size of an LSTM's output, though the graph fixes
-    nothing; a simplifier that believes it would. Whether an output really is dynamic, `check_interface` infers.
+    nothing; a simplifier that believes the statement would fix it. `check_interface` infers the real sizes.
     """
     for graph in all_graphs(model):
         graph.ClearField("value_info")

@@ -1,6 +1,6 @@
-"""What every way to run a model with PyTorch has in common: devices, precisions, threads, arrays in and out.
+"""The base of the runtimes that run models with PyTorch: devices, precisions, threads, arrays in and out.
 
-A provider is a device, `cpu` or `cuda`, in float32 throughout; with `-bf16` operators that PyTorch deems safe (matrix
+A provider is a device, `cpu` or `cuda`, in float32 throughout; with `-bf16`, operators that PyTorch deems safe (matrix
 products and convolutions above all) run in bfloat16 by autocast, and outputs are float32 again.
 """
 
@@ -71,7 +71,7 @@ class TorchRuntime(Runtime):
         # Feeds may be read-only, and no model here writes to its inputs.
         warnings.filterwarnings("ignore", message="The given NumPy array is not writable")
         torch.set_num_threads(threads)
-        if torch.get_num_interop_threads() != 1:  # it may be set once in a process
+        if torch.get_num_interop_threads() != 1:  # a process may set the number only once
             torch.set_num_interop_threads(1)
         torch.backends.cuda.matmul.allow_tf32 = False
         torch.backends.cudnn.allow_tf32 = False  # the default for convolutions, and a reduced precision
@@ -89,12 +89,12 @@ class TorchRuntime(Runtime):
         return TorchSession(self.callable(model), task, provider, num_params)
 
     def callable(self, model: torch.nn.Module) -> Any:
-        """What is called with tensors: the model, or what is made of it."""
+        """The function to call with tensors, made from the model."""
         return model
 
 
 def no_compiler() -> str | None:
-    """Why Inductor cannot compile here, or None: it writes C++, around the kernels of a GPU too."""
+    """The reason why Inductor cannot compile here, or None: it writes C++, around the kernels of a GPU as well."""
     names = [os.environ["CXX"]] if os.environ.get("CXX") else ["g++", "clang++", "cl"]
     if any(shutil.which(name) for name in names):
         return None
@@ -102,7 +102,7 @@ def no_compiler() -> str | None:
 
 
 def _has_cuda() -> bool:
-    """Whether there is an NVIDIA driver, and PyTorch is not a build without CUDA, as far as its version tells."""
+    """Whether an NVIDIA driver is loaded and PyTorch's version does not name a build without CUDA."""
     try:
         version = importlib.metadata.version("torch")
     except importlib.metadata.PackageNotFoundError:

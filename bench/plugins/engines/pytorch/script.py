@@ -1,4 +1,4 @@
-"""TorchScript files: PyTorch models with their code, beside which no builder is needed."""
+"""TorchScript files: PyTorch models with their code, which run without the code that built them."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ PRECISION, NUM_PARAMS = "precision", "num_params"
 def save(
     model: torch.nn.Module, example: tuple[torch.Tensor, ...], target: Path, *, precision: str, num_params: int
 ) -> None:
-    """Trace a model, which may not branch on what it is given, and write it with what cannot be asked of it later."""
+    """Trace a model, which may not branch on its inputs, and write it with facts that the file cannot tell later."""
     import torch
 
     with torch.no_grad(), warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # deprecated, but all that takes packed weights (2.13.0)
+        warnings.simplefilter("ignore")  # deprecated, but the only format that takes packed weights (2.13.0)
         script = torch.jit.trace(model, example, check_trace=False)
         torch.jit.save(script, str(target), _extra_files={PRECISION: precision, NUM_PARAMS: str(num_params)})
 
@@ -34,7 +34,7 @@ def is_script(path: Path) -> bool:
 
 
 def load(path: Path) -> tuple[Any, str, int]:
-    """The model that `save` wrote, its precision and how many parameters it had in float32."""
+    """The model that `save` wrote, its precision, and the number of its parameters in float32."""
     import torch
 
     extra = {PRECISION: "", NUM_PARAMS: ""}

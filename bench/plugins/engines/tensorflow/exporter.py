@@ -1,4 +1,4 @@
-"""What every way out of TensorFlow has in common: the model as one traced function with the task's names."""
+"""The base of the exporters from TensorFlow: the model as one function with the task's names."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def signature(task: Task) -> list[tf.TensorSpec]:
-    """The task's inputs in order; a dynamic dimension is left open, so that no request traces the function again."""
+    """Specs of the task's inputs in order; dynamic dimensions stay open, so that no request traces it again."""
     import tensorflow as tf
 
     return [
@@ -46,5 +46,5 @@ class TfExporter(Exporter):
         return self.translate(named, task, target)
 
     def translate(self, function: Any, task: Task, target: Path) -> dict[str, Any]:
-        """Write the artifact from a `tf.function` that returns a dict by output name; what it returns is kept."""
+        """Write the artifact of a `tf.function` that returns a dict by output name; return facts to keep with it."""
         raise NotImplementedError

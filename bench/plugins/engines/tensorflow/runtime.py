@@ -1,4 +1,4 @@
-"""What every way to run a Keras model with TensorFlow has in common: threads, precisions, arrays in and out."""
+"""The base of the runtimes that run Keras models with TensorFlow: threads, precisions, arrays in and out."""
 
 import math
 import operator
@@ -26,7 +26,7 @@ class TfRuntime(Runtime):
         tf.config.threading.set_intra_op_parallelism_threads(threads)
         tf.config.threading.set_inter_op_parallelism_threads(1)
         model = task.build(source, artifact)
-        # Keras lists shared weights once, and statistics of normalizations not among these.
+        # Keras lists shared weights once, and leaves out the statistics of normalizations.
         num_params = sum(math.prod(weight.shape) for weight in model.trainable_weights)
         call, precision = self.callable(model, task, provider)
         to_array = operator.methodcaller("numpy")
@@ -35,5 +35,5 @@ class TfRuntime(Runtime):
         )
 
     def callable(self, model: Any, task: Task, provider: str) -> tuple[Any, str]:
-        """What is called with tensors, which is the model or what is made of it; and the precision that it runs in."""
+        """The function to call with tensors, made from the model, and the precision that it runs in."""
         return model, "float32"
