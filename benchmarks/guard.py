@@ -26,7 +26,7 @@ TOLERANCE = 0.02
 
 
 def make(path: Path, *, more_layers: int) -> None:
-    """A chain of layers; those more lie beside it and are multiplied by zero at the end."""
+    """A chain of layers. The extra layers run beside it, and their output is multiplied by zero at the end."""
     generator = np.random.default_rng(0)
     weights = {
         chain: (generator.standard_normal((WIDTH, WIDTH)) / np.sqrt(WIDTH)).astype(np.float32) for chain in CHAINS
@@ -47,7 +47,7 @@ def make(path: Path, *, more_layers: int) -> None:
 
 
 def main() -> None:
-    """Run the checks and print a line each."""
+    """Run the checks and print a line for each."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--repeats", type=int, default=10)
     parser.add_argument("--busy", type=int, default=2, help="processes that load the machine meanwhile")

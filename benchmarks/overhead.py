@@ -77,7 +77,7 @@ def take_turns(cell: Cell, num_turns: int) -> tuple[float, float]:
 
 
 def bare_loop(run, feeds, plan: BurstPlan) -> list[int]:  # type: ignore[no-untyped-def]
-    """What anybody would write: as long as a burst, the first inference left out as a burst leaves it out."""
+    """Latencies of a plain timing loop: as long as a burst, and like a burst without the first inference."""
     samples = []
     end = time.perf_counter_ns() + plan.warm_ns
     while True:

@@ -74,7 +74,7 @@ def profile(path, shapes):
 
 
 class ProfilerError(Exception):
-    """One of the two cannot profile a model."""
+    """One of the two profilers cannot profile a model."""
 
 
 def main() -> None:
@@ -113,7 +113,7 @@ def main() -> None:
 
 
 def _models(folder: Path, only: list[str] | None) -> Iterator[tuple[str, Path, dict[str, list[int]]]]:
-    """A name, a file and the shapes of inputs that are dynamic, one after the other; the last file is gone by then."""
+    """Name, file and shapes of dynamic inputs of each model in turn; a file is deleted before the next is made."""
     for source in sorted(LIGHT.glob("*.onnx")):
         name = source.stem.removeprefix("light_")
         if only is None or name in only:
@@ -129,7 +129,7 @@ def _models(folder: Path, only: list[str] | None) -> Iterator[tuple[str, Path, d
 
 
 def _with_weights(model: onnx.ModelProto) -> onnx.ModelProto:
-    """Random weights in the place of those that ConstantOfShape nodes make."""
+    """The model with random weights in place of those that `ConstantOfShape` nodes make."""
     graph = model.graph
     stored = {tensor.name: tensor for tensor in graph.initializer}
     generator = np.random.default_rng(0)

@@ -35,7 +35,7 @@ LIMITS = Limits()
 
 
 def main() -> None:
-    """Compare each pair as often as asked and print a line each."""
+    """Compare each pair as often as asked and print a line for each pair."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--repeats", type=int, default=12)
     parser.add_argument("--busy", type=int, default=2, help="processes that load the machine meanwhile")
@@ -95,7 +95,7 @@ def _median_ns(cell: Cell) -> float:
 
 
 def summarize(name: str, together: list[Row], in_turn: list[float]) -> list[str]:
-    """Print both ways' spreads; what was not as it must be."""
+    """Print the spreads of both ways to compare, and return what does not hold."""
     ratios = [row.ratio for row in together]
     wrong = sum(row.verdict == "faster" for row in together)  # each pair's other cell is the slower one, by its making
     undecided = sum(row.verdict not in ("faster", "slower") for row in together)

@@ -18,7 +18,7 @@ SLOWER = "toy/null/native/planted-3percent/null/cpu/b1t1"
 
 
 def main() -> None:
-    """Run the comparisons and print a line each."""
+    """Run the comparisons and print a line for each."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--repeats", type=int, default=40)
     parser.add_argument("--busy", type=int, default=0, help="processes that load the machine meanwhile")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from bench.api import loading
 from bench.decisions.listing import Listed
 
 
@@ -14,6 +15,12 @@ def render(kinds: Mapping[str, Sequence[Listed]]) -> str:
 
 def _block(kind: str, plugins: Sequence[Listed]) -> str:
     width = max((len(one.name) for one in plugins), default=0)
-    states = [f"usable    {one.text}" if one.reason is None else f"unusable: {one.reason}" for one in plugins]
+    states = [_state(one) for one in plugins]
     lines = [f"  {one.name:{width}}  {state}" for one, state in zip(plugins, states, strict=True)]
     return "\n".join([kind, *(lines or ["  none"])]) + "\n"
+
+
+def _state(plugin: Listed) -> str:
+    if plugin.reason is None:
+        return f"usable    {plugin.text}"
+    return plugin.reason if plugin.reason == loading.IN_REPOSITORY else f"unusable: {plugin.reason}"
