@@ -183,14 +183,16 @@ def test_has_the_same_loss_and_metrics(path: str, laboratory: Laboratory) -> Non
     """The loss to 3 digits, metrics to 4; and one that counts samples is the very same, unlike decibels of an error."""
     task = catalog.task(CELLS[path].task)
     found, reference = laboratory.found(path).judged, laboratory.found(REFERENCES[task.name]).judged
+    assert found.metrics is not None
+    assert reference.metrics is not None
     if isinstance(task, FidelityTask):  # these tell what the frameworks differ in
-        assert reference["metrics"] == {"snr_db": 120}
-        assert found["metrics"]["snr_db"] >= 100
+        assert reference.metrics == {"snr_db": 120}
+        assert found.metrics["snr_db"] >= 100
         return
-    assert found["loss"] == pytest.approx(reference["loss"], rel=5e-4)
-    assert found["metrics"] == pytest.approx(reference["metrics"], rel=5e-5)
+    assert found.loss == pytest.approx(reference.loss, rel=5e-4)
+    assert found.metrics == pytest.approx(reference.metrics, rel=5e-5)
     if not task.metric_name.endswith("_db"):
-        assert found["metrics"][task.metric_name] == reference["metrics"][task.metric_name]
+        assert found.metrics[task.metric_name] == reference.metrics[task.metric_name]
 
 
 @pytest.mark.parametrize("path", EXPORTS_AND_OTHERS)
