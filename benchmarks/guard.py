@@ -17,8 +17,8 @@ import onnx
 from onnx import TensorProto, helper, numpy_helper
 
 from bench.decisions import check
-from bench.decisions.check import Goal
 from bench.measure.limits import Limits
+from bench.report.check import line
 
 LAYERS, WIDTH = 100, 192
 CHAINS = ("main", "more")  # of weights of their own, or ONNX Runtime would compute what they share once
@@ -61,9 +61,11 @@ def main() -> None:
         pairs = {name: check.pair_of_files(files["pinned"], files[name], batch=16, limits=limits) for name in passed}
         for repeat in range(arguments.repeats):
             for name in passed:
-                outcome = check.measure(pairs[name], Goal(tolerance=TOLERANCE), check.method(limits))
+                outcome = check.measure(pairs[name], check.goal(tolerance=TOLERANCE), check.method(limits))
                 passed[name] += outcome.passed
-                print(f"{repeat + 1:3}  {name:11} {'passed' if outcome.passed else 'failed'}  {outcome}", flush=True)
+                print(
+                    f"{repeat + 1:3}  {name:11} {'passed' if outcome.passed else 'failed'}  {line(outcome)}", flush=True
+                )
     failures = []
     if passed["clean"] < arguments.repeats:
         failures.append(f"{arguments.repeats - passed['clean']} clean runs did not pass")

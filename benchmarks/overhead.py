@@ -7,6 +7,7 @@ be within 1 % of the bare loop's, and a parked worker must use under 1 % of a co
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import statistics
 import time
 
@@ -14,12 +15,11 @@ import instrument
 import numpy as np
 
 from bench.api.cell import Cell
-from bench.measure import block, clock, stats
-from bench.measure.block import Subject
+from bench.measure import clock, stats
 from bench.measure.clock import BurstPlan
-from bench.measure.comparison import CELL
 from bench.measure.limits import Limits
-from bench.pipeline import prepare
+from bench.measure.session import Worker
+from bench.pipeline import opening, operations, prepare
 from bench.plugins import catalog
 
 MODEL = "super_resolution/torch/torch_onnx/raw/onnxruntime/cpu/b1t1"
@@ -78,7 +78,7 @@ def take_turns(cell: Cell, num_turns: int) -> tuple[float, float]:
 
 def bare_loop(run, feeds, plan: BurstPlan) -> list[int]:  # type: ignore[no-untyped-def]
     """Latencies of a plain timing loop: as long as a burst, and like a burst without the first inference."""
-    samples = []
+    samples: list[int] = []
     end = time.perf_counter_ns() + plan.warm_ns
     while True:
         run(feeds)
@@ -97,19 +97,15 @@ def parked_share(cell: Cell, seconds: float) -> float:
     import psutil
 
     artifact = prepare.artifact_of(cell, LIMITS)
-    inputs = prepare.inputs_of(catalog.task(cell.task), LIMITS)
-    subject = Subject(cell=cell, key="parked", artifact=artifact, inputs=inputs, rss_bytes=0)
-    method = block.Method()
-    seat = block._seat(subject, CELL, "parked", subject, LIMITS)
-    try:
-        block._open(seat, LIMITS)
-        block._burst(seat, method, warmup=False)
-        process = psutil.Process(seat.child.pid)
+    request = opening.arguments(cell, artifact.path)
+    with opening.worker(cell, memory_bytes=LIMITS.memory_bytes) as child:
+        inputs = str(prepare.inputs_of(catalog.task(cell.task), LIMITS))
+        child.request(operations.open_session, timeout_s=LIMITS.open_s, **request, inputs=inputs)
+        child.request(Worker.burst, timeout_s=LIMITS.burst_s, **dataclasses.asdict(BurstPlan()))
+        process = psutil.Process(child.pid)
         before = process.cpu_times()
         time.sleep(seconds)
         after = process.cpu_times()
-    finally:
-        seat.child.close()
     return (after.user + after.system - before.user - before.system) / seconds
 
 

@@ -86,7 +86,7 @@ def _median_ns(cell: Cell) -> float:
         child.request(
             operations.open_session,
             timeout_s=LIMITS.open_s,
-            **opening.subject(cell, prepare.artifact_of(cell, LIMITS).path),
+            **opening.arguments(cell, prepare.artifact_of(cell, LIMITS).path),
             inputs=str(prepare.inputs_of(catalog.task(cell.task), LIMITS)),
         )
         long = {"target_ns": 10**12, "timeout_s": 600}
@@ -96,7 +96,7 @@ def _median_ns(cell: Cell) -> float:
 
 def summarize(name: str, together: list[Row], in_turn: list[float]) -> list[str]:
     """Print the spreads of both ways to compare, and return what does not hold."""
-    ratios = [row.ratio for row in together]
+    ratios = [row.ratio for row in together if row.ratio is not None]
     wrong = sum(row.verdict == "faster" for row in together)  # each pair's other cell is the slower one, by its making
     undecided = sum(row.verdict not in ("faster", "slower") for row in together)
     wrong_in_turn = sum(ratio < 1 for ratio in in_turn)
