@@ -27,6 +27,8 @@ Arrays: TypeAlias = "Mapping[str, np.ndarray]"
 """Host arrays by the name of the input or output."""
 Outputs: TypeAlias = "Sequence[np.ndarray]"
 """Host arrays in the order of the task's outputs."""
+Info: TypeAlias = dict[str, Any]
+"""Facts to keep with an artifact as JSON, such as its opset."""
 
 UNKNOWN = "?"
 _Method = TypeVar("_Method", bound=Callable[..., Any])
@@ -195,7 +197,7 @@ class Exporter(Plugin, abc.ABC):
         """The format of the artifact that it writes for a source: `onnx`, `torch`, `keras`, ..."""
 
     @abc.abstractmethod
-    def export(self, task: Task, source: str, target: Path) -> dict[str, Any]:
+    def export(self, task: Task, source: str, target: Path) -> Info:
         """Write the artifact of a task's model, built in the framework `source`, to the one file `target`.
 
         Returns:
@@ -216,7 +218,7 @@ class Variant(Plugin, abc.ABC):
     """Whether it fixes dynamic dimensions, except the batch, to the sizes of the task's samples."""
 
     @abc.abstractmethod
-    def apply(self, source: Path, target: Path, *, option: str, task: Task) -> dict[str, Any]:
+    def apply(self, source: Path, target: Path, *, option: str, task: Task) -> Info:
         """Read the artifact `source`, which stays as it is, and write the changed artifact to the one file `target`.
 
         Args:

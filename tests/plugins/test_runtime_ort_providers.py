@@ -73,7 +73,7 @@ def fake(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> FakeOnnxRuntime:
         (tmp_path / name).mkdir()
         (tmp_path / name / "__init__.py").write_text(text)
     runtime = FakeOnnxRuntime()
-    monkeypatch.setitem(sys.modules, "onnxruntime", runtime)
+    monkeypatch.setattr(providers, "onnxruntime", runtime)
     monkeypatch.delitem(sys.modules, "onnxruntime_ep_openvino", raising=False)
     monkeypatch.setattr(sys, "path", [str(tmp_path)])
     providers._register.cache_clear()

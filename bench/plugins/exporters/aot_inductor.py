@@ -5,7 +5,8 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from bench.api import Task
+from bench.api import Info, Task
+from bench.graphs.deferred import torch
 from bench.plugins.engines.pytorch.exporter import TorchExporter, dynamic_axes
 from bench.plugins.engines.pytorch.runtime import no_compiler
 
@@ -19,15 +20,13 @@ class AotInductor(TorchExporter):
     def format(self, source: str) -> str:
         return "pt2"
 
-    def export(self, task: Task, source: str, target: Path) -> dict[str, Any]:
+    def export(self, task: Task, source: str, target: Path) -> Info:
         with tempfile.TemporaryDirectory() as folder:  # an empty cache: earlier compilations have no influence
             os.environ["TORCHINDUCTOR_CACHE_DIR"] = folder
             os.environ["TORCHINDUCTOR_COMPILE_THREADS"] = "1"
             return super().export(task, source, target)
 
-    def convert(self, model: Any, example: tuple[Any, ...], task: Task, target: Path) -> dict[str, Any]:
-        import torch
-
+    def convert(self, model: Any, example: tuple[Any, ...], task: Task, target: Path) -> Info:
         num_params = sum(parameter.numel() for parameter in model.parameters())
         torch._inductor.aoti_compile_and_package(
             torch.export.export(model, example, dynamic_shapes=_dynamic_shapes(task)),

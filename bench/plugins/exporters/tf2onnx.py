@@ -4,7 +4,8 @@ import logging
 from pathlib import Path
 from typing import Any
 
-from bench.api import Task
+from bench.api import Info, Task
+from bench.graphs.deferred import onnx
 from bench.plugins.engines.tensorflow.exporter import TfExporter, signature
 
 
@@ -16,8 +17,7 @@ class Tf2Onnx(TfExporter):
     def format(self, source: str) -> str:
         return "onnx"
 
-    def translate(self, function: Any, task: Task, target: Path) -> dict[str, Any]:
-        import onnx
+    def translate(self, function: Any, task: Task, target: Path) -> Info:
         import tf2onnx
 
         logging.getLogger("tf2onnx").setLevel(logging.ERROR)

@@ -3,7 +3,8 @@
 from pathlib import Path
 from typing import Any
 
-from bench.api import Task
+from bench.api import Info, Task
+from bench.graphs.deferred import torch
 from bench.plugins.engines.pytorch.exporter import TorchExporter
 
 MAX_BATCH = 16
@@ -19,8 +20,7 @@ class TorchExecuTorch(TorchExporter):
     def format(self, source: str) -> str:
         return "pte"
 
-    def convert(self, model: Any, example: tuple[Any, ...], task: Task, target: Path) -> dict[str, Any]:
-        import torch
+    def convert(self, model: Any, example: tuple[Any, ...], task: Task, target: Path) -> Info:
         from executorch.backends.xnnpack.partition.xnnpack_partitioner import XnnpackPartitioner
         from executorch.exir import to_edge_transform_and_lower
 

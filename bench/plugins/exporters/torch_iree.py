@@ -8,14 +8,11 @@ from __future__ import annotations
 import subprocess
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
-from bench.api import Task
+from bench.api import Info, Task
 from bench.api.errors import ArtifactError
+from bench.graphs.deferred import onnx
 from bench.plugins.engines.pytorch.exporter import TorchThroughOnnxExporter
-
-if TYPE_CHECKING:
-    import onnx
 
 
 class TorchIree(TorchThroughOnnxExporter):
@@ -27,8 +24,7 @@ class TorchIree(TorchThroughOnnxExporter):
     def format(self, source: str) -> str:
         return "vmfb"
 
-    def convert_onnx(self, path: Path, task: Task, target: Path) -> dict[str, Any]:
-        import onnx
+    def convert_onnx(self, path: Path, task: Task, target: Path) -> Info:
         from iree.compiler import tools
 
         model = onnx.load(path)

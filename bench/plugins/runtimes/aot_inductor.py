@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from bench.api import Session, Task
+from bench.graphs.deferred import torch
 from bench.plugins.engines.pytorch.runtime import TorchRuntime, TorchSession
 
 
@@ -19,8 +20,6 @@ class AotInductor(TorchRuntime):
         import torch._inductor.package  # noqa: F401
 
     def session(self, artifact: Path, *, task: Task, source: str, provider: str) -> Session:
-        import torch
-
         model = torch._inductor.aoti_load_package(str(artifact))
         num_params = model.loader.get_metadata().get("num_params")  # written by the exporter
         return TorchSession(model, task, provider, num_params and int(num_params))

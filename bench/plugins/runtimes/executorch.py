@@ -4,6 +4,7 @@ import operator
 from pathlib import Path
 
 from bench.api import Runtime, Session, Task
+from bench.graphs.deferred import torch
 from bench.plugins.engines.calls import CallSession
 
 
@@ -23,7 +24,6 @@ class ExecuTorch(Runtime):
         import warnings
 
         import executorch.runtime
-        import torch
         from executorch.extension.pybindings import portable_lib
 
         # Feeds may be read-only, and no model here writes to its inputs.

@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.api import Arrays, Outputs, Runtime, Session, Task
+from bench.graphs.deferred import np
 
 WINOGRAD_LEVEL = 3
 """MNN's number of the hint that limits the tiles of Winograd convolutions, from 0 to 3. With MNN's default of 3, errors
@@ -23,8 +24,6 @@ class MnnSession(Session):
         self._outputs = task.outputs
 
     def run(self, feeds: Arrays) -> Outputs:
-        import numpy as np
-
         variables = []
         for name, kind in self._inputs:
             array = feeds[name]

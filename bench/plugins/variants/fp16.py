@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
-from bench.api import Task, Variant
+from bench.api import Info, Task, Variant
 from bench.api.errors import ArtifactError, RefusedError
+from bench.graphs.deferred import onnx
 from bench.graphs.edits.order import replace_nodes
 from bench.graphs.file.digest import all_graphs, all_nodes
 from bench.graphs.file.lazy import Stored
 from bench.graphs.file.settled import settle
 from bench.graphs.operators import NCHWC
 from bench.graphs.shapes.inference import infer
-
-if TYPE_CHECKING:
-    import onnx
 
 
 class Fp16(Variant):
@@ -34,8 +31,7 @@ class Fp16(Variant):
     requires = ("onnxruntime", "onnx", "onnx_ir")
     lossy = True
 
-    def apply(self, source: Path, target: Path, *, option: str, task: Task) -> dict[str, Any]:
-        import onnx
+    def apply(self, source: Path, target: Path, *, option: str, task: Task) -> Info:
         from onnxruntime.transformers import float16
 
         model = settle(onnx.load(source))  # the converter takes the names of nodes to leave alone
@@ -73,8 +69,6 @@ def _state_types(model: onnx.ModelProto) -> None:
 
     onnx infers no type behind operators of other domains, such as those of ONNX Runtime.
     """
-    import onnx
-
     graph = model.graph
     values = infer(Stored(model=model, path=None), {}).values
     stated = {value.name for value in (*graph.value_info, *graph.output)}
@@ -85,8 +79,6 @@ def _state_types(model: onnx.ModelProto) -> None:
 
 def _counting(model: onnx.ModelProto) -> set[str]:
     """Names of the nodes in which integers are floats for a while: from a Cast to the nodes that make integers."""
-    import onnx
-
     graph = model.graph
     inferred = onnx.shape_inference.infer_shapes(model).graph
     types = {value.name: value.type.tensor_type.elem_type for value in (*inferred.value_info, *inferred.output)}
@@ -134,7 +126,6 @@ def _crashing(graph: onnx.GraphProto) -> set[str]:
 
 def _join_casts(model: onnx.ModelProto) -> None:
     """Let nodes that stay float32 read one another directly: the converter rounds to float16 between them."""
-    import onnx
 
     def casts(to: int) -> list[onnx.NodeProto]:
         found = [node for node in model.graph.node if node.op_type == "Cast"]

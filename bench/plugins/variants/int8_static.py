@@ -9,7 +9,8 @@ import types
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bench.api import Task, Variant
+from bench.api import Info, Task, Variant
+from bench.graphs.deferred import onnx
 from bench.graphs.edits.opset import raise_opset
 from bench.graphs.edits.rewire import load_settled
 from bench.graphs.file.reads import node_reads
@@ -19,7 +20,6 @@ from bench.plugins.engines.calibration import calibration_feeds
 from bench.plugins.engines.onnxruntime.quantized import save_quantized
 
 if TYPE_CHECKING:
-    import onnx
     from onnxruntime.quantization.calibrate import TensorsData
 
 METHODS: dict[str, tuple[str, dict[str, Any]]] = {
@@ -48,8 +48,7 @@ class Int8Static(Variant):
     options = (*(f"{method}-{CHANNEL}" for method in METHODS), *METHODS)
     lossy = True
 
-    def apply(self, source: Path, target: Path, *, option: str, task: Task) -> dict[str, Any]:
-        import onnx
+    def apply(self, source: Path, target: Path, *, option: str, task: Task) -> Info:
         from onnxruntime.quantization import QuantType
         from onnxruntime.quantization.qdq_quantizer import QDQQuantizer
         from onnxruntime.quantization.shape_inference import quant_pre_process

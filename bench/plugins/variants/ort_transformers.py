@@ -4,7 +4,8 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from bench.api import Task, Variant
+from bench.api import Info, Task, Variant
+from bench.graphs.deferred import onnx
 from bench.graphs.diff.same_outputs import check_same_outputs
 from bench.graphs.shapes.attention import find_attention
 from bench.plugins.engines.onnxruntime.optimized import write_optimized
@@ -28,10 +29,7 @@ class OrtTransformers(Variant):
 
     requires = ("onnxruntime", "onnx", "sympy")
 
-    def apply(self, source: Path, target: Path, *, option: str, task: Task) -> dict[str, Any]:
-        import onnx
-        import onnx.inliner
-
+    def apply(self, source: Path, target: Path, *, option: str, task: Task) -> Info:
         original = onnx.load(source)
         if original.functions:
             original = onnx.inliner.inline_local_functions(original)
@@ -62,8 +60,6 @@ class OrtTransformers(Variant):
 
 def _basic(model: Any) -> Any:
     """The model after ONNX Runtime's basic optimizations, except the one that hides the patterns."""
-    import onnx
-
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "basic.onnx")
         write_optimized(model.SerializeToString(), path, level="basic", without=["ConstantSharing"])

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from bench.api import Task, Variant
+from bench.api import Info, Task, Variant
 from bench.api.errors import RefusedError
+from bench.graphs.deferred import onnx
 from bench.graphs.edits.fold import fold_known
 from bench.graphs.file.digest import all_nodes
 from bench.graphs.file.lazy import Stored
@@ -16,8 +17,6 @@ from bench.graphs.shapes.feeds import sample_shapes
 from bench.graphs.shapes.inference import infer
 
 if TYPE_CHECKING:
-    import onnx
-
     from bench.graphs.shapes.dims import Shape, Size
 
 
@@ -32,9 +31,7 @@ class StaticShapes(Variant):
     requires = ("onnx", "onnx_ir")
     freezes = True
 
-    def apply(self, source: Path, target: Path, *, option: str, task: Task) -> dict[str, Any]:
-        import onnx
-
+    def apply(self, source: Path, target: Path, *, option: str, task: Task) -> Info:
         model = settle(onnx.load(source))
         shapes = sample_shapes(task)
         _refuse_other_sizes(model, shapes)

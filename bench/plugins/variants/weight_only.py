@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
-from bench.api import Task, Variant
+from bench.api import Info, Task, Variant
 from bench.api.errors import RefusedError
+from bench.graphs.deferred import np, onnx
 from bench.graphs.edits.opset import raise_opset
 from bench.graphs.edits.rewire import load_settled, shorten_names
 from bench.graphs.file.digest import all_graphs
 from bench.graphs.weights.affine import BLOCK, BLOCK_SIZE, SCHEMES, TENSOR, Scheme, pack, quantize, scheme
 from bench.graphs.weights.quantizable import Weight, expected_bytes, worth_quantizing
-
-if TYPE_CHECKING:
-    import numpy as np
-    import onnx
 
 OPSET_CHANNELS = 13
 OPSET_BLOCKS = 21
@@ -29,9 +25,7 @@ class WeightOnly(Variant):
     options = tuple(item.name for item in SCHEMES)
     lossy = True
 
-    def apply(self, source: Path, target: Path, *, option: str, task: Task) -> dict[str, Any]:
-        import onnx
-
+    def apply(self, source: Path, target: Path, *, option: str, task: Task) -> Info:
         chosen = scheme(option)
         needed = OPSET_BLOCKS if chosen.bits == 4 or chosen.per == BLOCK else OPSET_CHANNELS
         model = raise_opset(load_settled(source), needed, task)
@@ -55,8 +49,6 @@ def quantize_weights(model: onnx.ModelProto, weights: list[Weight], scheme: Sche
 
     So every reader of a weight, in a subgraph as well, reads the floats that are made once from the stored tensor.
     """
-    import onnx
-
     graph = model.graph
     floats = {tensor.name: tensor for tensor in graph.initializer}
     tensors, nodes = [], []
@@ -75,9 +67,6 @@ def _dequantizing(
     weight: Weight, array: np.ndarray, scheme: Scheme
 ) -> tuple[list[onnx.TensorProto], list[onnx.NodeProto]]:
     """The tensors that store a quantized weight, and the nodes that make the weight of them."""
-    import numpy as np
-    import onnx
-
     shape, axis = weight.layout(scheme)
     quantized = quantize(array.reshape(shape), scheme, axis)
     kind = f"{'' if scheme.symmetric else 'U'}INT{scheme.bits}"
@@ -111,7 +100,5 @@ def _dequantizing(
 
 def _num_inner_weights(model: onnx.ModelProto) -> int:
     """The number of float32 tensors of rank 2 and more in subgraphs, where nothing is quantized."""
-    import onnx
-
     inner = [tensor for graph in all_graphs(model) if graph is not model.graph for tensor in graph.initializer]
     return sum(tensor.data_type == onnx.TensorProto.FLOAT and len(tensor.dims) > 1 for tensor in inner)

@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 from pathlib import Path
 
+from bench.graphs.deferred import onnxruntime
+
 
 def write_optimized(model: Path | bytes, target: Path, *, level: str = "all", without: Sequence[str] = ()) -> None:
     """Optimize a model for the processor's provider and write it to `target`.
@@ -13,8 +15,6 @@ def write_optimized(model: Path | bytes, target: Path, *, level: str = "all", wi
             that suit only processors like this one.
         without: ONNX Runtime's names of optimizations to leave out.
     """
-    import onnxruntime
-
     onnxruntime.disable_telemetry_events()
     options = onnxruntime.SessionOptions()
     options.graph_optimization_level = getattr(onnxruntime.GraphOptimizationLevel, f"ORT_ENABLE_{level.upper()}")

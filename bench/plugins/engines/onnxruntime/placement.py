@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bench.api.errors import ArtifactError
+from bench.graphs.deferred import onnx
 from bench.plugins.engines.onnxruntime import providers
 from bench.plugins.engines.onnxruntime.optimized import write_optimized
 from bench.plugins.engines.onnxruntime.providers import CPU, Provider
@@ -95,8 +96,6 @@ def _told(name: str, part: Mapping[str, Any]) -> str:
 
 def _optimize(artifact: Path, target: Path) -> None:
     """Write the model whose nodes are handed to providers, each node with a name of its own."""
-    import onnx
-
     from bench.graphs.file.settled import settle
 
     write_optimized(settle(onnx.load(artifact)).SerializeToString(), target, level="basic")

@@ -6,13 +6,12 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from bench.graphs.deferred import onnx
 from bench.graphs.file.digest import all_graphs, all_nodes
 from bench.plugins.engines.onnxruntime.optimized import write_optimized
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
-
-    import onnx
 
 INTEGER = {
     *("ConvInteger", "MatMulInteger", "MatMulIntegerToFloat", "QLinearConv", "QLinearMatMul", "QGemm"),
@@ -33,8 +32,6 @@ def multiplies_in(artifact: Path) -> str:
     The optimized model is read: only ONNX Runtime's optimizations make quantized operators, and they cast to float32
     the products of half precision that it has no code for.
     """
-    import onnx
-
     with tempfile.TemporaryDirectory() as folder:
         optimized = Path(folder, "model.onnx")
         write_optimized(artifact, optimized)
@@ -43,8 +40,6 @@ def multiplies_in(artifact: Path) -> str:
 
 def is_plain(artifact: Path) -> bool:
     """Whether a file has only float32 products: no quantized operator and no weight of half precision."""
-    import onnx
-
     model = onnx.load(artifact)
     quantized = ("QuantizeLinear", "DequantizeLinear", "DynamicQuantizeLinear")
     return most_reduced(model) == "float32" and not any(

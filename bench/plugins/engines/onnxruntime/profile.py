@@ -19,12 +19,11 @@ from typing import TYPE_CHECKING, Any
 
 from bench.api import Arrays, NodeTime
 from bench.api.errors import ArtifactError
+from bench.graphs.deferred import onnx
 from bench.plugins.engines.onnxruntime import providers
 from bench.plugins.engines.onnxruntime.providers import Provider
 
 if TYPE_CHECKING:
-    import onnx
-
     from bench.graphs.file.wiring import Wiring
 
 WARM_UPS = 5
@@ -66,8 +65,6 @@ def profile(artifact: Path, provider: Provider, *, threads: int, feeds: Arrays, 
 
 def _named(artifact: Path) -> onnx.ModelProto:
     """The model with a name for each node, by which the profiler identifies nodes."""
-    import onnx
-
     model = onnx.load(artifact)
     for node in model.graph.node:
         node.name = node.name or next(filter(None, node.output), "")

@@ -22,6 +22,7 @@ from typing import Any
 
 from bench.api import cache
 from bench.api.errors import ArtifactError
+from bench.graphs.deferred import onnxruntime
 from bench.plugins.engines import cpu, gpu
 
 SCHEMA = 1  # raise it when the same installation would give other providers
@@ -131,8 +132,6 @@ def open_session(model: Path | bytes, provider: Provider, *, threads: int, **mor
     Raises:
         ArtifactError: not one node would run on the provider: ONNX Runtime itself falls back in silence.
     """
-    import onnxruntime
-
     onnxruntime.disable_telemetry_events()
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = threads
@@ -169,15 +168,11 @@ def _settings(ort_name: str, threads: int) -> dict[str, str]:
 @functools.cache
 def _register(library: str) -> None:
     """Register a plugin's library with ONNX Runtime, once in a process."""
-    import onnxruntime
-
     onnxruntime.register_execution_provider_library(library, library)
 
 
 def _devices(provider: Provider) -> list[Any]:
     """The plugin's first device of the provider's kind."""
-    import onnxruntime
-
     assert provider.library is not None
     _register(provider.library)
     # By the exact name: a plugin may bring meta-providers whose names begin alike.
@@ -211,8 +206,6 @@ def _check_placement(session: Any, provider: Provider) -> None:
 
 def _candidates() -> Iterator[Provider]:
     """Every provider of the build, then the providers of every plugin, one for each kind of device."""
-    import onnxruntime
-
     for ort_name in onnxruntime.get_available_providers():
         if ort_name != CPU.ort_name:
             yield Provider(name=_short(ort_name), ort_name=ort_name)
@@ -222,8 +215,6 @@ def _candidates() -> Iterator[Provider]:
 
 
 def _offered(package_name: str) -> list[Provider]:
-    import onnxruntime
-
     package = importlib.import_module(package_name)
     library, names = str(package.get_library_path()), package.get_ep_names()
     _register(library)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from bench.api import Task
 from bench.api.errors import ArtifactError
+from bench.graphs.deferred import np
 from bench.plugins.engines.archive import pack
 
 if TYPE_CHECKING:
@@ -57,8 +58,6 @@ def read(core: Any, path: Path) -> tuple[Any, Any]:
     Raises:
         ArtifactError: the file is no tar archive of the two files.
     """
-    import numpy as np
-
     openvino = import_openvino()
     try:
         with tarfile.open(path, "r:") as archive:

@@ -6,18 +6,14 @@ import logging
 import tempfile
 import warnings
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
-from bench.api import UNKNOWN, Exporter, Task
+from bench.api import UNKNOWN, Exporter, Info, Task
 from bench.api.errors import ArtifactError, BenchError
+from bench.graphs.deferred import np, onnx, torch
 from bench.graphs.file.digest import all_graphs, all_nodes
 from bench.graphs.file.interface import check_interface
 from bench.plugins.engines.notes import drop_metadata
-
-if TYPE_CHECKING:
-    import numpy as np
-    import onnx
-    import torch
 
 EXAMPLE_BATCH = 2  # from a batch of 1 the exporter bakes 1 into the Reshapes around an LSTM (torch 2.13.0)
 EXAMPLE_SIZE = 64
@@ -32,17 +28,13 @@ class TorchExporter(Exporter):
     sources = ("torch",)
     method = "torch.export"
 
-    def export(self, task: Task, source: str, target: Path) -> dict[str, Any]:
-        import torch
-
+    def export(self, task: Task, source: str, target: Path) -> Info:
         model = task.build(source, task.weights_path)
         with torch.no_grad(), warnings.catch_warnings():
             warnings.simplefilter("ignore")
             return self.convert(model, example_tensors(task), task, target)
 
-    def convert(
-        self, model: torch.nn.Module, example: tuple[torch.Tensor, ...], task: Task, target: Path
-    ) -> dict[str, Any]:
+    def convert(self, model: torch.nn.Module, example: tuple[torch.Tensor, ...], task: Task, target: Path) -> Info:
         """Write the artifact of a model, without gradients; warnings are not shown.
 
         Args:
@@ -62,9 +54,7 @@ class TorchOnnxExporter(TorchExporter):
     def format(self, source: str) -> str:
         return "onnx"
 
-    def export(self, task: Task, source: str, target: Path) -> dict[str, Any]:
-        import onnx
-
+    def export(self, task: Task, source: str, target: Path) -> Info:
         model = task.build(source, task.weights_path)
         logging.getLogger("torch.onnx").setLevel(logging.ERROR)
         with warnings.catch_warnings():
@@ -88,8 +78,6 @@ class TorchOnnxExporter(TorchExporter):
 
     def translate(self, model: torch.nn.Module, task: Task, target: Path) -> None:
         """Write the ONNX file, with every dynamic dimension of the task kept dynamic."""
-        import torch
-
         torch.onnx.export(
             model,
             example_tensors(task),
@@ -116,8 +104,6 @@ class TorchScriptExporter(TorchOnnxExporter):
     """Whether equal weights are merged."""
 
     def translate(self, model: torch.nn.Module, task: Task, target: Path) -> None:
-        import torch
-
         outputs = {
             spec.name: {axis: dim for axis, dim in enumerate(spec.shape) if isinstance(dim, str) and dim != UNKNOWN}
             for spec in task.outputs
@@ -137,30 +123,26 @@ class TorchScriptExporter(TorchOnnxExporter):
 class TorchThroughOnnxExporter(TorchOnnxExporter):
     """Writes another format, converted from the ONNX file."""
 
-    def export(self, task: Task, source: str, target: Path) -> dict[str, Any]:
+    def export(self, task: Task, source: str, target: Path) -> Info:
         with tempfile.TemporaryDirectory(dir=target.parent) as folder:
             path = Path(folder, "model.onnx")
             info = super().export(task, source, path)
             check_interface(path, task)  # nobody else sees this file
             return {**info, **self.convert_onnx(path, task, target)}
 
-    def convert_onnx(self, path: Path, task: Task, target: Path) -> dict[str, Any]:
+    def convert_onnx(self, path: Path, task: Task, target: Path) -> Info:
         """Convert the ONNX file `path` to the artifact `target` and return facts to keep with it."""
         raise NotImplementedError
 
 
 def example_tensors(task: Task) -> tuple[torch.Tensor, ...]:
     """Inputs to trace with, in the task's order."""
-    import torch
-
     feeds = _example(task)
     return tuple(torch.from_numpy(feeds[spec.name]) for spec in task.inputs)
 
 
 def _example(task: Task) -> dict[str, np.ndarray]:
     """Inputs by name: samples if the task has them, since a model may branch on values; ones otherwise."""
-    import numpy as np
-
     try:
         inputs = task.samples("train").inputs
     except BenchError:
