@@ -186,15 +186,17 @@ class Exporter(Plugin, abc.ABC):
     """Frameworks that it takes a model from; empty means every framework."""
     method: ClassVar[str | None] = None
     """How it reads the model, such as `torch.export` or `trace`: a task may be closed to a method."""
+    writes: ClassVar[str]
+    """The format of the artifact: `onnx`, `torch`, `keras`, ..."""
 
     @beside_figures
     def refusal(self, task: Task) -> str | None:
         """The reason why the exporter cannot take a task's model; None if it can."""
         return task.closed_to.get(self.method) if self.method is not None else None
 
-    @abc.abstractmethod
     def format(self, source: str) -> str:
-        """The format of the artifact that it writes for a source: `onnx`, `torch`, `keras`, ..."""
+        """The format of the artifact that it writes for a source: `writes`, unless a subclass tells sources apart."""
+        return self.writes
 
     @abc.abstractmethod
     def export(self, task: Task, source: str, target: Path) -> Info:
@@ -292,6 +294,8 @@ class Runtime(Plugin, abc.ABC):
     """Artifact formats it opens."""
     default_for: ClassVar[tuple[str, ...]] = ()
     """Formats that this runtime runs as their framework does by default: the baseline of tasks in that framework."""
+    imports: ClassVar[tuple[str, ...]] = ()
+    """Names of the modules that `open` needs, where importing the packages in `requires` does not import them all."""
 
     def providers(self) -> tuple[str, ...]:
         """Providers it can use here, found without importing a framework; the first is its default."""
@@ -315,8 +319,8 @@ class Runtime(Plugin, abc.ABC):
             raise InputError(f"{self.name} has no provider {provider!r}; {suggest(provider, self.providers())}")
 
     def import_packages(self) -> None:
-        """Import what `open` needs, so that imports are told apart from loading a model; by default `requires`."""
-        for name in self.requires:
+        """Import what `open` needs, `imports` or else `requires`: imports are told apart from loading a model."""
+        for name in self.imports or self.requires:
             importlib.import_module(name)
 
     @beside_figures

@@ -13,9 +13,7 @@ class Tf2Onnx(TfExporter):
     """ONNX by `tf2onnx.convert.from_function`, at the opset that it prefers."""
 
     requires = ("tensorflow", "keras", "tf2onnx", "onnx")
-
-    def format(self, source: str) -> str:
-        return "onnx"
+    writes = "onnx"
 
     def translate(self, function: Any, task: Task, target: Path) -> Info:
         import tf2onnx

@@ -13,9 +13,7 @@ class TfOpenVino(TfExporter):
 
     requires = ("tensorflow", "keras", "openvino")
     extra = "openvino"
-
-    def format(self, source: str) -> str:
-        return "openvino"
+    writes = "openvino"
 
     def translate(self, function: Any, task: Task, target: Path) -> Info:
         openvino = ir.import_openvino()

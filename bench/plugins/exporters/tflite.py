@@ -13,8 +13,7 @@ from bench.plugins.engines.tensorflow.exporter import TfExporter, signature
 class TfLite(TfExporter):
     """A `.tflite` file in built-in operators only, so that every interpreter opens it."""
 
-    def format(self, source: str) -> str:
-        return "tflite"
+    writes = "tflite"
 
     def translate(self, function: Any, task: Task, target: Path) -> Info:
         from tensorflow.lite.python.convert_phase import ConverterError

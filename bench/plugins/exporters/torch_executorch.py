@@ -16,9 +16,7 @@ class TorchExecuTorch(TorchExporter):
 
     requires = ("torch", "executorch")
     extra = "executorch"
-
-    def format(self, source: str) -> str:
-        return "pte"
+    writes = "pte"
 
     def convert(self, model: Any, example: tuple[Any, ...], task: Task, target: Path) -> Info:
         from executorch.backends.xnnpack.partition.xnnpack_partitioner import XnnpackPartitioner
@@ -31,8 +29,6 @@ class TorchExecuTorch(TorchExporter):
 
 
 def _dynamic_batch(task: Task) -> tuple[dict[int, Any], ...]:
-    from torch.export import Dim
-
     firsts = {spec.name: spec.shape[0] for spec in task.inputs if task.batched and isinstance(spec.shape[0], str)}
-    batches = {first: Dim(str(first), max=MAX_BATCH) for first in firsts.values()}
+    batches = {first: torch.export.Dim(str(first), max=MAX_BATCH) for first in firsts.values()}
     return tuple({0: batches[firsts[spec.name]]} if spec.name in firsts else {} for spec in task.inputs)

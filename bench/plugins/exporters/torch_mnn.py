@@ -12,9 +12,7 @@ class TorchMnn(TorchThroughOnnxExporter):
 
     requires = ("torch", "onnxscript", "onnx", "MNN", "_tools")
     extra = "more"
-
-    def format(self, source: str) -> str:
-        return "mnn"
+    writes = "mnn"
 
     def convert_onnx(self, path: Path, task: Task, target: Path) -> Info:
         # Not `mnnconvert`, nor the Python module of that name: they install packages and send usage data.

@@ -23,9 +23,7 @@ class TorchNcnn(TorchExporter):
     requires = ("torch", "ncnn", "pnnx")
     extra = "ncnn"
     method = "trace"
-
-    def format(self, source: str) -> str:
-        return "ncnn"
+    writes = "ncnn"
 
     def convert(self, model: Any, example: tuple[Any, ...], task: Task, target: Path) -> Info:
         import pnnx

@@ -14,9 +14,7 @@ class TorchOpenVino(TorchExporter):
     requires = ("torch", "openvino")
     extra = "openvino"
     method = "trace"
-
-    def format(self, source: str) -> str:
-        return "openvino"
+    writes = "openvino"
 
     def convert(self, model: Any, example: tuple[Any, ...], task: Task, target: Path) -> Info:
         openvino = ir.import_openvino()

@@ -15,9 +15,7 @@ class TorchTvm(TorchThroughOnnxExporter):
 
     requires = ("torch", "onnxscript", "onnx", "tvm")
     extra = "tvm"
-
-    def format(self, source: str) -> str:
-        return "tvm"
+    writes = "tvm"
 
     def convert_onnx(self, path: Path, task: Task, target: Path) -> Info:
         import tvm

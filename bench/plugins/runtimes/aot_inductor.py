@@ -11,13 +11,10 @@ class AotInductor(TorchRuntime):
     """Opens `.pt2` packages; a package is compiled for one device and one precision."""
 
     formats = ("pt2",)
+    imports = ("torch._inductor.package",)
 
     def providers(self) -> tuple[str, ...]:
         return ("cpu",)
-
-    def import_packages(self) -> None:
-        import torch
-        import torch._inductor.package  # noqa: F401
 
     def session(self, artifact: Path, *, task: Task, source: str, provider: str) -> Session:
         model = torch._inductor.aoti_load_package(str(artifact))

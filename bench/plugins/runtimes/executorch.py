@@ -1,6 +1,7 @@
 """ExecuTorch: PyTorch's runtime for devices, with XNNPACK, on a processor."""
 
 import operator
+import warnings
 from pathlib import Path
 
 from bench.api import Runtime, Session, Task
@@ -14,15 +15,10 @@ class ExecuTorch(Runtime):
     requires = ("executorch", "torch")
     extra = "executorch"
     formats = ("pte",)
-
-    def import_packages(self) -> None:
-        import executorch.runtime  # noqa: F401
-        import torch  # noqa: F401
+    imports = ("executorch.runtime", "torch")
 
     def open(self, artifact: Path, *, task: Task, source: str, provider: str, threads: int) -> Session:
         self.check_provider(provider)
-        import warnings
-
         import executorch.runtime
         from executorch.extension.pybindings import portable_lib
 

@@ -17,6 +17,8 @@ from bench.plugins.engines.pytorch.runtime import TorchRuntime, no_compiler
 class TorchCompile(TorchRuntime):
     """Compiles the module just in time."""
 
+    imports = ("torch._dynamo", "torch._inductor.compile_fx")  # imports of seconds, which would count as loading
+
     def skip(self) -> str | None:
         return super().skip() or no_compiler()
 
@@ -27,11 +29,6 @@ class TorchCompile(TorchRuntime):
             # Processes that help to compile would stay, and their memory would count as the model's.
             "TORCHINDUCTOR_COMPILE_THREADS": "1",
         }
-
-    def import_packages(self) -> None:
-        import torch
-        import torch._dynamo
-        import torch._inductor.compile_fx  # noqa: F401 (an import of seconds, which would count as loading)
 
     def callable(self, model: torch.nn.Module) -> Any:
         if isinstance(model, torch.jit.ScriptModule):

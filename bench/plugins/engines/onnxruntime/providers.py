@@ -65,12 +65,12 @@ def usable() -> dict[str, Provider]:
 
 @functools.cache
 def _usable(folder: str) -> dict[str, Provider]:
-    path = Path(folder) / f"ort-providers-{cache.digest(_installation())}.json"
+    key = f"ort-providers-{cache.digest(_installation())}"
     try:
+        path, _ = cache.obtain(key, "providers.json", lambda path: {"num_bytes": path.write_text(json.dumps(_ask()))})
         lines = json.loads(path.read_text())
-    except (OSError, ValueError):
+    except OSError:  # without a cache the next process asks again
         lines = _ask()
-        _keep(path, lines)
     found = {CPU.name: CPU}
     for line in lines:
         found.setdefault(line["name"], Provider(**line))
@@ -97,14 +97,12 @@ def _plugin_files() -> list[Path]:
 
 def _ask() -> list[dict[str, Any]]:
     """The providers that the other process found; if a provider crashes it, those that it found before."""
-    command = [sys.executable, "-P", "-m", "bench.plugins.engines.onnxruntime.providers"]
-    environment = {**os.environ, **ENVIRONMENT}
     # The output goes to a file: a pipe would keep nothing of a process that is killed at the time limit.
     with tempfile.TemporaryFile() as output:
         with contextlib.suppress(subprocess.TimeoutExpired):
             subprocess.run(
-                command,
-                env=environment,
+                [sys.executable, "-P", "-m", "bench.plugins.engines.onnxruntime.providers"],
+                env={**os.environ, **ENVIRONMENT},
                 stdout=output,
                 stderr=subprocess.DEVNULL,
                 stdin=subprocess.DEVNULL,
@@ -113,14 +111,6 @@ def _ask() -> list[dict[str, Any]]:
             )
         output.seek(0)
         return [json.loads(line) for line in output.read().splitlines() if line.endswith(b"}")]
-
-
-def _keep(path: Path, lines: list[dict[str, Any]]) -> None:
-    with contextlib.suppress(OSError):  # without a cache the next call asks again
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.NamedTemporaryFile("w", dir=path.parent, delete=False) as file:
-            json.dump(lines, file)
-        Path(file.name).replace(path)
 
 
 def open_session(model: Path | bytes, provider: Provider, *, threads: int, **more: Any) -> Any:
