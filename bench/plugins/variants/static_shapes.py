@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from bench.api import Info, Task, Variant
 from bench.api.errors import RefusedError
@@ -13,11 +12,9 @@ from bench.graphs.edits.fold import fold_known
 from bench.graphs.file.digest import all_nodes
 from bench.graphs.file.lazy import Stored
 from bench.graphs.file.settled import settle
+from bench.graphs.shapes.dims import Shape, Size
 from bench.graphs.shapes.feeds import sample_shapes
 from bench.graphs.shapes.inference import infer
-
-if TYPE_CHECKING:
-    from bench.graphs.shapes.dims import Shape, Size
 
 
 class StaticShapes(Variant):

@@ -50,23 +50,16 @@ def quantize_weights(model: onnx.ModelProto, weights: list[Weight], scheme: Sche
     So every reader of a weight, in a subgraph as well, reads the floats that are made once from the stored tensor.
     """
     graph = model.graph
-    floats = {tensor.name: tensor for tensor in graph.initializer}
-    tensors, nodes = [], []
-    for weight in weights:
-        more_tensors, more_nodes = _dequantizing(weight, onnx.numpy_helper.to_array(floats.pop(weight.name)), scheme)
-        tensors += more_tensors
-        nodes += more_nodes
-    tensors += [onnx.TensorProto.FromString(tensor.SerializeToString()) for tensor in floats.values()]
-    nodes += [onnx.NodeProto.FromString(node.SerializeToString()) for node in graph.node]
+    floats, nodes = {tensor.name: tensor for tensor in graph.initializer}, list(graph.node)
     del graph.initializer[:], graph.node[:]
-    graph.initializer.extend(tensors)
+    for weight in weights:
+        _dequantize(weight, onnx.numpy_helper.to_array(floats.pop(weight.name)), scheme, graph)
+    graph.initializer.extend(floats.values())
     graph.node.extend(nodes)
 
 
-def _dequantizing(
-    weight: Weight, array: np.ndarray, scheme: Scheme
-) -> tuple[list[onnx.TensorProto], list[onnx.NodeProto]]:
-    """The tensors that store a quantized weight, and the nodes that make the weight of them."""
+def _dequantize(weight: Weight, array: np.ndarray, scheme: Scheme, graph: onnx.GraphProto) -> None:
+    """Add the tensors that store a quantized weight to a graph, and the nodes that make the weight of them."""
     shape, axis = weight.layout(scheme)
     quantized = quantize(array.reshape(shape), scheme, axis)
     kind = f"{'' if scheme.symmetric else 'U'}INT{scheme.bits}"
@@ -91,11 +84,12 @@ def _dequantizing(
     reshaped = shape != weight.shape or weight.num_readers > 1
     output = f"{weight.name}_f" if reshaped else weight.name
     inputs = [tensor.name for tensor in tensors]
-    nodes = [onnx.helper.make_node("DequantizeLinear", inputs, [output], name=output, **attributes)]
+    graph.node.append(onnx.helper.make_node("DequantizeLinear", inputs, [output], name=output, **attributes))
     if reshaped:
         tensors.append(onnx.numpy_helper.from_array(np.array(weight.shape), f"{weight.name}_d"))
-        nodes.append(onnx.helper.make_node("Reshape", [output, tensors[-1].name], [weight.name], name=weight.name))
-    return tensors, nodes
+        shaping = onnx.helper.make_node("Reshape", [output, tensors[-1].name], [weight.name], name=weight.name)
+        graph.node.append(shaping)
+    graph.initializer.extend(tensors)
 
 
 def _num_inner_weights(model: onnx.ModelProto) -> int:

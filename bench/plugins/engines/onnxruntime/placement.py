@@ -18,7 +18,7 @@ from bench.graphs.costs.nodes import NodeCost
 from bench.graphs.deferred import onnx
 from bench.graphs.file.settled import settle
 from bench.plugins.engines.onnxruntime import providers
-from bench.plugins.engines.onnxruntime.optimized import write_optimized
+from bench.plugins.engines.onnxruntime.optimized import load_optimized
 from bench.plugins.engines.onnxruntime.providers import CPU
 
 Placement = dict[str, dict[str, Any]]
@@ -45,8 +45,8 @@ def place(artifact: Path, provider: str, *, shapes: Mapping[str, Sequence[int]])
         raise ArtifactError(f"ONNX Runtime has no provider {provider!r} here")
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "model.onnx")
-        write_optimized(settle(onnx.load(artifact)).SerializeToString(), path, level="basic")
-        onnx.save(settle(onnx.load(path)), path)  # each node gets a name of its own
+        model = load_optimized(settle(onnx.load(artifact)).SerializeToString(), level="basic")
+        onnx.save(settle(model), path)  # each node gets a name of its own
         costs = costing.profile(path, shapes=shapes, observe=False).nodes
         assigned = {cost.name: CPU.ort_name for cost in costs}
         if chosen != CPU:

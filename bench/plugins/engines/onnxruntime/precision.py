@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Iterable
 from pathlib import Path
 
 from bench.graphs.deferred import onnx
 from bench.graphs.file.digest import all_graphs, all_nodes
-from bench.plugins.engines.onnxruntime.optimized import write_optimized
+from bench.plugins.engines.onnxruntime.optimized import load_optimized
 
 INTEGER = {
     *("ConvInteger", "MatMulInteger", "MatMulIntegerToFloat", "QLinearConv", "QLinearMatMul", "QGemm"),
@@ -29,10 +28,7 @@ def multiplies_in(artifact: Path) -> str:
     The optimized model is read: only ONNX Runtime's optimizations make quantized operators, and they cast to float32
     the products of half precision that it has no code for.
     """
-    with tempfile.TemporaryDirectory() as folder:
-        optimized = Path(folder, "model.onnx")
-        write_optimized(artifact, optimized)
-        return most_reduced(onnx.load(optimized))
+    return most_reduced(load_optimized(artifact))
 
 
 def is_plain(artifact: Path) -> bool:
