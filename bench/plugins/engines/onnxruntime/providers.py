@@ -140,7 +140,10 @@ def open_session(model: Path | bytes, provider: Provider, *, threads: int, **mor
     else:
         options.add_provider_for_devices(_devices(provider), settings)
         session = onnxruntime.InferenceSession(model, options)
-    _check_placement(session, provider)
+    assigned = assignment(session)
+    if not assigned.get(provider.ort_name):
+        others = ", ".join(f"{len(names)} would run on {name}" for name, names in assigned.items())
+        raise ArtifactError(f"{provider.ort_name} takes no node of this model: {others}")
     return session
 
 
@@ -187,13 +190,6 @@ def assignment(session: Any) -> dict[str, list[str]]:
     return assigned
 
 
-def _check_placement(session: Any, provider: Provider) -> None:
-    assigned = assignment(session)
-    if not assigned.get(provider.ort_name):
-        others = ", ".join(f"{len(names)} would run on {name}" for name, names in assigned.items())
-        raise ArtifactError(f"{provider.ort_name} takes no node of this model: {others}")
-
-
 def _candidates() -> Iterator[Provider]:
     """Every provider of the build, then the providers of every plugin, one for each kind of device."""
     for ort_name in onnxruntime.get_available_providers():
@@ -204,17 +200,16 @@ def _candidates() -> Iterator[Provider]:
             yield from _offered(file.parent.name)
 
 
-def _offered(package_name: str) -> list[Provider]:
+def _offered(package_name: str) -> Iterator[Provider]:
+    """The providers of a plugin package, one for each kind of device."""
     package = importlib.import_module(package_name)
     library, names = str(package.get_library_path()), package.get_ep_names()
     _register(library)
-    found = []
-    for device in onnxruntime.get_ep_devices():
-        if device.ep_name in names:
-            kind = device.device.type.name
-            name = _short(device.ep_name) if kind == "CPU" else f"{_short(device.ep_name)}-{kind.lower()}"
-            found.append(Provider(name=name, ort_name=device.ep_name, library=library, device=kind))
-    return list(dict.fromkeys(found))
+    devices = [(device.ep_name, device.device.type.name) for device in onnxruntime.get_ep_devices()]
+    for ort_name, kind in dict.fromkeys(devices):
+        if ort_name in names:
+            name = _short(ort_name) if kind == "CPU" else f"{_short(ort_name)}-{kind.lower()}"
+            yield Provider(name=name, ort_name=ort_name, library=library, device=kind)
 
 
 def _short(ort_name: str) -> str:
