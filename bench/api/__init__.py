@@ -3,6 +3,7 @@
 from bench.api.plugin import UNKNOWN as UNKNOWN
 from bench.api.plugin import Arrays as Arrays
 from bench.api.plugin import Exporter as Exporter
+from bench.api.plugin import Info as Info
 from bench.api.plugin import NodeTime as NodeTime
 from bench.api.plugin import Outputs as Outputs
 from bench.api.plugin import Plugin as Plugin

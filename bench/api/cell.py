@@ -73,9 +73,8 @@ class Cell:
         for name in (part for field in parts[:-1] for part in field.split(CHAIN)):
             if _NAME.fullmatch(name) is None:
                 raise InputError(f"not a cell: {path!r}; {name!r} is not a name")
-        task, source, exporter, variant, runtime, provider = parts[:-1]
-        names = {"task": task, "source": source, "exporter": exporter, "variant": variant}
-        return cls(**names, runtime=runtime, provider=provider, batch=int(sizes[1]), threads=int(sizes[2]))
+        names = ("task", "source", "exporter", "variant", "runtime", "provider")
+        return cls(**dict(zip(names, parts, strict=False)), batch=int(sizes[1]), threads=int(sizes[2]))
 
 
 def matches(cell: Cell, globs: Iterable[str]) -> bool:

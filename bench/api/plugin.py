@@ -27,6 +27,8 @@ Arrays: TypeAlias = "Mapping[str, np.ndarray]"
 """Host arrays by the name of the input or output."""
 Outputs: TypeAlias = "Sequence[np.ndarray]"
 """Host arrays in the order of the task's outputs."""
+Info: TypeAlias = dict[str, Any]
+"""Facts to keep with an artifact as JSON, such as its opset."""
 
 UNKNOWN = "?"
 _Method = TypeVar("_Method", bound=Callable[..., Any])
@@ -184,18 +186,20 @@ class Exporter(Plugin, abc.ABC):
     """Frameworks that it takes a model from; empty means every framework."""
     method: ClassVar[str | None] = None
     """How it reads the model, such as `torch.export` or `trace`: a task may be closed to a method."""
+    writes: ClassVar[str]
+    """The format of the artifact: `onnx`, `torch`, `keras`, ..."""
 
     @beside_figures
     def refusal(self, task: Task) -> str | None:
         """The reason why the exporter cannot take a task's model; None if it can."""
         return task.closed_to.get(self.method) if self.method is not None else None
 
-    @abc.abstractmethod
     def format(self, source: str) -> str:
-        """The format of the artifact that it writes for a source: `onnx`, `torch`, `keras`, ..."""
+        """The format of the artifact that it writes for a source: `writes`, unless a subclass tells sources apart."""
+        return self.writes
 
     @abc.abstractmethod
-    def export(self, task: Task, source: str, target: Path) -> dict[str, Any]:
+    def export(self, task: Task, source: str, target: Path) -> Info:
         """Write the artifact of a task's model, built in the framework `source`, to the one file `target`.
 
         Returns:
@@ -216,7 +220,7 @@ class Variant(Plugin, abc.ABC):
     """Whether it fixes dynamic dimensions, except the batch, to the sizes of the task's samples."""
 
     @abc.abstractmethod
-    def apply(self, source: Path, target: Path, *, option: str, task: Task) -> dict[str, Any]:
+    def apply(self, source: Path, target: Path, *, option: str, task: Task) -> Info:
         """Read the artifact `source`, which stays as it is, and write the changed artifact to the one file `target`.
 
         Args:
@@ -290,6 +294,8 @@ class Runtime(Plugin, abc.ABC):
     """Artifact formats it opens."""
     default_for: ClassVar[tuple[str, ...]] = ()
     """Formats that this runtime runs as their framework does by default: the baseline of tasks in that framework."""
+    imports: ClassVar[tuple[str, ...]] = ()
+    """Names of the modules that `open` needs, where importing the packages in `requires` does not import them all."""
 
     def providers(self) -> tuple[str, ...]:
         """Providers it can use here, found without importing a framework; the first is its default."""
@@ -313,8 +319,8 @@ class Runtime(Plugin, abc.ABC):
             raise InputError(f"{self.name} has no provider {provider!r}; {suggest(provider, self.providers())}")
 
     def import_packages(self) -> None:
-        """Import what `open` needs, so that imports are told apart from loading a model; by default `requires`."""
-        for name in self.requires:
+        """Import what `open` needs, `imports` or else `requires`: imports are told apart from loading a model."""
+        for name in self.imports or self.requires:
             importlib.import_module(name)
 
     @beside_figures

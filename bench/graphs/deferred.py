@@ -1,4 +1,4 @@
-"""NumPy, onnx and ONNX Runtime as modules that are imported when the first attribute of them is used.
+"""NumPy, onnx, ONNX Runtime, PyTorch and TensorFlow as modules that are imported at the first use of an attribute.
 
 Plugins import modules of this room, and `bench list` imports every plugin in the parent, where no framework may be
 loaded and 0.6 s are allowed in all (`benchmarks/startup.py`). Importing NumPy takes 0.05 s of that, and onnx 0.13 s
@@ -11,7 +11,7 @@ import importlib
 import types
 from typing import TYPE_CHECKING, Any
 
-__all__ = ["np", "onnx", "onnxruntime"]
+__all__ = ["np", "onnx", "onnxruntime", "tf", "torch"]
 
 
 class _Deferred(types.ModuleType):
@@ -33,5 +33,8 @@ if TYPE_CHECKING:
     import onnx.reference
     import onnx.version_converter
     import onnxruntime
+    import tensorflow as tf
+    import torch
 else:
     np, onnx, onnxruntime = map(_Deferred, ("numpy", "onnx", "onnxruntime"))
+    tf, torch = map(_Deferred, ("tensorflow", "torch"))

@@ -4,14 +4,13 @@ A step leaves one file that is not empty, returns a dict, and an ONNX file has t
 """
 
 from pathlib import Path
-from typing import Any
 
-from bench.api import Exporter, Task
+from bench.api import Exporter, Info, Task
 from bench.graphs.file.interface import check_interface
 from bench.plugins.catalog import NamedVariant
 
 
-def export(exporter: Exporter, task: Task, source: str, target: Path) -> dict[str, Any]:
+def export(exporter: Exporter, task: Task, source: str, target: Path) -> Info:
     """Export a task's model from the framework `source` to the file `target`.
 
     Returns:
@@ -30,7 +29,7 @@ def export(exporter: Exporter, task: Task, source: str, target: Path) -> dict[st
     return info
 
 
-def transform(named: NamedVariant, task: Task, source: Path, target: Path) -> dict[str, Any]:
+def transform(named: NamedVariant, task: Task, source: Path, target: Path) -> Info:
     """Apply a variant to the artifact `source` and write the file `target`.
 
     Sizes that an ONNX source has fixed may stay so; a variant that freezes may fix others, too.

@@ -73,7 +73,7 @@ def fake(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> FakeOnnxRuntime:
         (tmp_path / name).mkdir()
         (tmp_path / name / "__init__.py").write_text(text)
     runtime = FakeOnnxRuntime()
-    monkeypatch.setitem(sys.modules, "onnxruntime", runtime)
+    monkeypatch.setattr(providers, "onnxruntime", runtime)
     monkeypatch.delitem(sys.modules, "onnxruntime_ep_openvino", raising=False)
     monkeypatch.setattr(sys, "path", [str(tmp_path)])
     providers._register.cache_clear()
@@ -116,7 +116,7 @@ def test_another_installation_is_another_question(asked: list[str], monkeypatch:
 
 def test_a_damaged_answer_is_asked_for_again(asked: list[str], tmp_path: Path) -> None:
     providers.usable()
-    (kept,) = tmp_path.glob("ort-providers-*.json")
+    (kept,) = tmp_path.glob("ort-providers-*/providers.json")
     assert json.loads(kept.read_text()) == [CUDA]
     kept.write_text("[{")
     providers._usable.cache_clear()

@@ -12,16 +12,18 @@ if TYPE_CHECKING:
     from bench.graphs.shapes.dims import Shape
 
 
-def sample_feeds(task: Task, inputs: Arrays, row: int) -> dict[str, np.ndarray]:
-    """The inputs of one run by name, with the dtypes that the task declares.
+def sample_feeds(task: Task, inputs: Arrays, row: int, *, batch: int = 1) -> dict[str, np.ndarray]:
+    """The inputs of one run, with the dtypes that the task declares.
 
-    A model whose batch is fixed at more than one sample sees the samples from `row` on.
+    Args:
+        row: the first sample to feed; after the last sample comes the first again.
+        batch: number of samples to feed where the task does not fix it.
     """
     feeds = {}
     for spec in task.inputs:
         rows: range | int = row  # without a batch, one sample is a whole request
         if task.batched:
-            rows = range(row, row + (spec.shape[0] if isinstance(spec.shape[0], int) else 1))
+            rows = range(row, row + (spec.shape[0] if isinstance(spec.shape[0], int) else batch))
         feeds[spec.name] = np.asarray(np.take(inputs[spec.name], rows, axis=0, mode="wrap"), spec.dtype)
     return feeds
 

@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from bench.graphs.deferred import onnx
 from bench.graphs.file.digest import all_graphs, all_nodes
-
-if TYPE_CHECKING:
-    import onnx
 
 
 def drop_metadata(model: onnx.ModelProto) -> None:

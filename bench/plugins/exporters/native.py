@@ -2,9 +2,8 @@
 
 import shutil
 from pathlib import Path
-from typing import Any
 
-from bench.api import Exporter, Task
+from bench.api import Exporter, Info, Task
 
 FORMATS = {"tf": "keras"}
 """Formats by source, for sources whose format has another name."""
@@ -18,6 +17,6 @@ class Native(Exporter):
     def format(self, source: str) -> str:
         return FORMATS.get(source, source)
 
-    def export(self, task: Task, source: str, target: Path) -> dict[str, Any]:
+    def export(self, task: Task, source: str, target: Path) -> Info:
         shutil.copyfile(task.weights_path, target)
         return {}

@@ -4,7 +4,8 @@ import logging
 from pathlib import Path
 from typing import Any
 
-from bench.api import Task
+from bench.api import Info, Task
+from bench.graphs.deferred import onnx
 from bench.plugins.engines.tensorflow.exporter import TfExporter, signature
 
 
@@ -12,12 +13,9 @@ class Tf2Onnx(TfExporter):
     """ONNX by `tf2onnx.convert.from_function`, at the opset that it prefers."""
 
     requires = ("tensorflow", "keras", "tf2onnx", "onnx")
+    writes = "onnx"
 
-    def format(self, source: str) -> str:
-        return "onnx"
-
-    def translate(self, function: Any, task: Task, target: Path) -> dict[str, Any]:
-        import onnx
+    def translate(self, function: Any, task: Task, target: Path) -> Info:
         import tf2onnx
 
         logging.getLogger("tf2onnx").setLevel(logging.ERROR)

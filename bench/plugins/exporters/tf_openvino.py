@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from bench.api import Task
+from bench.api import Info, Task
 from bench.plugins.engines.openvino import ir
 from bench.plugins.engines.tensorflow.exporter import TfExporter
 
@@ -13,11 +13,9 @@ class TfOpenVino(TfExporter):
 
     requires = ("tensorflow", "keras", "openvino")
     extra = "openvino"
+    writes = "openvino"
 
-    def format(self, source: str) -> str:
-        return "openvino"
-
-    def translate(self, function: Any, task: Task, target: Path) -> dict[str, Any]:
+    def translate(self, function: Any, task: Task, target: Path) -> Info:
         openvino = ir.import_openvino()
         converted = openvino.convert_model(function)
         # By name, because the outputs of the converted model are in the alphabetical order of their names.

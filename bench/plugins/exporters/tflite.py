@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from bench.api import Task
+from bench.api import Info, Task
+from bench.graphs.deferred import tf
 from bench.plugins.engines.tensorflow.exporter import TfExporter, signature
-
-if TYPE_CHECKING:
-    import tensorflow as tf
 
 
 class TfLite(TfExporter):
     """A `.tflite` file in built-in operators only, so that every interpreter opens it."""
 
-    def format(self, source: str) -> str:
-        return "tflite"
+    writes = "tflite"
 
-    def translate(self, function: Any, task: Task, target: Path) -> dict[str, Any]:
+    def translate(self, function: Any, task: Task, target: Path) -> Info:
         from tensorflow.lite.python.convert_phase import ConverterError
 
         try:
@@ -32,13 +29,10 @@ class TfLite(TfExporter):
 
 def _for_one(task: Task) -> list[tf.TensorSpec]:
     """The signature for one sample at a time."""
-    import tensorflow as tf
-
     return [tf.TensorSpec([1, *spec.shape[1:]], spec.dtype, spec.name) for spec in signature(task)]
 
 
 def _convert(function: Any, task: Task, inputs: list[tf.TensorSpec]) -> bytes:
-    import tensorflow as tf
     from tensorflow.python.framework.convert_to_constants import convert_variables_to_constants_v2
 
     # The converter leaves variables of a Keras 3 model without values, and the file's outputs are NaN (tensorflow

@@ -3,7 +3,8 @@
 from pathlib import Path
 from typing import Any
 
-from bench.api import Task
+from bench.api import Info, Task
+from bench.graphs.deferred import torch
 from bench.plugins.engines.pytorch.exporter import TorchExporter
 
 MAX_BATCH = 16
@@ -15,12 +16,9 @@ class TorchExecuTorch(TorchExporter):
 
     requires = ("torch", "executorch")
     extra = "executorch"
+    writes = "pte"
 
-    def format(self, source: str) -> str:
-        return "pte"
-
-    def convert(self, model: Any, example: tuple[Any, ...], task: Task, target: Path) -> dict[str, Any]:
-        import torch
+    def convert(self, model: Any, example: tuple[Any, ...], task: Task, target: Path) -> Info:
         from executorch.backends.xnnpack.partition.xnnpack_partitioner import XnnpackPartitioner
         from executorch.exir import to_edge_transform_and_lower
 
@@ -31,8 +29,6 @@ class TorchExecuTorch(TorchExporter):
 
 
 def _dynamic_batch(task: Task) -> tuple[dict[int, Any], ...]:
-    from torch.export import Dim
-
     firsts = {spec.name: spec.shape[0] for spec in task.inputs if task.batched and isinstance(spec.shape[0], str)}
-    batches = {first: Dim(str(first), max=MAX_BATCH) for first in firsts.values()}
+    batches = {first: torch.export.Dim(str(first), max=MAX_BATCH) for first in firsts.values()}
     return tuple({0: batches[firsts[spec.name]]} if spec.name in firsts else {} for spec in task.inputs)

@@ -5,17 +5,15 @@ IREE 3.13.0 compiles a bidirectional LSTM to wrong code: verifying finds such a 
 
 from __future__ import annotations
 
+import itertools
 import subprocess
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
-from bench.api import Task
+from bench.api import Info, Task
 from bench.api.errors import ArtifactError
+from bench.graphs.deferred import onnx
 from bench.plugins.engines.pytorch.exporter import TorchThroughOnnxExporter
-
-if TYPE_CHECKING:
-    import onnx
 
 
 class TorchIree(TorchThroughOnnxExporter):
@@ -23,12 +21,9 @@ class TorchIree(TorchThroughOnnxExporter):
 
     requires = ("torch", "onnxscript", "onnx", "iree.compiler")
     extra = "iree"
+    writes = "vmfb"
 
-    def format(self, source: str) -> str:
-        return "vmfb"
-
-    def convert_onnx(self, path: Path, task: Task, target: Path) -> dict[str, Any]:
-        import onnx
+    def convert_onnx(self, path: Path, task: Task, target: Path) -> Info:
         from iree.compiler import tools
 
         model = onnx.load(path)
@@ -57,15 +52,13 @@ def _spell_out_depth_to_space(graph: onnx.GraphProto) -> None:
     A 0 in a Reshape keeps the size in that place, so dynamic sizes stay in their places until they are multiplied:
     (N, C, H, W), (N, C', b, b, H, W), (N, C', H, b, W, b), (N, C', H b, 1, W, b), (N, C', H b, 1, W b, 1).
     """
-    from onnx import TensorProto, helper
-
     nodes = []
     for node in graph.node:
-        attributes = {attribute.name: helper.get_attribute_value(attribute) for attribute in node.attribute}
+        attributes = {attribute.name: onnx.helper.get_attribute_value(attribute) for attribute in node.attribute}
         if node.op_type != "DepthToSpace" or attributes.get("mode") != b"CRD":
             nodes.append(node)
             continue
-        block, last = attributes["blocksize"], node.input[0]
+        block, output = attributes["blocksize"], node.output[0]
         steps: list[tuple[str, list[int]]] = [
             ("Unsqueeze", [2, 3]),
             ("Reshape", [0, -1, block, block, 0, 0]),
@@ -74,14 +67,13 @@ def _spell_out_depth_to_space(graph: onnx.GraphProto) -> None:
             ("Reshape", [0, 0, 0, 1, -1, 1]),
             ("Squeeze", [3, 5]),
         ]
-        for number, (op_type, numbers) in enumerate(steps):
-            made = node.output[0] if number == len(steps) - 1 else f"{node.output[0]}:{number}"
+        values = [node.input[0], *(f"{output}:{number}" for number in range(len(steps) - 1)), output]
+        for (op_type, numbers), (read, made) in zip(steps, itertools.pairwise(values), strict=True):
             if op_type == "Transpose":
-                nodes.append(helper.make_node(op_type, [last], [made], perm=numbers))
+                nodes.append(onnx.helper.make_node(op_type, [read], [made], perm=numbers))
             else:
-                given = f"{node.output[0]}:{number}:numbers"
-                graph.initializer.append(helper.make_tensor(given, TensorProto.INT64, [len(numbers)], numbers))
-                nodes.append(helper.make_node(op_type, [last, given], [made]))
-            last = made
+                given = onnx.helper.make_tensor(f"{made}:numbers", onnx.TensorProto.INT64, [len(numbers)], numbers)
+                graph.initializer.append(given)
+                nodes.append(onnx.helper.make_node(op_type, [read, given.name], [made]))
     del graph.node[:]
     graph.node.extend(nodes)

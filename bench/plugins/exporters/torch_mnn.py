@@ -1,9 +1,8 @@
 """MNN's own format, converted from PyTorch's ONNX export."""
 
 from pathlib import Path
-from typing import Any
 
-from bench.api import Task
+from bench.api import Info, Task
 from bench.api.errors import ArtifactError
 from bench.plugins.engines.pytorch.exporter import TorchThroughOnnxExporter
 
@@ -13,11 +12,9 @@ class TorchMnn(TorchThroughOnnxExporter):
 
     requires = ("torch", "onnxscript", "onnx", "MNN", "_tools")
     extra = "more"
+    writes = "mnn"
 
-    def format(self, source: str) -> str:
-        return "mnn"
-
-    def convert_onnx(self, path: Path, task: Task, target: Path) -> dict[str, Any]:
+    def convert_onnx(self, path: Path, task: Task, target: Path) -> Info:
         # Not `mnnconvert`, nor the Python module of that name: they install packages and send usage data.
         import _tools
 

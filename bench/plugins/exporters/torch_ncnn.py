@@ -5,8 +5,9 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from bench.api import Task
+from bench.api import Info, Task
 from bench.api.errors import ArtifactError
+from bench.graphs.deferred import torch
 from bench.plugins.engines.archive import pack
 from bench.plugins.engines.pytorch.exporter import TorchExporter
 
@@ -22,13 +23,10 @@ class TorchNcnn(TorchExporter):
     requires = ("torch", "ncnn", "pnnx")
     extra = "ncnn"
     method = "trace"
+    writes = "ncnn"
 
-    def format(self, source: str) -> str:
-        return "ncnn"
-
-    def convert(self, model: Any, example: tuple[Any, ...], task: Task, target: Path) -> dict[str, Any]:
+    def convert(self, model: Any, example: tuple[Any, ...], task: Task, target: Path) -> Info:
         import pnnx
-        import torch
 
         example = tuple(tensor[:1] for tensor in example)  # ncnn has no axis of samples
         with tempfile.TemporaryDirectory(dir=target.parent) as name:

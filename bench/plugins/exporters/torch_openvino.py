@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from bench.api import Task
+from bench.api import Info, Task
 from bench.plugins.engines.openvino import ir
 from bench.plugins.engines.pytorch.exporter import TorchExporter
 
@@ -14,11 +14,9 @@ class TorchOpenVino(TorchExporter):
     requires = ("torch", "openvino")
     extra = "openvino"
     method = "trace"
+    writes = "openvino"
 
-    def format(self, source: str) -> str:
-        return "openvino"
-
-    def convert(self, model: Any, example: tuple[Any, ...], task: Task, target: Path) -> dict[str, Any]:
+    def convert(self, model: Any, example: tuple[Any, ...], task: Task, target: Path) -> Info:
         openvino = ir.import_openvino()
         converted = openvino.convert_model(model, example_input=example)
         ir.name_ports(converted, task, inputs=converted.inputs, outputs=converted.outputs)

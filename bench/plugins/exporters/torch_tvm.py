@@ -4,9 +4,9 @@ TVM 0.27 reads no LSTM from ONNX: the export of such a model fails with TVM's re
 """
 
 from pathlib import Path
-from typing import Any
 
-from bench.api import Task
+from bench.api import Info, Task
+from bench.graphs.deferred import onnx
 from bench.plugins.engines.pytorch.exporter import TorchThroughOnnxExporter
 
 
@@ -15,12 +15,9 @@ class TorchTvm(TorchThroughOnnxExporter):
 
     requires = ("torch", "onnxscript", "onnx", "tvm")
     extra = "tvm"
+    writes = "tvm"
 
-    def format(self, source: str) -> str:
-        return "tvm"
-
-    def convert_onnx(self, path: Path, task: Task, target: Path) -> dict[str, Any]:
-        import onnx
+    def convert_onnx(self, path: Path, task: Task, target: Path) -> Info:
         import tvm
         from tvm import relax
         from tvm.relax.frontend.onnx import from_onnx

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from bench.api import Session, Task
+from bench.graphs.deferred import torch
 from bench.plugins.engines.pytorch.runtime import TorchRuntime, TorchSession
 
 
@@ -10,17 +11,12 @@ class AotInductor(TorchRuntime):
     """Opens `.pt2` packages; a package is compiled for one device and one precision."""
 
     formats = ("pt2",)
+    imports = ("torch._inductor.package",)
 
     def providers(self) -> tuple[str, ...]:
         return ("cpu",)
 
-    def import_packages(self) -> None:
-        import torch
-        import torch._inductor.package  # noqa: F401
-
     def session(self, artifact: Path, *, task: Task, source: str, provider: str) -> Session:
-        import torch
-
         model = torch._inductor.aoti_load_package(str(artifact))
         num_params = model.loader.get_metadata().get("num_params")  # written by the exporter
         return TorchSession(model, task, provider, num_params and int(num_params))

@@ -1,9 +1,11 @@
 """ExecuTorch: PyTorch's runtime for devices, with XNNPACK, on a processor."""
 
 import operator
+import warnings
 from pathlib import Path
 
 from bench.api import Runtime, Session, Task
+from bench.graphs.deferred import torch
 from bench.plugins.engines.calls import CallSession
 
 
@@ -13,17 +15,11 @@ class ExecuTorch(Runtime):
     requires = ("executorch", "torch")
     extra = "executorch"
     formats = ("pte",)
-
-    def import_packages(self) -> None:
-        import executorch.runtime  # noqa: F401
-        import torch  # noqa: F401
+    imports = ("executorch.runtime", "torch")
 
     def open(self, artifact: Path, *, task: Task, source: str, provider: str, threads: int) -> Session:
         self.check_provider(provider)
-        import warnings
-
         import executorch.runtime
-        import torch
         from executorch.extension.pybindings import portable_lib
 
         # Feeds may be read-only, and no model here writes to its inputs.

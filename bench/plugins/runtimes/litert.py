@@ -86,9 +86,7 @@ class LiteRt(Runtime):
     extra = "litert"
     formats = ("tflite",)
     default_for = ("tflite",)
-
-    def import_packages(self) -> None:
-        from ai_edge_litert import interpreter  # noqa: F401
+    imports = ("ai_edge_litert.interpreter",)
 
     def code(self, *, provider: str, threads: int) -> str | None:
         return CODE.format(threads=threads)

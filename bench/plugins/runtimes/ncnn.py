@@ -8,14 +8,11 @@ from __future__ import annotations
 import tarfile
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from bench.api import Arrays, Outputs, Runtime, Session, Task
 from bench.api.errors import ArtifactError
-
-if TYPE_CHECKING:
-    import numpy as np
-
+from bench.graphs.deferred import np
 
 PARTS = ("model.param", "model.bin")
 REDUCED = ("use_fp16_storage", "use_fp16_arithmetic", "use_fp16_packed", "use_bf16_storage")
@@ -35,8 +32,6 @@ class NcnnSession(Session):
         self._integers = {spec.name for spec in task.inputs if spec.dtype != "float32"}
 
     def run(self, feeds: Arrays) -> Outputs:
-        import numpy as np
-
         num_samples = len(next(iter(feeds.values())))
         answers = [self._run_one(feeds, row) for row in range(num_samples)]
         return [
@@ -45,8 +40,6 @@ class NcnnSession(Session):
         ]
 
     def _run_one(self, feeds: Arrays, row: int) -> list[np.ndarray]:
-        import numpy as np
-
         extractor = self._network.create_extractor()
         kept = []  # a Mat does not own the array it is made from
         for name, layer in self._inputs:

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from bench.api import Arrays, NodeTime, Outputs, Runtime, Session, Task
 from bench.plugins.engines import cpu
 from bench.plugins.engines.openvino import ir
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
 
 PRECISIONS = {"cpu": "f32", "cpu-bf16": "bf16"}
 """OpenVINO's name of the precision to compile for, by provider. By default OpenVINO takes bfloat16 where the processor
@@ -62,7 +59,12 @@ class OpenVinoSession(Session):
     @functools.cached_property
     def precision(self) -> str:  # type: ignore[override]
         """The most reduced precision in which the compiled model multiplies."""
-        return _precision(self._compiled)
+        ran = set()
+        for node in self._compiled.get_runtime_model().get_ops():
+            info = node.get_rt_info()
+            if info["layerType"].astype(str) in PRODUCTS:
+                ran.add(info["runtimePrecision"].astype(str))
+        return next((name for reduced, name in REDUCED.items() if reduced in ran), "float32")
 
     @functools.cached_property
     def num_params(self) -> int | None:  # type: ignore[override]
@@ -118,13 +120,3 @@ class OpenVino(Runtime):
             **more,
         }
         return core.compile_model(model, "CPU", settings), model, weights
-
-
-def _precision(compiled: Any) -> str:
-    """The most reduced precision in which the compiled model multiplies."""
-    ran = set()
-    for node in compiled.get_runtime_model().get_ops():
-        info = node.get_rt_info()
-        if info["layerType"].astype(str) in PRODUCTS:
-            ran.add(info["runtimePrecision"].astype(str))
-    return next((name for reduced, name in REDUCED.items() if reduced in ran), "float32")

@@ -6,6 +6,7 @@ On the provider `cpu-bf16` TensorFlow's graph optimizer puts the operators that 
 from typing import Any
 
 from bench.api import Task
+from bench.graphs.deferred import tf
 from bench.plugins.engines import cpu
 from bench.plugins.engines.tensorflow.exporter import signature
 from bench.plugins.engines.tensorflow.runtime import TfRuntime
@@ -24,8 +25,6 @@ class TensorFlow(TfRuntime):
         return ("cpu", BFLOAT16) if cpu.multiplies_bfloat16() else ("cpu",)
 
     def callable(self, model: Any, task: Task, provider: str) -> tuple[Any, str]:
-        import tensorflow as tf
-
         if provider == BFLOAT16:
             tf.config.optimizer.set_experimental_options({"auto_mixed_precision_onednn_bfloat16": True})
         function = tf.function(lambda *tensors: model(*tensors), input_signature=signature(task))
@@ -38,7 +37,6 @@ def _precision(function: Any, task: Task) -> str:
 
     TensorFlow hands out the optimized graph only while the function runs for the first time.
     """
-    import tensorflow as tf
     from tensorflow.python.eager import context
 
     sizes = {dim: 1 for spec in task.inputs for dim in spec.shape[:1]}

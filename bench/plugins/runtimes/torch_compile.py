@@ -6,18 +6,18 @@ processes, which is PyTorch's default: the first inference of a launch finds the
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from bench.api import cache
 from bench.api.errors import ArtifactError
+from bench.graphs.deferred import torch
 from bench.plugins.engines.pytorch.runtime import TorchRuntime, no_compiler
-
-if TYPE_CHECKING:
-    import torch
 
 
 class TorchCompile(TorchRuntime):
     """Compiles the module just in time."""
+
+    imports = ("torch._dynamo", "torch._inductor.compile_fx")  # imports of seconds, which would count as loading
 
     def skip(self) -> str | None:
         return super().skip() or no_compiler()
@@ -30,14 +30,7 @@ class TorchCompile(TorchRuntime):
             "TORCHINDUCTOR_COMPILE_THREADS": "1",
         }
 
-    def import_packages(self) -> None:
-        import torch
-        import torch._dynamo
-        import torch._inductor.compile_fx  # noqa: F401 (an import of seconds, which would count as loading)
-
     def callable(self, model: torch.nn.Module) -> Any:
-        import torch
-
         if isinstance(model, torch.jit.ScriptModule):
             raise ArtifactError("the model is TorchScript, which torch.compile cannot read; run it with pytorch")
         return torch.compile(model, options={"freezing": True})

@@ -5,13 +5,10 @@ from __future__ import annotations
 from collections import ChainMap, Counter
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
-from bench.api import Task, Variant
+from bench.api import Info, Task, Variant
+from bench.graphs.deferred import onnx
 from bench.graphs.file.digest import subgraphs, tensor_digest
-
-if TYPE_CHECKING:
-    import onnx
 
 
 class Dedup(Variant):
@@ -22,9 +19,7 @@ class Dedup(Variant):
 
     requires = ("onnx",)
 
-    def apply(self, source: Path, target: Path, *, option: str, task: Task) -> dict[str, Any]:
-        import onnx
-
+    def apply(self, source: Path, target: Path, *, option: str, task: Task) -> Info:
         model = onnx.load(source)
         renamed = merge_equal(model.graph)
         onnx.save(model, target)

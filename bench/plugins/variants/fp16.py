@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
-from bench.api import Task, Variant
+from bench.api import Info, Task, Variant
 from bench.api.errors import ArtifactError, RefusedError
+from bench.graphs.deferred import onnx
 from bench.graphs.edits.order import replace_nodes
 from bench.graphs.file.digest import all_graphs, all_nodes
 from bench.graphs.file.lazy import Stored
 from bench.graphs.file.settled import settle
 from bench.graphs.operators import NCHWC
 from bench.graphs.shapes.inference import infer
-
-if TYPE_CHECKING:
-    import onnx
 
 
 class Fp16(Variant):
@@ -34,15 +31,16 @@ class Fp16(Variant):
     requires = ("onnxruntime", "onnx", "onnx_ir")
     lossy = True
 
-    def apply(self, source: Path, target: Path, *, option: str, task: Task) -> dict[str, Any]:
-        import onnx
+    def apply(self, source: Path, target: Path, *, option: str, task: Task) -> Info:
         from onnxruntime.transformers import float16
 
         model = settle(onnx.load(source))  # the converter takes the names of nodes to leave alone
-        _refuse_blocked_layout(model)
+        if any(node.domain == NCHWC for node in all_nodes(model)):
+            raise RefusedError(
+                f"ONNX Runtime has its operators of {NCHWC} in float32 only; convert before they are made"
+            )
         _refuse_in_subgraphs(model, {*float16.DEFAULT_OP_BLOCK_LIST, *float16.ALWAYS_FLOAT_INPUTS})
-        _state_types(model)
-        kept = _counting(model) | _crashing(model.graph)
+        kept = _counting(model.graph, _state_types(model)) | _crashing(model.graph)
         model = float16.convert_float_to_float16(model, keep_io_types=True, node_block_list=sorted(kept))
         _join_casts(model)
         replace_nodes(model, model.graph.node)
@@ -56,11 +54,6 @@ class Fp16(Variant):
         return {"num_kept": len(kept)}
 
 
-def _refuse_blocked_layout(model: onnx.ModelProto) -> None:
-    if any(node.domain == NCHWC for node in all_nodes(model)):
-        raise RefusedError(f"ONNX Runtime has its operators of {NCHWC} in float32 only; convert before they are made")
-
-
 def _refuse_in_subgraphs(model: onnx.ModelProto, operators: set[str]) -> None:
     """Refuse operators in subgraphs that must stay float32: the converter puts every Cast into the main graph."""
     inner = {node.op_type for graph in list(all_graphs(model))[1:] for node in graph.node}
@@ -68,51 +61,43 @@ def _refuse_in_subgraphs(model: onnx.ModelProto, operators: set[str]) -> None:
         raise RefusedError(f"a Loop, If or Scan holds {', '.join(found)}, which would have to stay float32 in there")
 
 
-def _state_types(model: onnx.ModelProto) -> None:
+def _state_types(model: onnx.ModelProto) -> set[str]:
     """State which values are float32: the converter casts only values whose type it knows.
 
     onnx infers no type behind operators of other domains, such as those of ONNX Runtime.
-    """
-    import onnx
 
+    Returns:
+        Names of the float32 values of the main graph.
+    """
     graph = model.graph
     values = infer(Stored(model=model, path=None), {}).values
-    stated = {value.name for value in (*graph.value_info, *graph.output)}
+    floats = {name for name, value in values.items() if value.dtype == onnx.TensorProto.FLOAT}
+    unstated = floats - {value.name for value in (*graph.value_info, *graph.output)}
     for name in dict.fromkeys(name for node in graph.node for name in node.output):
-        if name in values and name not in stated and values[name].dtype == onnx.TensorProto.FLOAT:
+        if name in unstated:
             graph.value_info.append(onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, None))
+    return floats
 
 
-def _counting(model: onnx.ModelProto) -> set[str]:
+def _counting(graph: onnx.GraphProto, floats: set[str]) -> set[str]:
     """Names of the nodes in which integers are floats for a while: from a Cast to the nodes that make integers."""
-    import onnx
-
-    graph = model.graph
-    inferred = onnx.shape_inference.infer_shapes(model).graph
-    types = {value.name: value.type.tensor_type.elem_type for value in (*inferred.value_info, *inferred.output)}
-    types |= {value.name: value.type.tensor_type.elem_type for value in inferred.input}
-    types |= {tensor.name: tensor.data_type for tensor in graph.initializer}
     scalars = {tensor.name for tensor in graph.initializer if math.prod(tensor.dims) == 1}
     constants = {node.output[0]: node for node in graph.node if node.op_type == "Constant"}
     scalars |= {name for name, node in constants.items() if math.prod(node.attribute[0].t.dims) == 1}
-
-    def is_float(name: str) -> bool:
-        return types.get(name) == onnx.TensorProto.FLOAT
-
     counted: set[str] = set()
     counting = []
     for node in graph.node:
-        floats = [name for name in node.input if is_float(name)]
-        starts = node.op_type == "Cast" and not floats and is_float(node.output[0])
-        if starts or (counted.intersection(floats) and counted.union(scalars).issuperset(floats)):
+        read = floats.intersection(node.input)
+        starts = node.op_type == "Cast" and not read and node.output[0] in floats
+        if starts or (counted & read and read <= counted | scalars):
             counting.append(node)
-            counted |= {name for name in node.output if is_float(name)}
+            counted |= floats.intersection(node.output)
     needed: set[str] = set()
     names = set()
     for node in reversed(counting):
-        if not any(map(is_float, node.output)) or needed.intersection(node.output):
+        if floats.isdisjoint(node.output) or needed.intersection(node.output):
             names.add(node.name)
-            needed |= {name for name in node.input if is_float(name)}
+            needed |= floats.intersection(node.input)
     return names | {constants[name].name for name in needed & constants.keys()}
 
 
@@ -134,7 +119,6 @@ def _crashing(graph: onnx.GraphProto) -> set[str]:
 
 def _join_casts(model: onnx.ModelProto) -> None:
     """Let nodes that stay float32 read one another directly: the converter rounds to float16 between them."""
-    import onnx
 
     def casts(to: int) -> list[onnx.NodeProto]:
         found = [node for node in model.graph.node if node.op_type == "Cast"]

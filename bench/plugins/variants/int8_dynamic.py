@@ -2,9 +2,9 @@
 
 import tempfile
 from pathlib import Path
-from typing import Any
 
-from bench.api import Task, Variant
+from bench.api import Info, Task, Variant
+from bench.graphs.deferred import onnx
 from bench.graphs.edits.rewire import load_settled, matmul_from_gemm
 from bench.graphs.weights.quantizable import find_weights
 from bench.plugins.engines.onnxruntime.quantized import save_quantized
@@ -20,8 +20,7 @@ class Int8Dynamic(Variant):
     options = ("", "all")
     lossy = True
 
-    def apply(self, source: Path, target: Path, *, option: str, task: Task) -> dict[str, Any]:
-        import onnx
+    def apply(self, source: Path, target: Path, *, option: str, task: Task) -> Info:
         from onnxruntime.quantization import QuantType, quantize_dynamic
 
         model = load_settled(source)

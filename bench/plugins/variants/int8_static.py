@@ -5,11 +5,12 @@ from __future__ import annotations
 import contextlib
 import io
 import tempfile
-import types
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from bench.api import Task, Variant
+from bench.api import Arrays, Info, Task, Variant
+from bench.graphs.deferred import onnx
 from bench.graphs.edits.opset import raise_opset
 from bench.graphs.edits.rewire import load_settled
 from bench.graphs.file.reads import node_reads
@@ -18,15 +19,11 @@ from bench.plugins.engines import cpu
 from bench.plugins.engines.calibration import calibration_feeds
 from bench.plugins.engines.onnxruntime.quantized import save_quantized
 
-if TYPE_CHECKING:
-    import onnx
-    from onnxruntime.quantization.calibrate import TensorsData
-
 METHODS: dict[str, tuple[str, dict[str, Any]]] = {
     "minmax": ("MinMax", {}),
     "entropy": ("Entropy", {}),
     # The default range is symmetric about 0, which leaves half of the codes unused after a ReLU.
-    "percentile": ("Percentile", {"percentile": 99.999, "symmetric": False}),
+    "percentile": ("Percentile", {"CalibPercentile": 99.999, "CalibTensorRangeSymmetric": False}),
 }
 """ONNX Runtime's name and settings of each calibration method, by the name in options."""
 CHANNEL = "channel"
@@ -48,43 +45,59 @@ class Int8Static(Variant):
     options = (*(f"{method}-{CHANNEL}" for method in METHODS), *METHODS)
     lossy = True
 
-    def apply(self, source: Path, target: Path, *, option: str, task: Task) -> dict[str, Any]:
-        import onnx
-        from onnxruntime.quantization import QuantType
-        from onnxruntime.quantization.qdq_quantizer import QDQQuantizer
+    def apply(self, source: Path, target: Path, *, option: str, task: Task) -> Info:
+        from onnxruntime.quantization import CalibrationMethod, QuantType, quantize_static
         from onnxruntime.quantization.shape_inference import quant_pre_process
 
         method, _, per = option.partition("-")
+        name, settings = METHODS[method]
         # Scales for channels make each use its whole range, and sums of two products then overflow 16 bits.
         reduce_range = per == CHANNEL and cpu.sums_bytes_in_16_bits()
         model = raise_opset(load_settled(source), OPSET_CHANNELS, task)
+        samples = calibration_feeds(task)
         with tempfile.TemporaryDirectory() as folder:
             settled, prepared = Path(folder) / "settled.onnx", Path(folder) / "prepared.onnx"
             onnx.save(model, settled)
             quant_pre_process(settled, prepared, skip_symbolic_shape=True)
-            num_samples, ranges = measure_ranges(prepared, task, method)
             model = onnx.load(prepared)
             for node in model.graph.node:
                 node.name = node.output[0]  # nodes to leave out are given by name, and some have no name
+            onnx.save(model, prepared)
             num_weights = len(find_weights(model))
-            quantizer = QDQQuantizer(
-                model=model,
-                per_channel=per == CHANNEL,
-                reduce_range=reduce_range,
-                weight_qType=QuantType.QInt8,
-                activation_qType=QuantType.QUInt8,
-                tensors_range=ranges,
-                nodes_to_quantize=[],
-                nodes_to_exclude=last_products(model),
-                op_types_to_quantize=list(OPERATORS),
-                extra_options={"MatMulConstBOnly": True},
-            )
-            quantizer.quantize_model()
-        quantizer.model.topological_sort()
-        model = quantizer.model.model
+            with contextlib.redirect_stdout(io.StringIO()):  # the calibrator prints every step
+                quantize_static(
+                    prepared,
+                    quantized := Path(folder) / "quantized.onnx",
+                    _Samples(samples),
+                    op_types_to_quantize=OPERATORS,
+                    per_channel=per == CHANNEL,
+                    reduce_range=reduce_range,
+                    activation_type=QuantType.QUInt8,
+                    weight_type=QuantType.QInt8,
+                    nodes_to_exclude=last_products(model),
+                    calibrate_method=CalibrationMethod[name],
+                    extra_options={"MatMulConstBOnly": True, "CalibStridedMinMax": 1, **settings},
+                )
+            model = onnx.load(quantized)
         kinds = f"{', '.join(OPERATORS)}, but for the last product's"
         counts = save_quantized(model, target, num_weights=num_weights, kinds=kinds)
-        return {**counts, "num_samples": num_samples, "reduce_range": reduce_range}
+        return {**counts, "num_samples": len(samples), "reduce_range": reduce_range}
+
+
+class _Samples:
+    """Feeds for ONNX Runtime's calibration, which asks for a stride of them at a time.
+
+    All samples at once would hold every activation of each in memory.
+    """
+
+    def __init__(self, feeds: Sequence[Arrays]) -> None:
+        self._feeds = feeds
+
+    def __len__(self) -> int:
+        return len(self._feeds)
+
+    def set_range(self, start_index: int, end_index: int) -> None:
+        self.get_next = iter([*self._feeds[start_index:end_index], None]).__next__
 
 
 def last_products(model: onnx.ModelProto) -> list[str]:
@@ -103,28 +116,3 @@ def last_products(model: onnx.ModelProto) -> list[str]:
                 break
             needed |= set(node_reads(node))
     return sorted(found)
-
-
-def measure_ranges(path: Path, task: Task, method: str) -> tuple[int, TensorsData]:
-    """Run training samples, one at a time, and measure the range of every value that is to be quantized.
-
-    Returns:
-        The number of samples, and the ranges in the form that ONNX Runtime's quantizer takes.
-    """
-    from onnxruntime.quantization import CalibrationMethod
-    from onnxruntime.quantization.calibrate import create_calibrator
-
-    name, settings = METHODS[method]
-    calibrator = create_calibrator(
-        path,
-        OPERATORS,
-        augmented_model_path=str(path.with_name("augmented.onnx")),
-        calibrate_method=CalibrationMethod[name],
-        extra_options=settings,
-    )
-    samples = calibration_feeds(task)
-    with contextlib.redirect_stdout(io.StringIO()):  # the calibrator prints every step
-        for feeds in samples:
-            # All samples at once would hold every activation of each in memory.
-            calibrator.collect_data(types.SimpleNamespace(get_next=iter([feeds, None]).__next__))
-        return len(samples), calibrator.compute_data()

@@ -2,9 +2,8 @@
 
 import logging
 from pathlib import Path
-from typing import Any
 
-from bench.api import Task, Variant
+from bench.api import Info, Task, Variant
 from bench.graphs.edits.rewire import drop_unread, load_settled, matmul_from_gemm
 from bench.graphs.weights.affine import BLOCK_SIZE
 from bench.graphs.weights.quantizable import find_weights
@@ -21,7 +20,7 @@ class MatMulNBits(Variant):
     options = tuple(ACCURACY_LEVELS)
     lossy = True
 
-    def apply(self, source: Path, target: Path, *, option: str, task: Task) -> dict[str, Any]:
+    def apply(self, source: Path, target: Path, *, option: str, task: Task) -> Info:
         from onnxruntime.quantization.matmul_nbits_quantizer import MatMulNBitsQuantizer
 
         logging.getLogger("onnxruntime.quantization.matmul_nbits_quantizer").setLevel(logging.ERROR)

@@ -2,9 +2,8 @@
 
 import logging
 from pathlib import Path
-from typing import Any
 
-from bench.api import Task, Variant
+from bench.api import Info, Task, Variant
 from bench.api.errors import RefusedError
 from bench.plugins.engines.calibration import calibration_feeds
 from bench.plugins.engines.openvino import ir
@@ -20,7 +19,7 @@ class NncfInt8(Variant):
     formats = ("openvino",)
     lossy = True
 
-    def apply(self, source: Path, target: Path, *, option: str, task: Task) -> dict[str, Any]:
+    def apply(self, source: Path, target: Path, *, option: str, task: Task) -> Info:
         openvino = ir.import_openvino()  # first: without its telemetry NNCF sends nothing either
         import nncf
 

@@ -1,9 +1,9 @@
 """onnx/optimizer: passes that eliminate superfluous nodes and fuse neighbours."""
 
 from pathlib import Path
-from typing import Any
 
-from bench.api import Task, Variant
+from bench.api import Info, Task, Variant
+from bench.graphs.deferred import onnx
 
 UNSAFE = {
     "lift_lexical_references": "adds Caffe2's control inputs to nodes, or gives up at the first weight",
@@ -25,9 +25,7 @@ class OnnxOptimizer(Variant):
     requires = ("onnxoptimizer", "onnx")
     options = ("", "eliminate", "fuse")
 
-    def apply(self, source: Path, target: Path, *, option: str, task: Task) -> dict[str, Any]:
-        import onnx
-        import onnx.inliner
+    def apply(self, source: Path, target: Path, *, option: str, task: Task) -> Info:
         import onnxoptimizer
 
         # A pass is named for its kind first: `fuse_bn_into_conv`.

@@ -1,9 +1,9 @@
 """onnxscript: the optimizer behind PyTorch's newer exporter."""
 
 from pathlib import Path
-from typing import Any
 
-from bench.api import Task, Variant
+from bench.api import Info, Task, Variant
+from bench.graphs.deferred import onnx
 from bench.plugins.engines.notes import drop_metadata
 
 
@@ -19,14 +19,13 @@ class OnnxScript(Variant):
     extra = "torch"
     options = ("", "ort")
 
-    def apply(self, source: Path, target: Path, *, option: str, task: Task) -> dict[str, Any]:
-        import onnx
+    def apply(self, source: Path, target: Path, *, option: str, task: Task) -> Info:
         import onnx_ir
         from onnxscript import optimizer
         from onnxscript.rewriter import ort_fusions
 
         model = onnx_ir.from_proto(onnx.load(source))
-        info: dict[str, Any] = {}
+        info: Info = {}
         if option == "ort":
             model, fused = ort_fusions.optimize_for_ort(model)
             info["fused"] = {name: count for name, count in fused.items() if count}

@@ -1,10 +1,10 @@
 """onnxsim: folds constants and runs the optimizer's passes until nothing changes."""
 
 from pathlib import Path
-from typing import Any
 
-from bench.api import Task, Variant
+from bench.api import Info, Task, Variant
 from bench.api.errors import ArtifactError
+from bench.graphs.deferred import onnx
 
 
 class OnnxSim(Variant):
@@ -12,8 +12,7 @@ class OnnxSim(Variant):
 
     requires = ("onnxsim", "onnxruntime", "onnx")
 
-    def apply(self, source: Path, target: Path, *, option: str, task: Task) -> dict[str, Any]:
-        import onnx
+    def apply(self, source: Path, target: Path, *, option: str, task: Task) -> Info:
         import onnxsim
 
         inputs = task.samples("train").inputs

@@ -2,9 +2,9 @@
 
 import sys
 from pathlib import Path
-from typing import Any
 
-from bench.api import Task, Variant
+from bench.api import Info, Task, Variant
+from bench.graphs.deferred import onnx, onnxruntime
 
 TIED_BELOW = {"": 1000, "tied": sys.maxsize}
 """Number of elements from which equal constants are not merged, by option; 1000 is the package's default."""
@@ -22,9 +22,7 @@ class OnnxSlim(Variant):
     requires = ("onnxslim", "onnxruntime", "onnx")
     options = ("", "tied")
 
-    def apply(self, source: Path, target: Path, *, option: str, task: Task) -> dict[str, Any]:
-        import onnx
-        import onnxruntime
+    def apply(self, source: Path, target: Path, *, option: str, task: Task) -> Info:
         import onnxslim
         from onnxslim.core.optimization import weight_tying
 

@@ -1,9 +1,8 @@
 """ONNX Runtime's offline optimization: the graph that it makes when it loads a model, saved."""
 
 from pathlib import Path
-from typing import Any
 
-from bench.api import Task, Variant
+from bench.api import Info, Task, Variant
 from bench.plugins.engines.onnxruntime.optimized import write_optimized
 
 
@@ -13,6 +12,6 @@ class Ort(Variant):
     requires = ("onnxruntime", "onnx")
     options = ("all", "extended", "basic")
 
-    def apply(self, source: Path, target: Path, *, option: str, task: Task) -> dict[str, Any]:
+    def apply(self, source: Path, target: Path, *, option: str, task: Task) -> Info:
         write_optimized(source, target, level=option)
         return {"level": f"ORT_ENABLE_{option.upper()}"}

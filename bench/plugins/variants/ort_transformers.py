@@ -1,13 +1,12 @@
 """ONNX Runtime's transformer optimizer: Python patterns that fuse attention, normalization and GELU."""
 
-import tempfile
 from pathlib import Path
-from typing import Any
 
-from bench.api import Task, Variant
+from bench.api import Info, Task, Variant
+from bench.graphs.deferred import onnx
 from bench.graphs.diff.same_outputs import check_same_outputs
 from bench.graphs.shapes.attention import find_attention
-from bench.plugins.engines.onnxruntime.optimized import write_optimized
+from bench.plugins.engines.onnxruntime.optimized import load_optimized
 
 MODEL_TYPES = {"tf2onnx": "bert_tf"}
 """Sets of patterns by the producer of the file; `bert` serves all other producers."""
@@ -28,15 +27,13 @@ class OrtTransformers(Variant):
 
     requires = ("onnxruntime", "onnx", "sympy")
 
-    def apply(self, source: Path, target: Path, *, option: str, task: Task) -> dict[str, Any]:
-        import onnx
-        import onnx.inliner
-
+    def apply(self, source: Path, target: Path, *, option: str, task: Task) -> Info:
         original = onnx.load(source)
         if original.functions:
             original = onnx.inliner.inline_local_functions(original)
         attention = find_attention(original, task)
-        model = _basic(original)
+        # ConstantSharing hides the patterns.
+        model = load_optimized(original.SerializeToString(), level="basic", without=["ConstantSharing"])
         from onnxruntime.transformers import fusion_options, optimizer
 
         model_type = MODEL_TYPES.get(original.producer_name, "bert")
@@ -58,13 +55,3 @@ class OrtTransformers(Variant):
             "num_layers": attention.num_layers,
             "fused": {name: count for name, count in counts.items() if count},
         }
-
-
-def _basic(model: Any) -> Any:
-    """The model after ONNX Runtime's basic optimizations, except the one that hides the patterns."""
-    import onnx
-
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder, "basic.onnx")
-        write_optimized(model.SerializeToString(), path, level="basic", without=["ConstantSharing"])
-        return onnx.load(path)

@@ -4,21 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
-from bench.api import Task, Variant
+from bench.api import Info, Task, Variant
 from bench.api.errors import RefusedError
+from bench.graphs.deferred import onnx
 from bench.graphs.edits.fold import fold_known
 from bench.graphs.file.digest import all_nodes
 from bench.graphs.file.lazy import Stored
 from bench.graphs.file.settled import settle
+from bench.graphs.shapes.dims import Shape, Size
 from bench.graphs.shapes.feeds import sample_shapes
 from bench.graphs.shapes.inference import infer
-
-if TYPE_CHECKING:
-    import onnx
-
-    from bench.graphs.shapes.dims import Shape, Size
 
 
 class StaticShapes(Variant):
@@ -32,9 +28,7 @@ class StaticShapes(Variant):
     requires = ("onnx", "onnx_ir")
     freezes = True
 
-    def apply(self, source: Path, target: Path, *, option: str, task: Task) -> dict[str, Any]:
-        import onnx
-
+    def apply(self, source: Path, target: Path, *, option: str, task: Task) -> Info:
         model = settle(onnx.load(source))
         shapes = sample_shapes(task)
         _refuse_other_sizes(model, shapes)

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from bench.api import Task, Variant
+from bench.api import Info, Task, Variant
 from bench.plugins.engines.calibration import calibration_feeds
 
 DYNAMIC, STATIC = "dynamic", "static"
@@ -18,7 +18,7 @@ class TfLiteInt8(Variant):
     options = (DYNAMIC, STATIC)
     lossy = True
 
-    def apply(self, source: Path, target: Path, *, option: str, task: Task) -> dict[str, Any]:
+    def apply(self, source: Path, target: Path, *, option: str, task: Task) -> Info:
         from ai_edge_quantizer import quantizer, recipe
 
         tool = quantizer.Quantizer(str(source))

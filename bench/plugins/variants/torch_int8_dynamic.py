@@ -2,10 +2,10 @@
 
 import warnings
 from pathlib import Path
-from typing import Any
 
-from bench.api import Task, Variant
+from bench.api import Info, Task, Variant
 from bench.api.errors import RefusedError
+from bench.graphs.deferred import torch
 from bench.plugins.engines.pytorch import script
 from bench.plugins.engines.pytorch.exporter import example_tensors
 
@@ -22,8 +22,7 @@ class TorchInt8Dynamic(Variant):
     formats = ("torch",)
     lossy = True
 
-    def apply(self, source: Path, target: Path, *, option: str, task: Task) -> dict[str, Any]:
-        import torch
+    def apply(self, source: Path, target: Path, *, option: str, task: Task) -> Info:
         from torch.ao import quantization
 
         model = task.build("torch", source)

@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
-from bench.api import Task, Variant
+from bench.api import Info, Task, Variant
 from bench.api.errors import RefusedError
+from bench.graphs.deferred import np, onnx
 from bench.graphs.edits.opset import raise_opset
 from bench.graphs.edits.rewire import load_settled, shorten_names
 from bench.graphs.file.digest import all_graphs
 from bench.graphs.weights.affine import BLOCK, BLOCK_SIZE, SCHEMES, TENSOR, Scheme, pack, quantize, scheme
 from bench.graphs.weights.quantizable import Weight, expected_bytes, worth_quantizing
-
-if TYPE_CHECKING:
-    import numpy as np
-    import onnx
 
 OPSET_CHANNELS = 13
 OPSET_BLOCKS = 21
@@ -29,9 +25,7 @@ class WeightOnly(Variant):
     options = tuple(item.name for item in SCHEMES)
     lossy = True
 
-    def apply(self, source: Path, target: Path, *, option: str, task: Task) -> dict[str, Any]:
-        import onnx
-
+    def apply(self, source: Path, target: Path, *, option: str, task: Task) -> Info:
         chosen = scheme(option)
         needed = OPSET_BLOCKS if chosen.bits == 4 or chosen.per == BLOCK else OPSET_CHANNELS
         model = raise_opset(load_settled(source), needed, task)
@@ -55,29 +49,17 @@ def quantize_weights(model: onnx.ModelProto, weights: list[Weight], scheme: Sche
 
     So every reader of a weight, in a subgraph as well, reads the floats that are made once from the stored tensor.
     """
-    import onnx
-
     graph = model.graph
-    floats = {tensor.name: tensor for tensor in graph.initializer}
-    tensors, nodes = [], []
-    for weight in weights:
-        more_tensors, more_nodes = _dequantizing(weight, onnx.numpy_helper.to_array(floats.pop(weight.name)), scheme)
-        tensors += more_tensors
-        nodes += more_nodes
-    tensors += [onnx.TensorProto.FromString(tensor.SerializeToString()) for tensor in floats.values()]
-    nodes += [onnx.NodeProto.FromString(node.SerializeToString()) for node in graph.node]
+    floats, nodes = {tensor.name: tensor for tensor in graph.initializer}, list(graph.node)
     del graph.initializer[:], graph.node[:]
-    graph.initializer.extend(tensors)
+    for weight in weights:
+        _dequantize(weight, onnx.numpy_helper.to_array(floats.pop(weight.name)), scheme, graph)
+    graph.initializer.extend(floats.values())
     graph.node.extend(nodes)
 
 
-def _dequantizing(
-    weight: Weight, array: np.ndarray, scheme: Scheme
-) -> tuple[list[onnx.TensorProto], list[onnx.NodeProto]]:
-    """The tensors that store a quantized weight, and the nodes that make the weight of them."""
-    import numpy as np
-    import onnx
-
+def _dequantize(weight: Weight, array: np.ndarray, scheme: Scheme, graph: onnx.GraphProto) -> None:
+    """Add the tensors that store a quantized weight to a graph, and the nodes that make the weight of them."""
     shape, axis = weight.layout(scheme)
     quantized = quantize(array.reshape(shape), scheme, axis)
     kind = f"{'' if scheme.symmetric else 'U'}INT{scheme.bits}"
@@ -102,16 +84,15 @@ def _dequantizing(
     reshaped = shape != weight.shape or weight.num_readers > 1
     output = f"{weight.name}_f" if reshaped else weight.name
     inputs = [tensor.name for tensor in tensors]
-    nodes = [onnx.helper.make_node("DequantizeLinear", inputs, [output], name=output, **attributes)]
+    graph.node.append(onnx.helper.make_node("DequantizeLinear", inputs, [output], name=output, **attributes))
     if reshaped:
         tensors.append(onnx.numpy_helper.from_array(np.array(weight.shape), f"{weight.name}_d"))
-        nodes.append(onnx.helper.make_node("Reshape", [output, tensors[-1].name], [weight.name], name=weight.name))
-    return tensors, nodes
+        shaping = onnx.helper.make_node("Reshape", [output, tensors[-1].name], [weight.name], name=weight.name)
+        graph.node.append(shaping)
+    graph.initializer.extend(tensors)
 
 
 def _num_inner_weights(model: onnx.ModelProto) -> int:
     """The number of float32 tensors of rank 2 and more in subgraphs, where nothing is quantized."""
-    import onnx
-
     inner = [tensor for graph in all_graphs(model) if graph is not model.graph for tensor in graph.initializer]
     return sum(tensor.data_type == onnx.TensorProto.FLOAT and len(tensor.dims) > 1 for tensor in inner)

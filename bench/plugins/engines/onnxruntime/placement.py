@@ -10,15 +10,16 @@ import collections
 import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from bench.api.errors import ArtifactError
+from bench.graphs.costs import profile as costing
+from bench.graphs.costs.nodes import NodeCost
+from bench.graphs.deferred import onnx
+from bench.graphs.file.settled import settle
 from bench.plugins.engines.onnxruntime import providers
-from bench.plugins.engines.onnxruntime.optimized import write_optimized
-from bench.plugins.engines.onnxruntime.providers import CPU, Provider
-
-if TYPE_CHECKING:
-    from bench.graphs.costs.nodes import NodeCost
+from bench.plugins.engines.onnxruntime.optimized import load_optimized
+from bench.plugins.engines.onnxruntime.providers import CPU
 
 Placement = dict[str, dict[str, Any]]
 
@@ -39,14 +40,18 @@ def place(artifact: Path, provider: str, *, shapes: Mapping[str, Sequence[int]])
     Raises:
         ArtifactError: the provider is not usable on this machine, or takes no node.
     """
-    chosen = {CPU.name: CPU, **providers.usable()}.get(provider)
+    chosen = providers.usable().get(provider)
     if chosen is None:
         raise ArtifactError(f"ONNX Runtime has no provider {provider!r} here")
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "model.onnx")
-        _optimize(artifact, path)
-        costs = _costs(path, shapes)
-        assigned = dict.fromkeys([cost.name for cost in costs], CPU.ort_name) if chosen == CPU else _asked(path, chosen)
+        model = load_optimized(settle(onnx.load(artifact)).SerializeToString(), level="basic")
+        onnx.save(settle(model), path)  # each node gets a name of its own
+        costs = costing.profile(path, shapes=shapes, observe=False).nodes
+        assigned = {cost.name: CPU.ort_name for cost in costs}
+        if chosen != CPU:
+            taken = providers.assignment(providers.open_session(path, chosen, threads=1))
+            assigned = {name: runs_on for runs_on, names in taken.items() for name in names}
         return summary(costs, assigned)
 
 
@@ -82,34 +87,9 @@ def fallback(placement: Placement, provider: str) -> str | None:
     Args:
         provider: ONNX Runtime's name of the provider.
     """
-    others = {name: part for name, part in placement.items() if name != provider}
-    if not others:
-        return None
-    return "falls back: " + ", ".join(_told(name, part) for name, part in others.items())
-
-
-def _told(name: str, part: Mapping[str, Any]) -> str:
-    share = "" if part["macs_share"] is None else f" with {part['macs_share']:.1%} of the MACs"
-    return f"{part['nodes']} nodes{share} run on {name}"
-
-
-def _optimize(artifact: Path, target: Path) -> None:
-    """Write the model whose nodes are handed to providers, each node with a name of its own."""
-    import onnx
-
-    from bench.graphs.file.settled import settle
-
-    write_optimized(settle(onnx.load(artifact)).SerializeToString(), target, level="basic")
-    onnx.save(settle(onnx.load(target)), target)
-
-
-def _costs(path: Path, shapes: Mapping[str, Sequence[int]]) -> Sequence[NodeCost]:
-    from bench.graphs.costs import profile
-
-    return profile.profile(path, shapes=shapes, observe=False).nodes
-
-
-def _asked(path: Path, provider: Provider) -> dict[str, str]:
-    """The provider that gets each node, by the node's name."""
-    assigned = providers.assignment(providers.open_session(path, provider, threads=1))
-    return {name: runs_on for runs_on, names in assigned.items() for name in names}
+    told = []
+    for name, part in placement.items():
+        if name != provider:
+            share = "" if part["macs_share"] is None else f" with {part['macs_share']:.1%} of the MACs"
+            told.append(f"{part['nodes']} nodes{share} run on {name}")
+    return f"falls back: {', '.join(told)}" if told else None

@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-import tempfile
+from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from bench.graphs.deferred import onnx
 from bench.graphs.file.digest import all_graphs, all_nodes
-from bench.plugins.engines.onnxruntime.optimized import write_optimized
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    import onnx
+from bench.plugins.engines.onnxruntime.optimized import load_optimized
 
 INTEGER = {
     *("ConvInteger", "MatMulInteger", "MatMulIntegerToFloat", "QLinearConv", "QLinearMatMul", "QGemm"),
@@ -33,18 +28,11 @@ def multiplies_in(artifact: Path) -> str:
     The optimized model is read: only ONNX Runtime's optimizations make quantized operators, and they cast to float32
     the products of half precision that it has no code for.
     """
-    import onnx
-
-    with tempfile.TemporaryDirectory() as folder:
-        optimized = Path(folder, "model.onnx")
-        write_optimized(artifact, optimized)
-        return most_reduced(onnx.load(optimized))
+    return most_reduced(load_optimized(artifact))
 
 
 def is_plain(artifact: Path) -> bool:
     """Whether a file has only float32 products: no quantized operator and no weight of half precision."""
-    import onnx
-
     model = onnx.load(artifact)
     quantized = ("QuantizeLinear", "DequantizeLinear", "DynamicQuantizeLinear")
     return most_reduced(model) == "float32" and not any(
@@ -54,10 +42,8 @@ def is_plain(artifact: Path) -> bool:
 
 def most_reduced(model: onnx.ModelProto) -> str:
     """The precision of a model's products: `int8` before `float16` before `bfloat16`, or `float32`."""
-    from onnx import TensorProto
-
     stored = {tensor.name: tensor.data_type for graph in all_graphs(model) for tensor in graph.initializer}
-    names = {TensorProto.FLOAT16: "float16", TensorProto.BFLOAT16: "bfloat16"}
+    names = {onnx.TensorProto.FLOAT16: "float16", onnx.TensorProto.BFLOAT16: "bfloat16"}
     found = set(_precisions(all_nodes(model), {name: names.get(kind, "float32") for name, kind in stored.items()}))
     return next((name for name in ("int8", "float16", "bfloat16") if name in found), "float32")
 

@@ -15,17 +15,15 @@ import statistics
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from bench.api import Arrays, NodeTime
 from bench.api.errors import ArtifactError
+from bench.graphs.deferred import onnx
+from bench.graphs.file import lazy
+from bench.graphs.file.wiring import Wiring
 from bench.plugins.engines.onnxruntime import providers
 from bench.plugins.engines.onnxruntime.providers import Provider
-
-if TYPE_CHECKING:
-    import onnx
-
-    from bench.graphs.file.wiring import Wiring
 
 WARM_UPS = 5
 NODE, SESSION = "Node", "Session"
@@ -49,14 +47,10 @@ def profile(artifact: Path, provider: Provider, *, threads: int, feeds: Arrays, 
     Raises:
         ArtifactError: the trace has fewer inferences than were run.
     """
-    from bench.graphs.file import lazy
-    from bench.graphs.file.wiring import Wiring
-
     wiring = Wiring(lazy.Stored(model=_named(artifact), path=None))
     with tempfile.TemporaryDirectory() as folder:
         optimized = Path(folder, "optimized.onnx")
-        content = wiring.model.SerializeToString()
-        session = _open(content, provider, threads, Path(folder, "trace"), optimized)
+        session = _open(wiring.model.SerializeToString(), provider, threads, Path(folder, "trace"), optimized)
         for _ in range(WARM_UPS + num_runs):
             session.run(None, dict(feeds))
         events = json.loads(Path(session.end_profiling()).read_text())
@@ -66,8 +60,6 @@ def profile(artifact: Path, provider: Provider, *, threads: int, feeds: Arrays, 
 
 def _named(artifact: Path) -> onnx.ModelProto:
     """The model with a name for each node, by which the profiler identifies nodes."""
-    import onnx
-
     model = onnx.load(artifact)
     for node in model.graph.node:
         node.name = node.name or next(filter(None, node.output), "")
@@ -182,15 +174,10 @@ def _tensors(nodes: Sequence[NodeTime], ran: Wiring) -> list[tuple[tuple[str, ..
     """
     places = {node.name: index for index, node in enumerate(ran.nodes)}
     found = {position: places[node.name] for position, node in enumerate(nodes) if node.name in places}
-    left: dict[str, tuple[list[int], list[int]]] = collections.defaultdict(lambda: ([], []))
-    for position, node in enumerate(nodes):
-        if position not in found:
-            left[node.operator][0].append(position)
-    known = set(found.values())
-    for index, proto in enumerate(ran.nodes):
-        if index not in known:
-            left[proto.op_type][1].append(index)
-    for positions, indices in left.values():
+    left = sorted({*range(len(ran.nodes))}.difference(found.values()))
+    for operator in {node.operator for position, node in enumerate(nodes) if position not in found}:
+        positions = [at for at, node in enumerate(nodes) if at not in found and node.operator == operator]
+        indices = [index for index in left if ran.nodes[index].op_type == operator]
         if len(positions) == len(indices):
             found |= zip(positions, indices, strict=True)
     tensors = []

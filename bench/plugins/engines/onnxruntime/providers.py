@@ -22,6 +22,7 @@ from typing import Any
 
 from bench.api import cache
 from bench.api.errors import ArtifactError
+from bench.graphs.deferred import onnxruntime
 from bench.plugins.engines import cpu, gpu
 
 SCHEMA = 1  # raise it when the same installation would give other providers
@@ -64,12 +65,12 @@ def usable() -> dict[str, Provider]:
 
 @functools.cache
 def _usable(folder: str) -> dict[str, Provider]:
-    path = Path(folder) / f"ort-providers-{cache.digest(_installation())}.json"
+    key = f"ort-providers-{cache.digest(_installation())}"
     try:
+        path, _ = cache.obtain(key, "providers.json", lambda path: {"num_bytes": path.write_text(json.dumps(_ask()))})
         lines = json.loads(path.read_text())
-    except (OSError, ValueError):
+    except OSError:  # without a cache the next process asks again
         lines = _ask()
-        _keep(path, lines)
     found = {CPU.name: CPU}
     for line in lines:
         found.setdefault(line["name"], Provider(**line))
@@ -96,14 +97,12 @@ def _plugin_files() -> list[Path]:
 
 def _ask() -> list[dict[str, Any]]:
     """The providers that the other process found; if a provider crashes it, those that it found before."""
-    command = [sys.executable, "-P", "-m", "bench.plugins.engines.onnxruntime.providers"]
-    environment = {**os.environ, **ENVIRONMENT}
     # The output goes to a file: a pipe would keep nothing of a process that is killed at the time limit.
     with tempfile.TemporaryFile() as output:
         with contextlib.suppress(subprocess.TimeoutExpired):
             subprocess.run(
-                command,
-                env=environment,
+                [sys.executable, "-P", "-m", "bench.plugins.engines.onnxruntime.providers"],
+                env={**os.environ, **ENVIRONMENT},
                 stdout=output,
                 stderr=subprocess.DEVNULL,
                 stdin=subprocess.DEVNULL,
@@ -112,14 +111,6 @@ def _ask() -> list[dict[str, Any]]:
             )
         output.seek(0)
         return [json.loads(line) for line in output.read().splitlines() if line.endswith(b"}")]
-
-
-def _keep(path: Path, lines: list[dict[str, Any]]) -> None:
-    with contextlib.suppress(OSError):  # without a cache the next call asks again
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.NamedTemporaryFile("w", dir=path.parent, delete=False) as file:
-            json.dump(lines, file)
-        Path(file.name).replace(path)
 
 
 def open_session(model: Path | bytes, provider: Provider, *, threads: int, **more: Any) -> Any:
@@ -131,8 +122,6 @@ def open_session(model: Path | bytes, provider: Provider, *, threads: int, **mor
     Raises:
         ArtifactError: not one node would run on the provider: ONNX Runtime itself falls back in silence.
     """
-    import onnxruntime
-
     onnxruntime.disable_telemetry_events()
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = threads
@@ -151,7 +140,10 @@ def open_session(model: Path | bytes, provider: Provider, *, threads: int, **mor
     else:
         options.add_provider_for_devices(_devices(provider), settings)
         session = onnxruntime.InferenceSession(model, options)
-    _check_placement(session, provider)
+    assigned = assignment(session)
+    if not assigned.get(provider.ort_name):
+        others = ", ".join(f"{len(names)} would run on {name}" for name, names in assigned.items())
+        raise ArtifactError(f"{provider.ort_name} takes no node of this model: {others}")
     return session
 
 
@@ -169,15 +161,11 @@ def _settings(ort_name: str, threads: int) -> dict[str, str]:
 @functools.cache
 def _register(library: str) -> None:
     """Register a plugin's library with ONNX Runtime, once in a process."""
-    import onnxruntime
-
     onnxruntime.register_execution_provider_library(library, library)
 
 
 def _devices(provider: Provider) -> list[Any]:
     """The plugin's first device of the provider's kind."""
-    import onnxruntime
-
     assert provider.library is not None
     _register(provider.library)
     # By the exact name: a plugin may bring meta-providers whose names begin alike.
@@ -202,17 +190,8 @@ def assignment(session: Any) -> dict[str, list[str]]:
     return assigned
 
 
-def _check_placement(session: Any, provider: Provider) -> None:
-    assigned = assignment(session)
-    if not assigned.get(provider.ort_name):
-        others = ", ".join(f"{len(names)} would run on {name}" for name, names in assigned.items())
-        raise ArtifactError(f"{provider.ort_name} takes no node of this model: {others}")
-
-
 def _candidates() -> Iterator[Provider]:
     """Every provider of the build, then the providers of every plugin, one for each kind of device."""
-    import onnxruntime
-
     for ort_name in onnxruntime.get_available_providers():
         if ort_name != CPU.ort_name:
             yield Provider(name=_short(ort_name), ort_name=ort_name)
@@ -221,19 +200,16 @@ def _candidates() -> Iterator[Provider]:
             yield from _offered(file.parent.name)
 
 
-def _offered(package_name: str) -> list[Provider]:
-    import onnxruntime
-
+def _offered(package_name: str) -> Iterator[Provider]:
+    """The providers of a plugin package, one for each kind of device."""
     package = importlib.import_module(package_name)
     library, names = str(package.get_library_path()), package.get_ep_names()
     _register(library)
-    found = []
-    for device in onnxruntime.get_ep_devices():
-        if device.ep_name in names:
-            kind = device.device.type.name
-            name = _short(device.ep_name) if kind == "CPU" else f"{_short(device.ep_name)}-{kind.lower()}"
-            found.append(Provider(name=name, ort_name=device.ep_name, library=library, device=kind))
-    return list(dict.fromkeys(found))
+    devices = [(device.ep_name, device.device.type.name) for device in onnxruntime.get_ep_devices()]
+    for ort_name, kind in dict.fromkeys(devices):
+        if ort_name in names:
+            name = _short(ort_name) if kind == "CPU" else f"{_short(ort_name)}-{kind.lower()}"
+            yield Provider(name=name, ort_name=ort_name, library=library, device=kind)
 
 
 def _short(ort_name: str) -> str:

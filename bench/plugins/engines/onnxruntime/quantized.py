@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from bench.api.errors import RefusedError
+from bench.graphs.deferred import onnx
 from bench.graphs.edits.rewire import shorten_names
 from bench.graphs.weights.quantizable import find_weights
-
-if TYPE_CHECKING:
-    import onnx
 
 
 def save_quantized(model: onnx.ModelProto, target: Path, *, num_weights: int, kinds: str) -> dict[str, int]:
@@ -26,8 +23,6 @@ def save_quantized(model: onnx.ModelProto, target: Path, *, num_weights: int, ki
     Raises:
         RefusedError: no weight was quantized.
     """
-    import onnx
-
     num_left = len(find_weights(model))
     if num_left == num_weights:
         raise RefusedError(f"none of the file's {num_weights} weights belong to {kinds}")

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from bench.api import Arrays, NodeTime, Outputs, Runtime, Session, Task
 from bench.plugins.engines.onnxruntime import providers as ort_providers
 from bench.plugins.engines.onnxruntime.providers import Provider
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
 
 CODE = """\
 import onnxruntime
@@ -83,8 +80,8 @@ class OrtRuntime(Runtime):
             placed = placement.place(artifact, provider, shapes=shapes)
         except Exception as error:  # the precision is known even if the graph cannot be analysed
             return {"precision": precision, "warning": f"where its nodes run cannot be told: {error}"}
-        asked_for = {ort_providers.CPU.name: ort_providers.CPU, **ort_providers.usable()}[provider].ort_name
-        return {"precision": precision, "placement": placed, "warning": placement.fallback(placed, asked_for)}
+        warning = placement.fallback(placed, self._provider(provider).ort_name)
+        return {"precision": precision, "placement": placed, "warning": warning}
 
     def code(self, *, provider: str, threads: int) -> str | None:
         # Other providers are found at run time, and may need a plugin registered.

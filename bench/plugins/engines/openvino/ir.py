@@ -9,16 +9,15 @@ from __future__ import annotations
 import sys
 import tarfile
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from types import ModuleType
+from typing import Any
 
 from bench.api import Task
 from bench.api.errors import ArtifactError
+from bench.graphs.deferred import np
 from bench.plugins.engines.archive import pack
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from types import ModuleType
 
 XML, BIN = "model.xml", "model.bin"
 QUANTIZED = ("i8", "u8", "i4", "u4")
@@ -57,8 +56,6 @@ def read(core: Any, path: Path) -> tuple[Any, Any]:
     Raises:
         ArtifactError: the file is no tar archive of the two files.
     """
-    import numpy as np
-
     openvino = import_openvino()
     try:
         with tarfile.open(path, "r:") as archive:

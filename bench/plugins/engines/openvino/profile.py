@@ -35,12 +35,13 @@ def profile(compiled: Any, model: Any, *, provider: str, feeds: Arrays, num_runs
         for _ in range(count):
             request.infer(dict(feeds), share_inputs=True)
         means.append(_means_us(request.profiling_info))
-    layers = [_Layer(node) for node in compiled.get_runtime_model().get_ordered_ops()]
     tensors = {node.get_friendly_name(): _names(node.outputs()) for node in model.get_ops()}
     found = []
-    for layer in layers:
+    for node in compiled.get_runtime_model().get_ordered_ops():
+        layer = _Layer(node, tensors)
         if layer.kind in PORTS or layer.name not in means[1]:
             continue
+        sources = [_Layer(port.get_source_output().get_node(), tensors) for port in node.inputs()]
         total_us = means[1][layer.name] * (WARM_UPS + num_runs) - means[0].get(layer.name, 0.0) * WARM_UPS
         found.append(
             NodeTime(
@@ -48,8 +49,8 @@ def profile(compiled: Any, model: Any, *, provider: str, feeds: Arrays, num_runs
                 operator=layer.kind,
                 provider=provider,
                 time_ns=max(0.0, 1000 * total_us / num_runs),
-                reads=tuple(name for source in layer.sources for name in source.makes(tensors)),
-                makes=layer.makes(tensors),
+                reads=tuple(name for source in sources for name in source.makes),
+                makes=layer.makes,
                 covers=tuple(name for one in layer.originals for name in tensors.get(one) or (one,)),
             )
         )
@@ -66,20 +67,15 @@ def _names(outputs: Iterable[Any]) -> tuple[str, ...]:
 
 
 class _Layer:
-    """A layer of the compiled model."""
+    """A layer of the compiled model.
 
-    def __init__(self, node: Any) -> None:
+    Attributes:
+        makes: names of the tensors that it makes: those of the last operation in it, or else the name of the layer.
+    """
+
+    def __init__(self, node: Any, tensors: Mapping[str, tuple[str, ...]]) -> None:
         info = node.get_rt_info()
         self.name: str = node.get_friendly_name()
         self.kind: str = info["layerType"].astype(str)
         self.originals = tuple(filter(None, info["originalLayersNames"].astype(str).split(",")))
-        self._inputs = [port.get_source_output().get_node() for port in node.inputs()]
-
-    @property
-    def sources(self) -> list[_Layer]:
-        """The layers whose outputs this layer reads."""
-        return [_Layer(node) for node in self._inputs]
-
-    def makes(self, tensors: Mapping[str, tuple[str, ...]]) -> tuple[str, ...]:
-        """Names of the tensors that it makes: those of the last operation in it, or else the name of the layer."""
-        return (self.originals and tensors.get(self.originals[-1])) or (self.name,)
+        self.makes = (self.originals and tensors.get(self.originals[-1])) or (self.name,)

@@ -5,19 +5,17 @@ from __future__ import annotations
 import logging
 import tempfile
 import warnings
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
-from bench.api import UNKNOWN, Exporter, Task
+from bench.api import UNKNOWN, Exporter, Info, Task, TensorSpec
 from bench.api.errors import ArtifactError, BenchError
-from bench.graphs.file.digest import all_graphs, all_nodes
+from bench.graphs.deferred import np, onnx, torch
+from bench.graphs.file.digest import all_graphs, all_nodes, fed_inputs
 from bench.graphs.file.interface import check_interface
+from bench.graphs.shapes.feeds import sample_feeds
 from bench.plugins.engines.notes import drop_metadata
-
-if TYPE_CHECKING:
-    import numpy as np
-    import onnx
-    import torch
 
 EXAMPLE_BATCH = 2  # from a batch of 1 the exporter bakes 1 into the Reshapes around an LSTM (torch 2.13.0)
 EXAMPLE_SIZE = 64
@@ -32,17 +30,13 @@ class TorchExporter(Exporter):
     sources = ("torch",)
     method = "torch.export"
 
-    def export(self, task: Task, source: str, target: Path) -> dict[str, Any]:
-        import torch
-
+    def export(self, task: Task, source: str, target: Path) -> Info:
         model = task.build(source, task.weights_path)
         with torch.no_grad(), warnings.catch_warnings():
             warnings.simplefilter("ignore")
             return self.convert(model, example_tensors(task), task, target)
 
-    def convert(
-        self, model: torch.nn.Module, example: tuple[torch.Tensor, ...], task: Task, target: Path
-    ) -> dict[str, Any]:
+    def convert(self, model: torch.nn.Module, example: tuple[torch.Tensor, ...], task: Task, target: Path) -> Info:
         """Write the artifact of a model, without gradients; warnings are not shown.
 
         Args:
@@ -58,13 +52,9 @@ class TorchOnnxExporter(TorchExporter):
     """Writes ONNX, by torch.export and a translation to ONNX unless a subclass has another way."""
 
     requires: ClassVar[tuple[str, ...]] = ("torch", "onnxscript", "onnx")
+    writes = "onnx"
 
-    def format(self, source: str) -> str:
-        return "onnx"
-
-    def export(self, task: Task, source: str, target: Path) -> dict[str, Any]:
-        import onnx
-
+    def export(self, task: Task, source: str, target: Path) -> Info:
         model = task.build(source, task.weights_path)
         logging.getLogger("torch.onnx").setLevel(logging.ERROR)
         with warnings.catch_warnings():
@@ -78,29 +68,24 @@ class TorchOnnxExporter(TorchExporter):
         return {"opset": next(opset.version for opset in proto.opset_import if not opset.domain)}
 
     def _translate(self, model: torch.nn.Module, task: Task, target: Path) -> None:
-        """Call `translate`; an error tells the cause rather than PyTorch's advice, which stands before it."""
+        """Write the ONNX file; an error tells the cause rather than PyTorch's advice, which stands before it."""
         try:
-            self.translate(model, task, target)
+            torch.onnx.export(
+                model,
+                example_tensors(task),
+                str(target),
+                input_names=[spec.name for spec in task.inputs],
+                output_names=[spec.name for spec in task.outputs],
+                **self.options(task),
+            )
         except Exception as error:
             if error.__cause__ is None:
                 raise
             raise ArtifactError(f"{type(error).__name__}: {error.__cause__}") from error
 
-    def translate(self, model: torch.nn.Module, task: Task, target: Path) -> None:
-        """Write the ONNX file, with every dynamic dimension of the task kept dynamic."""
-        import torch
-
-        torch.onnx.export(
-            model,
-            example_tensors(task),
-            target,
-            input_names=[spec.name for spec in task.inputs],
-            output_names=[spec.name for spec in task.outputs],
-            dynamic_shapes=dynamic_shapes(task),
-            dynamo=True,
-            external_data=False,
-            verbose=False,
-        )
+    def options(self, task: Task) -> dict[str, Any]:
+        """Arguments of `torch.onnx.export`, by name, that keep every dynamic dimension of the task dynamic."""
+        return {"dynamo": True, "dynamic_shapes": dynamic_shapes(task), "external_data": False, "verbose": False}
 
 
 class TorchScriptExporter(TorchOnnxExporter):
@@ -115,54 +100,37 @@ class TorchScriptExporter(TorchOnnxExporter):
     merges: ClassVar[bool] = True
     """Whether equal weights are merged."""
 
-    def translate(self, model: torch.nn.Module, task: Task, target: Path) -> None:
-        import torch
-
-        outputs = {
-            spec.name: {axis: dim for axis, dim in enumerate(spec.shape) if isinstance(dim, str) and dim != UNKNOWN}
-            for spec in task.outputs
-        }
-        torch.onnx.export(
-            model,
-            example_tensors(task),
-            str(target),
-            input_names=[spec.name for spec in task.inputs],
-            output_names=[spec.name for spec in task.outputs],
-            dynamic_axes={**dynamic_axes(task), **outputs},
-            keep_initializers_as_inputs=not self.merges,  # it merges none that could be fed
-            dynamo=False,
-        )
+    def options(self, task: Task) -> dict[str, Any]:
+        axes = dynamic_axes((*task.inputs, *task.outputs))
+        # It merges no weights that could be fed.
+        return {"dynamo": False, "dynamic_axes": axes, "keep_initializers_as_inputs": not self.merges}
 
 
 class TorchThroughOnnxExporter(TorchOnnxExporter):
     """Writes another format, converted from the ONNX file."""
 
-    def export(self, task: Task, source: str, target: Path) -> dict[str, Any]:
+    def export(self, task: Task, source: str, target: Path) -> Info:
         with tempfile.TemporaryDirectory(dir=target.parent) as folder:
             path = Path(folder, "model.onnx")
             info = super().export(task, source, path)
             check_interface(path, task)  # nobody else sees this file
             return {**info, **self.convert_onnx(path, task, target)}
 
-    def convert_onnx(self, path: Path, task: Task, target: Path) -> dict[str, Any]:
+    def convert_onnx(self, path: Path, task: Task, target: Path) -> Info:
         """Convert the ONNX file `path` to the artifact `target` and return facts to keep with it."""
         raise NotImplementedError
 
 
 def example_tensors(task: Task) -> tuple[torch.Tensor, ...]:
     """Inputs to trace with, in the task's order."""
-    import torch
-
     feeds = _example(task)
     return tuple(torch.from_numpy(feeds[spec.name]) for spec in task.inputs)
 
 
 def _example(task: Task) -> dict[str, np.ndarray]:
     """Inputs by name: samples if the task has them, since a model may branch on values; ones otherwise."""
-    import numpy as np
-
     try:
-        inputs = task.samples("train").inputs
+        return sample_feeds(task, task.samples("train").inputs, 0, batch=EXAMPLE_BATCH)
     except BenchError:
         sizes = {dim: EXAMPLE_BATCH for spec in task.inputs for dim in spec.shape[:1]}
         return {
@@ -171,28 +139,20 @@ def _example(task: Task) -> dict[str, np.ndarray]:
             )
             for spec in task.inputs
         }
-    rows: range | int = 0  # without a batch, one sample is a whole request
-    if task.batched:
-        batch = task.inputs[0].shape[0]
-        rows = range(batch if isinstance(batch, int) else EXAMPLE_BATCH)
-    return {
-        spec.name: np.asarray(np.take(inputs[spec.name], rows, axis=0, mode="wrap"), spec.dtype) for spec in task.inputs
-    }
 
 
-def dynamic_axes(task: Task) -> dict[str, dict[int, str]]:
-    """Names of the dynamic dimensions by axis, by input name."""
+def dynamic_axes(specs: Sequence[TensorSpec]) -> dict[str, dict[int, str]]:
+    """Names of the dynamic dimensions by axis, by the name of the input or output; `UNKNOWN` is no name."""
     return {
-        spec.name: {axis: dim for axis, dim in enumerate(spec.shape) if isinstance(dim, str)} for spec in task.inputs
+        spec.name: {axis: dim for axis, dim in enumerate(spec.shape) if isinstance(dim, str) and dim != UNKNOWN}
+        for spec in specs
     }
 
 
 def dynamic_shapes(task: Task) -> tuple[dict[int, Any], ...]:
     """The dynamic dimensions by axis for `torch.export`, in the order of the inputs: equal names are one dimension."""
-    from torch.export import Dim
-
-    axes = dynamic_axes(task)
-    dims = {name: Dim(name) for named in axes.values() for name in named.values()}
+    axes = dynamic_axes(task.inputs)
+    dims = {name: torch.export.Dim(name) for named in axes.values() for name in named.values()}
     return tuple({axis: dims[name] for axis, name in axes[spec.name].items()} for spec in task.inputs)
 
 
@@ -205,8 +165,7 @@ def _drop_provenance(model: onnx.ModelProto) -> None:
 
 def _drop_weights_from_inputs(model: onnx.ModelProto) -> None:
     """Drop the weights from the inputs: a weight that a request may replace is no constant."""
-    stored = {tensor.name for tensor in model.graph.initializer}
-    inputs = [value for value in model.graph.input if value.name not in stored]
+    inputs = fed_inputs(model.graph)
     del model.graph.input[:]
     model.graph.input.extend(inputs)
 

@@ -12,16 +12,13 @@ import os
 import shutil
 import warnings
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 from bench.api import Arrays, Outputs, Runtime, Session, Task
+from bench.graphs.deferred import torch
 from bench.plugins.engines import cpu, gpu
 from bench.plugins.engines.calls import CallSession
 from bench.plugins.engines.pytorch import script as torch_script
-
-if TYPE_CHECKING:
-    import torch
-
 
 BFLOAT16 = "-bf16"
 
@@ -30,8 +27,6 @@ class TorchSession(CallSession):
     """A callable on PyTorch's tensors."""
 
     def __init__(self, call: Any, task: Task, provider: str, num_params: int | None) -> None:
-        import torch
-
         device, is_reduced = provider.removesuffix(BFLOAT16), provider.endswith(BFLOAT16)
         # On the processor `to` and `cpu` return their tensor; on another device they copy, and `cpu` waits for it.
         super().__init__(
@@ -66,8 +61,6 @@ class TorchRuntime(Runtime):
 
     def open(self, artifact: Path, *, task: Task, source: str, provider: str, threads: int) -> Session:
         self.check_provider(provider)
-        import torch
-
         # Feeds may be read-only, and no model here writes to its inputs.
         warnings.filterwarnings("ignore", message="The given NumPy array is not writable")
         torch.set_num_threads(threads)

@@ -5,10 +5,9 @@ from __future__ import annotations
 import warnings
 import zipfile
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    import torch
+from bench.graphs.deferred import torch
 
 PRECISION, NUM_PARAMS = "precision", "num_params"
 
@@ -17,8 +16,6 @@ def save(
     model: torch.nn.Module, example: tuple[torch.Tensor, ...], target: Path, *, precision: str, num_params: int
 ) -> None:
     """Trace a model, which may not branch on its inputs, and write it with facts that the file cannot tell later."""
-    import torch
-
     with torch.no_grad(), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # deprecated, but the only format that takes packed weights (2.13.0)
         script = torch.jit.trace(model, example, check_trace=False)
@@ -35,8 +32,6 @@ def is_script(path: Path) -> bool:
 
 def load(path: Path) -> tuple[Any, str, int]:
     """The model that `save` wrote, its precision, and the number of its parameters in float32."""
-    import torch
-
     extra = {PRECISION: "", NUM_PARAMS: ""}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

@@ -4,18 +4,14 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
-from bench.api import Exporter, Task
-
-if TYPE_CHECKING:
-    import tensorflow as tf
+from bench.api import Exporter, Info, Task
+from bench.graphs.deferred import tf
 
 
 def signature(task: Task) -> list[tf.TensorSpec]:
     """Specs of the task's inputs in order; dynamic dimensions stay open, so that no request traces it again."""
-    import tensorflow as tf
-
     return [
         tf.TensorSpec([dim if isinstance(dim, int) else None for dim in spec.shape], spec.dtype, name=spec.name)
         for spec in task.inputs
@@ -29,11 +25,9 @@ class TfExporter(Exporter):
     extra = "tf"
     sources = ("tf",)
 
-    def export(self, task: Task, source: str, target: Path) -> dict[str, Any]:
+    def export(self, task: Task, source: str, target: Path) -> Info:
         os.environ["KERAS_BACKEND"] = "tensorflow"
         os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
-        import tensorflow as tf
-
         tf.get_logger().setLevel("ERROR")
         model = task.build(source, task.weights_path)
 
@@ -45,6 +39,6 @@ class TfExporter(Exporter):
 
         return self.translate(named, task, target)
 
-    def translate(self, function: Any, task: Task, target: Path) -> dict[str, Any]:
+    def translate(self, function: Any, task: Task, target: Path) -> Info:
         """Write the artifact of a `tf.function` that returns a dict by output name; return facts to keep with it."""
         raise NotImplementedError

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.api import Runtime, Session, Task
+from bench.graphs.deferred import tf
 from bench.plugins.engines.calls import CallSession
 
 
@@ -21,8 +22,6 @@ class TfRuntime(Runtime):
 
     def open(self, artifact: Path, *, task: Task, source: str, provider: str, threads: int) -> Session:
         self.check_provider(provider)
-        import tensorflow as tf
-
         tf.config.threading.set_intra_op_parallelism_threads(threads)
         tf.config.threading.set_inter_op_parallelism_threads(1)
         model = task.build(source, artifact)

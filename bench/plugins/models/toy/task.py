@@ -6,6 +6,7 @@ from typing import Any
 
 from bench.api import Arrays, Samples, Task, TensorSpec
 from bench.api.errors import InputError
+from bench.graphs.deferred import np
 
 SEEDS = {"train": 1, "test": 2}
 NUM_SAMPLES = 16
@@ -28,8 +29,6 @@ class Toy(Task):
 
     def samples(self, split: str) -> Samples:
         """Sixteen rows of eight numbers between 0 and 1, and their doubles."""
-        import numpy as np
-
         if split not in SEEDS:
             raise InputError(f"no split {split!r}; there are: {', '.join(SEEDS)}")
         x = np.random.default_rng(SEEDS[split]).random((NUM_SAMPLES, 8), dtype=np.float32)
@@ -37,13 +36,9 @@ class Toy(Task):
 
     def loss(self, outputs: Arrays, targets: Sequence[Any]) -> float:
         """Mean squared error."""
-        import numpy as np
-
         return float(np.mean((outputs["y"].astype(np.float64) - np.stack(targets)) ** 2))
 
     def metrics(self, outputs: Arrays, targets: Sequence[Any]) -> dict[str, float]:
         """`accuracy`: the share of samples whose eight numbers are all within 1e-6 of the targets."""
-        import numpy as np
-
         errors = np.abs(outputs["y"] - np.stack(targets)).max(axis=1)
         return {"accuracy": float(np.mean(errors <= TOLERANCE))}
