@@ -19,7 +19,7 @@ from bench.pipeline.quality import BROKEN
 from bench.pipeline.sweep import Observer
 from bench.plugins import catalog
 from bench.records import assemble
-from bench.records.lines import Failure
+from bench.records.lines import Failure, Header
 from bench.records.measured import Measured
 from bench.records.rows import Row
 
@@ -79,7 +79,9 @@ def measure(found: Pairs, method: Method, goal: Goal, observer: Observer) -> lis
     measured: dict[str, Measured] = {}
     for cell, value in verified.items():
         if isinstance(value, Failure):
-            measured[cell.path] = Measured(key=cell.path, cell=cell, time=now, failure=value)
+            measured[cell.path] = Measured(
+                cell=cell, header=Header(key=cell.path, cell=cell.path, time=now), failure=value
+            )
         else:
             launches = ledgers[cell].launches if cell in ledgers else ()
             measured[cell.path] = flow.measured(value, launches, failures.get(cell), time=now)

@@ -92,7 +92,4 @@ def _verdict(over_one: Mapping[int, Comparison], count: int, fastest: int, margi
         verdict = over_one[fastest].verdict(margin)
         return opposite.get(verdict, verdict) if verdict else None
     one, other = over_one[count], over_one[fastest]
-    assert one.effect is not None
-    assert other.effect is not None
-    fewest = min(one.num_launches, other.num_launches)
-    return Comparison(effect=one.effect - other.effect, control=one.control, num_launches=fewest).verdict(margin)
+    return comparison.quotient(one, other, one.control).verdict(margin)

@@ -112,7 +112,7 @@ class Effect:
     def ratio(self, alpha: float = ALPHA) -> Estimate:
         """The ratio, with the interval that misses it with probability `alpha`."""
         half = self.half_width(alpha)
-        return Estimate(value=math.exp(self.value), low=math.exp(self.value - half), high=_exp(self.value + half))
+        return Estimate(value=math.exp(self.value), low=math.exp(self.value - half), high=exp(self.value + half))
 
     def p_value(self) -> float:
         """The smallest `alpha` whose interval leaves out a ratio of one; never below `SMALLEST_P`."""
@@ -188,7 +188,8 @@ def _credible(own_freedom: int, num_controls: int) -> float:
     return float(special.fdtri(own_freedom, num_controls, 0.9)) if num_controls else math.inf
 
 
-def _exp(value: float) -> float:
+def exp(value: float) -> float:
+    """The exponential function; infinity where the result is too large for a float."""
     return math.exp(value) if value < LARGEST_LOG else math.inf
 
 

@@ -90,7 +90,4 @@ def drift(
 
 
 def _ask(operation: Any, limits: Limits, **arguments: Any) -> dict[str, Any]:
-    answer: dict[str, Any] = ask_once(
-        operation, timeout_s=limits.verify_s, memory_bytes=limits.memory_bytes, **arguments
-    )
-    return answer
+    return ask_once(operation, timeout_s=limits.verify_s, memory_bytes=limits.memory_bytes, **arguments)

@@ -110,7 +110,7 @@ def _made(
             raise failed[key]
         start = clock.now_ns()
         try:
-            facts = _ask(step, operation, limits.prepare_s, limits, target=str(target), **request)
+            facts = _ask(step, operation, limits, target=str(target), **request)
         except ArtifactError as error:
             failed[key] = error
             raise
@@ -121,13 +121,12 @@ def _made(
     return Artifact(path=path, **entry)
 
 
-def _ask(step: str, operation: Callable[..., Any], timeout_s: float, limits: Limits, **request: Any) -> dict[str, Any]:
+def _ask(step: str, operation: Callable[..., Any], limits: Limits, **request: Any) -> dict[str, Any]:
     try:
-        answer: dict[str, Any] = ask_once(operation, timeout_s=timeout_s, memory_bytes=limits.memory_bytes, **request)
+        return ask_once(operation, timeout_s=limits.prepare_s, memory_bytes=limits.memory_bytes, **request)
     except ChildError as error:
         kind = RefusedError if error.kind == "refused" else ArtifactError
         raise kind(f"{step}: {error.reason}") from error
-    return answer
 
 
 def inputs_of(task: Task, limits: Limits) -> Path:
@@ -139,9 +138,7 @@ def inputs_of(task: Task, limits: Limits) -> Path:
 
     def make(target: Path) -> dict[str, Any]:
         step = f"dataset of {task.name}"
-        return _ask(
-            step, operations.save_inputs, limits.prepare_s, limits, task=task.name, split="test", target=str(target)
-        )
+        return _ask(step, operations.save_inputs, limits, task=task.name, split="test", target=str(target))
 
     key = cache.digest([provenance.SCHEMA, "inputs", *provenance.subject(task)])
     return cache.obtain(key, "inputs.npz", make)[0]

@@ -22,11 +22,11 @@ from pathlib import Path
 
 import msgspec
 
-from bench.api.artifact import Facts
 from bench.api.cell import Cell
 from bench.api.errors import InputError, StoreError
 from bench.measure.launch import Launch
 from bench.records.lines import Failure, Header, Line, Quality, Reset
+from bench.records.measured import Measured
 
 SCHEMA = 1  # of the lines, and of the measuring code that fills them: raise it when old figures no longer compare
 CURRENT = "current.json"
@@ -41,37 +41,14 @@ class _AnyLine(msgspec.Struct):
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Record:
-    """What is stored of one cell under one key.
+class Record(Measured):
+    """A cell as it is stored under one key; its failure is the last line, where that line is a failure.
 
     Attributes:
-        launches: those that ran beside the task's baseline at as many threads.
         thread_launches: those that ran beside the cell itself at one thread.
-        failure: the last line, where it is one; None where a success came after it.
     """
 
-    key: str
-    cell: Cell
-    header: Header
-    quality: Quality | None = None
-    launches: tuple[Launch, ...] = ()
     thread_launches: tuple[Launch, ...] = ()
-    failure: Failure | None = None
-
-    @property
-    def subject(self) -> tuple[str | None, ...]:
-        """Digests of the task and of its dataset."""
-        return self.header.subject
-
-    @property
-    def time(self) -> str:
-        """When the record was begun (ISO 8601)."""
-        return self.header.time
-
-    @property
-    def artifact(self) -> Facts | None:
-        """What is known of the file that the cell runs; None where none could be made."""
-        return self.header.artifact
 
     @classmethod
     def from_lines(cls, lines: Sequence[Line]) -> Record:
@@ -98,7 +75,6 @@ class Record:
                     failure = None
                     launches |= {kind: {} for kind in ([line.launches] if line.launches else launches)}
         return cls(
-            key=header.key,
             cell=Cell.from_path(header.cell),
             header=header,
             quality=quality,
