@@ -127,7 +127,7 @@ def test_new_version_of_a_package_is_measured_again(harness: Harness) -> None:
 
 def test_new_code_of_a_runtime_is_measured_again(harness: Harness, plugins: Path) -> None:
     with (plugins / "runtimes" / "versioned.py").open("a") as file:
-        file.write("\n# changed\n")
+        file.write("\nCHANGED = 1\n")
     assert new_launches(harness, *RUN) == {VERSIONED, BASELINE}
 
 
