@@ -50,16 +50,16 @@ FOLDER = Path(__file__).resolve().parent
 predict = load(FOLDER / {artifact!r}, OUTPUTS)
 
 if __name__ == "__main__":
-    from bench.decisions import deployment
+    import bench
 
-    print(deployment.evaluate(FOLDER, predict))
+    print(bench.evaluate_deployment(FOLDER, predict))
 '''
 HARNESS = """\
-from bench.decisions import deployment
+import bench
 
 
 def load(path, outputs):
-    return deployment.load(path.parent)"""
+    return bench.load_deployment(path.parent)"""
 
 
 def save(folder: Path, row: Row, record: Record, *, request: Mapping[str, Any], limits: Limits) -> list[Path]:
