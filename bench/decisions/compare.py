@@ -18,7 +18,7 @@ from bench.measure.corrections import Judged
 from bench.pipeline.quality import BROKEN
 from bench.records import assemble, folder, ranking
 from bench.records.rows import Row
-from bench.records.store import Record, Store
+from bench.records.store import Record
 
 ORDER = (stats.SLOWER, stats.FASTER, stats.UNDECIDED, stats.NOISE)
 """Verdicts, what one looks for first."""
@@ -129,11 +129,9 @@ class _Run:
     """The current records of a folder, and their rows."""
 
     def __init__(self, results: Path, margin: float) -> None:
-        self.folder = folder.machine_folder(results)
-        self.records: Mapping[str, Record] = Store(self.folder.parent, self.folder.name).current_records()
-        if not self.records:
-            raise InputError(f"no results in {self.folder}; `bench run` measures")
-        self.rows = {row.cell: row for row in assemble.rows(self.records, margin=margin)}
+        found = folder.read(results, margin=margin)
+        self.folder, self.records = found.folder, found.records
+        self.rows = {row.cell: row for row in found.rows}
         self.name = str(results)
 
     def side(self) -> Side:

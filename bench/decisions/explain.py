@@ -239,24 +239,13 @@ def _drift(
     if before.artifact.sha256 == after.artifact.sha256:
         return None, "both run the same file"
     for side in (before, after):
-        if side.artifact.format != ONNX:
-            return (
-                None,
-                f"{side.cell} runs no ONNX file but {side.artifact.format}, of which no tensor can be looked at",
-            )
+        if (format_ := side.artifact.format) != ONNX:
+            return None, f"{side.cell} runs no ONNX file but {format_}, of which no tensor can be looked at"
+    pair, batch = (before.artifact, after.artifact), after.cell.batch
     try:
-        found = inspection.drift(
-            task,
-            before.artifact,
-            after.artifact,
-            batch=after.cell.batch,
-            tolerance=tolerance,
-            names=names,
-            limits=limits,
-        )
+        return inspection.drift(task, *pair, batch=batch, tolerance=tolerance, names=names, limits=limits), None
     except ChildError as error:
         return None, f"the two files cannot be compared: {error.reason}"
-    return found, None
 
 
 def _notes(record: Record) -> list[str]:

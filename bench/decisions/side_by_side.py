@@ -9,8 +9,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from bench.api.cell import Cell
 from bench.api.errors import BenchError, InputError
 from bench.decisions.compare import Change
-from bench.measure import comparison, machine, rounds
-from bench.measure.at_once import at_once
+from bench.measure import comparison, rounds
+from bench.measure.at_once import on_all_cores
 from bench.measure.block import Method, Result
 from bench.measure.rounds import Goal, Group, Ledger
 from bench.pipeline import flow, opening, prepare, sweeps, verify
@@ -99,14 +99,14 @@ def _verified(cells: Sequence[Cell], method: Method, observer: Observer) -> Mapp
         assert not isinstance(outcome, BenchError)
         found[cell] = outcome
         if isinstance(outcome, Failure):
-            observer.cell(cell, f"{'skipped' if outcome.stage == 'skip' else 'failed'}: {outcome.reason}")
+            observer.cell(cell, f"{outcome.status}: {outcome.reason}")
         else:
             observer.cell(cell, outcome.quality.fidelity)
 
-    for threads in sorted({cell.threads for cell in cells}):
-        alike = [cell for cell in cells if cell.threads == threads]
-        workers = max(1, machine.num_cores() // threads)
-        at_once(lambda cell: verify.from_name(cell, method.limits, failed_steps), alike, workers=workers, done=done)
+    def judge(cell: Cell) -> Verified | Failure:
+        return verify.from_name(cell, method.limits, failed_steps)
+
+    on_all_cores(judge, cells, done, threads=lambda cell: cell.threads)
     return {cell: found[cell] for cell in cells}
 
 

@@ -19,7 +19,7 @@ import msgspec
 from bench.api.cell import Cell
 from bench.api.errors import BenchError, ChildError
 from bench.measure import machine, stats
-from bench.measure.at_once import at_once
+from bench.measure.at_once import on_all_cores
 from bench.measure.clock import BurstPlan
 from bench.measure.comparison import CELL, CONTROL, REFERENCE
 from bench.measure.launch import Launch, median_ns
@@ -203,12 +203,7 @@ def run_block(
             workers.callback(child.close)
             seats.append(_Seat(subject=subject, role=role, child=child, machine=state))
         # Imports take most of the time before the first pass, and are not compared.
-        at_once(
-            lambda seat: seat.ask(seat.subject.imports, limits.open_s),
-            list(seats),
-            workers=machine.num_cores(),
-            done=imported,
-        )
+        on_all_cores(lambda seat: seat.ask(seat.subject.imports, limits.open_s), list(seats), imported)
         for seat in list(seats):
             if out_of_time():
                 raise _NothingToKeepError

@@ -13,7 +13,7 @@ import functools
 import hashlib
 import importlib.metadata
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from bench import api
@@ -27,6 +27,8 @@ from bench.records import store
 
 SCHEMA = 3  # raise it when the same recipe would make another file, or other facts about it
 NOT_SOURCE = ("README.md", "train.py")
+EFFECTS = ""
+"""In place of a name: the statements of a file that have an effect when the file is imported."""
 PLUGINS = catalog.__name__
 """The module that hands over plugins, where reading stops: each plugin has a digest of its own."""
 
@@ -133,14 +135,14 @@ class _Source:
     """A parsed file.
 
     Attributes:
-        definitions: the statements at the top of the file that bind each name: functions, classes, assignments.
-        imports: what each imported name stands for: a module of this package, or a name in such a module.
-        effects: statements that do something when the file is imported, functions that a decorator registers included.
+        definitions: by name, the statements at the top of the file that bind the name: functions, classes, assignments;
+            under `EFFECTS`, the statements that have an effect when the file is imported, among them functions that a
+            decorator registers.
+        imports: by imported name, the module of this package, and the name in that module (None for the module itself).
     """
 
-    definitions: Mapping[str, tuple[ast.stmt, ...]]
+    definitions: Mapping[str, Sequence[ast.stmt]]
     imports: Mapping[str, tuple[str, str | None]]
-    effects: tuple[ast.stmt, ...]
 
 
 class _Reading:
@@ -176,7 +178,7 @@ class _Reading:
             self._imported.add(path)
             for module, _ in self._parsed(path).imports.values():
                 self._follow(module, None)
-            self._count(path, "", self._parsed(path).effects)
+            self._reach(path, EFFECTS)
 
     def _follow(self, module: str, symbol: str | None) -> None:
         if (file := _file_of(module)) is None:
@@ -188,8 +190,8 @@ class _Reading:
         if symbol is not None:
             self._reach(file, symbol)
 
-    def _count(self, path: Path, name: str, statements: tuple[ast.stmt, ...]) -> None:
-        if (path, name) in self._reached or not statements:
+    def _count(self, path: Path, name: str, statements: Sequence[ast.stmt]) -> None:
+        if (path, name) in self._reached:
             return
         self._reached[path, name] = "\n".join(map(ast.dump, statements))
         for statement in statements:
@@ -251,24 +253,19 @@ def _is_text(statement: ast.stmt) -> bool:
 def _parse(path: Path, _changed_ns: int, beside: frozenset[str]) -> _Source:
     tree = _Bare(beside).visit(ast.parse(path.read_text(encoding="utf-8")))
     statements = list(_top(tree.body))
-    imports = {
-        name: target
-        for statement in statements
-        if isinstance(statement, ast.Import | ast.ImportFrom)
-        for name, target in _imports(statement).items()
-    }
-    definitions: dict[str, tuple[ast.stmt, ...]] = {}
+    imports: dict[str, tuple[str, str | None]] = {}
     for statement in statements:
-        for name in _bound(statement):
-            definitions[name] = (*definitions.get(name, ()), statement)
-    own = {*definitions, *imports}
-    effects = tuple(
-        statement
-        for statement in statements
-        if _registers(statement, own)
-        or not (_bound(statement) or isinstance(statement, ast.Import | ast.ImportFrom | ast.Pass))
-    )
-    return _Source(definitions=definitions, imports=imports, effects=effects)
+        if isinstance(statement, ast.Import | ast.ImportFrom):
+            imports |= _imports(statement)
+    own = {*imports, *(name for statement in statements for name in _bound(statement))}
+    definitions: dict[str, list[ast.stmt]] = {}
+    for statement in statements:
+        if isinstance(statement, ast.Import | ast.ImportFrom | ast.Pass):
+            continue
+        names = _bound(statement)
+        for name in names if names and not _registers(statement, own) else [*names, EFFECTS]:
+            definitions.setdefault(name, []).append(statement)
+    return _Source(definitions=definitions, imports=imports)
 
 
 def _top(body: list[ast.stmt]) -> Iterator[ast.stmt]:

@@ -60,11 +60,10 @@ def _row(record: Measured, records: Mapping[str, Measured], twin: str | None, ot
     cell, quality, artifact = record.cell, record.quality, record.artifact
     if (reason := _outdated(record, records)) is not None:
         return Row(**_coordinates(cell), status="skipped", reason=reason)
-    status = "ok" if record.failure is None else "skipped" if record.failure.stage == "skip" else "failed"
     launches = compared(record, records)
     return Row(
         **_coordinates(cell),
-        status=status,
+        status=record.failure.status if record.failure else "ok",
         reason=record.failure.reason if record.failure else quality.reason if quality else None,
         same_as=twin,
         size_bytes=artifact.size_bytes if artifact else None,

@@ -59,20 +59,15 @@ class Record(Measured):
         """
         header = lines[0]
         assert isinstance(header, Header)
-        quality, failure = None, None
+        quality = None
         launches: dict[str, dict[str, Launch]] = {LAUNCH: {}, THREAD_LAUNCH: {}}
         for line in lines[1:]:
             match line:
                 case Quality():
-                    quality, failure = line, None
-                case Launch():
-                    # By its id: a line stands once however often it was appended.
+                    quality = line
+                case Launch():  # by its identifier, for the same line may have been appended twice
                     launches[line.kind][line.launch] = line
-                    failure = None
-                case Failure():
-                    failure = line
                 case Reset():
-                    failure = None
                     launches |= {kind: {} for kind in ([line.launches] if line.launches else launches)}
         return cls(
             cell=Cell.from_path(header.cell),
@@ -80,7 +75,7 @@ class Record(Measured):
             quality=quality,
             launches=tuple(launches[LAUNCH].values()),
             thread_launches=tuple(launches[THREAD_LAUNCH].values()),
-            failure=failure,
+            failure=lines[-1] if isinstance(lines[-1], Failure) else None,
         )
 
 
@@ -160,9 +155,8 @@ class Store:
         return {record.key: record for record in records if record is not None}
 
     def point(self, keys: dict[str, str]) -> None:
-        """Say which key is current for each cell path, beside those said before."""
-        path = self.folder / CURRENT
-        write_atomically(path, json.dumps({**self.current(), **keys}, indent=0, sort_keys=True))
+        """Note which key is current for each cell path, besides those noted before."""
+        write_atomically(self.folder / CURRENT, json.dumps({**self.current(), **keys}, indent=0, sort_keys=True))
 
     def current(self) -> dict[str, str]:
         """The key that the latest run used for each cell path, where one was said."""
@@ -180,13 +174,9 @@ class Store:
     def current_records(self) -> dict[str, Record]:
         """The current record of each cell path: the one that was said to be, or else the one begun last."""
         records, said = self.read_all(), self.current()
-        latest: dict[str, Record] = {}
-        for record in sorted(records.values(), key=lambda record: record.header.time):
-            latest[record.cell.path] = record
-        for path, key in said.items():
-            if key in records:
-                latest[path] = records[key]
-        return latest
+        by_time = sorted(records.values(), key=lambda record: record.header.time)
+        latest = {record.cell.path: record for record in by_time}
+        return latest | {path: records[key] for path, key in said.items() if key in records}
 
 
 def read_lines(path: Path) -> list[Line]:
@@ -278,10 +268,8 @@ def _write_all(descriptor: int, data: bytes, offset: int) -> None:
 
 def _cannot(verb: str, path: Path, error: OSError) -> StoreError:
     fixes = {
-        errno.ENOSPC: "free some space and run again; everything finished so far is kept",
-        errno.EDQUOT: "free some space and run again; everything finished so far is kept",
-        errno.EACCES: "choose another folder with --results",
-        errno.EPERM: "choose another folder with --results",
-        errno.EROFS: "choose another folder with --results",
+        "free some space and run again; everything finished so far is kept": (errno.ENOSPC, errno.EDQUOT),
+        "choose another folder with --results": (errno.EACCES, errno.EPERM, errno.EROFS),
     }
-    return StoreError(f"cannot {verb} {path}: {error.strerror}", fix=fixes.get(error.errno or 0))
+    fix = next((fix for fix, numbers in fixes.items() if error.errno in numbers), None)
+    return StoreError(f"cannot {verb} {path}: {error.strerror}", fix=fix)
