@@ -33,16 +33,11 @@ class Comparison:
         """Latency over the other's, with its 95 % interval."""
         return self.effect.ratio() if self.effect else None
 
-    def verdict(self, margin: float, *, alpha: float = stats.ALPHA) -> str | None:
-        """See `stats.verdict`; None without a ratio.
-
-        Args:
-            alpha: how often the interval may miss: less, where many are compared at once.
-        """
-        if self.effect is None:
+    def verdict(self, margin: float) -> str | None:
+        """See `stats.verdict`; None without a ratio."""
+        if self.ratio is None:
             return None
-        ratio = self.effect.ratio(alpha)
-        return stats.verdict(ratio, self.control, num_launches=self.num_launches, margin=margin)
+        return stats.verdict(self.ratio, self.control, num_launches=self.num_launches, margin=margin)
 
 
 def pair(launch: Launch, reference: Launch) -> Pairs:

@@ -248,8 +248,8 @@ def median_ns(launches: Sequence[Sequence[Sequence[int]]]) -> Estimate | None:
     Args:
         launches: for each launch, for each pass, the steady samples in nanoseconds.
     """
-    medians = [np.array([np.median(samples) for samples in passes if len(samples)]) for passes in launches]
-    medians = [passes for passes in medians if len(passes)]
+    found = [[np.median(samples) for samples in passes if len(samples)] for passes in launches]
+    medians = [np.array(passes) for passes in found if passes]
     if not medians:
         return None
     random = np.random.default_rng(0)

@@ -192,7 +192,8 @@ class Sweep:
         for group in groups:
             if group.baseline.failed:
                 reason = f"not timed: its baseline {group.baseline.subject.cell} failed"
-                self._keep_untimed([ledger for ledger in group.ledgers if not ledger.launches], reason)
+                for ledger in group.ledgers:
+                    self._keep_untimed(ledger.subject.key, reason)
 
     def _keep(self, result: Result) -> None:
         """Store the result of a block; the baseline's launches first, for the others mean nothing without them."""
@@ -208,14 +209,12 @@ class Sweep:
             self._observer.cell(failure.subject.cell, f"failed: {failure.error.reason}")
         self._observer.measured([subject.cell for subject, _ in result.launches])
 
-    def _keep_untimed(self, ledgers: Sequence[Ledger], reason: str) -> None:
-        """Store why sound cells have no figures; a cell that has a reason of its own keeps that reason."""
-        for ledger in ledgers:
-            record = self._store.read(ledger.subject.key)
-            has_figures = record is not None and (record.launches or record.thread_launches)
-            if record is not None and record.failure is None and not has_figures:
-                self._store.append(record.key, Failure(stage="measure", reason=reason))
-                self._observer.cell(record.cell, f"failed: {reason}")
+    def _keep_untimed(self, key: str, reason: str) -> None:
+        """Store why a sound cell has no figures; a cell that has a reason of its own keeps that reason."""
+        record = self._store.read(key)
+        if record is not None and not (record.failure or record.launches or record.thread_launches):
+            self._store.append(key, Failure(stage="measure", reason=reason))
+            self._observer.cell(record.cell, f"failed: {reason}")
 
     def _forget(self, cells: Sequence[Prepared]) -> None:
         """Start the records of cells anew; the stored lines stay valid until each cell's first new launch."""

@@ -141,23 +141,12 @@ def cells_of(
         for source, (exporter_name, exporter) in itertools.product(catalog.task(task_name).sources, exporters.items()):
             if exporter.sources and source not in exporter.sources:
                 continue
-            format_ = exporter.format(source)
+            format_, parts = exporter.format(source), {"task": task_name, "source": source, "exporter": exporter_name}
             fitting = [chain for chain in variants if _fits(chain, format_)]
             opening = [name for name, runtime in runtimes.items() if format_ in runtime.formats]
             for variant, opener, batch, num_threads in itertools.product(fitting, opening, batches, threads):
-                cells += [
-                    Cell(
-                        task=task_name,
-                        source=source,
-                        exporter=exporter_name,
-                        variant=variant,
-                        runtime=opener,
-                        provider=provider,
-                        batch=batch,
-                        threads=num_threads,
-                    )
-                    for provider in runtimes[opener].providers()
-                ]
+                made = Cell(**parts, variant=variant, runtime=opener, provider="", batch=batch, threads=num_threads)
+                cells += [dataclasses.replace(made, provider=provider) for provider in runtimes[opener].providers()]
     return cells
 
 

@@ -156,27 +156,22 @@ def _imported(launch: Launch) -> int:
 def _comparison(record: Measured, records: Mapping[str, Measured], other: str | None, margin: float) -> dict[str, Any]:
     """The ratio to the baseline, or to another cell of the same group."""
     baseline = baseline_of(record, records)
-    if baseline is None:
+    if baseline is None or (other is not None and records[other].cell.group != record.cell.group):
         return {}
-    if other is None or records[other].cell.group != record.cell.group:
-        found = comparison.against_baseline(record.launches, baseline.launches) if other is None else None
-        is_baseline = record.key == baseline.key
-    else:
-        found = comparison.between(record.launches, records[other].launches, baseline.launches)
-        is_baseline = record.cell.path == other
-    return _figures(found, margin, is_baseline=is_baseline) if found else {}
+    if other is None:
+        found = comparison.against_baseline(record.launches, baseline.launches)
+        return _figures(found, margin, is_baseline=record.key == baseline.key)
+    found = comparison.between(record.launches, records[other].launches, baseline.launches)
+    return _figures(found, margin, is_baseline=record.cell.path == other)
 
 
 def _figures(found: Comparison, margin: float, *, is_baseline: bool) -> dict[str, Any]:
-    control = found.control
-    figures: dict[str, Any] = {
-        "aa_low": control.low if control else None,
-        "aa_high": control.high if control else None,
-    }
+    control, ratio = found.control, found.ratio
+    figures: dict[str, Any] = {"aa_low": control.low, "aa_high": control.high} if control else {}
     if is_baseline:  # by definition; its own noise is the A/A interval
         return {**figures, "ratio": 1.0, "ratio_low": 1.0, "ratio_high": 1.0}
-    if found.ratio is not None and np.isfinite(found.ratio.high):
-        figures |= {"ratio": found.ratio.value, "ratio_low": found.ratio.low, "ratio_high": found.ratio.high}
+    if ratio is not None and np.isfinite(ratio.high):
+        figures |= {"ratio": ratio.value, "ratio_low": ratio.low, "ratio_high": ratio.high}
         figures["verdict"] = found.verdict(margin)
     return figures
 

@@ -93,11 +93,9 @@ class Store:
             StoreError: the folder cannot be written, or another process holds it.
         """
         path = self.folder / ".lock"
-        try:
+        with _told("write to", self.folder):
             self.folder.mkdir(parents=True, exist_ok=True)
             file = path.open("w")
-        except OSError as error:
-            raise _cannot("write to", self.folder, error) from error
         with file:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -117,11 +115,9 @@ class Store:
         stamped = msgspec.structs.replace(line, time=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"))
         # Not msgspec's own encoder, which writes null for a number that JSON does not have.
         data = (json.dumps(msgspec.to_builtins(stamped), separators=(",", ":"), allow_nan=False) + "\n").encode()
-        try:
+        with _told("write", path), contextlib.ExitStack() as opened:
             descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
-        except OSError as error:
-            raise _cannot("write", path, error) from error
-        try:
+            opened.callback(os.close, descriptor)
             end = _whole_size(descriptor)
             try:
                 os.ftruncate(descriptor, end)
@@ -129,12 +125,10 @@ class Store:
                 os.fsync(descriptor)
                 if end == 0:
                     _sync_folder(self.folder)
-            except OSError as error:
+            except OSError:
                 with contextlib.suppress(OSError):
                     os.ftruncate(descriptor, end)
-                raise _cannot("write", path, error) from error
-        finally:
-            os.close(descriptor)
+                raise
 
     def read(self, key: str) -> Record | None:
         """The record under a key, or None.
@@ -190,12 +184,11 @@ def read_lines(path: Path) -> list[Line]:
     Raises:
         StoreError: a line is not what it should be, or the file cannot be read.
     """
-    try:
-        data = path.read_bytes()
-    except FileNotFoundError:
-        return []
-    except OSError as error:
-        raise _cannot("read", path, error) from error
+    with _told("read", path):
+        try:
+            data = path.read_bytes()
+        except FileNotFoundError:
+            return []
     lines: list[Line] = []
     for number, text in enumerate(data[: data.rfind(b"\n") + 1].splitlines(), start=1):
         try:
@@ -222,7 +215,7 @@ def write_atomically(path: Path, content: str | bytes) -> None:
     Raises:
         StoreError: it could not be written; what stood there still stands.
     """
-    try:
+    with _told("write", path):
         path.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.NamedTemporaryFile(dir=path.parent, prefix=WRITING, delete=False) as file:
             try:
@@ -235,8 +228,6 @@ def write_atomically(path: Path, content: str | bytes) -> None:
             except BaseException:
                 Path(file.name).unlink(missing_ok=True)
                 raise
-    except OSError as error:
-        raise _cannot("write", path, error) from error
 
 
 def _sync_folder(folder: Path) -> None:
@@ -266,10 +257,15 @@ def _write_all(descriptor: int, data: bytes, offset: int) -> None:
         data, offset = data[written:], offset + written
 
 
-def _cannot(verb: str, path: Path, error: OSError) -> StoreError:
-    fixes = {
-        "free some space and run again; everything finished so far is kept": (errno.ENOSPC, errno.EDQUOT),
-        "choose another folder with --results": (errno.EACCES, errno.EPERM, errno.EROFS),
-    }
-    fix = next((fix for fix, numbers in fixes.items() if error.errno in numbers), None)
-    return StoreError(f"cannot {verb} {path}: {error.strerror}", fix=fix)
+@contextlib.contextmanager
+def _told(verb: str, path: Path) -> Iterator[None]:
+    """Raise a `StoreError` in place of an `OSError`: what could not be done to a path, and how to fix it."""
+    try:
+        yield
+    except OSError as error:
+        fix = None
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            fix = "free some space and run again; everything finished so far is kept"
+        elif error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
+            fix = "choose another folder with --results"
+        raise StoreError(f"cannot {verb} {path}: {error.strerror}", fix=fix) from error
