@@ -4,9 +4,13 @@ from __future__ import annotations
 
 TYPE_CHECKING = False  # as in `typing`, which every measured process would have to import
 if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
     from pathlib import Path
 
+    import numpy as np
     import pandas as pd
+
+    Arrays = Mapping[str, np.ndarray]
 
 
 def load_results(path: str | Path, *, baseline: str | None = None) -> pd.DataFrame:
@@ -28,3 +32,43 @@ def load_results(path: str | Path, *, baseline: str | None = None) -> pd.DataFra
     from bench.report import frame
 
     return frame.frame(folder.read(Path(path), baseline=baseline).rows)
+
+
+def load_deployment(folder: str | Path) -> Callable[[Arrays], Arrays]:
+    """Load the model that `bench pick` saved, to run it as it was measured.
+
+    Args:
+        folder: the folder that `bench pick` saved.
+
+    Returns:
+        A function from input arrays by name to output arrays by name.
+
+    Raises:
+        InputError: the folder is not a saved pick, or its task is no longer here.
+    """
+    from pathlib import Path
+
+    from bench.decisions import deployment
+
+    return deployment.load(Path(folder))
+
+
+def evaluate_deployment(folder: str | Path, predict: Callable[[Arrays], Arrays]) -> str:
+    """Evaluate a function on the held-out samples of the task of a saved pick.
+
+    Args:
+        folder: the folder that `bench pick` saved.
+        predict: a function from input arrays by name to output arrays by name, such as `load_deployment` returns.
+
+    Returns:
+        The loss and the metrics, each on a line, beside the values that were measured before the pick.
+
+    Raises:
+        InputError: the folder is not a saved pick, or its task is no longer here.
+        ArtifactError: the outputs of `predict` do not fit the task.
+    """
+    from pathlib import Path
+
+    from bench.decisions import deployment
+
+    return deployment.evaluate(Path(folder), predict)

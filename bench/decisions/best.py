@@ -24,9 +24,9 @@ class Best:
 
     Attributes:
         row: of the fastest cell that loses no more of the metric than is allowed.
-        over: by framework, the cell's latency over that of the framework's default; None where the two cannot be
-            compared.
-        rivals: paths of the other cells that are right and that the fastest cannot be told apart from.
+        over: by framework, the latency of the row's cell over the latency of the framework's default cell; None where
+            the two cannot be compared.
+        rivals: paths of the other cells that are right and that are not known to be slower.
     """
 
     row: Row

@@ -15,9 +15,8 @@ from bench.api.artifact import Artifact
 from bench.api.cell import Cell
 from bench.api.errors import ArtifactError, BenchError, ChildError, InputError
 from bench.decisions import deployment
-from bench.measure import comparison, rounds
+from bench.measure import rounds
 from bench.measure.block import Method, Result
-from bench.measure.launch import Launch
 from bench.measure.limits import Limits
 from bench.measure.rounds import Goal, Group, Ledger
 from bench.measure.stats import Estimate
@@ -41,7 +40,8 @@ class Pair:
     """Two artifacts for one task, verified in the same way.
 
     Attributes:
-        new: its quality is that of its outputs with the pinned artifact's outputs as the reference.
+        pinned: the artifact to compare with.
+        new: the artifact to check; the outputs of the pinned artifact are the reference for its quality.
         notes: lines to show, such as the sizes that were guessed.
     """
 
@@ -58,9 +58,9 @@ class Outcome:
         verdict: `regression` (slower by more than the tolerance), `fine` (not slower by more), or `undecided`.
         ratio: latency of the new artifact over the pinned one's.
         control: the same ratio for a second copy of the pinned artifact: how far it goes where nothing differs.
-        new_ns: steady inferences of the new artifact.
-        pinned_ns: steady inferences of the pinned artifact.
-        quality: of the new artifact's outputs, held against the pinned one's.
+        num_launches: launches of the new artifact that were compared.
+        new_ns: steady samples of the new artifact, in nanoseconds.
+        quality: quality of the new artifact's outputs, with the pinned artifact's outputs as the reference.
         is_right: whether the outputs are not broken, and lose no more of the metric than is allowed.
     """
 
@@ -69,13 +69,12 @@ class Outcome:
     control: Estimate
     num_launches: int
     new_ns: tuple[int, ...]
-    pinned_ns: tuple[int, ...]
     quality: Quality
     is_right: bool
 
     @property
     def passed(self) -> bool:
-        """Whether the new artifact is neither slower for sure nor wrong."""
+        """Whether the new artifact is neither slower by more than the tolerance nor wrong."""
         return self.verdict != rounds.REGRESSION and self.is_right
 
 
@@ -103,7 +102,7 @@ def pair_of_files(
     pinned_task = catalog.task(adopt.adopt(pinned, options).name)
     pinned_artifact = prepare.artifact_of(_cell(pinned_task.name, runtime, provider, batch, threads), limits)
     ports = [(spec.name, spec.dtype) for spec in (*pinned_task.inputs, *pinned_task.outputs)]
-    # Adopted last, for that is the task that the catalog finds where both share a name.
+    # The new file is adopted last, because the catalog finds the task that was adopted last where both share a name.
     adopted = adopt.adopt(new, options)
     task = catalog.task(adopted.name)
     if [(spec.name, spec.dtype) for spec in (*task.inputs, *task.outputs)] != ports:
@@ -155,7 +154,11 @@ def pair(cell: Cell, pinned: Artifact, new: Artifact, limits: Limits) -> Pair:
 
 
 def _cell(task: str, runtime: str | None, provider: str | None, batch: int, threads: int) -> Cell:
-    """The task's own plain cell, on the usual runtime of its format unless another is named."""
+    """The task's plain native cell, on the usual runtime of its format unless another runtime is named.
+
+    Raises:
+        InputError: no such cell can run here.
+    """
     reasons = []
     for cell in sweeps.baselines(task, batch, threads):
         name = runtime or cell.runtime
@@ -171,21 +174,24 @@ def _cell(task: str, runtime: str | None, provider: str | None, batch: int, thre
 
 
 def goal(*, tolerance: float = TOLERANCE, max_launches: int = MAX_LAUNCHES, budget_s: float = BUDGET_S) -> Goal:
-    """Whether the new artifact is slower by more than a share, told after as few launches as are enough."""
+    """A goal that is met as soon as it is clear whether the new artifact is slower by more than the tolerance."""
     few = min(Goal.min_launches, max_launches)
     return Goal(tolerance=tolerance, min_launches=few, max_launches=max_launches, budget_s=budget_s)
 
 
 def method(limits: Limits) -> Method:
-    """More passes than a sweep takes: there are three workers only, and to start them takes longer than to run them."""
+    """A method with more passes than a sweep: three workers take longer to start than to run."""
     return Method(max_passes=240, max_s=12.0, limits=limits)
 
 
 def measure(pair: Pair, goal: Goal, method: Method, *, max_metric_loss: float = MAX_METRIC_LOSS) -> Outcome:
-    """Launch both side by side until it is clear whether the new artifact is slower by more than the tolerance.
+    """Launch both artifacts side by side until it is clear whether the new one is slower by more than the tolerance.
 
     Args:
-        goal: with a tolerance.
+        pair: the two artifacts.
+        goal: a goal with a tolerance.
+        method: how blocks are measured.
+        max_metric_loss: largest share of the pinned artifact's metric that may be lost.
 
     Raises:
         BenchError: an artifact fails while it is measured.
@@ -206,23 +212,14 @@ def measure(pair: Pair, goal: Goal, method: Method, *, max_metric_loss: float = 
     found = group.comparison(new)
     assert found.ratio is not None
     assert found.control is not None
-    references = [launch for launch in pinned.launches if launch.role == comparison.REFERENCE]
+    judged = pair.new.quality
+    lost = judged.metric_loss
     return Outcome(
         verdict=goal.regression(found),
         ratio=found.ratio,
         control=found.control,
         num_launches=found.num_launches,
-        new_ns=_samples(new.launches),
-        pinned_ns=_samples(references),
-        quality=pair.new.quality,
-        is_right=_is_right(pair.new.quality, max_metric_loss),
+        new_ns=tuple(sample for launch in new.launches for sample in launch.samples_ns),
+        quality=judged,
+        is_right=judged.fidelity != quality.BROKEN and (lost is None or lost <= max_metric_loss),
     )
-
-
-def _is_right(judged: Quality, max_metric_loss: float) -> bool:
-    lost = judged.metric_loss
-    return judged.fidelity != quality.BROKEN and (lost is None or lost <= max_metric_loss)
-
-
-def _samples(launches: list[Launch]) -> tuple[int, ...]:
-    return tuple(sample for launch in launches for sample in launch.samples_ns)

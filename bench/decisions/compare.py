@@ -1,4 +1,4 @@
-"""Two folders of results, or two cells of one: what changed from A to B, and what the data say of each change."""
+"""Comparison of two folders of results, or of two cells of one folder: what changed from A to B, and how surely."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from bench.measure.corrections import Judged
 from bench.pipeline.quality import BROKEN
 from bench.records import assemble, folder, ranking
 from bench.records.rows import Row
-from bench.records.store import Record, Store
+from bench.records.store import Record
 
 ORDER = (stats.SLOWER, stats.FASTER, stats.UNDECIDED, stats.NOISE)
-"""Verdicts, what one looks for first."""
+"""Verdicts in the order of a report."""
 PAIRED = "B over A: latencies in the same blocks, interleaved"
 SHARED = "B over A: latencies in the same blocks, or else each over that of the baseline in its own"
 THROUGH_BASELINE = (
@@ -32,7 +32,13 @@ THROUGH_BASELINE = (
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Side:
-    """One of the two: what it is called, and where it was measured."""
+    """One of the two sides of a comparison.
+
+    Attributes:
+        name: the folder, the cell or the revision, as it was named.
+        machine: name of the machine's folder of results.
+        num_cells: number of cells with a result.
+    """
 
     name: str
     machine: str
@@ -44,13 +50,14 @@ class Change:
     """One cell in A and in B.
 
     Attributes:
-        before: in A; None where it is not there.
-        after: in B.
-        comparison: of the latencies, B over A; None where they cannot be compared.
-        judged: what they say, among all the others.
-        baseline: path of the cell that it is held against, on both sides; its own for a baseline, which has no
-            comparison.
-        same_file: whether it is the same graph with the same weights; None where that cannot be told.
+        cell: path of the cell, or of the part that A and B share.
+        before: the cell's row in A; None where A does not have the cell.
+        after: the cell's row in B; None where B does not have the cell.
+        comparison: comparison of the latencies, B over A; None where they cannot be compared.
+        judged: result of the comparison, corrected for the number of comparisons.
+        baseline: path of the baseline that the cell is compared with on both sides; the cell's own path for a baseline,
+            which has no comparison.
+        same_file: whether both sides run the same graph with the same weights; None where that is unknown.
         note: why there is no comparison.
     """
 
@@ -73,7 +80,7 @@ class Change:
 
     @property
     def newly_failed(self) -> bool:
-        """It failed in B and not in A, where it was; or its outputs are wrong now."""
+        """Whether the cell failed or is broken in B, and was neither in A."""
         return self.before is not None and _is_bad(self.after) and not _is_bad(self.before)
 
     @property
@@ -83,14 +90,15 @@ class Change:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Compared:
-    """All that changed.
+    """The result of a comparison.
 
     Attributes:
+        before: side A.
+        after: side B.
         how: what the ratios are.
-        changes: slower first, then faster, undecided, noise, and those without a comparison.
-        drifts: by the path of a baseline, how far its cells moved between the runs for no reason of their own, as a
-            standard deviation on the log scale; see `many.drift`.
-        remarks: what else differs between the two: packages, weights, machines.
+        changes: slower cells first, then faster, undecided, noise, and those without a comparison.
+        drifts: by the path of a baseline, the drift of its cells between the two runs; see `corrections.drift`.
+        remarks: other differences between the two sides: packages, weights, machines.
     """
 
     before: Side
@@ -126,15 +134,16 @@ def _is_bad(row: Row | None) -> bool:
 
 
 class _Run:
-    """The current records of a folder, and their rows."""
+    """The current records of a folder with their rows, by cell path."""
 
     def __init__(self, results: Path, margin: float) -> None:
-        self.folder = folder.machine_folder(results)
-        self.records: Mapping[str, Record] = Store(self.folder.parent, self.folder.name).current_records()
-        if not self.records:
-            raise InputError(f"no results in {self.folder}; `bench run` measures")
-        self.rows = {row.cell: row for row in assemble.rows(self.records, margin=margin)}
+        found = folder.read(results, margin=margin)
+        self.folder, self.records = found.folder, found.records
+        self.rows = {row.cell: row for row in found.rows}
         self.name = str(results)
+        self.machines = dict.fromkeys(
+            json.dumps(record.header.machine, sort_keys=True) for record in found.records.values()
+        )
 
     def side(self) -> Side:
         return Side(name=self.name, machine=self.folder.name, num_cells=len(self.rows))
@@ -144,7 +153,7 @@ class _Run:
         return self.records[self.rows[path].same_as or path]
 
     def row(self, path: str) -> Row | None:
-        """The row of a cell, with the latency of its twin."""
+        """The row of a cell, with the latency of the cell that runs the same graph; None for an unknown cell."""
         row = self.rows.get(path)
         if row is None or row.same_as is None:
             return row
@@ -156,8 +165,11 @@ def folders(before: Path, after: Path, globs: Sequence[str] = (), *, margin: flo
     """What changed between two folders of results.
 
     Args:
-        globs: cells to look at; all without.
-        force: compare even if they were measured on different machines.
+        before: folder of results A.
+        after: folder of results B.
+        globs: cells to report, as globs over their paths; all cells without any.
+        margin: largest difference that counts as noise, as a share.
+        force: compare even if the folders were measured on different machines.
 
     Raises:
         InputError: there are no results, no glob matches, or the machines differ.
@@ -205,36 +217,27 @@ def cells(results: Path, before: str, after: str, *, margin: float) -> Compared:
             f"{before} and {after} answer different requests; compare cells of one task, batch and threads"
         )
     one, other = run.timed(before), run.timed(after)
-    found, note = None, None
+    change = Change(cell=after, before=run.row(before), after=run.row(after), same_file=_same_file(one, other))
     if one.key == other.key:
-        note = "the same graph with the same weights on the same runtime"
+        change = dataclasses.replace(change, note="the same graph with the same weights on the same runtime")
+    elif (note := _untimed(run.rows[before], run.rows[after])) is not None:
+        change = dataclasses.replace(change, note=note)
+    elif (found := assemble.between(run.records, other.cell.path, one.cell.path)) is not None and found.effect:
+        change = dataclasses.replace(change, comparison=found)
     else:
-        note = _untimed(run.rows[before], run.rows[after])
-        if note is None:
-            found = assemble.between(run.records, other.cell.path, one.cell.path)
-            note = None if found and found.effect else "they never ran in the same blocks, nor beside the same baseline"
-    change = Change(
-        cell=after,
-        before=run.row(before),
-        after=run.row(after),
-        comparison=found if found and found.effect else None,
-        same_file=_same_file(one, other),
-        note=note,
-    )
+        note = "they never ran in the same blocks, nor beside the same baseline"
+        change = dataclasses.replace(change, note=note)
     sides = [Side(name=path, machine=run.folder.name, num_cells=1) for path in (before, after)]
     return Compared(before=sides[0], after=sides[1], how=SHARED, changes=judged([change], margin=margin))
 
 
 def _machines(old: _Run, new: _Run, *, force: bool) -> list[str]:
-    """Nothing, or a warning where both were measured on different machines and that is meant to be.
+    """A warning where both folders were measured on different machines; nothing where the machines are the same.
 
     Raises:
-        InputError: they were, and it is not.
+        InputError: the machines differ, and a comparison is not forced.
     """
-    known = [
-        {json.dumps(record.header.machine, sort_keys=True) for record in run.records.values()} for run in (old, new)
-    ]
-    if known[0] == known[1]:
+    if set(old.machines) == set(new.machines):
         return []
     names = f"{old.folder} was measured on {_machine(old)}, {new.folder} on {_machine(new)}"
     if not force:
@@ -247,9 +250,8 @@ def _machines(old: _Run, new: _Run, *, force: bool) -> list[str]:
 
 def _machine(run: _Run) -> str:
     """The processor, cores and memory of a folder's machine, or of several."""
-    found = dict.fromkeys(json.dumps(record.header.machine, sort_keys=True) for record in run.records.values())
     texts = []
-    for text in found:
+    for text in run.machines:
         facts = json.loads(text) or {}
         what = f"{facts.get('processor')}, {facts.get('num_cores')} cores, {facts.get('memory_gib')} GiB"
         texts.append(f"{run.folder.name} ({what})" if facts else run.folder.name)
@@ -257,9 +259,9 @@ def _machine(run: _Run) -> str:
 
 
 def _circumstances(old: _Run, new: _Run) -> list[str]:
-    """What differs beside the figures: versions of packages, and weights, data or code of tasks."""
+    """Remarks on differences besides the figures: versions of packages, and weights, data or code of tasks."""
     versions: Counter[tuple[str, str, str]] = Counter()
-    tasks: dict[str, bool] = {}
+    tasks: dict[str, None] = {}
     for path in sorted(old.records.keys() & new.records.keys()):
         before, after = old.records[path].header, new.records[path].header
         for package, version in after.versions.items():
@@ -267,7 +269,7 @@ def _circumstances(old: _Run, new: _Run) -> list[str]:
             if earlier != version:
                 versions[package, str(earlier), str(version)] += 1
         if before.subject != after.subject:
-            tasks[old.records[path].cell.task] = True
+            tasks[old.records[path].cell.task] = None
     lines = [f"{name} {one} in A, {other} in B ({count} cells)" for (name, one, other), count in versions.items()]
     return [*lines, *(f"{task}: other weights, data or code in B" for task in tasks)]
 
@@ -306,7 +308,7 @@ def _change(path: str, old: _Run, new: _Run) -> Change:
 
 
 def _untimed(before: Row, after: Row) -> str | None:
-    """Why there are no two latencies to compare, or None."""
+    """The reason why there are no two latencies to compare; None where there are."""
     reasons = [_missing(row) for row in (before, after)]
     if None not in reasons and reasons[0] == reasons[1]:
         return f"{reasons[0]} in both"

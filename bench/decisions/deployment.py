@@ -1,4 +1,4 @@
-"""A chosen cell as a folder to ship: the artifact, how it was made, and a few lines of Python that run it."""
+"""A deployment: a folder to ship, with the artifact of a cell, the recipe of its making, and a program that runs it."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bench.api import Task, cache, loading
+from bench.api.arrays import load_arrays
 from bench.api.artifact import Artifact
 from bench.api.cell import Cell
 from bench.api.errors import InputError
@@ -50,33 +51,35 @@ FOLDER = Path(__file__).resolve().parent
 predict = load(FOLDER / {artifact!r}, OUTPUTS)
 
 if __name__ == "__main__":
-    from bench.decisions import deployment
+    import bench
 
-    print(deployment.evaluate(FOLDER, predict))
+    print(bench.evaluate_deployment(FOLDER, predict))
 '''
 HARNESS = """\
-from bench.decisions import deployment
+import bench
 
 
 def load(path, outputs):
-    return deployment.load(path.parent)"""
+    return bench.load_deployment(path.parent)"""
 
 
 def save(folder: Path, row: Row, record: Record, *, request: Mapping[str, Any], limits: Limits) -> list[Path]:
-    """Write the files of a cell that was measured.
+    """Write the deployment of a cell that was measured.
 
     Args:
-        request: what it was chosen for, to be kept with it.
+        folder: the folder to write to.
+        row: the row of the cell.
+        record: the record of the cell.
+        request: the constraints that the cell was chosen for, which the recipe keeps.
+        limits: time and memory of the steps that make the artifact again.
 
     Returns:
         The artifact, the recipe and the program.
 
     Raises:
-        InputError: what can be made now is not what was measured.
+        InputError: the artifact that is made now is not the artifact that was measured.
     """
-    cell = record.cell
-    task = task_of(record)
-    runtime = catalog.runtime(cell.runtime)
+    cell, task = record.cell, task_of(record)
     steps = measured_steps(record, limits)
     artifact = steps[-1]
     name = f"model{artifact.path.suffix}"
@@ -98,7 +101,7 @@ def save(folder: Path, row: Row, record: Record, *, request: Mapping[str, Any], 
         "measured": dataclasses.asdict(row),
         "again": f"bench run '{cell.path}'",
     }
-    code = runtime.code(provider=cell.provider, threads=cell.threads) or HARNESS
+    code = catalog.runtime(cell.runtime).code(provider=cell.provider, threads=cell.threads) or HARNESS
     program = PROGRAM_TEXT.format(
         cell=cell.path,
         ports=_ports(task),
@@ -124,27 +127,34 @@ def _ports(task: Task) -> str:
 
 
 def task_of(record: Record) -> Task:
-    """The task that a record is of, as it was measured.
+    """The task of a record, as it was measured.
 
     Raises:
-        InputError: it is not here, or has changed since.
+        InputError: the task is not here, or has changed since.
     """
     name = record.cell.task
-    if name in loading.find("models"):
-        if _is_subject(catalog.task(name), record):
-            return catalog.task(name)
-    elif (found := adopt.recall(name, lambda task: _is_subject(task, record))) is not None:
+
+    def is_subject(task: Task) -> bool:
+        return record.header.subject[:1] == (provenance.task_digest(task),)
+
+    if name not in loading.find("models"):
+        if (found := adopt.recall(name, is_subject)) is None:
+            raise InputError(f"the model of {name} is not here; `bench run --model` or BENCH_PATH brings it back")
         return found
-    else:
-        raise InputError(f"the model of {name} is not here; `bench run --model` or BENCH_PATH brings it back")
-    raise InputError(f"the weights, code or data of {name} have changed since; `bench run {name}` measures them anew")
+    if not is_subject(catalog.task(name)):
+        raise InputError(
+            f"the weights, code or data of {name} have changed since; `bench run {name}` measures them anew"
+        )
+    return catalog.task(name)
 
 
 def measured_steps(record: Record, limits: Limits) -> list[Artifact]:
-    """Every step's artifact of a cell that was measured, as `prepare.steps_of` gives them; first ask for its task.
+    """The artifacts of all steps of a cell that was measured, as `prepare.steps_of` returns them.
+
+    `task_of` must have been called before, since it brings back the task of a user's own model.
 
     Raises:
-        InputError: what can be made now is not what was measured, or nothing ever was.
+        InputError: the artifact that is made now is not the artifact that was measured, or there never was an artifact.
         ArtifactError: a step failed; the message names it.
     """
     cell, measured = record.cell, record.header.artifact
@@ -157,12 +167,15 @@ def measured_steps(record: Record, limits: Limits) -> list[Artifact]:
     return steps
 
 
-def _is_subject(task: Task, record: Record) -> bool:
-    return record.header.subject[:1] == (provenance.task_digest(task),)
-
-
 def load(folder: Path) -> Callable[[Arrays], Arrays]:
-    """The model of a saved folder, run as it was measured, for runtimes that have no code of their own."""
+    """Open the artifact of a saved folder as it was measured, for runtimes that have no code of their own.
+
+    Returns:
+        A function from input arrays by name to output arrays by name.
+
+    Raises:
+        InputError: the folder is not a saved pick, or its task is no longer here.
+    """
     recipe = read(folder)
     cell, task = recipe.cell, recipe.task()
     runtime = catalog.runtime(cell.runtime)
@@ -173,14 +186,19 @@ def load(folder: Path) -> Callable[[Arrays], Arrays]:
 
 
 def evaluate(folder: Path, predict: Callable[[Arrays], Arrays]) -> str:
-    """Send the held-out samples through a model and say its loss and metrics, beside what was measured.
+    """Evaluate a function on the held-out samples of a deployment's task.
+
+    Args:
+        folder: the folder of the deployment.
+        predict: a function from input arrays by name to output arrays by name.
+
+    Returns:
+        The loss and the metrics, each on a line, beside the measured values.
 
     Raises:
-        InputError: the task is not here any more.
-        ArtifactError: its outputs are not what the task's are.
+        InputError: the folder is not a saved pick, or its task is no longer here.
+        ArtifactError: the outputs of `predict` do not fit the task.
     """
-    import numpy as np
-
     recipe = read(folder)
     task = recipe.task()
     names = [spec.name for spec in task.outputs]
@@ -193,8 +211,7 @@ def evaluate(folder: Path, predict: Callable[[Arrays], Arrays]) -> str:
     outputs = feeding.run_all(run, task, samples, recipe.cell.batch)
     expected = None
     if samples.targets is None:  # then they are the reference's outputs
-        with np.load(verify.reference_of(task, Limits.of(step_s=None, memory_bytes=None)).outputs) as file:
-            expected = dict(file)
+        expected = load_arrays(verify.reference_of(task, Limits.of(step_s=None, memory_bytes=None)).outputs)
     judged = quality.judge(task, samples, outputs, expected)
     if judged.metrics is None:
         return f"broken: {judged.reason}"
@@ -206,19 +223,22 @@ def evaluate(folder: Path, predict: Callable[[Arrays], Arrays]) -> str:
 
 
 def _figure(value: float | None) -> str:
-    """A figure that may be missing: not all samples bring a loss, and some are no finite number."""
+    """A figure as text; a figure is unknown where the samples bring no loss, or where it is not a finite number."""
     return "unknown" if value is None else f"{value:.6g}"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Recipe:
-    """What a saved folder says of itself.
+    """The recipe of a saved deployment.
 
     Attributes:
-        artifact: the file in the folder.
-        place: folder of its task, of a model of one's own.
-        loss: as it was measured;
-        metric: likewise.
+        cell: the cell that was picked.
+        artifact: path of the artifact in the folder.
+        format: format of the artifact.
+        sha256: digest of the artifact.
+        place: folder of the task, for a user's own model.
+        loss: the measured loss; None where it is unknown.
+        metric: the measured metric; None where it is unknown.
     """
 
     cell: Cell
@@ -230,10 +250,12 @@ class Recipe:
     metric: float | None
 
     def task(self) -> Task:
-        """Its task. One of a model of one's own is looked for in the cache: no folder that a file names is loaded.
+        """The task of the deployment.
+
+        The task of a user's own model is looked up in the cache, so that no folder named by a file is ever loaded.
 
         Raises:
-            InputError: it is not here any more.
+            InputError: the task is no longer here.
         """
         name = self.cell.task
         if name in loading.find("models"):
@@ -246,10 +268,10 @@ class Recipe:
 
 
 def read(folder: Path) -> Recipe:
-    """What `save` wrote of a folder.
+    """Read the recipe that `save` wrote.
 
     Raises:
-        InputError: it is something else.
+        InputError: the folder has no such recipe.
     """
     path = folder / RECIPE
     try:

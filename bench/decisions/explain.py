@@ -1,6 +1,6 @@
-"""Why a measured cell is as fast and as right as it is, beside another: what `bench explain` tells.
+"""The explanation of `bench explain`: why a measured cell is as fast and as accurate as it is, beside another cell.
 
-Everything that opens an artifact is asked of a child process; what a child fails at is told in its place.
+Child processes open all artifacts. Where a child process fails, the explanation has its error instead of its result.
 """
 
 from __future__ import annotations
@@ -34,9 +34,11 @@ class Side:
     """One of the two cells.
 
     Attributes:
-        row: its stored figures; None where it was not measured.
-        artifact: what it runs.
-        nodes: what ran, by its runtime's own profiler; None where that cannot be told, and `reason` says why.
+        cell: the cell.
+        row: its stored figures; None where the cell was not measured.
+        artifact: the artifact that the cell runs.
+        nodes: the nodes that ran, by the runtime's own profiler; None where the profiler gave no result.
+        reason: why there are no nodes.
     """
 
     cell: Cell
@@ -47,20 +49,23 @@ class Side:
 
     @property
     def profiled_ns(self) -> float | None:
-        """Time of all nodes together."""
+        """Total time of all nodes in nanoseconds; None where there are no nodes."""
         return None if self.nodes is None else sum(node.time_ns for node in self.nodes)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Step:
-    """What one step of a chain made, and what it changed.
+    """The result of one step of a chain, and its changes to the graph.
 
     Attributes:
-        removed, added: operators of which there are fewer or more than before, by how many; None where that cannot be
-            told.
-        changed_nodes: nodes that are there as before, but for an attribute or a weight.
-        changed_weights: weights that are not as they were, or were not there.
-        is_same: whether it is the same graph with the same weights as before.
+        step: name of the exporter or variant.
+        path: path of the step's artifact.
+        size_bytes: size of the artifact.
+        num_nodes: number of nodes of the graph; None where it is unknown.
+        removed, added: number of removed and added nodes by operator; None where the operators are unknown.
+        changed_nodes: number of nodes with a changed attribute or weight.
+        changed_weights: number of changed and added weights.
+        is_same: whether the graph and its weights are the same as before the step.
     """
 
     step: str
@@ -76,15 +81,18 @@ class Step:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Explanation:
-    """What is to be said of a cell.
+    """The explanation of a cell.
 
     Attributes:
-        before: the cell that it is held against; None if there is none.
-        names: of tensors of the cell's file that the other one's has, too, with their names there; None where that
-            cannot be told.
-        measured: how the two compare by what is stored of them; None where they did not run side by side.
-        drift: see `bench.graphs.diff.drift.Drift`; None where it cannot be told, and `drift_reason` says why.
-        notes: what is to be known beside, a line each.
+        after: the explained cell.
+        before: the cell that it is compared with; None where there is no such cell.
+        names: names of the tensors that both files share, from the explained cell's file to the other file; None where
+            they are unknown.
+        measured: comparison of the stored latencies; None where the two cells did not run side by side.
+        steps: the steps of the explained cell.
+        drift: see `bench.graphs.diff.drift.Drift`; None where there is no result.
+        drift_reason: why there is no drift.
+        notes: remarks on the machine and the packages, each on a line.
     """
 
     after: Side
@@ -97,13 +105,13 @@ class Explanation:
     notes: Sequence[str]
 
     def operators(self) -> list[operator_times.OperatorTime]:
-        """Time by operator, where the cell's is known; that of the other one, where it is known, too."""
+        """Time by operator of the explained cell and of the other cell; empty where the cell's nodes are unknown."""
         if self.after.nodes is None:
             return []
         return operator_times.by_operator(self.before.nodes if self.before else None, self.after.nodes)
 
     def changes(self) -> list[operator_times.Change]:
-        """What became of what, where both are known."""
+        """Groups of nodes that do the same work in both cells; empty where the nodes of a cell are unknown."""
         if self.after.nodes is None or self.before is None or self.before.nodes is None:
             return []
         return operator_times.changes(operator_times.match(self.before.nodes, self.after.nodes, self.names))
@@ -121,12 +129,14 @@ def explain(
     """Explain one stored cell.
 
     Args:
-        rows, records: by cell path.
-        versus: the stored cell to hold it against; None for the same without its variants.
-        tolerance: of drift, as a share of the largest magnitude; None for the task's own.
+        rows, records: rows and records by cell path.
+        cell: path of the cell to explain.
+        versus: path of the stored cell to compare with; None for the same cell without its variants.
+        tolerance: tolerance of drift, as a share of the largest magnitude; None for the task's tolerance.
+        limits: time and memory of the child processes.
 
     Raises:
-        InputError: what can be made now is not what was measured, or the cells are not of one task.
+        InputError: the artifact that is made now is not the artifact that was measured, or the cells are of two tasks.
         ArtifactError: an artifact cannot be made again.
     """
     record = records[cell]
@@ -162,7 +172,7 @@ def explain(
 
 
 def _other(cell: Cell, versus: str | None) -> Cell | None:
-    """The cell to hold one against."""
+    """The cell to compare with; None where it would be the cell itself."""
     other = Cell.from_path(versus) if versus is not None else dataclasses.replace(cell, variant=RAW)
     return None if other == cell else other
 
@@ -186,7 +196,7 @@ def _side(cell: Cell, row: Row | None, task: Task, artifact: Artifact, limits: L
 
 
 def _names(steps: Sequence[Artifact], limits: Limits) -> dict[str, str] | None:
-    """What the last file's tensors are called in the first, through those between: one step changes less than all."""
+    """Names of the last file's tensors in the first file, found step by step, since one step changes less than all."""
     if any(step.format != ONNX for step in steps):
         return None
     names: dict[str, str] | None = None
@@ -204,7 +214,7 @@ def _names(steps: Sequence[Artifact], limits: Limits) -> dict[str, str] | None:
 
 
 def _walked(cell: Cell, steps: Sequence[Artifact]) -> list[tuple[str, Artifact | None, Artifact]]:
-    """Each step's name, with what it was given and what it made."""
+    """Each step's name, with the artifact before the step and the artifact after it."""
     return list(zip((cell.exporter, *cell.chain), (None, *steps), steps, strict=False))
 
 
@@ -233,34 +243,23 @@ def _step(name: str, before: Artifact | None, after: Artifact, limits: Limits) -
 def _drift(
     task: Task, before: Side | None, after: Side, names: Mapping[str, str] | None, tolerance: float, limits: Limits
 ) -> tuple[dict[str, Any] | None, str | None]:
-    """Where the cell's values part from the other's; or None, and why that cannot be told."""
+    """Where the cell's values first differ from the other cell's; or None, and the reason for no result."""
     if before is None:
         return None, "there is nothing to hold it against: it has no variants; name another cell with --vs"
     if before.artifact.sha256 == after.artifact.sha256:
         return None, "both run the same file"
     for side in (before, after):
-        if side.artifact.format != ONNX:
-            return (
-                None,
-                f"{side.cell} runs no ONNX file but {side.artifact.format}, of which no tensor can be looked at",
-            )
+        if (format_ := side.artifact.format) != ONNX:
+            return None, f"{side.cell} runs no ONNX file but {format_}, of which no tensor can be looked at"
+    pair, batch = (before.artifact, after.artifact), after.cell.batch
     try:
-        found = inspection.drift(
-            task,
-            before.artifact,
-            after.artifact,
-            batch=after.cell.batch,
-            tolerance=tolerance,
-            names=names,
-            limits=limits,
-        )
+        return inspection.drift(task, *pair, batch=batch, tolerance=tolerance, names=names, limits=limits), None
     except ChildError as error:
         return None, f"the two files cannot be compared: {error.reason}"
-    return found, None
 
 
 def _notes(record: Record) -> list[str]:
-    """What is to be known of what was measured."""
+    """Remarks on differences between the measurement and the present: the machine and the versions of packages."""
     notes = []
     if record.header.machine != machine.describe():
         notes.append("measured on another machine than the one that was asked now")

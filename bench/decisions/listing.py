@@ -1,25 +1,29 @@
-"""Which plugins there are on the search path, and which of them work on this machine.
+"""The plugins on the search path, and whether each of them works on this machine.
 
-No framework is imported: nobody should wait for a list.
+No framework is imported, so that the list appears at once.
 """
 
 from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Iterable
+from typing import TypeVar
 
-from bench.api import Plugin, loading
+from bench.api import Exporter, Plugin, Runtime, Task, Variant, loading
 from bench.api.errors import BenchError
 from bench.plugins import catalog
+
+P = TypeVar("P", bound=Plugin)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Listed:
-    """One plugin.
+    """One plugin of the list.
 
     Attributes:
-        text: what it is made for; empty where its file cannot be loaded.
-        reason: why it cannot be used here; None where it can.
+        name: the plugin's name.
+        text: what the plugin takes or opens; empty where its file cannot be loaded.
+        reason: why the plugin cannot be used here; None where it can.
     """
 
     name: str
@@ -29,48 +33,45 @@ class Listed:
 
 def listed() -> dict[str, list[Listed]]:
     """Every plugin, by kind: `tasks`, `exporters`, `variants` and `runtimes`."""
-    kinds: dict[str, tuple[Iterable[str], Callable[[str], tuple[Plugin, str]]]] = {
-        "tasks": ([*loading.find("models"), *loading.in_repository("models")], _task),
-        "exporters": (loading.find("exporters"), _exporter),
-        "variants": (_names_of_variants(), _variant),
-        "runtimes": (loading.find("runtimes"), _runtime),
+    elsewhere = [Listed(name=name, text="", reason=loading.IN_REPOSITORY) for name in loading.in_repository("models")]
+    return {
+        "tasks": [*_listed(loading.find("models"), catalog.task, _of_task), *elsewhere],
+        "exporters": _listed(loading.find("exporters"), catalog.exporter, _of_exporter),
+        "variants": _listed(_names_of_variants(), lambda name: catalog.variant(name).variant, _of_variant),
+        "runtimes": _listed(loading.find("runtimes"), catalog.runtime, _of_runtime),
     }
-    return {kind: [_listed(name, describe) for name in names] for kind, (names, describe) in kinds.items()}
 
 
-def _listed(name: str, describe: Callable[[str], tuple[Plugin, str]]) -> Listed:
-    if describe is _task and name in loading.in_repository("models"):
-        return Listed(name=name, text="", reason=loading.IN_REPOSITORY)
-    try:
-        plugin, text = describe(name)
-    except BenchError as error:
-        return Listed(name=name, text="", reason=str(error))
-    return Listed(name=name, text=text, reason=plugin.skip())
+def _listed(names: Iterable[str], load: Callable[[str], P], describe: Callable[[P], str]) -> list[Listed]:
+    found = []
+    for name in names:
+        try:
+            plugin = load(name)
+            found.append(Listed(name=name, text=describe(plugin), reason=plugin.skip()))
+        except BenchError as error:
+            found.append(Listed(name=name, text="", reason=str(error)))
+    return found
 
 
 def _names_of_variants() -> list[str]:
-    """Every variant; a file that cannot be loaded is listed by its own name, with the reason beside it."""
+    """The names of all variants; where a file cannot be loaded, the names of the files, one of which has the reason."""
     try:
         return list(catalog.variants())
     except BenchError:
         return list(loading.find("variants"))
 
 
-def _task(name: str) -> tuple[Plugin, str]:
-    task = catalog.task(name)
-    return task, f"{' and '.join(task.sources)}; metric {task.metric_name}"
+def _of_task(task: Task) -> str:
+    return f"{' and '.join(task.sources)}; metric {task.metric_name}"
 
 
-def _exporter(name: str) -> tuple[Plugin, str]:
-    exporter = catalog.exporter(name)
-    return exporter, f"from {' and '.join(exporter.sources) or 'any source'}"
+def _of_exporter(exporter: Exporter) -> str:
+    return f"from {' and '.join(exporter.sources) or 'any source'}"
 
 
-def _variant(name: str) -> tuple[Plugin, str]:
-    variant = catalog.variant(name).variant
-    return variant, f"on {' and '.join(variant.formats)}"
+def _of_variant(variant: Variant) -> str:
+    return f"on {' and '.join(variant.formats)}"
 
 
-def _runtime(name: str) -> tuple[Plugin, str]:
-    runtime = catalog.runtime(name)
-    return runtime, f"opens {' and '.join(runtime.formats)} on {', '.join(runtime.providers())}"
+def _of_runtime(runtime: Runtime) -> str:
+    return f"opens {' and '.join(runtime.formats)} on {', '.join(runtime.providers())}"

@@ -1,9 +1,9 @@
-"""Which cell to ship under constraints, and whether the data can tell.
+"""The choice of the cell to ship under constraints, which the data may not decide.
 
-Of the cells that qualify, those that are not told slower than the fastest contend. One may be picked when it is shown
-to be no slower than any other contender by more than a tolerance, with 95 % confidence over all of them together; of
-several, the smallest file wins, which is known exactly. When none may be picked, the data cannot tell, and the launches
-that would decide are named.
+The contenders are the cells that qualify and that are not known to be slower than the fastest cell. A contender may be
+picked when it is known to be no slower than any other contender by more than a tolerance, with 95 % confidence over all
+contenders together. Among several such contenders the smallest file wins, because file sizes are known exactly. When no
+contender may be picked, the data do not decide, and the choice names the launches that would.
 
 Source: selection within an indifference zone, Bechhofer 1954, doi 10.1214/aoms/1177728845; comparisons with the best,
 Hsu 1984, doi 10.1214/aos/1176346732 (here with Bonferroni's correction).
@@ -27,9 +27,9 @@ from bench.records.rows import Row
 from bench.records.store import Record
 
 FIRST_LAUNCHES = 6
-"""Launches to ask for where there are too few to tell how many more it takes."""
+"""Launches to ask for where there are too few launches to estimate how many would decide."""
 MOST_LAUNCHES = 60
-"""Most launches that are ever asked for."""
+"""Largest number of launches that a choice asks for."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -59,11 +59,11 @@ class Constraints:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Further:
-    """Launches that would decide.
+    """The launches that would decide a choice.
 
     Attributes:
-        cells: paths of the cells among which the fastest may be.
-        launches: of each cell, those that it has already included; None where `MOST_LAUNCHES` would not do.
+        cells: paths of the cells to launch, any of which may be the fastest.
+        launches: number of launches of each cell, with its present ones; None where `MOST_LAUNCHES` are not enough.
     """
 
     cells: tuple[str, ...]
@@ -72,16 +72,16 @@ class Further:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Choice:
-    """The cell to ship, or why the data cannot tell.
+    """The cell to ship, or the launches that would decide.
 
     Attributes:
         group: all rows of the request.
         qualified: rows that meet the constraints, fastest first.
-        front: qualified rows that no other beats in latency, size, memory and metric at once.
-        contenders: qualified rows that are not told slower than the fastest, the fastest first.
-        picked: None when the data cannot tell.
-        regret: how much slower than the fastest of all the picked row may be, at most, as a share; where none was
-            picked, the least such share of all contenders.
+        front: qualified rows that no other row beats in latency, size, memory and metric at once.
+        contenders: qualified rows that are not known to be slower than the fastest row, the fastest first.
+        picked: the row of the cell to ship; None when the data do not decide.
+        regret: largest share by which the picked row may be slower than the fastest row; where no row was picked, the
+            smallest such share of all contenders.
         further: launches that would decide; None when a row was picked.
     """
 
@@ -167,7 +167,7 @@ def qualifying(group: Group, constraints: Constraints) -> list[Row]:
 
 
 def is_slower(records: Mapping[str, Record], row: Row, other: Row, margin: float) -> bool:
-    """Whether a row's cell is told slower than another's, by launches beside the same baseline.
+    """Whether a row's cell is known to be slower than another row's cell, by launches beside the same baseline.
 
     Args:
         records: the current record of each cell path.
@@ -245,9 +245,9 @@ def _further(records: Mapping[str, Record], contenders: Sequence[Row], alpha: fl
 
 
 def _needed(found: Comparison | None, alpha: float, tolerance: float) -> int | None:
-    """Launches after which a comparison would show that the fastest is within the tolerance of the other cell.
+    """Launches after which a comparison would show that the fastest cell is within the tolerance of the other cell.
 
-    That further launches vary as those before did is assumed; None where `MOST_LAUNCHES` would not do.
+    The estimate assumes that further launches vary as the present ones do; None where `MOST_LAUNCHES` are not enough.
     """
     if found is None or found.effect is None or not math.isfinite(found.effect.half_width()):
         return FIRST_LAUNCHES

@@ -1,4 +1,4 @@
-"""What changed between two git revisions of a model: both are measured now, in the same blocks."""
+"""Comparison of two git revisions of a model, both measured now in the same blocks."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ def compare(
     Args:
         names: of the revisions, as git takes them.
         model: path in a git work tree.
-        options: what was given of the model besides its path.
-        globs: over paths of cells without the task; the plain exports without any.
-        goal: of measuring; its margin is what counts as noise.
-        observer: is told of every step.
-        say: is given the notes of both revisions before anything is measured.
+        options: the options that describe the model, besides its path.
+        globs: globs over cell paths without the task; the plain exports without any glob.
+        goal: when a cell has been measured enough; its margin is the largest difference that counts as noise.
+        observer: told of every step.
+        say: called with the notes on both revisions before the measurement.
 
     Raises:
         InputError: there is no such revision or model, it cannot be measured, or a glob matches no cell.

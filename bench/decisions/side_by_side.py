@@ -1,4 +1,4 @@
-"""Two tasks' cells measured in the same blocks: what a model was and what it is, on the machine as it is now."""
+"""Cells of two tasks measured now in the same blocks: two versions of a model on the same machine."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from bench.api.cell import Cell
 from bench.api.errors import BenchError, InputError
 from bench.decisions.compare import Change
-from bench.measure import comparison, machine, rounds
-from bench.measure.at_once import at_once
+from bench.measure import comparison, rounds
+from bench.measure.at_once import on_all_cores
 from bench.measure.block import Method, Result
 from bench.measure.rounds import Goal, Group, Ledger
 from bench.pipeline import flow, opening, prepare, sweeps, verify
@@ -19,7 +19,7 @@ from bench.pipeline.quality import BROKEN
 from bench.pipeline.sweep import Observer
 from bench.plugins import catalog
 from bench.records import assemble
-from bench.records.lines import Failure
+from bench.records.lines import Failure, Header
 from bench.records.measured import Measured
 from bench.records.rows import Row
 
@@ -28,15 +28,15 @@ Pairs = Sequence[tuple[Cell | None, Cell | None]]
 
 
 def pairs(before: str, after: str, globs: Sequence[str]) -> list[tuple[Cell | None, Cell | None]]:
-    """Cells of two tasks that differ in nothing else; None where only one of them has such a cell.
+    """Pairs of cells that differ in their tasks alone; None in place of a cell that only the other task has.
 
     Args:
-        before: name of a task.
-        after: of the other.
-        globs: over paths without the task; the plain exports without any.
+        before: name of the first task.
+        after: name of the second task.
+        globs: globs over cell paths without the task; the plain exports without any glob.
 
     Raises:
-        InputError: a glob matches no cell of either.
+        InputError: a glob matches no cell of either task.
     """
     found: dict[str, dict[str, Cell]] = {name: {} for name in (before, after)}
     for name in () if globs else found:
@@ -79,7 +79,9 @@ def measure(found: Pairs, method: Method, goal: Goal, observer: Observer) -> lis
     measured: dict[str, Measured] = {}
     for cell, value in verified.items():
         if isinstance(value, Failure):
-            measured[cell.path] = Measured(key=cell.path, cell=cell, time=now, failure=value)
+            measured[cell.path] = Measured(
+                cell=cell, header=Header(key=cell.path, cell=cell.path, time=now), failure=value
+            )
         else:
             launches = ledgers[cell].launches if cell in ledgers else ()
             measured[cell.path] = flow.measured(value, launches, failures.get(cell), time=now)
@@ -88,7 +90,7 @@ def measure(found: Pairs, method: Method, goal: Goal, observer: Observer) -> lis
 
 
 def _verified(cells: Sequence[Cell], method: Method, observer: Observer) -> Mapping[Cell, Verified | Failure]:
-    """Each cell made and judged, or why not."""
+    """Each cell prepared and verified, or the failure that stopped it."""
     observer.stage("prepare", len(cells))
     found: dict[Cell, Verified | Failure] = {}
     failed_steps: prepare.FailedSteps = {}
@@ -97,19 +99,19 @@ def _verified(cells: Sequence[Cell], method: Method, observer: Observer) -> Mapp
         assert not isinstance(outcome, BenchError)
         found[cell] = outcome
         if isinstance(outcome, Failure):
-            observer.cell(cell, f"{'skipped' if outcome.stage == 'skip' else 'failed'}: {outcome.reason}")
+            observer.cell(cell, f"{outcome.status}: {outcome.reason}")
         else:
             observer.cell(cell, outcome.quality.fidelity)
 
-    for threads in sorted({cell.threads for cell in cells}):
-        alike = [cell for cell in cells if cell.threads == threads]
-        workers = max(1, machine.num_cores() // threads)
-        at_once(lambda cell: verify.from_name(cell, method.limits, failed_steps), alike, workers=workers, done=done)
+    def judge(cell: Cell) -> Verified | Failure:
+        return verify.from_name(cell, method.limits, failed_steps)
+
+    on_all_cores(judge, cells, done, threads=lambda cell: cell.threads)
     return {cell: found[cell] for cell in cells}
 
 
 def _both_right(found: Pairs, verified: Mapping[Cell, Verified | Failure]) -> Iterable[tuple[Verified, Verified]]:
-    """The pairs of which both cells run and neither is broken."""
+    """The pairs in which both cells run and neither is broken."""
     for one, other in found:
         if one is not None and other is not None:
             before, after = verified[one], verified[other]
@@ -120,7 +122,7 @@ def _both_right(found: Pairs, verified: Mapping[Cell, Verified | Failure]) -> It
 
 
 def _same_file(one: Verified | Measured, other: Verified | Measured) -> bool | None:
-    """Whether both are proved to run the very same thing, or proved not to; None where it cannot be told."""
+    """Whether both cells run the same graph with the same weights; None where that is unknown."""
     digests = [value.artifact.canonical if value.artifact else None for value in (one, other)]
     return None if None in digests else digests[0] == digests[1]
 
@@ -155,7 +157,7 @@ def _reason(change: Change) -> str:
 
 
 def differing_inputs(before: str, after: str) -> str | None:
-    """A remark where two tasks do not take the same inputs: then their latencies are of different requests."""
+    """A remark where two tasks take different inputs, since their latencies are then of different requests."""
     one, other = (catalog.task(name).inputs for name in (before, after))
     if one == other:
         return None

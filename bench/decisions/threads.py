@@ -1,4 +1,4 @@
-"""How a cell scales with the number of threads."""
+"""Scaling of cells with the number of threads."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ class Scaling:
     """One cell at several numbers of threads.
 
     Attributes:
-        cell: at one thread.
-        latency_ns: median, by number of threads.
-        over_one: latency over that at one thread, by number of threads from 2 on.
-        best: numbers of threads that are fastest and cannot be told apart, the fewest first; the fewest alone where
-            the others are known to gain less than the margin.
+        cell: the cell at one thread.
+        latency_ns: median latency by number of threads.
+        over_one: comparison with the cell at one thread, by number of threads from 2 on.
+        best: numbers of threads that may be the fastest, in ascending order; where more threads are known to gain less
+            than the margin, only the smallest of them.
     """
 
     cell: Cell
@@ -32,7 +32,7 @@ class Scaling:
 
 
 def sound(stored: Results, rows: Iterable[Row]) -> dict[str, Record]:
-    """The records, by path, of cells that are right and, but for their threads, among those of the rows."""
+    """Records, by path, of the cells that are right and that a row has at any number of threads."""
     wanted = {dataclasses.replace(Cell.from_path(row.cell), threads=1) for row in rows}
     right = {row.cell for row in stored.rows if row.status == "ok" and row.fidelity != "broken"}
     return {
@@ -43,7 +43,7 @@ def sound(stored: Results, rows: Iterable[Row]) -> dict[str, Record]:
 
 
 def scalings(records: Mapping[str, Record], *, margin: float) -> list[Scaling]:
-    """How each cell scales that was compared with itself at one thread, in the order of the cells' paths.
+    """The scaling of each cell that was compared with itself at one thread, in the order of the cells' paths.
 
     Args:
         records: the current record of each cell path.
@@ -92,7 +92,4 @@ def _verdict(over_one: Mapping[int, Comparison], count: int, fastest: int, margi
         verdict = over_one[fastest].verdict(margin)
         return opposite.get(verdict, verdict) if verdict else None
     one, other = over_one[count], over_one[fastest]
-    assert one.effect is not None
-    assert other.effect is not None
-    fewest = min(one.num_launches, other.num_launches)
-    return Comparison(effect=one.effect - other.effect, control=one.control, num_launches=fewest).verdict(margin)
+    return comparison.quotient(one, other, one.control).verdict(margin)

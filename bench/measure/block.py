@@ -19,7 +19,7 @@ import msgspec
 from bench.api.cell import Cell
 from bench.api.errors import BenchError, ChildError
 from bench.measure import machine, stats
-from bench.measure.at_once import at_once
+from bench.measure.at_once import on_all_cores
 from bench.measure.clock import BurstPlan
 from bench.measure.comparison import CELL, CONTROL, REFERENCE
 from bench.measure.launch import Launch, median_ns
@@ -147,6 +147,10 @@ class Failure:
     error: ChildError
 
 
+class _NothingToKeepError(Exception):
+    """The baseline failed, or the time was up before the first pass."""
+
+
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Result:
     """Launches by subject, the baseline's reference and control first, and the cells that failed."""
@@ -174,46 +178,36 @@ def run_block(
     roles = [(baseline, REFERENCE), (baseline, CONTROL), *((subject, CELL) for subject in subjects)]
     seats: list[_Seat] = []
     failures: list[Failure] = []
-    with contextlib.ExitStack() as workers:
 
-        def drop(seat: _Seat, stage: str, error: ChildError) -> None:
-            failures.append(Failure(subject=seat.subject, stage=stage, error=error))
-            seat.child.kill()
-            if seat in seats:
-                seats.remove(seat)
+    def drop(seat: _Seat, stage: str, error: ChildError) -> None:
+        failures.append(Failure(subject=seat.subject, stage=stage, error=error))
+        seat.child.kill()
+        seats.remove(seat)
+        if seat.subject.key == baseline.key:
+            raise _NothingToKeepError
 
-        def lost() -> bool:
-            return any(failure.subject.key == baseline.key for failure in failures)
+    def imported(seat: _Seat, outcome: BenchError | None) -> None:
+        if isinstance(outcome, ChildError):
+            drop(seat, "open", outcome)
 
-        def imported(seat: _Seat, outcome: BenchError | None) -> None:
-            if isinstance(outcome, ChildError):
-                drop(seat, "open", outcome)
+    def attempt(seat: _Seat, stage: str, step: Callable[[_Seat], None]) -> None:
+        try:
+            step(seat)
+        except ChildError as error:
+            drop(seat, stage, error)
 
-        waiting = []
+    with contextlib.ExitStack() as workers, contextlib.suppress(_NothingToKeepError):
         for subject, role in random.sample(roles, len(roles)):
             state = machine.state()
             child = Child(environment=subject.environment, memory_bytes=limits.memory_bytes)
-            waiting.append(_Seat(subject=subject, role=role, child=child, machine=state))
-            workers.callback(waiting[-1].child.close)
-        # Imports take most of the time before the first pass, and nothing of them is compared.
-        at_once(
-            lambda seat: seat.ask(seat.subject.imports, limits.open_s),
-            waiting,
-            workers=machine.num_cores(),
-            done=imported,
-        )
-        for seat in waiting:
-            if out_of_time() or lost():
-                return Result(launches=(), failures=tuple(failures))
-            if any(failure.subject is seat.subject for failure in failures):
-                continue
-            try:
-                seat.ask(seat.subject.opening, limits.open_s)
-                seats.append(seat)
-            except ChildError as error:
-                drop(seat, "open", error)
-            if lost():
-                return Result(launches=(), failures=tuple(failures))
+            workers.callback(child.close)
+            seats.append(_Seat(subject=subject, role=role, child=child, machine=state))
+        # Imports take most of the time before the first pass, and are not compared.
+        on_all_cores(lambda seat: seat.ask(seat.subject.imports, limits.open_s), list(seats), imported)
+        for seat in list(seats):
+            if out_of_time():
+                raise _NothingToKeepError
+            attempt(seat, "open", lambda seat: seat.ask(seat.subject.opening, limits.open_s))
         start = time.monotonic()
         for number in range(method.max_passes + 1):
             is_late = time.monotonic() - start > method.max_s
@@ -222,23 +216,14 @@ def run_block(
             if number > method.min_passes and _is_precise(seats, method):
                 break
             for seat in random.sample(seats, len(seats)):
-                try:
-                    seat.burst(method)
-                except ChildError as error:
-                    drop(seat, "measure", error)
-                if lost():
-                    return Result(launches=(), failures=tuple(failures))
+                attempt(seat, "measure", lambda seat: seat.burst(method))
         for seat in list(seats):
-            try:
-                seat.ask(FINISH, limits.burst_s)
-            except ChildError as error:
-                drop(seat, "measure", error)
-    if lost():
-        return Result(launches=(), failures=tuple(failures))
-    order = {REFERENCE: 0, CONTROL: 1, CELL: 2}
-    finished = sorted(seats, key=lambda seat: (order[seat.role], seat.subject.cell))
-    launches = tuple((seat.subject, seat.launch(block, baseline.cell.path)) for seat in finished)
-    return Result(launches=launches, failures=tuple(failures))
+            attempt(seat, "measure", lambda seat: seat.ask(FINISH, limits.burst_s))
+        order = (REFERENCE, CONTROL, CELL)
+        seats.sort(key=lambda seat: (order.index(seat.role), seat.subject.cell))
+        launches = tuple((seat.subject, seat.launch(block, baseline.cell.path)) for seat in seats)
+        return Result(launches=launches, failures=tuple(failures))
+    return Result(launches=(), failures=tuple(failures))
 
 
 def _is_precise(seats: Sequence[_Seat], method: Method) -> bool:

@@ -1,4 +1,4 @@
-"""The clock: the only place that times an inference.
+"""The clock: the only module that times inferences.
 
 One sample is `perf_counter_ns` around one inference, host arrays in and host arrays out.
 """
@@ -14,21 +14,21 @@ from typing import Any, TypeVar
 T = TypeVar("T")
 SETTLE_STEP_S = 0.001
 SETTLE_LIMIT_S = 0.25
-QUIET_SHARE = 0.05  # of one core: below it the threads have stopped spinning
+QUIET_SHARE = 0.05  # of one core: a process that uses less has no spinning threads
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class BurstPlan:
-    """How long one worker runs at a stretch.
+    """How long one worker runs inferences in one burst.
 
-    Short, because a busy machine goes from one speed to another and back within tens of milliseconds, and a burst and
-    its reference's should see the same one.
+    Bursts are short, because the speed of a busy machine changes within tens of milliseconds, and a burst of a cell and
+    the burst of its reference should run at the same speed.
 
     Attributes:
-        warm_ns: inferences after waking are kept apart until this much time has passed (at least one).
-        target_ns: the burst goes on until this much time has passed,
-        min_runs: but takes at least so many samples
-        max_runs: and at most so many.
+        warm_ns: time in nanoseconds after waking, in which inferences count as cold (at least one inference).
+        target_ns: time in nanoseconds after which the burst ends, within the two limits below.
+        min_runs: fewest steady samples of a burst.
+        max_runs: most steady samples of a burst, and most cold ones.
     """
 
     warm_ns: int = 2_000_000
@@ -43,7 +43,7 @@ def now_ns() -> int:
 
 
 def time_call(call: Callable[[], T]) -> tuple[int, T]:
-    """Nanoseconds that one call takes, and what it returns."""
+    """The duration of one call in nanoseconds, and the value that the call returns."""
     clock = time.perf_counter_ns
     start = clock()
     result = call()
@@ -51,7 +51,7 @@ def time_call(call: Callable[[], T]) -> tuple[int, T]:
 
 
 def time_call_ns(call: Callable[[], object]) -> int:
-    """Nanoseconds that one call takes."""
+    """The duration of one call in nanoseconds."""
     return time_call(call)[0]
 
 
@@ -90,10 +90,12 @@ def burst(run: Callable[[Any], Any], feeds: Any, plan: BurstPlan) -> tuple[list[
 
 
 def settle() -> bool:
-    """Wait until this process uses no CPU: thread pools go on spinning after an inference and disturb whoever is next.
+    """Wait until this process uses no CPU.
+
+    Thread pools go on spinning after an inference, and would disturb the worker that is measured next.
 
     Returns:
-        Whether it became quiet within the limit.
+        Whether the process became quiet within `SETTLE_LIMIT_S`.
     """
     deadline = time.perf_counter() + SETTLE_LIMIT_S
     while True:

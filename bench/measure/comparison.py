@@ -33,16 +33,11 @@ class Comparison:
         """Latency over the other's, with its 95 % interval."""
         return self.effect.ratio() if self.effect else None
 
-    def verdict(self, margin: float, *, alpha: float = stats.ALPHA) -> str | None:
-        """See `stats.verdict`; None without a ratio.
-
-        Args:
-            alpha: how often the interval may miss: less, where many are compared at once.
-        """
-        if self.effect is None:
+    def verdict(self, margin: float) -> str | None:
+        """See `stats.verdict`; None without a ratio."""
+        if self.ratio is None:
             return None
-        ratio = self.effect.ratio(alpha)
-        return stats.verdict(ratio, self.control, num_launches=self.num_launches, margin=margin)
+        return stats.verdict(self.ratio, self.control, num_launches=self.num_launches, margin=margin)
 
 
 def pair(launch: Launch, reference: Launch) -> Pairs:
@@ -87,10 +82,7 @@ def between(launches: Sequence[Launch], others: Sequence[Launch], baseline: Sequ
     if len(pairs) >= stats.MIN_LAUNCHES:
         return Comparison(effect=stats.effect(pairs, null_pairs), control=control, num_launches=len(pairs))
     one, other = against_baseline(launches, baseline), against_baseline(others, baseline)
-    if one.effect is None or other.effect is None:
-        return Comparison(effect=None, control=control, num_launches=0)
-    fewest = min(one.num_launches, other.num_launches)
-    return Comparison(effect=one.effect - other.effect, control=control, num_launches=fewest)
+    return quotient(one, other, control)
 
 
 def change(after: Comparison, before: Comparison) -> Comparison:
@@ -98,23 +90,30 @@ def change(after: Comparison, before: Comparison) -> Comparison:
 
     Blocks of two runs never meet: the machine may be faster or slower in one of them, and only ratios can be compared.
     """
-    fewest = min(after.num_launches, before.num_launches)
-    control = _quotient(after.control, before.control) if after.control and before.control else None
-    effect = after.effect - before.effect if after.effect and before.effect else None
-    return Comparison(effect=effect, control=control, num_launches=fewest)
+    control = _quotient_of_controls(after.control, before.control) if after.control and before.control else None
+    return quotient(after, before, control)
 
 
-def _quotient(one: Estimate, other: Estimate) -> Estimate:
+def quotient(one: Comparison, other: Comparison, control: Estimate | None) -> Comparison:
+    """Compare two cells, each of which was compared with the same baseline.
+
+    Args:
+        one: comparison of the first cell with the baseline.
+        other: comparison of the second cell with the baseline.
+        control: ratio of the A/A control of the new comparison.
+
+    Returns:
+        The first cell over the second; without an effect where one of the two comparisons has none.
+    """
+    effect = one.effect - other.effect if one.effect and other.effect else None
+    return Comparison(effect=effect, control=control, num_launches=min(one.num_launches, other.num_launches))
+
+
+def _quotient_of_controls(one: Estimate, other: Estimate) -> Estimate:
     """Quotient of two ratios, with an interval that covers the uncertainty of both."""
-    value, half = one.value / other.value, math.hypot(_log_half_width(one), _log_half_width(other))
-    if not math.isfinite(half):
-        return Estimate(value=value, low=0.0, high=math.inf)
-    return Estimate(value=value, low=value * math.exp(-half), high=value * math.exp(half))
-
-
-def _log_half_width(estimate: Estimate) -> float:
-    """Half of a ratio's interval on the log scale, where it is symmetric."""
-    return math.log(estimate.high / estimate.value)
+    # Half of the interval on the log scale, where the intervals of both ratios are symmetric.
+    value, half = one.value / other.value, math.hypot(*(math.log(each.high / each.value) for each in (one, other)))
+    return Estimate(value=value, low=value * math.exp(-half), high=value * stats.exp(half))
 
 
 def _comparable(launches: Sequence[Launch]) -> dict[str, Launch]:

@@ -1,4 +1,4 @@
-"""What a child process does to itself before anything else: limits, no network, and dying with its parent."""
+"""Confinement of a child process, set before any other code runs: memory limit, no network, death with its parent."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ CLONE_NEWNET = 0x40000000
 
 
 def confine(*, parent_pid: int, memory_bytes: int | None) -> dict[str, bool]:
-    """Confine this process; it must still have one thread.
+    """Confine this process, which must not have started a second thread yet.
 
     Args:
-        parent_pid: the process whose death ends this one.
+        parent_pid: identifier of the parent process, whose death kills this process.
         memory_bytes: limit on private writable memory; allocations past it fail.
 
     Returns:
@@ -38,13 +38,13 @@ def _die_with(parent_pid: int) -> bool:
     if sys.platform != "linux":
         return False
     done = ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0) == 0
-    if os.getppid() != parent_pid:  # it died before the call
+    if os.getppid() != parent_pid:  # the parent died before the call
         os._exit(1)
     return done
 
 
 def _limit_memory(memory_bytes: int) -> bool:
-    """Limit data, not address space: frameworks reserve more address space than they use.
+    """Limit private memory rather than address space, because frameworks reserve more address space than they use.
 
     RLIMIT_DATA counts private writable pages since Linux 4.7. Source: setrlimit(2).
     """
@@ -61,10 +61,10 @@ def _limit_memory(memory_bytes: int) -> bool:
 
 
 def _come_first() -> bool:
-    """Run before other processes, which otherwise take turns with an inference and make its time theirs, too.
+    """Raise the priority of this process, so that other processes do not interrupt an inference.
 
-    It takes privileges (CAP_SYS_NICE). Where the system schedules by session, that group's priority counts, too.
-    Source: sched(7).
+    A higher priority needs the privilege CAP_SYS_NICE. Where the system schedules by session, the priority of the
+    session's group counts as well. Source: sched(7).
     """
     try:
         os.setpriority(os.PRIO_PROCESS, 0, HIGHEST_PRIORITY)
@@ -85,7 +85,7 @@ def _leave_network() -> bool:
         return bool(libc.unshare(CLONE_NEWNET) == 0)
     if libc.unshare(CLONE_NEWUSER | CLONE_NEWNET) != 0:
         return False
-    # Stay who we were: packages look the user up to name their cache folders.
+    # Keep the user's identity: packages look the user up to name their cache folders.
     for name, text in (("setgroups", "deny"), ("uid_map", f"{uid} {uid} 1"), ("gid_map", f"{gid} {gid} 1")):
         with contextlib.suppress(OSError):
             Path("/proc/self", name).write_text(text)

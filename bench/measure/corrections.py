@@ -1,16 +1,17 @@
-"""Many comparisons at once: which differences stand, and the intervals of those that were picked out.
+"""Verdicts on many comparisons at once, corrected for their number: which differences are real, and how large.
 
-Of a hundred cells that did not change, five leave a ratio of one out of their 95 % interval, and a list of these five
-would look like news. So winners are called among the cells that Benjamini and Hochberg's procedure selects: at most 5 %
-of them are expected to be none, and where nothing changed at all, 95 % of runs call nothing. An interval that is looked
-at because it was selected misses more often than it says: those of R selected ones of m are so much wider that of all
-that were selected 5 % miss.
+Among a hundred cells that did not change, five are expected to have a 95 % interval without the ratio 1, and would be
+reported as changes. Winners are therefore called only among the cells that the procedure of Benjamini and Hochberg
+selects: at most 5 % of the selected cells are expected to be false, and where no cell changed, 95 % of runs call no
+winner. Intervals that are shown because their cells were selected would also miss more often than 5 % of the time: for
+R selected cells of m tested cells, the intervals are widened (to a level of 1 - 0.05 R / m), so that 5 % of them miss.
 
-Cells that share a baseline are not independent, but lean the same way, under which the procedure still holds.
+Cells that share a baseline depend on one another, but positively, and the procedure still holds.
 
-Two runs differ in more than their launches tell: the machine was busier in one of them, and that slows a baseline by
-another factor than the cells beside it. No launch within a run samples this, but the cells together do, which move more
-than their launches allow, or all alike. `with_drift` adds what is missing to the error of each.
+Two runs differ by more than the spread of their launches: the machine may have been busier in one run, which slows the
+baseline by another factor than the other cells. No launch within a run samples this difference, but the cells together
+show it, as they all move alike or move further than their launches allow. `with_drift` adds this drift to the error of
+each cell.
 
 Sources: Benjamini and Hochberg 1995, doi 10.1111/j.2517-6161.1995.tb02031.x; Benjamini and Yekutieli 2001, doi
 10.1214/aos/1013699998 (dependence), and 2005, doi 10.1198/016214504000001907 (intervals of the selected).
@@ -27,20 +28,21 @@ from bench.measure import stats
 from bench.measure.comparison import Comparison
 from bench.measure.stats import Effect, Error, Estimate
 
-MEDIAN_CHI2 = 0.454936  # of the square of a standard normal number
+MEDIAN_CHI2 = 0.454936  # median of the square of a standard normal variable
 FEWEST_CELLS = 5
-"""Of which a drift can be told."""
+"""Fewest cells from which a drift can be estimated."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Judged:
-    """What the data say of one comparison among many.
+    """The result of one comparison, corrected for the number of comparisons.
 
     Attributes:
-        ratio: with the interval that misses it with probability `alpha`.
-        p_value: adjusted for all comparisons: the smallest rate of false ones at which it would be selected; None where
-            there were too few launches to test anything.
-        verdict: see `stats.verdict`; a winner was selected, too.
+        ratio: the ratio of latencies, with the interval that misses it with probability `alpha`.
+        alpha: probability that the interval misses the ratio.
+        p_value: adjusted for all comparisons: the smallest false discovery rate at which the comparison would be
+            selected; None where there were too few launches for a test.
+        verdict: see `stats.verdict`; only a selected comparison is called `faster` or `slower`.
     """
 
     ratio: Estimate
@@ -53,40 +55,38 @@ def judge(comparisons: Sequence[Comparison], *, margin: float) -> list[Judged | 
     """Judge comparisons together.
 
     Args:
-        margin: what counts as no difference, as a share.
+        comparisons: all comparisons that are reported together.
+        margin: largest difference that counts as none, as a share.
 
     Returns:
-        One for each, in their order; None for those that have no ratio.
+        A result for each comparison, in their order; None for a comparison that has no ratio.
     """
-    tested = [index for index, found in enumerate(comparisons) if _can_be_tested(found)]
-    p_values = dict(zip(tested, adjusted([_p_value(comparisons[index]) for index in tested]), strict=True))
+    tested = {index: effect for index, found in enumerate(comparisons) if (effect := _tested_effect(found))}
+    p_values = dict(zip(tested, adjusted([effect.p_value() for effect in tested.values()]), strict=True))
     num_selected = sum(p_value <= stats.ALPHA for p_value in p_values.values())
-    judged = []
+    judged: list[Judged | None] = []
     for index, found in enumerate(comparisons):
+        if found.effect is None:
+            judged.append(None)
+            continue
         p_value = p_values.get(index)
         is_selected = p_value is not None and p_value <= stats.ALPHA
         alpha = stats.ALPHA * num_selected / len(tested) if is_selected else stats.ALPHA
-        judged.append(_judged(found, alpha, p_value, is_selected, margin))
+        ratio, launches = found.effect.ratio(alpha), found.num_launches
+        verdict = stats.verdict(ratio, found.control, num_launches=launches, margin=margin, may_win=is_selected)
+        judged.append(Judged(ratio=ratio, alpha=alpha, p_value=p_value, verdict=verdict))
     return judged
 
 
-def _judged(found: Comparison, alpha: float, p_value: float | None, is_selected: bool, margin: float) -> Judged | None:
-    if found.effect is None:
+def _tested_effect(found: Comparison) -> Effect | None:
+    """The effect of a comparison that might get a verdict; None for any other comparison.
+
+    Whether a comparison might get a verdict does not depend on its difference, so comparisons that cannot get one are
+    left out of the correction without harm to the others.
+    """
+    if found.num_launches < stats.MIN_LAUNCHES or found.effect is None:
         return None
-    ratio = found.effect.ratio(alpha)
-    verdict = stats.verdict(ratio, found.control, num_launches=found.num_launches, margin=margin, may_win=is_selected)
-    return Judged(ratio=ratio, alpha=alpha, p_value=p_value, verdict=verdict)
-
-
-def _can_be_tested(found: Comparison) -> bool:
-    """Whether it might get a verdict: which does not depend on the difference, so the others bear no extra burden."""
-    enough = found.num_launches >= stats.MIN_LAUNCHES
-    return enough and found.effect is not None and math.isfinite(found.effect.half_width())
-
-
-def _p_value(found: Comparison) -> float:
-    assert found.effect is not None
-    return found.effect.p_value()
+    return found.effect if math.isfinite(found.effect.half_width()) else None
 
 
 def adjusted(p_values: Sequence[float]) -> list[float]:
@@ -99,18 +99,18 @@ def adjusted(p_values: Sequence[float]) -> list[float]:
 
 
 def drift(changes: Sequence[Comparison]) -> float:
-    """Standard deviation, on the log scale, of what moved cells from one run to another besides their launches' noise.
+    """How far cells moved from one run to another beyond the noise of their launches.
 
-    It comes from the median change and the median distance from it, so a few cells that really changed do not count;
-    what moved most of them alike does, for it cannot be told from a baseline that moved.
+    The drift is estimated from the median change and the median distance from it, so a few cells that really changed do
+    not count; a change that most cells share does count, because it cannot be distinguished from a baseline that moved.
 
     Args:
-        changes: of cells of one baseline, see `compare.change`.
+        changes: changes of cells of one baseline, see `comparison.change`.
 
     Returns:
-        0 for fewer than `FEWEST_CELLS`.
+        A standard deviation on the log scale; 0 for fewer than `FEWEST_CELLS` testable changes.
     """
-    effects = [found.effect for found in changes if _can_be_tested(found) and found.effect is not None]
+    effects = [effect for found in changes if (effect := _tested_effect(found))]
     if len(effects) < FEWEST_CELLS:
         return 0.0
     shift = statistics.median(effect.value for effect in effects)
@@ -120,12 +120,10 @@ def drift(changes: Sequence[Comparison]) -> float:
 
 
 def with_drift(changes: Sequence[Comparison]) -> list[Comparison]:
-    """The changes of one baseline's cells with their drift among their errors."""
-    num_tested = sum(map(_can_be_tested, changes))
+    """The changes of the cells of one baseline, with their common drift added to the error of each."""
+    num_tested = sum(_tested_effect(found) is not None for found in changes)
     error = Error(across=drift(changes), freedom=num_tested, within=0.0, launches=1)
-    return [
-        dataclasses.replace(found, effect=Effect(value=found.effect.value, errors=(*found.effect.errors, error)))
-        if found.effect is not None and error.across > 0
-        else found
-        for found in changes
-    ]
+    if error.across == 0:
+        return list(changes)
+    added = Effect(value=0.0, errors=(error,))
+    return [dataclasses.replace(found, effect=found.effect and found.effect - added) for found in changes]

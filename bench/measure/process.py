@@ -1,4 +1,4 @@
-"""The parent's side of a child process: send a request, wait for its answer, tell why it died."""
+"""The parent's side of a child process: sends requests, waits for answers, and reports why a child died."""
 
 from __future__ import annotations
 
@@ -35,21 +35,20 @@ def thread_environment(threads: int) -> dict[str, str]:
 
 
 class Child:
-    """A process that does one request at a time; use it as a context manager.
+    """A child process that answers one request at a time; use it as a context manager.
 
-    It waits for an answer without using CPU: a parent that polls takes time from the child it times.
+    The parent waits for an answer without using the CPU: a parent that polls takes time from the child that it times.
+
+    Args:
+        environment: variables of the child, besides those of this process.
+        memory_bytes: limit on the child's private writable memory; None for no limit.
     """
 
     living: ClassVar[set[Child]] = set()
-    """Those of this process that were not closed yet."""
+    """The children of this process that have not been closed yet."""
     _lock: ClassVar[threading.Lock] = threading.Lock()
 
-    def __init__(
-        self,
-        *,
-        environment: Mapping[str, str] | None = None,
-        memory_bytes: int | None = None,
-    ) -> None:
+    def __init__(self, *, environment: Mapping[str, str] | None = None, memory_bytes: int | None = None) -> None:
         self._log = tempfile.TemporaryFile()  # noqa: SIM115 (closed with the child)
         self._memory_bytes = memory_bytes
         self._buffer = b""
@@ -61,7 +60,7 @@ class Child:
             stdout=subprocess.PIPE,
             stderr=self._log,
             env={**os.environ, **QUIET_ENVIRONMENT, **(environment or {})},
-            start_new_session=True,  # what it starts ends with it, Ctrl-C reaches us alone, its priority is its own
+            start_new_session=True,  # killed with all it starts, spared by Ctrl-C, and with a priority of its own
         )
         self._died = _death_descriptor(self._process.pid)
         with Child._lock:
@@ -72,7 +71,7 @@ class Child:
         return self._process.pid
 
     def request(self, operation: Callable[..., Any], *, timeout_s: float, **arguments: Any) -> dict[str, Any]:
-        """Ask the child for one thing and wait for its answer.
+        """Send the child a request and wait for its answer.
 
         Args:
             operation: a function of an importable module, or a method of `bench.measure.session.Worker`; the child
@@ -81,7 +80,7 @@ class Child:
             timeout_s: the child is killed when it has not answered by then.
 
         Raises:
-            ChildError: it raised, died, ran out of memory or out of time.
+            ChildError: the operation raised, or the child died, ran out of memory or out of time.
         """
         self._num_requests += 1
         name = f"{operation.__module__}:{operation.__qualname__}"
@@ -111,10 +110,14 @@ class Child:
         return result
 
     def _read_line(self, timeout_s: float) -> bytes | None:
-        """The next line of the child's answers; None at its end."""
+        """The next line of the child's output; None when the output has ended.
+
+        Raises:
+            TimeoutError: no whole line came in time.
+        """
         assert self._process.stdout is not None
         descriptor = self._process.stdout.fileno()
-        # What a dead child forked may hold its pipe open.
+        # A process that a dead child forked may hold the pipe open.
         watched = [descriptor] if self._died is None else [descriptor, self._died]
         deadline = time.monotonic() + timeout_s
         while b"\n" not in self._buffer:
@@ -134,7 +137,7 @@ class Child:
         return ChildError(reply["kind"], reply["error"], detail=reply["traceback"] + self._log_tail())
 
     def _death(self) -> ChildError:
-        """Why the child ended without an answer."""
+        """The error that says why the child ended without an answer."""
         try:
             code = self._process.wait(timeout=10)
         except subprocess.TimeoutExpired:  # it closed its output but lives on
@@ -159,13 +162,13 @@ class Child:
         return os.pread(self._log.fileno(), LOG_TAIL_BYTES, start).decode(errors="replace")
 
     def kill(self) -> None:
-        """End the child and whatever it started."""
+        """Kill the child and every process that it started."""
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self._process.pid, signal.SIGKILL)
         self._process.wait()
 
     def close(self) -> None:
-        """End the child, which has nothing left to lose, and free its pipes."""
+        """Kill the child and close its pipes, its log and its process descriptor."""
         with Child._lock:
             Child.living.discard(self)
         self.kill()
@@ -186,7 +189,7 @@ class Child:
 
 
 def kill_all() -> None:
-    """Kill every living child from whichever thread; the threads that wait for them learn that they died."""
+    """Kill every living child, from any thread; a thread that waits for a child gets the error of its death."""
     with Child._lock:
         for child in Child.living:
             with contextlib.suppress(ProcessLookupError):
@@ -201,19 +204,24 @@ def _signal_name(number: int) -> str:
 
 
 def _death_descriptor(pid: int) -> int | None:
-    """A descriptor that can be read when the process has died, where the system has such things."""
-    if sys.platform != "linux":
-        return None
-    try:
-        return os.pidfd_open(pid)
-    except OSError:
-        return None
+    """A descriptor that becomes readable when the process has died; None where the system has no such descriptors."""
+    if sys.platform == "linux":
+        with contextlib.suppress(OSError):
+            return os.pidfd_open(pid)
+    return None
 
 
 def ask_once(
     operation: Callable[..., Any], *, timeout_s: float, memory_bytes: int | None, threads: int = 1, **arguments: Any
-) -> Any:
-    """Do one request in a child of its own.
+) -> dict[str, Any]:
+    """Start a child process, send it one request, end it, and return its answer.
+
+    Args:
+        operation: as `Child.request`.
+        timeout_s: seconds after which the child is killed.
+        memory_bytes: limit on the child's private writable memory; None for no limit.
+        threads: size of the thread pools of numeric libraries in the child.
+        **arguments: keyword arguments of the operation.
 
     Raises:
         ChildError: as `Child.request`.

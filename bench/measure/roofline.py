@@ -47,9 +47,9 @@ class Place:
 
     macs_per_byte: float
     gmacs_per_s: float
-    peak_share: float | None
-    roof_share: float | None
-    bound: str | None
+    peak_share: float | None = None
+    roof_share: float | None = None
+    bound: str | None = None
 
 
 def place(*, macs: int, num_bytes: int, seconds: float, precision: str | None, peaks: Peaks | None) -> Place:
@@ -63,16 +63,11 @@ def place(*, macs: int, num_bytes: int, seconds: float, precision: str | None, p
         peaks: of the machine with as many threads; None where they were not measured.
     """
     achieved = macs / seconds
+    found = Place(macs_per_byte=macs / num_bytes, gmacs_per_s=achieved / 1e9)
     peak = peaks.macs_per_s.get(precision or "") if peaks else None
     if peaks is None or peak is None:
-        return Place(
-            macs_per_byte=macs / num_bytes, gmacs_per_s=achieved / 1e9, peak_share=None, roof_share=None, bound=None
-        )
+        return found
     compute_s, memory_s = macs / peak, num_bytes / peaks.bytes_per_s
-    return Place(
-        macs_per_byte=macs / num_bytes,
-        gmacs_per_s=achieved / 1e9,
-        peak_share=achieved / peak,
-        roof_share=max(compute_s, memory_s) / seconds,
-        bound="compute" if compute_s >= memory_s else "memory",
-    )
+    bound = "compute" if compute_s >= memory_s else "memory"
+    roof_share = max(compute_s, memory_s) / seconds
+    return dataclasses.replace(found, peak_share=achieved / peak, roof_share=roof_share, bound=bound)

@@ -1,4 +1,4 @@
-"""A worker: the state of a child process between its requests, and what it does with an open session."""
+"""A worker: the state of a child process between its requests, and the requests about its open session."""
 
 from __future__ import annotations
 

@@ -112,7 +112,7 @@ class Effect:
     def ratio(self, alpha: float = ALPHA) -> Estimate:
         """The ratio, with the interval that misses it with probability `alpha`."""
         half = self.half_width(alpha)
-        return Estimate(value=math.exp(self.value), low=math.exp(self.value - half), high=_exp(self.value + half))
+        return Estimate(value=math.exp(self.value), low=math.exp(self.value - half), high=exp(self.value + half))
 
     def p_value(self) -> float:
         """The smallest `alpha` whose interval leaves out a ratio of one; never below `SMALLEST_P`."""
@@ -188,7 +188,8 @@ def _credible(own_freedom: int, num_controls: int) -> float:
     return float(special.fdtri(own_freedom, num_controls, 0.9)) if num_controls else math.inf
 
 
-def _exp(value: float) -> float:
+def exp(value: float) -> float:
+    """The exponential function; infinity where the result is too large for a float."""
     return math.exp(value) if value < LARGEST_LOG else math.inf
 
 
@@ -247,8 +248,8 @@ def median_ns(launches: Sequence[Sequence[Sequence[int]]]) -> Estimate | None:
     Args:
         launches: for each launch, for each pass, the steady samples in nanoseconds.
     """
-    medians = [np.array([np.median(samples) for samples in passes if len(samples)]) for passes in launches]
-    medians = [passes for passes in medians if len(passes)]
+    found = [[np.median(samples) for samples in passes if len(samples)] for passes in launches]
+    medians = [np.array(passes) for passes in found if passes]
     if not medians:
         return None
     random = np.random.default_rng(0)

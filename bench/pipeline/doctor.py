@@ -1,4 +1,4 @@
-"""What this machine is, what it can run, and how noisy it is now."""
+"""An examination of this machine: its properties, the runtimes that work on it, and its present noise."""
 
 from __future__ import annotations
 
@@ -22,16 +22,17 @@ from bench.records.lines import Failure
 PROBE = "toy/null/native/raw/null/cpu/b1t1"
 NUM_BLOCKS = 3
 QUIET_SPREAD = 0.01
-"""Half-width of the interval of A/A below which a machine is quiet."""
+"""Half-width of the A/A interval below which a machine is quiet."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class RuntimeState:
-    """Whether a runtime works here.
+    """Whether a runtime works on this machine.
 
     Attributes:
-        reason: why it cannot be used; None where it can.
-        versions: of the packages that it needs, by name.
+        name: the runtime's name.
+        reason: why the runtime cannot be used; None where it can.
+        versions: versions of the packages that the runtime needs, by distribution.
     """
 
     name: str
@@ -41,15 +42,16 @@ class RuntimeState:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Examination:
-    """What is known of this machine.
+    """The result of an examination.
 
     Attributes:
-        name: of its folder of results.
+        name: name of the machine's folder of results.
         facts: as `machine.describe` gives them.
         state: as `machine.state` gives it.
         protection: what a worker can do to protect the machine and the figures, as `Worker.protection` gives it.
-        noise: A/A: latency of a cell over that of the same cell in the same blocks.
-        spread: the slowest burst's median over the fastest one's.
+        runtimes: every runtime on the search path.
+        noise: the A/A ratio: latency of a cell over the latency of the same cell in the same blocks.
+        spread: median latency of the slowest burst over the median latency of the fastest burst.
     """
 
     name: str
@@ -67,7 +69,7 @@ class Examination:
 
 
 def examine() -> Examination:
-    """Examine this machine; to measure its noise takes some seconds.
+    """Examine this machine, which takes some seconds for the noise.
 
     Raises:
         ChildError: the probe could not be measured.
@@ -93,7 +95,7 @@ def examine() -> Examination:
 
 
 def _noise() -> tuple[Estimate, float]:
-    """A/A of the probe over several blocks, run as any two cells are, and the spread of its bursts."""
+    """The A/A ratio of the probe over several blocks, and the spread of its bursts."""
     probe = verify.from_name(Cell.from_path(PROBE), Limits())
     if isinstance(probe, Failure):
         raise ChildError("error", f"the probe failed: {probe.reason}")

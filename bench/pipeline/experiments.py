@@ -17,8 +17,9 @@ class Experiment:
     """One published table.
 
     Attributes:
-        cells: paths, in the table's order.
-        columns: keys of a row; none for a table of operators, before and after, of two cells.
+        title: title of the table.
+        cells: cell paths, in the table's order.
+        columns: keys of a row; none for a table of operators before and after, of two cells.
     """
 
     title: str

@@ -1,4 +1,4 @@
-"""Requests cut from a split, and a whole split sent through whatever answers them."""
+"""Requests cut from the samples of a split, and inference on a whole split."""
 
 from __future__ import annotations
 
@@ -15,7 +15,16 @@ if TYPE_CHECKING:
 
 
 def feeds(task: Task, inputs: Feeds, rows: Sequence[int]) -> dict[str, np.ndarray]:
-    """What one inference is fed: these samples of a split."""
+    """The input arrays of one inference, by name, from samples of a split.
+
+    Args:
+        task: the task.
+        inputs: input arrays of the split by name, with the samples along the first axis.
+        rows: indices of the samples.
+
+    Raises:
+        InputError: the task takes one sample at a time, and there are more or fewer.
+    """
     import numpy as np
 
     if task.batched:
@@ -28,13 +37,22 @@ def feeds(task: Task, inputs: Feeds, rows: Sequence[int]) -> dict[str, np.ndarra
 def run_all(
     run: Callable[[Feeds], Sequence[np.ndarray]], task: Task, samples: Samples, batch: int
 ) -> dict[str, np.ndarray]:
-    """Outputs of every sample by name, in batches of exactly `batch`: the last one is filled up and cut again.
+    """Run inference on every sample of a split, in batches of exactly `batch` samples.
+
+    The last batch is padded with its last sample, and the outputs of the padding are removed.
 
     Args:
-        run: one inference, its outputs in the task's order.
+        run: runs one inference, and returns the outputs in the task's order.
+        task: the task.
+        samples: the split.
+        batch: number of samples in an inference.
+
+    Returns:
+        Output arrays by name, with the samples along the first axis.
 
     Raises:
-        ArtifactError: the outputs of some samples have another shape than those of others.
+        ArtifactError: the outputs of different samples have different shapes.
+        ValueError: `run` returns another number of outputs than the task has.
     """
     import numpy as np
 

@@ -1,4 +1,4 @@
-"""Requests about ONNX files that a person named: a child process reads them, and nothing of them is parsed here."""
+"""Requests about ONNX files that a user named: a child process reads the file, and this process never parses it."""
 
 from __future__ import annotations
 
@@ -25,16 +25,11 @@ def ask(verb: str, request: Callable[..., dict[str, Any]], model: Path, **argume
     """
     limits = Limits.of(step_s=None, memory_bytes=None)
     try:
-        answer: dict[str, Any] = ask_once(
-            request,
-            timeout_s=limits.prepare_s,
-            memory_bytes=limits.memory_bytes,
-            path=readable(model),
-            **arguments,
+        return ask_once(
+            request, timeout_s=limits.prepare_s, memory_bytes=limits.memory_bytes, path=readable(model), **arguments
         )
     except ChildError as error:
         raise InputError(f"cannot {verb} {model}: {error.reason}") from error
-    return answer
 
 
 def readable(path: Path) -> str:

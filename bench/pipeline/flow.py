@@ -1,7 +1,7 @@
 """The flow of a cell through the stages, as frozen values.
 
-Each stage is one function from one value to the next, which returns the value, or the failure that stopped the cell:
-`prepare.prepared`, `verify.verified`, and `measured` below for what the rounds brought.
+Each stage is one function from one value to the next. The function returns the next value, or the failure that stopped
+the cell: `prepare.prepared`, `verify.verified`, and `measured` below, which adds the launches of the rounds.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from pathlib import Path
 from bench.api.artifact import Artifact
 from bench.api.cell import Cell
 from bench.measure.launch import Launch
-from bench.records.lines import Failure, Quality
+from bench.records.lines import Failure, Header, Quality
 from bench.records.measured import Measured
 
 
@@ -22,7 +22,7 @@ class Prepared:
     """A cell whose artifact is made.
 
     Attributes:
-        key: digest of all that the cell's figures depend on; the name of its record.
+        key: digest of all that the cell's figures depend on, and the name of its record.
         subject: digests of the task and of its dataset (None where it has none).
     """
 
@@ -34,7 +34,7 @@ class Prepared:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Verified(Prepared):
-    """A cell that runs, with the quality of its outputs, which may be broken.
+    """A cell that runs, with the quality of its outputs (the outputs may be broken).
 
     Attributes:
         inputs: `.npz` file with the held-out split's inputs.
@@ -47,20 +47,15 @@ class Verified(Prepared):
 def measured(
     value: Prepared, launches: Sequence[Launch] = (), failure: Failure | None = None, *, time: str = ""
 ) -> Measured:
-    """What is known of a cell, for the rows.
+    """A cell with its figures, for the rows.
 
     Args:
-        launches: those that the rounds brought.
-        failure: what stopped the cell after this stage.
-        time: when it was measured (ISO 8601); of cells of one task, the newest says which weights are the right ones.
+        value: the cell after its last stage.
+        launches: the launches that the rounds brought.
+        failure: what stopped the cell after its last stage.
+        time: when the cell was measured (ISO 8601); of the cells of one task, the newest defines the current weights.
     """
-    return Measured(
-        key=value.key,
-        cell=value.cell,
-        subject=value.subject,
-        time=time,
-        artifact=value.artifact.facts,
-        quality=value.quality if isinstance(value, Verified) else None,
-        launches=tuple(launches),
-        failure=failure,
-    )
+    artifact = value.artifact.facts
+    header = Header(key=value.key, cell=value.cell.path, subject=value.subject, time=time, artifact=artifact)
+    quality = value.quality if isinstance(value, Verified) else None
+    return Measured(cell=value.cell, header=header, quality=quality, launches=tuple(launches), failure=failure)

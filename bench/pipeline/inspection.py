@@ -1,4 +1,4 @@
-"""What a child process tells of artifacts: where the time goes, and how two files differ."""
+"""Inspection of artifacts in child processes: the time of each node, and the differences between two files."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from bench.measure.process import ask_once
 from bench.pipeline import opening, operations, prepare
 
 NUM_RUNS = 20
-"""Inferences that a profiler counts."""
+"""Number of inferences that a profiler measures."""
 
 
 def profile_nodes(cell: Cell, artifact: Artifact, task: Task, limits: Limits) -> list[NodeTime] | None:
-    """The nodes that run, in their order, by the runtime's own profiler; None where it has none.
+    """The nodes that run, in their order, by the runtime's own profiler; None where the runtime has no profiler.
 
     Raises:
         ChildError: the profiler failed.
@@ -40,7 +40,7 @@ def profile_nodes(cell: Cell, artifact: Artifact, task: Task, limits: Limits) ->
 
 
 def common_tensors(before: Path, after: Path, limits: Limits) -> dict[str, str]:
-    """Names of the tensors of the second ONNX file that the first has, too, with their names there.
+    """Names of the tensors that two ONNX files share, from the second file to the first.
 
     Raises:
         ChildError: a file cannot be read.
@@ -71,7 +71,13 @@ def drift(
     """See `bench.graphs.diff.drift.Drift`.
 
     Args:
-        names: of the tensors of `after` that `before` has, too, with their names there; None for the same names.
+        task: the task whose inputs are fed.
+        before: the first ONNX file.
+        after: the second ONNX file.
+        batch: number of samples in the inference.
+        tolerance: largest difference that is no drift, as a share of the largest magnitude.
+        names: names of the tensors that both files share, from `after` to `before`; None for equal names.
+        limits: time and memory of the child process.
 
     Raises:
         ChildError: the two files cannot be compared.
@@ -90,7 +96,4 @@ def drift(
 
 
 def _ask(operation: Any, limits: Limits, **arguments: Any) -> dict[str, Any]:
-    answer: dict[str, Any] = ask_once(
-        operation, timeout_s=limits.verify_s, memory_bytes=limits.memory_bytes, **arguments
-    )
-    return answer
+    return ask_once(operation, timeout_s=limits.verify_s, memory_bytes=limits.memory_bytes, **arguments)

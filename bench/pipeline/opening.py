@@ -1,4 +1,4 @@
-"""How a cell's worker is started and what it is asked to open: the same for verifying it and for measuring it."""
+"""How the worker of a cell is started, and which requests open the cell: the same for verifying and for measuring."""
 
 from __future__ import annotations
 
@@ -15,30 +15,22 @@ from bench.plugins import catalog
 
 
 def environment(cell: Cell) -> Mapping[str, str]:
-    """What the cell's runtime and the numeric libraries read from the environment."""
+    """The environment variables that set up the cell's runtime and the numeric libraries."""
     return thread_environment(cell.threads) | catalog.runtime(cell.runtime).environment(cell.threads)
 
 
 def worker(cell: Cell, *, memory_bytes: int | None = None) -> Child:
-    """A new process for a cell."""
+    """Start a new process for a cell."""
     return Child(environment=environment(cell), memory_bytes=memory_bytes)
 
 
 def arguments(cell: Cell, artifact: Path) -> dict[str, Any]:
-    """The part of a request that says which artifact to open, and how."""
-    return {
-        "task": cell.task,
-        "source": cell.source,
-        "runtime": cell.runtime,
-        "provider": cell.provider,
-        "artifact": str(artifact),
-        "batch": cell.batch,
-        "threads": cell.threads,
-    }
+    """The arguments of a request that say which artifact to open, and how."""
+    return {"cell": cell.path, "artifact": str(artifact)}
 
 
 def subject(value: Verified) -> Subject:
-    """A verified cell as a block measures it: which needs to know no plugin."""
+    """A verified cell in the form that a block measures, which needs no knowledge of plugins."""
     opened = {**arguments(value.cell, value.artifact.path), "inputs": str(value.inputs)}
     return Subject(
         cell=value.cell,

@@ -1,6 +1,7 @@
-"""What the pipeline asks of a worker: to make, verify, inspect, profile and open artifacts.
+"""Requests of the pipeline to a worker: to make, verify, inspect, profile and open artifacts.
 
-Each function answers the request that names it (see `bench.measure.process.Child.request`).
+A worker calls the function that a request names (see `bench.measure.process.Child.request`).
+Requests name cells by their paths.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import psutil
 
 from bench.api import Task
 from bench.api.arrays import load_arrays, save_arrays
+from bench.api.cell import Cell
 from bench.measure import clock
 from bench.measure.memory import MemoryLog
 from bench.measure.session import Opened
@@ -24,7 +26,7 @@ if TYPE_CHECKING:
 
 
 def export(*, task: str, source: str, exporter: str, target: str) -> dict[str, Any]:
-    """Make an artifact from a task."""
+    """Export a task's model to an artifact."""
     from bench.plugins import steps  # only here: a worker that is measured needs no checks
 
     info = steps.export(catalog.exporter(exporter), catalog.task(task), source, Path(target))
@@ -32,7 +34,7 @@ def export(*, task: str, source: str, exporter: str, target: str) -> dict[str, A
 
 
 def transform(*, task: str, variant: str, source: str, target: str) -> dict[str, Any]:
-    """Make an artifact from another."""
+    """Apply a variant to an artifact."""
     from bench.plugins import steps  # only here: a worker that is measured needs no checks
 
     info = steps.transform(catalog.variant(variant), catalog.task(task), Path(source), Path(target))
@@ -40,7 +42,7 @@ def transform(*, task: str, variant: str, source: str, target: str) -> dict[str,
 
 
 def _facts(info: dict[str, Any], path: Path) -> dict[str, Any]:
-    """What is kept of a step: what its plugin returned, and what can be told from the file."""
+    """The facts about a step's artifact: what the plugin returned, and what an ONNX file itself shows."""
     if path.suffix != ".onnx":
         return {"info": info, "canonical": None, "num_params": None, "operators": None}
     from bench.graphs.file.digest import canonical_digest, operator_counts
@@ -55,49 +57,38 @@ def _facts(info: dict[str, Any], path: Path) -> dict[str, Any]:
 
 
 def save_inputs(*, task: str, split: str, target: str) -> dict[str, Any]:
-    """Write a split's inputs where measuring workers read them, so that none of them loads a dataset."""
+    """Write the inputs of a split to a file for the measured workers, so that they do not load a dataset."""
     samples = catalog.task(task).samples(split)
     save_arrays(Path(target), samples.inputs)
     return {"num_samples": samples.num_samples}
 
 
 def cost(*, artifact: str, shapes: dict[str, list[int]]) -> dict[str, Any]:
-    """MACs and weights of an ONNX artifact; `macs` is None where the work of some node cannot be told."""
+    """MACs and weight bytes of an ONNX artifact; `macs` is None where the work of some node is unknown."""
     from bench.graphs.costs.profile import profile
 
     found = profile(Path(artifact), shapes=shapes, observe=False)
     return {"macs": found.macs if found.is_complete else None, "weight_bytes": found.weight_bytes}
 
 
-def verify(
-    *,
-    task: str,
-    source: str,
-    runtime: str,
-    provider: str,
-    artifact: str,
-    batch: int,
-    threads: int,
-    reference: str | None,
-    save_outputs: str | None,
-) -> dict[str, Any]:
-    """Run a whole split through an artifact and judge the outputs against the reference's."""
+def verify(*, cell: str, artifact: str, reference: str | None, save_outputs: str | None) -> dict[str, Any]:
+    """Run a whole split through an artifact and judge the outputs against the outputs of the reference."""
     from msgspec.structs import asdict  # only here: it would count in the memory of a worker that is measured
 
     from bench.pipeline import quality
 
-    definition = catalog.task(task)
-    samples = definition.samples("test")
-    opener = catalog.runtime(runtime)
-    opener.import_packages()
-    with opener.open(Path(artifact), task=definition, source=source, provider=provider, threads=threads) as session:
-        outputs = feeding.run_all(session.run, definition, samples, batch)
+    known = Cell.from_path(cell)
+    task, runtime = catalog.task(known.task), catalog.runtime(known.runtime)
+    samples = task.samples("test")
+    runtime.import_packages()
+    with runtime.open(Path(artifact), task=task, **_how(known)) as session:
+        outputs = feeding.run_all(session.run, task, samples, known.batch)
         expected = load_arrays(Path(reference)) if reference is not None else None
-        judged = quality.judge(definition, samples, outputs, expected)
+        judged = quality.judge(task, samples, outputs, expected)
         if save_outputs is not None:
             save_arrays(Path(save_outputs), outputs)
-        feeds = feeding.feeds(definition, samples.inputs, [0] * batch)
-        made_bytes = sum(output.nbytes for output in outputs.values()) * batch // samples.num_samples
+        feeds = feeding.feeds(task, samples.inputs, [0] * known.batch)
+        made_bytes = sum(output.nbytes for output in outputs.values()) * known.batch // samples.num_samples
         return {
             **asdict(judged),
             "precision": session.precision,
@@ -108,35 +99,24 @@ def verify(
         }
 
 
-def inspect(*, runtime: str, artifact: str, provider: str, shapes: dict[str, list[int]]) -> dict[str, Any]:
-    """Ask a runtime what becomes of an artifact."""
-    return catalog.runtime(runtime).inspect(Path(artifact), provider=provider, shapes=shapes)
+def _how(cell: Cell) -> dict[str, Any]:
+    """The arguments of `Runtime.open` that a cell determines, besides the artifact and the task."""
+    return {"source": cell.source, "provider": cell.provider, "threads": cell.threads}
 
 
-def profile_nodes(
-    *,
-    task: str,
-    source: str,
-    runtime: str,
-    provider: str,
-    artifact: str,
-    batch: int,
-    threads: int,
-    inputs: str,
-    num_runs: int,
-) -> dict[str, Any]:
-    """Ask a runtime's own profiler where the time of an inference goes; `nodes` is None where it has none."""
-    definition, opener = catalog.task(task), catalog.runtime(runtime)
-    opener.import_packages()
-    found = opener.profile_nodes(
-        Path(artifact),
-        task=definition,
-        source=source,
-        provider=provider,
-        threads=threads,
-        feeds=_first_request(definition, inputs, batch),
-        num_runs=num_runs,
-    )
+def inspect(*, cell: str, artifact: str, shapes: dict[str, list[int]]) -> dict[str, Any]:
+    """Ask a runtime how it runs an artifact: in which precision, and which nodes on which provider."""
+    known = Cell.from_path(cell)
+    return catalog.runtime(known.runtime).inspect(Path(artifact), provider=known.provider, shapes=shapes)
+
+
+def profile_nodes(*, cell: str, artifact: str, inputs: str, num_runs: int) -> dict[str, Any]:
+    """Ask a runtime's own profiler for the time of each node; `nodes` is None where the runtime has no profiler."""
+    known = Cell.from_path(cell)
+    task, runtime = catalog.task(known.task), catalog.runtime(known.runtime)
+    runtime.import_packages()
+    feeds = _first_request(task, inputs, known.batch)
+    found = runtime.profile_nodes(Path(artifact), task=task, **_how(known), feeds=feeds, num_runs=num_runs)
     return {"nodes": None if found is None else [dataclasses.asdict(node) for node in found]}
 
 
@@ -159,30 +139,27 @@ def drift(
 
 
 def _first_request(task: Task, inputs: str, batch: int) -> Feeds:
-    """The first samples of a split, as many as a request has; no other is kept, for its memory is not the model's."""
+    """The first samples of a split, as many as a request has; no other sample stays in the memory that is measured."""
     samples = load_arrays(Path(inputs))
     num_samples = len(next(iter(samples.values())))
     return feeding.feeds(task, samples, [row % num_samples for row in range(batch)])
 
 
 def import_packages(*, runtime: str) -> dict[str, Any]:
-    """Import a runtime's packages; other workers do the same meanwhile, so its time is a rough one."""
+    """Import a runtime's packages; the time is approximate, because other workers import at the same time."""
     return {"import_ns": clock.time_call_ns(catalog.runtime(runtime).import_packages)}
 
 
-def open_session(
-    *, task: str, source: str, runtime: str, provider: str, artifact: str, batch: int, threads: int, inputs: str
-) -> Opened:
-    """Open an artifact and run it once, each step timed and its memory recorded."""
-    definition, opener = catalog.task(task), catalog.runtime(runtime)
-    feeds = _first_request(definition, inputs, batch)
+def open_session(*, cell: str, artifact: str, inputs: str) -> Opened:
+    """Open an artifact and run it once; the time and the memory of each step are recorded."""
+    known = Cell.from_path(cell)
+    task, runtime, how = catalog.task(known.task), catalog.runtime(known.runtime), _how(known)
+    feeds = _first_request(task, inputs, known.batch)
     memory = MemoryLog()
     with memory.phase("imports"):
-        opener.import_packages()
+        runtime.import_packages()
     with memory.phase("load"):
-        load_ns, session = clock.time_call(
-            lambda: opener.open(Path(artifact), task=definition, source=source, provider=provider, threads=threads)
-        )
+        load_ns, session = clock.time_call(lambda: runtime.open(Path(artifact), task=task, **how))
     with memory.phase("first_inference"):
         first_inference_ns = clock.time_call_ns(lambda: session.run(feeds))
     facts = {"load_ns": load_ns, "first_inference_ns": first_inference_ns, "quiet": clock.settle()}

@@ -1,7 +1,8 @@
-"""Make artifacts, inputs and reference outputs: each step in a child process, each result cached by its content."""
+"""Preparation of a cell: artifacts and inputs are made in child processes, and cached by what they depend on."""
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,7 @@ from bench.plugins import catalog
 from bench.records.lines import Failure
 
 FailedSteps = dict[str, ArtifactError]
-"""By the key of a step that failed, its error: a sweep hands one on, for an export is the first step of many cells."""
+"""The errors of failed steps by the steps' keys, which a sweep shares: an export is the first step of many cells."""
 
 
 def skip_reason(cell: Cell) -> str | None:
@@ -63,54 +64,40 @@ def steps_of(cell: Cell, limits: Limits, failed: FailedSteps | None = None) -> l
     Raises:
         ArtifactError: a step failed; the message names it.
     """
+    made = functools.partial(_made, limits, {} if failed is None else failed)
     exporter = catalog.exporter(cell.exporter)
     task = provenance.subject(catalog.task(cell.task))
-    artifact = _made(
-        step=cell.exporter,
-        format_=exporter.format(cell.source),
-        recipe=provenance.recipe(exporter, task=task, source=cell.source),
-        limits=limits,
-        failed=failed,
-        operation=operations.export,
-        request={"task": cell.task, "source": cell.source, "exporter": cell.exporter},
-    )
-    steps = [artifact]
+    recipe = provenance.recipe(exporter, task=task, source=cell.source)
+    request = {"task": cell.task, "source": cell.source, "exporter": cell.exporter}
+    steps = [made(cell.exporter, exporter.format(cell.source), recipe, operations.export, request)]
     for name in cell.chain:
-        named = catalog.variant(name)
-        if artifact.format not in named.variant.formats:
-            raise ArtifactError(f"{name} takes {' or '.join(named.variant.formats)}, not {artifact.format}")
-        artifact = _made(
-            step=name,
-            format_=artifact.format,
-            recipe=provenance.recipe(named.variant, task=task, option=named.option, source=artifact.sha256),
-            limits=limits,
-            failed=failed,
-            operation=operations.transform,
-            request={"task": cell.task, "variant": name, "source": str(artifact.path)},
-        )
-        steps.append(artifact)
+        named, before = catalog.variant(name), steps[-1]
+        if before.format not in named.variant.formats:
+            raise ArtifactError(f"{name} takes {' or '.join(named.variant.formats)}, not {before.format}")
+        recipe = provenance.recipe(named.variant, task=task, option=named.option, source=before.sha256)
+        request = {"task": cell.task, "variant": name, "source": str(before.path)}
+        steps.append(made(name, before.format, recipe, operations.transform, request))
     return steps
 
 
 def _made(
-    *,
+    limits: Limits,
+    failed: FailedSteps,
     step: str,
     format_: str,
     recipe: dict[str, Any],
-    limits: Limits,
-    failed: FailedSteps | None,
     operation: Callable[..., Any],
     request: dict[str, str],
 ) -> Artifact:
+    """The artifact of one step, from the cache or made now by a child process."""
     key = cache.digest(recipe)
-    failed = {} if failed is None else failed
 
     def make(target: Path) -> dict[str, Any]:
         if key in failed:
             raise failed[key]
         start = clock.now_ns()
         try:
-            facts = _ask(step, operation, limits.prepare_s, limits, target=str(target), **request)
+            facts = _ask(step, operation, limits, target=str(target), **request)
         except ArtifactError as error:
             failed[key] = error
             raise
@@ -121,13 +108,12 @@ def _made(
     return Artifact(path=path, **entry)
 
 
-def _ask(step: str, operation: Callable[..., Any], timeout_s: float, limits: Limits, **request: Any) -> dict[str, Any]:
+def _ask(step: str, operation: Callable[..., Any], limits: Limits, **request: Any) -> dict[str, Any]:
     try:
-        answer: dict[str, Any] = ask_once(operation, timeout_s=timeout_s, memory_bytes=limits.memory_bytes, **request)
+        return ask_once(operation, timeout_s=limits.prepare_s, memory_bytes=limits.memory_bytes, **request)
     except ChildError as error:
         kind = RefusedError if error.kind == "refused" else ArtifactError
         raise kind(f"{step}: {error.reason}") from error
-    return answer
 
 
 def inputs_of(task: Task, limits: Limits) -> Path:
@@ -139,9 +125,7 @@ def inputs_of(task: Task, limits: Limits) -> Path:
 
     def make(target: Path) -> dict[str, Any]:
         step = f"dataset of {task.name}"
-        return _ask(
-            step, operations.save_inputs, limits.prepare_s, limits, task=task.name, split="test", target=str(target)
-        )
+        return _ask(step, operations.save_inputs, limits, task=task.name, split="test", target=str(target))
 
     key = cache.digest([provenance.SCHEMA, "inputs", *provenance.subject(task)])
     return cache.obtain(key, "inputs.npz", make)[0]

@@ -1,8 +1,8 @@
-"""What a figure depends on, as digests: code, weights, data, package versions and the machine.
+"""Digests of everything that a figure depends on: code, weights, data, package versions and the machine.
 
-A stored figure stands as long as its digest does. The code is read rather than listed: starting at the plugin or the
-function that makes the figure, every definition of this package that is reached through names and imports counts, and
-nothing else does. Docstrings, comments and layout do not count, nor do methods marked with `beside_figures`.
+A stored figure is valid as long as its digest is the same. The code that counts is found by reading it: from the plugin
+or the function that makes the figure, every definition of this package that is reached through names and imports
+counts, and no other definition. Docstrings, comments, layout and methods marked with `beside_figures` do not count.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import functools
 import hashlib
 import importlib.metadata
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from bench import api
@@ -27,15 +27,17 @@ from bench.records import store
 
 SCHEMA = 3  # raise it when the same recipe would make another file, or other facts about it
 NOT_SOURCE = ("README.md", "train.py")
+EFFECTS = ""
+"""In place of a name: the statements of a file that have an effect when the file is imported."""
 PLUGINS = catalog.__name__
-"""The module that hands over plugins, where reading stops: each plugin has a digest of its own."""
+"""The module that loads plugins. Reading stops at it, because each plugin has a digest of its own."""
 
 
 @functools.cache
 def versions(requires: tuple[str, ...]) -> dict[str, str | None]:
     """Versions of the distributions that provide these import names, and of Python.
 
-    Several distributions may share a package, such as a compiler and its runtime: then each of them is there.
+    Several distributions may share a package, such as a compiler and its runtime; each of them is then included.
 
     Returns:
         Versions by distribution; None for a distribution that is not installed.
@@ -66,7 +68,7 @@ def task_digest(task: Task) -> str:
 
 @functools.cache
 def dataset_digest(task: Task) -> str | None:
-    """Hash of the dataset's folder that a task reads, but for its README and the script that made the data."""
+    """Hash of the folder of a task's dataset, without its README and the script that made the data."""
     if task.dataset is None:
         return None
     folder = loading.dataset_path(task.dataset).parent
@@ -74,19 +76,19 @@ def dataset_digest(task: Task) -> str | None:
 
 
 def subject(task: Task) -> tuple[str, str | None]:
-    """Digests of a task and of its dataset: of cells with other ones, the figures mean nothing beside each other."""
+    """Digests of a task and of its dataset; figures of cells with different digests cannot be compared."""
     return (task_digest(task), dataset_digest(task))
 
 
 def recipe(plugin: Plugin, **more: object) -> dict[str, object]:
-    """All that an artifact depends on: the plugin that makes it, its packages, this machine and its source."""
+    """Everything that an artifact depends on: its plugin, the plugin's packages, this machine and the source."""
     here = machine.describe()  # some optimizers write for the processor they run on
     made_by = {"plugin": plugin_digest(plugin), "versions": versions(plugin.requires)}
     return {"schema": SCHEMA, **made_by, "machine": here, **more}
 
 
 def record_key(cell: Cell, artifact: Artifact | None) -> str:
-    """Hash of all that a cell's latency depends on."""
+    """Hash of everything that a cell's latency depends on."""
     task, runtime = catalog.task(cell.task), catalog.runtime(cell.runtime)
     parts = [
         store.SCHEMA,
@@ -133,14 +135,14 @@ class _Source:
     """A parsed file.
 
     Attributes:
-        definitions: the statements at the top of the file that bind each name: functions, classes, assignments.
-        imports: what each imported name stands for: a module of this package, or a name in such a module.
-        effects: statements that do something when the file is imported, functions that a decorator registers included.
+        definitions: by name, the statements at the top of the file that bind the name: functions, classes, assignments;
+            under `EFFECTS`, the statements that have an effect when the file is imported, among them functions that a
+            decorator registers.
+        imports: by imported name, the module of this package, and the name in that module (None for the module itself).
     """
 
-    definitions: Mapping[str, tuple[ast.stmt, ...]]
+    definitions: Mapping[str, Sequence[ast.stmt]]
     imports: Mapping[str, tuple[str, str | None]]
-    effects: tuple[ast.stmt, ...]
 
 
 class _Reading:
@@ -171,12 +173,12 @@ class _Reading:
             self._count(path, name, source.definitions[name])
 
     def _import(self, path: Path) -> None:
-        """Count what importing a file does: its effects, and those of the files that it imports at its top."""
+        """Count the effects of importing a file, and of importing the files that it imports at its top."""
         if path not in self._imported:
             self._imported.add(path)
             for module, _ in self._parsed(path).imports.values():
                 self._follow(module, None)
-            self._count(path, "", self._parsed(path).effects)
+            self._reach(path, EFFECTS)
 
     def _follow(self, module: str, symbol: str | None) -> None:
         if (file := _file_of(module)) is None:
@@ -188,8 +190,8 @@ class _Reading:
         if symbol is not None:
             self._reach(file, symbol)
 
-    def _count(self, path: Path, name: str, statements: tuple[ast.stmt, ...]) -> None:
-        if (path, name) in self._reached or not statements:
+    def _count(self, path: Path, name: str, statements: Sequence[ast.stmt]) -> None:
+        if (path, name) in self._reached:
             return
         self._reached[path, name] = "\n".join(map(ast.dump, statements))
         for statement in statements:
@@ -214,7 +216,7 @@ def _beside_figures() -> frozenset[str]:
 
 
 def _dotted(node: ast.expr) -> str:
-    """`bench.api` of the node that reads so; empty for an expression that is no name."""
+    """The dotted name that a node stands for, such as `bench.api`; empty for any other expression."""
     if isinstance(node, ast.Name):
         return node.id
     owner = _dotted(node.value) if isinstance(node, ast.Attribute) else ""
@@ -222,7 +224,7 @@ def _dotted(node: ast.expr) -> str:
 
 
 class _Bare(ast.NodeTransformer):
-    """Leaves out what does not run: docstrings, annotations, and methods that make no figure."""
+    """Removes from a syntax tree what makes no figure: docstrings, annotations, and the methods of `beside`."""
 
     def __init__(self, beside: frozenset[str]) -> None:
         self._beside = beside
@@ -251,24 +253,19 @@ def _is_text(statement: ast.stmt) -> bool:
 def _parse(path: Path, _changed_ns: int, beside: frozenset[str]) -> _Source:
     tree = _Bare(beside).visit(ast.parse(path.read_text(encoding="utf-8")))
     statements = list(_top(tree.body))
-    imports = {
-        name: target
-        for statement in statements
-        if isinstance(statement, ast.Import | ast.ImportFrom)
-        for name, target in _imports(statement).items()
-    }
-    definitions: dict[str, tuple[ast.stmt, ...]] = {}
+    imports: dict[str, tuple[str, str | None]] = {}
     for statement in statements:
-        for name in _bound(statement):
-            definitions[name] = (*definitions.get(name, ()), statement)
-    own = {*definitions, *imports}
-    effects = tuple(
-        statement
-        for statement in statements
-        if _registers(statement, own)
-        or not (_bound(statement) or isinstance(statement, ast.Import | ast.ImportFrom | ast.Pass))
-    )
-    return _Source(definitions=definitions, imports=imports, effects=effects)
+        if isinstance(statement, ast.Import | ast.ImportFrom):
+            imports |= _imports(statement)
+    own = {*imports, *(name for statement in statements for name in _bound(statement))}
+    definitions: dict[str, list[ast.stmt]] = {}
+    for statement in statements:
+        if isinstance(statement, ast.Import | ast.ImportFrom | ast.Pass):
+            continue
+        names = _bound(statement)
+        for name in names if names and not _registers(statement, own) else [*names, EFFECTS]:
+            definitions.setdefault(name, []).append(statement)
+    return _Source(definitions=definitions, imports=imports)
 
 
 def _top(body: list[ast.stmt]) -> Iterator[ast.stmt]:
@@ -295,13 +292,13 @@ def _bound(statement: ast.stmt) -> list[str]:
 
 
 def _registers(statement: ast.stmt, own: set[str]) -> bool:
-    """Whether a definition may enter itself somewhere when its file is imported: a decorator of this package does."""
+    """Whether a definition may register itself when its file is imported, through a decorator of this package."""
     decorators = statement.decorator_list if isinstance(statement, ast.FunctionDef | ast.ClassDef) else []
     return any(isinstance(node, ast.Name) and node.id in own for each in decorators for node in ast.walk(each))
 
 
 def _imports(statement: ast.AST) -> dict[str, tuple[str, str | None]]:
-    """What each name stands for that a statement imports from this package, at its top or deeper."""
+    """The names that a statement imports from this package, at its top or deeper: see `_Source.imports`."""
     found: dict[str, tuple[str, str | None]] = {}
     for node in ast.walk(statement):
         if isinstance(node, ast.Import):

@@ -1,4 +1,4 @@
-"""Loss, metric and drift of outputs against the reference's: one implementation for every runtime."""
+"""The judgement of outputs against the reference's outputs, the same for every runtime: loss, metrics and errors."""
 
 from __future__ import annotations
 
@@ -24,9 +24,11 @@ def judge(
     """Judge the outputs of a whole split.
 
     Args:
-        outputs: by name, the N samples along the first axis.
-        expected: the reference's outputs for the same samples, which are the targets, too, where the samples have
-            none; None for the reference itself.
+        task: defines the loss, the metrics and the limits.
+        samples: the split.
+        outputs: output arrays by name, with the N samples along the first axis.
+        expected: the reference's outputs for the same samples, which are also the targets where the samples have none;
+            None for the reference itself.
 
     Returns:
         The fidelity with its reason, the loss, the metrics and the errors; the fields about the run are left empty.
@@ -63,12 +65,12 @@ def _rows(arrays: Mapping[str, np.ndarray], num_samples: int) -> list[dict[str, 
 
 
 def _finite(value: float) -> float | None:
-    """The value where it is a number that JSON has."""
+    """The value; None where it is not finite, and so no number in JSON."""
     return value if math.isfinite(value) else None
 
 
 def _malformed(outputs: Mapping[str, np.ndarray], expected: Mapping[str, np.ndarray]) -> str | None:
-    """What makes the outputs impossible to compare, or None."""
+    """Why the outputs cannot be compared; None where they can."""
     import numpy as np
 
     for name, reference in expected.items():
@@ -84,7 +86,7 @@ def _malformed(outputs: Mapping[str, np.ndarray], expected: Mapping[str, np.ndar
 
 
 def _error(output: np.ndarray, reference: np.ndarray) -> tuple[float, float]:
-    """Largest absolute difference, and the same over the reference's largest magnitude."""
+    """The largest absolute difference, and its ratio to the largest magnitude of the reference."""
     import numpy as np
 
     absolute = float(np.abs(output.astype(np.float64) - reference.astype(np.float64)).max(initial=0.0))

@@ -1,17 +1,17 @@
-"""One sweep, one way: cells -> prepare -> verify -> measure -> store. Nothing here prints; an observer is told."""
+"""A sweep: cells are prepared, verified, measured and stored. Nothing here prints; an observer is told of each step."""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterable, Sequence
-from typing import Protocol, TypeVar
+from collections.abc import Sequence
+from typing import Protocol
 
 import msgspec
 
 from bench.api.cell import Cell
 from bench.api.errors import BenchError
 from bench.measure import machine, rounds
-from bench.measure.at_once import at_once
+from bench.measure.at_once import on_all_cores
 from bench.measure.block import Method, Result
 from bench.measure.rounds import Goal, Group, Ledger, Progress
 from bench.pipeline import opening, prepare, provenance, sweeps, verify
@@ -23,32 +23,31 @@ from bench.records.lines import Failure, Header, Reset, ThreadLaunch
 from bench.records.measured import same_as, what_runs
 from bench.records.store import LAUNCH, SCHEMA, THREAD_LAUNCH, Record, Store
 
-Item = TypeVar("Item")
-Outcome = TypeVar("Outcome")
-
 
 class Observer(Protocol):
-    """Who watches a sweep."""
+    """A watcher of a sweep, who is told of its steps."""
 
     def stage(self, name: str, total: int) -> None:
         """A stage of `total` cells begins."""
 
     def cell(self, cell: Cell, outcome: str) -> None:
-        """A cell is through the present stage."""
+        """A cell has left the present stage, with this outcome."""
 
     def measured(self, cells: Sequence[Cell]) -> None:
         """Launches of these cells were stored."""
 
     def progress(self, progress: Progress) -> None:
-        """How far measuring is."""
+        """The progress of measuring, before the first block and after each block."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Options:
-    """How a sweep is run.
+    """The settings of a sweep.
 
     Attributes:
-        force: measure again what is already settled.
+        method: how blocks are measured.
+        goal: when a cell has been measured enough.
+        force: whether settled cells are measured again.
         across_threads: compare each cell with itself at one thread, rather than with the task's baseline.
     """
 
@@ -59,7 +58,7 @@ class Options:
 
 
 class Sweep:
-    """The policy of `bench run`: which cells take which stage, given what earlier runs stored of them."""
+    """The policy of `bench run`: which cells take which stage, given the results that earlier runs stored."""
 
     def __init__(self, store: Store, options: Options, observer: Observer) -> None:
         self._store = store
@@ -71,10 +70,10 @@ class Sweep:
         self._failed_steps: prepare.FailedSteps = {}
 
     def run(self, cells: Sequence[Cell]) -> None:
-        """Prepare, verify and measure the cells, and whatever baselines they are compared with.
+        """Prepare, verify and measure the cells and the baselines that they are compared with.
 
         Raises:
-            StoreError: results cannot be written; all that was finished is kept.
+            StoreError: results cannot be written; all finished results are kept.
         """
         wanted = (self._baselines(group) for group in dict.fromkeys(map(self._request, cells)))
         baselines = [next((cell for cell in found if prepare.skip_reason(cell) is None), None) for found in wanted]
@@ -92,11 +91,11 @@ class Sweep:
         return dataclasses.replace(cell, threads=1) if self._options.across_threads else cell.group
 
     def _baselines(self, request: Cell | tuple[str, int, int]) -> list[Cell]:
-        """The cells that may be the baseline of a request, the first that works before the others."""
+        """The candidates for the baseline of a request; the first candidate that works is the baseline."""
         return [request] if isinstance(request, Cell) else sweeps.baselines(*request)
 
     def _prepare(self, cells: Sequence[Cell]) -> list[Prepared]:
-        """Cells whose artifacts could be made; the others are stored with their reason."""
+        """Cells whose artifacts could be made; the failures of the other cells are stored."""
         self._observer.stage("prepare", len(cells))
         sharing: dict[str, list[Cell]] = {}
         for cell in cells:
@@ -118,15 +117,15 @@ class Sweep:
         def make(path: str) -> Prepared | Failure:
             return prepare.prepared(sharing[path][0], self._limits, self._failed_steps)
 
-        # Exports before what is made of them: two chains that wait for one export would leave a core idle.
-        self._at_once(make, sorted(sharing, key=lambda path: len(sharing[path][0].chain)), prepared)
+        # Exports before their variants: two chains that wait for one export would leave a core idle.
+        on_all_cores(make, sorted(sharing, key=lambda path: len(sharing[path][0].chain)), prepared)
         return [found[cell] for cell in cells if cell in found]
 
     def _verify(self, cells: Sequence[Prepared]) -> list[Verified]:
-        """Cells that run, each with its quality stored, judged against the reference as it is now."""
+        """Cells that run; the quality of each is stored, as judged against the present reference."""
         self._observer.stage("verify", len(cells))
         references: dict[str, Reference | BenchError] = {}
-        self._at_once(
+        on_all_cores(
             lambda name: verify.reference_of(catalog.task(name), self._limits, self._failed_steps),
             dict.fromkeys(value.cell.task for value in cells),
             references.__setitem__,
@@ -137,7 +136,7 @@ class Sweep:
         found: dict[Cell, Verified] = {}
 
         def judge(thing: object) -> Verified | Failure:
-            """The quality of cells that all run the same thing, by an earlier run or now."""
+            """Judge cells that all run the same graph once, or take the quality that an earlier run stored."""
             reference = references[same[thing][0].cell.task]
             if isinstance(reference, BenchError):
                 return Failure.of("verify", reference)
@@ -151,36 +150,20 @@ class Sweep:
                 if isinstance(outcome, Failure):
                     self._stopped(value.cell, outcome, value)
                     continue
-                record, reference = self._records[value.key], references[value.cell.task]
-                assert isinstance(reference, Reference)
-                if record.quality is None or not verify.is_current(record.quality, value, reference):
-                    self._store.append(value.key, outcome.quality)
-                    record = dataclasses.replace(record, quality=outcome.quality, failure=None)
-                    self._records[value.key] = record
-                assert record.quality is not None
-                found[value.cell] = dataclasses.replace(
-                    outcome, cell=value.cell, artifact=value.artifact, key=value.key, quality=record.quality
-                )
-                self._observer.cell(value.cell, outcome.quality.fidelity)
+                record, now = self._records[value.key], outcome.quality
+                quality = record.quality
+                if quality is None or quality.judges != now.judges:
+                    quality = now
+                    self._store.append(value.key, quality)
+                    self._records[value.key] = dataclasses.replace(record, quality=quality, failure=None)
+                found[value.cell] = Verified(**vars(value), quality=quality, inputs=outcome.inputs)
+                self._observer.cell(value.cell, now.fidelity)
 
-        for threads in sorted({value.cell.threads for value in cells}):
-            alike = [thing for thing, members in same.items() if members[0].cell.threads == threads]
-            self._at_once(judge, alike, judged, threads=threads)
+        on_all_cores(judge, same, judged, threads=lambda thing: same[thing][0].cell.threads)
         return [found[value.cell] for value in cells if value.cell in found]
 
-    def _at_once(
-        self,
-        step: Callable[[Item], Outcome],
-        items: Iterable[Item],
-        done: Callable[[Item, Outcome | BenchError], None],
-        *,
-        threads: int = 1,
-    ) -> None:
-        """Take steps on all cores; more threads than cores would wait for each other."""
-        at_once(step, items, workers=max(1, machine.num_cores() // threads), done=done)
-
     def _groups(self, cells: Sequence[Verified], wanted: set[Cell]) -> list[Group]:
-        """The cells to time, in groups with their baselines: not the broken ones, and each same thing once."""
+        """The cells to time, in groups with their baselines, without broken cells and repetitions of the same graph."""
         sound = [value for value in cells if value.quality.fidelity != BROKEN]
         twins = same_as([self._records[value.key] for value in sound if value.cell in wanted])
         groups = []
@@ -209,10 +192,11 @@ class Sweep:
         for group in groups:
             if group.baseline.failed:
                 reason = f"not timed: its baseline {group.baseline.subject.cell} failed"
-                self._keep_untimed([ledger for ledger in group.ledgers if not ledger.launches], reason)
+                for ledger in group.ledgers:
+                    self._keep_untimed(ledger.subject.key, reason)
 
     def _keep(self, result: Result) -> None:
-        """Store what a block brought: the baseline first, since the others mean nothing without it."""
+        """Store the result of a block; the baseline's launches first, for the others mean nothing without them."""
         kind = THREAD_LAUNCH if self._options.across_threads else LAUNCH
         for subject, launch in result.launches:
             if subject.key in self._to_reset:
@@ -225,36 +209,30 @@ class Sweep:
             self._observer.cell(failure.subject.cell, f"failed: {failure.error.reason}")
         self._observer.measured([subject.cell for subject, _ in result.launches])
 
-    def _keep_untimed(self, ledgers: Sequence[Ledger], reason: str) -> None:
-        """Store why sound cells have no figures; those with a reason of their own keep it."""
-        for ledger in ledgers:
-            record = self._store.read(ledger.subject.key)
-            has_figures = record is not None and (record.launches or record.thread_launches)
-            if record is not None and record.failure is None and not has_figures:
-                self._store.append(record.key, Failure(stage="measure", reason=reason))
-                self._observer.cell(record.cell, f"failed: {reason}")
+    def _keep_untimed(self, key: str, reason: str) -> None:
+        """Store why a sound cell has no figures; a cell that has a reason of its own keeps that reason."""
+        record = self._store.read(key)
+        if record is not None and not (record.failure or record.launches or record.thread_launches):
+            self._store.append(key, Failure(stage="measure", reason=reason))
+            self._observer.cell(record.cell, f"failed: {reason}")
 
     def _forget(self, cells: Sequence[Prepared]) -> None:
-        """Start the records of cells anew; what is stored stands until each cell's first new launch."""
+        """Start the records of cells anew; the stored lines stay valid until each cell's first new launch."""
         for value in cells:
             record = dataclasses.replace(self._records[value.key], quality=None, failure=None)
-            if self._options.across_threads:
-                record = dataclasses.replace(record, thread_launches=())
-            else:
-                record = dataclasses.replace(record, launches=())
-            self._records[value.key] = record
+            launches = {"thread_launches" if self._options.across_threads else "launches": ()}
+            self._records[value.key] = dataclasses.replace(record, **launches)  # type: ignore[arg-type]
             self._to_reset.add(value.key)
 
     def _stopped(self, cell: Cell, failure: Failure, value: Prepared | None = None) -> None:
-        """Store why a cell came no further; the same reason to skip it is stored once."""
+        """Store the failure that stopped a cell; the same reason to skip a cell is stored once."""
         record = self._open_record(cell, value)
-        is_skip = failure.stage == "skip"
-        if not is_skip or record.failure is None or record.failure.reason != failure.reason:
+        if failure.stage != "skip" or record.failure is None or record.failure.reason != failure.reason:
             self._store.append(record.key, failure)
-        self._observer.cell(cell, f"{'skipped' if is_skip else 'failed'}: {failure.reason}")
+        self._observer.cell(cell, f"{failure.status}: {failure.reason}")
 
     def _open_record(self, cell: Cell, value: Prepared | None) -> Record:
-        """What is stored of a cell with this artifact; a new record where there is nothing."""
+        """The record of a cell with this artifact; a new record where none is stored."""
         artifact = value.artifact if value is not None else None
         key = provenance.record_key(cell, artifact)
         record = self._records.get(key) or self._store.read(key)

@@ -1,4 +1,4 @@
-"""Named sweeps: plain functions that give the cells to measure. A public function here is a sweep of that name."""
+"""Named sweeps: functions that return the cells to measure. Each public function with that signature is a sweep."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ import contextlib
 import dataclasses
 import inspect
 import itertools
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TypeVar
 
-from bench.api import Plugin, errors, loading
+from bench.api import Exporter, Plugin, errors, loading
 from bench.api.cell import CHAIN, RAW, Cell, matches
 from bench.api.errors import InputError, PluginError
 from bench.measure import machine
@@ -18,12 +18,10 @@ from bench.plugins import catalog
 
 P = TypeVar("P", bound=Plugin)
 CHAINS = ("onnxoptimizer+onnxsim", "dedup+onnxsim+int8_dynamic", "weight_only-int4-sym-block")
-"""Chains, and options that are not the first of their file, worth measuring beside every kind of variant."""
+"""Chains, and options that are not the first of their file, to measure besides every kind of variant."""
 SWEEP_SIGNATURE = inspect.Signature(return_annotation=list[Cell])
 QUICK_TASK = "super_resolution"
-"""Of the tasks in both frameworks the one that is exported and verified soonest."""
-
-
+"""The task in both frameworks that is exported and verified fastest."""
 BATCHES = (1, 4, 16)
 
 
@@ -82,7 +80,7 @@ def seed() -> list[Cell]:
 
 
 def everything() -> list[Cell]:
-    """All that globs choose from: every combination of every task, at one thread and at all cores; it takes hours."""
+    """Every combination of every task, from which globs choose, at one thread and at all cores; it takes hours."""
     threads = sorted({1, machine.num_cores()})
     return cells_of(
         loading.find("models"), variants=list(dict.fromkeys((RAW, *catalog.variants(), *CHAINS))), threads=threads
@@ -90,10 +88,10 @@ def everything() -> list[Cell]:
 
 
 def _tasks() -> list[str]:
-    """Tasks but for those that the package brings to try it on.
+    """Names of the tasks, without the tasks that the package contains for trials.
 
     Raises:
-        InputError: there are none, as where the package was installed without the repository.
+        InputError: there are no such tasks, as in a package that was installed without the repository.
     """
     found = loading.find("models")
     names = [name for name, path in found.items() if not path.is_relative_to(loading.PACKAGE.resolve())]
@@ -109,53 +107,51 @@ def _format(cell: Cell) -> str:
 
 
 def _is_open(cell: Cell) -> bool:
-    """Whether its exporter can take its task's model at all."""
+    """Whether the cell's exporter accepts the model of the cell's task."""
     return catalog.exporter(cell.exporter).refusal(catalog.task(cell.task)) is None
 
 
 def _is_usual(cell: Cell) -> bool:
-    """Whether its runtime is the plain way to run its format, at the first provider."""
+    """Whether the cell's runtime is the usual one for its format, with the runtime's first provider."""
     runtime = catalog.runtime(cell.runtime)
     return _format(cell) in runtime.default_for and cell.provider == runtime.providers()[0]
 
 
 def cells_of(
-    tasks: Iterable[str], *, variants: Sequence[str], batches: Sequence[int] = (1,), threads: Sequence[int] = (1,)
+    tasks: Iterable[str],
+    *,
+    variants: Sequence[str],
+    batches: Sequence[int] = (1,),
+    threads: Sequence[int] = (1,),
+    exporters: Mapping[str, Exporter] | None = None,
 ) -> list[Cell]:
     """All cells of some tasks whose parts fit together.
 
     Args:
+        tasks: names of the tasks.
         variants: chains joined by `+`, or `raw`.
+        batches: numbers of samples in an inference.
+        threads: numbers of threads.
+        exporters: by name; None for all exporters.
     """
     cells = []
     runtimes = _sound("runtimes", catalog.runtime)
+    exporters = _sound("exporters", catalog.exporter) if exporters is None else exporters
     for task_name in tasks:
-        pairs = itertools.product(catalog.task(task_name).sources, _sound("exporters", catalog.exporter).items())
-        for source, (exporter_name, exporter) in pairs:
+        for source, (exporter_name, exporter) in itertools.product(catalog.task(task_name).sources, exporters.items()):
             if exporter.sources and source not in exporter.sources:
                 continue
-            format_ = exporter.format(source)
+            format_, parts = exporter.format(source), {"task": task_name, "source": source, "exporter": exporter_name}
             fitting = [chain for chain in variants if _fits(chain, format_)]
             opening = [name for name, runtime in runtimes.items() if format_ in runtime.formats]
             for variant, opener, batch, num_threads in itertools.product(fitting, opening, batches, threads):
-                cells += [
-                    Cell(
-                        task=task_name,
-                        source=source,
-                        exporter=exporter_name,
-                        variant=variant,
-                        runtime=opener,
-                        provider=provider,
-                        batch=batch,
-                        threads=num_threads,
-                    )
-                    for provider in runtimes[opener].providers()
-                ]
+                made = Cell(**parts, variant=variant, runtime=opener, provider="", batch=batch, threads=num_threads)
+                cells += [dataclasses.replace(made, provider=provider) for provider in runtimes[opener].providers()]
     return cells
 
 
 def _sound(kind: str, load: Callable[[str], P]) -> dict[str, P]:
-    """Plugins of a kind by name, but for files that cannot be loaded: `bench list` says what is wrong with them."""
+    """Plugins of a kind by name, without files that cannot be loaded: `bench list` says what is wrong with those."""
     found = {}
     for name in loading.find(kind):
         with contextlib.suppress(PluginError):
@@ -192,11 +188,8 @@ def select(globs: Sequence[str], sweep: str | None) -> list[Cell]:
     pool = named()[sweep]() if sweep else everything()
     chosen: dict[Cell, None] = {}
     for glob in globs:
-        if not any(sign in glob for sign in "*?["):
-            found = [_checked(Cell.from_path(glob))] if glob.count("/") == 6 else []
-        else:
-            found = []
-        found = found or [cell for cell in pool if matches(cell, [glob])]
+        is_path = glob.count("/") == 6 and not any(sign in glob for sign in "*?[")
+        found = [_checked(Cell.from_path(glob))] if is_path else [cell for cell in pool if matches(cell, [glob])]
         if not found:
             raise InputError(f"no cell matches {glob!r}; {_nearest(glob, pool)}")
         chosen |= dict.fromkeys(found)
@@ -204,7 +197,11 @@ def select(globs: Sequence[str], sweep: str | None) -> list[Cell]:
 
 
 def _checked(cell: Cell) -> Cell:
-    """The cell itself, after all its names were found."""
+    """Check that all parts of a cell exist and fit together.
+
+    Raises:
+        InputError: a part does not exist, or does not fit another part.
+    """
     task, exporter, runtime = catalog.task(cell.task), catalog.exporter(cell.exporter), catalog.runtime(cell.runtime)
     for name in cell.chain:
         catalog.variant(name)
@@ -221,7 +218,7 @@ def _checked(cell: Cell) -> Cell:
 
 
 def _nearest(glob: str, pool: Sequence[Cell]) -> str:
-    """What the person may have meant: the first part of the path that no cell has."""
+    """A suggestion for the first part of a glob that no cell has."""
     fields = ("task", "source", "exporter", "variant", "runtime", "provider")
     for part in glob.split("/"):
         names = {getattr(cell, field) for cell in pool for field in fields}
@@ -232,22 +229,7 @@ def _nearest(glob: str, pool: Sequence[Cell]) -> str:
 
 
 def baselines(task_name: str, batch: int, threads: int) -> list[Cell]:
-    """The task's plain native cells in the order of its sources: the first that works is the baseline."""
-    task, native = catalog.task(task_name), catalog.exporter("native")
-    found = []
-    for source in task.sources:
-        for runtime, opener in _sound("runtimes", catalog.runtime).items():
-            if native.format(source) in opener.default_for:
-                found.append(
-                    Cell(
-                        task=task_name,
-                        source=source,
-                        exporter="native",
-                        variant=RAW,
-                        runtime=runtime,
-                        provider=opener.providers()[0],
-                        batch=batch,
-                        threads=threads,
-                    )
-                )
-    return found
+    """The task's plain native cells in the order of its sources: the first cell that works is the baseline."""
+    native = {"native": catalog.exporter("native")}
+    cells = cells_of((task_name,), variants=(RAW,), batches=(batch,), threads=(threads,), exporters=native)
+    return [cell for cell in cells if _is_usual(cell)]

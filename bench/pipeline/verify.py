@@ -24,11 +24,12 @@ from bench.records.lines import Failure, Quality
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Reference:
-    """What defines a task's right outputs.
+    """The cell whose outputs define the right outputs of a task.
 
     Attributes:
-        outputs: `.npz` file.
-        digest: of all that the outputs depend on.
+        cell: the reference cell.
+        outputs: `.npz` file with its outputs.
+        digest: digest of all that the outputs depend on.
     """
 
     cell: Cell
@@ -40,7 +41,7 @@ def reference_of(task: Task, limits: Limits, failed: prepare.FailedSteps | None 
     """The plain native cell of the first source whose packages are here, at batch 1 and one thread.
 
     Raises:
-        ArtifactError: there is none, or it does not run.
+        ArtifactError: there is no such cell, or it does not run.
     """
     reasons = []
     for cell in sweeps.baselines(task.name, 1, 1):
@@ -58,16 +59,9 @@ def reference_of(task: Task, limits: Limits, failed: prepare.FailedSteps | None 
                 raise ArtifactError(f"reference {cell}: {judged.reason}")
             return {"cell": cell.path}
 
-        runtime = catalog.runtime(cell.runtime)
-        parts = [
-            provenance.SCHEMA,
-            "reference",
-            cell.path,
-            artifact.sha256,
-            provenance.versions(runtime.requires),
-            *provenance.subject(task),
-        ]
-        digest = cache.digest(parts)
+        versions = provenance.versions(catalog.runtime(cell.runtime).requires)
+        parts = ["reference", cell.path, artifact.sha256, versions, *provenance.subject(task)]
+        digest = cache.digest([provenance.SCHEMA, *parts])
         return Reference(cell=cell, outputs=cache.obtain(digest, "outputs.npz", make)[0], digest=digest)
     raise ArtifactError(f"no source of {task.name} works here: {'; '.join(reasons) or 'none is defined'}")
 
@@ -92,7 +86,13 @@ def verified(value: Prepared, reference: Reference, limits: Limits, known: Quali
     """Judge a prepared cell's outputs against the reference.
 
     Args:
-        known: the quality that an earlier run stored; it is taken as it is where it still holds (see `is_current`).
+        value: the prepared cell.
+        reference: the reference of the cell's task.
+        limits: time and memory of the worker.
+        known: the quality that an earlier run stored; it is reused where it is still current (see `is_current`).
+
+    Returns:
+        The verified cell, or the failure that stopped it.
     """
     try:
         inputs = prepare.inputs_of(catalog.task(value.cell.task), limits)
@@ -107,8 +107,7 @@ def verified(value: Prepared, reference: Reference, limits: Limits, known: Quali
 
 def is_current(quality: Quality, value: Prepared, reference: Reference) -> bool:
     """Whether a stored quality was judged by the code of now, against the reference of now."""
-    now = (provenance.judge_digest(value.cell), reference.digest)
-    return (quality.judged_by, quality.reference_digest) == now
+    return quality.judges == (provenance.judge_digest(value.cell), reference.digest)
 
 
 def verify(
@@ -117,11 +116,14 @@ def verify(
     """Run the held-out split through an artifact in a worker of its own, and judge the outputs.
 
     Args:
+        cell: the cell whose runtime runs the artifact.
+        artifact: the artifact to judge.
         reference: `.npz` file with the right outputs; None where this cell defines them.
+        limits: time and memory of the worker.
         save_outputs: `.npz` file to write the outputs to.
 
     Returns:
-        All but what the outputs were compared with: `reference`, `reference_digest` and `judged_by`.
+        The quality without the fields on the comparison: `reference`, `reference_digest` and `judged_by`.
 
     Raises:
         ChildError: the artifact does not run.
@@ -139,10 +141,10 @@ def verify(
 
 
 def _quality(fields: Mapping[str, Any]) -> Quality:
-    """Fields that a worker sent, checked: some of them are what a plugin said.
+    """Check the types of the fields that a worker sent, some of which come from a plugin.
 
     Raises:
-        ChildError: one has the wrong type.
+        ChildError: a field has the wrong type.
     """
     try:
         return msgspec.convert(fields, Quality)
@@ -151,7 +153,7 @@ def _quality(fields: Mapping[str, Any]) -> Quality:
 
 
 def _cost(child: Child, artifact: Artifact, shapes: dict[str, list[int]], limits: Limits) -> dict[str, Any] | None:
-    """The fields of `Cost` for a file that can be analysed; the outputs are as right without it."""
+    """The fields of `Cost`; None for a file that cannot be analysed, which makes the outputs no less right."""
     if artifact.format != "onnx":
         return None
     try:
@@ -161,15 +163,13 @@ def _cost(child: Child, artifact: Artifact, shapes: dict[str, list[int]], limits
 
 
 def _inspected(child: Child, cell: Cell, artifact: Artifact, judged: Quality, limits: Limits) -> Quality:
-    """The same with what the runtime tells; without that the outputs are as right, but their precision is unknown."""
+    """The quality with what the runtime tells of the artifact; with a warning where the runtime cannot tell."""
     fields = msgspec.to_builtins(judged)
     try:
         told = child.request(
             operations.inspect,
             timeout_s=limits.verify_s,
-            runtime=cell.runtime,
-            artifact=str(artifact.path),
-            provider=cell.provider,
+            **opening.arguments(cell, artifact.path),
             shapes=fields["input_shapes"],
         )
         return _quality({**fields, **told})

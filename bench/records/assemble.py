@@ -18,7 +18,7 @@ from bench.measure.roofline import Peaks
 from bench.measure.rounds import Goal
 from bench.records import costs
 from bench.records.lines import Quality
-from bench.records.measured import Figures, same_as
+from bench.records.measured import Measured, same_as
 from bench.records.rows import Row
 
 QUANTIZED = frozenset({"DequantizeLinear", "DynamicQuantizeLSTM", "MatMulInteger", "com.microsoft.MatMulNBits"}) | {
@@ -29,7 +29,7 @@ PHASES = ("load", "first_inference", "steady")
 
 
 def rows(
-    records: Mapping[str, Figures],
+    records: Mapping[str, Measured],
     *,
     baseline: str | None = None,
     margin: float = Goal().margin,
@@ -56,15 +56,14 @@ def rows(
     return costs.joined(found, records, peaks or {})
 
 
-def _row(record: Figures, records: Mapping[str, Figures], twin: str | None, other: str | None, margin: float) -> Row:
+def _row(record: Measured, records: Mapping[str, Measured], twin: str | None, other: str | None, margin: float) -> Row:
     cell, quality, artifact = record.cell, record.quality, record.artifact
     if (reason := _outdated(record, records)) is not None:
         return Row(**_coordinates(cell), status="skipped", reason=reason)
-    status = "ok" if record.failure is None else "skipped" if record.failure.stage == "skip" else "failed"
     launches = compared(record, records)
     return Row(
         **_coordinates(cell),
-        status=status,
+        status=record.failure.status if record.failure else "ok",
         reason=record.failure.reason if record.failure else quality.reason if quality else None,
         same_as=twin,
         size_bytes=artifact.size_bytes if artifact else None,
@@ -103,21 +102,21 @@ def _coordinates(cell: Cell) -> dict[str, Any]:
     return {"cell": cell.path, **dataclasses.asdict(cell)}
 
 
-def _outdated(record: Figures, records: Mapping[str, Figures]) -> str | None:
+def _outdated(record: Measured, records: Mapping[str, Measured]) -> str | None:
     """Why a record's figures have no place beside the others', or None.
 
     A sweep over some cells leaves the others as they were: of other weights or data, or beside another baseline.
     """
     group = [other for other in records.values() if other.cell.task == record.cell.task]
-    newest = max(group, key=lambda other: other.time)
-    if record.subject != newest.subject:
+    newest = max(group, key=lambda other: other.header.time)
+    if record.header.subject != newest.header.subject:
         return "measured with other weights, code or data than the newest result; `bench run` measures it again"
     if record.launches and not compared(record, records):
         return "measured beside a baseline that has changed since; `bench run` measures it again"
     return None
 
 
-def compared(record: Figures, records: Mapping[str, Figures]) -> list[Launch]:
+def compared(record: Measured, records: Mapping[str, Measured]) -> list[Launch]:
     """The launches that ran beside the baseline as it is now."""
     baseline = baseline_of(record, records)
     if baseline is None:
@@ -154,47 +153,42 @@ def _imported(launch: Launch) -> int:
     return launch.memory.phases["imports"].rss_bytes
 
 
-def _comparison(record: Figures, records: Mapping[str, Figures], other: str | None, margin: float) -> dict[str, Any]:
+def _comparison(record: Measured, records: Mapping[str, Measured], other: str | None, margin: float) -> dict[str, Any]:
     """The ratio to the baseline, or to another cell of the same group."""
     baseline = baseline_of(record, records)
-    if baseline is None:
+    if baseline is None or (other is not None and records[other].cell.group != record.cell.group):
         return {}
-    if other is None or records[other].cell.group != record.cell.group:
-        found = comparison.against_baseline(record.launches, baseline.launches) if other is None else None
-        is_baseline = record.key == baseline.key
-    else:
-        found = comparison.between(record.launches, records[other].launches, baseline.launches)
-        is_baseline = record.cell.path == other
-    return _figures(found, margin, is_baseline=is_baseline) if found else {}
+    if other is None:
+        found = comparison.against_baseline(record.launches, baseline.launches)
+        return _figures(found, margin, is_baseline=record.key == baseline.key)
+    found = comparison.between(record.launches, records[other].launches, baseline.launches)
+    return _figures(found, margin, is_baseline=record.cell.path == other)
 
 
 def _figures(found: Comparison, margin: float, *, is_baseline: bool) -> dict[str, Any]:
-    control = found.control
-    figures: dict[str, Any] = {
-        "aa_low": control.low if control else None,
-        "aa_high": control.high if control else None,
-    }
+    control, ratio = found.control, found.ratio
+    figures: dict[str, Any] = {"aa_low": control.low, "aa_high": control.high} if control else {}
     if is_baseline:  # by definition; its own noise is the A/A interval
         return {**figures, "ratio": 1.0, "ratio_low": 1.0, "ratio_high": 1.0}
-    if found.ratio is not None and np.isfinite(found.ratio.high):
-        figures |= {"ratio": found.ratio.value, "ratio_low": found.ratio.low, "ratio_high": found.ratio.high}
+    if ratio is not None and np.isfinite(ratio.high):
+        figures |= {"ratio": ratio.value, "ratio_low": ratio.low, "ratio_high": ratio.high}
         figures["verdict"] = found.verdict(margin)
     return figures
 
 
-def baseline_of(record: Figures, records: Mapping[str, Figures]) -> Figures | None:
+def baseline_of(record: Measured, records: Mapping[str, Measured]) -> Measured | None:
     """The record of the cell that a record's launches ran beside, under its present key."""
     if not record.launches:
         return None
     return records.get(record.launches[-1].reference)
 
 
-def higher_is_better(records: Mapping[str, Figures]) -> dict[str, bool]:
+def higher_is_better(records: Mapping[str, Measured]) -> dict[str, bool]:
     """By task, whether its metric is better when it is larger."""
     return {record.cell.task: record.quality.higher_is_better for record in records.values() if record.quality}
 
 
-def between(records: Mapping[str, Figures], one: str, other: str) -> Comparison | None:
+def between(records: Mapping[str, Measured], one: str, other: str) -> Comparison | None:
     """One cell against another of its group, by the launches that ran beside the baseline as it is now.
 
     Returns:

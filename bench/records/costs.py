@@ -8,13 +8,13 @@ from collections.abc import Iterable, Mapping
 from bench.measure import roofline
 from bench.measure.roofline import Peaks
 from bench.records.lines import Cost
-from bench.records.measured import Figures
+from bench.records.measured import Measured
 from bench.records.rows import Row
 
 PLAIN = "raw"
 
 
-def joined(rows: Iterable[Row], records: Mapping[str, Figures], peaks: Mapping[int, Peaks]) -> list[Row]:
+def joined(rows: Iterable[Row], records: Mapping[str, Measured], peaks: Mapping[int, Peaks]) -> list[Row]:
     """The rows with their costs, where they are known.
 
     Args:
@@ -25,7 +25,7 @@ def joined(rows: Iterable[Row], records: Mapping[str, Figures], peaks: Mapping[i
     return [_joined(row, records[row.cell], plain, peaks.get(row.threads)) for row in rows]
 
 
-def _joined(row: Row, record: Figures, plain: Iterable[Figures], peaks: Peaks | None) -> Row:
+def _joined(row: Row, record: Measured, plain: Iterable[Measured], peaks: Peaks | None) -> Row:
     if row.status != "ok":
         return row
     cost = _cost(record) or _borrowed(record, plain)
@@ -44,13 +44,13 @@ def _joined(row: Row, record: Figures, plain: Iterable[Figures], peaks: Peaks | 
     return dataclasses.replace(row, **dataclasses.asdict(placed))
 
 
-def _cost(record: Figures) -> Cost | None:
+def _cost(record: Measured) -> Cost | None:
     """The cost of the file itself, where its MACs are known."""
     cost = record.quality and record.quality.cost
     return cost if cost and cost.macs is not None else None
 
 
-def _borrowed(record: Figures, plain: Iterable[Figures]) -> Cost | None:
+def _borrowed(record: Measured, plain: Iterable[Measured]) -> Cost | None:
     """MACs of the task's plain ONNX export, from the same source if there is one, and the size of the file itself."""
     cell, artifact = record.cell, record.artifact
     same = [other for other in plain if (other.cell.task, other.cell.batch) == (cell.task, cell.batch)]

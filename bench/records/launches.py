@@ -34,9 +34,8 @@ class Samples:
 def samples(launch: Launch) -> Samples:
     """Sum up the steady inferences of a launch."""
     found = np.sort(np.array(launch.samples_ns, float))
-    kept = found
-    if len(found) > MOST_SAMPLES:
-        kept = np.quantile(found, (np.arange(MOST_SAMPLES) + 0.5) / MOST_SAMPLES)
+    quantiles = (np.arange(MOST_SAMPLES) + 0.5) / MOST_SAMPLES
+    kept = np.quantile(found, quantiles) if len(found) > MOST_SAMPLES else found
     return Samples(
         num_samples=len(found),
         median_ns=float(np.median(found)) if len(found) else None,

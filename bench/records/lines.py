@@ -99,6 +99,11 @@ class Quality(msgspec.Struct, frozen=True, kw_only=True, tag="quality", tag_fiel
     warning: str | None = None
     time: str | None = None
 
+    @property
+    def judges(self) -> tuple[str | None, str | None]:
+        """Equal for qualities that were judged by the same code against the same reference outputs."""
+        return (self.judged_by, self.reference_digest)
+
 
 class ThreadLaunch(Launch, frozen=True, kw_only=True, tag="thread_launch"):
     """A launch that ran beside the cell itself at one thread, rather than beside the task's baseline."""
@@ -119,6 +124,11 @@ class Failure(msgspec.Struct, frozen=True, kw_only=True, tag="failure", tag_fiel
     how: str | None = None
     detail: str | None = None
     time: str | None = None
+
+    @property
+    def status(self) -> str:
+        """The status of the cell's row: `skipped` where the cell cannot run here, or else `failed`."""
+        return "skipped" if self.stage == "skip" else "failed"
 
     @classmethod
     def of(cls, stage: str, error: BenchError) -> Failure:

@@ -1,60 +1,42 @@
-"""A cell with all that is known of it, stored or fresh: the source of a row."""
+"""A measured cell with its figures, read from the store or measured now: the source of a row."""
 
 from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
-from typing import Protocol
 
 from bench.api.artifact import Facts
 from bench.api.cell import Cell
 from bench.measure.launch import Launch
-from bench.records.lines import Failure, Quality
-
-
-class Figures(Protocol):
-    """What a row needs of a cell: a stored `Record` has it, and a fresh `Measured`."""
-
-    @property
-    def key(self) -> str: ...
-    @property
-    def cell(self) -> Cell: ...
-    @property
-    def subject(self) -> tuple[str | None, ...]: ...
-    @property
-    def time(self) -> str: ...
-    @property
-    def artifact(self) -> Facts | None: ...
-    @property
-    def quality(self) -> Quality | None: ...
-    @property
-    def launches(self) -> tuple[Launch, ...]: ...
-    @property
-    def failure(self) -> Failure | None: ...
+from bench.records.lines import Failure, Header, Quality
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Measured:
-    """A cell that was measured now, as far as it came.
+    """A cell that was measured, as far as it came.
 
     Attributes:
-        key: digest of all that the figures depend on.
-        subject: digests of the task and of its dataset (None where it has none).
-        time: when it was begun (ISO 8601).
-        artifact: None where none could be made.
-        quality: None where it was not verified.
+        header: what the figures were made with.
+        quality: None where the cell was not verified.
         launches: those that ran beside the task's baseline at as many threads.
-        failure: why there are no figures, or no further ones; None while all went well.
+        failure: why there are no figures, or no further figures; None while no stage has failed.
     """
 
-    key: str
     cell: Cell
-    subject: tuple[str | None, ...] = ()
-    time: str = ""
-    artifact: Facts | None = None
+    header: Header
     quality: Quality | None = None
     launches: tuple[Launch, ...] = ()
     failure: Failure | None = None
+
+    @property
+    def key(self) -> str:
+        """Digest of all that the figures depend on."""
+        return self.header.key
+
+    @property
+    def artifact(self) -> Facts | None:
+        """The facts about the file that the cell runs; None where no file could be made."""
+        return self.header.artifact
 
 
 def what_runs(cell: Cell, artifact: Facts | None) -> object | None:
@@ -64,13 +46,13 @@ def what_runs(cell: Cell, artifact: Facts | None) -> object | None:
     return (cell.group, cell.runtime, cell.provider, artifact.canonical)
 
 
-def same_as(cells: Sequence[Figures]) -> dict[str, str]:
+def same_as(cells: Sequence[Measured]) -> dict[str, str]:
     """Cells that need no timing of their own: path of each, to the path of the cell that runs the very same thing.
 
     The same thing is the same canonical graph with the same weights on the same runtime, provider, batch and threads.
     Of each such set the cell that was already timed stands for all, or else the first.
     """
-    sets: dict[object, list[Figures]] = {}
+    sets: dict[object, list[Measured]] = {}
     for cell in cells:
         if (thing := what_runs(cell.cell, cell.artifact)) is not None:
             sets.setdefault(thing, []).append(cell)

@@ -20,13 +20,12 @@ def pareto_front(points: Sequence[tuple[float | None, float | None]], *, higher_
         higher_is_better: whether a higher quality is.
     """
     sign = -1.0 if higher_is_better else 1.0
-    known = [
+    known = sorted(
         (cost, sign * quality, index)
         for index, (cost, quality) in enumerate(points)
         if cost is not None and quality is not None and not math.isnan(cost) and not math.isnan(quality)
-    ]
-    front = [known[place] for place in undominated([point[:2] for point in known])]
-    return [index for _, _, index in sorted(front)]
+    )
+    return [known[place][2] for place in undominated([point[:2] for point in known])]
 
 
 def labels(rows: Iterable[Row], value: Callable[[Row], float | None], *, higher_is_better: bool) -> dict[str, str]:

@@ -22,11 +22,11 @@ from pathlib import Path
 
 import msgspec
 
-from bench.api.artifact import Facts
 from bench.api.cell import Cell
 from bench.api.errors import InputError, StoreError
 from bench.measure.launch import Launch
 from bench.records.lines import Failure, Header, Line, Quality, Reset
+from bench.records.measured import Measured
 
 SCHEMA = 1  # of the lines, and of the measuring code that fills them: raise it when old figures no longer compare
 CURRENT = "current.json"
@@ -41,37 +41,14 @@ class _AnyLine(msgspec.Struct):
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Record:
-    """What is stored of one cell under one key.
+class Record(Measured):
+    """A cell as it is stored under one key; its failure is the last line, where that line is a failure.
 
     Attributes:
-        launches: those that ran beside the task's baseline at as many threads.
         thread_launches: those that ran beside the cell itself at one thread.
-        failure: the last line, where it is one; None where a success came after it.
     """
 
-    key: str
-    cell: Cell
-    header: Header
-    quality: Quality | None = None
-    launches: tuple[Launch, ...] = ()
     thread_launches: tuple[Launch, ...] = ()
-    failure: Failure | None = None
-
-    @property
-    def subject(self) -> tuple[str | None, ...]:
-        """Digests of the task and of its dataset."""
-        return self.header.subject
-
-    @property
-    def time(self) -> str:
-        """When the record was begun (ISO 8601)."""
-        return self.header.time
-
-    @property
-    def artifact(self) -> Facts | None:
-        """What is known of the file that the cell runs; None where none could be made."""
-        return self.header.artifact
 
     @classmethod
     def from_lines(cls, lines: Sequence[Line]) -> Record:
@@ -82,29 +59,23 @@ class Record:
         """
         header = lines[0]
         assert isinstance(header, Header)
-        quality, failure = None, None
+        quality = None
         launches: dict[str, dict[str, Launch]] = {LAUNCH: {}, THREAD_LAUNCH: {}}
         for line in lines[1:]:
             match line:
                 case Quality():
-                    quality, failure = line, None
-                case Launch():
-                    # By its id: a line stands once however often it was appended.
+                    quality = line
+                case Launch():  # by its identifier, for the same line may have been appended twice
                     launches[line.kind][line.launch] = line
-                    failure = None
-                case Failure():
-                    failure = line
                 case Reset():
-                    failure = None
                     launches |= {kind: {} for kind in ([line.launches] if line.launches else launches)}
         return cls(
-            key=header.key,
             cell=Cell.from_path(header.cell),
             header=header,
             quality=quality,
             launches=tuple(launches[LAUNCH].values()),
             thread_launches=tuple(launches[THREAD_LAUNCH].values()),
-            failure=failure,
+            failure=lines[-1] if isinstance(lines[-1], Failure) else None,
         )
 
 
@@ -122,11 +93,9 @@ class Store:
             StoreError: the folder cannot be written, or another process holds it.
         """
         path = self.folder / ".lock"
-        try:
+        with _told("write to", self.folder):
             self.folder.mkdir(parents=True, exist_ok=True)
             file = path.open("w")
-        except OSError as error:
-            raise _cannot("write to", self.folder, error) from error
         with file:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -146,11 +115,9 @@ class Store:
         stamped = msgspec.structs.replace(line, time=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"))
         # Not msgspec's own encoder, which writes null for a number that JSON does not have.
         data = (json.dumps(msgspec.to_builtins(stamped), separators=(",", ":"), allow_nan=False) + "\n").encode()
-        try:
+        with _told("write", path), contextlib.ExitStack() as opened:
             descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
-        except OSError as error:
-            raise _cannot("write", path, error) from error
-        try:
+            opened.callback(os.close, descriptor)
             end = _whole_size(descriptor)
             try:
                 os.ftruncate(descriptor, end)
@@ -158,12 +125,10 @@ class Store:
                 os.fsync(descriptor)
                 if end == 0:
                     _sync_folder(self.folder)
-            except OSError as error:
+            except OSError:
                 with contextlib.suppress(OSError):
                     os.ftruncate(descriptor, end)
-                raise _cannot("write", path, error) from error
-        finally:
-            os.close(descriptor)
+                raise
 
     def read(self, key: str) -> Record | None:
         """The record under a key, or None.
@@ -184,9 +149,8 @@ class Store:
         return {record.key: record for record in records if record is not None}
 
     def point(self, keys: dict[str, str]) -> None:
-        """Say which key is current for each cell path, beside those said before."""
-        path = self.folder / CURRENT
-        write_atomically(path, json.dumps({**self.current(), **keys}, indent=0, sort_keys=True))
+        """Note which key is current for each cell path, besides those noted before."""
+        write_atomically(self.folder / CURRENT, json.dumps({**self.current(), **keys}, indent=0, sort_keys=True))
 
     def current(self) -> dict[str, str]:
         """The key that the latest run used for each cell path, where one was said."""
@@ -204,13 +168,9 @@ class Store:
     def current_records(self) -> dict[str, Record]:
         """The current record of each cell path: the one that was said to be, or else the one begun last."""
         records, said = self.read_all(), self.current()
-        latest: dict[str, Record] = {}
-        for record in sorted(records.values(), key=lambda record: record.header.time):
-            latest[record.cell.path] = record
-        for path, key in said.items():
-            if key in records:
-                latest[path] = records[key]
-        return latest
+        by_time = sorted(records.values(), key=lambda record: record.header.time)
+        latest = {record.cell.path: record for record in by_time}
+        return latest | {path: records[key] for path, key in said.items() if key in records}
 
 
 def read_lines(path: Path) -> list[Line]:
@@ -224,12 +184,11 @@ def read_lines(path: Path) -> list[Line]:
     Raises:
         StoreError: a line is not what it should be, or the file cannot be read.
     """
-    try:
-        data = path.read_bytes()
-    except FileNotFoundError:
-        return []
-    except OSError as error:
-        raise _cannot("read", path, error) from error
+    with _told("read", path):
+        try:
+            data = path.read_bytes()
+        except FileNotFoundError:
+            return []
     lines: list[Line] = []
     for number, text in enumerate(data[: data.rfind(b"\n") + 1].splitlines(), start=1):
         try:
@@ -256,7 +215,7 @@ def write_atomically(path: Path, content: str | bytes) -> None:
     Raises:
         StoreError: it could not be written; what stood there still stands.
     """
-    try:
+    with _told("write", path):
         path.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.NamedTemporaryFile(dir=path.parent, prefix=WRITING, delete=False) as file:
             try:
@@ -269,8 +228,6 @@ def write_atomically(path: Path, content: str | bytes) -> None:
             except BaseException:
                 Path(file.name).unlink(missing_ok=True)
                 raise
-    except OSError as error:
-        raise _cannot("write", path, error) from error
 
 
 def _sync_folder(folder: Path) -> None:
@@ -300,12 +257,15 @@ def _write_all(descriptor: int, data: bytes, offset: int) -> None:
         data, offset = data[written:], offset + written
 
 
-def _cannot(verb: str, path: Path, error: OSError) -> StoreError:
-    fixes = {
-        errno.ENOSPC: "free some space and run again; everything finished so far is kept",
-        errno.EDQUOT: "free some space and run again; everything finished so far is kept",
-        errno.EACCES: "choose another folder with --results",
-        errno.EPERM: "choose another folder with --results",
-        errno.EROFS: "choose another folder with --results",
-    }
-    return StoreError(f"cannot {verb} {path}: {error.strerror}", fix=fixes.get(error.errno or 0))
+@contextlib.contextmanager
+def _told(verb: str, path: Path) -> Iterator[None]:
+    """Raise a `StoreError` in place of an `OSError`: what could not be done to a path, and how to fix it."""
+    try:
+        yield
+    except OSError as error:
+        fix = None
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            fix = "free some space and run again; everything finished so far is kept"
+        elif error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
+            fix = "choose another folder with --results"
+        raise StoreError(f"cannot {verb} {path}: {error.strerror}", fix=fix) from error

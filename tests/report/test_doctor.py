@@ -31,7 +31,6 @@ OUTCOME = Outcome(
     control=Estimate(value=1.0, low=0.99, high=1.01),
     num_launches=3,
     new_ns=(),
-    pinned_ns=(),
     quality=Quality(fidelity="exact", max_abs_error=0.0, metric_loss=0.0),
     is_right=True,
 )

@@ -30,6 +30,6 @@ FOLDER = Path(__file__).resolve().parent
 predict = load(FOLDER / 'model.onnx', OUTPUTS)
 
 if __name__ == "__main__":
-    from bench.decisions import deployment
+    import bench
 
-    print(deployment.evaluate(FOLDER, predict))
+    print(bench.evaluate_deployment(FOLDER, predict))
