@@ -97,7 +97,7 @@ def _pareto(
 ) -> Scatter:
     x = axis_of("latency p50", rows, task, lambda row: row.latency_p50_ns, TIME, ends=latency_ends)
     labels = pareto.labels(rows, value, higher_is_better=higher)
-    front = sorted((cell for cell in labels if labels[cell] != "B"), key=lambda cell: int(labels[cell]))
+    front = pareto.front(labels)
     places = {row.cell: (x.at(row.latency_p50_ns or 0.0), round(100 - y.at(value(row) or 0.0), 2)) for row in rows}
     corners = [places[cell] for cell in front]
     steps: list[Segment] = []
