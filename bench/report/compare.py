@@ -50,7 +50,11 @@ def render(compared: Compared, *, format: str) -> str:
             (letter, side.name, side.machine, str(side.num_cells))
             for letter, side in (("A", compared.before), ("B", compared.after))
         ],
-        figures=[(_name(change.cell, format), *_figures(change)) for change in figures],
+        figures=[
+            (_name(change.cell, format), change.judged.verdict, _ratio(change.judged), *_medians(change))
+            for change in figures
+            if change.judged
+        ],
         tested=tested,
         wider=[judged for judged in tested if judged.alpha < stats.ALPHA],
         baselines=[(_name(one.cell, format), *_medians(one), *_moved(one, compared)) for one in baselines],
@@ -66,11 +70,6 @@ def _name(cell: str, format: str) -> str:
     return (
         cell if format == "md" else writing.wrap_name(cell, max(LEAST_NAME, writing.terminal_width() - OTHER_COLUMNS))
     )
-
-
-def _figures(change: Change) -> tuple[str, ...]:
-    assert change.judged is not None
-    return (change.judged.verdict, _ratio(change.judged), *_medians(change))
 
 
 def _ratio(judged: Judged) -> str:
@@ -95,21 +94,13 @@ def _lists(compared: Compared, format: str) -> Iterator[str]:
     for change in changes:
         if change.note and not _status(change):
             untold.setdefault(change.note, []).append(change.cell)
-    reasons = [(why, str(len(cells)), _some(cells)) for why, cells in sorted(untold.items())]
+    reasons = [(why, str(len(cells)), cells[0] + ", ..." * (len(cells) > 1)) for why, cells in sorted(untold.items())]
     num_untold = sum(map(len, untold.values()))
     yield _list("Not compared", ("why", "cells", "which"), reasons, format, number=num_untold)
-    for letter, lost in (("A", True), ("B", False)):
-        rows = [change.before if lost else change.after for change in changes if _is_alone(change, lost=lost)]
+    pairs = [(change.before, change.after) for change in changes]
+    for letter, rows in (("A", [a for a, b in pairs if b is None]), ("B", [b for a, b in pairs if a is None])):
         alone = [(_name(row.cell, format), _standing(row)) for row in rows if row is not None]
         yield _list(f"Only in {letter}", ("cell", "status"), alone, format)
-
-
-def _some(cells: Sequence[str]) -> str:
-    return cells[0] if len(cells) == 1 else f"{cells[0]}, ..."
-
-
-def _is_alone(change: Change, *, lost: bool) -> bool:
-    return (change.after if lost else change.before) is None
 
 
 def _moved(baseline: Change, compared: Compared) -> tuple[str, str, str]:
@@ -194,14 +185,14 @@ def _content(compared: Compared) -> dict[str, Any]:
 def _record(change: Change) -> dict[str, Any]:
     judged = change.judged
     control = change.comparison.control if change.comparison else None
-    has_interval = judged is not None and math.isfinite(judged.ratio.high)
+    known = judged if judged and math.isfinite(judged.ratio.high) else None
     return {
         "cell": change.cell,
         "verdict": change.verdict,
         "ratio": judged.ratio.value if judged else None,
-        "ratio_low": judged.ratio.low if judged and has_interval else None,
-        "ratio_high": judged.ratio.high if judged and has_interval else None,
-        "confidence": 1 - judged.alpha if judged and has_interval else None,
+        "ratio_low": known.ratio.low if known else None,
+        "ratio_high": known.ratio.high if known else None,
+        "confidence": 1 - known.alpha if known else None,
         "p_adjusted": judged.p_value if judged else None,
         "aa_low": writing.finite(control.low) if control else None,
         "aa_high": writing.finite(control.high) if control else None,

@@ -62,12 +62,18 @@ def render(
     if format not in FORMATS:
         raise InputError(f"no format named {format!r}; {suggest(format, FORMATS)}")
     selection = select(rows, columns=columns, sort=sort)
-    keys = selection.columns or COLUMNS
     if format == "json":
-        return writing.as_json([{key: writing.finite(getattr(row, key)) for key in keys} for row in selection.rows])
+        return writing.as_json(raw(selection))
     if format == "csv":
+        keys = selection.columns or COLUMNS
         return writing.as_csv(keys, ([getattr(row, key) for key in keys] for row in selection.rows))
     return render_selection(selection, format=format, width=width)
+
+
+def raw(selection: Selection) -> list[dict[str, object]]:
+    """Each row in raw units as JSON can hold it, by key."""
+    keys = selection.columns or COLUMNS
+    return [{key: writing.finite(getattr(row, key)) for key in keys} for row in selection.rows]
 
 
 def render_selection(selection: Selection, *, format: str, width: int | None = None) -> str:
