@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
+import statistics
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -112,6 +113,18 @@ class Compared:
     def has_worse(self) -> bool:
         """Whether a cell is slower, newly failed or newly broken."""
         return any(change.verdict == stats.SLOWER or change.newly_failed for change in self.changes)
+
+    def moved(self, baseline: str) -> tuple[int, float | None]:
+        """The number of cells that were compared through a baseline, and the median of their ratios.
+
+        Args:
+            baseline: path of the cell.
+
+        Returns:
+            The number, and the median, B over A; None where no cell was compared.
+        """
+        ratios = [one.judged.ratio.value for one in self.changes if one.baseline == baseline and one.judged]
+        return len(ratios), statistics.median(ratios) if ratios else None
 
 
 def judged(changes: Sequence[Change], *, margin: float) -> tuple[Change, ...]:

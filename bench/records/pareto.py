@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from bench.records.ranking import is_baseline, is_ranked
 from bench.records.rows import Row
@@ -50,6 +50,11 @@ def labels(rows: Iterable[Row], value: Callable[[Row], float | None], *, higher_
     front = pareto_front(points, higher_is_better=higher_is_better)
     baselines = {row.cell: "B" for row in ranked if is_baseline(row)}
     return baselines | {ranked[index].cell: str(number) for number, index in enumerate(front, start=1)}
+
+
+def front(labels: Mapping[str, str]) -> list[str]:
+    """The cells on the Pareto front by their labels, the fastest first."""
+    return sorted((cell for cell in labels if labels[cell] != "B"), key=lambda cell: int(labels[cell]))
 
 
 def undominated(points: Sequence[Sequence[float]]) -> list[int]:

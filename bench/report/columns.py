@@ -27,6 +27,10 @@ WIDEST_TEXT = 32  # characters of a reason in a terminal's column; more is wrapp
 TIME = ((1e3, "µs"), (1e6, "ms"), (1e9, "s"))
 BYTES = ((1e3, "kB"), (1e6, "MB"), (1e9, "GB"))
 COUNT = ((1.0, ""), (1e3, "thousand"), (1e6, "million"), (1e9, "billion"))
+UNITS = {"_ns": TIME, "_bytes": BYTES, "macs": COUNT}
+"""Units by the end of a key."""
+Steps = Sequence[tuple[float, str]]
+"""The factor and the name of each unit of a quantity, the smallest first."""
 INTERVALS = {
     "latency_p50_ns": ("latency_p50_low_ns", "latency_p50_high_ns"),
     "ratio": ("ratio_low", "ratio_high"),
@@ -51,11 +55,21 @@ TEXT = {"cell", "task", "source", "exporter", "variant", "runtime", "provider", 
 }
 
 
-def scale(values: Iterable[float], steps: Sequence[tuple[float, str]]) -> tuple[float, str]:
+def scale(values: Iterable[float], steps: Steps) -> tuple[float, str]:
     """The factor and the name of the unit in which the median of the values reads best."""
     known = [abs(value) for value in values if value and math.isfinite(value)]
     middle = statistics.median(known) if known else 0.0
     return max((step for step in steps if step[0] <= middle), default=steps[0])
+
+
+def title_of(key: str) -> str:
+    """The title of a row's key, without a unit."""
+    return TITLES.get(key, key.removesuffix("_ns").removesuffix("_bytes").replace("_", " "))
+
+
+def steps_of(key: str) -> Steps | None:
+    """Units that values of a row's key can be written in; None where they have none."""
+    return next((steps for suffix, steps in UNITS.items() if key.endswith(suffix)), None)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -100,12 +114,11 @@ def columns_of(group: Group, selection: Selection, *, notes: bool) -> list[Colum
 
 
 def _column(key: str, group: Group, task: Sequence[Row]) -> Column:
-    title = TITLES.get(key, key.removesuffix("_ns").removesuffix("_bytes").replace("_", " "))
+    title = title_of(key)
     if key in TEXT:
         return Column(key, title, tuple(_text(key, row, group) for row in group.rows))
     factor, decimals = 1.0, -1
-    if key.endswith(("_ns", "_bytes")) or key == "macs":
-        steps = TIME if key.endswith("_ns") else BYTES if key.endswith("_bytes") else COUNT
+    if steps := steps_of(key):
         like = "latency_p50_ns" if key.startswith("latency") else key
         factor, unit = scale((getattr(row, like) or 0 for row in task), steps)
         title += f" ({unit})" if unit else ""
@@ -159,13 +172,20 @@ def _text(key: str, row: Row, group: Group) -> str:
 
 def verdict_of(row: Row, group: Group) -> str:
     """The verdict on a row, or its status where it has none, in one or two words."""
+    if row.status == "ok" and row.same_as is not None:
+        return f"same as {group.numbers[row.same_as]}" if row.same_as in group.numbers else "same"
+    return outcome_of(row) or DASH
+
+
+def outcome_of(row: Row) -> str | None:
+    """One word or a few for the status and the verdict of a row; None where there is no verdict."""
     if row.status != "ok":
         return row.status
     if row.same_as is not None:
-        return f"same as {group.numbers[row.same_as]}" if row.same_as in group.numbers else "same"
+        return "same as another"
     if row.fidelity == "broken":
         return "broken"
-    return "baseline" if is_baseline(row) else row.verdict or DASH
+    return "baseline" if is_baseline(row) else row.verdict
 
 
 def notes_of(row: Row, group: Group) -> str:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import functools
 import math
-import statistics
 import textwrap
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -15,6 +15,7 @@ from bench.measure import stats
 from bench.measure.corrections import FEWEST_CELLS, Judged
 from bench.records.rows import Row
 from bench.report import writing
+from bench.report.templates import fill
 
 MOST_LINES = 20
 """Lines shown of each list of cells that were not compared; the JSON has all of them."""
@@ -26,32 +27,42 @@ SIDE_KEYS = (
     *("status", "reason", "fidelity", "same_as", "latency_p50_ns", "num_launches"),
     *("metric", "metric_name", "metric_loss", "size_bytes", "peak_rss_bytes"),
 )
-BASELINES = (
-    "Baselines, which the other cells are held against: they have no paired comparison, so no verdict. Drift: how far "
-    "their cells moved between the runs beyond what launches tell, as a standard deviation; their intervals have it "
-    "in them. Where nearly all moved alike, it was the baseline or something that they share: that cannot be told."
-)
 
 
 def render(compared: Compared, *, format: str) -> str:
     """The comparison as `table`, `md` or `json`; the text ends in a newline."""
     if format == "json":
         return writing.as_json(_content(compared))
-    sides = (("A", compared.before), ("B", compared.after))
-    lines = [(letter, side.name, side.machine, str(side.num_cells)) for letter, side in sides]
-    parts = [writing.plain(("", "what", "machine", "cells"), lines, format=format, num_names=3)]
-    if compared.remarks:
-        shown = [printable(remark) for remark in compared.remarks]  # names from files are in them
-        lines_of = [f"- {writing.escape_markdown(line)}\n" if format == "md" else f"{line}\n" for line in shown]
-        parts.append("".join(lines_of))
     figures = [change for change in compared.changes if change.judged is not None]
-    if figures:
-        titles = ("cell", "verdict", "B over A", "A p50 (ms)", "B p50 (ms)")
-        rows = [(_name(change.cell, format), *_figures(change)) for change in figures]
-        parts.append(writing.plain(titles, rows, format=format, num_names=2))
-        parts.append("\n".join(_wrapped(line, format) for line in _legend(compared, figures)) + "\n")
-    parts += [part for part in _others(compared, format) if part]
-    return "\n".join([*parts, _summary(compared)])
+    baselines = [change for change in compared.changes if change.is_baseline]
+    tested = [change.judged for change in figures if change.judged and change.judged.p_value is not None]
+    return fill(
+        "compare.j2",
+        filters={
+            "printable": printable,  # names from files are in remarks
+            "escape": writing.escape_markdown if format == "md" else str,
+            "wrap": lambda sentence: _wrapped(sentence, format),
+        },
+        compared=compared,
+        is_markdown=format == "md",
+        table=functools.partial(writing.plain, format=format),
+        sides=[
+            (letter, side.name, side.machine, str(side.num_cells))
+            for letter, side in (("A", compared.before), ("B", compared.after))
+        ],
+        figures=[
+            (_name(change.cell, format), change.judged.verdict, _ratio(change.judged), *_medians(change))
+            for change in figures
+            if change.judged
+        ],
+        tested=tested,
+        wider=[judged for judged in tested if judged.alpha < stats.ALPHA],
+        baselines=[(_name(one.cell, format), *_medians(one), *_moved(one, compared)) for one in baselines],
+        lists=filter(None, _lists(compared, format)),
+        counts=counts(compared),
+        num_compared=len(figures),
+        order=ORDER,
+    )
 
 
 def _name(cell: str, format: str) -> str:
@@ -59,11 +70,6 @@ def _name(cell: str, format: str) -> str:
     return (
         cell if format == "md" else writing.wrap_name(cell, max(LEAST_NAME, writing.terminal_width() - OTHER_COLUMNS))
     )
-
-
-def _figures(change: Change) -> tuple[str, ...]:
-    assert change.judged is not None
-    return (change.judged.verdict, _ratio(change.judged), *_medians(change))
 
 
 def _ratio(judged: Judged) -> str:
@@ -75,70 +81,36 @@ def _medians(change: Change) -> list[str]:
     return [writing.milliseconds(row.latency_p50_ns if row else None) for row in (change.before, change.after)]
 
 
-def _legend(compared: Compared, figures: Sequence[Change]) -> list[str]:
-    tested = [change.judged for change in figures if change.judged and change.judged.p_value is not None]
-    wider = [judged for judged in tested if judged.alpha < stats.ALPHA]
-    beyond = ["beyond the noise floor (the baseline against its own copy)"]
-    if len(tested) > 1:
-        beyond.append(
-            f"and after correction for {len(tested)} comparisons: of those called at most 5 % are expected to be"
-        )
-        beyond.append("neither (Benjamini and Hochberg)")
-    lines = [
-        f"{compared.how}; below 1 is faster in B. Brackets: 95 % interval.",
-        f"Faster, slower: {' '.join(beyond)}. Noise: the interval is within the margin. Undecided: neither.",
-    ]
-    if wider:
-        lines.append(
-            f"Of the {len(wider)} that stand out, brackets are {100 * (1 - wider[0].alpha):.4g} % intervals, since "
-            "they were picked for it (Benjamini and Yekutieli)."
-        )
-    return lines
-
-
 def _wrapped(sentence: str, format: str) -> str:
     """A sentence in as many columns as the terminal has."""
     return sentence if format == "md" else "\n".join(textwrap.wrap(sentence, writing.terminal_width()))
 
 
-def _others(compared: Compared, format: str) -> Iterator[str]:
+def _lists(compared: Compared, format: str) -> Iterator[str]:
     changes = compared.changes
-    baselines = [change for change in changes if change.is_baseline]
-    if baselines:
-        lines = [(_name(one.cell, format), *_medians(one), *_moved(one, compared)) for one in baselines]
-        titles = ("baseline", "A p50 (ms)", "B p50 (ms)", "cells", "median change", "drift")
-        yield f"{_wrapped(BASELINES, format)}\n\n{writing.plain(titles, lines, format=format)}"
     otherwise = [(_name(change.cell, format), *what) for change in changes for what in _otherwise(change)]
     yield _list("Changed otherwise", ("cell", "what", "A", "B"), otherwise, format)
     untold: dict[str, list[str]] = {}
     for change in changes:
         if change.note and not _status(change):
             untold.setdefault(change.note, []).append(change.cell)
-    reasons = [(why, str(len(cells)), _some(cells)) for why, cells in sorted(untold.items())]
+    reasons = [(why, str(len(cells)), cells[0] + ", ..." * (len(cells) > 1)) for why, cells in sorted(untold.items())]
     num_untold = sum(map(len, untold.values()))
     yield _list("Not compared", ("why", "cells", "which"), reasons, format, number=num_untold)
-    for letter, lost in (("A", True), ("B", False)):
-        rows = [change.before if lost else change.after for change in changes if _is_alone(change, lost=lost)]
+    pairs = [(change.before, change.after) for change in changes]
+    for letter, rows in (("A", [a for a, b in pairs if b is None]), ("B", [b for a, b in pairs if a is None])):
         alone = [(_name(row.cell, format), _standing(row)) for row in rows if row is not None]
         yield _list(f"Only in {letter}", ("cell", "status"), alone, format)
 
 
-def _some(cells: Sequence[str]) -> str:
-    return cells[0] if len(cells) == 1 else f"{cells[0]}, ..."
-
-
-def _is_alone(change: Change, *, lost: bool) -> bool:
-    return (change.after if lost else change.before) is None
-
-
 def _moved(baseline: Change, compared: Compared) -> tuple[str, str, str]:
     """The number of cells that were compared with a baseline, the median of their ratios, and their drift."""
-    beside = [one.judged.ratio.value for one in compared.changes if one.baseline == baseline.cell and one.judged]
-    if not beside:
+    num_cells, median = compared.moved(baseline.cell)
+    if median is None:
         return "0", writing.DASH, writing.DASH
     drift = compared.drifts.get(baseline.cell, 0.0)
-    known = len(beside) >= FEWEST_CELLS
-    return str(len(beside)), f"{statistics.median(beside):.3f}", f"{100 * drift:.2g} %" if known else writing.DASH
+    known = num_cells >= FEWEST_CELLS
+    return str(num_cells), f"{median:.3f}", f"{100 * drift:.2g} %" if known else writing.DASH
 
 
 def _list(
@@ -199,16 +171,6 @@ def counts(compared: Compared) -> dict[str, int]:
     }
 
 
-def _summary(compared: Compared) -> str:
-    found = counts(compared)
-    compared_cells = sum(found[verdict] for verdict in ORDER)
-    verdicts = ", ".join(f"{found[verdict]} {verdict}" for verdict in ORDER)
-    line = f"{compared_cells} cell{'' if compared_cells == 1 else 's'} compared: {verdicts}."
-    rest = [f"{number} {key.replace('_', ' ')}" for key, number in found.items() if key not in ORDER and number]
-    rest = [words.replace("only in a", "only in A").replace("only in b", "only in B") for words in rest]
-    return line + (f" {', '.join(rest)}." if rest else "") + "\n"
-
-
 def _content(compared: Compared) -> dict[str, Any]:
     sides = (("a", compared.before), ("b", compared.after))
     return {
@@ -223,14 +185,14 @@ def _content(compared: Compared) -> dict[str, Any]:
 def _record(change: Change) -> dict[str, Any]:
     judged = change.judged
     control = change.comparison.control if change.comparison else None
-    has_interval = judged is not None and math.isfinite(judged.ratio.high)
+    known = judged if judged and math.isfinite(judged.ratio.high) else None
     return {
         "cell": change.cell,
         "verdict": change.verdict,
         "ratio": judged.ratio.value if judged else None,
-        "ratio_low": judged.ratio.low if judged and has_interval else None,
-        "ratio_high": judged.ratio.high if judged and has_interval else None,
-        "confidence": 1 - judged.alpha if judged and has_interval else None,
+        "ratio_low": known.ratio.low if known else None,
+        "ratio_high": known.ratio.high if known else None,
+        "confidence": 1 - known.alpha if known else None,
         "p_adjusted": judged.p_value if judged else None,
         "aa_low": writing.finite(control.low) if control else None,
         "aa_high": writing.finite(control.high) if control else None,

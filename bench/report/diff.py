@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from rich.console import RenderableType
 from rich.text import Text
 
 from bench.report.views import View, number_text
@@ -17,11 +16,10 @@ MOST_LINES = 20
 def diff_view(before: str, after: str, found: Mapping[str, Any]) -> View:
     """The differences as the request `diff` of `bench.graphs.requests` gives them."""
     same = "the same computation with the same weights" if found["equal"] else "not the same"
-    head: list[RenderableType] = [Text(f"{before} and {after}: {same}", style="bold")]
     operators = found["operators"]
     totals = {key: sum(row[key] for row in operators) for key in ("before", "after")}
     return View(
-        head=head,
+        head=[Text(f"{before} and {after}: {same}", style="bold")],
         shown=[_counts(row) for row in [*operators, {"operator": "all", **totals}]],
         rows=operators,
         content=found,

@@ -51,14 +51,8 @@ def _operators(experiment: Experiment, records: Mapping[str, Record], format: st
     lines = [(name, before.get(name, 0), after.get(name, 0)) for name in sorted({*before, *after}, key=str.casefold)]
     lines += [("all", sum(before.values()), sum(after.values()))]
     sizes = [artifact.size_bytes / 1e6 for artifact in artifacts]
-    return writing.plain(
-        ("operator", "before", "after", "change"),
-        [
-            *(
-                (name, f"{one:,}", f"{other:,}", f"{other - one:+,}" if other != one else "")
-                for name, one, other in lines
-            ),
-            ("file (MB)", *(f"{size:.2f}" for size in sizes), f"{(sizes[1] - sizes[0]):+.2f}"),
-        ],
-        format=format,
-    )
+    texts = [
+        (name, f"{one:,}", f"{other:,}", f"{other - one:+,}" if other != one else "") for name, one, other in lines
+    ]
+    texts.append(("file (MB)", f"{sizes[0]:.2f}", f"{sizes[1]:.2f}", f"{sizes[1] - sizes[0]:+.2f}"))
+    return writing.plain(("operator", "before", "after", "change"), texts, format=format)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import collections
-import dataclasses
 import itertools
 import shlex
 import textwrap
@@ -25,7 +24,6 @@ MOST_LINES = 15
 """Lines shown of a table; the JSON has all of them."""
 MOST_OPERATORS = 4
 """Operators that are named in one place; the others are counted."""
-NOTHING = "nothing"
 MARK = "\0"
 """Begins the mark of a block that was set aside."""
 
@@ -166,15 +164,10 @@ def _became(document: _Document, changes: Sequence[Change]) -> str:
 
 def _operators(counts: Mapping[str, int], between: str = ", ") -> str:
     """Operators with their numbers, such as `2 Shape, Gather`; of many, the first ones."""
-    if not counts:
-        return NOTHING
-    chosen = dict(counts)
-    if len(counts) > MOST_OPERATORS:
-        chosen = dict(itertools.islice(counts.items(), MOST_OPERATORS))
-    short = {name: name.removeprefix("com.microsoft.") for name in chosen}
-    texts = [f"{number} {short[name]}" if number > 1 else short[name] for name, number in chosen.items()]
-    rest = sum(counts.values()) - sum(chosen.values())
-    return printable(between.join([*texts, *([f"{rest} other{'s' * (rest > 1)}"] if rest else [])]))
+    chosen = [*counts.items()][:MOST_OPERATORS]
+    texts = [f"{number} " * (number > 1) + name.removeprefix("com.microsoft.") for name, number in chosen]
+    rest = sum(counts.values()) - sum(number for _, number in chosen)
+    return printable(between.join([*texts, *([f"{rest} other{'s' * (rest > 1)}"] if rest else [])])) or "nothing"
 
 
 def _steps(document: _Document, steps: Sequence[Step]) -> str:
@@ -221,11 +214,11 @@ def _content(found: Explanation) -> dict[str, Any]:
     return {
         "after": _side(found.after),
         "before": _side(found.before) if found.before else None,
-        "ratio": dataclasses.asdict(found.measured.ratio) if found.measured and found.measured.ratio else None,
+        "ratio": found.measured.ratio if found.measured else None,
         "num_runs": NUM_RUNS,
-        "operators": [dataclasses.asdict(one) for one in found.operators()],
-        "changes": [dataclasses.asdict(one) for one in found.changes()],
-        "steps": [dataclasses.asdict(one) for one in found.steps],
+        "operators": found.operators(),
+        "changes": found.changes(),
+        "steps": found.steps,
         "drift": found.drift,
         "drift_reason": found.drift_reason,
         "notes": found.notes,
@@ -233,15 +226,11 @@ def _content(found: Explanation) -> dict[str, Any]:
 
 
 def _side(side: Side) -> dict[str, Any]:
-    row = side.row
     return {
         "cell": side.cell.path,
-        "latency_p50_ns": row.latency_p50_ns if row else None,
-        "fidelity": row.fidelity if row else None,
-        "placement": row.placement if row else None,
-        "warning": row.warning if row else None,
+        **{key: getattr(side.row, key, None) for key in ("latency_p50_ns", "fidelity", "placement", "warning")},
         "artifact": str(side.artifact.path),
         "profiled_ns": side.profiled_ns,
-        "nodes": None if side.nodes is None else [dataclasses.asdict(node) for node in side.nodes],
+        "nodes": side.nodes,
         "reason": side.reason,
     }

@@ -10,7 +10,7 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from bench.report.views import Fitted, View, bytes_text, count_text, number_text, percent, shape_text, share_of, short
+from bench.report.views import Fitted, View, bytes_text, count_text, number_text, percent, shape_text, short
 
 if TYPE_CHECKING:
     from bench.graphs.costs.nodes import NodeCost
@@ -46,20 +46,13 @@ def nodes(profile: Profile, top: int | None = None) -> View:
     if top:
         chosen = sorted(profile.nodes, key=lambda node: (-node.macs, -node.other_ops))[:top]
     number = f"{len(chosen)} of {len(profile.nodes)} nodes, most MACs first" if top else f"all {len(chosen)} nodes"
-    head: list[RenderableType] = [
-        *_totals(profile),
-        Text("\nby operator", style="bold"),
-        Fitted(_operators(profile)),
-        Text(number, style="bold"),
-    ]
-    fields = dataclasses.asdict(profile)
-    totals = {"macs": profile.macs, "other_ops": profile.other_ops, "is_complete": profile.is_complete}
-    content = {"name": fields.pop("name"), "inputs": fields.pop("inputs"), **totals, **fields}
+    operators = Fitted(_operators(profile))
+    first = {key: getattr(profile, key) for key in ("name", "inputs", "macs", "other_ops", "is_complete")}
     return View(
-        head=head,
+        head=[*_totals(profile), Text("\nby operator", style="bold"), operators, Text(number, style="bold")],
         shown=_node_rows(profile, chosen),
         rows=[_node_fields(profile, node) for node in chosen],
-        content=content,
+        content=first | dataclasses.asdict(profile),
         notes=_notes(profile.notes),
         legend=COSTS,
     )
@@ -219,7 +212,8 @@ def _node_rows(profile: Profile, chosen: Sequence[NodeCost]) -> list[dict[str, s
     looped = any(node.runs != 1 for node in chosen)
     rows = []
     for node in chosen:
-        seen = any((info := profile.tensors.get(_key(node, name))) and info.observed for name in node.outputs)
+        keys = [f"{node.path}:{name}" if node.path else name for name in node.outputs]
+        seen = any(profile.tensors[key].observed for key in keys if key in profile.tensors)
         shape = shape_text(node.output_shapes[0]) if node.output_shapes else ""
         runs = {"runs": "?" if node.runs is None else str(node.runs)} if looped else {}
         rows.append(
@@ -246,16 +240,12 @@ def _node_fields(profile: Profile, node: NodeCost) -> dict[str, object]:
     for name, value in dataclasses.asdict(node).items():
         fields[name] = value
         if name in wholes:
-            fields[f"{name}_share"] = share_of(value, wholes[name])
+            fields[f"{name}_share"] = value / wholes[name] if wholes[name] else None
     return fields | {
         "inputs": " ".join(node.inputs),
         "outputs": " ".join(node.outputs),
         "output_shapes": " ".join(shape_text(shape) for shape in node.output_shapes),
     }
-
-
-def _key(node: NodeCost, name: str) -> str:
-    return f"{node.path}:{name}" if node.path else name
 
 
 def _operator(node: NodeCost) -> str:

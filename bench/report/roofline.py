@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import textwrap
 from collections.abc import Mapping, Sequence
 
@@ -13,6 +12,7 @@ from bench.report import tables, writing
 
 WIDTH = 120
 COLUMNS = ("cell", "precision", "latency_p50_ns", "macs", "gmacs_per_s", "peak_share", "roof_share", "bound")
+PEAK_KEYS = ("macs_per_s", "bytes_per_s")
 LEGEND = (
     "Of the peak: MACs a second over the most that a product of two matrices of 1024 rows and columns reached in this "
     "precision. Of the roof: the time that the MACs at the peak, or the weights, inputs and outputs moved once at the "
@@ -27,12 +27,8 @@ def render(rows: Sequence[Row], peaks: Mapping[int, Peaks], *, format: str) -> s
     if format == "csv":
         return tables.render(timed, format="csv", columns=COLUMNS)
     if format == "json":
-        shown = json.loads(tables.render(timed, format="json", columns=COLUMNS))
-        found = {
-            threads: {"macs_per_s": dict(peak.macs_per_s), "bytes_per_s": peak.bytes_per_s}
-            for threads, peak in peaks.items()
-        }
-        return json.dumps({"peaks": found, "cells": shown}, indent=2) + "\n"
+        found = {number: {key: getattr(peak, key) for key in PEAK_KEYS} for number, peak in peaks.items()}
+        return writing.as_json({"peaks": found, "cells": tables.raw(select(timed, columns=COLUMNS))})
     selection = select(timed, columns=COLUMNS, sort="-gmacs_per_s")
     legend = textwrap.fill(LEGEND, WIDTH) if format == "table" else LEGEND
     return "\n".join([_peaks(peaks, format), tables.render_selection(selection, format=format), legend]) + "\n"
@@ -43,17 +39,9 @@ def _peaks(peaks: Mapping[int, Peaks], format: str) -> str:
         return "No peaks were measured on this machine; `bench roofline` measures them there.\n"
     precisions = sorted({name for peak in peaks.values() for name in peak.macs_per_s})
     titles = ["threads", *(f"{name} (GMAC/s)" for name in precisions), "memory copy (GB/s)"]
-    lines = [
-        [
-            str(threads),
-            *(
-                f"{peak.macs_per_s[name] / 1e9:.1f} ({peak.libraries[name]})"
-                if name in peak.macs_per_s
-                else writing.DASH
-                for name in precisions
-            ),
-            f"{peak.bytes_per_s / 1e9:.1f}",
-        ]
-        for threads, peak in peaks.items()
-    ]
+    lines = []
+    for threads, peak in peaks.items():
+        rates = {name: f"{rate / 1e9:.1f} ({peak.libraries[name]})" for name, rate in peak.macs_per_s.items()}
+        shown = [rates.get(name, writing.DASH) for name in precisions]
+        lines.append([str(threads), *shown, f"{peak.bytes_per_s / 1e9:.1f}"])
     return writing.plain(titles, lines, format="md" if format == "md" else "table")

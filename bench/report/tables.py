@@ -25,18 +25,20 @@ LEGEND = (
     "growth of the peak resident set over the process with its packages imported."
 )
 STYLES = {"faster": "green", "slower": "dark_orange", "baseline": "bold", "broken": "red", "failed": "red"}
-LATEX = {character: f"\\{character}" for character in "&%$#_{}"} | {
-    "\\": r"\textbackslash{}",
-    "~": r"\textasciitilde{}",
-    "^": r"\textasciicircum{}",
-    "[": "{[}",  # bare, it would be read as the option of the `\\` before it
-    "]": "{]}",
-    "<": r"\textless{}",
-    ">": r"\textgreater{}",
-    "|": r"\textbar{}",
-    "µ": r"\textmu{}",
-    writing.DASH: "--",
+LATEX_NAMES = {
+    "\\": "backslash",
+    "~": "asciitilde",
+    "^": "asciicircum",
+    "<": "less",
+    ">": "greater",
+    "|": "bar",
+    "µ": "mu",
 }
+LATEX = str.maketrans(
+    {character: f"\\{character}" for character in "&%$#_{}"}
+    | {character: f"\\text{name}{{}}" for character, name in LATEX_NAMES.items()}
+    | {"[": "{[}", "]": "{]}", writing.DASH: "--"}  # a bare `[` would be read as the option of the `\\` before it
+)
 
 
 def render(
@@ -62,12 +64,18 @@ def render(
     if format not in FORMATS:
         raise InputError(f"no format named {format!r}; {suggest(format, FORMATS)}")
     selection = select(rows, columns=columns, sort=sort)
-    keys = selection.columns or COLUMNS
     if format == "json":
-        return writing.as_json([{key: writing.finite(getattr(row, key)) for key in keys} for row in selection.rows])
+        return writing.as_json(raw(selection))
     if format == "csv":
+        keys = selection.columns or COLUMNS
         return writing.as_csv(keys, ([getattr(row, key) for key in keys] for row in selection.rows))
     return render_selection(selection, format=format, width=width)
+
+
+def raw(selection: Selection) -> list[dict[str, object]]:
+    """Each row in raw units as JSON can hold it, by key."""
+    keys = selection.columns or COLUMNS
+    return [{key: writing.finite(getattr(row, key)) for key in keys} for row in selection.rows]
 
 
 def render_selection(selection: Selection, *, format: str, width: int | None = None) -> str:
@@ -76,8 +84,12 @@ def render_selection(selection: Selection, *, format: str, width: int | None = N
         return "No rows.\n"
     if format == "table":
         return writing.on_console(TerminalTable(selection), width)
-    write = _markdown if format == "md" else _latex
-    return "\n".join(write(group, selection) for group in selection.groups)
+    texts = []
+    for group in selection.groups:
+        columns = columns_of(group, selection, notes=True)
+        lines = list(zip(*(column.values for column in columns), strict=True))
+        texts.append((_markdown if format == "md" else _latex)(group, columns, lines))
+    return "\n".join(texts)
 
 
 def terminal_table(
@@ -87,26 +99,18 @@ def terminal_table(
     return TerminalTable(select(rows, columns=columns, sort=sort))
 
 
-def _markdown(group: Group, selection: Selection) -> str:
-    columns = columns_of(group, selection, notes=True)
-    lines = zip(*(column.values for column in columns), strict=True)
-    table = writing.markdown([column.title for column in columns], list(lines), [column.is_text for column in columns])
+def _markdown(group: Group, columns: Sequence[Column], lines: Sequence[Sequence[str]]) -> str:
+    table = writing.markdown([column.title for column in columns], lines, [column.is_text for column in columns])
     legend = writing.escape_markdown(f"{caption(group)} {LEGEND}")
     return f"### {writing.escape_markdown(group.title)}\n\n{table}\n{legend}\n"
 
 
-def _escape_latex(words: str) -> str:
-    return "".join(LATEX.get(character, character) for character in words)
-
-
-def _latex(group: Group, selection: Selection) -> str:
-    columns = columns_of(group, selection, notes=True)
-    lines = [[column.title for column in columns], *zip(*(column.values for column in columns), strict=True)]
+def _latex(group: Group, columns: Sequence[Column], lines: Sequence[Sequence[str]]) -> str:
     return fill(
         "latex.j2",
-        caption=_escape_latex(f"{group.title}. {caption(group)} {LEGEND}"),
+        caption=f"{group.title}. {caption(group)} {LEGEND}".translate(LATEX),
         alignment="".join("l" if column.is_text else "r" for column in columns),
-        lines=[map(_escape_latex, line) for line in lines],
+        lines=[[text.translate(LATEX) for text in line] for line in ([column.title for column in columns], *lines)],
     )
 
 

@@ -18,13 +18,8 @@ def render(found: list[Scaling], *, format: str) -> str:
     if not found:
         raise InputError("no cell was measured at several numbers of threads; `bench run --sweep threads` does")
     counts = sorted({count for scaling in found for count in scaling.over_one})
-    titles = (
-        "cell",
-        "1 thread (ms)",
-        *(f"{count} threads / 1 thread [95 %]" for count in counts),
-        "most per second",
-        "best",
-    )
+    over = [f"{count} threads / 1 thread [95 %]" for count in counts]
+    titles = ("cell", "1 thread (ms)", *over, "most per second", "best")
     lines = []
     for scaling in found:
         cell = scaling.cell

@@ -99,11 +99,6 @@ def short(name: str) -> str:
     return name if len(name) <= LONGEST_NAME else "…" + name[1 - LONGEST_NAME :]
 
 
-def share_of(part: int, whole: int) -> float | None:
-    """The share that a part has of a whole; None where the whole is 0."""
-    return part / whole if whole else None
-
-
 def percent(part: float, whole: float = 1) -> str:
     """A share in per cent; empty where there is none."""
     return f"{100 * part / whole:.1f} %" if part and whole else ""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import dataclasses
 import io
 import json
 import math
@@ -65,8 +66,8 @@ def finite(value: object) -> object:
 
 
 def as_json(content: object) -> str:
-    """Content as JSON for people and programs, which ends in a newline."""
-    return json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+    """Content as JSON for people and programs, which ends in a newline; dataclasses in it become objects."""
+    return json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False, default=dataclasses.asdict) + "\n"
 
 
 def as_csv(titles: Iterable[object], lines: Iterable[Iterable[object]]) -> str:

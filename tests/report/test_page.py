@@ -16,7 +16,6 @@ from bench.measure.roofline import Peaks
 from bench.records import assemble, ranking
 from bench.records.launches import MOST_SAMPLES
 from bench.records.rows import Row
-from bench.report.figures.canvas import looks_of
 from bench.report.page import details, scatters, tracks
 from bench.report.page.axes import Axis, axis_of
 from bench.report.page.page import embedded, page
@@ -155,9 +154,9 @@ def test_embedded_json_cannot_end_its_element() -> None:
     assert json.loads(found) == value
 
 
-def shown(rows: list[Row]) -> tuple[ranking.Group, dict[str, int], Any]:
+def shown(rows: list[Row]) -> ranking.Group:
     (group,) = ranking.select(rows).groups
-    return group, {row.cell: index for index, row in enumerate(group.rows)}, looks_of(row.runtime for row in rows)
+    return group
 
 
 def toy_rows() -> list[Row]:
@@ -167,10 +166,10 @@ def toy_rows() -> list[Row]:
 
 def test_memory_grows_by_phase() -> None:
     rows, found = toy_rows(), records()
-    group, ids, looks = shown(rows)
+    group = shown(rows)
     launches = {row.cell: found[row.cell].launches for row in rows}
 
-    lines = tracks.lines(group, rows, launches, ids, looks)
+    lines = tracks.lines(group, rows, launches)
 
     # imports leave 100 bytes, loading peaks at 150, the first inference at 400; steady ones at 200 add nothing
     whole = 400 * 1.04
@@ -179,38 +178,48 @@ def test_memory_grows_by_phase() -> None:
         assert [kind for kind, *_ in line.bars[1].segments] == [kind for kind, *_ in expected]
         for (_, start, length), (_, low, more) in zip(line.bars[1].segments, expected, strict=True):
             assert (start, length) == pytest.approx((100 * low / whole, 100 * more / whole), abs=0.02)
-    assert [group.rows[line.id].cell for line in lines.lines] == [HALVE, BASELINE, PRUNE, BROKEN]
-    assert lines.tracks[0].baseline == lines.lines[1].bars[0].point[1]  # type: ignore[index]
+    assert [line.row.cell for line in lines.lines] == [HALVE, BASELINE, PRUNE, BROKEN]
+    assert lines.baseline == lines.lines[1].bars[0].point[1]  # type: ignore[index]
 
 
 def test_the_front_is_what_no_cell_beats_in_both() -> None:
     rows = toy_rows()
-    group, ids, looks = shown(rows)
 
-    accuracy, size, _ = scatters.against_latency(group, rows, ids, looks, higher_is_better=True)
+    accuracy, size, _ = scatters.against_latency(shown(rows), rows, higher_is_better=True)
 
-    cells = {number: cell for cell, number in ids.items()}
-    assert [cells[number] for number in accuracy.front] == [HALVE, BASELINE, PRUNE]
-    assert [cells[number] for number in size.front] == [HALVE]  # all are as large
-    labels = {cells[mark.id]: mark.label for mark in accuracy.marks}
+    assert list(accuracy.front) == [HALVE, BASELINE, PRUNE]
+    assert list(size.front) == [HALVE]  # all are as large
+    labels = {mark.row.cell: mark.label for mark in accuracy.marks}
     assert labels == {HALVE: "1", BASELINE: "2", PRUNE: "3", BROKEN: ""}
-    assert {cells[mark.id] for mark in accuracy.marks if mark.is_hollow} == {BROKEN}
-    by_cell = {cells[mark.id]: mark for mark in accuracy.marks}
+    by_cell = {mark.row.cell: mark for mark in accuracy.marks}
     assert by_cell[HALVE].x < by_cell[BASELINE].x < by_cell[PRUNE].x
     assert by_cell[HALVE].y > by_cell[BASELINE].y > by_cell[PRUNE].y  # from the top
     assert accuracy.steps[0][:2] == (by_cell[HALVE].x, by_cell[HALVE].y)
     assert accuracy.steps[-1][2] == 100.0
 
 
+def test_marks_of_broken_cells_are_hollow(reader: Reader, data: list[dict[str, Any]]) -> None:
+    marks = [
+        (data[int(str(found["data-row"]))]["cell"], use)
+        for (tag, found), (inner, _), (_, use) in zip(
+            reader.elements, reader.elements[1:], reader.elements[2:], strict=False
+        )
+        if (tag, inner) == ("g", "title")
+    ]
+
+    assert {cell for cell, _ in marks} == {HALVE, BASELINE, PRUNE, BROKEN}
+    assert {cell for cell, use in marks if "hollow" in str(use["class"])} == {BROKEN}
+
+
 def test_the_roofline_is_drawn_where_it_is_known() -> None:
     rows = toy_rows()
     cost: dict[str, Any] = {"macs_per_byte": 4.0, "gmacs_per_s": 10.0, "peak_share": 0.25, "bound": "compute"}
-    group, ids, looks = shown([Row(**{**vars(row), **cost}) for row in rows])
+    group = shown([Row(**{**vars(row), **cost}) for row in rows])
     peaks = Peaks(macs_per_s={"float32": 40e9, "int8": 90e9}, libraries={}, bytes_per_s=20e9)
 
-    assert scatters.roofline(shown(rows)[0], peaks, ids, looks) is None
-    assert scatters.roofline(group, None, ids, looks) is None
-    found = scatters.roofline(group, peaks, ids, looks)
+    assert scatters.roofline(shown(rows), peaks) is None
+    assert scatters.roofline(group, None) is None
+    found = scatters.roofline(group, peaks)
 
     assert found is not None
     assert len(found.marks) == 4

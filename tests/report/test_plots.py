@@ -231,8 +231,8 @@ def test_a_failed_write_leaves_the_old_file_and_no_other(tmp_path, monkeypatch):
     assert {path: path.read_bytes() for path in tmp_path.iterdir()} == before
 
 
-def half_written(self, path, **options):
-    Path(path).write_bytes(b"half")
+def half_written(self, file, **options):
+    file.write(b"half")
     raise OSError("disk full")
 
 

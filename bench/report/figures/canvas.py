@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
+import io
 import itertools
 import math
 import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from bench.records.store import write_atomically
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -66,13 +69,10 @@ def looks_of(runtimes: Iterable[str]) -> dict[str, Look]:
 
 
 def save(figure: Figure, path: Path) -> Path:
-    temporary = path.with_name(f".{path.name}.part")
+    file = io.BytesIO()
     nothing: dict[str, Any] = {"Software": None} if path.suffix == ".png" else {"Date": None, "Creator": None}
-    try:
-        figure.savefig(temporary, format=path.suffix[1:], dpi=150, metadata=nothing)
-        temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)
+    figure.savefig(file, format=path.suffix[1:], dpi=150, metadata=nothing)
+    write_atomically(path, file.getvalue())
     return path
 
 
@@ -221,17 +221,16 @@ def label_offsets(
     offsets = []
     for text, (x, y) in labels:
         half_width, half_height = 3.0 * len(text) + 1, 5.0
-        tried: list[tuple[int, int, int, float, float]] = []
+        tried: list[tuple[int, int, float, float]] = []
         for distance, angle in itertools.product(DISTANCES, angles):
             dx, dy = distance * math.cos(math.radians(angle)), distance * math.sin(math.radians(angle))
-            inside = (
-                left < x + dx - half_width and x + dx + half_width < right and bottom < y + dy - 5 < y + dy + 5 < top
-            )
+            inside = left < x + dx - half_width and x + dx + half_width < right
+            inside = inside and bottom < y + dy - half_height < y + dy + half_height < top
             clashes = sum(
                 abs(x + dx - other_x) < half_width + w and abs(y + dy - other_y) < half_height + h
                 for other_x, other_y, w, h in taken
             )
-            tried.append((clashes + 100 * (not inside), distance, len(tried), dx, dy))
+            tried.append((clashes + 100 * (not inside), len(tried), dx, dy))  # nearer places come first
         *_, dx, dy = min(tried)
         taken.append((x + dx, y + dy, half_width, half_height))
         offsets.append((dx, dy))

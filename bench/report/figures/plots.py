@@ -13,21 +13,7 @@ from bench.records import pareto
 from bench.records.ranking import Group, is_baseline, is_ranked, is_timed, select, short_name
 from bench.records.rows import Row
 from bench.report.columns import BYTES, TIME, scale
-from bench.report.figures.canvas import (
-    COLOURS,
-    LINE,
-    STYLE,
-    Line,
-    Look,
-    digits,
-    handles_of,
-    looks_of,
-    name_lines,
-    place_labels,
-    save,
-    sheet,
-    text_width,
-)
+from bench.report.figures import canvas
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -54,10 +40,10 @@ def draw(rows: Iterable[Row], folder: Path, *, higher_is_better: Mapping[str, bo
     groups: dict[str, list[Group]] = {}
     for group in select(rows).groups:
         groups.setdefault(group.task, []).append(group)
-    looks = looks_of(row.runtime for members in groups.values() for row in _rows(members))
+    looks = canvas.looks_of(row.runtime for members in groups.values() for row in _rows(members))
     folder.mkdir(parents=True, exist_ok=True)
     paths: list[Path] = []
-    with matplotlib.rc_context(STYLE):
+    with matplotlib.rc_context(canvas.STYLE):
         for task, members in groups.items():
             is_higher_better = (higher_is_better or {}).get(task, True)
             figures = {
@@ -68,7 +54,7 @@ def draw(rows: Iterable[Row], folder: Path, *, higher_is_better: Mapping[str, bo
             }
             for name, figure in figures.items():
                 if figure is not None:
-                    paths += [save(figure, folder / f"{task}-{name}.{suffix}") for suffix in ("png", "svg")]
+                    paths += [canvas.save(figure, folder / f"{task}-{name}.{suffix}") for suffix in ("png", "svg")]
     return paths
 
 
@@ -89,11 +75,11 @@ def _named_rows(
         notes: by cell.
         handles: of the legend.
     """
-    return sheet(
+    return canvas.sheet(
         _title(groups, what),
         [(_panel_title(group, groups), BAR * max(2, len(group.rows))) for group in groups],
-        left=text_width(map(short_name, _rows(groups))) + 0.1,
-        right=text_width(notes.values()) + 0.15,
+        left=canvas.text_width(map(short_name, _rows(groups))) + 0.1,
+        right=canvas.text_width(notes.values()) + 0.15,
         handles=handles,
         footnote=footnote,
     )
@@ -154,7 +140,7 @@ def _latency_axis(axes: Axes, rows: Sequence[Row], unit: float, name: str) -> No
     axes.set_xlabel(label)
 
 
-def _latency(groups: list[Group], looks: Mapping[str, Look]) -> Figure | None:
+def _latency(groups: list[Group], looks: Mapping[str, canvas.Look]) -> Figure | None:
     shown = _with(groups, is_timed)
     if not shown:
         return None
@@ -163,7 +149,7 @@ def _latency(groups: list[Group], looks: Mapping[str, Look]) -> Figure | None:
     footnote = "Bars: 95 % interval of the median. Right: ratio to the baseline (dashed), paired, and verdict."
     if any(row.fidelity == "broken" for row in rows):
         footnote += " Hollow: broken, its outputs are too far from the reference; not ranked."
-    handles = handles_of((row.runtime for row in rows), looks, as_bars=False)
+    handles = canvas.handles_of((row.runtime for row in rows), looks, as_bars=False)
     notes = {row.cell: _note(row) for row in rows}
     figure, panels = _named_rows("latency", shown, notes, handles, f"{footnote} {_absent(groups, shown)}")
     for group, axes in zip(shown, panels, strict=True):
@@ -172,12 +158,14 @@ def _latency(groups: list[Group], looks: Mapping[str, Look]) -> Figure | None:
             _point(axes, row, index, unit, looks[row.runtime], size=5)
             if is_baseline(row) and row.latency_p50_ns is not None:
                 axes.axvline(row.latency_p50_ns / unit, color="#444444", linestyle="--", linewidth=0.9, zorder=1)
-        name_lines(axes, [Line(short_name(row), notes[row.cell], is_baseline(row)) for row in ordered])
+        canvas.name_lines(axes, [canvas.Line(short_name(row), notes[row.cell], is_baseline(row)) for row in ordered])
         _latency_axis(axes, ordered, unit, unit_name)
     return figure
 
 
-def _point(axes: Axes, row: Row, y: float, unit: float, look: Look, *, size: float, edge: str | None = None) -> None:
+def _point(
+    axes: Axes, row: Row, y: float, unit: float, look: canvas.Look, *, size: float, edge: str | None = None
+) -> None:
     assert row.latency_p50_ns is not None
     axes.errorbar(
         row.latency_p50_ns / unit,
@@ -195,7 +183,7 @@ def _point(axes: Axes, row: Row, y: float, unit: float, look: Look, *, size: flo
     )
 
 
-def _memory(groups: list[Group], looks: Mapping[str, Look]) -> Figure | None:
+def _memory(groups: list[Group], looks: Mapping[str, canvas.Look]) -> Figure | None:
     from matplotlib.patches import Patch
 
     shown = _with(groups, lambda row: row.status == "ok" and row.peak_rss_bytes is not None)
@@ -203,12 +191,10 @@ def _memory(groups: list[Group], looks: Mapping[str, Look]) -> Figure | None:
         return None
     rows = _rows(shown)
     unit, unit_name = scale((row.peak_rss_bytes or 0 for row in rows), BYTES)
-    notes = {
-        row.cell: f"{digits((row.peak_rss_bytes or 0) / unit, 3)} {unit_name}" + " broken" * (row.fidelity == "broken")
-        for row in rows
-    }
+    sizes = {row.cell: f"{canvas.digits((row.peak_rss_bytes or 0) / unit, 3)} {unit_name}" for row in rows}
+    notes = {row.cell: sizes[row.cell] + " broken" * (row.fidelity == "broken") for row in rows}
     handles = [Patch(fc=GREY, label="packages imported")]
-    handles += handles_of((row.runtime for row in rows), looks, as_bars=True)
+    handles += canvas.handles_of((row.runtime for row in rows), looks, as_bars=True)
     footnote = (
         "Peak resident set of the process. Grey: with its packages imported (all of it, where the two were "
         "not told apart); coloured: growth by the model and its inferences. Bold: the baseline. "
@@ -221,7 +207,7 @@ def _memory(groups: list[Group], looks: Mapping[str, Look]) -> Figure | None:
             model = min(peak, max(0.0, (row.model_rss_bytes or 0) / unit))
             axes.barh(index, peak - model, height=0.7, color=GREY)
             axes.barh(index, model, left=peak - model, height=0.7, fc=look.colour, hatch=look.hatch, ec="white", lw=0)
-        name_lines(axes, [Line(short_name(row), notes[row.cell], is_baseline(row)) for row in ordered])
+        canvas.name_lines(axes, [canvas.Line(short_name(row), notes[row.cell], is_baseline(row)) for row in ordered])
         axes.set_xlim(0, max(row.peak_rss_bytes or 0 for row in ordered) / unit * 1.02 or 1)
         axes.set_xlabel(f"peak memory ({unit_name}), lower is better \N{LEFTWARDS ARROW}")
     return figure
@@ -247,24 +233,25 @@ def _size(groups: list[Group]) -> Figure | None:
     unit, unit_name = scale((size for size, *_ in bars), BYTES)
     baselines = {_artifact(row) for row in _rows(groups) if is_baseline(row)}
     lines = [
-        Line(name, f"{digits(size / unit, 3)} {unit_name}", artifact in baselines) for size, name, artifact in bars
+        canvas.Line(name, f"{canvas.digits(size / unit, 3)} {unit_name}", artifact in baselines)
+        for size, name, artifact in bars
     ]
-    figure, (axes,) = sheet(
+    figure, (axes,) = canvas.sheet(
         f"{groups[0].task}: size on disk",
         [("", BAR * max(2, len(bars)))],
-        left=text_width(line.name for line in lines) + 0.1,
-        right=text_width(line.note for line in lines) + 0.15,
+        left=canvas.text_width(line.name for line in lines) + 0.1,
+        right=canvas.text_width(line.note for line in lines) + 0.15,
         handles=[],
         footnote="One bar for each artifact." + (" Bold: the baseline's." if baselines else ""),
     )
-    axes.barh(range(len(bars)), [size / unit for size, *_ in bars], height=0.7, color=COLOURS[0])
-    name_lines(axes, lines)
+    axes.barh(range(len(bars)), [size / unit for size, *_ in bars], height=0.7, color=canvas.COLOURS[0])
+    canvas.name_lines(axes, lines)
     axes.set_xlim(0, bars[-1][0] / unit * 1.02 or 1)
     axes.set_xlabel(f"size ({unit_name}), lower is better \N{LEFTWARDS ARROW}")
     return figure
 
 
-def _accuracy(groups: list[Group], looks: Mapping[str, Look], is_higher_better: bool) -> Figure | None:
+def _accuracy(groups: list[Group], looks: Mapping[str, canvas.Look], is_higher_better: bool) -> Figure | None:
     shown = _with(groups, lambda row: is_timed(row) and row.metric is not None and math.isfinite(row.metric))
     if not shown:
         return None
@@ -273,12 +260,15 @@ def _accuracy(groups: list[Group], looks: Mapping[str, Look], is_higher_better: 
     metric_name = metric_title(rows)
     labels = [pareto.labels(group.rows, lambda row: row.metric, higher_is_better=is_higher_better) for group in shown]
     keys = [_key(group, label, unit, unit_name) for group, label in zip(shown, labels, strict=True)]
-    figure, panels = sheet(
+    figure, panels = canvas.sheet(
         _title(shown, f"{metric_name} against latency"),
-        [(_panel_title(g, shown), max(SCATTER_HEIGHT, LINE * len(key))) for g, key in zip(shown, keys, strict=True)],
+        [
+            (_panel_title(g, shown), max(SCATTER_HEIGHT, canvas.LINE * len(key)))
+            for g, key in zip(shown, keys, strict=True)
+        ],
         left=0.75,
-        right=text_width(text for key in keys for text, _ in key) + 0.25,
-        handles=handles_of((row.runtime for row in rows), looks, as_bars=False),
+        right=canvas.text_width(text for key in keys for text, _ in key) + 0.25,
+        handles=canvas.handles_of((row.runtime for row in rows), looks, as_bars=False),
         footnote="Bars: 95 % interval of the median. Line and numbers: the Pareto front, which no other cell beats in "
         "both; figures that agree to four digits count as equal. B: the baseline off the front. Hollow: "
         f"broken, never on the front; at the edge where it lies beyond the axis. {_absent(groups, shown)}",
@@ -291,25 +281,30 @@ def _accuracy(groups: list[Group], looks: Mapping[str, Look], is_higher_better: 
         axes.grid(color="#E5E5E5", linewidth=0.6)
         axes.set_axisbelow(True)
         axes.set_ylabel(f"{metric_name}, {better}")
-        for row in sorted(group.rows, key=lambda row: row.cell in label):  # the labelled on top
-            y = min(high, max(low, row.metric or 0.0))
-            _point(axes, row, y, unit, looks[row.runtime], size=6, edge="black" if row.cell in label else None)
-        front = [row for row in group.rows if label.get(row.cell, "B") != "B"]
-        front.sort(key=lambda row: (row.latency_p50_ns, int(label[row.cell])))
-        corners = [((row.latency_p50_ns or 0) / unit, row.metric or 0.0) for row in front]
-        if corners:
-            xs, ys = zip(*corners, (axes.get_xlim()[1], corners[-1][1]), strict=True)
-            axes.step(xs, ys, where="post", color="#444444", linewidth=1, zorder=1)
         points = {
             row.cell: ((row.latency_p50_ns or 0) / unit, min(high, max(low, row.metric or 0))) for row in group.rows
         }
+        for row in sorted(group.rows, key=lambda row: row.cell in label):  # the labelled on top
+            _point(
+                axes,
+                row,
+                points[row.cell][1],
+                unit,
+                looks[row.runtime],
+                size=6,
+                edge="black" if row.cell in label else None,
+            )
+        corners = [points[cell] for cell in pareto.front(label)]
+        if corners:
+            xs, ys = zip(*corners, (axes.get_xlim()[1], corners[-1][1]), strict=True)
+            axes.step(xs, ys, where="post", color="#444444", linewidth=1, zorder=1)
         marks = [(label[cell], xy) for cell, xy in points.items() if cell in label]
-        place_labels(axes, list(points.values()), marks, upward=is_higher_better)
+        canvas.place_labels(axes, list(points.values()), marks, upward=is_higher_better)
         for index, (text, is_bold) in enumerate(key):
             axes.annotate(
                 text,
                 (1, 1),
-                (14, -LINE * 72 * index),
+                (14, -canvas.LINE * 72 * index),
                 xycoords="axes fraction",
                 textcoords="offset points",
                 va="top",
@@ -326,11 +321,10 @@ def _key(group: Group, labels: Mapping[str, str], unit: float, unit_name: str) -
     lines = [("Pareto front, fastest first", True)] if by_label else []
     for row in (*by_label, *broken):
         if broken and row is broken[0]:
-            lines += [("Broken, not ranked", True)]
-        lines += [
-            (f"{labels.get(row.cell, '')} {short_name(row)}{' (baseline)' * is_baseline(row)}".strip(), False),
-            (f"     {digits((row.latency_p50_ns or 0) / unit, 4)} {unit_name}, {digits(row.metric or 0.0, 4)}", False),
-        ]
+            lines.append(("Broken, not ranked", True))
+        latency, metric = canvas.digits((row.latency_p50_ns or 0) / unit, 4), canvas.digits(row.metric or 0.0, 4)
+        name = f"{labels.get(row.cell, '')} {short_name(row)}{' (baseline)' * is_baseline(row)}".strip()
+        lines += [(name, False), (f"     {latency} {unit_name}, {metric}", False)]
     return lines
 
 

@@ -7,7 +7,7 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 
 from bench.records.rows import Row
-from bench.report.columns import scale
+from bench.report.columns import Steps, scale
 from bench.report.figures.plots import LOG_RANGE
 
 LOWER, HIGHER = "lower is better", "higher is better"
@@ -62,7 +62,7 @@ def axis_of(
     rows: Sequence[Row],
     task: Sequence[Row],
     value: Callable[[Row], float | None],
-    steps: Sequence[tuple[float, str]],
+    steps: Steps,
     *,
     ends: Callable[[Row], Iterable[float | None]] | None = None,
     from_zero: bool = False,

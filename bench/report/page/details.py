@@ -10,7 +10,7 @@ from bench.records import launches
 from bench.records.assemble import PHASES
 from bench.records.rows import COLUMNS, Row
 from bench.records.store import Record
-from bench.report.columns import BYTES, COUNT, INTERVALS, TIME, TITLES, scale
+from bench.report.columns import BYTES, INTERVALS, scale, steps_of, title_of
 from bench.report.figures.canvas import digits
 from bench.report.writing import DASH, one_line
 
@@ -52,8 +52,7 @@ def _figures(row: Row) -> Section:
         low, high = (getattr(row, end) for end in INTERVALS.get(key, (key, key)))
         if key in INTERVALS and low is not None and high is not None and low != high:
             text += f" [{text_of(key, low)}, {text_of(key, high)}]"
-        title = TITLES.get(key, key.removesuffix("_ns").removesuffix("_bytes").replace("_", " "))
-        lines.append([title.removesuffix(" (%)"), text])
+        lines.append([title_of(key).removesuffix(" (%)"), text])
     return {"title": "Figures", "lines": lines}
 
 
@@ -61,11 +60,11 @@ def text_of(key: str, value: object) -> str:
     """A value of a row in the unit in which it reads best."""
     if value is None:
         return DASH
-    if key.endswith(("_ns", "_bytes")) or key == "macs":
+    if steps := steps_of(key):
         assert isinstance(value, (int, float))
-        if key.endswith("_bytes") and abs(value) < BYTES[0][0]:
+        if steps is BYTES and abs(value) < BYTES[0][0]:
             return f"{value:.0f} B"
-        factor, unit = scale([value], TIME if key.endswith("_ns") else BYTES if key.endswith("_bytes") else COUNT)
+        factor, unit = scale([value], steps)
         return f"{digits(value / factor, 4)} {unit}".strip()
     if key == "metric_loss" or key.endswith("_share"):
         return f"{100 * float(str(value)):.3g} %"

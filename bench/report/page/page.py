@@ -19,10 +19,10 @@ from bench.records.rows import Row
 from bench.records.store import Record
 from bench.report import columns, tables
 from bench.report.columns import Column
-from bench.report.figures.canvas import Look, digits, looks_of
+from bench.report.figures.canvas import COLOURS, MARKERS, digits, looks_of
 from bench.report.page import about
 from bench.report.page.details import details
-from bench.report.page.scatters import Scatter, against_latency, appearance, roofline
+from bench.report.page.scatters import Scatter, against_latency, roofline
 from bench.report.page.tracks import Lines, lines
 from bench.report.templates import fill
 from bench.report.writing import one_line
@@ -43,14 +43,12 @@ class Request:
 
     Attributes:
         columns: of the table, with a text for each row of the group.
-        runtimes: names of those that timed a cell.
     """
 
     group: Group
-    columns: tuple[Column, ...]
-    scatters: tuple[Scatter, ...]
+    columns: Sequence[Column]
+    scatters: Sequence[Scatter]
     lines: Lines
-    runtimes: tuple[str, ...]
 
 
 def page(
@@ -73,13 +71,13 @@ def page(
     selection = ranking.select(rows)
     ids = {row.cell: number for number, row in enumerate(selection.rows)}
     launches = {cell: assemble.compared(records[cell], records) for cell in ids}
-    looks = looks_of(row.runtime for row in rows)
+    looks = looks_of(row.runtime for row in rows).items()
     tasks: dict[str, list[Request]] = {}
     for group in selection.groups:
         members = [row for row in selection.rows if row.task == group.task]
         quality = records[members[0].cell].quality
         higher = quality is None or quality.higher_is_better
-        request = _request(group, members, launches, ids, looks, peaks.get(group.threads), higher_is_better=higher)
+        request = _request(group, members, launches, peaks.get(group.threads), higher_is_better=higher)
         tasks.setdefault(group.task, []).append(request)
     found = [details(row, records[row.cell], launches[row.cell]) for row in selection.rows]
     script = (FOLDER / "page.js").read_text(encoding="utf-8")
@@ -97,12 +95,13 @@ def page(
         rows=selection.rows,
         ids=ids,
         facets={facet: sorted({_facet(row, facet) for row in rows} - {""}) for facet in FACETS},
-        looks={name: appearance(look) for name, look in looks.items()},
+        looks={name: (COLOURS.index(look.colour), MARKERS.index(look.marker)) for name, look in looks},
         legend=tables.LEGEND,
         margin=margin,
         most_points=MOST_SAMPLES,
         versions=about.versions(shown),
         short_name=ranking.short_name,
+        is_baseline=ranking.is_baseline,
         digits=digits,
         caption=columns.caption,
         facet=_facet,
@@ -127,8 +126,6 @@ def _request(
     group: Group,
     task: Sequence[Row],
     launches: Mapping[str, Sequence[Launch]],
-    ids: Mapping[str, int],
-    looks: Mapping[str, Look],
     peaks: Peaks | None,
     *,
     higher_is_better: bool,
@@ -136,15 +133,12 @@ def _request(
     keys = (*COLUMNS, *(key for key in WHERE_KNOWN if any(getattr(row, key) is not None for row in task)))
     # Units are those of the whole task, so that its requests can be compared.
     selection = ranking.Selection(columns=keys, groups=(dataclasses.replace(group, rows=tuple(task)),))
-    _, *shown = columns.columns_of(group, selection, notes=False)
-    figures = against_latency(group, task, ids, looks, higher_is_better=higher_is_better)
-    roof = roofline(group, peaks, ids, looks)
+    roof = roofline(group, peaks)
     return Request(
         group=group,
-        columns=tuple(shown),
-        scatters=(*figures, *([roof] if roof else [])),
-        lines=lines(group, task, launches, ids, looks),
-        runtimes=tuple(sorted({row.runtime for row in group.rows if ranking.is_timed(row)})),
+        columns=columns.columns_of(group, selection, notes=False)[1:],
+        scatters=[*against_latency(group, task, higher_is_better=higher_is_better), *([roof] if roof else [])],
+        lines=lines(group, task, launches),
     )
 
 
@@ -160,12 +154,4 @@ def _words(row: Row, group: Group) -> str:
 
 def _facet(row: Row, facet: str) -> str:
     """The value of a row by which it can be filtered; its outcome is one word for its status and its verdict."""
-    if facet != "outcome":
-        return getattr(row, facet) or ""
-    if row.status != "ok":
-        return row.status
-    if row.same_as is not None:
-        return "same as another"
-    if row.fidelity == "broken":
-        return "broken"
-    return "baseline" if ranking.is_baseline(row) else row.verdict or "not timed"
+    return (columns.outcome_of(row) or "not timed") if facet == "outcome" else getattr(row, facet) or ""

@@ -11,7 +11,7 @@ from bench.records import pareto
 from bench.records.ranking import Group, is_baseline, is_timed
 from bench.records.rows import Row
 from bench.report.columns import BYTES, TIME
-from bench.report.figures.canvas import COLOURS, MARKERS, Look, label_offsets
+from bench.report.figures.canvas import label_offsets
 from bench.report.figures.plots import metric_limits, metric_title
 from bench.report.page.axes import HIGHER, LOWER, Axis, axis_of, latency_ends
 
@@ -30,15 +30,12 @@ class Mark:
         dy: distance of the label from the mark downwards, in pixels.
     """
 
-    id: int
+    row: Row
     x: float
     y: float
-    colour: int
-    marker: int
-    is_hollow: bool
-    label: str = ""
-    dx: float = 0.0
-    dy: float = 0.0
+    label: str
+    dx: float
+    dy: float
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -47,7 +44,7 @@ class Scatter:
 
     Attributes:
         steps: segments of the front's line: x1, y1, x2 and y2, in per cent.
-        front: ids of the cells on it, fastest first.
+        front: paths of the cells on it, fastest first.
         roofs: segments of the roofline, each with its name.
     """
 
@@ -56,25 +53,16 @@ class Scatter:
     y: Axis
     marks: tuple[Mark, ...]
     steps: tuple[Segment, ...] = ()
-    front: tuple[int, ...] = ()
+    front: tuple[str, ...] = ()
     roofs: tuple[tuple[Segment, str], ...] = ()
 
 
-def appearance(look: Look) -> tuple[int, int]:
-    """Numbers of a look's colour and marker, as the style sheet has them."""
-    return COLOURS.index(look.colour), MARKERS.index(look.marker)
-
-
-def against_latency(
-    group: Group, task: Sequence[Row], ids: Mapping[str, int], looks: Mapping[str, Look], *, higher_is_better: bool
-) -> list[Scatter]:
+def against_latency(group: Group, task: Sequence[Row], *, higher_is_better: bool) -> list[Scatter]:
     """Figures of metric, size and memory against latency; a figure that would show nothing is left out.
 
     Args:
         group: whose timed rows are drawn.
         task: all rows of its task, which share units.
-        ids: of rows, by cell.
-        looks: of runtimes.
         higher_is_better: of the metric.
     """
     rows = [row for row in group.rows if is_timed(row)]
@@ -85,7 +73,7 @@ def against_latency(
         name = metric_title(measured)
         y = Axis(title=name, better=HIGHER if higher_is_better else LOWER, low=low, high=high)
         title = f"Latency and {name.removesuffix(' (dB)')}"
-        found.append(_pareto(title, measured, task, y, lambda row: row.metric, ids, looks, higher=higher_is_better))
+        found.append(_pareto(title, measured, task, y, lambda row: row.metric, higher=higher_is_better))
     values: dict[str, Callable[[Row], float | None]] = {
         "file size": lambda row: row.size_bytes,
         "memory": lambda row: row.model_rss_bytes,
@@ -94,7 +82,7 @@ def against_latency(
         known = [row for row in rows if value(row) is not None]
         if known:
             y = axis_of(name, known, task, value, BYTES)
-            found.append(_pareto(f"Latency and {name}", known, task, y, value, ids, looks, higher=False))
+            found.append(_pareto(f"Latency and {name}", known, task, y, value, higher=False))
     return found
 
 
@@ -104,14 +92,12 @@ def _pareto(
     task: Sequence[Row],
     y: Axis,
     value: Callable[[Row], float | None],
-    ids: Mapping[str, int],
-    looks: Mapping[str, Look],
     *,
     higher: bool,
 ) -> Scatter:
     x = axis_of("latency p50", rows, task, lambda row: row.latency_p50_ns, TIME, ends=latency_ends)
     labels = pareto.labels(rows, value, higher_is_better=higher)
-    front = sorted((cell for cell in labels if labels[cell] != "B"), key=lambda cell: int(labels[cell]))
+    front = pareto.front(labels)
     places = {row.cell: (x.at(row.latency_p50_ns or 0.0), round(100 - y.at(value(row) or 0.0), 2)) for row in rows}
     corners = [places[cell] for cell in front]
     steps: list[Segment] = []
@@ -122,9 +108,9 @@ def _pareto(
         title=title,
         x=x,
         y=y,
-        marks=_marks(rows, places, labels, ids, looks, upward=higher),
+        marks=_marks(rows, places, labels, upward=higher),
         steps=tuple(step for step in steps if step[:2] != step[2:]),
-        front=tuple(ids[cell] for cell in front),
+        front=tuple(front),
     )
 
 
@@ -132,8 +118,6 @@ def _marks(
     rows: Sequence[Row],
     places: Mapping[str, tuple[float, float]],
     labels: Mapping[str, str],
-    ids: Mapping[str, int],
-    looks: Mapping[str, Look],
     *,
     upward: bool,
 ) -> tuple[Mark, ...]:
@@ -144,22 +128,18 @@ def _marks(
     offsets = dict(zip(labels, label_offsets(list(pixels.values()), wanted, box=box, upward=upward), strict=True))
     marks = []
     for row in sorted(rows, key=lambda row: row.cell in labels):
-        colour, marker = appearance(looks[row.runtime])
         dx, dy = offsets.get(row.cell, (0.0, 0.0))
         x, y = places[row.cell]
-        mark = Mark(id=ids[row.cell], x=x, y=y, colour=colour, marker=marker, is_hollow=row.fidelity == "broken")
-        marks.append(dataclasses.replace(mark, label=labels.get(row.cell, ""), dx=round(dx, 1), dy=round(-dy, 1)))
+        marks.append(Mark(row=row, x=x, y=y, label=labels.get(row.cell, ""), dx=round(dx, 1), dy=round(-dy, 1)))
     return tuple(marks)
 
 
-def roofline(group: Group, peaks: Peaks | None, ids: Mapping[str, int], looks: Mapping[str, Look]) -> Scatter | None:
+def roofline(group: Group, peaks: Peaks | None) -> Scatter | None:
     """Achieved rate against arithmetic intensity, under the machine's peaks; None where either is not known.
 
     Args:
         group: whose timed rows are drawn.
         peaks: of the machine with as many threads.
-        ids: of rows, by cell.
-        looks: of runtimes.
     """
     rows = [row for row in group.rows if is_timed(row) and row.macs_per_byte and row.gmacs_per_s and row.peak_share]
     if not rows or peaks is None:
@@ -196,5 +176,5 @@ def roofline(group: Group, peaks: Peaks | None, ids: Mapping[str, int], looks: M
         roofs.append((flat, f"{name}, {rate / 1e9:.3g} GMAC/s"))
     places = {row.cell: place(row.macs_per_byte or 0.0, 1e9 * (row.gmacs_per_s or 0.0)) for row in rows}
     labels = {row.cell: "B" for row in rows if is_baseline(row)}
-    marks = _marks(rows, places, labels, ids, looks, upward=True)
+    marks = _marks(rows, places, labels, upward=True)
     return Scatter(title="Roofline", x=x, y=y, marks=marks, roofs=tuple(roofs))

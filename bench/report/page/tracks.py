@@ -10,24 +10,11 @@ from bench.records.launches import memory_tops
 from bench.records.ranking import Group, is_baseline, is_ranked, is_timed
 from bench.records.rows import Row
 from bench.report.columns import BYTES, TIME
-from bench.report.figures.canvas import Look, digits
+from bench.report.figures.canvas import digits
 from bench.report.page.axes import HIGHER, Axis, axis_of, latency_ends
-from bench.report.page.scatters import appearance
 
 Part = tuple[str, float, float]
 """Kind, start and length of a segment, in per cent."""
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Track:
-    """One panel beside the names of cells.
-
-    Attributes:
-        baseline: place of the baseline on the axis, in per cent; None where it is not drawn.
-    """
-
-    axis: Axis
-    baseline: float | None = None
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -47,64 +34,47 @@ class Bar:
 class Line:
     """One cell with its bar on each track."""
 
-    id: int
-    colour: int
-    marker: int
-    is_baseline: bool
-    is_broken: bool
+    row: Row
     bars: tuple[Bar, ...]
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Lines:
-    """Cells, fastest first, with tracks beside them."""
+    """Cells, fastest first, with tracks beside them.
 
-    tracks: tuple[Track, ...]
+    Attributes:
+        axes: of the tracks: latency, memory, size and, where it is known, the share of the peak.
+        baseline: place of the baseline's latency on the first axis, in per cent; None where it is not drawn.
+    """
+
+    axes: tuple[Axis, ...]
+    baseline: float | None
     lines: tuple[Line, ...]
-    has_shares: bool
 
 
-def lines(
-    group: Group,
-    task: Sequence[Row],
-    launches: Mapping[str, Sequence[Launch]],
-    ids: Mapping[str, int],
-    looks: Mapping[str, Look],
-) -> Lines:
+def lines(group: Group, task: Sequence[Row], launches: Mapping[str, Sequence[Launch]]) -> Lines:
     """Every timed cell of a group on its tracks.
 
     Args:
         group: whose timed rows are drawn.
         task: all rows of its task, which share units.
         launches: that each row stands on, by cell.
-        ids: of rows, by cell.
-        looks: of runtimes.
     """
     rows = sorted(filter(is_timed, group.rows), key=lambda row: (not is_ranked(row), row.latency_p50_ns or 0.0))
     latency = axis_of("latency p50", rows, task, lambda row: row.latency_p50_ns, TIME, ends=latency_ends)
     memory = axis_of("peak memory", rows, task, lambda row: row.peak_rss_bytes, BYTES, from_zero=True)
     size = axis_of("file size", rows, task, lambda row: row.size_bytes, BYTES, from_zero=True)
     share = Axis(title="share of the peak (%)", better=HIGHER, low=0.0, high=1.0, factor=0.01)
-    has_shares = any(row.peak_share is not None for row in rows)
-    baseline = next((latency.at(row.latency_p50_ns or 0.0) for row in rows if is_baseline(row)), None)
+    shares = [share] if any(row.peak_share is not None for row in rows) else []
     found = []
     for row in rows:
-        colour, marker = appearance(looks[row.runtime])
         bars = [_latency(row, latency), _memory(row, launches[row.cell], memory), _size(row, size)]
-        found.append(
-            Line(
-                id=ids[row.cell],
-                colour=colour,
-                marker=marker,
-                is_baseline=is_baseline(row),
-                is_broken=row.fidelity == "broken",
-                bars=(*bars, *([_share(row, share)] if has_shares else [])),
-            )
-        )
-    tracks = [Track(axis=latency, baseline=baseline), Track(axis=memory), Track(axis=size)]
-    if has_shares:
-        tracks.append(Track(axis=share))
-    return Lines(tracks=tuple(tracks), lines=tuple(found), has_shares=has_shares)
+        found.append(Line(row=row, bars=(*bars, *(_share(row, axis) for axis in shares))))
+    return Lines(
+        axes=(latency, memory, size, *shares),
+        baseline=next((latency.at(row.latency_p50_ns or 0.0) for row in rows if is_baseline(row)), None),
+        lines=tuple(found),
+    )
 
 
 def _latency(row: Row, axis: Axis) -> Bar:
