@@ -8,9 +8,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from bench.api.errors import BenchError
 from bench.graphs.costs import macs, observed, sharing
-from bench.graphs.costs.nodes import NodeCost, Observed, node_costs
+from bench.graphs.costs.nodes import NodeCost, Observed, node_costs, with_shapes
 from bench.graphs.deferred import np
 from bench.graphs.file import lazy as files
 from bench.graphs.file import settled
@@ -97,18 +99,7 @@ class Profile:
     @classmethod
     def from_dict(cls, fields: Mapping[str, Any]) -> Profile:
         """Make a profile of the dict that `dataclasses.asdict` returns, which may have gone through JSON."""
-        nodes = tuple(NodeCost(**{name: _frozen(value) for name, value in node.items()}) for node in fields["nodes"])
-        tensors = {
-            name: TensorInfo(**{key: _frozen(value) for key, value in info.items()})
-            for name, info in fields["tensors"].items()
-        }
-        rest = {key: value for key, value in fields.items() if key not in ("nodes", "tensors", "inputs", "notes")}
-        inputs = {name: tuple(shape) for name, shape in fields["inputs"].items()}
-        return cls(nodes=nodes, tensors=tensors, inputs=inputs, notes=tuple(fields["notes"]), **rest)
-
-
-def _frozen(value: Any) -> Any:
-    return tuple(map(_frozen, value)) if isinstance(value, (list, tuple)) else value
+        return msgspec.convert(fields, cls)
 
 
 def profile(
@@ -202,31 +193,17 @@ def _with_observed(tensors: dict[str, TensorInfo], steps: Sequence[Step], runs: 
     result = dict(tensors)
     for step in steps:
         node = step.node
-        for names, values, side in (
-            (node.reads, node.inputs, "inputs"),
-            (node.makes, node.outputs, "outputs"),
-        ):
-            pairs = [
-                (name, value)
-                for name, value in zip(names, values, strict=True)
-                if value is not None and not value.proto
-            ]
-            for execution in runs.get(node.name, ()):
-                seen = getattr(execution, side)
-                if len(seen) != len(pairs):  # what is no tensor was not seen
-                    continue
-                for (name, value), shape in zip(pairs, seen, strict=True):
-                    key = f"{node.path}:{name}" if node.path and f"{node.path}:{name}" in result else name
-                    if key in result and not value.is_static:
-                        result[key] = _larger(result[key], value, shape)
+        names = (*node.reads, *node.makes)
+        values = (*node.inputs, *node.outputs)
+        for execution in runs.get(node.name, ()):
+            run = with_shapes(node, execution)
+            for name, value, seen in zip(names, values, (*run.inputs, *run.outputs), strict=True):
+                key = f"{node.path}:{name}" if node.path and f"{node.path}:{name}" in result else name
+                if seen is not None and seen is not value and key in result:
+                    info = result[key]
+                    if not info.observed or (info.bytes or 0) < seen.bytes:
+                        result[key] = dataclasses.replace(shapes.tensor_info(key, seen), observed=True)
     return result
-
-
-def _larger(info: TensorInfo, value: Value, shape: tuple[int, ...]) -> TensorInfo:
-    seen = Value(value.dtype, shape)
-    if info.observed and (info.bytes or 0) >= seen.bytes:
-        return info
-    return dataclasses.replace(shapes.tensor_info(info.name, seen), observed=True)
 
 
 def _notes(steps: Sequence[Step], nodes: Sequence[NodeCost], runs: Observed, counted: Sequence[Value]) -> list[str]:
