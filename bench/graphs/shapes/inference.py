@@ -108,7 +108,8 @@ class Walk:
         try:
             if not domain and op_type in self._special:
                 if op_type == "Constant":
-                    outputs = [self._constant_node(node)]
+                    tensor = constant_of(proto)
+                    outputs = [] if tensor is None else [self._stored(tensor)]
                 else:
                     outputs, bodies = control_flow.RULES[op_type](node, self, values)
             else:
@@ -209,12 +210,6 @@ class Walk:
                 return None
             sizes.append(size)
         return sizes
-
-    def _constant_node(self, node: Node) -> Value:
-        tensor = constant_of(node.proto)
-        if tensor is None:
-            raise UnknownError
-        return self._stored(tensor)
 
     def _stated(self, node: Node, name: str, value: Value | None, graph: onnx.GraphProto) -> Value:
         """The type that a file states for an output that could not be inferred.

@@ -228,6 +228,12 @@ class Node:
         attribute = self.attributes.get(name)
         return None if attribute is None else attribute.ints[:]
 
+    def told(self, name: str, index: int, *, since: int) -> Any:
+        """The integers of an attribute, which are an input from version `since` of the operators on; None if unset."""
+        if self.version < since:
+            return self.integers(name)
+        return self.items(index) if self.has(index) else None
+
     def text(self, name: str, default: str = "") -> str:
         return self.attributes[name].s.decode(errors="replace") if name in self.attributes else default
 
