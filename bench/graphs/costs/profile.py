@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import functools
 from collections.abc import Mapping, Sequence
@@ -16,12 +17,10 @@ from bench.graphs.costs.nodes import NodeCost, Observed, node_costs, with_shapes
 from bench.graphs.deferred import np
 from bench.graphs.file import lazy as files
 from bench.graphs.file import settled
-from bench.graphs.file.lazy import Stored
-from bench.graphs.shapes import inference
-from bench.graphs.shapes import tensors as shapes
+from bench.graphs.shapes import inference, tensors
 from bench.graphs.shapes.node import Value
 from bench.graphs.shapes.steps import Step, all_outputs, all_steps
-from bench.graphs.shapes.tensors import TensorInfo
+from bench.graphs.shapes.tensors import TensorInfo, tensor_info
 from bench.graphs.weights import parameters
 
 RUNTIME_DOMAINS = ("", "ai.onnx.ml", "com.microsoft", "com.microsoft.nchwc")
@@ -126,52 +125,40 @@ def profile(
     stored = files.read(path)
     stored = dataclasses.replace(stored, model=settled.settle(stored.model))
     wanted = {**{name: array.shape for name, array in (inputs or {}).items()}, **(shapes or {})}
-    try:
-        return _profile(path, stored, wanted, dims, observe, inputs)
-    finally:
-        stored.files.clear()  # otherwise a profile that is kept would keep the files open
-
-
-def _profile(
-    path: Path,
-    stored: Stored,
-    wanted: Mapping[str, Sequence[int]],
-    dims: Mapping[str, int] | None,
-    observe: bool,
-    inputs: Mapping[str, np.ndarray] | None,
-) -> Profile:
-    bound, guessed = shapes.bind_inputs(stored.model, shapes=wanted, dims=dims)
-    inferred = inference.infer(stored, bound)
-    steps = list(all_steps(inferred.steps))
-    notes = []
-    if guessed:
-        notes.append("sizes left open were guessed: " + ", ".join(f"{dim}={size}" for dim, size in guessed.items()))
-    runs: Observed = {}
-    if open_ends := sum([step.is_open for step in steps]):
-        runs, note = _observed(path, steps, bound, inputs) if observe else ({}, "nothing was run to find them")
-        notes.append(f"shapes of {open_ends} nodes depend on the data: {note}")
-    params = parameters.learned((step.node for step in steps), all_outputs(inferred))
-    nodes = node_costs(inferred.steps, params, runs)
-    seen = _with_observed(shapes.tensors(inferred), steps, runs) if runs else None
-    values = list(shapes.values(inferred))
-    weights = list({id(value): value for value in values if value.is_weight}.values())
-    counted = [value for value in weights if id(value) in params]
-    first = sharing.first_of_equals(counted)
-    notes += _notes(steps, nodes, runs, counted)
-    return Profile(
-        name=path.name,
-        inputs=bound,
-        guessed=guessed,
-        nodes=tuple(nodes),
-        tensors=functools.partial(shapes.tensors, inferred) if seen is None else seen,  # type: ignore[arg-type]
-        num_params=sum([params[id(value)] for value in counted]),
-        num_unique_params=sum([params[id(counted[index])] for index in set(first)]),
-        weight_bytes=sum([value.bytes for value in weights]),
-        activation_bytes=sum([value.bytes for value in values if not value.is_weight])
-        if seen is None
-        else sum([info.bytes or 0 for info in seen.values() if not info.is_weight]),
-        notes=tuple(notes),
-    )
+    with contextlib.ExitStack() as stack:
+        stack.callback(stored.files.clear)  # otherwise a profile that is kept would keep the files open
+        bound, guessed = tensors.bind_inputs(stored.model, shapes=wanted, dims=dims)
+        inferred = inference.infer(stored, bound)
+        steps = list(all_steps(inferred.steps))
+        notes = []
+        if guessed:
+            notes.append("sizes left open were guessed: " + ", ".join(f"{dim}={size}" for dim, size in guessed.items()))
+        runs: Observed = {}
+        if open_ends := sum([step.is_open for step in steps]):
+            runs, note = _observed(path, steps, bound, inputs) if observe else ({}, "nothing was run to find them")
+            notes.append(f"shapes of {open_ends} nodes depend on the data: {note}")
+        params = parameters.learned((step.node for step in steps), all_outputs(inferred))
+        nodes = node_costs(inferred.steps, params, runs)
+        seen = _with_observed(tensors.tensors(inferred), steps, runs) if runs else None
+        values = list(tensors.values(inferred))
+        weights = list({id(value): value for value in values if value.is_weight}.values())
+        counted = [value for value in weights if id(value) in params]
+        first = sharing.first_of_equals(counted)
+        notes += _notes(steps, nodes, runs, counted)
+        return Profile(
+            name=path.name,
+            inputs=bound,
+            guessed=guessed,
+            nodes=tuple(nodes),
+            tensors=functools.partial(tensors.tensors, inferred) if seen is None else seen,  # type: ignore[arg-type]
+            num_params=sum([params[id(value)] for value in counted]),
+            num_unique_params=sum([params[id(counted[index])] for index in set(first)]),
+            weight_bytes=sum([value.bytes for value in weights]),
+            activation_bytes=sum([value.bytes for value in values if not value.is_weight])
+            if seen is None
+            else sum([info.bytes or 0 for info in seen.values() if not info.is_weight]),
+            notes=tuple(notes),
+        )
 
 
 def _observed(
@@ -202,7 +189,7 @@ def _with_observed(tensors: dict[str, TensorInfo], steps: Sequence[Step], runs: 
                 if seen is not None and seen is not value and key in result:
                     info = result[key]
                     if not info.observed or (info.bytes or 0) < seen.bytes:
-                        result[key] = dataclasses.replace(shapes.tensor_info(key, seen), observed=True)
+                        result[key] = dataclasses.replace(tensor_info(key, seen), observed=True)
     return result
 
 

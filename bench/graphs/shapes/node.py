@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from bench.api.errors import InputError
 from bench.graphs.deferred import np, onnx
 from bench.graphs.file.dtypes import bits, is_floating, is_number
+from bench.graphs.file.lazy import Stored
 from bench.graphs.shapes.dims import Dim, Shape, Size, symbol
-
-if TYPE_CHECKING:
-    from bench.graphs.file.lazy import Stored
 
 MAX_ELEMENTS = 1024
 """Elements of larger values are not computed, because shapes do not depend on them."""
