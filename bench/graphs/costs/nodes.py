@@ -77,7 +77,9 @@ def _costs(
         if not observed and all(body.is_branch and body.runs is None for body in step.bodies):
             totals = [sum(cost.macs for cost in body) for body in bodies]
             taken = totals.index(max(totals))
-            bodies = [body if index == taken else _never_run(body) for index, body in enumerate(bodies)]
+            for index, body in enumerate(bodies):
+                if index != taken:
+                    body[:] = [dataclasses.replace(cost, macs=0, other_ops=0, runs=0) for cost in body]
         for body in bodies:
             yield from body
 
@@ -90,16 +92,12 @@ def _times(runs: int | None, body: Body) -> int | None:
     return runs * body.runs
 
 
-def _never_run(costs: Sequence[NodeCost]) -> list[NodeCost]:
-    return [dataclasses.replace(cost, macs=0, other_ops=0, runs=0) for cost in costs]
-
-
 def _cost(step: Step, params: Mapping[int, int], executions: Sequence[Execution], runs: int | None) -> NodeCost:
     node = step.node
     work, known = _work(step, executions, runs)
     last = node.outputs
     if executions:
-        seen = [_with_shapes(node, execution).outputs for execution in executions]
+        seen = [with_shapes(node, execution).outputs for execution in executions]
         last, activation_bytes = seen[-1], max(map(_activation_bytes, seen))
     else:
         activation_bytes = _activation_bytes(last)
@@ -136,7 +134,7 @@ def _work(step: Step, executions: Sequence[Execution], runs: int | None) -> tupl
         return NOTHING, True
     try:
         if executions and not _is_static(node):
-            works = [(rule(_with_shapes(node, execution)), execution.count) for execution in executions]
+            works = [(rule(with_shapes(node, execution)), execution.count) for execution in executions]
             return Work(*(sum(work[part] * count for work, count in works) for part in range(2))), True
         once = rule(node)
         if type(once.macs) is not int or type(once.other_ops) is not int:  # an expression of a size that is not known
@@ -151,15 +149,13 @@ def _is_static(node: Node) -> bool:
     return all(value is None or value.is_static or value.proto is not None for value in (*node.inputs, *node.outputs))
 
 
-def _with_shapes(node: Node, execution: Execution) -> Node:
-    """A copy of a node whose tensors have the shapes of one execution."""
-    return Node(
-        node.proto,
-        _reshaped(node.inputs, execution.inputs),
-        _reshaped(node.outputs, execution.outputs),
-        version=node.version,
-        path=node.path,
-    )
+def with_shapes(node: Node, execution: Execution) -> Node:
+    """A copy of a node whose tensors have the shapes of one execution.
+
+    Values whose shape is known without a run are the same objects as those of the node.
+    """
+    inputs, outputs = _reshaped(node.inputs, execution.inputs), _reshaped(node.outputs, execution.outputs)
+    return Node(node.proto, inputs, outputs, version=node.version, path=node.path)
 
 
 def _reshaped(values: Sequence[Value | None], shapes: Sequence[tuple[int, ...]]) -> list[Value | None]:
@@ -167,10 +163,8 @@ def _reshaped(values: Sequence[Value | None], shapes: Sequence[tuple[int, ...]])
     if len(tensors) != len(shapes):  # the run shows no shapes of values that are no tensors
         return list(values)
     left = iter(shapes)
-    result: list[Value | None] = []
-    for value in values:
-        if value is not None and value.proto is None:
-            shape = next(left)
-            value = value if value.is_static else Value(value.dtype, shape, value.elements)
-        result.append(value)
-    return result
+    seen = [next(left) if value is not None and value.proto is None else None for value in values]
+    return [
+        value if value is None or shape is None or value.is_static else Value(value.dtype, shape, value.elements)
+        for value, shape in zip(values, seen, strict=True)
+    ]

@@ -13,6 +13,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from bench.api.arrays import generate, load_arrays, save_arrays
 from bench.api.errors import BenchError, ChildError, InputError
 from bench.graphs.deferred import np, onnx
@@ -57,12 +59,7 @@ def observe(
         BenchError: the model cannot be run.
     """
     answer = ask_runner(run, path, shapes, inputs)
-    return {
-        str(name): [
-            Execution(inputs=_tuples(one), outputs=_tuples(two), count=int(count)) for one, two, count in executions
-        ]
-        for name, executions in answer["nodes"].items()
-    }
+    return msgspec.convert(answer["nodes"], dict[str, list[Execution]])
 
 
 def ask_runner(
@@ -98,15 +95,11 @@ def ask_runner(
     return answer
 
 
-def _tuples(shapes: Sequence[Sequence[int]]) -> tuple[tuple[int, ...], ...]:
-    return tuple(tuple(map(int, shape)) for shape in shapes)
-
-
 def run(*, path: str, shapes: Mapping[str, Sequence[int]], inputs: str | None) -> dict[str, Any]:
     """Run an untrusted model in this process, which is a child that may be lost.
 
     Returns:
-        `nodes`: by name, lists of input shapes, output shapes and how many executions had these.
+        `nodes`: by name, the fields of each `Execution`.
 
     Raises:
         BenchError: a node ran with too many different shapes.
@@ -123,7 +116,12 @@ def run(*, path: str, shapes: Mapping[str, Sequence[int]], inputs: str | None) -
         seen[name][pair] += 1
         if len(seen[name]) > MAX_EXECUTIONS:
             raise BenchError(f"node {name!r} ran with more than {MAX_EXECUTIONS} different shapes")
-    return {"nodes": {name: [[*pair, count] for pair, count in counts.items()] for name, counts in seen.items()}}
+    return {
+        "nodes": {
+            name: [{"inputs": one, "outputs": two, "count": count} for (one, two), count in counts.items()]
+            for name, counts in seen.items()
+        }
+    }
 
 
 def _shapes(entries: Sequence[Mapping[str, Sequence[int]]]) -> tuple[tuple[int, ...], ...]:

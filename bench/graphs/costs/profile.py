@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import functools
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from bench.api.errors import BenchError
 from bench.graphs.costs import macs, observed, sharing
-from bench.graphs.costs.nodes import NodeCost, Observed, node_costs
+from bench.graphs.costs.nodes import NodeCost, Observed, node_costs, with_shapes
 from bench.graphs.deferred import np
 from bench.graphs.file import lazy as files
 from bench.graphs.file import settled
-from bench.graphs.file.lazy import Stored
-from bench.graphs.shapes import inference
-from bench.graphs.shapes import tensors as shapes
+from bench.graphs.shapes import inference, tensors
 from bench.graphs.shapes.node import Value
 from bench.graphs.shapes.steps import Step, all_outputs, all_steps
-from bench.graphs.shapes.tensors import TensorInfo
+from bench.graphs.shapes.tensors import TensorInfo, tensor_info
 from bench.graphs.weights import parameters
 
 RUNTIME_DOMAINS = ("", "ai.onnx.ml", "com.microsoft", "com.microsoft.nchwc")
@@ -97,18 +98,7 @@ class Profile:
     @classmethod
     def from_dict(cls, fields: Mapping[str, Any]) -> Profile:
         """Make a profile of the dict that `dataclasses.asdict` returns, which may have gone through JSON."""
-        nodes = tuple(NodeCost(**{name: _frozen(value) for name, value in node.items()}) for node in fields["nodes"])
-        tensors = {
-            name: TensorInfo(**{key: _frozen(value) for key, value in info.items()})
-            for name, info in fields["tensors"].items()
-        }
-        rest = {key: value for key, value in fields.items() if key not in ("nodes", "tensors", "inputs", "notes")}
-        inputs = {name: tuple(shape) for name, shape in fields["inputs"].items()}
-        return cls(nodes=nodes, tensors=tensors, inputs=inputs, notes=tuple(fields["notes"]), **rest)
-
-
-def _frozen(value: Any) -> Any:
-    return tuple(map(_frozen, value)) if isinstance(value, (list, tuple)) else value
+        return msgspec.convert(fields, cls)
 
 
 def profile(
@@ -135,52 +125,40 @@ def profile(
     stored = files.read(path)
     stored = dataclasses.replace(stored, model=settled.settle(stored.model))
     wanted = {**{name: array.shape for name, array in (inputs or {}).items()}, **(shapes or {})}
-    try:
-        return _profile(path, stored, wanted, dims, observe, inputs)
-    finally:
-        stored.files.clear()  # otherwise a profile that is kept would keep the files open
-
-
-def _profile(
-    path: Path,
-    stored: Stored,
-    wanted: Mapping[str, Sequence[int]],
-    dims: Mapping[str, int] | None,
-    observe: bool,
-    inputs: Mapping[str, np.ndarray] | None,
-) -> Profile:
-    bound, guessed = shapes.bind_inputs(stored.model, shapes=wanted, dims=dims)
-    inferred = inference.infer(stored, bound)
-    steps = list(all_steps(inferred.steps))
-    notes = []
-    if guessed:
-        notes.append("sizes left open were guessed: " + ", ".join(f"{dim}={size}" for dim, size in guessed.items()))
-    runs: Observed = {}
-    if open_ends := sum([step.is_open for step in steps]):
-        runs, note = _observed(path, steps, bound, inputs) if observe else ({}, "nothing was run to find them")
-        notes.append(f"shapes of {open_ends} nodes depend on the data: {note}")
-    params = parameters.learned((step.node for step in steps), all_outputs(inferred))
-    nodes = node_costs(inferred.steps, params, runs)
-    seen = _with_observed(shapes.tensors(inferred), steps, runs) if runs else None
-    values = list(shapes.values(inferred))
-    weights = list({id(value): value for value in values if value.is_weight}.values())
-    counted = [value for value in weights if id(value) in params]
-    first = sharing.first_of_equals(counted)
-    notes += _notes(steps, nodes, runs, counted)
-    return Profile(
-        name=path.name,
-        inputs=bound,
-        guessed=guessed,
-        nodes=tuple(nodes),
-        tensors=functools.partial(shapes.tensors, inferred) if seen is None else seen,  # type: ignore[arg-type]
-        num_params=sum([params[id(value)] for value in counted]),
-        num_unique_params=sum([params[id(counted[index])] for index in set(first)]),
-        weight_bytes=sum([value.bytes for value in weights]),
-        activation_bytes=sum([value.bytes for value in values if not value.is_weight])
-        if seen is None
-        else sum([info.bytes or 0 for info in seen.values() if not info.is_weight]),
-        notes=tuple(notes),
-    )
+    with contextlib.ExitStack() as stack:
+        stack.callback(stored.files.clear)  # otherwise a profile that is kept would keep the files open
+        bound, guessed = tensors.bind_inputs(stored.model, shapes=wanted, dims=dims)
+        inferred = inference.infer(stored, bound)
+        steps = list(all_steps(inferred.steps))
+        notes = []
+        if guessed:
+            notes.append("sizes left open were guessed: " + ", ".join(f"{dim}={size}" for dim, size in guessed.items()))
+        runs: Observed = {}
+        if open_ends := sum([step.is_open for step in steps]):
+            runs, note = _observed(path, steps, bound, inputs) if observe else ({}, "nothing was run to find them")
+            notes.append(f"shapes of {open_ends} nodes depend on the data: {note}")
+        params = parameters.learned((step.node for step in steps), all_outputs(inferred))
+        nodes = node_costs(inferred.steps, params, runs)
+        seen = _with_observed(tensors.tensors(inferred), steps, runs) if runs else None
+        values = list(tensors.values(inferred))
+        weights = list({id(value): value for value in values if value.is_weight}.values())
+        counted = [value for value in weights if id(value) in params]
+        first = sharing.first_of_equals(counted)
+        notes += _notes(steps, nodes, runs, counted)
+        return Profile(
+            name=path.name,
+            inputs=bound,
+            guessed=guessed,
+            nodes=tuple(nodes),
+            tensors=functools.partial(tensors.tensors, inferred) if seen is None else seen,  # type: ignore[arg-type]
+            num_params=sum([params[id(value)] for value in counted]),
+            num_unique_params=sum([params[id(counted[index])] for index in set(first)]),
+            weight_bytes=sum([value.bytes for value in weights]),
+            activation_bytes=sum([value.bytes for value in values if not value.is_weight])
+            if seen is None
+            else sum([info.bytes or 0 for info in seen.values() if not info.is_weight]),
+            notes=tuple(notes),
+        )
 
 
 def _observed(
@@ -202,31 +180,17 @@ def _with_observed(tensors: dict[str, TensorInfo], steps: Sequence[Step], runs: 
     result = dict(tensors)
     for step in steps:
         node = step.node
-        for names, values, side in (
-            (node.reads, node.inputs, "inputs"),
-            (node.makes, node.outputs, "outputs"),
-        ):
-            pairs = [
-                (name, value)
-                for name, value in zip(names, values, strict=True)
-                if value is not None and not value.proto
-            ]
-            for execution in runs.get(node.name, ()):
-                seen = getattr(execution, side)
-                if len(seen) != len(pairs):  # what is no tensor was not seen
-                    continue
-                for (name, value), shape in zip(pairs, seen, strict=True):
-                    key = f"{node.path}:{name}" if node.path and f"{node.path}:{name}" in result else name
-                    if key in result and not value.is_static:
-                        result[key] = _larger(result[key], value, shape)
+        names = (*node.reads, *node.makes)
+        values = (*node.inputs, *node.outputs)
+        for execution in runs.get(node.name, ()):
+            run = with_shapes(node, execution)
+            for name, value, seen in zip(names, values, (*run.inputs, *run.outputs), strict=True):
+                key = f"{node.path}:{name}" if node.path and f"{node.path}:{name}" in result else name
+                if seen is not None and seen is not value and key in result:
+                    info = result[key]
+                    if not info.observed or (info.bytes or 0) < seen.bytes:
+                        result[key] = dataclasses.replace(tensor_info(key, seen), observed=True)
     return result
-
-
-def _larger(info: TensorInfo, value: Value, shape: tuple[int, ...]) -> TensorInfo:
-    seen = Value(value.dtype, shape)
-    if info.observed and (info.bytes or 0) >= seen.bytes:
-        return info
-    return dataclasses.replace(shapes.tensor_info(info.name, seen), observed=True)
 
 
 def _notes(steps: Sequence[Step], nodes: Sequence[NodeCost], runs: Observed, counted: Sequence[Value]) -> list[str]:

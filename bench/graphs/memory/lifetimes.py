@@ -20,6 +20,8 @@ from bench.graphs.file.digest import stored_names
 from bench.graphs.file.reads import is_constant, node_reads
 from bench.graphs.memory.plan import Buffer, plan_memory
 
+Sizes = Mapping[str, int | None]
+"""Bytes of tensors by name; None for a size that is not known."""
 VIEWS = ("Reshape", "Flatten", "Squeeze", "Unsqueeze", "Identity")
 
 
@@ -36,9 +38,7 @@ class Lifetimes:
     unknown: tuple[str, ...]
 
 
-def activation_lifetimes(
-    graph: onnx.GraphProto, sizes_bytes: Mapping[str, int | None], *, share_views: bool = True
-) -> Lifetimes:
+def activation_lifetimes(graph: onnx.GraphProto, sizes_bytes: Sizes, *, share_views: bool = True) -> Lifetimes:
     """The steps at which the activations of a graph are alive.
 
     Args:
@@ -47,20 +47,14 @@ def activation_lifetimes(
             name, as in `loop_1.body:x`. A size that is missing or None is unknown.
         share_views: whether the output of an operator in `VIEWS` shares the memory of its input.
     """
-    return _Scope(graph, sizes_bytes, share_views, path="", constants=frozenset()).lifetimes()
+    return _Scope(graph, sizes_bytes, share_views, "", frozenset()).lifetimes()
 
 
 class _Scope:
     """The graph or a subgraph."""
 
     def __init__(
-        self,
-        graph: onnx.GraphProto,
-        sizes_bytes: Mapping[str, int | None],
-        share_views: bool,
-        *,
-        path: str,
-        constants: frozenset[str],
+        self, graph: onnx.GraphProto, sizes_bytes: Sizes, share_views: bool, path: str, constants: frozenset[str]
     ) -> None:
         self.graph = graph
         self.sizes_bytes = sizes_bytes
@@ -134,9 +128,7 @@ class _Scope:
             for graph in [attribute.g] if attribute.HasField("g") else attribute.graphs:
                 own = f"{node.name}.{attribute.name}"
                 path = f"{self.path}/{own}" if self.path else own
-                inner = _Scope(
-                    graph, self.sizes_bytes, self.share_views, path=path, constants=self.constants
-                ).lifetimes()
+                inner = _Scope(graph, self.sizes_bytes, self.share_views, path, self.constants).lifetimes()
                 self.unknown += inner.unknown
                 most = max(most, plan_memory(inner.buffers).arena_bytes)
         if most:

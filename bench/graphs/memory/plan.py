@@ -48,11 +48,6 @@ class MemoryPlan:
     lower_bound_bytes: int
     native_bytes: int
 
-    @property
-    def over_bound(self) -> float:
-        """The excess of the arena over the lower bound, as a share of the lower bound."""
-        return self.arena_bytes / self.lower_bound_bytes - 1 if self.lower_bound_bytes else 0.0
-
 
 def plan_memory(buffers: Iterable[Buffer], *, effort: int = EFFORT) -> MemoryPlan:
     """Find offsets for buffers, each a multiple of `ALIGNMENT_BYTES`.
@@ -141,7 +136,9 @@ class _Search:
 
     def run(self, effort: int) -> list[int]:
         """The offsets of the best plan found."""
-        order, offsets, height = self._best_first()
+        plans = [(order, self._place(order)) for order in self._first_orders()]
+        order, offsets = min(plans, key=lambda plan: self._height(plan[1]))
+        height = self._height(offsets)
         generator = random.Random(0)
         while height > self.bound and self.spent < effort:
             tried = self._moved(order, offsets, height, generator)
@@ -149,10 +146,6 @@ class _Search:
             if (reached := self._height(placed)) <= height:  # many moves change nothing
                 order, offsets, height = tried, placed, reached
         return offsets
-
-    def _best_first(self) -> tuple[list[int], list[int], int]:
-        plans = [(order, self._place(order)) for order in self._first_orders()]
-        return min(((order, offsets, self._height(offsets)) for order, offsets in plans), key=lambda plan: plan[2])
 
     def _first_orders(self) -> list[list[int]]:
         """By size, by size and life, by life, by what is alive meanwhile, and by time: the largest first."""

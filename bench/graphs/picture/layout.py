@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import bisect
 import dataclasses
+import graphlib
 from collections.abc import Sequence
 
 BETWEEN = 22
@@ -88,16 +89,10 @@ class _Drawing:
             readers[maker] |= set(readers_of)
             for reader in readers_of:
                 makers[reader].add(maker)
-        waiting = [len(found) for found in makers]
+        order = list(graphlib.TopologicalSorter(dict(enumerate(makers))).static_order())
         layer = [0] * num
-        order = [index for index in range(num) if not waiting[index]]
         for index in order:
-            for reader in readers[index]:
-                layer[reader] = max(layer[reader], layer[index] + 1)
-                waiting[reader] -= 1
-                if not waiting[reader]:
-                    order.append(reader)
-        assert len(order) == num, "the graph has a cycle"
+            layer[index] = max((layer[maker] + 1 for maker in makers[index]), default=0)
         follows = [False] * num  # it and all above it can be moved with its only reader
         for index in order:
             follows[index] = len(readers[index]) == 1 and all(follows[maker] for maker in makers[index])

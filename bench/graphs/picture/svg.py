@@ -13,17 +13,17 @@ import dataclasses
 import re
 import unicodedata
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
+from pathlib import Path
 from xml.sax.saxutils import escape
 
+import jinja2
+
+from bench.graphs.costs.profile import Profile
 from bench.graphs.deferred import onnx
+from bench.graphs.file.lazy import Stored
 from bench.graphs.file.text import attribute_text, printable, shape_text, tensor_type, value_type
 from bench.graphs.file.wiring import Wiring
 from bench.graphs.picture.layout import Box, Layout, Line, lay_out
-
-if TYPE_CHECKING:
-    from bench.graphs.costs.profile import Profile
-    from bench.graphs.file.lazy import Stored
 
 KINDS = {
     "products": (
@@ -51,6 +51,7 @@ KINDS = {
     "other operators": ("#FFFFFF", r".*"),
 }
 """Colour of each kind of operator, and what the names of those operators look like; the first one that fits counts."""
+TEMPLATE = Path(__file__).with_name("picture.svg.j2")
 DARK = ("#0072B2",)
 """Colours that take white text."""
 TOLD = ("kernel_shape", "strides", "dilations", "group", "axis", "axes", "perm", "mode", "hidden_size", "direction")
@@ -80,7 +81,7 @@ class _Label:
     is_end: bool = False
 
     def box(self) -> Box:
-        width = max(_width(self.title, TITLE, bold=True), *(_width(line, SMALL) for line in ("", *self.lines)))
+        width = max(_width(self.title, TITLE), *(_width(line, SMALL) for line in ("", *self.lines)))
         height = LINE_HEIGHT * (TITLE + SMALL * len(self.lines))
         sides = 4 if self.is_end else 2  # its ends are round
         return Box(width=width + sides * PADDING, height=height + 2 * PADDING)
@@ -161,7 +162,7 @@ def _wrapped(text: str) -> Iterator[str]:
     yield text
 
 
-def _width(text: str, size: float, *, bold: bool = False) -> float:
+def _width(text: str, size: float) -> float:
     """Pixels that a text takes at most; East Asian characters are as wide as two."""
     wide = sum(unicodedata.east_asian_width(char) in "WFA" for char in text)
     return (len(text) + wide) * size * CHAR
@@ -175,29 +176,36 @@ def _count(number: int) -> str:
 
 
 def _svg(name: str, labels: Sequence[_Label], layout: Layout) -> str:
-    limit = max(layout.width, _width(name, TITLE, bold=True), NARROWEST)
+    limit = max(layout.width, _width(name, TITLE), NARROWEST)
     rows = _legend(labels, limit)
-    head = MARGIN + TITLE * LINE_HEIGHT + 8 + len(rows) * 20 + 12
+    top = MARGIN + TITLE * LINE_HEIGHT + 8
+    head = top + len(rows) * 20 + 12
     width = limit + 2 * MARGIN
-    height = head + layout.height + MARGIN
-    left = MARGIN + (width - 2 * MARGIN - layout.width) / 2
-    parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" width="{width:.0f}" height="{height:.0f}" '
-        f'viewBox="0 0 {width:.0f} {height:.0f}" font-family="{FONT}">',
-        f"<title>{escape(name)}</title>",
-        '<rect width="100%" height="100%" fill="#FFFFFF"/>',
-        _text(MARGIN, MARGIN + TITLE, name, TITLE, bold=True),
-    ]
-    for number, row in enumerate(rows):
-        y = MARGIN + TITLE * LINE_HEIGHT + 8 + number * 20
-        for offset, kind, colour in row:
-            parts.append(_rect(MARGIN + offset, y, SWATCH, SWATCH, colour, 2))
-            parts.append(_text(MARGIN + offset + SWATCH + 6, y + SMALL, kind, SMALL))
-    parts.append(f'<g transform="translate({left:.1f} {head:.1f})">')
-    parts += [_line(line) for line in layout.lines]
-    for label, (x, y) in zip(labels, layout.corners, strict=True):
-        parts += _box(label, x, y)
-    return "\n".join([*parts, "</g>", "</svg>"]) + "\n"
+    environment = jinja2.Environment(
+        trim_blocks=True, keep_trailing_newline=True, undefined=jinja2.StrictUndefined, finalize=_written
+    )
+    return environment.from_string(TEMPLATE.read_text(encoding="utf-8")).render(
+        name=name,
+        width=round(width),
+        height=round(head + layout.height + MARGIN),
+        corner=(MARGIN + (width - 2 * MARGIN - layout.width) / 2, head),
+        legend=[(MARGIN + offset, top + row * 20, *kind) for row, kinds in enumerate(rows) for offset, *kind in kinds],
+        lines=[(_path(line), line.points[-1] if line.arrow else None) for line in layout.lines],
+        boxes=[(label, label.box(), *corner) for label, corner in zip(labels, layout.corners, strict=True)],
+        dark=DARK,
+        font=FONT,
+        margin=MARGIN,
+        padding=PADDING,
+        swatch=SWATCH,
+        title=TITLE,
+        small=SMALL,
+        line_height=LINE_HEIGHT,
+    )
+
+
+def _written(value: object) -> object:
+    """What the template writes: pixels with one decimal, and text in which no character is markup."""
+    return f"{value:.1f}" if isinstance(value, float) else escape(value) if isinstance(value, str) else value
 
 
 def _legend(labels: Sequence[_Label], width: float) -> list[list[tuple[float, str, str]]]:
@@ -217,37 +225,8 @@ def _legend(labels: Sequence[_Label], width: float) -> list[list[tuple[float, st
     return rows
 
 
-def _box(label: _Label, x: float, y: float) -> Iterator[str]:
-    box = label.box()
-    ink = "#FFFFFF" if label.colour in DARK else "#000000"
-    middle = x + box.width / 2
-    yield f"<g><title>{escape(label.tip)}</title>"
-    yield _rect(x, y, box.width, box.height, label.colour, box.height / 2 if label.is_end else 4)
-    baseline = y + PADDING + TITLE
-    yield _text(middle, baseline, label.title, TITLE, bold=True, centred=True, ink=ink)
-    for line in label.lines:
-        baseline += SMALL * LINE_HEIGHT
-        yield _text(middle, baseline + 2, line, SMALL, centred=True, ink=ink)
-    yield "</g>"
-
-
-def _rect(x: float, y: float, width: float, height: float, colour: str, radius: float) -> str:
-    return (
-        f'<rect x="{x:.1f}" y="{y:.1f}" width="{width:.1f}" height="{height:.1f}" rx="{radius:.1f}" fill="{colour}" '
-        f'stroke="#333333"/>'
-    )
-
-
-def _text(
-    x: float, y: float, text: str, size: int, *, bold: bool = False, centred: bool = False, ink: str = "#000000"
-) -> str:
-    weight = ' font-weight="bold"' if bold else ""
-    anchor = ' text-anchor="middle"' if centred else ""
-    return f'<text x="{x:.1f}" y="{y:.1f}" font-size="{size}"{weight}{anchor} fill="{ink}">{escape(text)}</text>'
-
-
-def _line(line: Line) -> str:
-    """A smooth line, upright at each of its points, with an arrow head at the end."""
+def _path(line: Line) -> str:
+    """The path of a smooth line, upright at each of its points."""
     (x, y), *rest = line.points
     path = [f"M{x:.1f} {y:.1f}"]
     for next_x, next_y in rest:
@@ -257,7 +236,4 @@ def _line(line: Line) -> str:
             half = (y + next_y) / 2
             path.append(f"C{x:.1f} {half:.1f} {next_x:.1f} {half:.1f} {next_x:.1f} {next_y:.1f}")
         x, y = next_x, next_y
-    drawn = f'<path d="{" ".join(path)}" fill="none" stroke="#555555" stroke-width="1.3"/>'
-    if line.arrow:
-        drawn += f'<path d="M{x - 3.5:.1f} {y - 7:.1f}h7l-3.5 7z" fill="#555555"/>'
-    return drawn
+    return " ".join(path)

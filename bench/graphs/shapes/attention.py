@@ -7,22 +7,19 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING
+from typing import TypeAlias
 
+from bench.api import Task
 from bench.api.errors import RefusedError
 from bench.graphs.deferred import onnx
 from bench.graphs.file.lazy import Stored
-from bench.graphs.file.settled import settle
+from bench.graphs.file.wiring import Wiring
+from bench.graphs.shapes.dims import Shape, Size
 from bench.graphs.shapes.feeds import sample_shapes
 from bench.graphs.shapes.inference import infer
 
-if TYPE_CHECKING:
-    from bench.api import Task
-    from bench.graphs.shapes.dims import Shape, Size
-
-    Shapes = Mapping[str, Shape]
-    Nodes = Mapping[str, onnx.NodeProto]
-
+Shapes: TypeAlias = Mapping[str, Shape]
+Nodes: TypeAlias = "Mapping[str, onnx.NodeProto]"
 LAYOUT = {"Cast", "Dropout", "Expand", "Flatten", "Identity", "Reshape", "Squeeze", "Transpose", "Unsqueeze"}
 SCALING = {"Add", "Div", "Mul", "Sub", "Where"}
 """Operators besides `LAYOUT` that may lie between a projection, the scores and their use: scales, biases and masks."""
@@ -51,19 +48,14 @@ def find_attention(model: onnx.ModelProto, task: Task) -> Attention:
     Raises:
         RefusedError: there is no attention, its sizes are not known, they contradict each other, or layers differ.
     """
-    model = settle(model)
-    values = infer(Stored(model=model, path=None), sample_shapes(task)).values
+    wiring = Wiring(Stored(model=model, path=None))
+    values = infer(Stored(model=wiring.model, path=None), sample_shapes(task)).values
     shapes = {name: value.shape for name, value in values.items() if value.shape is not None}
-    made_by = {name: node for node in model.graph.node for name in node.output}
-    read_by: dict[str, list[onnx.NodeProto]] = {}
-    for node in model.graph.node:
-        for name in node.input:
-            read_by.setdefault(name, []).append(node)
-    weights = {tensor.name for tensor in model.graph.initializer} | {
-        name for name, node in made_by.items() if node.op_type == "Constant"
-    }
+    made_by = {name: wiring.nodes[index] for name, (index, _) in wiring.made_by.items()}
+    read_by = {name: [wiring.nodes[index] for index, _ in places] for name, places in wiring.readers.items()}
+    weights = set(wiring.weights)
     found = []
-    for node in model.graph.node:
+    for node in wiring.nodes:
         if node.op_type == "Softmax" and (products := _products(node, made_by, read_by)) is not None:
             found.append(_layer(node, *products, shapes, made_by, weights))
     if not found:

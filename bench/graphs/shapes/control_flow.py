@@ -63,11 +63,16 @@ def _agreed(node: Node, index: int, one: Value, other: Value) -> Value:
     """A value with the properties that two values have in common."""
     if one.proto is not None or other.proto is not None:
         return one if one.proto is not None and one.proto == other.proto else Value(0, None)
+    return _common(one, other, lambda axis: node.fresh(index, axis))
+
+
+def _common(one: Value, other: Value, unknown: Callable[[int], Size]) -> Value:
+    """A tensor with the type and the sizes that two tensors share; `unknown` gives the size of any other axis."""
     dtype = one.dtype or other.dtype
     if one.shape is None or other.shape is None or len(one.shape) != len(other.shape):
         return Value(dtype, None)
     pairs = enumerate(zip(one.shape, other.shape, strict=True))
-    return Value(dtype, [first if first == second else node.fresh(index, axis) for axis, (first, second) in pairs])
+    return Value(dtype, [first if first == second else unknown(axis) for axis, (first, second) in pairs])
 
 
 def loop(node: Node, walk: GraphWalk, values: Mapping[str, Value]) -> Outputs:
@@ -97,31 +102,24 @@ def loop(node: Node, walk: GraphWalk, values: Mapping[str, Value]) -> Outputs:
     runs = _trips(node, graph, inner)
     count: Size = symbol(f"{path}:iterations", is_free=False) if runs is None else runs
     # Without an iteration the carried values are the inputs, so only properties that did not change are sure.
-    outputs = [
-        Value(value.dtype, value.shape, proto=value.proto) if value.shape is not None or value.proto else value
-        for value in carried
-    ]
+    outputs = [_without_elements(value) for value in carried]
     outputs += [_stacked(value, count, 0) for value in results[number:]]
     return outputs, [Body(path=path, steps=steps, values=inner, outputs=_results(graph, inner), runs=runs)]
 
 
-def _without_elements(value: Value | None) -> Value:
+def _without_elements(value: Value | None, batch_axes: int = 0) -> Value:
+    """A value whose elements are not known, without the axes of a batch."""
     assert value is not None
-    return Value(value.dtype, value.shape, proto=value.proto)
+    return Value(value.dtype, None if value.shape is None else value.shape[batch_axes:], proto=value.proto)
 
 
 def _carried(path: str, name: str, before: Value, after: Value, *, give_up: bool) -> Value:
     """A carried value as it is in every iteration: sizes that change are not known."""
     if before.proto is not None:
         return Value(0, None, proto=before.proto)
-    if before.shape is None or after.shape is None or len(before.shape) != len(after.shape) or give_up:
-        same = before.shape is not None and before.shape == after.shape
-        return Value(before.dtype or after.dtype, before.shape if same else None)
-    sizes = [
-        one if one == two else symbol(f"{path}:{name}[{axis}]", is_free=False)
-        for axis, (one, two) in enumerate(zip(before.shape, after.shape, strict=True))
-    ]
-    return Value(before.dtype, sizes)
+    if give_up and before.shape != after.shape:
+        return Value(before.dtype or after.dtype, None)
+    return _common(before, after, lambda axis: symbol(f"{path}:{name}[{axis}]", is_free=False))
 
 
 def _trips(node: Node, graph: onnx.GraphProto, inner: Mapping[str, Value]) -> Size | None:
@@ -164,9 +162,9 @@ def scan(node: Node, walk: GraphWalk, values: Mapping[str, Value]) -> Outputs:
     num_states = len(inputs) - num_scanned
     batch_axes = 0 if node.version >= 9 else 1
     axes = node.integers("scan_input_axes") or [0] * num_scanned
-    given, runs = [_inside_batch(value, batch_axes) for value in inputs[:num_states]], None
+    given, runs = [_without_elements(value, batch_axes) for value in inputs[:num_states]], None
     for value, axis in zip(inputs[num_states:], axes, strict=True):
-        inner_value = _inside_batch(value, batch_axes)
+        inner_value = _without_elements(value, batch_axes)
         shape = inner_value.shape
         if shape is None:
             given.append(inner_value)
@@ -187,11 +185,6 @@ def scan(node: Node, walk: GraphWalk, values: Mapping[str, Value]) -> Outputs:
         ]
         runs = None if runs is None or not batch else runs * batch[0]
     return outputs, [Body(path=path, steps=steps, values=inner, outputs=results, runs=runs)]
-
-
-def _inside_batch(value: Value | None, axes: int) -> Value:
-    assert value is not None
-    return Value(value.dtype, None if value.shape is None else value.shape[axes:], proto=value.proto)
 
 
 def sequence_map(node: Node, walk: GraphWalk, values: Mapping[str, Value]) -> Outputs:

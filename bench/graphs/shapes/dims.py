@@ -7,6 +7,7 @@ So `T * N - N * T` is 0 and `N * T * 64 // (N * T)` is 64, without a computer al
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -44,14 +45,10 @@ class Atom:
         key: a hash, equal for equal atoms, so that deeply nested atoms are compared fast.
     """
 
-    __slots__ = ("_never_negative", "_text", "arguments", "is_free", "key", "operation")
-
     def __init__(self, operation: str, arguments: tuple[Any, ...], *, is_free: bool = False) -> None:
         self.operation = operation
         self.arguments = arguments
         self.is_free = is_free
-        self._text: str | None = None
-        self._never_negative: bool | None = None
         content = (operation, *(a.key if isinstance(a, Dim) else a for a in arguments))
         self.key = hashlib.blake2b(repr(content).encode(), digest_size=16).digest()
 
@@ -65,14 +62,9 @@ class Atom:
     def is_symbol(self) -> bool:
         return not self.operation
 
-    @property
+    @functools.cached_property
     def never_negative(self) -> bool:
         """Whether the atom is known to be 0 or more, as every dimension is."""
-        if self._never_negative is None:
-            self._never_negative = self._is_never_negative()
-        return self._never_negative
-
-    def _is_never_negative(self) -> bool:
         if self.is_symbol or self.operation in ("equal", "less", "scaled"):
             return True
         sizes = self.arguments[1:] if self.operation == "select" else self.arguments
@@ -82,35 +74,28 @@ class Atom:
             return never_negative(sizes[1])
         return all(never_negative(size) for size in sizes)
 
+    @functools.cached_property
     def text(self) -> str:
         """The atom as text; a long text is cut, because nested operations can be longer than anyone would read."""
-        if self._text is None:
-            if self.is_symbol:
-                self._text = str(self.arguments[0])
-            else:
-                pattern = OPERATIONS[self.operation][1]
-                is_call = self.operation in ("min", "max")
-                arguments = [f"({text})" if " " in text and not is_call else text for text in map(str, self.arguments)]
-                text = pattern.format(*arguments) if pattern else f"{self.operation}({', '.join(arguments)})"
-                self._text = text if len(text) <= LONGEST_TEXT else f"{self.operation}(...{self.key.hex()[:6]})"
-        return self._text
+        if self.is_symbol:
+            return str(self.arguments[0])
+        pattern = OPERATIONS[self.operation][1]
+        is_call = self.operation in ("min", "max")
+        arguments = [f"({text})" if " " in text and not is_call else text for text in map(str, self.arguments)]
+        text = pattern.format(*arguments) if pattern else f"{self.operation}({', '.join(arguments)})"
+        return text if len(text) <= LONGEST_TEXT else f"{self.operation}(...{self.key.hex()[:6]})"
 
 
 class Dim:
     """A polynomial over atoms that is no constant; only arithmetic makes instances."""
 
-    __slots__ = ("_key", "terms")
-
     def __init__(self, terms: dict[Monomial, int]) -> None:
         self.terms = terms
-        self._key: bytes | None = None
 
-    @property
+    @functools.cached_property
     def key(self) -> bytes:
-        if self._key is None:
-            content = sorted(([atom.key for atom in monomial], factor) for monomial, factor in self.terms.items())
-            self._key = hashlib.blake2b(repr(content).encode(), digest_size=16).digest()
-        return self._key
+        content = sorted(([atom.key for atom in monomial], factor) for monomial, factor in self.terms.items())
+        return hashlib.blake2b(repr(content).encode(), digest_size=16).digest()
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Dim) and self.terms == other.terms
@@ -168,11 +153,11 @@ class Dim:
 
     def _sorted(self) -> list[tuple[Monomial, int]]:
         """Terms in the order in which they are written: the longest first, and the constant last."""
-        return sorted(self.terms.items(), key=lambda term: (-len(term[0]), [atom.text() for atom in term[0]]))
+        return sorted(self.terms.items(), key=lambda term: (-len(term[0]), [atom.text for atom in term[0]]))
 
 
 def _written(monomial: Monomial, factor: int) -> str:
-    texts = [f"({atom.text()})" if " " in atom.text() and atom.text()[0] != "(" else atom.text() for atom in monomial]
+    texts = [f"({atom.text})" if " " in atom.text and atom.text[0] != "(" else atom.text for atom in monomial]
     if not texts:
         return str(factor)
     product = "*".join(sorted(texts))
@@ -302,13 +287,10 @@ def _floordiv(one: Size, other: Size) -> Size:
         if len(rest.terms) == 1:  # rounding down twice is rounding down once
             ((monomial, factor),) = rest.terms.items()
             inner = monomial[0] if len(monomial) == 1 and factor == 1 else None
-            if (
-                inner
-                and inner.operation == "floordiv"
-                and isinstance(inner.arguments[1], int)
-                and inner.arguments[1] > 0
-            ):
-                return _size(whole) + _floordiv(inner.arguments[0], inner.arguments[1] * other)
+            if inner and inner.operation == "floordiv":
+                size, divisor = inner.arguments
+                if isinstance(divisor, int) and divisor > 0:
+                    return _size(whole) + _floordiv(size, divisor * other)
         return _size(whole) + _atom("floordiv", rest, other)
     return _atom("floordiv", one, other)
 
@@ -344,6 +326,11 @@ def _without(monomial: Monomial, part: Monomial) -> Monomial | None:
             return None
         rest.remove(atom)
     return tuple(rest)
+
+
+def shape_text(shape: Iterable[Size]) -> str:
+    """A shape as messages write it, such as `(N, 3)`."""
+    return f"({', '.join(map(str, shape))})"
 
 
 def product(sizes: Iterable[Size]) -> Size:

@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from bench.api import Arrays, Task
 from bench.graphs.deferred import np
-from bench.graphs.shapes.dims import symbol
-
-if TYPE_CHECKING:
-    from bench.api import Arrays, Task
-    from bench.graphs.shapes.dims import Shape
+from bench.graphs.shapes.dims import Shape, symbol
 
 
 def sample_feeds(task: Task, inputs: Arrays, row: int, *, batch: int = 1) -> dict[str, np.ndarray]:

@@ -7,20 +7,18 @@ operator if there is no rule. The elements of small values are computed, too, be
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from bench.api.errors import InputError
 from bench.graphs.deferred import onnx
 from bench.graphs.file.foreign import external_tensors
+from bench.graphs.file.lazy import Stored
 from bench.graphs.file.wiring import constant_of
 from bench.graphs.shapes import control_flow
 from bench.graphs.shapes.dims import Dim, Size
 from bench.graphs.shapes.node import Node, UnknownError, Value, mark_generated, stored_value
 from bench.graphs.shapes.rules import RULES
 from bench.graphs.shapes.steps import Body, Inferred, Scope, Step
-
-if TYPE_CHECKING:
-    from bench.graphs.file.lazy import Stored
 
 
 def infer(stored: Stored, inputs: Mapping[str, Sequence[Size]]) -> Inferred:
@@ -48,7 +46,9 @@ class Walk:
 
     def __init__(self, stored: Stored) -> None:
         self.stored = stored
-        self.versions = {_domain(entry.domain): entry.version for entry in stored.model.opset_import}
+        self.versions = {entry.domain: entry.version for entry in stored.model.opset_import}
+        if "ai.onnx" in self.versions:
+            self.versions[""] = self.versions["ai.onnx"]
         self._imports = list(stored.model.opset_import)
         self._schemas: dict[tuple[str, str], Any] = {}
         self._named: dict[str, Dim] = {}
@@ -84,14 +84,24 @@ class Walk:
                 self.stored.data(external)  # raises where the data are missing, and reads nothing
         return stored_value(tensor, self.stored)
 
-    def declared(self, proto: onnx.TypeProto, shape: Sequence[Size] | None = None) -> Value:
-        """A value of the type that a file states, in the shape that is given or else stated."""
+    def declared(
+        self,
+        proto: onnx.TypeProto,
+        shape: Sequence[Size] | None = None,
+        unknown: Callable[[int], Size | None] = lambda axis: None,
+    ) -> Value:
+        """A value of a type that a file states, or that onnx inferred.
+
+        Args:
+            shape: instead of the shape that the type states.
+            unknown: the size of an axis that the type leaves open; None if the whole shape is unknown then.
+        """
         kind = proto.WhichOneof("value")
         if kind not in ("tensor_type", "sparse_tensor_type"):
             return Value(0, None, proto=proto if kind else None)
         tensor = getattr(proto, kind)
         if shape is None and tensor.HasField("shape"):
-            shape = self._sizes(tensor.shape.dim, lambda axis: None)
+            shape = self._sizes(tensor.shape.dim, unknown)
         return Value(tensor.elem_type, shape)
 
     def _step(self, proto: onnx.NodeProto, values: dict[str, Value], path: str, graph: onnx.GraphProto) -> Step:
@@ -108,7 +118,8 @@ class Walk:
         try:
             if not domain and op_type in self._special:
                 if op_type == "Constant":
-                    outputs = [self._constant_node(node)]
+                    tensor = constant_of(proto)
+                    outputs = [] if tensor is None else [self._stored(tensor)]
                 else:
                     outputs, bodies = control_flow.RULES[op_type](node, self, values)
             else:
@@ -189,32 +200,18 @@ class Walk:
     def _from_onnx(self, node: Node, index: int, proto: Any) -> Value | None:
         if proto is None or proto.WhichOneof("value") is None:
             return None
-        if proto.WhichOneof("value") != "tensor_type":
-            return Value(0, None, proto=proto)
-        tensor = proto.tensor_type
-        if not tensor.HasField("shape"):
-            return Value(tensor.elem_type, None)
-        return Value(tensor.elem_type, self._sizes(tensor.shape.dim, lambda axis: node.fresh(index, axis)))
+        return self.declared(proto, unknown=lambda axis: node.fresh(index, axis))
 
     def _sizes(self, dims: Iterable[Any], otherwise: Callable[[int], Size | None]) -> Any:
         """Sizes of dimensions that onnx inferred; None if a size is not known and `otherwise` has none either."""
         sizes = []
         for axis, dim in enumerate(dims):
-            size: Size | None
-            if dim.HasField("dim_value"):
-                size = int(dim.dim_value)
-            else:
-                size = self._named.get(dim.dim_param) or otherwise(axis)
+            named = self._named.get(dim.dim_param)
+            size = int(dim.dim_value) if dim.HasField("dim_value") else named or otherwise(axis)
             if size is None:
                 return None
             sizes.append(size)
         return sizes
-
-    def _constant_node(self, node: Node) -> Value:
-        tensor = constant_of(node.proto)
-        if tensor is None:
-            raise UnknownError
-        return self._stored(tensor)
 
     def _stated(self, node: Node, name: str, value: Value | None, graph: onnx.GraphProto) -> Value:
         """The type that a file states for an output that could not be inferred.
@@ -227,10 +224,6 @@ class Walk:
         stated = self.declared(declared)
         known = (node.domain, node.op_type) in RULES or self._schema(node) is not None
         return Value(stated.dtype, None) if known else stated
-
-
-def _domain(name: str) -> str:
-    return "" if name == "ai.onnx" else name
 
 
 def _unmade(name: str, proto: onnx.NodeProto, graph: onnx.GraphProto) -> str:

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from bench.api.errors import InputError
 from bench.graphs.deferred import np, onnx
 from bench.graphs.file.dtypes import bits, is_floating, is_number
+from bench.graphs.file.lazy import Stored
 from bench.graphs.shapes.dims import Dim, Shape, Size, symbol
-
-if TYPE_CHECKING:
-    from bench.graphs.file.lazy import Stored
 
 MAX_ELEMENTS = 1024
 """Elements of larger values are not computed, because shapes do not depend on them."""
@@ -227,6 +225,12 @@ class Node:
     def integers(self, name: str) -> list[int] | None:
         attribute = self.attributes.get(name)
         return None if attribute is None else attribute.ints[:]
+
+    def told(self, name: str, index: int, *, since: int) -> Any:
+        """The integers of an attribute, which are an input from version `since` of the operators on; None if unset."""
+        if self.version < since:
+            return self.integers(name)
+        return self.items(index) if self.has(index) else None
 
     def text(self, name: str, default: str = "") -> str:
         return self.attributes[name].s.decode(errors="replace") if name in self.attributes else default

@@ -11,7 +11,7 @@ from bench.graphs.file.digest import fed_inputs
 from bench.graphs.file.dtypes import bits, type_name
 from bench.graphs.file.foreign import guess_size
 from bench.graphs.shapes import steps
-from bench.graphs.shapes.dims import Dim, Shape, Size, symbol
+from bench.graphs.shapes.dims import Dim, Shape, Size, shape_text, symbol
 from bench.graphs.shapes.node import Value
 from bench.graphs.shapes.steps import Inferred
 
@@ -95,10 +95,7 @@ def dynamic_inputs(model: onnx.ModelProto) -> dict[str, Shape | None]:
 
 
 def bind_inputs(
-    model: onnx.ModelProto,
-    *,
-    shapes: Mapping[str, Sequence[int]] | None = None,
-    dims: Mapping[str, int] | None = None,
+    model: onnx.ModelProto, *, shapes: Mapping[str, Sequence[int]] | None = None, dims: Mapping[str, int] | None = None
 ) -> tuple[dict[str, tuple[int, ...]], dict[str, int]]:
     """Sizes of a graph's inputs by name, and the guessed sizes of dimensions by name.
 
@@ -115,7 +112,9 @@ def bind_inputs(
             inputs[name] = tuple(given)
             continue
         if len(declared) != len(given):
-            raise InputError(f"input {name!r} has {len(declared)} axes, {_text(declared)}; {_text(given)} was given")
+            raise InputError(
+                f"input {name!r} has {len(declared)} axes, {shape_text(declared)}; {shape_text(given)} was given"
+            )
         for axis, (size, wanted) in enumerate(zip(declared, given, strict=True)):
             if wanted < 0:
                 raise InputError(f"axis {axis} of input {name!r} is given {wanted}; a size is 0 or more")
@@ -145,7 +144,3 @@ def _given_dims(inputs: Mapping[str, Shape | None], dims: dict[str, int]) -> dic
         if size < 0:
             raise InputError(f"dimension {name!r} is given {size}; a size is 0 or more")
     return dims
-
-
-def _text(shape: Sequence[Size]) -> str:
-    return f"({', '.join(map(str, shape))})"

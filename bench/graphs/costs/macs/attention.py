@@ -40,8 +40,7 @@ def flex_attention(node: Node) -> Work:
     return _scores(batch, heads, queries, keys, inner, width, False)
 
 
-@rule("Attention", domains=(MICROSOFT,))
-@rule("QAttention", domains=(MICROSOFT,))
+@rule("Attention QAttention", domains=(MICROSOFT,))
 def fused_attention(node: Node) -> Work:
     """With the projections of queries, keys and values: (B, S, D) by (D, 2 H K + H V)."""
     batch, steps, _ = node.shape()

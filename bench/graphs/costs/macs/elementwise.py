@@ -2,83 +2,76 @@
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable, Mapping, Sequence
+
 from bench.graphs.costs.work import Work, numel, rule
-from bench.graphs.operators import MICROSOFT, ML
+from bench.graphs.operators import MICROSOFT, ML, NCHWC
 from bench.graphs.shapes.node import Node
 
-ONE_EACH = """
-    Abs Acos Acosh Add And Asin Asinh Atan Atanh BitShift BitwiseAnd BitwiseNot BitwiseOr BitwiseXor Ceil Celu Cos Cosh
-    CumProd CumSum Div Elu Equal Erf Exp Floor Gelu Greater GreaterOrEqual HardSigmoid HardSwish IsInf IsNaN LeakyRelu
-    Less LessOrEqual Log Mish Mod Mul Neg Not Or PRelu Pow Reciprocal Relu Round Selu Shrink Sigmoid Sign Sin Sinh
-    Softplus Softsign Sqrt Sub Swish Tan Tanh ThresholdedRelu Xor
-"""
-EACH = {
-    "Clip": 2,  # two comparisons
-    "Softmax": 5,  # maximum, difference, exponential, sum, quotient
-    "LogSoftmax": 5,
-    "BatchNormalization": 2,  # a scale and a shift: the statistics are constants
-    "LayerNormalization": 7,  # mean, difference, square, sum, quotient, scale, shift
-    "InstanceNormalization": 7,
-    "GroupNormalization": 7,
-    "MeanVarianceNormalization": 5,
-    "RMSNormalization": 4,  # square, sum, quotient, scale
-    "SimplifiedLayerNormalization": 4,
-    "LpNormalization": 3,
-    "RotaryEmbedding": 3,
-    "SwiGLU": 3,
-    "QuantizeLinear": 2,  # scale and zero point
-    "DequantizeLinear": 2,
-    "DynamicQuantizeLinear": 4,  # minimum and maximum before
-    "SoftmaxCrossEntropyLoss": 5,
+OPS_PER_OUTPUT = {
+    "": {
+        1: """
+            Abs Acos Acosh Add And Asin Asinh Atan Atanh Bernoulli BitShift BitwiseAnd BitwiseNot BitwiseOr BitwiseXor
+            BlackmanWindow Ceil Celu Cos Cosh CumProd CumSum Div Elu Equal Erf Exp Floor Gelu Greater GreaterOrEqual
+            HammingWindow HannWindow HardSigmoid HardSwish IsInf IsNaN LeakyRelu Less LessOrEqual Log MelWeightMatrix
+            Mish Mod Mul Multinomial Neg Not Or PRelu Pow RandomNormal RandomNormalLike RandomUniform RandomUniformLike
+            Reciprocal Relu Round Selu Shrink Sigmoid Sign Sin Sinh Softplus Softsign Sqrt Sub Swish Tan Tanh
+            ThresholdedRelu Xor
+        """,
+        # Two comparisons; a scale and a shift, because the statistics are constants; a scale and a zero point.
+        2: "Clip BatchNormalization DequantizeLinear QuantizeLinear",
+        3: "LpNormalization RotaryEmbedding SwiGLU",
+        # Square, sum, quotient, scale; minimum and maximum before a scale and a zero point.
+        4: "RMSNormalization SimplifiedLayerNormalization DynamicQuantizeLinear",
+        # Of a Softmax: maximum, difference, exponential, sum, quotient.
+        5: "Softmax LogSoftmax MeanVarianceNormalization SoftmaxCrossEntropyLoss",
+        # Mean, difference, square, sum, quotient, scale, shift.
+        7: "LayerNormalization InstanceNormalization GroupNormalization",
+    },
+    ML: {1: "Scaler Normalizer Binarizer Imputer"},
+    MICROSOFT: {  # operators that convert integers to floats and back have more than those of floats
+        1: "Gelu",
+        2: "BiasAdd BiasGelu DequantizeLinear FastGelu QuantizeLinear QuickGelu",
+        3: "BiasSplitGelu RotaryEmbedding",
+        5: "QLinearLeakyRelu QLinearSigmoid SkipSimplifiedLayerNormalization",
+        6: "BiasSoftmax",
+        7: "GroupNorm QLinearAdd QLinearMul",
+        8: "SkipGroupNorm SkipLayerNormalization",
+        9: "EmbedLayerNormalization QLinearSoftmax",  # two sums of embeddings before the normalization
+        15: "QEmbedLayerNormalization",
+    },
 }
-"""Elementary operations for each element of the output."""
-EACH_FUSED = {
-    "Gelu": 1,
-    "QuickGelu": 2,
-    "BiasAdd": 2,
-    "BiasGelu": 2,
-    "FastGelu": 2,
-    "BiasSplitGelu": 3,
-    "BiasSoftmax": 6,
-    "RotaryEmbedding": 3,
-    "QuantizeLinear": 2,
-    "DequantizeLinear": 2,
-    "SkipLayerNormalization": 8,
-    "SkipSimplifiedLayerNormalization": 5,
-    "EmbedLayerNormalization": 9,  # two sums of embeddings before
-    "GroupNorm": 7,
-    "SkipGroupNorm": 8,
+"""By domain, operators by their number of elementary operations for each element of the output."""
+OPS_PER_INPUT = {
+    "": {
+        1: """
+            ArgMax ArgMin Col2Im GlobalAveragePool GlobalMaxPool Hardmax ReduceLogSum ReduceMax ReduceMean ReduceMin
+            ReduceProd ReduceSum
+        """,
+        2: "GlobalLpPool ReduceL1 ReduceL2 ReduceLogSumExp ReduceSumSquare",
+    },
+    MICROSOFT: {1: "QLinearGlobalAveragePool QLinearReduceMean"},
+    NCHWC: {1: "GlobalAveragePool GlobalMaxPool"},
 }
-"""Elementary operations for each element of the output, of ONNX Runtime's own operators."""
-EACH_QUANTIZED = {"QLinearAdd": 7, "QLinearMul": 7, "QLinearSigmoid": 5, "QLinearLeakyRelu": 5, "QLinearSoftmax": 9}
-"""Elementary operations for each element of the output, of operators that convert integers to floats and back."""
-REDUCED = {"ReduceL1": 2, "ReduceL2": 2, "ReduceLogSumExp": 2, "ReduceSumSquare": 2}
-"""Elementary operations for each element of the input."""
+"""By domain, operators by their number of elementary operations for each element of the first input."""
 
 
-@rule(ONE_EACH, *EACH)
-@rule("Scaler", "Normalizer", "Binarizer", "Imputer", domains=(ML,))
-def each(node: Node) -> Work:
-    return Work(0, numel(node.out()) * EACH.get(node.op_type, 1))
+def _ops(number: int, shape_of: Callable[[Node], Sequence[int]], node: Node) -> Work:
+    return Work(0, number * numel(shape_of(node)))
 
 
-@rule(*EACH_FUSED, domains=(MICROSOFT,))
-def each_fused(node: Node) -> Work:
-    return Work(0, numel(node.out()) * EACH_FUSED[node.op_type])
+def _register(table: Mapping[str, Mapping[int, str]], shape_of: Callable[[Node], Sequence[int]]) -> None:
+    for domain, names_by_number in table.items():
+        for number, names in names_by_number.items():
+            rule(names, domains=(domain,))(functools.partial(_ops, number, shape_of))
 
 
-@rule("QLinearAdd", "QLinearMul", domains=(MICROSOFT,))
-@rule(*[name for name in EACH_QUANTIZED if name not in ("QLinearAdd", "QLinearMul")], domains=(MICROSOFT,))
-def each_quantized(node: Node) -> Work:
-    return Work(0, numel(node.out()) * EACH_QUANTIZED[node.op_type])
+_register(OPS_PER_OUTPUT, Node.out)
+_register(OPS_PER_INPUT, Node.shape)
 
 
-@rule("QEmbedLayerNormalization", domains=(MICROSOFT,))
-def quantized_embed_normalization(node: Node) -> Work:
-    return Work(0, numel(node.out()) * 15)
-
-
-@rule("Max", "Min", "Sum", "Mean")
+@rule("Max Min Sum Mean")
 def variadic(node: Node) -> Work:
     return Work(0, numel(node.out()) * (len(node.inputs) - (node.op_type != "Mean")))
 
@@ -89,19 +82,6 @@ def local_response(node: Node) -> Work:
     return Work(0, numel(node.out()) * (2 * node.integer("size", 1) + 3))
 
 
-@rule("ReduceL1", "ReduceL2", "ReduceLogSum", "ReduceLogSumExp", "ReduceMax", "ReduceMean", "ReduceMin", "ReduceProd")
-@rule("ReduceSum", "ReduceSumSquare", "ArgMax", "ArgMin", "Hardmax")
-@rule("QLinearReduceMean", domains=(MICROSOFT,))
-def reduce(node: Node) -> Work:
-    return Work(0, numel(node.shape()) * REDUCED.get(node.op_type, 1))
-
-
 @rule("NegativeLogLikelihoodLoss")
 def log_likelihood(node: Node) -> Work:
     return Work(0, numel(node.shape(1)))
-
-
-@rule("HannWindow", "HammingWindow", "BlackmanWindow", "MelWeightMatrix")
-@rule("RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike", "Bernoulli", "Multinomial")
-def made(node: Node) -> Work:
-    return Work(0, numel(node.out()))

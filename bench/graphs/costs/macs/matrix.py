@@ -19,8 +19,7 @@ def matmul(node: Node) -> Work:
     return Work(outputs * node.shape()[-1], 2 * outputs if node.op_type == "QLinearMatMul" else 0)
 
 
-@rule("DynamicQuantizeMatMul", domains=(MICROSOFT,))
-@rule("MatMulIntegerToFloat", domains=(MICROSOFT,))
+@rule("DynamicQuantizeMatMul MatMulIntegerToFloat", domains=(MICROSOFT,))
 def scaled_matmul(node: Node) -> Work:
     """A product of integers, scaled; the first operand may have to be quantized before."""
     dynamic = node.op_type == "DynamicQuantizeMatMul"
@@ -49,8 +48,7 @@ def gemm(node: Node) -> Work:
     return Work(outputs * inner, outputs * (node.has(2) + scaled + activated))
 
 
-@rule("MatMulNBits", domains=(MICROSOFT,))
-@rule("MatMulBnb4", domains=(MICROSOFT,))
+@rule("MatMulNBits MatMulBnb4", domains=(MICROSOFT,))
 def matmul_n_bits(node: Node) -> Work:
     """A product with weights of a few bits, which are brought to floats on the way: a scale and a zero point each."""
     outputs, weights = numel(node.out()), node.integer("N") * node.integer("K")

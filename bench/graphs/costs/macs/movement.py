@@ -12,14 +12,14 @@ MOVE = """
     ScatterElements ScatterND Shape Size Slice SpaceToDepth Split Squeeze TensorScatter Tile Transpose Trilu
     Unsqueeze Where
 """
-SELECT = "MaxUnpool NonMaxSuppression TopK Unique"
+SELECT = "MaxRoiPool MaxUnpool NonMaxSuppression TopK Unique"
 SEQUENCES = """
     ConcatFromSequence Optional OptionalGetElement OptionalHasElement SequenceAt SequenceConstruct SequenceEmpty
     SequenceErase SequenceInsert SequenceLength SplitToSequence
 """
 TEXT = "ImageDecoder RegexFullMatch StringConcat StringNormalizer StringSplit TfIdfVectorizer"
 HOLD_GRAPHS = "If Loop Scan SequenceMap"
-FUSED = "ExpandDims QLinearConcat QLinearWhere Range Trilu"
+FUSED = "ExpandDims GatherBlockQuantized QLinearConcat QLinearWhere Range Trilu"
 TREES_AND_TABLES = """
     ArrayFeatureExtractor CastMap CategoryMapper DictVectorizer FeatureVectorizer LabelEncoder OneHotEncoder
     TreeEnsemble TreeEnsembleClassifier TreeEnsembleRegressor ZipMap
@@ -28,7 +28,6 @@ TREES_AND_TABLES = """
 
 @rule(MOVE, SELECT, SEQUENCES, TEXT, HOLD_GRAPHS)
 @rule(FUSED, domains=(MICROSOFT,))
-@rule("GatherBlockQuantized", domains=(MICROSOFT,))
 @rule("ReorderInput", "ReorderOutput", domains=(NCHWC,))
 @rule(TREES_AND_TABLES, domains=(ML,))
 def nothing(node: Node) -> Work:

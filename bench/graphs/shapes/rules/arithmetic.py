@@ -11,7 +11,7 @@ from bench.graphs.file.dtypes import is_floating, type_name
 from bench.graphs.operators import MICROSOFT, NCHWC
 from bench.graphs.shapes import dims
 from bench.graphs.shapes.dims import Dim, Shape
-from bench.graphs.shapes.node import MAX_ELEMENTS, Node, ShapeError, UnknownError, Value, array
+from bench.graphs.shapes.node import MAX_ELEMENTS, Node, ShapeError, Value, array
 from bench.graphs.shapes.rules.registry import rule
 
 BOOL, INT64 = 9, 7  # of onnx.TensorProto.DataType
@@ -31,8 +31,7 @@ def broadcast_shapes(node: Node, shapes: Sequence[Shape]) -> Shape:
         for axis, size in enumerate(shape, rank - len(shape)):
             joined = dims.broadcast(result[axis], size)
             if joined is None:
-                texts = " and ".join(f"({', '.join(map(str, one))})" for one in shapes)
-                raise ShapeError(f"{node.what} cannot broadcast {texts}")
+                raise ShapeError(f"{node.what} cannot broadcast {' and '.join(map(dims.shape_text, shapes))}")
             result[axis] = joined
     return tuple(result)
 
@@ -218,11 +217,6 @@ def dropout(node: Node) -> list[Value | None]:
     return [Value(first.dtype, first.shape), Value(BOOL, first.shape)]
 
 
-@rule("IsNaN", "IsInf")
-def truth(node: Node) -> Value:
-    return Value(BOOL, node.shape())
-
-
 @rule("Cast", "CastLike")
 def cast(node: Node) -> Value:
     """Elements in another type."""
@@ -286,7 +280,4 @@ def reorder_output(node: Node) -> Value:
 
 @rule("SwiGLU")
 def gated(node: Node) -> Value:
-    shape = node.shape()
-    if node.has(1):
-        return Value(node.input().dtype, broadcast_shapes(node, [shape, node.shape(1)]))
-    raise UnknownError
+    return Value(node.input().dtype, broadcast_shapes(node, [node.shape(), node.shape(1)]))

@@ -9,7 +9,7 @@ from typing import Any
 from bench.graphs.deferred import np, onnx
 from bench.graphs.operators import MICROSOFT
 from bench.graphs.shapes import dims
-from bench.graphs.shapes.dims import Dim, Size, maximum, minimum, product
+from bench.graphs.shapes.dims import Dim, Size, maximum, minimum, product, shape_text
 from bench.graphs.shapes.node import MAX_ELEMENTS, Node, ShapeError, UnknownError, Value, array
 from bench.graphs.shapes.rules.arithmetic import INT64, broadcast_shapes
 from bench.graphs.shapes.rules.registry import rule
@@ -40,8 +40,7 @@ def size(node: Node) -> Value:
 def reshape(node: Node) -> Value:
     """A 0 takes over a size of the input, unless `allowzero` is set; a -1 is the size that is left."""
     first = node.input()
-    told = node.integers("shape") if node.version < 5 else node.items(1)
-    assert told is not None
+    told = node.told("shape", 1, since=5)
     data = first.shape
     sizes: list[Size] = list(told)
     if not node.integer("allowzero"):
@@ -58,12 +57,8 @@ def reshape(node: Node) -> Value:
         rest = sizes.index(-1)
         sizes[rest] = _rest(node, data, sizes[:rest] + sizes[rest + 1 :])
     elif data is not None and _plain(data) and _plain(sizes) and product(data) != product(sizes):
-        raise ShapeError(f"{node.what} cannot make {_text(sizes)} of {_text(data)}")
+        raise ShapeError(f"{node.what} cannot make {shape_text(sizes)} of {shape_text(data)}")
     return Value(first.dtype, sizes, _reshaped(first, sizes))
-
-
-def _text(sizes: Sequence[Size]) -> str:
-    return f"({', '.join(map(str, sizes))})"
 
 
 def _rest(node: Node, data: Sequence[Size], others: Sequence[Size]) -> Size:
@@ -76,7 +71,7 @@ def _rest(node: Node, data: Sequence[Size], others: Sequence[Size]) -> Size:
             told.append(wanted)
     total, part = product(have), product(told)
     if isinstance(part, int) and (part == 0 or (isinstance(total, int) and total % part)):
-        raise ShapeError(f"{node.what} cannot make {_text((*others, -1))} of {_text(data)}")
+        raise ShapeError(f"{node.what} cannot make {shape_text((*others, -1))} of {shape_text(data)}")
     return total // part
 
 
@@ -99,7 +94,7 @@ def flatten(node: Node) -> Value:
 @rule("Squeeze")
 def squeeze(node: Node) -> Value:
     first, sizes = node.input(), node.shape()
-    axes = node.integers("axes") if node.version < 13 else (node.plain(1) if node.has(1) else None)
+    axes = node.told("axes", 1, since=13)
     if axes is None:
         if not _plain(sizes):
             raise UnknownError
@@ -107,7 +102,7 @@ def squeeze(node: Node) -> Value:
     else:
         dropped = {node.checked_axis(axis, len(sizes)) for axis in axes}
         if any(isinstance(sizes[axis], int) and sizes[axis] != 1 for axis in dropped):
-            raise ShapeError(f"{node.what} cannot drop axes {sorted(dropped)} of {_text(sizes)}")
+            raise ShapeError(f"{node.what} cannot drop axes {sorted(dropped)} of {shape_text(sizes)}")
     kept = [one for axis, one in enumerate(sizes) if axis not in dropped]
     return Value(first.dtype, kept, _reshaped(first, kept))
 
@@ -115,9 +110,8 @@ def squeeze(node: Node) -> Value:
 @rule("Unsqueeze")
 def unsqueeze(node: Node) -> Value:
     first, sizes = node.input(), list(node.shape())
-    axes = node.integers("axes") if node.version < 13 else node.plain(1)
-    rank = len(sizes) + len(axes or ())
-    for axis in sorted(node.checked_axis(axis, rank) for axis in axes or ()):
+    axes = node.told("axes", 1, since=13) or ()
+    for axis in sorted(node.checked_axis(axis, len(sizes) + len(axes)) for axis in axes):
         sizes.insert(axis, 1)
     return Value(first.dtype, sizes, _reshaped(first, sizes))
 
@@ -134,7 +128,7 @@ def transpose(node: Node) -> Value:
     first, sizes = node.input(), node.shape()
     order = node.integers("perm") or list(reversed(range(len(sizes))))
     if sorted(order) != list(range(len(sizes))):
-        raise ShapeError(f"{node.what} orders axes {order} of {_text(sizes)}")
+        raise ShapeError(f"{node.what} orders axes {order} of {shape_text(sizes)}")
     elements = first.elements
     return Value(first.dtype, [sizes[axis] for axis in order], None if elements is None else elements.transpose(order))
 
@@ -160,7 +154,7 @@ def _joined(node: Node, shapes: list[Any]) -> tuple[list[Size], int]:
     """The shape of the joined tensor, and the axis along which it is joined."""
     rank = len(shapes[0])
     if {len(sizes) for sizes in shapes} != {rank}:
-        raise ShapeError(f"{node.what} joins {' and '.join(map(_text, shapes))}")
+        raise ShapeError(f"{node.what} joins {' and '.join(map(shape_text, shapes))}")
     along = node.axis(rank, 1)  # version 1 had a default
     result = list(shapes[0])
     for sizes in shapes[1:]:
@@ -169,7 +163,7 @@ def _joined(node: Node, shapes: list[Any]) -> tuple[list[Size], int]:
                 result[axis] = result[axis] + here
             elif here is not result[axis] and isinstance(here, int):
                 if isinstance(result[axis], int) and here != result[axis]:
-                    raise ShapeError(f"{node.what} joins {' and '.join(map(_text, shapes))} along axis {along}")
+                    raise ShapeError(f"{node.what} joins {' and '.join(map(shape_text, shapes))} along axis {along}")
                 result[axis] = here
     return result, along
 
@@ -177,25 +171,18 @@ def _joined(node: Node, shapes: list[Any]) -> tuple[list[Size], int]:
 @rule("Slice")
 def slice_(node: Node) -> Value:
     first, sizes = node.input(), list(node.shape())
-    if node.version < 10:
-        starts: list[Any] = list(node.integers("starts") or ())
-        ends: list[Any] = list(node.integers("ends") or ())
-        axes = node.integers("axes") or list(range(len(starts)))
-        steps = [1] * len(starts)
-    else:
-        starts, ends = node.items(1), node.items(2)
-        axes = node.plain(3) if node.has(3) else list(range(len(starts)))
-        steps = node.plain(4) if node.has(4) else [1] * len(starts)
+    starts, ends, axes, steps = (
+        node.told(name, index, since=10) for index, name in enumerate(("starts", "ends", "axes", "steps"), 1)
+    )
+    axes = axes or list(range(len(starts)))
+    steps = steps or [1] * len(starts)
     cuts: dict[int, slice] = {}
     for start, end, axis, step in zip(starts, ends, axes, steps, strict=True):
         at = node.checked_axis(axis, len(sizes))
         here = sizes[at]
-        if step > 0:
-            low, high = _clamped(start, here), _clamped(end, here)
-            sizes[at] = maximum(dims.ceil_div(high - low, step), 0)
-        else:
-            low, high = _clamped_down(start, here), _clamped_down(end, here)
-            sizes[at] = maximum(dims.ceil_div(low - high, -step), 0)
+        clamped = _clamped if step > 0 else _clamped_down
+        low, high = clamped(start, here), clamped(end, here)
+        sizes[at] = maximum(dims.ceil_div(high - low if step > 0 else low - high, abs(step)), 0)
         if isinstance(low, int) and isinstance(high, int):
             cuts[at] = slice(low, None if high < 0 else high, step)
     elements = first.elements
@@ -229,7 +216,7 @@ def _clamped_down(position: Size, size: Size) -> Size:
 def split(node: Node) -> list[Value | None]:
     first, sizes = node.input(), node.shape()
     along, count = node.axis(len(sizes), 0), len(node.makes)
-    parts: list[Any] | None = node.integers("split") if node.version < 13 else (node.items(1) if node.has(1) else None)
+    parts = node.told("split", 1, since=13)
     if parts is None:
         part = dims.ceil_div(sizes[along], node.integer("num_outputs", count))
         parts = [part] * (count - 1) + [sizes[along] - part * (count - 1)]
@@ -259,19 +246,6 @@ def gather(node: Node) -> Value:
         raise ShapeError(f"{node.what} takes index {told.tolist()} of {data[along]} elements")
     taken = elements.take(told.astype(int), axis=along)
     return Value(first.dtype, sizes, taken if hasattr(taken, "shape") else array([taken], ()))
-
-
-@rule("GatherElements")
-def gather_elements(node: Node) -> Value:
-    return Value(node.input().dtype, node.shape(1))
-
-
-@rule("GatherND")
-def gather_nd(node: Node) -> Value:
-    data, indices, leading = node.shape(0), node.shape(1), node.integer("batch_dims")
-    if not indices or not isinstance(indices[-1], int):
-        raise UnknownError
-    return Value(node.input().dtype, (*indices[:-1], *data[leading + indices[-1] :]))
 
 
 @rule("Tile")
@@ -339,11 +313,6 @@ def range_(node: Node) -> Value:
     if isinstance(step, int) and step > 0 and not isinstance(start, float) and not isinstance(limit, float):
         return Value(dtype, (maximum(dims.ceil_div(limit - start, step), 0),))
     raise UnknownError
-
-
-@rule("EyeLike", "RandomNormalLike", "RandomUniformLike", "Bernoulli")
-def typed_like(node: Node) -> Value:
-    return Value(node.integer("dtype") or node.input().dtype, node.shape())
 
 
 @rule("OneHot")

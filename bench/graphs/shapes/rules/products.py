@@ -28,8 +28,7 @@ def matmul_shape(node: Node, first: Shape, second: Shape) -> Shape:
     rows, columns = first[:-1], second[-1:]
     inner, other = first[-1], second[0] if len(second) == 1 else second[-2]
     if isinstance(inner, int) and isinstance(other, int) and inner != other:
-        texts = " and ".join(f"({', '.join(map(str, one))})" for one in (first, second))
-        raise ShapeError(f"{node.what} cannot multiply {texts}")
+        raise ShapeError(f"{node.what} cannot multiply {dims.shape_text(first)} and {dims.shape_text(second)}")
     if len(second) == 1:
         columns = ()
     leading = broadcast_shapes(node, [first[:-2], second[:-2]])

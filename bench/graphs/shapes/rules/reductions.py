@@ -22,8 +22,9 @@ FOLDS: dict[str, Callable[[list[Any]], Any]] = {
 }
 
 
-@rule("ReduceL1", "ReduceL2", "ReduceLogSum", "ReduceLogSumExp", "ReduceMax", "ReduceMean", "ReduceMin", "ReduceProd")
-@rule("ReduceSum", "ReduceSumSquare")
+@rule(
+    "ReduceL1 ReduceL2 ReduceLogSum ReduceLogSumExp ReduceMax ReduceMean ReduceMin ReduceProd ReduceSum ReduceSumSquare"
+)
 @rule("QLinearReduceMean", domains=(MICROSOFT,))
 def reduce(node: Node) -> Value:
     first, sizes = node.input(), node.shape()
@@ -40,14 +41,6 @@ def reduce(node: Node) -> Value:
     if elements is None or fold is None or len(sizes) != 1 or not elements.size or axes != {0}:
         return Value(first.dtype, result)
     return Value(first.dtype, result, array([fold(elements.tolist())], result))
-
-
-@rule("ArgMax", "ArgMin")
-def arg(node: Node) -> Value:
-    sizes = node.shape()
-    along = node.axis(len(sizes), 0)
-    keep = node.integer("keepdims", 1)
-    return Value(INT64, [1 if axis == along else one for axis, one in enumerate(sizes) if keep or axis != along])
 
 
 @rule("TopK")

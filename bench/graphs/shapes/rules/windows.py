@@ -5,7 +5,7 @@ Shapes: N batch, C channels, M output channels, G groups; then as many spatial a
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from bench.graphs.operators import MICROSOFT, NCHWC
 from bench.graphs.shapes.dims import Dim, Shape, Size, ceil_div, less, scaled
@@ -24,10 +24,7 @@ def window(node: Node, spatial: Shape, kernel: Shape) -> list[Size]:
     Source: the ONNX operator specification of Conv and MaxPool.
     """
     rank = len(spatial)
-    strides = node.integers("strides") or [1] * rank
-    dilations = node.integers("dilations") or [1] * rank
-    pads = node.integers("pads") or [0] * (2 * rank)
-    padding = node.text("auto_pad", "NOTSET")
+    strides, dilations, pads, padding = _steps(node, rank)
     if not rank == len(kernel) == len(strides) == len(dilations) == len(pads) // 2:
         raise ShapeError(f"{node.what} has a window of {len(kernel)} axes over {rank} spatial axes")
     if rank and min(strides) < 1:
@@ -51,6 +48,12 @@ def window(node: Node, spatial: Shape, kernel: Shape) -> list[Size]:
             raise ShapeError(f"{node.what} slides a window of {reach} over {free + reach}")
         sizes.append(number)
     return sizes
+
+
+def _steps(node: Node, rank: int) -> tuple[list[int], list[int], list[int], str]:
+    """Strides, dilations, pads and automatic padding of a window over `rank` axes; each as ONNX defines it if unset."""
+    strides, dilations = (node.integers(name) or [1] * rank for name in ("strides", "dilations"))
+    return strides, dilations, node.integers("pads") or [0] * (2 * rank), node.text("auto_pad", "NOTSET")
 
 
 def _convolved(node: Node, data: Shape, weights: Shape) -> Shape:
@@ -100,23 +103,24 @@ def blocked_conv(node: Node) -> Value:
 def conv_transpose(node: Node) -> Value:
     """(N, C, ...) and (C, M / G, ...) -> (N, M, ...)."""
     data, weights = node.shape(0), node.shape(1)
-    rank = len(data) - 2
-    kernel = node.integers("kernel_shape") or weights[2:]
-    strides = node.integers("strides") or [1] * rank
-    dilations = node.integers("dilations") or [1] * rank
-    extra = node.integers("output_padding") or [0] * rank
-    pads = node.integers("pads") or [0] * (2 * rank)
-    padding = node.text("auto_pad", "NOTSET")
     told = node.integers("output_shape")
-    sizes: list[Size] = list(told[-rank:]) if told else []
-    for axis, size in enumerate(() if told else data[2:]):
-        if padding.startswith("SAME"):
-            sizes.append(size * strides[axis])
-            continue
-        around = 0 if padding == "VALID" else pads[axis] + pads[axis + rank]
-        reach = dilations[axis] * (kernel[axis] - 1) + 1
-        sizes.append(strides[axis] * (size - 1) + extra[axis] + reach - around)
+    kernel = node.integers("kernel_shape") or weights[2:]
+    sizes = told[2 - len(data) :] if told else _spread(node, data[2:], kernel)
     return Value(node.input().dtype, (data[0], weights[1] * node.integer("group", 1), *sizes))
+
+
+def _spread(node: Node, spatial: Shape, kernel: Sequence[Size]) -> list[Size]:
+    """Spatial sizes of the output of an operator that undoes a window, such as a transposed convolution."""
+    rank = len(spatial)
+    strides, dilations, pads, padding = _steps(node, rank)
+    extra = node.integers("output_padding") or [0] * rank
+    if padding.startswith("SAME"):
+        return [size * strides[axis] for axis, size in enumerate(spatial)]
+    around = [0] * rank if padding == "VALID" else [pads[axis] + pads[axis + rank] for axis in range(rank)]
+    return [
+        strides[axis] * (size - 1) + extra[axis] + dilations[axis] * (kernel[axis] - 1) + 1 - around[axis]
+        for axis, size in enumerate(spatial)
+    ]
 
 
 @rule("MaxPool", "AveragePool", "LpPool")
@@ -131,17 +135,10 @@ def pool(node: Node) -> list[Value | None]:
 @rule("MaxUnpool")
 def unpool(node: Node) -> Value:
     """Back to where a pool took its maxima from."""
-    data = node.shape()
     if node.has(2):
         return Value(node.input().dtype, node.items(2))
-    rank = len(data) - 2
-    kernel: list[int] = node.integers("kernel_shape") or []
-    strides = node.integers("strides") or [1] * rank
-    pads = node.integers("pads") or [0] * (2 * rank)
-    sizes = [
-        (size - 1) * strides[axis] + kernel[axis] - pads[axis] - pads[axis + rank] for axis, size in enumerate(data[2:])
-    ]
-    return Value(node.input().dtype, (*data[:2], *sizes))
+    data = node.shape()
+    return Value(node.input().dtype, (*data[:2], *_spread(node, data[2:], tuple(node.integers("kernel_shape") or ()))))
 
 
 @rule("GlobalAveragePool", "GlobalMaxPool", "GlobalLpPool")
@@ -210,17 +207,10 @@ def resize(node: Node) -> Value:
         raise UnknownError  # onnx's own inference has the rounding of each policy
     shape = list(node.shape())
     axes = [node.checked_axis(axis, len(shape)) for axis in node.integers("axes") or range(len(shape))]
-    told = 3 if node.has(3) and node.input(3).shape != (0,) else None
-    scales = 1 if node.version < 11 else 2
-    if told:
-        sizes = node.items(told)
-    else:
-        factors = node.items(scales)
-        if len(factors) != len(axes) or any(isinstance(factor, Dim) for factor in factors):
-            raise UnknownError
-        sizes = [scaled(shape[axis], factor) for axis, factor in zip(axes, factors, strict=True)]
-    if len(sizes) != len(axes):
+    told = node.has(3) and node.input(3).shape != (0,)
+    given = node.items(3 if told else 1 if node.version < 11 else 2)
+    if len(given) != len(axes) or (not told and any(isinstance(factor, Dim) for factor in given)):
         raise UnknownError
-    for axis, size in zip(axes, sizes, strict=True):
-        shape[axis] = size
+    for axis, one in zip(axes, given, strict=True):
+        shape[axis] = one if told else scaled(shape[axis], one)
     return Value(node.input().dtype, shape)
