@@ -5,13 +5,11 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from bench.api import TensorSpec
+from bench.graphs.deferred import np
 from bench.graphs.shapes.given import GivenShape
-
-if TYPE_CHECKING:
-    import numpy as np
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

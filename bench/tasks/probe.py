@@ -9,6 +9,7 @@ from typing import Any
 
 from bench.api import UNKNOWN, Arrays, Task, TensorSpec
 from bench.api.errors import InputError
+from bench.graphs.deferred import np
 from bench.tasks.options import Found
 
 Run = Callable[[Arrays], Arrays]
@@ -115,8 +116,6 @@ def from_specs(run: Run, inputs: tuple[TensorSpec, ...], example: Arrays) -> Int
 
 def resized(example: Arrays, inputs: tuple[TensorSpec, ...], sizes: Mapping[str, int]) -> Arrays:
     """The example with these sizes of its dynamic dimensions: cut short, or repeated from its start."""
-    import numpy as np
-
     arrays = {}
     for spec in inputs:
         array = np.asarray(example[spec.name])

@@ -10,6 +10,7 @@ from typing import Any
 from bench.api import Arrays, Task, TensorSpec
 from bench.api.arrays import generate
 from bench.api.errors import InputError
+from bench.graphs.deferred import np
 from bench.graphs.file.foreign import OTHER_SIZE, guess_size
 from bench.graphs.shapes.given import GivenShape
 from bench.tasks import dataset, probe
@@ -80,8 +81,6 @@ def check_kinds(inputs: Sequence[TensorSpec]) -> None:
     Raises:
         InputError: an input holds texts or other values than real numbers and bools.
     """
-    import numpy as np
-
     for spec in inputs:
         try:
             kind = np.dtype(spec.dtype).kind
@@ -148,8 +147,6 @@ def example_of(inputs: Sequence[TensorSpec], sizes: Mapping[str, int], asked: As
     Raises:
         InputError: the data set does not fit the inputs.
     """
-    import numpy as np
-
     if asked.arrays is not None:
         try:
             rows = dataset.fitted(asked.arrays, inputs, batched=True, what="the data set")

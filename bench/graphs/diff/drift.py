@@ -13,16 +13,13 @@ import dataclasses
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from bench.api import Arrays
 from bench.api.errors import ArtifactError
 from bench.graphs.deferred import np, onnx
 from bench.graphs.diff.same_outputs import outputs_of
 from bench.graphs.file import lazy
 from bench.graphs.file.wiring import Wiring
-
-if TYPE_CHECKING:
-    from bench.api import Arrays
 
 LARGEST = 65_504
 """The largest number of float16."""

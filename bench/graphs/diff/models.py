@@ -10,15 +10,12 @@ import itertools
 import math
 import re
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING
 
 from bench.graphs.deferred import np, onnx
 from bench.graphs.diff.matching import Side, match
 from bench.graphs.file.digest import canonical_digest
+from bench.graphs.file.lazy import Stored
 from bench.graphs.file.text import MOST_VALUES, attribute_text, tensor_type, value_type
-
-if TYPE_CHECKING:
-    from bench.graphs.file.lazy import Stored
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -5,14 +5,11 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from bench.api.errors import InputError, suggest
 from bench.graphs.edits.parts import Cutter, save
+from bench.graphs.file.lazy import Stored
 from bench.graphs.file.text import value_type
-
-if TYPE_CHECKING:
-    from bench.graphs.file.lazy import Stored
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from bench.api.errors import InputError
 from bench.graphs.deferred import onnx
@@ -12,10 +11,8 @@ from bench.graphs.file.lazy import Stored
 from bench.graphs.file.reads import is_constant
 from bench.graphs.file.wiring import Wiring, embed
 from bench.graphs.shapes import inference
+from bench.graphs.shapes.dims import Size
 from bench.graphs.shapes.tensors import dynamic_inputs
-
-if TYPE_CHECKING:
-    from bench.graphs.shapes.dims import Size
 
 LARGEST_BYTES = 2**31 - 1  # of a protobuf message
 OLDEST_IR_VERSION = 4  # before, weights had to be inputs

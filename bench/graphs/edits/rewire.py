@@ -5,13 +5,9 @@ from __future__ import annotations
 import itertools
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from bench.graphs.deferred import np, onnx
 from bench.graphs.file.digest import all_graphs, all_nodes
-
-if TYPE_CHECKING:
-    Tensors = dict[str, onnx.TensorProto]
 
 MOVES = ("Transpose", "Reshape", "Squeeze", "Unsqueeze", "Slice", "Concat")
 """Operators that only change the layout of their input."""
@@ -92,7 +88,7 @@ def _lay_out(model: onnx.ModelProto) -> None:
     _read_instead(model, same_as)
 
 
-def _evaluate(node: onnx.NodeProto, stored: Tensors, model: onnx.ModelProto) -> np.ndarray:
+def _evaluate(node: onnx.NodeProto, stored: dict[str, onnx.TensorProto], model: onnx.ModelProto) -> np.ndarray:
     feeds = {name: onnx.numpy_helper.to_array(stored[name]) for name in node.input if name}
     versions = {entry.domain: entry.version for entry in model.opset_import}
     (array,) = onnx.reference.ReferenceEvaluator(node, opsets=versions).run(None, feeds)
@@ -165,7 +161,7 @@ def shorten_names(model: onnx.ModelProto) -> None:
         node.ClearField("doc_string")
 
 
-def _stored(graph: onnx.GraphProto) -> Tensors:
+def _stored(graph: onnx.GraphProto) -> dict[str, onnx.TensorProto]:
     """Initializers by name, without those that are inputs, too: a caller can replace these in each run."""
     inputs = {value.name for value in graph.input}
     return {tensor.name: tensor for tensor in graph.initializer if tensor.name not in inputs}

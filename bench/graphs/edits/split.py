@@ -13,15 +13,12 @@ import dataclasses
 import itertools
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from bench.api.errors import InputError
+from bench.graphs.costs.nodes import NodeCost
+from bench.graphs.costs.profile import Profile
 from bench.graphs.edits.parts import Cutter, save
-
-if TYPE_CHECKING:
-    from bench.graphs.costs.nodes import NodeCost
-    from bench.graphs.costs.profile import Profile
-    from bench.graphs.file.lazy import Stored
+from bench.graphs.file.lazy import Stored
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

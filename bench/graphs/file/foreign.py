@@ -5,15 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from bench.api import UNKNOWN
 from bench.api.errors import InputError
 from bench.graphs.deferred import onnx
 from bench.graphs.file.digest import fed_inputs, inferred_outputs
 
-if TYPE_CHECKING:
-    Shape = tuple[int | str | None, ...]
+Shape = tuple[int | str | None, ...]
 
 KINDS = re.compile(r"(float(16)?|double|u?int(8|16|32|64)|bool)")
 """Element types that can be generated, fed and compared."""

@@ -13,14 +13,13 @@ import mmap
 import os
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 from bench.api.errors import InputError
 from bench.graphs.deferred import np, onnx
 from bench.graphs.file.foreign import inside
 
-if TYPE_CHECKING:
-    Buffer: TypeAlias = "memoryview | bytes"
+Buffer: TypeAlias = "memoryview | bytes"
 
 HERE = "\0"
 """The location of data that lie in the ONNX file itself: no file can have this name."""

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 from bench.graphs.deferred import onnx
 from bench.graphs.file.dtypes import type_name
 from bench.graphs.file.foreign import external_tensors, location_of
 from bench.graphs.file.lazy import HERE, Stored
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
 
 MOST_VALUES = 8
 """Elements of an attribute that are written out; the others are only counted."""

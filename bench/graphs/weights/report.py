@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING
 
+from bench.graphs.file.lazy import Stored
 from bench.graphs.weights.sparsity import Sparsity, tensor_sparsity
 from bench.graphs.weights.statistics import WeightStatistics, measure_weight
 from bench.graphs.weights.tensors import weight_tensors
-
-if TYPE_CHECKING:
-    from bench.graphs.file.lazy import Stored
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

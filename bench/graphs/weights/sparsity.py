@@ -12,15 +12,11 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import math
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 from bench.graphs.deferred import np
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from bench.graphs.file.lazy import Stored
-    from bench.graphs.weights.tensors import WeightTensor
+from bench.graphs.file.lazy import Stored
+from bench.graphs.weights.tensors import WeightTensor
 
 SIDES = (1, 2, 4, 8, 16, 32)
 KEPT = 0.9

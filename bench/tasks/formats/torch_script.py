@@ -11,6 +11,7 @@ from typing import Any
 from bench.api import Arrays
 from bench.api.arrays import generate
 from bench.api.errors import InputError
+from bench.graphs.deferred import np
 from bench.tasks import dataset, probe
 from bench.tasks.formats import Format
 from bench.tasks.options import Asked, Found
@@ -96,8 +97,6 @@ def _example(names: list[str], asked: Asked) -> Arrays:
     Raises:
         InputError: the data set or the shapes have not exactly the model's inputs.
     """
-    import numpy as np
-
     if asked.arrays is not None:
         arrays = dataset.named(asked.arrays, names)
         dataset.check_names(arrays, names, "the data set")
