@@ -18,6 +18,7 @@ from bench.api import Arrays
 from bench.api.errors import ArtifactError
 from bench.graphs.deferred import np, onnx
 from bench.graphs.diff.same_outputs import outputs_of
+from bench.graphs.edits.replace import replace_all
 from bench.graphs.file import lazy
 from bench.graphs.file.wiring import Wiring
 
@@ -105,9 +106,7 @@ class _Side:
         self._feeds = {name: feeds[name] for name in self.wiring.inputs}
 
     def values(self, names: Sequence[str]) -> list[np.ndarray]:
-        graph = self.wiring.model.graph
-        del graph.output[:]
-        graph.output.extend(onnx.ValueInfoProto(name=name) for name in names)
+        replace_all(self.wiring.model.graph.output, (onnx.ValueInfoProto(name=name) for name in names))
         return outputs_of(self.wiring.model, self._feeds, names)
 
     def maker(self, name: str) -> str:

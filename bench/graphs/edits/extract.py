@@ -51,7 +51,7 @@ def extract(stored: Stored, target: Path, inputs: Sequence[str] = (), outputs: S
             f"the outputs do not need {unneeded[0]!r}; leave it out, or name an output that lies behind it"
         )
     inputs = list(inputs) or [name for name in wiring.inputs if name in reached]
-    model = cutter.part(nodes, inputs, outputs)
+    model = cutter.part(inputs, outputs)
     save(model, stored, target)
     return Extract(
         inputs={value.name: value_type(value) for value in model.graph.input},

@@ -78,7 +78,7 @@ def split(stored: Stored, profile: Profile, folder: Path, num_parts: int) -> Spl
     parts = []
     for number, (start, end) in enumerate(itertools.pairwise(bounds), start=1):
         inputs, outputs = _interface(cutter, order, start, end)
-        model = cutter.part(order[start:end], inputs, outputs)
+        model = cutter.part(inputs, outputs)
         file = f"part_{number:0{digits}}.onnx"
         save(model, stored, folder / file)
         known = [sizes.get(name) for name in outputs]

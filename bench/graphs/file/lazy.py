@@ -139,6 +139,8 @@ def _mapped(path: Path) -> memoryview:
 
 def _stripped(kind: str, file: memoryview, first: int, last: int) -> bytes:
     """The message at `file[first:last]` without the bytes of its large tensors."""
+    from google.protobuf.internal.encoder import TagBytes, _VarintBytes  # type: ignore[import-untyped]
+
     inner = FIELDS[kind]
     parts: list[Buffer] = []
     kept_from = first
@@ -146,22 +148,17 @@ def _stripped(kind: str, file: memoryview, first: int, last: int) -> bytes:
         if number in inner:
             strip = _stripped_tensor if inner[number] == "tensor" else _stripped
             content = strip(inner[number], file, begin, end)
-            parts += (file[kept_from:at], _varint(number << 3 | LENGTH), _varint(len(content)), content)
+            parts += (file[kept_from:at], TagBytes(number, LENGTH), _VarintBytes(len(content)), content)
             kept_from = end
     parts.append(file[kept_from:last])
     return b"".join(parts)
 
 
 def _stripped_tensor(kind: str, file: memoryview, first: int, last: int) -> bytes:
-    found = None
-    for field in _fields(file, first, last, 0):
-        if field[0] in PLAIN_DATA:
-            if found:  # an encoder wrote the data in several pieces
-                return bytes(file[first:last])
-            found = field
-    if not found:  # elements of another kind
+    data = [field for field in _fields(file, first, last, 0) if field[0] in PLAIN_DATA]
+    if len(data) != 1:  # elements of another kind, or an encoder wrote the data in several pieces
         return bytes(file[first:last])
-    _, at, begin, end = found
+    ((_, at, begin, end),) = data
     place = (LIES_HERE, _entry(b"offset", b"%d" % begin), _entry(b"length", b"%d" % (end - begin)))
     return b"".join((file[first:at], file[end:last], *place))
 
@@ -175,46 +172,26 @@ def _fields(file: memoryview, at: int, last: int, least: int) -> Iterator[tuple[
     Raises:
         ValueError: the message is damaged. Damage that shows in no length is left for protobuf to find.
     """
+    from google.protobuf.internal.decoder import _DecodeVarint  # type: ignore[import-untyped]
+
     while at < last:
         key, begin = file[at], at + 1
         if key > 0x7F:
-            key, begin = _read_varint(file, at)
+            key, begin = _DecodeVarint(file, at)
         kind = key & 7
         if kind == LENGTH:
             length, begin = file[begin], begin + 1
             if length > 0x7F:
-                length, begin = _read_varint(file, begin - 1)
+                length, begin = _DecodeVarint(file, begin - 1)
             end = begin + length
             if end > last:
                 raise ValueError("a field is longer than what is there")
             if length > least:
                 yield key >> 3, at, begin, end
         elif kind == VARINT:
-            _, end = _read_varint(file, begin)
+            _, end = _DecodeVarint(file, begin)
         elif kind in (FIXED_32, FIXED_64):
             end = begin + (4 if kind == FIXED_32 else 8)
         else:
             raise ValueError("a field has a kind that is not in use")
         at = end
-
-
-def _read_varint(file: memoryview, at: int) -> tuple[int, int]:
-    """Read a number of 7 bits a byte, and return it with the offset of its end."""
-    value, shift = 0, 0
-    while shift < 70:
-        byte = file[at]
-        at += 1
-        if byte < 0x80:
-            return value | byte << shift, at
-        value |= (byte & 0x7F) << shift
-        shift += 7
-    raise ValueError("a number does not end")
-
-
-def _varint(value: int) -> bytes:
-    content = bytearray()
-    while value > 0x7F:
-        content.append(value & 0x7F | 0x80)
-        value >>= 7
-    content.append(value)
-    return bytes(content)

@@ -148,7 +148,5 @@ def _covered(zero_blocks: np.ndarray, shape: tuple[int, ...], block: list[int]) 
     """Elements in zero blocks, where the last block along an axis may be smaller."""
     counts = zero_blocks
     for axis in reversed(range(zero_blocks.ndim)):
-        lengths = np.full(zero_blocks.shape[axis], block[axis], np.int64)
-        lengths[-1] = shape[axis] - block[axis] * (len(lengths) - 1)
-        counts = counts @ lengths if counts.ndim else counts
+        counts = counts @ np.diff([*range(0, shape[axis], block[axis]), shape[axis]])
     return int(counts)
