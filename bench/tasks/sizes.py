@@ -14,7 +14,7 @@ from bench.graphs.deferred import np
 from bench.graphs.file.foreign import OTHER_SIZE, guess_size
 from bench.graphs.shapes.given import GivenShape
 from bench.tasks import dataset, probe
-from bench.tasks.options import Asked, Found
+from bench.tasks.options import Asked, Found, Interface
 
 OTHER_SIZES = (OTHER_SIZE, 64, 256, 512, 1024)
 """Tried in this order for dimensions whose names and places say nothing."""
@@ -48,7 +48,7 @@ def choose(
 
 def try_out(
     run: probe.Run, inputs: tuple[TensorSpec, ...], given: Mapping[str, int], asked: Asked
-) -> tuple[dict[str, int], probe.Interface]:
+) -> tuple[dict[str, int], Interface]:
     """The first guess of sizes with which the model runs, and the model's interface.
 
     Raises:
@@ -69,7 +69,7 @@ def try_out(
     raise NothingRunsError(f"it does not run{with_sizes}: {one_line(first)}{fix}") from first
 
 
-def chosen_sizes(interface: probe.Interface, sizes: Mapping[str, int], given: Mapping[str, int]) -> dict[str, Any]:
+def chosen_sizes(interface: Interface, sizes: Mapping[str, int], given: Mapping[str, int]) -> dict[str, Any]:
     """The fields of `Found` about sizes: `sizes` without the batch, and `guessed`, the names that nobody gave."""
     kept = {dim: size for dim, size in sizes.items() if not (interface.batched and dim == interface.inputs[0].shape[0])}
     return {"sizes": kept, "guessed": tuple(dim for dim in kept if dim not in given)}

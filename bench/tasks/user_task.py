@@ -43,11 +43,8 @@ class OwnTask(FidelityTask):
         """
         if split not in SEEDS:
             raise InputError(f"no split {split!r}; there are: {', '.join(SEEDS)}")
-        if (self.folder / DATASET).is_file():
-            return self._given(split)
-        return Samples(inputs=self._made_up(split), targets=None)
-
-    def _given(self, split: str) -> Samples:
+        if not (self.folder / DATASET).is_file():
+            return Samples(inputs=self._made_up(split), targets=None)
         inputs = load_arrays(self.folder / DATASET)
         rows = self.rows(len(next(iter(inputs.values()))), split)
         targets = None

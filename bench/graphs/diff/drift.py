@@ -13,6 +13,7 @@ import dataclasses
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from bench.api import Arrays
 from bench.api.errors import ArtifactError
@@ -135,27 +136,23 @@ class _Search:
             raise ArtifactError(f"the output {next(name for name in outputs if name not in known)!r} has another shape")
         worst = max(known, key=lambda name: known[name])
         order = self._common(worst)
-        drift = Drift(
+        first, num_common = None, len(order)
+        more: dict[str, Any] = {}
+        if self.drifts(worst):
+            first, made_of = self._checked(order, self._bisect(order))
+            more = {
+                "previous": self._last_comparable(order[: order.index(first)]),
+                "made_of": tuple(map(self._compared, made_of)),
+                "between_before": _operators(self.before, self.names[first], [self.names[name] for name in made_of]),
+                "between_after": _operators(self.after, first, made_of),
+            }
+        return Drift(
             tolerance=self.tolerance,
             output=self._compared(worst),
-            first=None,
-            num_common=len(order),
+            first=self._compared(first) if first is not None else None,
+            num_common=num_common,
             num_compared=len(self.errors),
-        )
-        if not self.drifts(worst):
-            return drift
-        at = self._bisect(order)
-        first, made_of = self._checked(order, at)
-        at = order.index(first)
-        previous = self._last_comparable(order[:at])
-        return dataclasses.replace(
-            drift,
-            first=self._compared(first),
-            previous=self._compared(previous) if previous is not None else None,
-            made_of=tuple(map(self._compared, made_of)),
-            between_before=_operators(self.before, self.names[first], [self.names[name] for name in made_of]),
-            between_after=_operators(self.after, first, made_of),
-            num_compared=len(self.errors),
+            **more,
         )
 
     def look(self, names: Iterable[str]) -> None:
@@ -175,12 +172,12 @@ class _Search:
         made = [name for index in sorted(nodes) for name in self.after.wiring.nodes[index].output if name]
         return [name for name in made if name in self.names and name != output] + [output]
 
-    def _last_comparable(self, order: Sequence[str]) -> str | None:
+    def _last_comparable(self, order: Sequence[str]) -> Compared | None:
         """The last of some tensors whose values in both models can be compared; None if there is none."""
         for name in reversed(order):
             self.look([name])
             if self.errors[name] is not None:
-                return name
+                return self._compared(name)
         return None
 
     def _bisect(self, order: list[str]) -> int:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from bench.api.errors import InputError, suggest
 from bench.graphs.deferred import np, onnx
+from bench.graphs.edits.parts import OLDEST_IR_VERSION
 from bench.graphs.edits.replace import replace_all
 from bench.graphs.file import settled
 from bench.graphs.file.digest import all_graphs, all_nodes, fed_inputs
@@ -21,7 +22,6 @@ from bench.graphs.shapes.steps import Body, Inferred, Step
 
 KEPT = ("Constant", "Identity")
 """A Constant is a constant already, and an Identity may tie two weights."""
-FIRST_IR_VERSION = 4  # in which weights need not be inputs
 
 
 def compute_graph(
@@ -48,7 +48,7 @@ def compute_graph(
     copy = onnx.ModelProto()
     copy.CopyFrom(model)
     copy = settled.settle(copy)
-    if copy.ir_version < FIRST_IR_VERSION:
+    if copy.ir_version < OLDEST_IR_VERSION:
         _unlist_weights(copy)
     sizes = _bound(copy, shapes, dims, set(free))
     inferred = inference.infer(Stored(model=copy, path=path), sizes)
@@ -77,7 +77,7 @@ def fold_known(inferred: Inferred) -> None:
 def _unlist_weights(model: onnx.ModelProto) -> None:
     """Make the weights of an old model no inputs any more, so that constants can be added."""
     replace_all(model.graph.input, fed_inputs(model.graph))
-    model.ir_version = FIRST_IR_VERSION
+    model.ir_version = OLDEST_IR_VERSION
 
 
 def _bound(

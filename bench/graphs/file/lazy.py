@@ -78,16 +78,11 @@ class Stored:
             InputError: the file does not exist, lies outside the model's folder, or is too short.
         """
         assert self.path is not None
-        told = tensor.external_data[:]
-        if len(told) == 3 and told[0].value == HERE:  # as `read` writes them, in this order
-            location, where, how_long = HERE, told[1].value, told[2].value
-        else:
-            entries = {entry.key: entry.value for entry in told}
-            location, where, how_long = (entries.get(key, "") for key in ("location", "offset", "length"))
-        file = self.files.get(location)
-        if file is None:
-            file = _mapped(self.path if location == HERE else inside(self.path.parent, location))
-            self.files[location] = file
+        entries = {entry.key: entry.value for entry in tensor.external_data}
+        location, where, how_long = (entries.get(key, "") for key in ("location", "offset", "length"))
+        if location not in self.files:
+            self.files[location] = _mapped(self.path if location == HERE else inside(self.path.parent, location))
+        file = self.files[location]
         try:
             offset = int(where or 0)
             length = int(how_long or len(file) - offset)

@@ -43,17 +43,12 @@ class Sparsity:
     block_ratio: float
 
 
-def tensor_sparsity(stored: Stored, weight: WeightTensor) -> Sparsity:
-    """The sparsity of a weight of a model.
+def zero_of(stored: Stored, weight: WeightTensor) -> np.ndarray | int:
+    """The code that stands for zero in a weight, in a shape that broadcasts against it.
 
     Raises:
         InputError: external data are missing.
     """
-    return measure_sparsity(weight.name, stored.array(weight.tensor), zero=_zero(stored, weight))
-
-
-def _zero(stored: Stored, weight: WeightTensor) -> np.ndarray | int:
-    """The code that stands for zero in a weight, in a shape that broadcasts against it."""
     if weight.zero_point is None:
         return 0
     zero = stored.array(weight.zero_point)

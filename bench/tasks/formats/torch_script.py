@@ -49,8 +49,7 @@ def opened(path: Path) -> Any:
             "it is not TorchScript, but weights alone or a pickled module; save it by torch.jit.save, or write a "
             "Python file with build() and example_inputs()"
         )
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with warnings.catch_warnings(action="ignore"):
         try:
             return torch.jit.load(str(path), map_location="cpu").eval()
         except Exception as error:
