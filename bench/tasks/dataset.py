@@ -6,16 +6,13 @@ import functools
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from bench.api import Arrays, TensorSpec
 from bench.api.arrays import load_arrays
 from bench.api.errors import InputError
+from bench.graphs.deferred import np
 from bench.tasks.code import load
-
-if TYPE_CHECKING:
-    import numpy as np
-
 
 DATASETS = (
     "--dataset takes an .npz file of arrays by input name, a folder with an .npz (or .npy) file for each sample, or a "
@@ -58,8 +55,6 @@ def read(path: Path) -> tuple[Arrays, Any]:
 
 def _stacked(folder: Path) -> Arrays:
     """The arrays of all samples of a folder, stacked in the order of the files' names."""
-    import numpy as np
-
     files = sorted(path for path in folder.iterdir() if path.suffix in (".npz", ".npy"))
     if not files:
         raise InputError(f"no .npz or .npy files in {folder}; {DATASETS}")
@@ -74,8 +69,6 @@ def _stacked(folder: Path) -> Arrays:
 
 
 def _load_array(path: Path) -> np.ndarray:
-    import numpy as np
-
     try:
         array: np.ndarray = np.load(path, allow_pickle=False)
     except (OSError, ValueError) as error:
@@ -103,8 +96,6 @@ def from_python(path: Path, split: str) -> tuple[Arrays, Sequence[Any] | None]:
     Raises:
         InputError: `samples()` returns something else, or numbers of samples and targets differ.
     """
-    import numpy as np
-
     found = module(path).samples(split)
     if not isinstance(found, tuple) or len(found) != 2 or not isinstance(found[0], Mapping) or not found[0]:
         raise InputError(f"{path}: samples() must return two things: a dict of arrays by input name, and the targets")
@@ -151,8 +142,6 @@ def fitted(arrays: Arrays, inputs: Sequence[TensorSpec], *, batched: bool, what:
     Raises:
         InputError: names, dtypes, shapes or numbers of samples do not fit; the message says which.
     """
-    import numpy as np
-
     names = [spec.name for spec in inputs]
     arrays = named(arrays, names)
     check_names(arrays, names, what)

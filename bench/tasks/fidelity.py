@@ -3,15 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 from bench.api import Arrays, Task
-
-if TYPE_CHECKING:
-    import numpy as np
-
-    Target = Mapping[str, np.ndarray]
+from bench.graphs.deferred import np
 
 SAME_DB = 120.0
 """Of equal outputs: about the precision of float32, since JSON has no infinity."""
@@ -25,10 +20,8 @@ class FidelityTask(Task):
     metric_name = "snr_db"
     max_metric_loss = SAME_DB - BROKEN_DB
 
-    def loss(self, outputs: Arrays, targets: Sequence[Target]) -> float:
+    def loss(self, outputs: Arrays, targets: Sequence[Arrays]) -> float:
         """Mean over the outputs of each output's mean squared error against the reference's."""
-        import numpy as np
-
         with np.errstate(over="ignore"):
             errors = [
                 float(np.mean((outputs[name].astype(np.float64) - expected) ** 2)) if expected.size else 0.0
@@ -36,14 +29,12 @@ class FidelityTask(Task):
             ]
         return sum(errors) / len(errors)
 
-    def metrics(self, outputs: Arrays, targets: Sequence[Target]) -> dict[str, float]:
+    def metrics(self, outputs: Arrays, targets: Sequence[Arrays]) -> dict[str, float]:
         """`snr_db`, the signal-to-noise ratio of the worst output: the reference's power over the error's.
 
         It is between -120 and 120 dB, or NaN where an output has one. The noise of integers and bools is the share of
         them that differ, since classes and indices have no distance.
         """
-        import numpy as np
-
         shares = np.array([_noise_share(outputs[name], expected) for name, expected in _stacked(targets).items()])
         with np.errstate(divide="ignore"):
             ratios_db = np.clip(-10 * np.log10(shares), -SAME_DB, SAME_DB)  # NaN stays NaN
@@ -54,16 +45,12 @@ class FidelityTask(Task):
         return 0.0 if metric >= SAME_DB else 10 ** (-metric / 20)
 
 
-def _stacked(targets: Sequence[Target]) -> dict[str, np.ndarray]:
-    import numpy as np
-
+def _stacked(targets: Sequence[Arrays]) -> dict[str, np.ndarray]:
     return {name: np.stack([target[name] for target in targets]) for name in targets[0]}
 
 
 def _noise_share(output: np.ndarray, expected: np.ndarray) -> float:
     """The power of an output's error over the power of the reference's output, or the share of integers that differ."""
-    import numpy as np
-
     if not expected.size or np.array_equal(output, expected):
         return 0.0
     if expected.dtype.kind != "f":

@@ -5,15 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 from bench.api import Arrays, Samples, Task, TensorSpec
 from bench.api.errors import InputError
+from bench.graphs.deferred import np
 from bench.tasks import dataset
 from bench.tasks.user_task import SEEDS, OwnTask
-
-if TYPE_CHECKING:
-    import numpy as np
 
 
 class JudgedTask(OwnTask):
@@ -34,8 +32,6 @@ class Accuracy(JudgedTask):
         return 1 - self.metrics(outputs, targets)["accuracy"]
 
     def metrics(self, outputs: Arrays, targets: Sequence[Any]) -> dict[str, float]:
-        import numpy as np
-
         output, expected = outputs[self.judged], np.stack(targets)
         if not np.isfinite(output).all():
             return {"accuracy": math.nan}
@@ -56,8 +52,6 @@ class Rmse(JudgedTask):
     """The output that is compared."""
 
     def loss(self, outputs: Arrays, targets: Sequence[Any]) -> float:
-        import numpy as np
-
         with np.errstate(over="ignore"):
             return float(np.mean((outputs[self.judged].astype(np.float64) - np.stack(targets)) ** 2))
 

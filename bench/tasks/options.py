@@ -5,13 +5,11 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from bench.api import TensorSpec
+from bench.api import Task, TensorSpec
+from bench.graphs.deferred import np
 from bench.graphs.shapes.given import GivenShape
-
-if TYPE_CHECKING:
-    import numpy as np
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -32,7 +30,21 @@ class Asked:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Found:
+class Interface:
+    """The inputs and outputs of a model, and whether its first axis is that of the samples (see `Task.batched`)."""
+
+    inputs: tuple[TensorSpec, ...]
+    outputs: tuple[TensorSpec, ...]
+    batched: bool
+
+    def found(self, task: type[Task], **more: Any) -> Found:
+        """All that is told of the model whose task has this class; `more` are the other fields of `Found`."""
+        assert task.weights is not None, "a user's own model has a weights file"
+        return Found(base=f"{task.__module__}:{task.__name__}", weights=task.weights, **vars(self), **more)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Found(Interface):
     """What a model turned out to be.
 
     Attributes:
@@ -48,9 +60,6 @@ class Found:
 
     base: str
     weights: str
-    inputs: tuple[TensorSpec, ...]
-    outputs: tuple[TensorSpec, ...]
-    batched: bool
     sizes: Mapping[str, int] = dataclasses.field(default_factory=dict)
     guessed: tuple[str, ...] = ()
     attributes: Mapping[str, Any] = dataclasses.field(default_factory=dict)

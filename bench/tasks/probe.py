@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
 
-from bench.api import UNKNOWN, Arrays, Task, TensorSpec
+from bench.api import UNKNOWN, Arrays, TensorSpec
 from bench.api.errors import InputError
-from bench.tasks.options import Found
+from bench.graphs.deferred import np
+from bench.tasks.options import Interface
 
 Run = Callable[[Arrays], Arrays]
 """Runs a model once: output arrays by name, for input arrays by name."""
@@ -17,23 +16,6 @@ Run = Callable[[Arrays], Arrays]
 BATCH = "batch"
 KINDS = "fiub"
 """Kinds of NumPy dtypes that can be made up, fed and compared."""
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Interface:
-    """The inputs and outputs of a model, and whether its first axis is that of the samples (see `Task.batched`)."""
-
-    inputs: tuple[TensorSpec, ...]
-    outputs: tuple[TensorSpec, ...]
-    batched: bool
-
-    def found(self, task: type[Task], **more: Any) -> Found:
-        """All that is told of the model whose task has this class; `more` are the other fields of `Found`."""
-        assert task.weights is not None, "a user's own model has a weights file"
-        base = f"{task.__module__}:{task.__name__}"
-        return Found(
-            base=base, weights=task.weights, inputs=self.inputs, outputs=self.outputs, batched=self.batched, **more
-        )
 
 
 def sized(shape: Sequence[int | str], sizes: Mapping[str, int]) -> tuple[int, ...]:
@@ -115,8 +97,6 @@ def from_specs(run: Run, inputs: tuple[TensorSpec, ...], example: Arrays) -> Int
 
 def resized(example: Arrays, inputs: tuple[TensorSpec, ...], sizes: Mapping[str, int]) -> Arrays:
     """The example with these sizes of its dynamic dimensions: cut short, or repeated from its start."""
-    import numpy as np
-
     arrays = {}
     for spec in inputs:
         array = np.asarray(example[spec.name])

@@ -5,11 +5,13 @@ from __future__ import annotations
 import dataclasses
 import mmap
 import os
+import shutil
 import subprocess
 import tarfile
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from bench.api import cache
 from bench.api.errors import InputError
@@ -107,13 +109,9 @@ def extract(revision: Revision) -> Path:
     Raises:
         InputError: git cannot read the files, or Git LFS keeps one of them elsewhere.
     """
-    key = [str(revision.top), revision.commit, revision.place]
-    home = cache.folder() / "revisions" / cache.digest(key)
-    if (home / revision.name).exists():
-        return home / revision.name
-    home.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=home.parent, prefix=cache.MAKING) as making:
-        tree, ready = Path(making, "tree"), Path(making, "home")
+
+    def make(marker: Path) -> dict[str, Any]:
+        tree, ready = marker.with_name("tree"), marker.with_name("home")
         model = tree / revision.place
         _unpack(revision, [revision.place], tree)
         if revision.is_folder:
@@ -125,12 +123,13 @@ def extract(revision: Revision) -> Path:
             model.parent.rename(ready)
             (ready / model.name).rename(ready / revision.name)
         _refuse_pointers(revision, ready)
-        try:
-            ready.rename(home)
-        except OSError:
-            if not (home / revision.name).exists():  # otherwise another process was faster
-                raise
-    return home / revision.name
+        shutil.rmtree(tree, ignore_errors=True)
+        marker.write_text(revision.commit)
+        return {}
+
+    key = cache.digest([str(revision.top), revision.commit, revision.place])
+    marker, _ = cache.obtain(f"revisions/{key}", "commit", make)
+    return marker.with_name("home") / revision.name
 
 
 def _belongings(revision: Revision, model: Path) -> list[str]:

@@ -10,10 +10,11 @@ from typing import Any
 from bench.api import Arrays, Task, TensorSpec
 from bench.api.arrays import generate
 from bench.api.errors import InputError
+from bench.graphs.deferred import np
 from bench.graphs.file.foreign import OTHER_SIZE, guess_size
 from bench.graphs.shapes.given import GivenShape
 from bench.tasks import dataset, probe
-from bench.tasks.options import Asked, Found
+from bench.tasks.options import Asked, Found, Interface
 
 OTHER_SIZES = (OTHER_SIZE, 64, 256, 512, 1024)
 """Tried in this order for dimensions whose names and places say nothing."""
@@ -47,7 +48,7 @@ def choose(
 
 def try_out(
     run: probe.Run, inputs: tuple[TensorSpec, ...], given: Mapping[str, int], asked: Asked
-) -> tuple[dict[str, int], probe.Interface]:
+) -> tuple[dict[str, int], Interface]:
     """The first guess of sizes with which the model runs, and the model's interface.
 
     Raises:
@@ -68,7 +69,7 @@ def try_out(
     raise NothingRunsError(f"it does not run{with_sizes}: {one_line(first)}{fix}") from first
 
 
-def chosen_sizes(interface: probe.Interface, sizes: Mapping[str, int], given: Mapping[str, int]) -> dict[str, Any]:
+def chosen_sizes(interface: Interface, sizes: Mapping[str, int], given: Mapping[str, int]) -> dict[str, Any]:
     """The fields of `Found` about sizes: `sizes` without the batch, and `guessed`, the names that nobody gave."""
     kept = {dim: size for dim, size in sizes.items() if not (interface.batched and dim == interface.inputs[0].shape[0])}
     return {"sizes": kept, "guessed": tuple(dim for dim in kept if dim not in given)}
@@ -80,8 +81,6 @@ def check_kinds(inputs: Sequence[TensorSpec]) -> None:
     Raises:
         InputError: an input holds texts or other values than real numbers and bools.
     """
-    import numpy as np
-
     for spec in inputs:
         try:
             kind = np.dtype(spec.dtype).kind
@@ -148,8 +147,6 @@ def example_of(inputs: Sequence[TensorSpec], sizes: Mapping[str, int], asked: As
     Raises:
         InputError: the data set does not fit the inputs.
     """
-    import numpy as np
-
     if asked.arrays is not None:
         try:
             rows = dataset.fitted(asked.arrays, inputs, batched=True, what="the data set")

@@ -39,9 +39,8 @@ class Flat(nn.Module):
         h: Any = None,
     ) -> tuple[torch.Tensor, ...]:  # fmt: skip
         given = [tensor for tensor in (a, b, c, d, e, f, g, h) if tensor is not None]
-        if self.names is None:
-            return tuple(tensor for _, tensor in tensors_in(self.model(*given)))
-        return tuple(tensor for _, tensor in tensors_in(self.model(**dict(zip(self.names, given, strict=True)))))
+        output = self.model(*given) if self.names is None else self.model(**dict(zip(self.names, given, strict=True)))
+        return tuple(tensor for _, tensor in tensors_in(output))
 
 
 def tensors_in(value: Any, name: str = "") -> list[tuple[str, torch.Tensor]]:

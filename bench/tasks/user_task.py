@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 from bench.api import Arrays, Samples
 from bench.api.arrays import generate, like, load_arrays
 from bench.api.errors import InputError
+from bench.graphs.deferred import np
 from bench.tasks.fidelity import FidelityTask
 from bench.tasks.probe import sized
 
@@ -42,11 +43,8 @@ class OwnTask(FidelityTask):
         """
         if split not in SEEDS:
             raise InputError(f"no split {split!r}; there are: {', '.join(SEEDS)}")
-        if (self.folder / DATASET).is_file():
-            return self._given(split)
-        return Samples(inputs=self._made_up(split), targets=None)
-
-    def _given(self, split: str) -> Samples:
+        if not (self.folder / DATASET).is_file():
+            return Samples(inputs=self._made_up(split), targets=None)
         inputs = load_arrays(self.folder / DATASET)
         rows = self.rows(len(next(iter(inputs.values()))), split)
         targets = None
@@ -75,8 +73,6 @@ class OwnTask(FidelityTask):
         They resemble the example where there is one; otherwise floats are normally distributed, and integers are safe
         as indices.
         """
-        import numpy as np
-
         num_samples = len(self.fitting(list(range(NUM_SAMPLES)), split))
         generator = np.random.default_rng(SEEDS[split])
         example = load_arrays(self.folder / EXAMPLE) if (self.folder / EXAMPLE).is_file() else None

@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from bench.graphs.diff.matching import Side, match
-
-if TYPE_CHECKING:
-    from bench.graphs.file.lazy import Stored
+from bench.graphs.file.lazy import Stored
 
 KEPT_SHARE = 0.5
 """If a larger share of the matched nodes make tensors of the same name, names are taken as evidence."""

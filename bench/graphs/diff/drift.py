@@ -13,16 +13,15 @@ import dataclasses
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
 
+from bench.api import Arrays
 from bench.api.errors import ArtifactError
 from bench.graphs.deferred import np, onnx
 from bench.graphs.diff.same_outputs import outputs_of
+from bench.graphs.edits.replace import replace_all
 from bench.graphs.file import lazy
 from bench.graphs.file.wiring import Wiring
-
-if TYPE_CHECKING:
-    from bench.api import Arrays
 
 LARGEST = 65_504
 """The largest number of float16."""
@@ -108,9 +107,7 @@ class _Side:
         self._feeds = {name: feeds[name] for name in self.wiring.inputs}
 
     def values(self, names: Sequence[str]) -> list[np.ndarray]:
-        graph = self.wiring.model.graph
-        del graph.output[:]
-        graph.output.extend(onnx.ValueInfoProto(name=name) for name in names)
+        replace_all(self.wiring.model.graph.output, (onnx.ValueInfoProto(name=name) for name in names))
         return outputs_of(self.wiring.model, self._feeds, names)
 
     def maker(self, name: str) -> str:
@@ -139,27 +136,23 @@ class _Search:
             raise ArtifactError(f"the output {next(name for name in outputs if name not in known)!r} has another shape")
         worst = max(known, key=lambda name: known[name])
         order = self._common(worst)
-        drift = Drift(
+        first, num_common = None, len(order)
+        more: dict[str, Any] = {}
+        if self.drifts(worst):
+            first, made_of = self._checked(order, self._bisect(order))
+            more = {
+                "previous": self._last_comparable(order[: order.index(first)]),
+                "made_of": tuple(map(self._compared, made_of)),
+                "between_before": _operators(self.before, self.names[first], [self.names[name] for name in made_of]),
+                "between_after": _operators(self.after, first, made_of),
+            }
+        return Drift(
             tolerance=self.tolerance,
             output=self._compared(worst),
-            first=None,
-            num_common=len(order),
+            first=self._compared(first) if first is not None else None,
+            num_common=num_common,
             num_compared=len(self.errors),
-        )
-        if not self.drifts(worst):
-            return drift
-        at = self._bisect(order)
-        first, made_of = self._checked(order, at)
-        at = order.index(first)
-        previous = self._last_comparable(order[:at])
-        return dataclasses.replace(
-            drift,
-            first=self._compared(first),
-            previous=self._compared(previous) if previous is not None else None,
-            made_of=tuple(map(self._compared, made_of)),
-            between_before=_operators(self.before, self.names[first], [self.names[name] for name in made_of]),
-            between_after=_operators(self.after, first, made_of),
-            num_compared=len(self.errors),
+            **more,
         )
 
     def look(self, names: Iterable[str]) -> None:
@@ -179,12 +172,12 @@ class _Search:
         made = [name for index in sorted(nodes) for name in self.after.wiring.nodes[index].output if name]
         return [name for name in made if name in self.names and name != output] + [output]
 
-    def _last_comparable(self, order: Sequence[str]) -> str | None:
+    def _last_comparable(self, order: Sequence[str]) -> Compared | None:
         """The last of some tensors whose values in both models can be compared; None if there is none."""
         for name in reversed(order):
             self.look([name])
             if self.errors[name] is not None:
-                return name
+                return self._compared(name)
         return None
 
     def _bisect(self, order: list[str]) -> int:

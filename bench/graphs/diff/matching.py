@@ -18,15 +18,12 @@ from __future__ import annotations
 import collections
 import math
 from collections.abc import Hashable, Iterable, Sequence
-from typing import TYPE_CHECKING
 
 from bench.graphs.deferred import onnx
 from bench.graphs.file.digest import Scope, attribute_digest, sha256, tensor_digest
+from bench.graphs.file.lazy import Stored
 from bench.graphs.file.text import tensor_type
 from bench.graphs.file.wiring import Wiring, embed
-
-if TYPE_CHECKING:
-    from bench.graphs.file.lazy import Stored
 
 TELLING = 16
 """Least number of elements of a weight that identifies its node; a shape or a scale does not."""

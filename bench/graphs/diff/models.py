@@ -10,15 +10,12 @@ import itertools
 import math
 import re
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING
 
 from bench.graphs.deferred import np, onnx
 from bench.graphs.diff.matching import Side, match
 from bench.graphs.file.digest import canonical_digest
+from bench.graphs.file.lazy import Stored
 from bench.graphs.file.text import MOST_VALUES, attribute_text, tensor_type, value_type
-
-if TYPE_CHECKING:
-    from bench.graphs.file.lazy import Stored
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -115,14 +112,10 @@ class _Report:
         matched = set(self.partner.values())
         at_common_place = [{pair[which] for pair in self.weight_pairs} for which in (0, 1)]
         contents = [set(side.contents.values()) for side in self.sides]
-        lost = [
-            tuple(
-                name
-                for name, content in side.contents.items()
-                if content not in contents[1 - which] and name not in at_common_place[which]
-            )
-            for which, side in enumerate(self.sides)
-        ]
+        removed, added = (
+            tuple(name for name, content in side.contents.items() if content not in elsewhere and name not in common)
+            for side, elsewhere, common in zip(self.sides, reversed(contents), at_common_place, strict=True)
+        )
         return GraphDiff(
             equal=equal,
             num_same=len(self.pairs) - len(changed),
@@ -132,8 +125,8 @@ class _Report:
             interface=tuple(_interface(one, other)),
             num_same_weights=sum(content in contents[1] for content in one.contents.values()),
             changed_weights=tuple(self._weight_change(*pair) for pair in self.weight_pairs),
-            removed_weights=lost[0],
-            added_weights=lost[1],
+            removed_weights=removed,
+            added_weights=added,
         )
 
     def _compare(self, one: int, other: int) -> NodeChange | None:
@@ -178,15 +171,14 @@ class _Report:
         return not before and not after
 
     def _weight_change(self, before: str, after: str) -> WeightChange:
-        kinds = [side.kinds[name].decode() for side, name in zip(self.sides, (before, after), strict=True)]
+        sides = list(zip(self.sides, (before, after), strict=True))
+        kinds = [side.kinds[name].decode() for side, name in sides]
+        tensors = [side.wiring.weights[name] for side, name in sides]
         difference = largest = None
-        tensors = [side.wiring.weights[name] for side, name in zip(self.sides, (before, after), strict=True)]
         numeric = re.match(r"u?int|b?float|bool", kinds[0])
         if kinds[0] == kinds[1] and numeric and all(tensor.DESCRIPTOR.name == "TensorProto" for tensor in tensors):
-            old, new = (
-                side.wiring.stored.array(tensor).astype(np.float64)
-                for side, tensor in zip(self.sides, tensors, strict=True)
-            )
+            stored = [side.wiring.stored for side in self.sides]
+            old, new = (own.array(tensor).astype(np.float64) for own, tensor in zip(stored, tensors, strict=True))
             if np.isfinite(old).all() and np.isfinite(new).all():
                 difference = float(np.abs(old - new).max(initial=0))
                 largest = float(np.abs(old).max(initial=0))

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
+from bench.api import Arrays, Task
 from bench.api.errors import ArtifactError
 from bench.graphs.deferred import np, onnx
 from bench.graphs.sessions import cpu_session
 from bench.graphs.shapes.feeds import sample_feeds
-
-if TYPE_CHECKING:
-    from bench.api import Arrays, Task
 
 NUM_SAMPLES = 2
 """More than one, because the first sample may be special, such as a text without padding."""

@@ -5,14 +5,11 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from bench.api.errors import InputError, suggest
 from bench.graphs.edits.parts import Cutter, save
+from bench.graphs.file.lazy import Stored
 from bench.graphs.file.text import value_type
-
-if TYPE_CHECKING:
-    from bench.graphs.file.lazy import Stored
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -54,7 +51,7 @@ def extract(stored: Stored, target: Path, inputs: Sequence[str] = (), outputs: S
             f"the outputs do not need {unneeded[0]!r}; leave it out, or name an output that lies behind it"
         )
     inputs = list(inputs) or [name for name in wiring.inputs if name in reached]
-    model = cutter.part(nodes, inputs, outputs)
+    model = cutter.part(inputs, outputs)
     save(model, stored, target)
     return Extract(
         inputs={value.name: value_type(value) for value in model.graph.input},

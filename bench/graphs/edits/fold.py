@@ -8,8 +8,10 @@ from pathlib import Path
 
 from bench.api.errors import InputError, suggest
 from bench.graphs.deferred import np, onnx
+from bench.graphs.edits.parts import OLDEST_IR_VERSION
+from bench.graphs.edits.replace import replace_all
 from bench.graphs.file import settled
-from bench.graphs.file.digest import all_graphs, all_nodes
+from bench.graphs.file.digest import all_graphs, all_nodes, fed_inputs
 from bench.graphs.file.lazy import Stored
 from bench.graphs.file.reads import node_reads
 from bench.graphs.shapes import inference
@@ -20,7 +22,6 @@ from bench.graphs.shapes.steps import Body, Inferred, Step
 
 KEPT = ("Constant", "Identity")
 """A Constant is a constant already, and an Identity may tie two weights."""
-FIRST_IR_VERSION = 4  # in which weights need not be inputs
 
 
 def compute_graph(
@@ -47,7 +48,7 @@ def compute_graph(
     copy = onnx.ModelProto()
     copy.CopyFrom(model)
     copy = settled.settle(copy)
-    if copy.ir_version < FIRST_IR_VERSION:
+    if copy.ir_version < OLDEST_IR_VERSION:
         _unlist_weights(copy)
     sizes = _bound(copy, shapes, dims, set(free))
     inferred = inference.infer(Stored(model=copy, path=path), sizes)
@@ -75,11 +76,8 @@ def fold_known(inferred: Inferred) -> None:
 
 def _unlist_weights(model: onnx.ModelProto) -> None:
     """Make the weights of an old model no inputs any more, so that constants can be added."""
-    weights = {tensor.name for tensor in model.graph.initializer}
-    kept = [value for value in model.graph.input if value.name not in weights]
-    del model.graph.input[:]
-    model.graph.input.extend(kept)
-    model.ir_version = FIRST_IR_VERSION
+    replace_all(model.graph.input, fed_inputs(model.graph))
+    model.ir_version = OLDEST_IR_VERSION
 
 
 def _bound(
@@ -117,9 +115,7 @@ def _fold(graph: onnx.GraphProto, steps: Sequence[Step], values: Mapping[str, Va
             _fold(attribute, body.steps, body.values, names)
         _tell_shape(graph, node, names)
         kept.append(node.proto)
-    copies = [onnx.NodeProto.FromString(proto.SerializeToString()) for proto in kept]
-    del graph.node[:]
-    graph.node.extend(copies)
+    replace_all(graph.node, kept)
     read = _drop_unread(graph)
     graph.initializer.extend(_tensor(name, values[name]) for name in sorted(folded & read))
 
@@ -151,9 +147,7 @@ def _tell_shape(graph: onnx.GraphProto, node: Node, names: Iterable[str]) -> Non
     name = next(iter(names))
     graph.initializer.append(onnx.numpy_helper.from_array(np.array(told, np.int64), name))
     node.proto.input[1] = name
-    kept = [attribute for attribute in node.proto.attribute if attribute.name != "allowzero"]
-    del node.proto.attribute[:]
-    node.proto.attribute.extend(kept)
+    replace_all(node.proto.attribute, [own for own in node.proto.attribute if own.name != "allowzero"])
 
 
 def _reshape_to(node: Node) -> list[int] | None:
@@ -198,11 +192,6 @@ def _drop_unread(graph: onnx.GraphProto) -> set[str]:
 
 def _state(value: onnx.ValueInfoProto, shape: Shape) -> None:
     """Write a shape into an input or output."""
-    dims = value.type.tensor_type.shape.dim
-    del dims[:]
-    for size in shape:
-        dim = dims.add()
-        if isinstance(size, int):
-            dim.dim_value = size
-        else:
-            dim.dim_param = str(size)
+    sizes = [size if isinstance(size, int) else str(size) for size in shape]
+    stated = onnx.helper.make_tensor_type_proto(value.type.tensor_type.elem_type, sizes)
+    value.type.tensor_type.shape.CopyFrom(stated.tensor_type.shape)

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from bench.api import Task
 from bench.api.errors import ArtifactError, RefusedError
 from bench.graphs.deferred import np, onnx
 from bench.graphs.sessions import cpu_session
 from bench.graphs.shapes.feeds import sample_feeds
-
-if TYPE_CHECKING:
-    from bench.api import Task
 
 
 def opset_of(model: onnx.ModelProto) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from bench.graphs.deferred import onnx
+from bench.graphs.edits.replace import replace_all
 from bench.graphs.file.reads import node_reads
 
 
@@ -33,5 +34,4 @@ def replace_nodes(model: onnx.ModelProto, nodes: Sequence[onnx.NodeProto]) -> No
         graph.sort()
     except ValueError as error:
         raise AssertionError("nodes read each other in a circle") from error
-    del model.graph.node[:]
-    model.graph.node.extend(copies[int(node.name)] for node in graph)
+    replace_all(model.graph.node, (copies[int(node.name)] for node in graph))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from bench.api.errors import InputError
 from bench.graphs.deferred import onnx
@@ -12,10 +11,8 @@ from bench.graphs.file.lazy import Stored
 from bench.graphs.file.reads import is_constant
 from bench.graphs.file.wiring import Wiring, embed
 from bench.graphs.shapes import inference
+from bench.graphs.shapes.dims import Size
 from bench.graphs.shapes.tensors import dynamic_inputs
-
-if TYPE_CHECKING:
-    from bench.graphs.shapes.dims import Size
 
 LARGEST_BYTES = 2**31 - 1  # of a protobuf message
 OLDEST_IR_VERSION = 4  # before, weights had to be inputs
@@ -41,20 +38,17 @@ class Cutter:
         self._dimensions: dict[bytes, str] = {}
         self.values = inference.infer(self.stored, inputs).values
 
-    def part(self, nodes: Iterable[int], inputs: Sequence[str], outputs: Sequence[str]) -> onnx.ModelProto:
-        """A model of some nodes and of the nodes and weights that make the constants that they read.
+    def part(self, inputs: Sequence[str], outputs: Sequence[str]) -> onnx.ModelProto:
+        """A model of the nodes between some values, and of the nodes and weights that make the constants they read.
 
         Args:
-            nodes: by their index in the wiring.
             inputs: names of the values that become inputs.
             outputs: names of the values that become outputs.
 
         Raises:
             InputError: the type of an input or output is not known.
         """
-        own = set(nodes)
-        needs = {name for index in own for name in self.wiring.reads[index]} | set(outputs)
-        needed = own | self.needed_for(self.constants & needs, inputs)
+        needed = self.needed_for(outputs, inputs)
         chosen = [self.wiring.nodes[index] for index in sorted(needed)]
         read = {name for index in needed for name in self.wiring.reads[index]} | set(outputs)
         weights = {name: weight for name, weight in self.wiring.weights.items() if name in read and name not in inputs}
@@ -92,14 +86,10 @@ class Cutter:
     def _value(self, name: str) -> onnx.ValueInfoProto:
         value = self.values[name]
         declared = next((own.type for own in self.wiring.model.graph.value_info if own.name == name), None)
-        proto: onnx.TypeProto | None
-        if value.proto is not None:
-            proto = value.proto
-        elif value.dtype:
+        proto: onnx.TypeProto | None = declared if value.proto is None else value.proto
+        if value.proto is None and value.dtype:
             sizes = None if value.shape is None else [self._dimension(size) for size in value.shape]
             proto = onnx.helper.make_tensor_type_proto(value.dtype, sizes)
-        else:
-            proto = declared
         if proto is None:
             raise InputError(
                 f"nothing tells the type of {name!r}: an operator that is not known makes it; cut elsewhere"

@@ -5,13 +5,10 @@ from __future__ import annotations
 import itertools
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from bench.graphs.deferred import np, onnx
+from bench.graphs.edits.replace import replace_all
 from bench.graphs.file.digest import all_graphs, all_nodes
-
-if TYPE_CHECKING:
-    Tensors = dict[str, onnx.TensorProto]
 
 MOVES = ("Transpose", "Reshape", "Squeeze", "Unsqueeze", "Slice", "Concat")
 """Operators that only change the layout of their input."""
@@ -44,7 +41,7 @@ def _lift_constants(graph: onnx.GraphProto) -> None:
             graph.initializer[-1].name = node.output[0]
         else:
             kept.append(node)
-    _replace_nodes(graph, kept)
+    replace_all(graph.node, kept)
 
 
 def _skip_identities(model: onnx.ModelProto) -> None:
@@ -59,7 +56,7 @@ def _skip_identities(model: onnx.ModelProto) -> None:
             origin[node.output[0]] = source
         else:
             kept.append(node)
-    _replace_nodes(graph, kept)
+    replace_all(graph.node, kept)
     _read_instead(model, origin)
 
 
@@ -88,11 +85,11 @@ def _lay_out(model: onnx.ModelProto) -> None:
         made[recipe] = name = node.output[0]
         stored[name] = onnx.numpy_helper.from_array(_evaluate(node, stored, model), name)
         graph.initializer.append(stored[name])
-    _replace_nodes(graph, kept)
+    replace_all(graph.node, kept)
     _read_instead(model, same_as)
 
 
-def _evaluate(node: onnx.NodeProto, stored: Tensors, model: onnx.ModelProto) -> np.ndarray:
+def _evaluate(node: onnx.NodeProto, stored: dict[str, onnx.TensorProto], model: onnx.ModelProto) -> np.ndarray:
     feeds = {name: onnx.numpy_helper.to_array(stored[name]) for name in node.input if name}
     versions = {entry.domain: entry.version for entry in model.opset_import}
     (array,) = onnx.reference.ReferenceEvaluator(node, opsets=versions).run(None, feeds)
@@ -125,7 +122,7 @@ def matmul_from_gemm(model: onnx.ModelProto) -> None:
         made.append(onnx.helper.make_node("MatMul", [node.input[0], weight], [product], name=node.name))
         if has_bias:
             made.append(onnx.helper.make_node("Add", [product, node.input[2]], node.output, name=f"{node.name}_bias"))
-    _replace_nodes(graph, made)
+    replace_all(graph.node, made)
     drop_unread(model)
 
 
@@ -134,8 +131,7 @@ def drop_unread(model: onnx.ModelProto) -> None:
     graph = model.graph
     read = {name for node in all_nodes(model) for name in node.input} | {value.name for value in graph.output}
     tensors = {tensor.name: tensor for tensor in graph.initializer if tensor.name in read}
-    del graph.initializer[:]
-    graph.initializer.extend(tensors.values())
+    replace_all(graph.initializer, tensors.values())
 
 
 def shorten_names(model: onnx.ModelProto) -> None:
@@ -165,7 +161,7 @@ def shorten_names(model: onnx.ModelProto) -> None:
         node.ClearField("doc_string")
 
 
-def _stored(graph: onnx.GraphProto) -> Tensors:
+def _stored(graph: onnx.GraphProto) -> dict[str, onnx.TensorProto]:
     """Initializers by name, without those that are inputs, too: a caller can replace these in each run."""
     inputs = {value.name for value in graph.input}
     return {tensor.name: tensor for tensor in graph.initializer if tensor.name not in inputs}
@@ -174,12 +170,6 @@ def _stored(graph: onnx.GraphProto) -> Tensors:
 def _read_instead(model: onnx.ModelProto, names: Mapping[str, str]) -> None:
     for node in all_nodes(model):
         node.input[:] = [names.get(name, name) for name in node.input]
-
-
-def _replace_nodes(graph: onnx.GraphProto, nodes: list[onnx.NodeProto]) -> None:
-    copies = [onnx.NodeProto.FromString(node.SerializeToString()) for node in nodes]
-    del graph.node[:]
-    graph.node.extend(copies)
 
 
 def _is_float(tensor: onnx.TensorProto) -> bool:

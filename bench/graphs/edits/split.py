@@ -13,15 +13,12 @@ import dataclasses
 import itertools
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from bench.api.errors import InputError
+from bench.graphs.costs.nodes import NodeCost
+from bench.graphs.costs.profile import Profile
 from bench.graphs.edits.parts import Cutter, save
-
-if TYPE_CHECKING:
-    from bench.graphs.costs.nodes import NodeCost
-    from bench.graphs.costs.profile import Profile
-    from bench.graphs.file.lazy import Stored
+from bench.graphs.file.lazy import Stored
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -81,7 +78,7 @@ def split(stored: Stored, profile: Profile, folder: Path, num_parts: int) -> Spl
     parts = []
     for number, (start, end) in enumerate(itertools.pairwise(bounds), start=1):
         inputs, outputs = _interface(cutter, order, start, end)
-        model = cutter.part(order[start:end], inputs, outputs)
+        model = cutter.part(inputs, outputs)
         file = f"part_{number:0{digits}}.onnx"
         save(model, stored, folder / file)
         known = [sizes.get(name) for name in outputs]

@@ -10,7 +10,8 @@ from __future__ import annotations
 import collections
 import hashlib
 import struct
-from collections.abc import Iterable, Iterator, Sequence
+from collections import ChainMap
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -37,11 +38,10 @@ def canonical_digest(path: Path) -> str:
     graph = model.graph
     content = _graph(graph, Scope(None))
     symbols: dict[str, int] = {}
-    stored = {tensor.name for tensor in graph.initializer}
-    inputs = [
-        sha256(value.name.encode(), _type(value.type, symbols)) for value in graph.input if value.name not in stored
-    ]
-    outputs = [sha256(value.name.encode(), _type(value.type, symbols)) for value in graph.output]
+    inputs, outputs = (
+        [sha256(value.name.encode(), _type(value.type, symbols)) for value in values]
+        for values in (fed_inputs(graph), graph.output)
+    )
     functions = sorted(_function(function) for function in model.functions)
     used = {_domain(node) for node in all_nodes(model)}
     opsets = _opsets(model.opset_import, used)
@@ -93,30 +93,24 @@ class Scope:
     """Hashes of the values that the nodes of a graph can read, and how often each value is read."""
 
     def __init__(self, outer: Scope | None) -> None:
-        self.outer = outer
         self.depth: int = outer.depth + 1 if outer else 0
-        self._hashes: dict[str, bytes] = {}
-        self._num_uses: dict[str, int] = {}
+        self._values: ChainMap[str, list[Any]] = outer._values.new_child() if outer else ChainMap()
 
     def define(self, name: str, value: bytes) -> None:
-        self._hashes[name] = value
-        self._num_uses[name] = 0
+        self._values[name] = [value, 0]
 
     def read(self, name: str) -> bytes:
         """The hash of a value of this graph or of one around it."""
         if not name:
             return ABSENT
-        scope: Scope | None = self
-        while scope is not None:
-            if name in scope._hashes:
-                scope._num_uses[name] += 1
-                return scope._hashes[name]
-            scope = scope.outer
-        raise ArtifactError(f"the graph reads the value {name!r} before it is made")
+        if name not in self._values:
+            raise ArtifactError(f"the graph reads the value {name!r} before it is made")
+        self._values[name][1] += 1
+        return bytes(self._values[name][0])
 
     def uses(self, names: Iterable[str]) -> bytes:
         """How often each value is read, which tells a shared weight from two equal weights."""
-        return b"".join(_number(self._num_uses.get(name, 0)) for name in names)
+        return b"".join(_number(self._values[name][1] if name else 0) for name in names)
 
 
 def _graph(graph: onnx.GraphProto, scope: Scope) -> bytes:
@@ -178,22 +172,16 @@ def attribute_digest(attribute: onnx.AttributeProto, scope: Scope) -> bytes:
     if kind == "UNDEFINED":
         raise ArtifactError(f"attribute {attribute.name!r} has no type")
     found: Any = onnx.helper.get_attribute_value(attribute)
-    values = found if kind.endswith("S") else [found]
-    parts: list[bytes]
-    if kind in ("FLOAT", "FLOATS"):
-        parts = [struct.pack("<f", number) for number in values]
-    elif kind in ("INT", "INTS"):
-        parts = [_number(number) for number in values]
-    elif kind in ("STRING", "STRINGS"):
-        parts = list(values)
-    elif kind in ("TENSOR", "TENSORS"):
-        parts = [tensor_digest(tensor) for tensor in values]
-    elif kind in ("SPARSE_TENSOR", "SPARSE_TENSORS"):
-        parts = [_sparse(sparse) for sparse in values]
-    elif kind in ("GRAPH", "GRAPHS"):
-        parts = [_graph(graph, Scope(scope)) for graph in values]
-    else:
-        parts = [_type(proto, {}) for proto in values]
+    content: dict[str, Callable[[Any], bytes]] = {
+        "FLOAT": struct.Struct("<f").pack,
+        "INT": _number,
+        "STRING": bytes,
+        "TENSOR": tensor_digest,
+        "SPARSE_TENSOR": _sparse,
+        "GRAPH": lambda graph: _graph(graph, Scope(scope)),
+        "TYPE_PROTO": lambda proto: _type(proto, {}),
+    }
+    parts = map(content[kind.removesuffix("S")], found if kind.endswith("S") else [found])
     return sha256(attribute.name.encode(), kind.encode(), *parts)
 
 

@@ -5,18 +5,16 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from bench.api import UNKNOWN
 from bench.api.errors import InputError
 from bench.graphs.deferred import onnx
 from bench.graphs.file.digest import fed_inputs, inferred_outputs
+from bench.graphs.file.dtypes import is_number, type_name
 
-if TYPE_CHECKING:
-    Shape = tuple[int | str | None, ...]
+Shape = tuple[int | str | None, ...]
 
-KINDS = re.compile(r"(float(16)?|double|u?int(8|16|32|64)|bool)")
-"""Element types that can be generated, fed and compared."""
 LARGEST_BYTES = 2**31 - 1  # of a protobuf message
 IMAGE_SIDE = 224
 OTHER_SIZE = 16
@@ -176,10 +174,9 @@ def _dtype(kind: str, value: onnx.ValueInfoProto) -> str:
         found = (form or "unknown_type").removesuffix("_type").replace("_", " ")
         raise InputError(f"{what} is not a tensor ({found}); only tensors can be fed and compared")
     number = value.type.tensor_type.elem_type
-    names = {number: name.lower() for name, number in onnx.TensorProto.DataType.items()}
-    if KINDS.fullmatch(names.get(number, "")) is None:
-        raise InputError(f"{what} holds {names.get(number, 'unknown')}; only real numbers and bools can be compared")
-    return str(onnx.helper.tensor_dtype_to_np_dtype(number).name)
+    if not is_number(number):
+        raise InputError(f"{what} holds {type_name(number)}; only real numbers and bools can be compared")
+    return type_name(number)
 
 
 def _shape(value: onnx.ValueInfoProto) -> Shape:

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from bench.api import UNKNOWN, Task, TensorSpec
 from bench.api.errors import ArtifactError
 from bench.graphs.deferred import onnx
 from bench.graphs.file import lazy
 from bench.graphs.file.digest import fed_inputs, inferred_outputs
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 
 def check_interface(path: Path, task: Task, source: Path | None = None) -> None:

@@ -13,14 +13,13 @@ import mmap
 import os
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 from bench.api.errors import InputError
 from bench.graphs.deferred import np, onnx
 from bench.graphs.file.foreign import inside
 
-if TYPE_CHECKING:
-    Buffer: TypeAlias = "memoryview | bytes"
+Buffer: TypeAlias = "memoryview | bytes"
 
 HERE = "\0"
 """The location of data that lie in the ONNX file itself: no file can have this name."""
@@ -79,16 +78,11 @@ class Stored:
             InputError: the file does not exist, lies outside the model's folder, or is too short.
         """
         assert self.path is not None
-        told = tensor.external_data[:]
-        if len(told) == 3 and told[0].value == HERE:  # as `read` writes them, in this order
-            location, where, how_long = HERE, told[1].value, told[2].value
-        else:
-            entries = {entry.key: entry.value for entry in told}
-            location, where, how_long = (entries.get(key, "") for key in ("location", "offset", "length"))
-        file = self.files.get(location)
-        if file is None:
-            file = _mapped(self.path if location == HERE else inside(self.path.parent, location))
-            self.files[location] = file
+        entries = {entry.key: entry.value for entry in tensor.external_data}
+        location, where, how_long = (entries.get(key, "") for key in ("location", "offset", "length"))
+        if location not in self.files:
+            self.files[location] = _mapped(self.path if location == HERE else inside(self.path.parent, location))
+        file = self.files[location]
         try:
             offset = int(where or 0)
             length = int(how_long or len(file) - offset)
@@ -140,6 +134,8 @@ def _mapped(path: Path) -> memoryview:
 
 def _stripped(kind: str, file: memoryview, first: int, last: int) -> bytes:
     """The message at `file[first:last]` without the bytes of its large tensors."""
+    from google.protobuf.internal.encoder import TagBytes, _VarintBytes  # type: ignore[import-untyped]
+
     inner = FIELDS[kind]
     parts: list[Buffer] = []
     kept_from = first
@@ -147,22 +143,17 @@ def _stripped(kind: str, file: memoryview, first: int, last: int) -> bytes:
         if number in inner:
             strip = _stripped_tensor if inner[number] == "tensor" else _stripped
             content = strip(inner[number], file, begin, end)
-            parts += (file[kept_from:at], _varint(number << 3 | LENGTH), _varint(len(content)), content)
+            parts += (file[kept_from:at], TagBytes(number, LENGTH), _VarintBytes(len(content)), content)
             kept_from = end
     parts.append(file[kept_from:last])
     return b"".join(parts)
 
 
 def _stripped_tensor(kind: str, file: memoryview, first: int, last: int) -> bytes:
-    found = None
-    for field in _fields(file, first, last, 0):
-        if field[0] in PLAIN_DATA:
-            if found:  # an encoder wrote the data in several pieces
-                return bytes(file[first:last])
-            found = field
-    if not found:  # elements of another kind
+    data = [field for field in _fields(file, first, last, 0) if field[0] in PLAIN_DATA]
+    if len(data) != 1:  # elements of another kind, or an encoder wrote the data in several pieces
         return bytes(file[first:last])
-    _, at, begin, end = found
+    ((_, at, begin, end),) = data
     place = (LIES_HERE, _entry(b"offset", b"%d" % begin), _entry(b"length", b"%d" % (end - begin)))
     return b"".join((file[first:at], file[end:last], *place))
 
@@ -176,46 +167,26 @@ def _fields(file: memoryview, at: int, last: int, least: int) -> Iterator[tuple[
     Raises:
         ValueError: the message is damaged. Damage that shows in no length is left for protobuf to find.
     """
+    from google.protobuf.internal.decoder import _DecodeVarint  # type: ignore[import-untyped]
+
     while at < last:
         key, begin = file[at], at + 1
         if key > 0x7F:
-            key, begin = _read_varint(file, at)
+            key, begin = _DecodeVarint(file, at)
         kind = key & 7
         if kind == LENGTH:
             length, begin = file[begin], begin + 1
             if length > 0x7F:
-                length, begin = _read_varint(file, begin - 1)
+                length, begin = _DecodeVarint(file, begin - 1)
             end = begin + length
             if end > last:
                 raise ValueError("a field is longer than what is there")
             if length > least:
                 yield key >> 3, at, begin, end
         elif kind == VARINT:
-            _, end = _read_varint(file, begin)
+            _, end = _DecodeVarint(file, begin)
         elif kind in (FIXED_32, FIXED_64):
             end = begin + (4 if kind == FIXED_32 else 8)
         else:
             raise ValueError("a field has a kind that is not in use")
         at = end
-
-
-def _read_varint(file: memoryview, at: int) -> tuple[int, int]:
-    """Read a number of 7 bits a byte, and return it with the offset of its end."""
-    value, shift = 0, 0
-    while shift < 70:
-        byte = file[at]
-        at += 1
-        if byte < 0x80:
-            return value | byte << shift, at
-        value |= (byte & 0x7F) << shift
-        shift += 7
-    raise ValueError("a number does not end")
-
-
-def _varint(value: int) -> bytes:
-    content = bytearray()
-    while value > 0x7F:
-        content.append(value & 0x7F | 0x80)
-        value >>= 7
-    content.append(value)
-    return bytes(content)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection
 
 from bench.graphs.deferred import onnx
 from bench.graphs.file.digest import stored_names, subgraphs
@@ -23,15 +23,10 @@ def outer_reads(graph: onnx.GraphProto) -> dict[str, None]:
     """Names that a subgraph reads but does not define, in order."""
     own = {value.name for value in graph.input} | stored_names(graph)
     found: dict[str, None] = {}
-
-    def read(names: Iterable[str]) -> None:
-        found.update(dict.fromkeys(name for name in names if name not in own))
-
     for node in graph.node:
-        read(node_reads(node))
+        found |= {name: None for name in node_reads(node) if name not in own}
         own.update(node.output)
-    read(value.name for value in graph.output)
-    return found
+    return found | {value.name: None for value in graph.output if value.name not in own}
 
 
 def is_constant(node: onnx.NodeProto, constants: Collection[str]) -> bool:

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 from bench.graphs.deferred import onnx
 from bench.graphs.file.dtypes import type_name
-from bench.graphs.file.foreign import external_tensors, location_of
+from bench.graphs.file.foreign import external_tensors
 from bench.graphs.file.lazy import HERE, Stored
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
 
 MOST_VALUES = 8
 """Elements of an attribute that are written out; the others are only counted."""
@@ -27,10 +23,9 @@ def model_text(stored: Stored) -> str:
     model = onnx.ModelProto()
     model.CopyFrom(stored.model)
     for tensor in external_tensors(model):
-        if location_of(tensor) == HERE:
-            for entry in tensor.external_data:
-                if entry.key == "location":
-                    entry.value = stored.path.name
+        for entry in tensor.external_data:
+            if (entry.key, entry.value) == ("location", HERE):
+                entry.value = stored.path.name
     return printable(onnx.printer.to_text(model), keep="\n\t") + "\n"
 
 

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from bench.graphs.deferred import np, onnx
 from bench.graphs.file.digest import subgraphs
 from bench.graphs.file.foreign import external_tensors
+from bench.graphs.file.lazy import Stored
 from bench.graphs.file.reads import node_reads
 from bench.graphs.file.settled import settle
-
-if TYPE_CHECKING:
-    from bench.graphs.file.lazy import Stored
 
 Place = tuple[int, int]
 """The index of a node, and the position of one of its inputs or outputs."""

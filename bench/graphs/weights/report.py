@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING
 
-from bench.graphs.weights.sparsity import Sparsity, tensor_sparsity
+from bench.graphs.file.lazy import Stored
+from bench.graphs.weights.sparsity import Sparsity, measure_sparsity, zero_of
 from bench.graphs.weights.statistics import WeightStatistics, measure_weight
 from bench.graphs.weights.tensors import weight_tensors
-
-if TYPE_CHECKING:
-    from bench.graphs.file.lazy import Stored
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -33,11 +30,10 @@ def weight_report(stored: Stored) -> list[WeightReport]:
     Raises:
         InputError: external data are missing.
     """
-    return [
-        WeightReport(
-            num_params=weight.num_params,
-            statistics=measure_weight(weight.name, stored.array(weight.tensor)),
-            sparsity=tensor_sparsity(stored, weight) if len(weight.tensor.dims) > 1 else None,
-        )
-        for weight in weight_tensors(stored)
-    ]
+    reports = []
+    for weight in weight_tensors(stored):
+        name, array = weight.name, stored.array(weight.tensor)
+        sparsity = measure_sparsity(name, array, zero=zero_of(stored, weight)) if array.ndim > 1 else None
+        statistics = measure_weight(name, array)
+        reports.append(WeightReport(num_params=weight.num_params, statistics=statistics, sparsity=sparsity))
+    return reports

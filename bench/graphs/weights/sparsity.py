@@ -12,15 +12,11 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import math
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 from bench.graphs.deferred import np
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from bench.graphs.file.lazy import Stored
-    from bench.graphs.weights.tensors import WeightTensor
+from bench.graphs.file.lazy import Stored
+from bench.graphs.weights.tensors import WeightTensor
 
 SIDES = (1, 2, 4, 8, 16, 32)
 KEPT = 0.9
@@ -47,17 +43,12 @@ class Sparsity:
     block_ratio: float
 
 
-def tensor_sparsity(stored: Stored, weight: WeightTensor) -> Sparsity:
-    """The sparsity of a weight of a model.
+def zero_of(stored: Stored, weight: WeightTensor) -> np.ndarray | int:
+    """The code that stands for zero in a weight, in a shape that broadcasts against it.
 
     Raises:
         InputError: external data are missing.
     """
-    return measure_sparsity(weight.name, stored.array(weight.tensor), zero=_zero(stored, weight))
-
-
-def _zero(stored: Stored, weight: WeightTensor) -> np.ndarray | int:
-    """The code that stands for zero in a weight, in a shape that broadcasts against it."""
     if weight.zero_point is None:
         return 0
     zero = stored.array(weight.zero_point)
@@ -152,7 +143,5 @@ def _covered(zero_blocks: np.ndarray, shape: tuple[int, ...], block: list[int]) 
     """Elements in zero blocks, where the last block along an axis may be smaller."""
     counts = zero_blocks
     for axis in reversed(range(zero_blocks.ndim)):
-        lengths = np.full(zero_blocks.shape[axis], block[axis], np.int64)
-        lengths[-1] = shape[axis] - block[axis] * (len(lengths) - 1)
-        counts = counts @ lengths if counts.ndim else counts
+        counts = counts @ np.diff([*range(0, shape[axis], block[axis]), shape[axis]])
     return int(counts)

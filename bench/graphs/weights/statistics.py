@@ -7,13 +7,9 @@ quantizer has to cover, and leave fewer levels for all other elements.
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 from bench.graphs.deferred import np
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
 
 OUTLIER = 6.0
 CHUNK = 1 << 20

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import dataclasses
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
 
 from bench.api import UNKNOWN, Arrays, TensorSpec
+from bench.graphs.deferred import onnxruntime
 from bench.graphs.file import foreign
-from bench.tasks import probe, sizes
+from bench.graphs.sessions import cpu_session
+from bench.tasks import sizes
 from bench.tasks.formats import Format
-from bench.tasks.options import Asked, Found
+from bench.tasks.options import Asked, Found, Interface
 from bench.tasks.user_task import OwnTask
 
 FORMAT = Format(described="an .onnx file", suffixes=(".onnx",))
@@ -57,7 +60,7 @@ def examine(path: Path, folder: Path, asked: Asked) -> Found:
     except sizes.NothingRunsError as error:
         notes.append(NOT_RUN.format(error))
     batched = foreign.batch_of([spec.shape for spec in (*inputs, *outputs)]) is not None
-    interface = probe.Interface(inputs=inputs, outputs=outputs, batched=batched)
+    interface = Interface(inputs=inputs, outputs=outputs, batched=batched)
     return interface.found(OnnxTask, notes=tuple(notes), **sizes.chosen_sizes(interface, chosen, given))
 
 
@@ -69,13 +72,9 @@ def _tried(
     Raises:
         NothingRunsError: ONNX Runtime cannot open the file, or the model runs with no size that was tried.
     """
-    import onnxruntime
-
     onnxruntime.set_default_logger_severity(4)
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = 1
     try:
-        session = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+        session = cpu_session(path, optimized=True)
     except Exception as error:
         raise sizes.NothingRunsError(sizes.one_line(error)) from error
     names = [spec.name for spec in stated]
@@ -96,4 +95,4 @@ def _merged(stated: TensorSpec, seen: TensorSpec) -> TensorSpec:
     if len(stated.shape) == len(seen.shape):
         pairs = zip(stated.shape, seen.shape, strict=True)
         shape = tuple(dim if dim != UNKNOWN or isinstance(other, int) else other for dim, other in pairs)
-    return TensorSpec(name=stated.name, dtype=stated.dtype, shape=shape)
+    return dataclasses.replace(stated, shape=shape)

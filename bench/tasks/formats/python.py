@@ -13,6 +13,7 @@ from typing import Any
 
 from bench.api import Arrays
 from bench.api.errors import InputError
+from bench.graphs.deferred import np
 from bench.tasks import probe, tf_models
 from bench.tasks.code import imported_from, load
 from bench.tasks.formats import Format
@@ -69,8 +70,6 @@ def built(path: Path) -> Any:
 
 def _seed() -> None:
     """Seed the random number generators of Python (from which Keras draws its seeds), NumPy and PyTorch."""
-    import numpy as np
-
     random.seed(SEED)
     np.random.seed(SEED)
     if "torch" in sys.modules:
@@ -120,8 +119,6 @@ def _example(given: Any) -> Arrays:
     Raises:
         InputError: the function returned no dict, or values that cannot be fed.
     """
-    import numpy as np
-
     if not isinstance(given, dict) or not given:
         raise InputError(f"example_inputs() returned {type(given).__name__}; it must return {EXAMPLE}")
     arrays = {}

@@ -37,8 +37,8 @@ def opened(path: Path) -> Any:
     """
     import torch
 
-    with warnings.catch_warnings(), path.open("rb") as file:  # opened here, for PyTorch asks for the ending .pt2
-        warnings.simplefilter("ignore")
+    # The file is opened here, for PyTorch asks for the ending .pt2.
+    with warnings.catch_warnings(action="ignore"), path.open("rb") as file:
         try:
             return torch.export.load(file)
         except Exception as error:
@@ -94,11 +94,8 @@ def _inputs(program: Any) -> tuple[TensorSpec, ...]:
         if not hasattr(value, "shape"):
             raise InputError(f"input {name!r} is no tensor; only tensors can be fed")
         shape = tuple(dim if isinstance(dim, int) else str(dim) for dim in value.shape)
-        specs.append((name, str(value.dtype).removeprefix("torch."), shape))
-    firsts = {shape[:1] for _, _, shape in specs}
+        specs.append(TensorSpec(name=name, dtype=str(value.dtype).removeprefix("torch."), shape=shape))
+    firsts = {spec.shape[:1] for spec in specs}
     batch = firsts.pop() if len(firsts) == 1 else ()
     renamed: dict[int | str, str] = {dim: probe.BATCH for dim in batch if isinstance(dim, str)}
-    return tuple(
-        TensorSpec(name=name, dtype=dtype, shape=tuple(renamed.get(dim, dim) for dim in shape))
-        for name, dtype, shape in specs
-    )
+    return tuple(dataclasses.replace(spec, shape=tuple(renamed.get(dim, dim) for dim in spec.shape)) for spec in specs)

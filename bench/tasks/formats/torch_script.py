@@ -11,6 +11,7 @@ from typing import Any
 from bench.api import Arrays
 from bench.api.arrays import generate
 from bench.api.errors import InputError
+from bench.graphs.deferred import np
 from bench.tasks import dataset, probe
 from bench.tasks.formats import Format
 from bench.tasks.options import Asked, Found
@@ -48,8 +49,7 @@ def opened(path: Path) -> Any:
             "it is not TorchScript, but weights alone or a pickled module; save it by torch.jit.save, or write a "
             "Python file with build() and example_inputs()"
         )
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with warnings.catch_warnings(action="ignore"):
         try:
             return torch.jit.load(str(path), map_location="cpu").eval()
         except Exception as error:
@@ -96,8 +96,6 @@ def _example(names: list[str], asked: Asked) -> Arrays:
     Raises:
         InputError: the data set or the shapes have not exactly the model's inputs.
     """
-    import numpy as np
-
     if asked.arrays is not None:
         arrays = dataset.named(asked.arrays, names)
         dataset.check_names(arrays, names, "the data set")

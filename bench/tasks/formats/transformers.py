@@ -9,6 +9,7 @@ from typing import Any
 
 from bench.api import Arrays, TensorSpec
 from bench.api.errors import InputError
+from bench.graphs.deferred import np
 from bench.tasks import probe
 from bench.tasks.formats import Format
 from bench.tasks.options import Asked, Found
@@ -138,8 +139,6 @@ def _inputs(config: Any, model: Any) -> tuple[TensorSpec, ...]:
 
 def _example(specs: tuple[TensorSpec, ...], sizes: dict[str, int], config: Any) -> Arrays:
     """Arrays of two samples by input name: tokens of the vocabulary without padding, or normally distributed floats."""
-    import numpy as np
-
     generator = np.random.default_rng(0)
     arrays: dict[str, np.ndarray] = {}
     for spec in specs:
