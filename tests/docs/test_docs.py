@@ -1,4 +1,4 @@
-"""The pages say what is so: shown files are the files, commands parse, links lead somewhere, and the examples work."""
+"""The pages are true: shown files equal the files, commands parse, links and paths exist, and the examples work."""
 
 from __future__ import annotations
 
