@@ -1,4 +1,4 @@
-"""The ALBERT size story: exported with a copy of the weights for each layer, then back to one by `dedup`.
+"""The size of ALBERT: exported with a copy of the weights for each layer, then merged to one copy by `dedup`.
 
 `dedup` must take under 2 s of processor time, reading and writing included, give a file within 3 % of the weights file,
 and leave the outputs as they were, bit for bit. Other programs lengthen the time on the wall, which is printed beside.

@@ -1,4 +1,4 @@
-"""What the benchmarks of the instrument share: a whole comparison in fresh processes, and a busy machine."""
+"""Helpers that the benchmarks of the instrument share: a comparison in fresh processes, and a busy machine."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""How long `bench.graphs.profile` takes beside onnx-tool 1.0.1, on the same files.
+"""The time that `bench.graphs.profile` takes beside onnx-tool 1.0.1, on the same files.
 
-Each runs in a process of its own and they take turns, in short bursts whose first profile does not count: after waking,
-caches are cold. What is timed is everything from the file's path to the totals. Theirs never becomes a dependency:
+Each profiler runs in a process of its own. The two take turns in short bursts, whose first profile does not count:
+caches are cold then. The timed part is everything from the file's path to the totals. onnx-tool is no dependency:
 install it somewhere else and give that folder,
 
     pip install --target FOLDER --no-deps onnx-tool==1.0.1 tabulate

@@ -1,4 +1,4 @@
-"""What every test has: one cache and long-lived workers for the session, and groups that one process runs in turn."""
+"""Fixtures for all tests: one cache and long-lived workers for a session, and test groups that run in one process."""
 
 from __future__ import annotations
 

@@ -50,9 +50,7 @@ TITLES = {
     "roof_share": "of the roof (%)",
     "bound": "bound by",
 }
-TEXT = {"cell", "task", "source", "exporter", "variant", "runtime", "provider", "precision", "status"} | {
-    *("reason", "fidelity", "same_as", "placement", "warning", "verdict", "metric_name", "notes", "bound")
-}
+TEXT = {"notes", *(field.name for field in dataclasses.fields(Row) if str(field.type).startswith("str"))}
 
 
 def scale(values: Iterable[float], steps: Steps) -> tuple[float, str]:

@@ -1,4 +1,4 @@
-"""The cache: made once, checked at each use, and never half made."""
+"""The cache: an entry is made once, checked at each use, and never left incomplete."""
 
 from __future__ import annotations
 

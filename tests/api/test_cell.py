@@ -1,4 +1,4 @@
-"""Cells: their path form there and back, what is not a cell, and globs."""
+"""Cells: from a path to a cell and back, paths that are not cells, and globs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`bench graph`: each of its commands on a small model, and the one line that it ends with when it cannot."""
+"""`bench graph`: each of its commands on a small model, and the one-line message of each error."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Ctrl-C that nobody heard is heard at the next report."""
+"""Ctrl-C is remembered until the sweep next asks for it."""
 
 from __future__ import annotations
 

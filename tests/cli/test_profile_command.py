@@ -1,4 +1,4 @@
-"""`bench profile`: what it prints, and the one line that it ends with when it cannot."""
+"""`bench profile`: the printed views, and the one-line message of each error."""
 
 from __future__ import annotations
 

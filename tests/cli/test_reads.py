@@ -1,4 +1,4 @@
-"""Stored results are read and resampled once a command, and once a refresh of the live table."""
+"""Stored results are read and resampled once for each command, and once for each refresh of the live table."""
 
 from __future__ import annotations
 

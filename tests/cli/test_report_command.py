@@ -1,4 +1,4 @@
-"""`bench report` and `bench show --format parquet`: what they write, and what they refuse."""
+"""`bench report` and `bench show --format parquet`: the files that they write, and the inputs that they refuse."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """The contract of `bench.api`, kept by every plugin that is found: a new file is tested as soon as it is there.
 
-Anything that needs a package runs in a worker, where it cannot disturb plugins of other packages, and once.
+A check that needs a package runs once, in a worker process, where the package cannot disturb plugins of others.
 """
 
 from __future__ import annotations

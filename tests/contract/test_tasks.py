@@ -1,6 +1,6 @@
 """Every task that is found is one model: in its frameworks and after plain exports, at any batch and size.
 
-What the harness itself does for a cell is done here once for each: export, verify the whole test split, count.
+Each plain cell takes the harness's own steps once: export, verify the whole test split, count parameters.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What changed between two folders of results: verdicts, and all that is no latency."""
+"""Changes between two folders of results: verdicts on latency, and changes of status, fidelity, metric and size."""
 
 from __future__ import annotations
 

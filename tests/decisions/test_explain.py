@@ -1,4 +1,4 @@
-"""What `bench explain` prints of what was found."""
+"""The report of `bench explain`, from findings that are made up."""
 
 from __future__ import annotations
 

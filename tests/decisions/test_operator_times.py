@@ -1,4 +1,4 @@
-"""Nodes of two runs side by side: what was fused with what, and what it took."""
+"""Nodes of two runs side by side: which nodes were fused with which, and the time of each."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which cell to ship: constraints, what the data can tell, and what would decide."""
+"""The cell to ship: constraints, cells that the data cannot tell apart, and the launches that would decide."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Two tasks' cells in the same blocks, with workers that only pretend: what is timed, and what is told of the rest."""
+"""Cells of two tasks in the same blocks, with fake workers: which cells are timed, and the reasons of the others."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The best number of threads: each cell against itself at one."""
+"""The best number of threads: each cell against itself at one thread."""
 
 from __future__ import annotations
 

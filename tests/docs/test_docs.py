@@ -1,4 +1,4 @@
-"""The pages say what is so: shown files are the files, commands parse, links lead somewhere, and the examples work."""
+"""The pages are true: shown files equal the files, commands parse, links and paths exist, and the examples work."""
 
 from __future__ import annotations
 
@@ -164,6 +164,21 @@ def test_link_leads_somewhere(page: Path, target: str) -> None:
     path = (page.parent / name).resolve() if name else page
     assert path.exists(), f"there is no {name}"
     assert not anchor or anchor in anchors(path), f"{path.name} has no heading #{anchor}"
+
+
+def named_paths() -> list[str]:
+    """Paths of files and folders that the page about the architecture names, but for those with a placeholder."""
+    prose, blocks = split(ROOT / "docs" / "architecture.md")
+    drawn = itertools.chain.from_iterable(re.findall(r"<[bi]>(.+?)</[bi]>", block.text) for block in blocks)
+    rooms = {path.name for path in loading.PACKAGE.iterdir()} | {"bench", "docs", "tests"}
+    found = {name for name in (*spans(prose), *drawn) if "/" in name and name.partition("/")[0] in rooms}
+    return sorted(name for name in found if not re.search(r"\b(NAME|X)\b", name))
+
+
+def test_paths_of_the_architecture_exist() -> None:
+    assert len(named_paths()) > 60
+    missing = [name for name in named_paths() if not any((top / name).exists() for top in (ROOT, loading.PACKAGE))]
+    assert missing == []
 
 
 def test_every_column_is_explained() -> None:

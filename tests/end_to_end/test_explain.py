@@ -1,4 +1,4 @@
-"""`bench explain`: from stored results to where the time goes, what changed, and where drift first appears."""
+"""`bench explain`: from stored results to operator times, changes of the graph, and the first tensor that drifts."""
 
 from __future__ import annotations
 

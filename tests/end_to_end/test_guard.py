@@ -1,4 +1,4 @@
-"""The guard on real files: the fixture in a test of one's own, and `bench check`. No test looks at what took longer."""
+"""The guard on real files: the fixture in a user's test, and `bench check`. No test depends on measured times."""
 
 from __future__ import annotations
 

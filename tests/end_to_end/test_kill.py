@@ -1,4 +1,4 @@
-"""Killed at any moment, a sweep loses nothing that was finished, leaves no process, and goes on where it was."""
+"""A sweep that is killed at any moment keeps all finished work, leaves no process, and can be continued."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The page in a real browser: it sorts, filters, tells details, complains of nothing and asks nobody for anything."""
+"""The page in a real browser: it sorts, filters and shows details, without an error and without a request."""
 
 from __future__ import annotations
 

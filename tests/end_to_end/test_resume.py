@@ -1,4 +1,4 @@
-"""What is settled is not measured again; what has changed is; and results can be read wherever they are."""
+"""Settled cells are not measured again, changed cells are, and results can be read in any folder."""
 
 from __future__ import annotations
 

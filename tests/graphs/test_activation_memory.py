@@ -1,4 +1,4 @@
-"""The memory of activations: our plan beside what ONNX Runtime takes when it runs."""
+"""The memory of activations: the planned size beside the size that ONNX Runtime takes when it runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which tensor of one model is which of another, whatever they are called."""
+"""The tensors that two models have in common, whatever their names."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where drift first appears: planted at one node, and found there."""
+"""The first tensor that drifts: an error is planted at one node, and located there."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Profiles of small models: parameters, bytes, what data decide, and what cannot be had."""
+"""Profiles of small models: parameters, bytes, shapes that depend on data, and models that cannot be profiled."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Two ONNX models are run beside each other, and what differs is told."""
+"""Two ONNX models are run on the same inputs, and the outputs that differ are named."""
 
 from __future__ import annotations
 

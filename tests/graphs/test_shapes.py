@@ -1,4 +1,4 @@
-"""Shapes of every tensor, found without running the model; onnx's own test cases say what is right."""
+"""Shapes of every tensor, inferred without running the model; onnx's own test cases give the right shapes."""
 
 from __future__ import annotations
 

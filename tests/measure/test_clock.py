@@ -1,4 +1,4 @@
-"""The clock, driven by a fake one: which samples are cold, when a burst ends, and what is left behind."""
+"""The clock, driven by a fake time source: which samples are cold, when a burst ends, and the state afterwards."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Children: however one ends, its parent is told why, and nothing of it is left.
+"""Child processes: however a child ends, its parent is told why, and no process is left.
 
 The children here run `worker_that_fails`, this project's worker with operations that fail for real.
 """

@@ -1,4 +1,4 @@
-"""Rounds, with blocks that only pretend: who is measured when, and when it ends."""
+"""Rounds, with fake blocks: which cells are measured in which round, and when measuring ends."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The albert task: what goes in, what the figures mean, how the tokenizer and the training texts are made."""
+"""The albert task: its inputs, its figures, and how the tokenizer and the training texts are made."""
 
 import collections
 import hashlib

@@ -1,5 +1,5 @@
 # ruff: noqa: RUF001 (Cyrillic letters look like Latin ones)
-"""The text-line task: one network in two frameworks, a loss and an error rate that count what they should."""
+"""The text-line task: one network in two frameworks, and a loss and an error rate with the right values."""
 
 import math
 

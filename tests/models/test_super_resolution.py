@@ -1,4 +1,4 @@
-"""The super-resolution task: one network in two frameworks, and figures that mean what they say."""
+"""The super-resolution task: one network in two frameworks, and PSNR and SSIM with the right values."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""The parent imports no framework: its memory, its threads and its start belong to nobody's measurement."""
+"""The parent process imports no framework, whose memory, threads and start-up time would disturb a measurement."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Artifacts: each step is made once, made again when what goes into it changes, and its failure has a reason."""
+"""Artifacts: each step is made once, made again when one of its inputs changes, and its failure has a reason."""
 
 from __future__ import annotations
 

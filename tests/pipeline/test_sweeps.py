@@ -1,4 +1,4 @@
-"""Sweeps: which cells there are, and how people name them."""
+"""Sweeps: the cells of each sweep, and the globs that name them."""
 
 from __future__ import annotations
 

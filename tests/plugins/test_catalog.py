@@ -1,4 +1,4 @@
-"""Plugins: where they are looked for, what is wrong with a file that cannot be used, and variants with options."""
+"""Plugins: the search path, the reasons why a file cannot be used, and variants with options."""
 
 from __future__ import annotations
 

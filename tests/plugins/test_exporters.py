@@ -1,4 +1,4 @@
-"""Every exporter on a model that sets traps: two inputs and two outputs, not in alphabetical order and of like shapes.
+"""Every exporter on a model with traps: two inputs and two outputs, not in alphabetical order, of equal shapes.
 
 The outputs' shapes are equal, so only their values tell them apart. In PyTorch there is an LSTM, into which exporters
 bake the batch that they traced with, and a layer that is used twice.

@@ -1,4 +1,4 @@
-"""ONNX Runtime: what the contract test cannot know."""
+"""ONNX Runtime: checks beyond the contract that all runtimes keep."""
 
 from __future__ import annotations
 

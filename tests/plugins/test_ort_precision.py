@@ -1,4 +1,4 @@
-"""The precision that really runs, by what ONNX Runtime makes of a model."""
+"""The precision that really runs, read off the graph that ONNX Runtime optimized."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is done to graphs before and by quantizing: finding weights, straightening their way, weight-only variants."""
+"""Graphs before and after quantizing: which weights are found, rewiring for quantizers, and weight-only variants."""
 
 from __future__ import annotations
 

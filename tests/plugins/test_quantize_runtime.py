@@ -1,4 +1,4 @@
-"""Variants quantized by ONNX Runtime's own tools, and what every quantizing variant has to keep."""
+"""Variants quantized by ONNX Runtime's own tools, and the properties of every quantizing variant."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""PyTorch's dynamic quantization: what is written runs in 8 bits at any batch, without the task's builder."""
+"""PyTorch's dynamic quantization: the artifact runs in 8 bits at any batch size, without the task's builder."""
 
 from __future__ import annotations
 

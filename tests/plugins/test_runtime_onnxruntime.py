@@ -1,4 +1,4 @@
-"""ONNX Runtime from bytes and with I/O binding: what the contract test cannot know."""
+"""ONNX Runtime from bytes and with I/O binding: checks beyond the contract that all runtimes keep."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""TensorFlow's runtimes: what is called, and in which precision."""
+"""TensorFlow's runtimes: the function that is called, and its precision."""
 
 from __future__ import annotations
 

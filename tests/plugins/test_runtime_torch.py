@@ -1,4 +1,4 @@
-"""PyTorch's runtimes: devices and precisions, and what compiling needs."""
+"""PyTorch's runtimes: devices and precisions, and the requirements of compiling."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is ensured of every exporter and variant, whatever its author thought of."""
+"""The checks on the artifact of every exporter and variant, which need nothing of the plugin's author."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What holds for the files of all variants on ONNX graphs: the same bytes every time, and nothing of this machine."""
+"""The files of all variants on ONNX graphs have the same bytes every time, and hold nothing of this machine."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""float16: what is converted, what stays float32, and that ONNX Runtime loads it."""
+"""float16: the tensors that are converted, those that stay float32, and that ONNX Runtime loads the file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""onnxscript's optimizer: what it folds and fuses."""
+"""onnxscript's optimizer: the nodes that it folds and fuses."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""onnxslim: what it folds, and what becomes of weights that layers share."""
+"""onnxslim: the nodes that it folds, and how it treats weights that layers share."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""ONNX Runtime's offline optimization: levels, and what stays as it was."""
+"""ONNX Runtime's offline optimization: its levels, and the properties of a model that it keeps."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The store: what was appended is read again, whatever cut the last line short."""
+"""The store: every appended line is read again, whatever cut the last line short."""
 
 from __future__ import annotations
 

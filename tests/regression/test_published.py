@@ -1,4 +1,4 @@
-"""The published deployments: what is made of the same cells now is no slower, and not wrong. `make check` runs it."""
+"""The published deployments: the same cells, made again now, are no slower and not wrong. `make check` runs it."""
 
 from __future__ import annotations
 

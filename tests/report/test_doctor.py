@@ -1,4 +1,4 @@
-"""The texts of `bench doctor` and `bench check`, from values that nothing was measured for."""
+"""The texts of `bench doctor` and `bench check`, from made-up values."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The page: everything is on it, nothing breaks out of it, and nothing is fetched."""
+"""The page: it has all figures, escapes all names, and requests nothing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Figures, by rows made by hand: which files, what they say, what they leave out; pixels are looked at by people."""
+"""Figures of rows made by hand: their files, their texts, the rows that they leave out; people judge the pixels."""
 
 import re
 from pathlib import Path

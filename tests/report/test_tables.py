@@ -1,4 +1,4 @@
-"""Tables, by rows made by hand: order, units, escapes, and what is shown of a figure that was not measured."""
+"""Tables of rows made by hand: order, units, escapes, and the sign for a figure that was not measured."""
 
 import csv
 import dataclasses

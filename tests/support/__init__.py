@@ -1,1 +1,1 @@
-"""What several tests share: made-up records, small models, and programs that run in processes of their own."""
+"""Helpers that several tests share: made-up records, small models, and programs that run in child processes."""

@@ -23,7 +23,7 @@ NUM_SAMPLES = 250
 
 
 def cell(path: str, factor: float, **quality: object) -> Record:
-    """A cell that takes so many times as long as the baseline in both of its blocks."""
+    """A cell that takes `factor` times as long as the baseline in both of its blocks."""
     blocks = {"a": 1_000_000, "b": 2_000_000}
     lines = [made.launch(block, CELL, round(factor * ns)) for block, ns in blocks.items()]
     return made.record(path, *lines, quality=made.quality(**quality))

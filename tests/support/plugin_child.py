@@ -71,7 +71,7 @@ def opened(runtime: str, provider: str, task: str, source: str, artifact: str) -
 
 
 def taken(inputs: dict[str, np.ndarray], rows: range) -> dict[str, np.ndarray]:
-    """Some samples, beginning again where they end."""
+    """As many samples as asked for, which begin again after the last."""
     return {name: np.take(array, rows, axis=0, mode="wrap") for name, array in inputs.items()}
 
 

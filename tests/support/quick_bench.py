@@ -1,4 +1,4 @@
-"""`bench` with bursts of two inferences: for tests that are about what is stored, not about its figures."""
+"""`bench` with bursts of two inferences: for tests of the stored records, not of their figures."""
 
 import functools
 

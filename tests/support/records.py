@@ -97,7 +97,7 @@ def baseline(path: str = BASELINE, **blocks: int) -> Record:
 
 
 def subject(cell: Cell, *, key: str | None = None, rss_bytes: int = 1) -> Subject:
-    """A cell ready to be measured by a block that only pretends."""
+    """A cell ready to be measured by a fake block."""
     nothing = Request(operation=dict, arguments={})
     return Subject(
         cell=cell, key=key or cell.path, environment={}, imports=nothing, opening=nothing, rss_bytes=rss_bytes

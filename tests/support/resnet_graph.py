@@ -10,7 +10,7 @@ FLOAT = TensorProto.FLOAT
 
 
 class Net:
-    """A network of convolutions while it is put together; weights are small random numbers."""
+    """A builder of a network of convolutions; weights are small random numbers."""
 
     def __init__(self, side: int) -> None:
         self.nodes: list[onnx.NodeProto] = []

@@ -1,4 +1,4 @@
-"""Small ONNX models with every kind of weight, and tasks for them, for the tests of what quantizes."""
+"""Small ONNX models with every kind of weight, and tasks for them, for the tests of quantizers."""
 
 from __future__ import annotations
 

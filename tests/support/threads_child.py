@@ -1,7 +1,7 @@
 """Opens a session, keeps it busy, and prints how the work was spread: `python -P threads_child.py '<request>'`.
 
-A request is a JSON object with runtime, provider, task, source, artifact and threads. The answer is one, too: the
-share of processor time of each thread that had any, largest first, and whether all were quiet soon after.
+A request is a JSON object with runtime, provider, task, source, artifact and threads. The answer is a JSON object
+with the share of processor time of each thread that had any, largest first, and whether all were quiet soon after.
 """
 
 from __future__ import annotations

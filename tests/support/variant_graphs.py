@@ -196,7 +196,7 @@ def task_of(model: onnx.ModelProto, **dims: int) -> Task:
 def apply(
     name: str, model: onnx.ModelProto, folder: Path, task: Task | None = None
 ) -> tuple[onnx.ModelProto, dict[str, Any]]:
-    """What a variant makes of a model, checked by onnx, and what it says of that; the file is `<variant>.onnx`."""
+    """A model after a variant, checked by onnx and written to `<variant>.onnx`, and the facts of the variant."""
     onnx.save(model, folder / "source.onnx")
     named = catalog.variant(name)
     target = folder / f"{name}.onnx"

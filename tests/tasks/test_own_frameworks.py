@@ -1,4 +1,4 @@
-"""Models of one's own in PyTorch and TensorFlow: each kind becomes a task that gives the model's own outputs."""
+"""Users' models in PyTorch and TensorFlow: each format becomes a task that gives the model's own outputs."""
 
 from __future__ import annotations
 

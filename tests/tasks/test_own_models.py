@@ -1,4 +1,4 @@
-"""What a person says of a model of one's own: sizes, a data set, trust; and what is refused, in one clear line."""
+"""Options about a user's model: sizes, a data set, trust; and the one-line message of each refusal."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A model at a git revision: found, taken out with what belongs to it, and the work tree left alone."""
+"""A model at a git revision: its files are read from the repository's objects, and the work tree is left alone."""
 
 from __future__ import annotations
 

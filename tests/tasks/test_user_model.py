@@ -1,4 +1,4 @@
-"""A model of one's own: what is read of its file, what is refused, and the task that it becomes."""
+"""A user's ONNX model: the interface that is read from its file, the files that are refused, and its task."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The null runtime, which prints whatever could be mistaken for an answer."""
+"""The null runtime, but it prints lines that could be mistaken for an answer."""
 
 from __future__ import annotations
 

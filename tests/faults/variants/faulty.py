@@ -1,4 +1,4 @@
-"""Variants of null artifacts that fail, or change what they must not."""
+"""Variants of null artifacts that fail, or make artifacts with wrong outputs."""
 
 from __future__ import annotations
 
