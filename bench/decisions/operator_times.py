@@ -1,7 +1,7 @@
-"""The nodes that two runtimes ran, side by side: what became of what, across nodes that were fused, split or left out.
+"""The nodes that two runtimes ran, matched by the work that they do, also where nodes were fused, split or removed.
 
-Nodes are told to do the same work by the artifact's tensors that are computed in them. Where these are not known, nodes
-of one operator are put side by side.
+Two nodes do the same work where both compute the same tensor of the artifact. Where the tensors are unknown, nodes of
+the same operator are matched.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from bench.api import NodeTime
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Match:
-    """Nodes of each side that do the same work; one side may have none."""
+    """Nodes of each side that do the same work; one side may have no node."""
 
     before: tuple[NodeTime, ...]
     after: tuple[NodeTime, ...]
@@ -23,11 +23,12 @@ class Match:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Change:
-    """Matches that look alike: the same operators became the same operators, so many times.
+    """Matches that have the same operators on both sides.
 
     Attributes:
-        before, after: how often each operator is in one of them, those that take most first.
-        before_ns, after_ns: of all of them together.
+        before, after: number of nodes in one match by operator, the operators that take most time first.
+        count: number of matches.
+        before_ns, after_ns: total time of all matches in nanoseconds.
     """
 
     before: dict[str, int]
@@ -39,7 +40,7 @@ class Change:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class OperatorTime:
-    """All nodes of one operator: how many, and their time; None where there is nothing to compare with."""
+    """Number and total time of all nodes of one operator; None before where there is no other side."""
 
     operator: str
     before_nodes: int | None
@@ -49,7 +50,7 @@ class OperatorTime:
 
 
 def by_operator(before: Sequence[NodeTime] | None, after: Sequence[NodeTime]) -> list[OperatorTime]:
-    """Operators of both sides, those that take most first."""
+    """Operators of both sides, those that take most time first; None for no other side."""
     counts = [collections.Counter(node.operator for node in side or ()) for side in (before, after)]
     times = [_time_of_each(side or ()) for side in (before, after)]
     found = [
@@ -66,7 +67,7 @@ def by_operator(before: Sequence[NodeTime] | None, after: Sequence[NodeTime]) ->
 
 
 def changes(matches: Iterable[Match]) -> list[Change]:
-    """Matches that look alike put together, those that take most first."""
+    """Matches grouped by their operators, the groups that take most time first."""
     alike: dict[Hashable, list[Match]] = {}
     for match in matches:
         key = tuple(tuple(sorted(node.operator for node in side)) for side in (match.before, match.after))
@@ -85,7 +86,7 @@ def changes(matches: Iterable[Match]) -> list[Change]:
 
 
 def _operators(nodes: Sequence[NodeTime], times: int) -> dict[str, int]:
-    """How often each operator is in one of so many alike."""
+    """Number of nodes by operator in each of `times` equal matches, the operators that take most time first."""
     counts = collections.Counter(node.operator for node in nodes)
     taken = _time_of_each(nodes)
     return {name: counts[name] // times for name in sorted(counts, key=lambda name: -taken[name])}
@@ -99,15 +100,17 @@ def _time_of_each(nodes: Iterable[NodeTime]) -> dict[str, float]:
 
 
 def match(before: Sequence[NodeTime], after: Sequence[NodeTime], names: Mapping[str, str] | None = None) -> list[Match]:
-    """Which nodes do the same work, in the order in which they run.
+    """Match the nodes that do the same work, in the order in which they run.
 
-    Nodes belong together in which the same tensor is computed. A node that has none in common with the other side goes
-    with one that reads what it makes, the first that has, or else the first: the nodes that were fused into one are
-    those between the tensors that both sides have.
+    Nodes that compute the same tensor belong together. A node that computes no tensor of the other side belongs to a
+    node that reads its outputs: to the first such node that computes a shared tensor, or else to the first. So the
+    nodes that were fused into one node are those between the tensors that both sides share.
 
     Args:
-        names: of the second side's tensors that the first one has, too, with their names there; by default those of
-            one name are the same.
+        before: the nodes of the first side.
+        after: the nodes of the second side.
+        names: names of the tensors that both sides share, from the second side to the first; by default tensors of
+            the same name are the same.
     """
     from scipy.cluster.hierarchy import DisjointSet
 
