@@ -53,7 +53,7 @@ def best(
         winner = sound[0]
         over = {
             cell.source: _over(records, winner.cell, cell.path)
-            for cell in reversed(_defaults(winner))  # the first of a source stands
+            for cell in reversed(_defaults(winner))  # the first cell of a source replaces the later ones
             if cell.path in records
         }
         rivals = [row.cell for row in sound[1:] if not pick.is_slower(records, row, winner, margin)]
@@ -62,7 +62,7 @@ def best(
 
 
 def _defaults(row: Row) -> Sequence[Cell]:
-    """The plain cells of the task's frameworks, for the same request."""
+    """The plain native cells of the task's frameworks, for the row's request; none where the task is not here."""
     if row.task not in loading.find("models"):
         return ()
     return sweeps.baselines(row.task, row.batch, row.threads)

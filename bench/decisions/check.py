@@ -27,7 +27,7 @@ from bench.records.lines import Quality
 from bench.tasks import adopt
 
 TOLERANCE = 0.02
-"""How much slower the new artifact may be by default, as a share."""
+"""Largest share by which the new artifact may be slower, by default."""
 MAX_LAUNCHES = 12
 BUDGET_S = 120.0
 MAX_METRIC_LOSS = 0.01
@@ -73,6 +73,11 @@ class Outcome:
     is_right: bool
 
     @property
+    def fidelity(self) -> str:
+        """How close the outputs are to the pinned artifact's outputs: see `Quality.fidelity`."""
+        return self.quality.fidelity
+
+    @property
     def passed(self) -> bool:
         """Whether the new artifact is neither slower by more than the tolerance nor wrong."""
         return self.verdict != rounds.REGRESSION and self.is_right
@@ -89,14 +94,20 @@ def pair_of_files(
     threads: int = 1,
     limits: Limits,
 ) -> Pair:
-    """Two model files of one kind, such as two `.onnx` files, with the same inputs and outputs.
+    """Prepare and verify two model files of one format, with the same inputs and outputs.
 
     Args:
-        runtime: its plugin's name; the usual one of the format by default.
-        provider: of the runtime; its default by default.
+        pinned: the file to compare with.
+        new: the file to check.
+        options: the options that describe both models, besides their paths.
+        runtime: name of the runtime; the usual runtime of the format by default.
+        provider: name of the runtime's provider; its first provider by default.
+        batch: number of samples in an inference.
+        threads: number of threads.
+        limits: time and memory of the child processes.
 
     Raises:
-        InputError: a file cannot be used, or they are not of one kind.
+        InputError: a file cannot be used, or the files differ in format, inputs or outputs.
         ArtifactError: an artifact does not run.
     """
     pinned_task = catalog.task(adopt.adopt(pinned, options).name)
@@ -115,11 +126,15 @@ def pair_of_files(
 
 
 def pair_of_pick(folder: Path, *, limits: Limits) -> Pair:
-    """The artifact that `bench pick` saved in a folder, and the artifact that the same cell gives now.
+    """Prepare and verify the artifact that `bench pick` saved, and the artifact that the same cell has now.
+
+    Args:
+        folder: the folder that `bench pick` saved.
+        limits: time and memory of the child processes.
 
     Raises:
-        InputError: the folder is not a saved pick, or its task is not here.
-        ArtifactError: the artifact cannot be made any more, or does not run.
+        InputError: the folder is not a saved pick, or its task is no longer here.
+        ArtifactError: the artifact can no longer be made, or does not run.
     """
     recipe = deployment.read(folder)
     recipe.task()

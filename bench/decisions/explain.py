@@ -158,13 +158,14 @@ def explain(
     if before is not None:
         names = _names([*steps] if before.artifact == steps[0] else [before.artifact, steps[-1]], limits)
     tolerance = task.close if tolerance is None else tolerance
+    names_of_steps = (record.cell.exporter, *record.cell.chain)
     drift, drift_reason = _drift(task, before, after, names, tolerance, limits)
     return Explanation(
         after=after,
         before=before,
         names=names,
         measured=_measured(records, cell, other),
-        steps=[_step(*step, limits) for step in _walked(record.cell, steps)],
+        steps=[_step(*step, limits) for step in zip(names_of_steps, [None, *steps], steps, strict=False)],
         drift=drift,
         drift_reason=drift_reason,
         notes=_notes(record),
@@ -211,11 +212,6 @@ def _names(steps: Sequence[Artifact], limits: Limits) -> dict[str, str] | None:
             new: old if names is None else names[old] for new, old in found.items() if names is None or old in names
         }
     return names
-
-
-def _walked(cell: Cell, steps: Sequence[Artifact]) -> list[tuple[str, Artifact | None, Artifact]]:
-    """Each step's name, with the artifact before the step and the artifact after it."""
-    return list(zip((cell.exporter, *cell.chain), (None, *steps), steps, strict=False))
 
 
 def _step(name: str, before: Artifact | None, after: Artifact, limits: Limits) -> Step:

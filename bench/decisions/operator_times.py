@@ -15,7 +15,7 @@ from bench.api import NodeTime
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Match:
-    """Nodes of each side that do the same work; one side may have none."""
+    """Nodes of each side that do the same work; one side may have no node."""
 
     before: tuple[NodeTime, ...]
     after: tuple[NodeTime, ...]

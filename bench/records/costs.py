@@ -18,8 +18,9 @@ def joined(rows: Iterable[Row], records: Mapping[str, Measured], peaks: Mapping[
     """The rows with their costs, where they are known.
 
     Args:
-        records: by cell path.
-        peaks: of the machine's processor, by number of threads.
+        records: the record of each row's cell, by cell path.
+        rows: the rows, in any order.
+        peaks: peaks of the machine's processor, by number of threads, for cells that surely ran on the processor.
     """
     plain = [record for record in records.values() if record.cell.variant == PLAIN and _cost(record) is not None]
     return [_joined(row, records[row.cell], plain, peaks.get(row.threads)) for row in rows]
@@ -39,7 +40,7 @@ def _joined(row: Row, record: Measured, plain: Iterable[Measured], peaks: Peaks 
         num_bytes=cost.weight_bytes + record.quality.io_bytes,
         seconds=row.latency_p50_ns / 1e9,
         precision=row.precision,
-        peaks=peaks if _is_on_processor(row) else None,
+        peaks=peaks if "cpu" in row.provider.split("-") else None,
     )
     return dataclasses.replace(row, **dataclasses.asdict(placed))
 
@@ -59,8 +60,3 @@ def _borrowed(record: Measured, plain: Iterable[Measured]) -> Cost | None:
     nearest = min(same, key=lambda other: (other.cell.source != cell.source, other.cell.path))
     cost = _cost(nearest)
     return cost and Cost(macs=cost.macs, weight_bytes=artifact.size_bytes)
-
-
-def _is_on_processor(row: Row) -> bool:
-    """Whether it surely ran on the processor, whose peaks these are."""
-    return "cpu" in row.provider.split("-")
