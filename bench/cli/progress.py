@@ -66,7 +66,7 @@ class Watch:
         self._changed("")
 
     def _status(self) -> str:
-        clock = f"{_minutes(time.monotonic() - self._start)}"
+        clock = _minutes(time.monotonic() - self._start)
         if self._stage == "measure" and self._progress is not None:
             now = self._progress
             left = f", about {_minutes(now.seconds_left)} left" if now.seconds_left else ""

@@ -6,9 +6,8 @@ import re
 
 from bench.api.errors import InputError
 
-DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(us|ms|s|m|h)?")
-SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*(kB|MB|GB|KiB|MiB|GiB)")
-SECONDS = {"us": 1e-6, "ms": 1e-3, "s": 1, "m": 60, "h": 3600}
+AMOUNT = re.compile(r"(\d+(?:\.\d+)?)\s*([A-Za-z]*)")
+SECONDS = {"": 1, "us": 1e-6, "ms": 1e-3, "s": 1, "m": 60, "h": 3600}
 BYTES = {"kB": 1e3, "MB": 1e6, "GB": 1e9, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30}
 
 
@@ -18,10 +17,10 @@ def seconds(text: str) -> float:
     Raises:
         InputError: anything else.
     """
-    found = DURATION.fullmatch(text.strip())
-    if found is None or float(found[1]) <= 0:
+    found = AMOUNT.fullmatch(text.strip())
+    if found is None or found[2] not in SECONDS or float(found[1]) <= 0:
         raise InputError(f"not a duration: {text!r}; write 5ms, 90s, 10m or 1.5h")
-    return float(found[1]) * SECONDS[found[2] or "s"]
+    return float(found[1]) * SECONDS[found[2]]
 
 
 def size_bytes(text: str) -> int:
@@ -30,8 +29,8 @@ def size_bytes(text: str) -> int:
     Raises:
         InputError: anything else.
     """
-    found = SIZE.fullmatch(text.strip())
-    if found is None:
+    found = AMOUNT.fullmatch(text.strip())
+    if found is None or found[2] not in BYTES:
         raise InputError(f"not a size: {text!r}; write 512MiB or 4GiB")
     return int(float(found[1]) * BYTES[found[2]])
 

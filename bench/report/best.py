@@ -68,6 +68,4 @@ def put_into(path: Path, table: str) -> str:
 def _ratio(estimate: Estimate | None) -> str:
     if estimate is None:
         return writing.DASH
-    if estimate.low == estimate.high == 1.0:
-        return "itself"
-    return writing.interval(estimate)
+    return "itself" if estimate.low == estimate.high == 1.0 else writing.interval(estimate)

@@ -13,15 +13,8 @@ from bench.records.rows import Row
 from bench.report.writing import DASH, one_line
 
 DEFAULT_COLUMNS = (
-    "cell",
-    "latency_p50_ns",
-    "ratio",
-    "verdict",
-    "precision",
-    "model_rss_bytes",
-    "size_bytes",
-    "metric",
-    "fidelity",
+    *("cell", "latency_p50_ns", "ratio", "verdict"),
+    *("precision", "model_rss_bytes", "size_bytes", "metric", "fidelity"),
 )
 WIDEST_TEXT = 32  # characters of a reason in a terminal's column; more is wrapped
 TIME = ((1e3, "µs"), (1e6, "ms"), (1e9, "s"))

@@ -33,6 +33,7 @@ def render(compared: Compared, *, format: str) -> str:
     """The comparison as `table`, `md` or `json`; the text ends in a newline."""
     if format == "json":
         return writing.as_json(_content(compared))
+    sides = (("A", compared.before), ("B", compared.after))
     figures = [change for change in compared.changes if change.judged is not None]
     baselines = [change for change in compared.changes if change.is_baseline]
     tested = [change.judged for change in figures if change.judged and change.judged.p_value is not None]
@@ -41,15 +42,12 @@ def render(compared: Compared, *, format: str) -> str:
         filters={
             "printable": printable,  # names from files are in remarks
             "escape": writing.escape_markdown if format == "md" else str,
-            "wrap": lambda sentence: _wrapped(sentence, format),
+            "wrap": str if format == "md" else functools.partial(textwrap.fill, width=writing.terminal_width()),
         },
         compared=compared,
         is_markdown=format == "md",
         table=functools.partial(writing.plain, format=format),
-        sides=[
-            (letter, side.name, side.machine, str(side.num_cells))
-            for letter, side in (("A", compared.before), ("B", compared.after))
-        ],
+        sides=[(letter, side.name, side.machine, str(side.num_cells)) for letter, side in sides],
         figures=[
             (_name(change.cell, format), change.judged.verdict, _ratio(change.judged), *_medians(change))
             for change in figures
@@ -67,9 +65,8 @@ def render(compared: Compared, *, format: str) -> str:
 
 def _name(cell: str, format: str) -> str:
     """A cell's path, broken into lines where a terminal is narrow."""
-    return (
-        cell if format == "md" else writing.wrap_name(cell, max(LEAST_NAME, writing.terminal_width() - OTHER_COLUMNS))
-    )
+    width = max(LEAST_NAME, writing.terminal_width() - OTHER_COLUMNS)
+    return cell if format == "md" else writing.wrap_name(cell, width)
 
 
 def _ratio(judged: Judged) -> str:
@@ -79,11 +76,6 @@ def _ratio(judged: Judged) -> str:
 
 def _medians(change: Change) -> list[str]:
     return [writing.milliseconds(row.latency_p50_ns if row else None) for row in (change.before, change.after)]
-
-
-def _wrapped(sentence: str, format: str) -> str:
-    """A sentence in as many columns as the terminal has."""
-    return sentence if format == "md" else "\n".join(textwrap.wrap(sentence, writing.terminal_width()))
 
 
 def _lists(compared: Compared, format: str) -> Iterator[str]:

@@ -18,6 +18,7 @@ LONGEST_TEXT = 600
 ENDS = {end for ends in INTERVALS.values() for end in ends}
 IN_PATH = {"cell", "task", "source", "exporter", "variant", "runtime", "provider", "batch", "threads"}
 IN_NOTE = {"reason", "warning"}
+CHECKED = ("reference", "metrics", "relative_error", "input_shapes")
 STATE = {"load_1m": "load {}", "clock_mhz": "{} MHz", "governor": "governor {}", "temperature_c": "{} °C"}
 
 Section = dict[str, Any]
@@ -80,9 +81,7 @@ def _making(record: Record) -> list[Section]:
     made |= {key: value for key, value in info.items() if key != "versions"}
     operators = (artifact and artifact.operators) or {}
     counts = sorted(operators.items(), key=lambda item: (-item[1], item[0]))
-    checked = {
-        key: getattr(record.quality, key, None) for key in ("reference", "metrics", "relative_error", "input_shapes")
-    }
+    checked = {key: getattr(record.quality, key, None) for key in CHECKED}
     return [
         {"title": "How it was made", "lines": _lines({**made, "recorded": header.time})},
         {"title": "Packages that made it", "lines": _lines(info.get("versions") or {})},
@@ -105,11 +104,8 @@ def _lines(values: Mapping[str, Any], prefix: str = "") -> list[list[str]]:
 
 
 def _text(value: object) -> str:
-    if isinstance(value, (list, tuple)):
-        text = ", ".join(map(str, value))
-    else:
-        text = f"{value:.6g}" if isinstance(value, float) else str(value)
-    text = one_line(text)
+    text = f"{value:.6g}" if isinstance(value, float) else str(value)
+    text = one_line(", ".join(map(str, value)) if isinstance(value, (list, tuple)) else text)
     return text if len(text) <= LONGEST_TEXT else text[: LONGEST_TEXT - 1] + "…"
 
 
@@ -118,6 +114,7 @@ def _launch(launch: Launch) -> dict[str, Any]:
     state = [(text, getattr(launch.machine, key, None)) for key, text in STATE.items()]
     said = [text.format(value) for text, value in state if value is not None]
     phases = launch.memory.phases
+    peaks = [phases["imports"].rss_bytes, *(phases[name].peak_rss_bytes for name in PHASES)]
     return {
         "time": launch.time,
         "num_samples": samples.num_samples,
@@ -125,8 +122,7 @@ def _launch(launch: Launch) -> dict[str, Any]:
         "max_us": _microseconds(samples.max_ns),
         "load": text_of("_ns", launch.load_ns),
         "first": text_of("_ns", launch.first_inference_ns),
-        "peaks": [text_of("_bytes", phases["imports"].rss_bytes)]
-        + [text_of("_bytes", phases[name].peak_rss_bytes) for name in PHASES],
+        "peaks": [text_of("_bytes", peak) for peak in peaks],
         "state": ", ".join([*said, *([] if launch.quiet else ["never came to rest"])]),
         "samples_us": [_microseconds(sample) for sample in samples.kept_ns],
     }

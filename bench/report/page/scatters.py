@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import operator
 from collections.abc import Callable, Mapping, Sequence
 
 from bench.measure.roofline import Peaks
@@ -74,11 +75,8 @@ def against_latency(group: Group, task: Sequence[Row], *, higher_is_better: bool
         y = Axis(title=name, better=HIGHER if higher_is_better else LOWER, low=low, high=high)
         title = f"Latency and {name.removesuffix(' (dB)')}"
         found.append(_pareto(title, measured, task, y, lambda row: row.metric, higher=higher_is_better))
-    values: dict[str, Callable[[Row], float | None]] = {
-        "file size": lambda row: row.size_bytes,
-        "memory": lambda row: row.model_rss_bytes,
-    }
-    for name, value in values.items():
+    for name, key in (("file size", "size_bytes"), ("memory", "model_rss_bytes")):
+        value = operator.attrgetter(key)
         known = [row for row in rows if value(row) is not None]
         if known:
             y = axis_of(name, known, task, value, BYTES)
