@@ -24,20 +24,26 @@ def first_of_equals(values: Sequence[Value]) -> list[int]:
     A tensor whose elements are all the same equals only itself: untrained biases and scales are alike, but not shared.
     """
     first = list(range(len(values)))
-    alike: dict[tuple[object, ...], list[tuple[int, memoryview]]] = collections.defaultdict(list)
+    alike: dict[tuple[object, ...], list[int]] = collections.defaultdict(list)
     kinds = [(value.dtype, value.shape) for value in values]
     same_kind = collections.Counter(kinds)
     for index, (kind, value) in enumerate(zip(kinds, values, strict=True)):
-        if same_kind[kind] > 1 and value.tensor is not None and (content := _bytes(value)) is not None:
-            alike[(kind, _sample(content))].append((index, content))
-    for group in alike.values():
-        distinct: list[tuple[int, memoryview]] = []
-        for index, content in group:
-            equal = next((other for other, known in distinct if _equal(content, known)), None)
-            if equal is None:
-                distinct.append((index, content))
-            elif not _is_uniform(content, values[index].dtype):
+        if same_kind[kind] > 1 and value.tensor is not None:
+            content = _bytes(value)
+            if content is not None:
+                alike[(kind, _sample(content))].append(index)
+    for indices in alike.values():
+        if len(indices) == 1:
+            continue
+        distinct: list[int] = []
+        for index in indices:
+            content = _bytes(values[index])
+            assert content is not None
+            equal = next((other for other in distinct if _equal(content, _bytes(values[other]))), None)
+            if equal is not None and not _is_uniform(content, values[index].dtype):
                 first[index] = equal
+            elif equal is None:
+                distinct.append(index)
     return first
 
 
@@ -69,8 +75,8 @@ def _is_uniform(content: memoryview, dtype: int) -> bool:
     return all(bool((rows[start : start + step] == rows[0]).all()) for start in range(0, len(rows), step))
 
 
-def _equal(one: memoryview, other: memoryview) -> bool:
-    if len(one) != len(other):
+def _equal(one: memoryview, other: memoryview | None) -> bool:
+    if other is None or len(one) != len(other):
         return False
     first, second = np.frombuffer(one, np.uint8), np.frombuffer(other, np.uint8)
     starts = range(0, len(first), CHUNK_BYTES)

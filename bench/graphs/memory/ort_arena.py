@@ -48,16 +48,8 @@ def measure_arena(path: Path, feeds: Mapping[str, np.ndarray], *, optimized: boo
     Raises:
         ArtifactError: the profile of this version of ONNX Runtime has no account of memory.
     """
-    return _arena(profile_runs(path, feeds, num_runs=NUM_RUNS, optimized=optimized), optimized)
-
-
-def _arena(events: list[dict[str, Any]], optimized: bool) -> OrtArena:
-    """Read the figures from the events of a profile.
-
-    Raises:
-        ArtifactError: the events have no account of memory.
-    """
-    events = sorted(events, key=lambda event: event["ts"])
+    events = profile_runs(path, feeds, num_runs=NUM_RUNS, optimized=optimized)
+    events.sort(key=lambda event: event["ts"])
     starts = [event["ts"] for event in events if event["name"] == "model_run"]
     nodes = [event for event in events if REQUESTED in event.get("args", {})]
     if not nodes:

@@ -16,6 +16,7 @@ import dataclasses
 import graphlib
 from collections.abc import Sequence
 
+Point = tuple[float, float]
 BETWEEN = 22
 """Pixels between neighbours on a layer."""
 BELOW = 34
@@ -41,7 +42,7 @@ class Line:
         arrow: whether it ends at a box, and not at a place from which it goes on to several.
     """
 
-    points: tuple[tuple[float, float], ...]
+    points: tuple[Point, ...]
     arrow: bool
 
 
@@ -49,7 +50,7 @@ class Line:
 class Layout:
     """Left upper corners of the boxes, lines between them, and the size of the whole picture in pixels."""
 
-    corners: tuple[tuple[float, float], ...]
+    corners: tuple[Point, ...]
     lines: tuple[Line, ...]
     width: float
     height: float
@@ -146,11 +147,7 @@ class _Drawing:
         )
 
     def _lines(
-        self,
-        x: Sequence[float],
-        tops: Sequence[float],
-        heights: Sequence[float],
-        corners: Sequence[tuple[float, float]],
+        self, x: Sequence[float], tops: Sequence[float], heights: Sequence[float], corners: Sequence[Point]
     ) -> list[Line]:
         """For each value, the way that its readers share, and from it a branch to each of them."""
         lines = []

@@ -19,14 +19,12 @@ MAX_PASSES = 4
 """Passes over a loop's body after which carried sizes that still change are taken as unknown."""
 
 
-def _body(node: Node, name: str) -> onnx.GraphProto:
+def _subgraph(node: Node, name: str) -> tuple[onnx.GraphProto, str]:
+    """The graph that an attribute of a node holds, and its path."""
     if name not in node.attributes:
         raise ShapeError(f"{node.what} has no {name}")
-    return node.attributes[name].g
-
-
-def _path(node: Node, name: str) -> str:
-    return f"{node.path}/{node.name}.{name}" if node.path else f"{node.name}.{name}"
+    own = f"{node.name}.{name}"
+    return node.attributes[name].g, f"{node.path}/{own}" if node.path else own
 
 
 def _results(graph: onnx.GraphProto, values: Mapping[str, Value]) -> list[Value]:
@@ -40,19 +38,19 @@ def if_(node: Node, walk: GraphWalk, values: Mapping[str, Value]) -> Outputs:
     walked = {}
     for name, truth in BRANCHES.items():
         try:
-            walked[truth] = walk.graph(_body(node, name), {}, values, _path(node, name))
+            graph, path = _subgraph(node, name)
+            walked[truth] = walk.graph(graph, {}, values, path)
         except ShapeError:  # the branch is for inputs of other shapes
             if taken is truth:
                 raise
             taken = not truth
     bodies, results = [], {}
     for name, truth in BRANCHES.items():
+        graph, path = _subgraph(node, name)
         steps, inner = walked.get(truth, ([], {}))
         runs = None if taken is None else int(taken == truth)
-        results[truth] = _results(_body(node, name), inner) if truth in walked else []
-        bodies.append(
-            Body(path=_path(node, name), steps=steps, values=inner, outputs=results[truth], runs=runs, is_branch=True)
-        )
+        results[truth] = _results(graph, inner) if truth in walked else []
+        bodies.append(Body(path=path, steps=steps, values=inner, outputs=results[truth], runs=runs, is_branch=True))
     if taken is not None:
         return results[taken], bodies
     pairs = zip(results[True], results[False], strict=False)
@@ -81,7 +79,7 @@ def loop(node: Node, walk: GraphWalk, values: Mapping[str, Value]) -> Outputs:
     The body reads the iteration's number, a condition and the carried values, and makes a condition, the carried values
     and values that are stacked over all iterations.
     """
-    graph, path = _body(node, "body"), _path(node, "body")
+    graph, path = _subgraph(node, "body")
     names = [value.name for value in graph.input]
     number = len(names) - 2
     carried = [_without_elements(value) for value in node.inputs[2:]]
@@ -156,7 +154,7 @@ def _stacked(value: Value, count: Size, axis: int) -> Value:
 
 def scan(node: Node, walk: GraphWalk, values: Mapping[str, Value]) -> Outputs:
     """The body runs once for each slice of the inputs that are scanned."""
-    graph, path = _body(node, "body"), _path(node, "body")
+    graph, path = _subgraph(node, "body")
     num_scanned = node.integer("num_scan_inputs")
     inputs = node.inputs if node.version >= 9 else node.inputs[1:]  # version 8 has sequence_lens first, and a batch
     num_states = len(inputs) - num_scanned
@@ -189,7 +187,7 @@ def scan(node: Node, walk: GraphWalk, values: Mapping[str, Value]) -> Outputs:
 
 def sequence_map(node: Node, walk: GraphWalk, values: Mapping[str, Value]) -> Outputs:
     """The body runs once for each element of a sequence, whose number is not known."""
-    graph, path = _body(node, "body"), _path(node, "body")
+    graph, path = _subgraph(node, "body")
     given: dict[str, Any] = {}
     for value, inner_value in zip(node.inputs, graph.input, strict=True):
         assert value is not None

@@ -257,13 +257,9 @@ def tile(node: Node) -> Value:
     if len(repeats) != len(sizes):
         raise ShapeError(f"{node.what} repeats {len(sizes)} axes {len(repeats)} times")
     result = [one * many for one, many in zip(sizes, repeats, strict=True)]
-    return Value(first.dtype, result, _repeated(first, result, repeats))
-
-
-def _repeated(first: Value, sizes: Sequence[Any], repeats: Sequence[Any]) -> Any:
-    if first.elements is None or not _plain(sizes) or math.prod(sizes) > MAX_ELEMENTS:
-        return None
-    return np.tile(first.elements, repeats)
+    if first.elements is None or not _plain(result) or math.prod(result) > MAX_ELEMENTS:
+        return Value(first.dtype, result)
+    return Value(first.dtype, result, np.tile(first.elements, repeats))
 
 
 @rule("Expand")
