@@ -84,15 +84,10 @@ def _keep_tensors(model: onnx.ModelProto) -> list[str]:
         if is_tensor[value.name]:
             kept.append(value)
         elif node is not None and (node.domain, node.op_type) == ("ai.onnx.ml", "ZipMap"):
-            scores = type(value)(name=node.input[0])
-            scores.type.tensor_type.elem_type = 1  # ZipMap takes float32 alone
-            for _ in ("sample", "class"):
-                scores.type.tensor_type.shape.dim.add()
-            kept.append(scores)
+            scores, float32 = node.input[0], onnx.TensorProto.FLOAT  # ZipMap takes float32 alone
+            kept.append(onnx.helper.make_tensor_value_info(scores, float32, [None, None]))
             model.graph.node.remove(node)
-            notes.append(
-                f"output {value.name!r} is a dict for each sample; {node.input[0]!r}, its scores, is in its place"
-            )
+            notes.append(f"output {value.name!r} is a dict for each sample; {scores!r}, its scores, is in its place")
         elif any(is_tensor.values()):
             notes.append(f"output {value.name!r} is left out: it is no tensor")
         else:
