@@ -142,12 +142,10 @@ def _write(folder: Path, found: Found, judge: type[OwnTask] | None, attributes: 
         **found.attributes,
         **attributes,
     }
-    imports = [f"from {module} import {base}"]
-    if judge is not None:
-        imports.append(f"from {judge.__module__} import {judge.__name__}")
+    classes = [*([(judge.__module__, judge.__name__)] if judge else []), (module, base)]
     text = TEMPLATE.format(
-        imports="\n".join(sorted(imports)),
-        bases=", ".join([judge.__name__, base] if judge else [base]),
+        imports="\n".join(sorted(f"from {module} import {name}" for module, name in classes)),
+        bases=", ".join(name for _, name in classes),
         attributes="\n".join(f"    {name} = {_literal(value)}" for name, value in fields.items()),
     )
     (folder / "task.py").write_text(text, encoding="utf-8")

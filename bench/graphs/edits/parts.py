@@ -29,14 +29,13 @@ class Cutter:
 
     def __init__(self, stored: Stored) -> None:
         self.wiring = Wiring(stored)
-        self.stored = Stored(model=self.wiring.model, path=stored.path)
         self.constants = set(self.wiring.weights)
         for node in self.wiring.nodes:
             if is_constant(node, self.constants):
                 self.constants |= set(filter(None, node.output))
         inputs = {name: shape for name, shape in dynamic_inputs(self.wiring.model).items() if shape is not None}
         self._dimensions: dict[bytes, str] = {}
-        self.values = inference.infer(self.stored, inputs).values
+        self.values = inference.infer(Stored(model=self.wiring.model, path=stored.path), inputs).values
 
     def part(self, inputs: Sequence[str], outputs: Sequence[str]) -> onnx.ModelProto:
         """A model of the nodes between some values, and of the nodes and weights that make the constants they read.

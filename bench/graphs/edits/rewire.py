@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import itertools
 from collections.abc import Mapping
 from pathlib import Path
@@ -141,22 +142,16 @@ def shorten_names(model: onnx.ModelProto) -> None:
     """
     fixed = {value.name for value in (*model.graph.input, *model.graph.output)}
     unused = (name for number in itertools.count() if (name := f"{number:x}") not in fixed)
-    names: dict[str, str] = {"": "", **{name: name for name in fixed}}
-
-    def short(name: str) -> str:
-        if name not in names:
-            names[name] = next(unused)
-        return names[name]
-
+    names = collections.defaultdict(lambda: next(unused), {"": "", **{name: name for name in fixed}})
     for graph in all_graphs(model):
         graph.ClearField("value_info")
         graph.ClearField("doc_string")
         for value in (*graph.initializer, *graph.input, *graph.output):
-            value.name = short(value.name)
+            value.name = names[value.name]
             value.ClearField("doc_string")
     for node in all_nodes(model):
-        node.input[:] = map(short, node.input)
-        node.output[:] = map(short, node.output)
+        node.input[:] = [names[name] for name in node.input]
+        node.output[:] = [names[name] for name in node.output]
         node.name = next(filter(None, node.output), "")
         node.ClearField("doc_string")
 

@@ -132,23 +132,22 @@ def cut(costs: Sequence[int], crossing: Sequence[int], num_parts: int) -> list[i
     sums = [0, *itertools.accumulate(costs)]
     num_items = len(costs)
     unreachable = sum(crossing) + 1
+    entering = [0, *crossing[1:]]
     best = [0] + [unreachable] * num_items  # of the items so far in the parts so far
     cuts: list[list[int]] = []
     for _ in range(num_parts):
+        totals = [before + more for before, more in zip(best, entering, strict=True)]
         following = [unreachable] * (num_items + 1)
         chosen = [0] * (num_items + 1)
         window: collections.deque[int] = collections.deque()  # starts of this part, the best first
         for end in range(1, num_items + 1):
-            start = end - 1
-            value = best[start] + (crossing[start] if start else 0)
-            while window and best[window[-1]] + (crossing[window[-1]] if window[-1] else 0) >= value:
+            while window and totals[window[-1]] >= totals[end - 1]:
                 window.pop()
-            window.append(start)
+            window.append(end - 1)
             while sums[end] - sums[window[0]] > limit:
                 window.popleft()
-            first = window[0]
-            following[end] = min(best[first] + (crossing[first] if first else 0), unreachable)
-            chosen[end] = first
+            chosen[end] = window[0]
+            following[end] = min(totals[chosen[end]], unreachable)
         best = following
         cuts.append(chosen)
     bounds = [num_items]

@@ -24,8 +24,8 @@ def inspect(path: Path) -> dict[str, Any]:
     """Read what a task is made of: the interface of a model and the files that belong to it.
 
     Returns:
-        `inputs` and `outputs` (fields of a `TensorSpec`), `batched` (see `Task`), `data` (paths of its external data)
-        and `rewritten` (a line for each output that is no tensor, and that `embed` therefore leaves out or replaces).
+        `inputs` and `outputs` (fields of a `TensorSpec`), `data` (paths of its external data) and `rewritten` (a line
+        for each output that is no tensor, and that `embed` therefore leaves out or replaces).
 
     Raises:
         InputError: the file is no model, cannot be fed and compared, or needs a file outside its folder.
@@ -34,14 +34,7 @@ def inspect(path: Path) -> dict[str, Any]:
     rewritten = _keep_tensors(model)
     data = sorted({inside(path.parent, location_of(tensor)) for tensor in external_tensors(model)})
     inputs, outputs = _interface(model)
-    batch = batch_of([shape for _, _, shape in (*inputs, *outputs)])
-    return {
-        "inputs": [{"name": name, "dtype": dtype, "shape": shape} for name, dtype, shape in inputs],
-        "outputs": [{"name": name, "dtype": dtype, "shape": shape} for name, dtype, shape in outputs],
-        "batched": batch is not None,
-        "data": [str(file) for file in data],
-        "rewritten": rewritten,
-    }
+    return {"inputs": inputs, "outputs": outputs, "data": [str(file) for file in data], "rewritten": rewritten}
 
 
 def embed(path: Path, target: Path) -> None:
@@ -91,15 +84,10 @@ def _keep_tensors(model: onnx.ModelProto) -> list[str]:
         if is_tensor[value.name]:
             kept.append(value)
         elif node is not None and (node.domain, node.op_type) == ("ai.onnx.ml", "ZipMap"):
-            scores = type(value)(name=node.input[0])
-            scores.type.tensor_type.elem_type = 1  # ZipMap takes float32 alone
-            for _ in ("sample", "class"):
-                scores.type.tensor_type.shape.dim.add()
-            kept.append(scores)
+            scores, float32 = node.input[0], onnx.TensorProto.FLOAT  # ZipMap takes float32 alone
+            kept.append(onnx.helper.make_tensor_value_info(scores, float32, [None, None]))
             model.graph.node.remove(node)
-            notes.append(
-                f"output {value.name!r} is a dict for each sample; {node.input[0]!r}, its scores, is in its place"
-            )
+            notes.append(f"output {value.name!r} is a dict for each sample; {scores!r}, its scores, is in its place")
         elif any(is_tensor.values()):
             notes.append(f"output {value.name!r} is left out: it is no tensor")
         else:
@@ -141,27 +129,27 @@ def inside(folder: Path, location: str) -> Path:
     return file
 
 
-def _interface(model: onnx.ModelProto) -> tuple[list[tuple[str, str, Shape]], list[tuple[str, str, Shape]]]:
-    """Name, dtype and shape of each input and output."""
+def _interface(model: onnx.ModelProto) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """The fields of a `TensorSpec` of each input and output."""
     graph = model.graph
     given = fed_inputs(graph)
     for value in given:
         for axis, dim in enumerate(value.type.tensor_type.shape.dim):
             if dim.dim_param in ("", UNKNOWN) and not (dim.HasField("dim_value") and dim.dim_value >= 0):
                 dim.dim_param = f"{value.name}_{axis}"  # so that inference tells which outputs share it
-    inputs = [(value.name, _dtype("input", value), _shape(value)) for value in given]
-    stated = {value.name: (_dtype("output", value), _shape(value)) for value in graph.output}
+    inputs, stated = (
+        [{"name": value.name, "dtype": _dtype(kind, value), "shape": _shape(value)} for value in values]
+        for kind, values in (("input", given), ("output", graph.output))
+    )
     if not inputs or not stated:
         raise InputError(f"it has no {'outputs' if inputs else 'inputs'}")
-    for _, _, shape in inputs:
-        if None in shape:
-            raise InputError("an input has no shape")
-    names = {dim for _, _, shape in inputs for dim in shape if isinstance(dim, str)}
+    if any(None in spec["shape"] for spec in inputs):
+        raise InputError("an input has no shape")
+    names = {dim for spec in inputs for dim in spec["shape"] if isinstance(dim, str)}
     found = _inferred(model)
-    outputs = [
-        (name, dtype, _merged(shape, found.get(name, (None,)), names)) for name, (dtype, shape) in stated.items()
-    ]
-    return inputs, outputs
+    for spec in stated:
+        spec["shape"] = _merged(spec["shape"], found.get(spec["name"], (None,)), names)
+    return inputs, stated
 
 
 def _dtype(kind: str, value: onnx.ValueInfoProto) -> str:

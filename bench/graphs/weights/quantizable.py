@@ -99,13 +99,9 @@ def _axes(node: onnx.NodeProto, index: int, rank: int) -> tuple[int, int] | None
             return 0, 1
         case "ConvTranspose", 1:
             return 1, 0
-        case "MatMul", 0:
-            return last - 1, last
-        case "MatMul", 1:
-            return last, last - 1
-        case "Gemm" | "FusedGemm" | "FusedMatMul", 0:
+        case "MatMul" | "Gemm" | "FusedGemm" | "FusedMatMul", 0:
             return (last, last - 1) if _integer(node, "transA") else (last - 1, last)
-        case "Gemm" | "FusedGemm" | "FusedMatMul", 1:
+        case "MatMul" | "Gemm" | "FusedGemm" | "FusedMatMul", 1:
             return (last - 1, last) if _integer(node, "transB") else (last, last - 1)
         case "LSTM" | "GRU" | "RNN", 1 | 2:  # (directions, gates x hidden, inputs or hidden)
             return 1, 2

@@ -43,7 +43,7 @@ class WeightStatistics:
 
 def measure_weight(name: str, array: np.ndarray) -> WeightStatistics:
     """Statistics of one tensor of real numbers, computed in float64."""
-    num_finite = num_zeros = num_nan = num_infinite = num_outliers = 0
+    num_finite = num_zeros = num_nan = num_outliers = 0
     total = squares = 0.0
     low, high = np.inf, -np.inf
     for chunk in _chunks(array):
@@ -51,7 +51,6 @@ def measure_weight(name: str, array: np.ndarray) -> WeightStatistics:
         num_finite += finite.size
         num_zeros += finite.size - int(np.count_nonzero(finite))
         num_nan += int(np.isnan(chunk).sum())
-        num_infinite += int(np.isinf(chunk).sum())
         total += float(finite.sum())
         low, high = min(low, finite.min(initial=np.inf)), max(high, finite.max(initial=-np.inf))
     mean = total / num_finite if num_finite else None
@@ -77,7 +76,7 @@ def measure_weight(name: str, array: np.ndarray) -> WeightStatistics:
         num_outliers=num_outliers,
         largest_deviation=deviation,
         num_nan=num_nan,
-        num_infinite=num_infinite,
+        num_infinite=int(array.size) - num_finite - num_nan,
     )
 
 

@@ -47,10 +47,7 @@ def examine(path: Path, folder: Path, asked: Asked) -> Found:
         foreign.embed(path, target)
     else:
         shutil.copyfile(path, target)
-    inputs, stated = (
-        tuple(TensorSpec(name=spec["name"], dtype=spec["dtype"], shape=tuple(spec["shape"])) for spec in told[side])
-        for side in ("inputs", "outputs")
-    )
+    inputs, stated = (tuple(TensorSpec(**spec) for spec in told[side]) for side in ("inputs", "outputs"))
     notes = list(told["rewritten"])
     given = sizes.given_sizes(inputs, asked)
     chosen: Mapping[str, int] = next(sizes.guesses(inputs, given))

@@ -13,7 +13,7 @@ from bench.graphs.deferred import np
 from bench.tasks import probe
 from bench.tasks.formats import Format
 from bench.tasks.options import Asked, Found
-from bench.tasks.sizes import check_kinds, chosen_sizes, given_sizes
+from bench.tasks.sizes import chosen_sizes, given_sizes
 from bench.tasks.user_task import TorchTask
 
 
@@ -97,7 +97,6 @@ def examine(path: Path, folder: Path, asked: Asked) -> Found:
     except Exception as error:
         raise InputError(f"transformers cannot load it: {type(error).__name__}: {error}") from error
     specs = _inputs(config, model)
-    check_kinds(specs)
     given = given_sizes(specs, asked)
     sizes = {SEQUENCE: NUM_TOKENS, **given}
     example = _example(specs, sizes, config)
