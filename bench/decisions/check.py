@@ -15,13 +15,13 @@ from bench.api.artifact import Artifact
 from bench.api.cell import Cell
 from bench.api.errors import ArtifactError, BenchError, ChildError, InputError
 from bench.decisions import deployment
-from bench.measure import rounds
 from bench.measure.block import Method, Result
 from bench.measure.limits import Limits
-from bench.measure.rounds import Goal, Group, Ledger
+from bench.measure.rounds import REGRESSION, Goal
 from bench.measure.stats import Estimate
-from bench.pipeline import opening, prepare, quality, sweeps, verify
+from bench.pipeline import prepare, quality, sweeps, verify
 from bench.pipeline.flow import Verified
+from bench.pipeline.measuring import measure_pairs
 from bench.plugins import catalog
 from bench.records.lines import Quality
 from bench.tasks import adopt
@@ -80,7 +80,7 @@ class Outcome:
     @property
     def passed(self) -> bool:
         """Whether the new artifact is neither slower by more than the tolerance nor wrong."""
-        return self.verdict != rounds.REGRESSION and self.is_right
+        return self.verdict != REGRESSION and self.is_right
 
 
 def pair_of_files(
@@ -212,18 +212,18 @@ def measure(pair: Pair, goal: Goal, method: Method, *, max_metric_loss: float = 
         BenchError: an artifact fails while it is measured.
     """
     assert goal.tolerance is not None
-    pinned, new = (Ledger(subject=opening.subject(value), launches=[]) for value in (pair.pinned, pair.new))
 
     def keep(result: Result) -> None:
         for failure in result.failures:
             reason = failure.error.reason
             raise BenchError(f"the {failure.subject.key} artifact failed: {reason}") from failure.error
 
-    group = Group(baseline=pinned, ledgers=[new])
-    rounds.measure([group], method, goal, keep=keep, report=lambda _: None)
-    if not new.launches:  # a budget too short for any launch still buys the first
-        once = dataclasses.replace(goal, max_launches=1, min_launches=1, budget_s=None)
-        rounds.measure([group], method, once, keep=keep, report=lambda _: None)
+    # A budget too short for any launch still buys the first.
+    for asked in (goal, dataclasses.replace(goal, max_launches=1, min_launches=1, budget_s=None)):
+        (group,) = measure_pairs([(pair.pinned, pair.new)], method, asked, keep=keep, cut_blocks=False)
+        (new,) = group.ledgers
+        if new.launches:
+            break
     found = group.comparison(new)
     assert found.ratio is not None
     assert found.control is not None

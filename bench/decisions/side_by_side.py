@@ -9,12 +9,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from bench.api.cell import Cell
 from bench.api.errors import BenchError, InputError
 from bench.decisions.compare import Change
-from bench.measure import comparison, rounds
+from bench.measure import comparison
 from bench.measure.at_once import on_all_cores
 from bench.measure.block import Method, Result
-from bench.measure.rounds import Goal, Group, Ledger
-from bench.pipeline import flow, opening, prepare, sweeps, verify
+from bench.measure.rounds import Goal
+from bench.pipeline import flow, prepare, sweeps, verify
 from bench.pipeline.flow import Verified
+from bench.pipeline.measuring import measure_pairs
 from bench.pipeline.quality import BROKEN
 from bench.pipeline.sweep import Observer
 from bench.plugins import catalog
@@ -60,12 +61,7 @@ def _by_rest(cells: Iterable[Cell]) -> dict[str, Cell]:
 def measure(found: Pairs, method: Method, goal: Goal, observer: Observer) -> list[Change]:
     """Prepare, verify and measure the pairs; a pair whose two files are the same graph is not timed."""
     verified = _verified([cell for pair in found for cell in pair if cell is not None], method, observer)
-    ledgers: dict[Cell, Ledger] = {}
-    groups = []
-    for one, other in _both_right(found, verified):
-        if not _same_file(one, other):
-            ledgers |= {each.cell: Ledger(subject=opening.subject(each), launches=[]) for each in (one, other)}
-            groups.append(Group(baseline=ledgers[one.cell], ledgers=[ledgers[other.cell]]))
+    timed = [pair for pair in _both_right(found, verified) if not _same_file(*pair)]
     failures: dict[Cell, Failure] = {}
 
     def keep(result: Result) -> None:
@@ -73,15 +69,17 @@ def measure(found: Pairs, method: Method, goal: Goal, observer: Observer) -> lis
             failures[failure.subject.cell] = Failure.of(failure.stage, failure.error)
             observer.cell(failure.subject.cell, f"failed: {failure.error}")
 
-    observer.stage("measure", len(groups))
-    rounds.measure(groups, method, goal, keep=keep, report=observer.progress)
+    observer.stage("measure", len(timed))
+    groups = measure_pairs(timed, method, goal, keep=keep, report=observer.progress)
+    ledgers = {ledger.subject.cell: ledger for group in groups for ledger in (group.baseline, *group.ledgers)}
     now = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+    subjects = {value.cell.task: value.subject for value in verified.values() if isinstance(value, Verified)}
     measured: dict[str, Measured] = {}
     for cell, value in verified.items():
         if isinstance(value, Failure):
-            measured[cell.path] = Measured(
-                cell=cell, header=Header(key=cell.path, cell=cell.path, time=now), failure=value
-            )
+            # The digests of its task, as its other cells have them: a row of another subject would be an outdated one.
+            header = Header(key=cell.path, cell=cell.path, time=now, subject=subjects.get(cell.task, ()))
+            measured[cell.path] = Measured(cell=cell, header=header, failure=value)
         else:
             launches = ledgers[cell].launches if cell in ledgers else ()
             measured[cell.path] = flow.measured(value, launches, failures.get(cell), time=now)

@@ -183,7 +183,9 @@ def run_block(
         failures.append(Failure(subject=seat.subject, stage=stage, error=error))
         seat.child.kill()
         seats.remove(seat)
-        if seat.subject.key == baseline.key:
+
+    def check_baseline() -> None:
+        if any(failure.subject.key == baseline.key for failure in failures):
             raise _NothingToKeepError
 
     def imported(seat: _Seat, outcome: BenchError | None) -> None:
@@ -195,6 +197,7 @@ def run_block(
             step(seat)
         except ChildError as error:
             drop(seat, stage, error)
+            check_baseline()
 
     with contextlib.ExitStack() as workers, contextlib.suppress(_NothingToKeepError):
         for subject, role in random.sample(roles, len(roles)):
@@ -204,6 +207,7 @@ def run_block(
             seats.append(_Seat(subject=subject, role=role, child=child, machine=state))
         # Imports take most of the time before the first pass, and are not compared.
         on_all_cores(lambda seat: seat.ask(seat.subject.imports, limits.open_s), list(seats), imported)
+        check_baseline()
         for seat in list(seats):
             if out_of_time():
                 raise _NothingToKeepError

@@ -145,18 +145,20 @@ def measure(
     *,
     keep: Callable[[Result], None],
     report: Callable[[Progress], None],
+    cut_blocks: bool = True,
 ) -> None:
     """Run rounds of blocks until every cell is settled or the time is up.
 
     Args:
         keep: stores the launches and failures of a block as soon as it ends.
         report: told before the first block and after each one.
+        cut_blocks: end a running block when the time is up; otherwise only no further block begins.
     """
     start = time.monotonic()
     seconds_per_launch: list[float] = []
 
     def out_of_time() -> bool:
-        return goal.budget_s is not None and time.monotonic() - start > goal.budget_s
+        return goal.budget_s is not None and time.monotonic() - start >= goal.budget_s
 
     def tell(num_round: int) -> None:
         pairs = [(group, ledger) for group in groups for ledger in group.ledgers]
@@ -179,9 +181,8 @@ def measure(
             if out_of_time():
                 return
             block_start = time.monotonic()
-            result = run_block(
-                group.baseline.subject, [ledger.subject for ledger in block], method, out_of_time=out_of_time
-            )
+            until = out_of_time if cut_blocks else lambda: False
+            result = run_block(group.baseline.subject, [ledger.subject for ledger in block], method, out_of_time=until)
             _note(group, result)
             keep(result)
             seconds_per_launch.append((time.monotonic() - block_start) / max(1, len(block)))

@@ -30,7 +30,7 @@ def export(*, task: str, source: str, exporter: str, target: str) -> dict[str, A
     from bench.plugins import steps  # only here: a worker that is measured needs no checks
 
     info = steps.export(catalog.exporter(exporter), catalog.task(task), source, Path(target))
-    return _facts(info, Path(target))
+    return facts(info, Path(target))
 
 
 def transform(*, task: str, variant: str, source: str, target: str) -> dict[str, Any]:
@@ -38,10 +38,10 @@ def transform(*, task: str, variant: str, source: str, target: str) -> dict[str,
     from bench.plugins import steps  # only here: a worker that is measured needs no checks
 
     info = steps.transform(catalog.variant(variant), catalog.task(task), Path(source), Path(target))
-    return _facts(info, Path(target))
+    return facts(info, Path(target))
 
 
-def _facts(info: dict[str, Any], path: Path) -> dict[str, Any]:
+def facts(info: dict[str, Any], path: Path) -> dict[str, Any]:
     """The facts about a step's artifact: what the plugin returned, and what an ONNX file itself shows."""
     if path.suffix != ".onnx":
         return {"info": info, "canonical": None, "num_params": None, "operators": None}

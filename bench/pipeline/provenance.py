@@ -29,8 +29,8 @@ SCHEMA = 3  # raise it when the same recipe would make another file, or other fa
 NOT_SOURCE = ("README.md", "train.py")
 EFFECTS = ""
 """In place of a name: the statements of a file that have an effect when the file is imported."""
-PLUGINS = catalog.__name__
-"""The module that loads plugins. Reading stops at it, because each plugin has a digest of its own."""
+MACHINERY = frozenset({catalog.__name__, loading.__name__, cache.__name__})
+"""Modules that find and keep plugins and files: reading stops there, for plugins and files have their own digests."""
 
 
 @functools.cache
@@ -83,8 +83,9 @@ def subject(task: Task) -> tuple[str, str | None]:
 def recipe(plugin: Plugin, **more: object) -> dict[str, object]:
     """Everything that an artifact depends on: its plugin, the plugin's packages, this machine and the source."""
     here = machine.describe()  # some optimizers write for the processor they run on
+    facts = code_digest(operations.facts)
     made_by = {"plugin": plugin_digest(plugin), "versions": versions(plugin.requires)}
-    return {"schema": SCHEMA, **made_by, "machine": here, **more}
+    return {"schema": SCHEMA, **made_by, "facts": facts, "machine": here, **more}
 
 
 def record_key(cell: Cell, artifact: Artifact | None) -> str:
@@ -106,28 +107,28 @@ def record_key(cell: Cell, artifact: Artifact | None) -> str:
 def judge_digest(cell: Cell) -> str:
     """Hash of the code that judges a cell's outputs, counts its costs and inspects its artifact."""
     functions = [code_digest(function) for function in (operations.verify, operations.cost, operations.inspect)]
-    return cache.digest([*functions, plugin_digest(catalog.runtime(cell.runtime), inspected=True)])
+    return cache.digest([*functions, plugin_digest(catalog.runtime(cell.runtime), counted=frozenset({"inspect"}))])
 
 
-def plugin_digest(plugin: Plugin, *, inspected: bool = False) -> str:
+def plugin_digest(plugin: Plugin, *, counted: frozenset[str] = frozenset()) -> str:
     """Hash of a plugin's file and of every definition of this package that it reaches.
 
     Args:
-        inspected: count the methods marked with `beside_figures`, too.
+        counted: names of methods to count although they are marked with `beside_figures`.
     """
-    return _digest(plugin.path, None, plugin.path.stat().st_mtime_ns, with_beside=inspected)
+    return _digest(plugin.path, None, plugin.path.stat().st_mtime_ns, beside=_beside_figures() - counted)
 
 
 def code_digest(function: Callable[..., object]) -> str:
     """Hash of a module-level function of this package and of every definition of the package that it reaches."""
     path = _file_of(function.__module__)
     assert path is not None, function.__module__
-    return _digest(path, function.__name__, path.stat().st_mtime_ns, with_beside=False)
+    return _digest(path, function.__name__, path.stat().st_mtime_ns, beside=_beside_figures())
 
 
 @functools.cache
-def _digest(path: Path, name: str | None, _changed_ns: int, *, with_beside: bool) -> str:
-    return _Reading(with_beside=with_beside).digest(path, name)
+def _digest(path: Path, name: str | None, _changed_ns: int, *, beside: frozenset[str]) -> str:
+    return _Reading(beside).digest(path, name)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -148,8 +149,8 @@ class _Source:
 class _Reading:
     """Follows names and imports from a definition to all that it reaches."""
 
-    def __init__(self, *, with_beside: bool) -> None:
-        self._beside = frozenset[str]() if with_beside else _beside_figures()
+    def __init__(self, beside: frozenset[str]) -> None:
+        self._beside = beside
         self._reached: dict[tuple[Path, str], str] = {}
         self._imported: set[Path] = set()
 
@@ -224,7 +225,7 @@ def _dotted(node: ast.expr) -> str:
 
 
 class _Bare(ast.NodeTransformer):
-    """Removes from a syntax tree what makes no figure: docstrings, annotations, and the methods of `beside`."""
+    """Removes from a syntax tree what makes no figure: docstrings, annotations, errors, and the methods of `beside`."""
 
     def __init__(self, beside: frozenset[str]) -> None:
         self._beside = beside
@@ -232,7 +233,9 @@ class _Bare(ast.NodeTransformer):
     def generic_visit(self, node: ast.AST) -> ast.AST:
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef):
             node.body = [item for item in node.body if not _is_text(item)]
-        if isinstance(node, ast.ClassDef):
+        if isinstance(node, ast.Raise):
+            node.exc = node.cause = None
+        if isinstance(node, ast.ClassDef) and node.bases:  # a plugin is derived from its interface
             methods = [item for item in node.body if isinstance(item, ast.FunctionDef) and item.name in self._beside]
             node.body = [item for item in node.body if item not in methods]
         if isinstance(node, ast.FunctionDef):
@@ -271,11 +274,14 @@ def _parse(path: Path, _changed_ns: int, beside: frozenset[str]) -> _Source:
 def _top(body: list[ast.stmt]) -> Iterator[ast.stmt]:
     """The statements of a file, those under `if` and `try` included, for they bind names of the file, too."""
     for statement in body:
-        if isinstance(statement, ast.If) and ast.unparse(statement.test) != "TYPE_CHECKING":
-            yield from _top([*statement.body, *statement.orelse])
+        if isinstance(statement, ast.If):
+            is_for_types = ast.unparse(statement.test) == "TYPE_CHECKING"
+            yield from () if is_for_types else [ast.Expr(value=statement.test)]
+            yield from _top([*(() if is_for_types else statement.body), *statement.orelse])
         elif isinstance(statement, ast.Try):
-            yield from _top([*statement.body, *statement.orelse, *statement.finalbody])
-        elif not isinstance(statement, ast.If):
+            caught = [item for handler in statement.handlers for item in handler.body]
+            yield from _top([*statement.body, *caught, *statement.orelse, *statement.finalbody])
+        else:
             yield statement
 
 
@@ -288,7 +294,8 @@ def _bound(statement: ast.stmt) -> list[str]:
         targets = statement.targets
     elif isinstance(statement, ast.AnnAssign):
         targets = [statement.target]
-    return [node.id for target in targets for node in ast.walk(target) if isinstance(node, ast.Name)]
+    names = [node for target in targets for node in ast.walk(target) if isinstance(node, ast.Name)]
+    return [name.id for name in names if isinstance(name.ctx, ast.Store)]  # a key that is set binds no name
 
 
 def _registers(statement: ast.stmt, own: set[str]) -> bool:
@@ -306,7 +313,7 @@ def _imports(statement: ast.AST) -> dict[str, tuple[str, str | None]]:
         elif isinstance(node, ast.ImportFrom) and node.module:
             for alias in node.names:
                 whole = f"{node.module}.{alias.name}"
-                is_module = whole == PLUGINS or _file_of(whole) is not None
+                is_module = whole in MACHINERY or _file_of(whole) is not None
                 found[alias.asname or alias.name] = (whole, None) if is_module else (node.module, alias.name)
     return {name: target for name, target in found.items() if target[0].partition(".")[0] == loading.PACKAGE.name}
 
@@ -314,7 +321,7 @@ def _imports(statement: ast.AST) -> dict[str, tuple[str, str | None]]:
 def _file_of(module: str) -> Path | None:
     """The file of a module of this package; None for other modules, and for the one that hands over plugins."""
     package, *names = module.split(".")
-    if package != loading.PACKAGE.name or module == PLUGINS:
+    if package != loading.PACKAGE.name or module in MACHINERY:
         return None
     place = loading.PACKAGE.joinpath(*names)
     return next((file for file in (place.with_suffix(".py"), place / "__init__.py") if file.is_file()), None)

@@ -226,7 +226,7 @@ class Sweep:
 
     def _stopped(self, cell: Cell, failure: Failure, value: Prepared | None = None) -> None:
         """Store the failure that stopped a cell; the same reason to skip a cell is stored once."""
-        record = self._open_record(cell, value)
+        record = self._open_record(cell, None) if value is None else self._records[value.key]
         if failure.stage != "skip" or record.failure is None or record.failure.reason != failure.reason:
             self._store.append(record.key, failure)
         self._observer.cell(cell, f"{failure.status}: {failure.reason}")

@@ -21,6 +21,9 @@ from bench.pipeline.flow import Prepared, Verified
 from bench.plugins import catalog
 from bench.records.lines import Failure, Quality
 
+INSPECTED = ("placement", "warning", "precision")
+"""Fields of `Quality` that a runtime tells; see `Runtime.inspect`."""
+
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Reference:
@@ -60,7 +63,8 @@ def reference_of(task: Task, limits: Limits, failed: prepare.FailedSteps | None 
             return {"cell": cell.path}
 
         versions = provenance.versions(catalog.runtime(cell.runtime).requires)
-        parts = ["reference", cell.path, artifact.sha256, versions, *provenance.subject(task)]
+        code = [provenance.plugin_digest(catalog.runtime(cell.runtime)), provenance.code_digest(operations.verify)]
+        parts = ["reference", cell.path, artifact.sha256, versions, *code, *provenance.subject(task)]
         digest = cache.digest([provenance.SCHEMA, *parts])
         return Reference(cell=cell, outputs=cache.obtain(digest, "outputs.npz", make)[0], digest=digest)
     raise ArtifactError(f"no source of {task.name} works here: {'; '.join(reasons) or 'none is defined'}")
@@ -172,7 +176,7 @@ def _inspected(child: Child, cell: Cell, artifact: Artifact, judged: Quality, li
             **opening.arguments(cell, artifact.path),
             shapes=fields["input_shapes"],
         )
-        return _quality({**fields, **told})
+        return _quality({**fields, **{name: told[name] for name in INSPECTED if name in told}})
     except ChildError as error:
         warning = f"its precision, and where its nodes run, cannot be told: {error.reason}"
         return replace(judged, precision=None, warning=warning)

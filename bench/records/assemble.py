@@ -17,7 +17,7 @@ from bench.measure.launch import Launch
 from bench.measure.roofline import Peaks
 from bench.measure.rounds import Goal
 from bench.records import costs
-from bench.records.lines import Quality
+from bench.records.lines import Placed, Quality
 from bench.records.measured import Measured, same_as
 from bench.records.rows import Row
 
@@ -89,12 +89,12 @@ def _num_params(artifact: Facts | None, quality: Quality | None) -> int | None:
     return (artifact.num_params if artifact else None) or (quality.num_params if quality else None)
 
 
-def _placement(placed: Mapping[str, Mapping[str, Any]] | None) -> str | None:
+def _placement(placed: Mapping[str, Placed] | None) -> str | None:
     """`CPUExecutionProvider: 12 nodes, 100 % of MACs`, joined by semicolons."""
     parts = []
     for provider, found in (placed or {}).items():
-        share = f", {100 * found['macs_share']:.3g} % of MACs" if found["macs_share"] is not None else ""
-        parts.append(f"{provider}: {found['nodes']} node{'' if found['nodes'] == 1 else 's'}{share}")
+        share = f", {100 * found.macs_share:.3g} % of MACs" if found.macs_share is not None else ""
+        parts.append(f"{provider}: {found.nodes} node{'' if found.nodes == 1 else 's'}{share}")
     return "; ".join(parts) or None
 
 

@@ -48,6 +48,18 @@ class Cost(msgspec.Struct, frozen=True, kw_only=True):
     weight_bytes: int
 
 
+class Placed(msgspec.Struct, frozen=True, kw_only=True):
+    """The part of an artifact that one provider runs.
+
+    Attributes:
+        nodes: how many nodes.
+        macs_share: share of the MACs, between 0 and 1; None where it cannot be told.
+    """
+
+    nodes: int
+    macs_share: float | None = None
+
+
 class Quality(msgspec.Struct, frozen=True, kw_only=True, tag="quality", tag_field="kind"):
     """How good the outputs of a cell are on the held-out split, and what its runtime tells of the artifact.
 
@@ -95,7 +107,7 @@ class Quality(msgspec.Struct, frozen=True, kw_only=True, tag="quality", tag_fiel
     io_bytes: int | None = None
     rss_bytes: int = 0
     cost: Cost | None = None
-    placement: Mapping[str, Mapping[str, Any]] | None = None
+    placement: Mapping[str, Placed] | None = None
     warning: str | None = None
     time: str | None = None
 

@@ -17,6 +17,7 @@ import fcntl
 import json
 import os
 import tempfile
+import typing
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -32,7 +33,7 @@ SCHEMA = 1  # of the lines, and of the measuring code that fills them: raise it 
 CURRENT = "current.json"
 WRITING = ".writing-"  # begins the name of a file that is not whole yet
 LAUNCH, THREAD_LAUNCH = "launch", "thread_launch"
-KINDS = ("cell", "quality", LAUNCH, THREAD_LAUNCH, "failure", "reset")
+KINDS = frozenset(str(line.__struct_config__.tag) for line in typing.get_args(Line))
 _LINES: msgspec.json.Decoder[Line] = msgspec.json.Decoder(Line)
 
 

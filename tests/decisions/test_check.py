@@ -99,7 +99,7 @@ def test_what_there_is_when_the_time_is_up_is_looked_at(monkeypatch: pytest.Monk
     """After 2 launches it is not clear; the time is up after 3, between two looks, and then it is."""
     ran = blocks(monkeypatch, 1.05, 1.06, 1.055)
     monkeypatch.setattr(rounds, "time", SimpleNamespace(monotonic=lambda: float(len(ran))))
-    outcome = check.measure(pair(), replace(check.goal(budget_s=2.5), min_launches=2), Method())
+    outcome = check.measure(pair(), replace(check.goal(budget_s=3.0), min_launches=2), Method())
     assert (len(ran), outcome.verdict) == (3, "regression")
 
 

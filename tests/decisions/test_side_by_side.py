@@ -75,14 +75,14 @@ class Workers:
         self._numbers = itertools.count()
 
     def make(self, cell: Cell, limits: Limits, failed: prepare.FailedSteps) -> Verified | lines.Failure:
-        if cell.task in self.reasons:
-            error = self.reasons[cell.task]
+        if (error := self.reasons.get(cell.task) or self.reasons.get(cell.variant)) is not None:
             return lines.Failure.of("skip" if isinstance(error, RefusedError) else "prepare", error)
         artifact = Artifact(
             path=Path("a"), format="null", sha256="", size_bytes=1, canonical=self.digests.get(cell.task)
         )
         quality = made.quality(fidelity="broken" if cell.task in self.broken else "close", reason=None)
-        return Verified(cell=cell, key=cell.path, artifact=artifact, inputs=Path("inputs.npz"), quality=quality)
+        own = {"inputs": Path("inputs.npz"), "subject": (f"digest of {cell.task}", None)}
+        return Verified(cell=cell, key=cell.path, artifact=artifact, quality=quality, **own)  # type: ignore[arg-type]
 
     def block(self, baseline: Subject, others: Sequence[Subject], method: Method, **_: Any) -> Result:
         self.blocks += 1
@@ -156,6 +156,27 @@ def test_what_does_not_work_has_no_verdict(
     prepare(workers)
     change = workers.change()
     assert (change.note, change.newly_failed, change.judged) == (note, newly_failed, None)
+
+
+@pytest.mark.parametrize("order", [("raw", "bad"), ("bad", "raw")])
+def test_a_cell_that_failed_leaves_the_others_of_its_task_their_figures(
+    order: tuple[str, ...], workers: Workers
+) -> None:
+    workers.reasons["bad"] = ArtifactError("cannot")
+    pairs = [
+        (
+            Cell.from_path(f"old/null/native/{name}/null/cpu/b1t1"),
+            Cell.from_path(f"new/null/native/{name}/null/cpu/b1t1"),
+        )
+        for name in order
+    ]
+    found = {change.cell: change for change in side_by_side.measure(pairs, Method(), Goal(), Silent())}
+    right, bad = found["null/native/raw/null/cpu/b1t1"], found["null/native/bad/null/cpu/b1t1"]
+    assert right.comparison is not None
+    assert right.after is not None
+    assert (right.after.status, right.after.num_launches) == ("ok", 3)
+    assert bad.after is not None
+    assert (bad.after.status, bad.after.reason, bad.note) == ("failed", "cannot", "failed in A")
 
 
 def test_no_time_for_a_block(workers: Workers) -> None:

@@ -37,6 +37,7 @@ def imports_of(path: Path) -> Iterator[tuple[str, int]]:
         elif isinstance(node, ast.ImportFrom):
             assert node.level == 0, f"{path}:{node.lineno} imports relatively"
             for alias in node.names:
+                assert alias.name != "*", f"{path}:{node.lineno} imports every name"
                 whole = f"{node.module}.{alias.name}"
                 yield (whole if whole in FILES else str(node.module)), node.lineno
 
@@ -60,7 +61,7 @@ def test_no_room_imports_upward(room: str) -> None:
         for module, found in IMPORTS.items()
         if module not in FACES and room_of(module) == room
         for name, line in found
-        if name.startswith("bench.") and (name in FACES or room_of(name) not in allowed)
+        if name == "bench" or (name.startswith("bench.") and (name in FACES or room_of(name) not in allowed))
     ]
     assert upward == []
 
@@ -81,6 +82,21 @@ def test_processes_are_started_by_the_pipeline(room: str) -> None:
         if name.startswith(PROCESSES)
     ]
     assert direct == []
+
+
+@pytest.mark.parametrize("room", ["decisions", "report"])
+def test_measuring_is_begun_by_the_pipeline(room: str) -> None:
+    """They may name the types of `measure/`, but not its functions that start workers."""
+    starting = {"run_block", "ask_once", "Child"}
+    named = [
+        f"{path.name}:{node.lineno}"
+        for module, path in FILES.items()
+        if module not in FACES and room_of(module) == room
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if (isinstance(node, ast.Name) and node.id in starting)
+        or (isinstance(node, ast.Attribute) and ast.unparse(node) in ("rounds.measure", "block.run_block"))
+    ]
+    assert named == []
 
 
 def test_no_file_lists_plugins() -> None:

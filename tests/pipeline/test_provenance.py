@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 
 from bench.api import Plugin, loading
-from bench.pipeline import operations, provenance
+from bench.api.cell import Cell
+from bench.pipeline import provenance
 from bench.plugins import catalog
 
 FILES = {
@@ -31,7 +32,16 @@ class Mine(Variant):
         from bench import shown
         return shown.text()
 """,
-    "deep/low.py": "import bench.high\n\ndef work(): return bench.high.top()\n\ndef idle(): return 1\n",
+    "deep/low.py": """
+import bench.high
+
+def work():
+    if not bench.high.top():
+        raise ValueError("it does not work")
+    return bench.high.top()
+
+def idle(): return 1
+""",
     "high.py": "def top(): return LEVEL\n\nLEVEL = 3\n",
     "tools/__init__.py": "",
     "tools/sizes.py": "def count(): return 1\n",
@@ -75,7 +85,9 @@ def digest(package: Path) -> Callable[[str, str, str], str]:
     ("name", "old", "new"),
     [
         pytest.param("plugin.py", 'RULES["x"]', 'RULES["y"]', id="the plugin itself"),
-        pytest.param("deep/low.py", "bench.high.top()", "bench.high.top() + 1", id="a function imported in a method"),
+        pytest.param(
+            "deep/low.py", "return bench.high.top()", "return 1 + bench.high.top()", id="imported in a method"
+        ),
         pytest.param("high.py", "LEVEL = 3", "LEVEL = 4", id="a constant that the function reads"),
         pytest.param("tools/sizes.py", "return 1", "return 2", id="a module imported under another name"),
         pytest.param("rules.py", "return 1", "return 2", id="a rule that registers itself when it is imported"),
@@ -93,9 +105,8 @@ def test_a_change_of_what_makes_the_figure_counts(
     ("name", "old", "new"),
     [
         pytest.param("deep/low.py", "def idle(): return 1", "def idle(): return 2", id="a function that is not called"),
-        pytest.param(
-            "deep/low.py", "def work(): ", "def work():  # soon\n    'Works.'\n    ", id="comment and docstring"
-        ),
+        pytest.param("deep/low.py", "work():", "work():  # soon\n    'Works.'", id="comment and docstring"),
+        pytest.param("deep/low.py", "does not work", "works badly", id="the text of an error"),
         pytest.param("deep/low.py", "def work()", "def work() -> int", id="an annotation"),
         pytest.param("shown.py", "shown beside", "shown next to", id="what a marked method shows beside the figures"),
         pytest.param("other.py", "return 2", "return 3", id="a module that nothing imports"),
@@ -118,20 +129,56 @@ def test_the_digest_of_a_package_does_not_depend_on_where_it_lies(
     assert provenance.plugin_digest(Plugin(name="plugin", path=moved / "plugin.py")) == before
 
 
-def test_the_judge_reaches_the_cost_rules_and_no_picture() -> None:
-    reading = provenance._Reading(with_beside=False)
-    path = Path(operations.__file__)
-    for name in ("verify", "cost", "inspect"):
-        reading.digest(path, name)
-    reached = {file.relative_to(loading.PACKAGE).as_posix() for file, _ in reading._reached}
-    assert {"pipeline/quality.py", "pipeline/feeding.py", "graphs/costs/macs/matrix.py"} <= reached
-    others = ("graphs/picture/", "graphs/diff/", "report/", "plugins/")
-    assert not [name for name in reached if name.startswith(others)]
+def reached(digest: Callable[[], object]) -> set[str]:
+    """Files of the package, by their paths in it, whose definitions count in a digest."""
+    readings: list[provenance._Reading] = []
+
+    class Noted(provenance._Reading):
+        def digest(self, path: Path, name: str | None) -> str:
+            readings.append(self)
+            return super().digest(path, name)
+
+    provenance._digest.cache_clear()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(provenance, "_Reading", Noted)
+        digest()
+    provenance._digest.cache_clear()
+    paths = {path for reading in readings for path, _ in reading._reached}
+    return {path.relative_to(loading.PACKAGE).as_posix() for path in paths if path.is_relative_to(loading.PACKAGE)}
 
 
-def test_an_inspection_counts_what_the_runtime_shows() -> None:
-    runtime = catalog.runtime("onnxruntime")
-    assert provenance.plugin_digest(runtime) != provenance.plugin_digest(runtime, inspected=True)
+CELL = Cell.from_path("toy/null/native/raw/onnxruntime/cpu/b1t1")
+ENGINE = "plugins/engines/onnxruntime"
+
+
+@pytest.mark.parametrize(
+    ("digest", "counts", "does_not_count"),
+    [
+        pytest.param(
+            lambda: provenance.record_key(CELL, None),
+            {"plugins/runtimes/onnxruntime.py", f"{ENGINE}/runtime.py", "plugins/models/toy/task.py"},
+            {f"{ENGINE}/placement.py", f"{ENGINE}/profile.py", "api/cache.py", "api/loading.py", "plugins/catalog.py"},
+            id="a latency",
+        ),
+        pytest.param(
+            lambda: provenance.judge_digest(CELL),
+            {"pipeline/quality.py", f"{ENGINE}/placement.py", f"{ENGINE}/precision.py", "graphs/costs/profile.py"},
+            {f"{ENGINE}/profile.py", "graphs/picture/svg.py", "api/cache.py", "api/loading.py"},
+            id="a quality",
+        ),
+        pytest.param(
+            lambda: provenance.recipe(catalog._variant_file("dedup")),
+            {"plugins/variants/dedup.py", "graphs/file/digest.py", "graphs/weights/parameters.py"},
+            {"graphs/picture/svg.py", "api/cache.py", "api/loading.py"},
+            id="an artifact",
+        ),
+    ],
+)
+def test_what_a_figure_depends_on(digest: Callable[[], object], counts: set[str], does_not_count: set[str]) -> None:
+    found = reached(digest)
+    assert counts - found == set()
+    assert does_not_count & found == set()
+    assert not [name for name in found if name.startswith(("report/", "cli/", "decisions/"))]
 
 
 def bench(copy: Path, *arguments: str) -> str:

@@ -1,0 +1,39 @@
+"""The last stage: verified cells are measured in pairs, side by side, as `bench check` and `bench compare` ask."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from bench.measure import rounds
+from bench.measure.block import Method, Result
+from bench.measure.rounds import Goal, Group, Ledger, Progress
+from bench.pipeline import opening
+from bench.pipeline.flow import Verified
+
+
+def measure_pairs(
+    pairs: Sequence[tuple[Verified, Verified]],
+    method: Method,
+    goal: Goal,
+    *,
+    keep: Callable[[Result], None],
+    report: Callable[[Progress], None] = lambda _: None,
+    cut_blocks: bool = True,
+) -> list[Group]:
+    """Measure the second cell of each pair beside the first.
+
+    Args:
+        keep: told what each block brought, failures included.
+        report: told how far the measuring is.
+        cut_blocks: end a running block when the time is up; otherwise only no further block begins.
+
+    Returns:
+        A group for each pair, with the launches of both cells.
+    """
+    groups = [Group(baseline=_ledger(one), ledgers=[_ledger(other)]) for one, other in pairs]
+    rounds.measure(groups, method, goal, keep=keep, report=report, cut_blocks=cut_blocks)
+    return groups
+
+
+def _ledger(value: Verified) -> Ledger:
+    return Ledger(subject=opening.subject(value), launches=[])
