@@ -147,8 +147,11 @@ def _key_of_runtime(name: str, provider: str) -> Key:
 
 
 def _key_of_source(source: str) -> Key:
-    """The key of the runtime for the own form of a source's models: its framework is what exporters of it import."""
+    """The key of a worker that exports models of a source; the framework is that of the source's own runtime.
+
+    No runtime opens a model there: TensorFlow takes no number of threads once it has computed something.
+    """
     own_form = next(found for found in map(catalog.exporter, loading.find("exporters")) if not found.sources)
     runtimes = map(catalog.runtime, loading.find("runtimes"))
     opener = next(runtime for runtime in runtimes if own_form.format(source) in runtime.default_for)
-    return _key_of_runtime(opener.name, opener.providers()[0])
+    return _key(opener, "export", opener.environment(1))
