@@ -32,6 +32,12 @@ class Window:
     complaints: list[str]
     requests: list[str]
 
+    def follow(self, name: str) -> None:
+        """Follow the bar's link of that name until the page has made it the current choice."""
+        link = self.page.get_by_role("link", name=name)
+        link.click()
+        link.and_(self.page.locator("[aria-current]")).wait_for()  # the page is told of a new address afterwards
+
     def rows(self, within: str = ".task.current") -> list[str]:
         """Paths of the rows that can be seen, in order, without what is the same for all."""
         names = self.page.locator(f"{within} table.rows tbody tr:visible .name").all_inner_texts()
@@ -118,12 +124,12 @@ def test_words_and_choices_filter_tables_and_figures(opened: Any) -> None:
 def test_a_task_with_a_hostile_name_is_chosen_like_any(opened: Any) -> None:
     window = opened()
 
-    window.page.get_by_role("link", name=made.HOSTILE).click()
+    window.follow(made.HOSTILE)
 
     assert window.rows() == ["null/native/raw/null/cpu"]
     assert window.page.inner_text(".task.current h2") == made.HOSTILE
     assert made.REASON in window.page.inner_text(".task.current .note")
-    window.page.get_by_role("link", name="all").click()
+    window.follow("all")
     assert len(window.rows()) == 5
 
 
@@ -167,7 +173,7 @@ def test_dark_follows_the_system_and_the_button(opened: Any) -> None:
 
 def test_a_phone_needs_no_sideways_scrolling(opened: Any) -> None:
     window = opened(viewport=PHONE)
-    window.page.get_by_role("link", name="all").click()
+    window.follow("all")
 
     assert window.page.evaluate("document.documentElement.scrollWidth") <= PHONE["width"]
     window.page.select_option("select[name=sort]", "latency_p50_ns")
