@@ -8,11 +8,14 @@ import subprocess
 import sys
 import venv
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from importlib import metadata
 from pathlib import Path
 
 import pytest
 from onnx import TensorProto, helper
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 ROOT = Path(__file__).parents[2]
 SOURCES = ("bench", "models", "datasets", "setup.py", "pyproject.toml", "MANIFEST.in", "README.md", "LICENSE")
@@ -43,18 +46,39 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A virtual environment with the wheel, which takes every other package from this one."""
+    """A virtual environment with the wheel and, as links to this one, the packages that it requires without extras."""
     folder = tmp_path_factory.mktemp("installed") / "venv"
     venv.create(folder, with_pip=False, symlinks=True)
     packages = next(folder.glob("lib*/python3*/site-packages"))
     python = str(folder / "bin" / "python")
     pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--python", python, "install", "--no-deps"]
     subprocess.run([*pip, "--no-index", str(wheel)], capture_output=True, timeout=100, check=True)
-    others = [path for path in sys.path if path.endswith("-packages") and Path(path) != packages]
-    (packages / "others.pth").write_text("".join(f"{path}\n" for path in others))
+    for path in required(Requirement("inferometer"), metadata.distributions(path=[str(packages)])):
+        if not (packages / path.name).exists():
+            (packages / path.name).symlink_to(path)
     (packages / "models" / "foreign").mkdir(parents=True)
     (packages / "models" / "foreign" / "task.py").write_text("raise SystemExit('a file of another package was run')\n")
     return folder
+
+
+def required(requirement: Requirement, more: Iterable[metadata.Distribution] = ()) -> set[Path]:
+    """Files and folders in site-packages of all that a distribution requires, and of what that requires."""
+    found = {canonicalize_name(each.name): each for each in (*metadata.distributions(), *more)}
+    waiting, seen, paths = [requirement], set(), set()
+    while waiting:
+        wanted = waiting.pop()
+        name = canonicalize_name(wanted.name)
+        if (name, extras := frozenset(wanted.extras)) in seen:
+            continue
+        seen.add((name, extras))
+        for text in found[name].requires or []:
+            other = Requirement(text)
+            if other.marker is None or any(other.marker.evaluate({"extra": extra}) for extra in ("", *extras)):
+                waiting.append(other)
+        if wanted is not requirement:
+            tops = {file.parts[0] for file in found[name].files or [] if file.parts[0] != ".."}
+            paths |= {Path(str(found[name].locate_file(top))) for top in tops}
+    return paths
 
 
 @pytest.fixture(scope="module")
@@ -112,6 +136,14 @@ def test_package_that_runs_is_the_wheels(installed: Path, tmp_path: Path) -> Non
     assert Path(file).is_relative_to(installed)
     assert str(ROOT) not in folders
     assert folders.count("Path(") == 2, "the working folder and the package's own plugins, not site-packages"
+
+
+def test_environment_has_no_extras(installed: Path) -> None:
+    code = (
+        "import importlib.util; print([importlib.util.find_spec(name) for name in ('torch', 'tensorflow', 'pandas')])"
+    )
+    done = subprocess.run([installed / "bin" / "python", "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "[None, None, None]\n"
 
 
 def test_doctor(bench: Bench) -> None:
