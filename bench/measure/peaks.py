@@ -13,6 +13,8 @@ import importlib.util
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import numpy as np
+
 from bench.measure import clock
 from bench.measure.process import ask_once
 from bench.measure.roofline import Peaks
@@ -69,15 +71,12 @@ def _products(threads: int) -> Iterator[Product]:
 
 def _numpy_products() -> Iterator[Product]:
     """With as many threads as the environment said when the process began."""
-    import numpy as np
-
     for precision in ("float32", "float64"):
         left, right = np.ones((2, SIZE, SIZE), precision)
         yield precision, "numpy", lambda left=left, right=right: left @ right  # type: ignore[misc]
 
 
 def _ort_products(threads: int) -> Iterator[Product]:
-    import numpy as np
     import onnxruntime
 
     for precision, left, right in (("float32", "float32", "float32"), ("int8", "uint8", "int8")):
@@ -92,7 +91,6 @@ def _ort_products(threads: int) -> Iterator[Product]:
 
 def _product_model(right: Any, left: str) -> bytes:
     """A single product with a constant, which may be packed beforehand as any weight."""
-    import numpy as np
     from onnx import TensorProto, helper, numpy_helper
 
     is_float = right.dtype == np.float32
@@ -105,8 +103,7 @@ def _product_model(right: Any, left: str) -> bytes:
         [numpy_helper.from_array(right, "right")],
     )
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
-    content: bytes = model.SerializeToString()
-    return content
+    return bytes(model.SerializeToString())
 
 
 def _torch_products(threads: int) -> Iterator[Product]:
@@ -122,8 +119,6 @@ def _torch_products(threads: int) -> Iterator[Product]:
 
 def _copied_per_s(threads: int) -> float:
     """Bytes read and written a second, each thread with a part of its own."""
-    import numpy as np
-
     source, target = np.ones((2, threads, COPY_BYTES // 4 // threads), np.float32)
     with concurrent.futures.ThreadPoolExecutor(threads) as pool:
         seconds = _fastest_s(lambda: list(pool.map(np.copyto, target, source)))

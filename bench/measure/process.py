@@ -148,7 +148,8 @@ class Child:
             return self._out_of_memory(tail)
         if code >= 0:
             return ChildError("exit", f"exited with status {code} without an answer", detail=tail)
-        name = _signal_name(-code)
+        names = {number.value: number.name for number in signal.Signals}
+        name = names.get(-code, f"signal {-code}")  # most real-time signals have no name
         hint = ", perhaps by the system for want of memory" if name == "SIGKILL" else ""
         return ChildError("signal", f"killed by {name}{hint}", detail=tail)
 
@@ -171,11 +172,8 @@ class Child:
         """Kill the child and close its pipes, its log and its process descriptor."""
         with Child._lock:
             Child.living.discard(self)
-        self.kill()
-        for stream in (self._process.stdin, self._process.stdout):
-            assert stream is not None
-            with contextlib.suppress(BrokenPipeError):
-                stream.close()
+        with contextlib.suppress(BrokenPipeError), self._process:  # which closes its pipes on leaving
+            self.kill()
         if self._died is not None:
             os.close(self._died)
             self._died = None
@@ -194,13 +192,6 @@ def kill_all() -> None:
         for child in Child.living:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(child.pid, signal.SIGKILL)
-
-
-def _signal_name(number: int) -> str:
-    try:
-        return signal.Signals(number).name
-    except ValueError:  # most real-time signals have no name
-        return f"signal {number}"
 
 
 def _death_descriptor(pid: int) -> int | None:

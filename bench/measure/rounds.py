@@ -6,6 +6,7 @@ Breadth first, so a sweep may be stopped at any time. Each launch is a fresh pro
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import random
 import time
 from collections.abc import Callable, Sequence
@@ -54,12 +55,8 @@ class Goal:
 
     def looks(self) -> tuple[int, ...]:
         """Numbers of launches after which the question is asked: each look may be wrong, so they are few."""
-        found = []
-        launches = self.min_launches
-        while launches < self.max_launches:
-            found.append(launches)
-            launches *= 2
-        return (*found, self.max_launches)
+        doubled = (self.min_launches * 2**power for power in itertools.count())
+        return (*itertools.takewhile(lambda launches: launches < self.max_launches, doubled), self.max_launches)
 
     def regression(self, comparison: Comparison) -> str:
         """Whether the cell is slower by more than the tolerance: `regression`, `fine` or `undecided`.
@@ -87,7 +84,7 @@ class Ledger:
     """
 
     subject: Subject
-    launches: list[Launch]
+    launches: list[Launch] = dataclasses.field(default_factory=list)
     failed: bool = False
     num_stale: int = 0
 
@@ -99,16 +96,15 @@ class Group:
     baseline: Ledger
     ledgers: list[Ledger]
 
-    _known: dict[str, tuple[tuple[int, int], Comparison]] = dataclasses.field(default_factory=dict, repr=False)
+    _known: dict[tuple[str, int, int], Comparison] = dataclasses.field(default_factory=dict, repr=False)
 
     def comparison(self, ledger: Ledger) -> Comparison:
-        """A cell against the group's baseline, as it stands."""
-        size = (len(ledger.launches), len(self.baseline.launches))
-        known = self._known.get(ledger.subject.key)
-        if known is None or known[0] != size:  # launches are only ever added
-            known = (size, compare.against_baseline(ledger.launches, self.baseline.launches))
-            self._known[ledger.subject.key] = known
-        return known[1]
+        """A cell against the group's baseline, by the launches so far."""
+        # Launches are only ever added, so the same numbers of launches are the same launches.
+        state = (ledger.subject.key, len(ledger.launches), len(self.baseline.launches))
+        if state not in self._known:
+            self._known[state] = compare.against_baseline(ledger.launches, self.baseline.launches)
+        return self._known[state]
 
     def settled(self, ledger: Ledger, goal: Goal) -> bool:
         """Whether no further launch is wanted."""

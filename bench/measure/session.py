@@ -3,18 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
-import importlib
+import pkgutil
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from bench.api import Session
+from bench.api import Arrays, Session
 from bench.measure import clock
 from bench.measure.memory import MemoryLog
-
-if TYPE_CHECKING:
-    import numpy as np
-
-    Feeds = Mapping[str, np.ndarray]
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -28,7 +23,7 @@ class Opened:
     """
 
     session: Session
-    feeds: Feeds
+    feeds: Arrays
     memory: MemoryLog
     facts: Mapping[str, Any]
 
@@ -50,11 +45,9 @@ class Worker:
         Returns:
             What the operation returned, or the facts of the session it opened.
         """
-        module, _, name = operation.partition(":")
-        found: Any = importlib.import_module(module)
-        for part in name.split("."):
-            found = getattr(found, part)
-        result: Any = found(self, **arguments) if "." in name else found(**arguments)
+        is_method = "." in operation.partition(":")[2]
+        function = pkgutil.resolve_name(operation)
+        result = function(self, **arguments) if is_method else function(**arguments)
         if isinstance(result, Opened):
             self._opened = result
             result = {**result.facts, "confined": self._confined}
@@ -64,11 +57,14 @@ class Worker:
         """What this system lets a worker do, and how its memory is measured."""
         return {**self._confined, "memory_method": MemoryLog().method}
 
-    def burst(self, *, warm_ns: int, target_ns: int, min_runs: int, max_runs: int) -> dict[str, Any]:
-        """Run the open session for a short while and become quiet again: see `clock.BurstPlan`."""
+    def burst(self, **plan: int) -> dict[str, Any]:
+        """Run the open session for a short while and become quiet again.
+
+        Args:
+            **plan: the fields of a `clock.BurstPlan`.
+        """
         assert self._opened is not None
-        plan = clock.BurstPlan(warm_ns=warm_ns, target_ns=target_ns, min_runs=min_runs, max_runs=max_runs)
-        cold, steady = clock.burst(self._opened.session.run, self._opened.feeds, plan)
+        cold, steady = clock.burst(self._opened.session.run, self._opened.feeds, clock.BurstPlan(**plan))
         return {"cold_ns": cold, "steady_ns": steady, "quiet": clock.settle()}
 
     def finish(self) -> dict[str, Any]:

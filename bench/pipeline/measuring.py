@@ -30,10 +30,7 @@ def measure_pairs(
     Returns:
         A group for each pair, with the launches of both cells.
     """
-    groups = [Group(baseline=_ledger(one), ledgers=[_ledger(other)]) for one, other in pairs]
+    ledgers = [[Ledger(subject=opening.subject(value)) for value in pair] for pair in pairs]
+    groups = [Group(baseline=one, ledgers=[other]) for one, other in ledgers]
     rounds.measure(groups, method, goal, keep=keep, report=report, cut_blocks=cut_blocks)
     return groups
-
-
-def _ledger(value: Verified) -> Ledger:
-    return Ledger(subject=opening.subject(value), launches=[])
