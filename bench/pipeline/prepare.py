@@ -35,10 +35,10 @@ def prepared(cell: Cell, limits: Limits, failed: FailedSteps | None = None) -> P
     """Make a cell's artifact, or take it from the cache.
 
     Args:
+        cell: a cell that can work here, see `skip_reason`.
+        limits: time and memory of the child processes.
         failed: steps that failed before and are not tried again; those that fail now are added.
     """
-    if (reason := skip_reason(cell)) is not None:
-        return Failure(stage="skip", reason=reason)
     try:
         artifact = artifact_of(cell, limits, failed)
     except RefusedError as error:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
+import functools
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -15,7 +17,6 @@ from bench.api.artifact import Artifact
 from bench.api.cell import Cell
 from bench.api.errors import ArtifactError, BenchError, ChildError
 from bench.measure.limits import Limits
-from bench.measure.process import Child
 from bench.pipeline import opening, operations, prepare, provenance, quality, sweeps
 from bench.pipeline.flow import Prepared, Verified
 from bench.plugins import catalog
@@ -76,6 +77,8 @@ def from_name(cell: Cell, limits: Limits, failed: prepare.FailedSteps | None = N
     Args:
         failed: see `prepare.prepared`.
     """
+    if (reason := prepare.skip_reason(cell)) is not None:
+        return Failure(stage="skip", reason=reason)
     value = prepare.prepared(cell, limits, failed)
     if isinstance(value, Failure):
         return value
@@ -133,15 +136,22 @@ def verify(
         ChildError: the artifact does not run.
     """
     with opening.worker(cell, memory_bytes=limits.memory_bytes) as child:
-        reply = child.request(
-            operations.verify,
-            timeout_s=limits.verify_s,
-            **opening.arguments(cell, artifact.path),
-            reference=str(reference) if reference else None,
-            save_outputs=str(save_outputs) if save_outputs else None,
-        )
-        cost = _cost(child, artifact, reply["input_shapes"], limits)
-        return _inspected(child, cell, artifact, _quality({**reply, "cost": cost}), limits)
+        ask = functools.partial(child.request, timeout_s=limits.verify_s)
+        opened = opening.arguments(cell, artifact.path)
+        paths = {"reference": reference, "save_outputs": save_outputs}
+        files: dict[str, Any] = {name: str(path) if path else None for name, path in paths.items()}
+        fields = ask(operations.verify, **opened, **files)
+        shapes = fields["input_shapes"]
+        if artifact.format == "onnx":
+            with contextlib.suppress(ChildError):  # the outputs of a file that cannot be analysed are no less right
+                fields["cost"] = ask(operations.cost, artifact=str(artifact.path), shapes=shapes)
+        judged = _quality(fields)
+        try:
+            told = ask(operations.inspect, **opened, shapes=shapes)
+            return _quality({**fields, **{name: told[name] for name in INSPECTED if name in told}})
+        except ChildError as error:
+            warning = f"its precision, and where its nodes run, cannot be told: {error.reason}"
+            return replace(judged, precision=None, warning=warning)
 
 
 def _quality(fields: Mapping[str, Any]) -> Quality:
@@ -154,29 +164,3 @@ def _quality(fields: Mapping[str, Any]) -> Quality:
         return msgspec.convert(fields, Quality)
     except msgspec.ValidationError as error:
         raise ChildError("error", f"its answer cannot be read: {error}") from error
-
-
-def _cost(child: Child, artifact: Artifact, shapes: dict[str, list[int]], limits: Limits) -> dict[str, Any] | None:
-    """The fields of `Cost`; None for a file that cannot be analysed, which makes the outputs no less right."""
-    if artifact.format != "onnx":
-        return None
-    try:
-        return child.request(operations.cost, timeout_s=limits.verify_s, artifact=str(artifact.path), shapes=shapes)
-    except ChildError:
-        return None
-
-
-def _inspected(child: Child, cell: Cell, artifact: Artifact, judged: Quality, limits: Limits) -> Quality:
-    """The quality with what the runtime tells of the artifact; with a warning where the runtime cannot tell."""
-    fields = msgspec.to_builtins(judged)
-    try:
-        told = child.request(
-            operations.inspect,
-            timeout_s=limits.verify_s,
-            **opening.arguments(cell, artifact.path),
-            shapes=fields["input_shapes"],
-        )
-        return _quality({**fields, **{name: told[name] for name in INSPECTED if name in told}})
-    except ChildError as error:
-        warning = f"its precision, and where its nodes run, cannot be told: {error.reason}"
-        return replace(judged, precision=None, warning=warning)
