@@ -129,6 +129,9 @@ def _timing(launches: Sequence[Launch], batch: int) -> dict[str, Any]:
     """Latency, cold start and memory of a cell's launches."""
     samples = np.array([sample for launch in launches for sample in launch.samples_ns], float)
     median = stats.median_ns([launch.steady_ns for launch in launches])
+    phases = [launch.memory.phases for launch in launches]
+    peaks = [max(phase[name].peak_rss_bytes for name in PHASES) for phase in phases]
+    imported = [phase["imports"].rss_bytes for phase in phases]
     return {
         "latency_p50_ns": median.value if median else None,
         "latency_p50_low_ns": median.low if median else None,
@@ -138,19 +141,11 @@ def _timing(launches: Sequence[Launch], batch: int) -> dict[str, Any]:
         "throughput_per_s": batch * 1e9 / float(samples.mean()),
         "load_ns": float(np.median([launch.load_ns for launch in launches])),
         "first_inference_ns": float(np.median([launch.first_inference_ns for launch in launches])),
-        "peak_rss_bytes": int(np.median([_peak(launch) for launch in launches])),
-        "model_rss_bytes": int(np.median([_peak(launch) - _imported(launch) for launch in launches])),
+        "peak_rss_bytes": int(np.median(peaks)),
+        "model_rss_bytes": int(np.median(np.subtract(peaks, imported))),
         "num_launches": len(launches),
         "num_samples": len(samples),
     }
-
-
-def _peak(launch: Launch) -> int:
-    return max(launch.memory.phases[name].peak_rss_bytes for name in PHASES)
-
-
-def _imported(launch: Launch) -> int:
-    return launch.memory.phases["imports"].rss_bytes
 
 
 def _comparison(record: Measured, records: Mapping[str, Measured], other: str | None, margin: float) -> dict[str, Any]:
@@ -160,15 +155,11 @@ def _comparison(record: Measured, records: Mapping[str, Measured], other: str | 
         return {}
     if other is None:
         found = comparison.against_baseline(record.launches, baseline.launches)
-        return _figures(found, margin, is_baseline=record.key == baseline.key)
-    found = comparison.between(record.launches, records[other].launches, baseline.launches)
-    return _figures(found, margin, is_baseline=record.cell.path == other)
-
-
-def _figures(found: Comparison, margin: float, *, is_baseline: bool) -> dict[str, Any]:
+    else:
+        found = comparison.between(record.launches, records[other].launches, baseline.launches)
     control, ratio = found.control, found.ratio
     figures: dict[str, Any] = {"aa_low": control.low, "aa_high": control.high} if control else {}
-    if is_baseline:  # by definition; its own noise is the A/A interval
+    if record.cell.path == (other or baseline.cell.path):  # by definition; its own noise is the A/A interval
         return {**figures, "ratio": 1.0, "ratio_low": 1.0, "ratio_high": 1.0}
     if ratio is not None and np.isfinite(ratio.high):
         figures |= {"ratio": ratio.value, "ratio_low": ratio.low, "ratio_high": ratio.high}
@@ -178,9 +169,7 @@ def _figures(found: Comparison, margin: float, *, is_baseline: bool) -> dict[str
 
 def baseline_of(record: Measured, records: Mapping[str, Measured]) -> Measured | None:
     """The record of the cell that a record's launches ran beside, under its present key."""
-    if not record.launches:
-        return None
-    return records.get(record.launches[-1].reference)
+    return records.get(record.launches[-1].reference) if record.launches else None
 
 
 def higher_is_better(records: Mapping[str, Measured]) -> dict[str, bool]:

@@ -119,7 +119,7 @@ class Store:
         with _told("write", path), contextlib.ExitStack() as opened:
             descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
             opened.callback(os.close, descriptor)
-            end = _whole_size(descriptor)
+            end = path.read_bytes().rfind(b"\n") + 1  # a last line that was cut short is written over
             try:
                 os.ftruncate(descriptor, end)
                 _write_all(descriptor, data, end)
@@ -238,18 +238,6 @@ def _sync_folder(folder: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
-
-
-def _whole_size(descriptor: int) -> int:
-    """Size of a file up to its last newline."""
-    size = os.fstat(descriptor).st_size
-    while size:
-        start = max(0, size - 65536)
-        block = os.pread(descriptor, size - start, start)
-        if (found := block.rfind(b"\n")) >= 0:
-            return start + found + 1
-        size = start
-    return 0
 
 
 def _write_all(descriptor: int, data: bytes, offset: int) -> None:
