@@ -13,12 +13,14 @@ The samples of the new artifact are pytest-benchmark's, too, so `--benchmark-aut
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import warnings
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import asdict
 
 from bench.api.errors import InputError
 from bench.decisions import check
@@ -29,28 +31,24 @@ from bench.report.check import line
 from bench.tasks import adopt
 
 
-class Replay:
-    """A timer for pytest-benchmark whose rounds take as long as samples that were measured elsewhere."""
-
-    def __init__(self) -> None:
-        self.samples: Iterator[float] = iter(())
-        self._now = 0.0
-        self._runs = False
-
-    def __call__(self) -> float:
-        """Seconds: the start of a round, or its end, by turns."""
-        if self._runs:
-            self._now += next(self.samples)
-        self._runs = not self._runs
-        return self._now
-
-
 class Guard:
-    """What the fixture gives: a test calls it once."""
+    """The value of the fixture: a test calls it once.
 
-    def __init__(self, name: str, benchmark: Any, replay: Replay) -> None:
-        self._name, self._benchmark, self._replay = name, benchmark, replay
+    Args:
+        request: the fixture's request; the test's benchmark gets a timer whose rounds take as long as the samples of
+            the new artifact.
+    """
+
+    def __init__(self, request: pytest.FixtureRequest) -> None:
+        self._name = request.node.name
         self._limits = Limits.of(step_s=None, memory_bytes=None)
+        self._times_s: Iterator[float] = iter(())
+        request.node.add_marker(pytest.mark.benchmark(timer=self._time_s, warmup=False))
+        self._benchmark = request.getfixturevalue("benchmark")
+
+    def _time_s(self) -> float:
+        """Seconds: the start of a round, or its end, by turns."""
+        return next(self._times_s)
 
     def __call__(
         self,
@@ -115,7 +113,8 @@ class Guard:
             warnings.warn(f"{self._name}: {note}", stacklevel=2)
         outcome = check.measure(pair, goal, check.method(self._limits), max_metric_loss=max_metric_loss)
         self._benchmark.extra_info.update(_told(outcome))
-        self._replay.samples = iter([sample / 1e9 for sample in outcome.new_ns])
+        ends_s = itertools.accumulate((sample / 1e9 for sample in outcome.new_ns), initial=0.0)
+        self._times_s = itertools.chain.from_iterable(itertools.pairwise(ends_s))  # a round starts as another ends
         self._benchmark.pedantic(lambda: None, rounds=len(outcome.new_ns))
         if not outcome.passed:
             pytest.fail(line(outcome), pytrace=False)
@@ -127,19 +126,11 @@ class Guard:
 @pytest.fixture
 def guard(request: pytest.FixtureRequest) -> Guard:
     """See `Guard`."""
-    replay = Replay()
-    request.node.add_marker(pytest.mark.benchmark(timer=replay, warmup=False))
-    return Guard(request.node.name, request.getfixturevalue("benchmark"), replay)
+    return Guard(request)
 
 
 def _told(outcome: Outcome) -> dict[str, Any]:
     """What is kept beside pytest-benchmark's own figures."""
-    return {
-        "verdict": outcome.verdict,
-        "ratio": dataclasses.asdict(outcome.ratio),
-        "control": dataclasses.asdict(outcome.control),
-        "num_launches": outcome.num_launches,
-        "fidelity": outcome.quality.fidelity,
-        "max_abs_error": outcome.quality.max_abs_error,
-        "metric_loss": outcome.quality.metric_loss,
-    }
+    figures = {**asdict(outcome.quality), **dataclasses.asdict(outcome)}
+    names = ("verdict", "ratio", "control", "num_launches", "fidelity", "max_abs_error", "metric_loss")
+    return {name: figures[name] for name in names}
