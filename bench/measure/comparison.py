@@ -40,11 +40,6 @@ class Comparison:
         return stats.verdict(self.ratio, self.control, num_launches=self.num_launches, margin=margin)
 
 
-def pair(launch: Launch, reference: Launch) -> Pairs:
-    """Two launches of one block, pass by pass."""
-    return Pairs(cell_ns=launch.medians_ns, reference_ns=reference.medians_ns)
-
-
 def by_block(launches: Sequence[Launch], role: str) -> dict[str, Launch]:
     """Launches of one role by the block they ran in."""
     return {launch.block: launch for launch in launches if launch.role == role}
@@ -56,8 +51,12 @@ def controls(baseline: Sequence[Launch]) -> list[Pairs]:
 
 
 def _paired(launches: Mapping[str, Launch], others: Mapping[str, Launch]) -> list[Pairs]:
-    """The launches of two cells by block, paired in the blocks that held both."""
-    return [pair(launch, others[block]) for block, launch in launches.items() if block in others]
+    """The launches of two cells by block, paired pass by pass in the blocks that held both."""
+    return [
+        Pairs(cell_ns=launch.medians_ns, reference_ns=others[block].medians_ns)
+        for block, launch in launches.items()
+        if block in others
+    ]
 
 
 def _compared(pairs: Sequence[Pairs], baseline: Sequence[Launch]) -> Comparison:

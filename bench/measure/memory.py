@@ -57,7 +57,7 @@ class MemoryLog:
         if self.method == "kernel":
             self._reset_peak()
             yield
-            peak = self._status_bytes("VmHWM")
+            peak = self._peak_bytes()
         else:
             with _Poller() as poller:
                 yield
@@ -74,24 +74,24 @@ class MemoryLog:
     def _reset_peak(self) -> bool:
         try:
             (self._proc / "clear_refs").write_text("5")
-            return self._status_bytes("VmHWM") > 0
+            return self._peak_bytes() > 0
         except (OSError, KeyError):
             return False
 
-    def _status_bytes(self, field: str) -> int:
-        return _kib_fields((self._proc / "status").read_text())[field]
+    def _peak_bytes(self) -> int:
+        return _kib_fields(self._proc / "status")["VmHWM"]
 
     def _private_bytes(self) -> int | None:
         try:
-            fields = _kib_fields((self._proc / "smaps_rollup").read_text())
+            fields = _kib_fields(self._proc / "smaps_rollup")
         except OSError:
             return None
         return fields["Private_Clean"] + fields["Private_Dirty"]
 
 
-def _kib_fields(text: str) -> dict[str, int]:
-    """Lines such as `VmHWM:  1234 kB`, in bytes."""
-    rows = (line.split() for line in text.splitlines())
+def _kib_fields(path: Path) -> dict[str, int]:
+    """Bytes by field of a file with lines such as `VmHWM:  1234 kB`."""
+    rows = (line.split() for line in path.read_text().splitlines())
     return {row[0].rstrip(":"): int(row[1]) * 1024 for row in rows if len(row) == 3 and row[2] == "kB"}
 
 

@@ -43,13 +43,11 @@ def peaks(*, num_threads: int) -> dict[str, Any]:
 
 def measure(threads: int) -> Peaks:
     """Measure the peaks with so many threads; it imports every library it can."""
-    rates: dict[str, float] = {}
-    libraries: dict[str, str] = {}
+    found = Peaks(macs_per_s={}, libraries={}, bytes_per_s=0.0)
     for precision, library, product in _products(threads):
         rate = SIZE**3 / _fastest_s(product)
-        if rate > rates.get(precision, 0.0):
-            rates[precision], libraries[precision] = rate, library
-    return Peaks(macs_per_s=rates, libraries=libraries, bytes_per_s=_copied_per_s(threads))
+        found = found.or_higher(Peaks(macs_per_s={precision: rate}, libraries={precision: library}, bytes_per_s=0.0))
+    return dataclasses.replace(found, bytes_per_s=_copied_per_s(threads))
 
 
 def _fastest_s(call: Callable[[], object]) -> float:

@@ -91,12 +91,10 @@ class Child:
             self._process.stdin.flush()
             answer = self._read_line(timeout_s)
         except BrokenPipeError:
-            answer = None
+            raise self._death() from None
         except TimeoutError:
             self.kill()
             raise ChildError("timeout", f"no answer within {timeout_s:g} s", detail=self._log_tail()) from None
-        if answer is None:
-            raise self._death()
         try:
             reply = json.loads(answer)
             if reply["id"] != self._num_requests:  # a forked copy of the child answered, too
@@ -106,13 +104,13 @@ class Child:
             raise ChildError("error", f"its answer cannot be read: {error}", detail=self._log_tail()) from error
         if "error" in reply:
             raise self._raised(reply)
-        result: dict[str, Any] = reply["result"]
-        return result
+        return dict(reply["result"])
 
-    def _read_line(self, timeout_s: float) -> bytes | None:
-        """The next line of the child's output; None when the output has ended.
+    def _read_line(self, timeout_s: float) -> bytes:
+        """The next line of the child's output.
 
         Raises:
+            BrokenPipeError: the output has ended.
             TimeoutError: no whole line came in time.
         """
         assert self._process.stdout is not None
@@ -126,7 +124,7 @@ class Child:
                 raise TimeoutError
             data = os.read(descriptor, 1 << 16) if descriptor in ready else b""
             if not data:
-                return None
+                raise BrokenPipeError
             self._buffer += data
         line, _, self._buffer = self._buffer.partition(b"\n")
         return line

@@ -43,8 +43,7 @@ def common_tensors(before: Path, after: Path, limits: Limits) -> dict[str, str]:
     Raises:
         ChildError: a file cannot be read.
     """
-    names: dict[str, str] = _ask(requests.common_tensors, limits, path=str(before), other=str(after))["names"]
-    return names
+    return dict(_ask(requests.common_tensors, limits, path=str(before), other=str(after))["names"])
 
 
 def differences(before: Path, after: Path, limits: Limits) -> dict[str, Any]:

@@ -142,9 +142,8 @@ class Sweep:
             reference = references[same[thing][0].cell.task]
             if isinstance(reference, BenchError):
                 return Failure.of("verify", reference)
-            stored = ((value, self._records[value.key].quality) for value in same[thing])
-            known = (quality for value, quality in stored if quality and verify.is_current(quality, value, reference))
-            return verify.verified(same[thing][0], reference, self._limits, next(known, None))
+            stored = (self._records[value.key].quality for value in same[thing])
+            return verify.verified(same[thing][0], reference, self._limits, [quality for quality in stored if quality])
 
         def judged(thing: object, outcome: Verified | Failure | BenchError) -> None:
             assert not isinstance(outcome, BenchError)

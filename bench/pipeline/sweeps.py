@@ -46,16 +46,12 @@ def full() -> list[Cell]:
     for task in _tasks():
         plain = cells_of((task,), variants=(RAW,))
         ranked = sorted(plain, key=_is_open, reverse=True)
-        first = {_format(cell): (cell.source, cell.exporter) for cell in reversed(ranked)}
-
-        def is_first(cell: Cell, first: dict[str, tuple[str, str]] = first) -> bool:
-            return first[_format(cell)] == (cell.source, cell.exporter)
-
-        cells += [cell for cell in plain if _is_usual(cell) or is_first(cell)]
+        first = {_format(cell): (cell.source, cell.exporter) for cell in reversed(ranked)}.values()
+        cells += [cell for cell in plain if _is_usual(cell) or (cell.source, cell.exporter) in first]
         if every_core > 1:
             cells += [dataclasses.replace(cell, threads=every_core) for cell in plain if _is_usual(cell)]
         changed = cells_of((task,), variants=(*variants, *CHAINS))
-        cells += [cell for cell in changed if _is_usual(cell) and is_first(cell)]
+        cells += [cell for cell in changed if _is_usual(cell) and (cell.source, cell.exporter) in first]
     return cells
 
 

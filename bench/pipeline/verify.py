@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import functools
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -89,32 +89,32 @@ def from_name(cell: Cell, limits: Limits, failed: prepare.FailedSteps | None = N
     return verified(value, reference, limits)
 
 
-def verified(value: Prepared, reference: Reference, limits: Limits, known: Quality | None = None) -> Verified | Failure:
+def verified(
+    value: Prepared, reference: Reference, limits: Limits, stored: Sequence[Quality] = ()
+) -> Verified | Failure:
     """Judge a prepared cell's outputs against the reference.
 
     Args:
         value: the prepared cell.
         reference: the reference of the cell's task.
         limits: time and memory of the worker.
-        known: the quality that an earlier run stored; it is reused where it is still current (see `is_current`).
+        stored: qualities of the same outputs that earlier runs stored; the first that was judged by the code of now,
+            against the reference of now, is reused.
 
     Returns:
         The verified cell, or the failure that stopped it.
     """
     try:
         inputs = prepare.inputs_of(catalog.task(value.cell.task), limits)
-        if known is None or not is_current(known, value, reference):
+        judge = provenance.judge_digest(value.cell)
+        known = next((quality for quality in stored if quality.judges == (judge, reference.digest)), None)
+        if known is None:
             judged = verify(value.cell, value.artifact, reference.outputs, limits)
             origin = {"reference": reference.cell.path, "reference_digest": reference.digest}
-            known = replace(judged, **origin, judged_by=provenance.judge_digest(value.cell))
+            known = replace(judged, **origin, judged_by=judge)
     except BenchError as error:
         return Failure.of("verify", error)
     return Verified(**vars(value), quality=known, inputs=inputs)
-
-
-def is_current(quality: Quality, value: Prepared, reference: Reference) -> bool:
-    """Whether a stored quality was judged by the code of now, against the reference of now."""
-    return quality.judges == (provenance.judge_digest(value.cell), reference.digest)
 
 
 def verify(

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 
 from bench.api.artifact import Facts
-from bench.api.cell import Cell
 from bench.api.errors import InputError
 from bench.measure import comparison, stats
 from bench.measure.comparison import Comparison
@@ -58,11 +57,12 @@ def rows(
 
 def _row(record: Measured, records: Mapping[str, Measured], twin: str | None, other: str | None, margin: float) -> Row:
     cell, quality, artifact = record.cell, record.quality, record.artifact
+    coordinates: dict[str, Any] = {"cell": cell.path, **dataclasses.asdict(cell)}
     if (reason := _outdated(record, records)) is not None:
-        return Row(**_coordinates(cell), status="skipped", reason=reason)
+        return Row(**coordinates, status="skipped", reason=reason)
     launches = compared(record, records)
     return Row(
-        **_coordinates(cell),
+        **coordinates,
         status=record.failure.status if record.failure else "ok",
         reason=record.failure.reason if record.failure else quality.reason if quality else None,
         same_as=twin,
@@ -96,10 +96,6 @@ def _placement(placed: Mapping[str, Placed] | None) -> str | None:
         share = f", {100 * found.macs_share:.3g} % of MACs" if found.macs_share is not None else ""
         parts.append(f"{provider}: {found.nodes} node{'' if found.nodes == 1 else 's'}{share}")
     return "; ".join(parts) or None
-
-
-def _coordinates(cell: Cell) -> dict[str, Any]:
-    return {"cell": cell.path, **dataclasses.asdict(cell)}
 
 
 def _outdated(record: Measured, records: Mapping[str, Measured]) -> str | None:
