@@ -15,7 +15,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +29,18 @@ from bench.measure import stats
 from bench.measure.limits import Limits
 from bench.report.check import line
 from bench.tasks import adopt
+
+
+def replayed_s(samples_s: Iterable[float]) -> Iterator[float]:
+    """The times at which pytest-benchmark reads its timer, so that its rounds take as long as samples measured before.
+
+    Args:
+        samples_s: seconds of each round.
+
+    Returns:
+        Seconds at the start and at the end of each round, in turn; a round starts when the round before it ends.
+    """
+    return itertools.chain.from_iterable(itertools.pairwise(itertools.accumulate(samples_s, initial=0.0)))
 
 
 class Guard:
@@ -76,13 +88,15 @@ class Guard:
             dataset: samples of both models, as `bench run --dataset` takes them.
             dims: sizes of dimensions that the models leave open, such as `seq=128`.
             shapes: shapes of inputs, such as `image=1x3x224x224`.
-            trust: whether code that the files hold may run.
-            runtime: name of the runtime, as in a cell's path; the usual one of the format by default.
-            provider: name of the provider, as in a cell's path; the runtime's first one by default.
-            tolerance: how much slower the new one may be, as a share.
-            max_metric_loss: which share of the pinned one's metric may be lost; without targets, how much error there
-                may be in the outputs.
-            max_launches: most launches of each.
+            trust: whether code in the files may run.
+            runtime: name of the runtime, as in a cell's path; the usual runtime of the format by default.
+            provider: name of the provider, as in a cell's path; the runtime's first provider by default.
+            batch: number of samples in an inference.
+            threads: number of threads.
+            tolerance: how much slower the new artifact may be, as a share.
+            max_metric_loss: largest share of the pinned artifact's metric that may be lost; without targets, largest
+                error in the outputs.
+            max_launches: largest number of launches of each artifact.
             budget_s: seconds after which no further launch is begun.
 
         Raises:
@@ -113,8 +127,7 @@ class Guard:
             warnings.warn(f"{self._name}: {note}", stacklevel=2)
         outcome = check.measure(pair, goal, check.method(self._limits), max_metric_loss=max_metric_loss)
         self._benchmark.extra_info.update(_told(outcome))
-        ends_s = itertools.accumulate((sample / 1e9 for sample in outcome.new_ns), initial=0.0)
-        self._times_s = itertools.chain.from_iterable(itertools.pairwise(ends_s))  # a round starts as another ends
+        self._times_s = replayed_s(sample / 1e9 for sample in outcome.new_ns)
         self._benchmark.pedantic(lambda: None, rounds=len(outcome.new_ns))
         if not outcome.passed:
             pytest.fail(line(outcome), pytrace=False)

@@ -68,7 +68,7 @@ class Method:
         fewest_passes: least number of bursts of each worker when the time of the sweep or of the block is up.
         min_passes: least number of bursts of each worker when it is not.
         max_passes: largest number of bursts of each worker.
-        pass_error: passes go on until the standard error of every cell's log-ratio within its launch is down to this.
+        pass_error: passes go on until no cell's log-ratio has a larger standard error within its launch.
         max_s: seconds after which the block's time is up, since slow cells gain more by launches than by passes.
     """
 
@@ -202,8 +202,7 @@ def run_block(
     with contextlib.ExitStack() as workers, contextlib.suppress(_NothingToKeepError):
         for subject, role in random.sample(roles, len(roles)):
             state = machine.state()
-            child = Child(environment=subject.environment, memory_bytes=limits.memory_bytes)
-            workers.callback(child.close)
+            child = workers.enter_context(Child(environment=subject.environment, memory_bytes=limits.memory_bytes))
             seats.append(_Seat(subject=subject, role=role, child=child, machine=state))
         # Imports take most of the time before the first pass, and are not compared.
         on_all_cores(lambda seat: seat.ask(seat.subject.imports, limits.open_s), list(seats), imported)

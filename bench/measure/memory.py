@@ -1,8 +1,8 @@
 """Memory of this process by phase, as the kernel counts it.
 
 The kernel keeps the peak resident size (`VmHWM`); writing 5 to `/proc/self/clear_refs` sets it back to the present
-size, so each phase has a peak of its own and nothing polls. Source: proc(5), `/proc/pid/clear_refs`. Where there is no
-`/proc`, a thread polls instead, and every record says so.
+size, so each phase has a peak of its own and nothing polls. Source: proc(5), `/proc/pid/clear_refs`. Where there is
+no `/proc`, a thread polls instead, and every record says so.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """What this machine can do at most: products of large matrices in each precision, and copies within its memory.
 
-Each product is tried with every library here that has it, and the fastest run of all stands: a peak is what was reached
-once, so disturbances cannot raise it. Results keep the highest of all times it was measured.
+Each product is computed by every installed library that offers it, and the fastest run counts: a disturbance can only
+lower a rate, so the highest rate is the best estimate of the peak. The stored peaks are the highest of all times.
 """
 
 from __future__ import annotations

@@ -34,7 +34,7 @@ def thread_environment(threads: int) -> dict[str, str]:
     return dict.fromkeys(names, str(threads))
 
 
-class Child:
+class Child(contextlib.AbstractContextManager["Child"]):
     """A child process that answers one request at a time; use it as a context manager.
 
     The parent waits for an answer without using the CPU: a parent that polls takes time from the child that it times.
@@ -176,9 +176,6 @@ class Child:
             os.close(self._died)
             self._died = None
         self._log.close()
-
-    def __enter__(self) -> Child:
-        return self
 
     def __exit__(self, *_: object) -> None:
         self.close()

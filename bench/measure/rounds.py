@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+import math
 import random
 import time
 from collections.abc import Callable, Sequence
@@ -165,10 +166,8 @@ def measure(
         settled = sum(group.settled(ledger, goal) for group, ledger in pairs)
         report(Progress(num_round=num_round, num_settled=settled, num_cells=len(pairs), seconds_left=left))
 
-    num_round = 0
-    tell(num_round)
-    while not out_of_time():
-        num_round += 1
+    tell(0)
+    for num_round in itertools.count(1):
         plan = [(group, block) for group in groups for block in _blocks(group, goal)]
         if not plan:
             return
@@ -198,17 +197,15 @@ def _blocks(group: Group, goal: Goal) -> list[list[Ledger]]:
     budget = MEMORY_SHARE * psutil.virtual_memory().available
     twins = 2 * group.baseline.subject.rss_bytes
     blocks: list[list[Ledger]] = []
-    used = 0.0
+    used = math.inf  # the first cell begins the first block
     for ledger in random.sample(others, len(others)):
-        full = blocks and (len(blocks[-1]) + 2 >= MAX_WORKERS or used + ledger.subject.rss_bytes > budget)
-        if not blocks or full:
+        if used + ledger.subject.rss_bytes > budget or len(blocks[-1]) + 2 >= MAX_WORKERS:
             blocks.append([])
             used = twins
         blocks[-1].append(ledger)
         used += ledger.subject.rss_bytes
-    if not blocks and waiting:  # the baseline alone: its block is the reference and the control
-        blocks.append([])
-    return blocks
+    alone: list[list[Ledger]] = [[]] if waiting else []  # the baseline's block is the reference and the control
+    return blocks or alone
 
 
 def _note(group: Group, result: Result) -> None:

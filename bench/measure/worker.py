@@ -28,12 +28,10 @@ def answer(worker: Worker, line: str) -> str:
     try:
         result = worker.do(request["operation"], request["arguments"])
         return json.dumps({**number, "result": result}, allow_nan=False)  # what a plugin gave may be anything
-    except MemoryError:
-        reply = {"error": "out of memory", "kind": "memory", "traceback": traceback.format_exc()}
     except Exception as error:
-        kind = "refused" if isinstance(error, RefusedError) else "error"
-        reply = {"error": _one_line(error), "kind": kind, "traceback": traceback.format_exc()}
-    return json.dumps({**number, **reply})
+        kinds = {"memory": MemoryError, "refused": RefusedError}
+        kind = next((name for name, type_ in kinds.items() if isinstance(error, type_)), "error")
+        return json.dumps({**number, "error": _one_line(error), "kind": kind, "traceback": traceback.format_exc()})
 
 
 def _one_line(error: Exception) -> str:

@@ -25,15 +25,9 @@ def profile_nodes(cell: Cell, artifact: Artifact, task: Task, limits: Limits) ->
     Raises:
         ChildError: the profiler failed.
     """
-    inputs = prepare.inputs_of(task, limits)
+    opened = {**opening.arguments(cell, artifact.path), "inputs": str(prepare.inputs_of(task, limits))}
     with opening.worker(cell, memory_bytes=limits.memory_bytes) as child:
-        answer = child.request(
-            operations.profile_nodes,
-            timeout_s=limits.verify_s,
-            **opening.arguments(cell, artifact.path),
-            inputs=str(inputs),
-            num_runs=NUM_RUNS,
-        )
+        answer = child.request(operations.profile_nodes, timeout_s=limits.verify_s, **opened, num_runs=NUM_RUNS)
     return msgspec.convert(answer["nodes"], list[NodeTime] | None)
 
 

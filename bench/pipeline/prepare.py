@@ -95,13 +95,12 @@ def _made(
     def make(target: Path) -> dict[str, Any]:
         if key in failed:
             raise failed[key]
-        start = clock.now_ns()
         try:
-            facts = _ask(step, operation, limits, target=str(target), **request)
+            taken_ns, facts = clock.time_call(lambda: _ask(step, operation, limits, target=str(target), **request))
         except ArtifactError as error:
             failed[key] = error
             raise
-        facts["info"] |= {"seconds": round((clock.now_ns() - start) / 1e9, 3), "versions": recipe["versions"]}
+        facts["info"] |= {"seconds": round(taken_ns / 1e9, 3), "versions": recipe["versions"]}
         return {"format": format_, **facts}
 
     path, entry = cache.obtain(key, f"artifact.{format_}", make)

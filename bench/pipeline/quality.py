@@ -69,8 +69,7 @@ def _malformed(outputs: Arrays, expected: Arrays) -> str | None:
             return f"output {name} has shape {output.shape}; the reference has {reference.shape}"
         if not np.issubdtype(output.dtype, np.number) and output.dtype != np.bool_:
             return f"output {name} holds {output.dtype}, not numbers"
-        num_bad = int(np.count_nonzero(~np.isfinite(output)))
-        if num_bad:
+        if num_bad := np.count_nonzero(~np.isfinite(output)):
             return f"output {name} holds {num_bad} values that are not finite, of {output.size}"
     return None
 

@@ -187,9 +187,8 @@ class Sweep:
 
     def _measure(self, groups: Sequence[Group]) -> None:
         self._observer.stage("measure", sum(len(group.ledgers) for group in groups))
-        rounds.measure(
-            groups, self._options.method, self._options.goal, keep=self._keep, report=self._observer.progress
-        )
+        method, goal = self._options.method, self._options.goal
+        rounds.measure(groups, method, goal, keep=self._keep, report=self._observer.progress)
         for group in groups:
             if group.baseline.failed:
                 reason = f"not timed: its baseline {group.baseline.subject.cell} failed"

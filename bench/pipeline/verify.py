@@ -49,26 +49,26 @@ def reference_of(task: Task, limits: Limits, failed: prepare.FailedSteps | None 
     """
     reasons = []
     for cell in sweeps.baselines(task.name, 1, 1):
-        if (reason := catalog.skip_reason(cell)) is not None:
-            reasons.append(reason)
-            continue
-        artifact = prepare.artifact_of(cell, limits, failed)
+        if (reason := catalog.skip_reason(cell)) is None:
+            break
+        reasons.append(reason)
+    else:
+        raise ArtifactError(f"no source of {task.name} works here: {'; '.join(reasons) or 'none is defined'}")
+    artifact, runtime = prepare.artifact_of(cell, limits, failed), catalog.runtime(cell.runtime)
 
-        def make(target: Path, cell: Cell = cell, artifact: Artifact = artifact) -> dict[str, Any]:
-            try:
-                judged = verify(cell, artifact, None, limits, save_outputs=target)
-            except ChildError as error:
-                raise ArtifactError(f"reference {cell}: {error.reason}") from error
-            if judged.fidelity != quality.EXACT:
-                raise ArtifactError(f"reference {cell}: {judged.reason}")
-            return {"cell": cell.path}
+    def make(target: Path) -> dict[str, Any]:
+        try:
+            judged = verify(cell, artifact, None, limits, save_outputs=target)
+        except ChildError as error:
+            raise ArtifactError(f"reference {cell}: {error.reason}") from error
+        if judged.fidelity != quality.EXACT:
+            raise ArtifactError(f"reference {cell}: {judged.reason}")
+        return {"cell": cell.path}
 
-        versions = provenance.versions(catalog.runtime(cell.runtime).requires)
-        code = [provenance.plugin_digest(catalog.runtime(cell.runtime)), provenance.code_digest(operations.verify)]
-        parts = ["reference", cell.path, artifact.sha256, versions, *code, *provenance.subject(task)]
-        digest = cache.digest([provenance.SCHEMA, *parts])
-        return Reference(cell=cell, outputs=cache.obtain(digest, "outputs.npz", make)[0], digest=digest)
-    raise ArtifactError(f"no source of {task.name} works here: {'; '.join(reasons) or 'none is defined'}")
+    code = [provenance.plugin_digest(runtime), provenance.code_digest(operations.verify)]
+    parts = [cell.path, artifact.sha256, provenance.versions(runtime.requires), *code, *provenance.subject(task)]
+    digest = cache.digest([provenance.SCHEMA, "reference", *parts])
+    return Reference(cell=cell, outputs=cache.obtain(digest, "outputs.npz", make)[0], digest=digest)
 
 
 def from_name(cell: Cell, limits: Limits, failed: prepare.FailedSteps | None = None) -> Verified | Failure:
