@@ -1,7 +1,7 @@
 """Memory of this process by phase, as the kernel counts it.
 
 The kernel keeps the peak resident size (`VmHWM`); writing 5 to `/proc/self/clear_refs` sets it back to the present
-size, so each phase has a peak of its own and nothing polls. Source: proc(5), `/proc/pid/clear_refs`. Where there is
+size, so each phase has a peak of its own and no thread polls. Source: proc(5), `/proc/pid/clear_refs`. Where there is
 no `/proc`, a thread polls instead, and every record says so.
 """
 
@@ -22,7 +22,14 @@ PROC = Path("/proc/self")
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Phase:
-    """Resident memory of one phase, in bytes: its peak, and what stays at its end (all, and private)."""
+    """Resident memory of one phase.
+
+    Attributes:
+        name: name of the phase.
+        peak_rss_bytes: largest resident size in the phase.
+        rss_bytes: resident size at the end of the phase.
+        private_bytes: the part of `rss_bytes` that no other process shares; None where the system does not tell.
+    """
 
     name: str
     peak_rss_bytes: int
@@ -53,7 +60,7 @@ class MemoryLog:
 
     @contextlib.contextmanager
     def phase(self, name: str) -> Iterator[None]:
-        """Record what happens inside as one phase."""
+        """Record the memory of the statements in the `with` block as one phase."""
         if self.method == "kernel":
             self._reset_peak()
             yield
@@ -82,11 +89,10 @@ class MemoryLog:
         return _kib_fields(self._proc / "status")["VmHWM"]
 
     def _private_bytes(self) -> int | None:
-        try:
+        with contextlib.suppress(OSError):
             fields = _kib_fields(self._proc / "smaps_rollup")
-        except OSError:
-            return None
-        return fields["Private_Clean"] + fields["Private_Dirty"]
+            return fields["Private_Clean"] + fields["Private_Dirty"]
+        return None
 
 
 def _kib_fields(path: Path) -> dict[str, int]:
@@ -100,7 +106,7 @@ def _rss_bytes() -> int:
 
 
 class _Poller:
-    """Reads the resident size every few milliseconds: it can miss a short peak."""
+    """Reads the resident size every few milliseconds, which can miss a short peak."""
 
     def __enter__(self) -> _Poller:
         self.peak = _rss_bytes()
