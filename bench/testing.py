@@ -1,4 +1,4 @@
-"""The fixture `guard` for tests of one's own: fails when a new artifact is slower than a pinned one, or wrong.
+"""The fixture `guard` for your own tests: it fails when a new artifact is slower than a pinned artifact, or wrong.
 
     from bench.testing import guard
 
@@ -80,12 +80,12 @@ class Guard:
         max_launches: int = check.MAX_LAUNCHES,
         budget_s: float = check.BUDGET_S,
     ) -> Outcome:
-        """Measure both side by side and fail when the new one is slower by more than the tolerance, or wrong.
+        """Measure both artifacts side by side and fail when the new one is slower by more than the tolerance, or wrong.
 
         Args:
-            new: model file; None with a folder that `bench pick` saved: then the same cell is made anew.
-            pinned: model file to compare with, or such a folder.
-            dataset: samples of both models, as `bench run --dataset` takes them.
+            new: model file; None where `pinned` is a folder that `bench pick` saved: then the same cell is made anew.
+            pinned: model file to compare with, or a folder that `bench pick` saved.
+            dataset: samples for both models, in a form that `bench run --dataset` takes.
             dims: sizes of dimensions that the models leave open, such as `seq=128`.
             shapes: shapes of inputs, such as `image=1x3x224x224`.
             trust: whether code in the files may run.
@@ -100,7 +100,7 @@ class Guard:
             budget_s: seconds after which no further launch is begun.
 
         Raises:
-            BenchError: one of them cannot be measured.
+            BenchError: one of the artifacts cannot be measured.
         """
         if not self._benchmark.enabled:
             pytest.skip("benchmarks are disabled; --benchmark-enable measures")
@@ -143,7 +143,7 @@ def guard(request: pytest.FixtureRequest) -> Guard:
 
 
 def _told(outcome: Outcome) -> dict[str, Any]:
-    """What is kept beside pytest-benchmark's own figures."""
+    """The figures that are kept beside pytest-benchmark's own."""
     figures = {**asdict(outcome.quality), **dataclasses.asdict(outcome)}
     names = ("verdict", "ratio", "control", "num_launches", "fidelity", "max_abs_error", "metric_loss")
     return {name: figures[name] for name in names}

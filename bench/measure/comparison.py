@@ -16,7 +16,7 @@ REFERENCE, CONTROL, CELL = "reference", "control", "cell"
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Comparison:
-    """A cell against its baseline, or against another.
+    """A cell against its baseline, or against another cell.
 
     Attributes:
         effect: logarithm of the ratio of latencies; None when the two never ran in one block.

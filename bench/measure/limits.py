@@ -9,7 +9,7 @@ import psutil
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Limits:
-    """What one child may take; None is no limit."""
+    """Seconds for each kind of request to a child process, and its memory in bytes; None is no limit."""
 
     prepare_s: float = 600
     verify_s: float = 300

@@ -76,8 +76,8 @@ class Child(contextlib.AbstractContextManager["Child"]):
         Args:
             operation: a function of an importable module, or a method of `bench.measure.session.Worker`; the child
                 imports the module and calls it.
-            arguments: its keyword arguments, as JSON carries them.
-            timeout_s: the child is killed when it has not answered by then.
+            arguments: keyword arguments of the operation, of types that JSON has.
+            timeout_s: seconds after which a child that has not answered is killed.
 
         Raises:
             ChildError: the operation raised, or the child died, ran out of memory or out of time.

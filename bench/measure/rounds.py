@@ -1,4 +1,4 @@
-"""Rounds: every cell gets an estimate first, then the uncertain ones get fresh launches until they are settled.
+"""Rounds: every cell gets an estimate first, then the uncertain cells get further launches until they are settled.
 
 Breadth first, so a sweep may be stopped at any time. Each launch is a fresh process in a block of cells drawn anew.
 """
@@ -45,7 +45,7 @@ class Goal:
     budget_s: float | None = None
 
     def is_met(self, comparison: Comparison, num_launches: int) -> bool:
-        """Whether no further launch is wanted after so many."""
+        """Whether a cell with this comparison needs no further launch after `num_launches` launches."""
         if comparison.ratio is None or num_launches < self.min_launches:
             return False
         if num_launches >= self.max_launches:
@@ -92,7 +92,7 @@ class Ledger:
 
 @dataclasses.dataclass(kw_only=True)
 class Group:
-    """Cells that answer the same request, and the baseline they are compared with (which may be one of them)."""
+    """Cells that answer the same request, and their common baseline, which may be among them."""
 
     baseline: Ledger
     ledgers: list[Ledger]
@@ -108,14 +108,14 @@ class Group:
         return self._known[state]
 
     def settled(self, ledger: Ledger, goal: Goal) -> bool:
-        """Whether no further launch is wanted."""
+        """Whether a cell needs no further launch."""
         if ledger.failed or self.baseline.failed:
             return True
         comparison = self.comparison(ledger)
         return goal.is_met(comparison, comparison.num_launches - ledger.num_stale)
 
     def num_wanted(self, ledger: Ledger, goal: Goal) -> int:
-        """A guess at how many launches are still to come."""
+        """An estimate of the number of launches that a cell still needs."""
         if self.settled(ledger, goal):
             return 0
         return max(1, goal.min_launches - self.comparison(ledger).num_launches + ledger.num_stale)
@@ -123,10 +123,13 @@ class Group:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Progress:
-    """How far a sweep's measuring is.
+    """The progress of measuring.
 
     Attributes:
-        seconds_left: a guess from the blocks so far, at most what is left of the budget.
+        num_round: number of the round, from 1; 0 before the first block.
+        num_settled: number of cells that need no further launch.
+        num_cells: number of all cells.
+        seconds_left: estimate from the durations of the blocks so far; at most the rest of the budget.
     """
 
     num_round: int
@@ -147,8 +150,11 @@ def measure(
     """Run rounds of blocks until every cell is settled or the time is up.
 
     Args:
-        keep: stores the launches and failures of a block as soon as it ends.
-        report: told before the first block and after each one.
+        groups: the cells and their baselines; their ledgers receive the new launches.
+        method: how blocks are measured.
+        goal: when a cell is settled, and how much time there is.
+        keep: stores the launches and failures of a block as soon as the block ends.
+        report: called with the progress before the first block and after each block.
         cut_blocks: end a running block when the time is up; otherwise only no further block begins.
     """
     start = time.monotonic()
@@ -171,7 +177,7 @@ def measure(
         plan = [(group, block) for group in groups for block in _blocks(group, goal)]
         if not plan:
             return
-        plan.sort(key=_fewest_launches)  # what an earlier run had no time left for comes first
+        plan.sort(key=_fewest_launches)  # cells for which an earlier run had no time come first
         for group, block in plan:
             if out_of_time():
                 return

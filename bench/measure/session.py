@@ -18,8 +18,8 @@ class Opened:
 
     Attributes:
         feeds: host arrays by input name, of one inference.
-        memory: the peaks of the phases so far.
-        facts: what opening the session brought, for the launch's line.
+        memory: memory of the phases so far.
+        facts: fields of `Launch` that were measured while the session was opened.
     """
 
     session: Session
@@ -29,14 +29,14 @@ class Opened:
 
 
 class Worker:
-    """Does requests one at a time; its methods are the requests about the process and its open session."""
+    """Performs requests one at a time; its methods are the requests about the process and its open session."""
 
     def __init__(self, confined: Mapping[str, bool]) -> None:
         self._confined = confined
         self._opened: Opened | None = None
 
     def do(self, operation: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        """Do one request.
+        """Perform one request.
 
         Args:
             operation: `module:function`, or `module:Worker.method` for a method of this class. A function that
@@ -54,7 +54,7 @@ class Worker:
         return dict(result)
 
     def protection(self) -> dict[str, Any]:
-        """What this system lets a worker do, and how its memory is measured."""
+        """Which protections this system allows, and how the memory of this process is measured."""
         return {**self._confined, "memory_method": MemoryLog().method}
 
     def burst(self, **plan: int) -> dict[str, Any]:

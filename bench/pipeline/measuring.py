@@ -23,8 +23,11 @@ def measure_pairs(
     """Measure the second cell of each pair beside the first.
 
     Args:
-        keep: told what each block brought, failures included.
-        report: told how far the measuring is.
+        pairs: verified cells; the first of each pair is the baseline.
+        method: how blocks are measured.
+        goal: when a pair has been measured enough.
+        keep: called with the result of each block, failures included.
+        report: called with the progress.
         cut_blocks: end a running block when the time is up; otherwise only no further block begins.
 
     Returns:

@@ -39,7 +39,7 @@ def transform(*, task: str, variant: str, source: str, target: str) -> dict[str,
 
 
 def facts(info: dict[str, Any], path: Path) -> dict[str, Any]:
-    """The facts about a step's artifact: what the plugin returned, and what an ONNX file itself shows."""
+    """The facts about a step's artifact: those that the plugin returned, and those that an ONNX file itself shows."""
     if path.suffix != ".onnx":
         return {"info": info, "canonical": None, "num_params": None, "operators": None}
     from bench.graphs.file.digest import canonical_digest, operator_counts

@@ -1,4 +1,4 @@
-"""Preparation of a cell: artifacts and inputs are made in child processes, and cached by what they depend on."""
+"""Preparation of a cell: artifacts and inputs are made in child processes, and cached by all that they depend on."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def artifact_of(cell: Cell, limits: Limits, failed: FailedSteps | None = None) -
 
 
 def steps_of(cell: Cell, limits: Limits, failed: FailedSteps | None = None) -> list[Artifact]:
-    """Every step's artifact: what the exporter wrote, and what each variant made of it.
+    """The artifact of every step: the file that the exporter wrote, and the file that each variant made of it.
 
     Raises:
         ArtifactError: a step failed; the message names it.

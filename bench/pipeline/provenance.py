@@ -167,7 +167,7 @@ class _Reading:
         return _parse(path, path.stat().st_mtime_ns, self._beside)
 
     def _reach(self, path: Path, name: str) -> None:
-        """Count what a name in a file stands for, and all that it names in turn."""
+        """Count the definition of a name in a file, and every definition that it names in turn."""
         source = self._parsed(path)
         if name in source.imports:
             self._follow(*source.imports[name])
@@ -221,7 +221,7 @@ def _dotted(node: ast.expr) -> str:
 
 
 class _Bare(ast.NodeTransformer):
-    """Removes from a syntax tree what makes no figure: docstrings, annotations, errors, and the methods of `beside`."""
+    """Removes docstrings, annotations, errors and the methods of `beside` from a syntax tree: they make no figure."""
 
     def __init__(self, beside: frozenset[str]) -> None:
         self._beside = beside
@@ -310,7 +310,7 @@ def _imports(statement: ast.AST) -> dict[str, tuple[str, str | None]]:
 
 
 def _file_of(module: str) -> Path | None:
-    """The file of a module of this package; None for other modules, and for the one that hands over plugins."""
+    """The file of a module of this package; None for other modules, and for `MACHINERY`."""
     package, *names = module.split(".")
     if package != loading.PACKAGE.name or module in MACHINERY:
         return None

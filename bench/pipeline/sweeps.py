@@ -1,4 +1,4 @@
-"""Named sweeps: functions that return the cells to measure."""
+"""Named sweeps: functions that return the cells to measure; `named` gives them by name."""
 
 from __future__ import annotations
 

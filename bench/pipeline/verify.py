@@ -75,6 +75,8 @@ def from_name(cell: Cell, limits: Limits, failed: prepare.FailedSteps | None = N
     """Prepare and verify one cell.
 
     Args:
+        cell: the cell.
+        limits: time and memory of the child processes.
         failed: see `prepare.prepared`.
     """
     if (reason := prepare.skip_reason(cell)) is not None:

@@ -39,8 +39,8 @@ def rows(
     Args:
         records: the current record of each cell path.
         baseline: compare with this cell instead of each group's own; rows of other groups have no ratio.
-        margin: what counts as `noise`, as a share.
-        peaks: of the machine, by number of threads.
+        margin: largest difference that counts as `noise`, as a share.
+        peaks: peaks of the machine, by number of threads.
 
     Raises:
         InputError: there is no result for `baseline`.
@@ -99,9 +99,10 @@ def _placement(placed: Mapping[str, Placed] | None) -> str | None:
 
 
 def _outdated(record: Measured, records: Mapping[str, Measured]) -> str | None:
-    """Why a record's figures have no place beside the others', or None.
+    """The reason why a record's figures cannot stand beside those of the other records; None where they can.
 
-    A sweep over some cells leaves the others as they were: of other weights or data, or beside another baseline.
+    A sweep over some cells leaves the records of the other cells as they were: those may be of other weights or data,
+    or may have been measured beside another baseline.
     """
     group = [other for other in records.values() if other.cell.task == record.cell.task]
     newest = max(group, key=lambda other: other.header.time)
