@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-import pkgutil
+import importlib
+import operator
 from collections.abc import Mapping
 from typing import Any
 
@@ -45,9 +46,9 @@ class Worker:
         Returns:
             What the operation returned, or the facts of the session it opened.
         """
-        is_method = "." in operation.partition(":")[2]
-        function = pkgutil.resolve_name(operation)
-        result = function(self, **arguments) if is_method else function(**arguments)
+        module, _, name = operation.partition(":")
+        function = operator.attrgetter(name)(importlib.import_module(module))
+        result = function(self, **arguments) if "." in name else function(**arguments)
         if isinstance(result, Opened):
             self._opened = result
             result = {**result.facts, "confined": self._confined}
