@@ -1,4 +1,4 @@
-"""The fixture `guard` for tests of one's own: fails when a new artifact is slower than a pinned one, or wrong.
+"""The fixture `guard` for your own tests: it fails when a new artifact is slower than a pinned artifact, or wrong.
 
     from bench.testing import guard
 
@@ -13,12 +13,14 @@ The samples of the new artifact are pytest-benchmark's, too, so `--benchmark-aut
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import asdict
 
 from bench.api.errors import InputError
 from bench.decisions import check
@@ -29,28 +31,36 @@ from bench.report.check import line
 from bench.tasks import adopt
 
 
-class Replay:
-    """A timer for pytest-benchmark whose rounds take as long as samples that were measured elsewhere."""
+def replayed_s(samples_s: Iterable[float]) -> Iterator[float]:
+    """The times at which pytest-benchmark reads its timer, so that its rounds take as long as samples measured before.
 
-    def __init__(self) -> None:
-        self.samples: Iterator[float] = iter(())
-        self._now = 0.0
-        self._runs = False
+    Args:
+        samples_s: seconds of each round.
 
-    def __call__(self) -> float:
-        """Seconds: the start of a round, or its end, by turns."""
-        if self._runs:
-            self._now += next(self.samples)
-        self._runs = not self._runs
-        return self._now
+    Returns:
+        Seconds at the start and at the end of each round, in turn; a round starts when the round before it ends.
+    """
+    return itertools.chain.from_iterable(itertools.pairwise(itertools.accumulate(samples_s, initial=0.0)))
 
 
 class Guard:
-    """What the fixture gives: a test calls it once."""
+    """The value of the fixture: a test calls it once.
 
-    def __init__(self, name: str, benchmark: Any, replay: Replay) -> None:
-        self._name, self._benchmark, self._replay = name, benchmark, replay
+    Args:
+        request: the fixture's request; the test's benchmark gets a timer whose rounds take as long as the samples of
+            the new artifact.
+    """
+
+    def __init__(self, request: pytest.FixtureRequest) -> None:
+        self._name = request.node.name
         self._limits = Limits.of(step_s=None, memory_bytes=None)
+        self._times_s: Iterator[float] = iter(())
+        request.node.add_marker(pytest.mark.benchmark(timer=self._time_s, warmup=False))
+        self._benchmark = request.getfixturevalue("benchmark")
+
+    def _time_s(self) -> float:
+        """Seconds: the start of a round, or its end, by turns."""
+        return next(self._times_s)
 
     def __call__(
         self,
@@ -70,25 +80,27 @@ class Guard:
         max_launches: int = check.MAX_LAUNCHES,
         budget_s: float = check.BUDGET_S,
     ) -> Outcome:
-        """Measure both side by side and fail when the new one is slower by more than the tolerance, or wrong.
+        """Measure both artifacts side by side and fail when the new one is slower by more than the tolerance, or wrong.
 
         Args:
-            new: model file; None with a folder that `bench pick` saved: then the same cell is made anew.
-            pinned: model file to compare with, or such a folder.
-            dataset: samples of both models, as `bench run --dataset` takes them.
+            new: model file; None where `pinned` is a folder that `bench pick` saved: then the same cell is made anew.
+            pinned: model file to compare with, or a folder that `bench pick` saved.
+            dataset: samples for both models, in a form that `bench run --dataset` takes.
             dims: sizes of dimensions that the models leave open, such as `seq=128`.
             shapes: shapes of inputs, such as `image=1x3x224x224`.
-            trust: whether code that the files hold may run.
-            runtime: name of the runtime, as in a cell's path; the usual one of the format by default.
-            provider: name of the provider, as in a cell's path; the runtime's first one by default.
-            tolerance: how much slower the new one may be, as a share.
-            max_metric_loss: which share of the pinned one's metric may be lost; without targets, how much error there
-                may be in the outputs.
-            max_launches: most launches of each.
+            trust: whether code in the files may run.
+            runtime: name of the runtime, as in a cell's path; the usual runtime of the format by default.
+            provider: name of the provider, as in a cell's path; the runtime's first provider by default.
+            batch: number of samples in an inference.
+            threads: number of threads.
+            tolerance: how much slower the new artifact may be, as a share.
+            max_metric_loss: largest share of the pinned artifact's metric that may be lost; without targets, largest
+                error in the outputs.
+            max_launches: largest number of launches of each artifact.
             budget_s: seconds after which no further launch is begun.
 
         Raises:
-            BenchError: one of them cannot be measured.
+            BenchError: one of the artifacts cannot be measured.
         """
         if not self._benchmark.enabled:
             pytest.skip("benchmarks are disabled; --benchmark-enable measures")
@@ -115,7 +127,7 @@ class Guard:
             warnings.warn(f"{self._name}: {note}", stacklevel=2)
         outcome = check.measure(pair, goal, check.method(self._limits), max_metric_loss=max_metric_loss)
         self._benchmark.extra_info.update(_told(outcome))
-        self._replay.samples = iter([sample / 1e9 for sample in outcome.new_ns])
+        self._times_s = replayed_s(sample / 1e9 for sample in outcome.new_ns)
         self._benchmark.pedantic(lambda: None, rounds=len(outcome.new_ns))
         if not outcome.passed:
             pytest.fail(line(outcome), pytrace=False)
@@ -127,19 +139,11 @@ class Guard:
 @pytest.fixture
 def guard(request: pytest.FixtureRequest) -> Guard:
     """See `Guard`."""
-    replay = Replay()
-    request.node.add_marker(pytest.mark.benchmark(timer=replay, warmup=False))
-    return Guard(request.node.name, request.getfixturevalue("benchmark"), replay)
+    return Guard(request)
 
 
 def _told(outcome: Outcome) -> dict[str, Any]:
-    """What is kept beside pytest-benchmark's own figures."""
-    return {
-        "verdict": outcome.verdict,
-        "ratio": dataclasses.asdict(outcome.ratio),
-        "control": dataclasses.asdict(outcome.control),
-        "num_launches": outcome.num_launches,
-        "fidelity": outcome.quality.fidelity,
-        "max_abs_error": outcome.quality.max_abs_error,
-        "metric_loss": outcome.quality.metric_loss,
-    }
+    """The figures that are kept beside pytest-benchmark's own."""
+    figures = {**asdict(outcome.quality), **dataclasses.asdict(outcome)}
+    names = ("verdict", "ratio", "control", "num_launches", "fidelity", "max_abs_error", "metric_loss")
+    return {name: figures[name] for name in names}

@@ -33,20 +33,14 @@ def at_once(
     Raises:
         BaseException: any other exception of `step` or `done`, Ctrl-C included, after every child process was killed.
     """
-
-    def outcome(item: Item) -> Outcome | BenchError:
-        try:
-            return step(item)
-        except BenchError as error:
-            return error
-
-    futures: dict[Future[Outcome | BenchError], Item] = {}
+    futures: dict[Future[Outcome], Item] = {}
     with ThreadPoolExecutor(workers) as pool:
         try:
             for item in items:
-                futures[pool.submit(outcome, item)] = item
+                futures[pool.submit(step, item)] = item
             for future in as_completed(futures):
-                done(futures[future], future.result())
+                error = future.exception()
+                done(futures[future], error if isinstance(error, BenchError) else future.result())
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
             while not all(future.done() for future in futures):

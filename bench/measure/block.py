@@ -1,7 +1,7 @@
 """A block: comparable cells alive in parked workers at the same time, run in short bursts in random order.
 
 Every block holds the baseline twice, once as the common reference and once as the A/A control. One worker runs at a
-time; a parked one waits for its next request and uses no CPU.
+time; a parked worker waits for its next request and uses no CPU.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from bench.measure.stats import Pairs
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Request:
-    """A request to a worker: see `Child.request`."""
+    """A request to a worker: the operation and its arguments, as `Child.request` takes them."""
 
     operation: Callable[..., Any]
     arguments: Mapping[str, Any]
@@ -39,14 +39,15 @@ class Request:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Subject:
-    """A cell ready to be measured, as whoever knows its plugins describes it.
+    """A cell that is ready to be measured, described without its plugins.
 
     Attributes:
-        key: of the cell's record.
-        environment: variables of its worker's process.
-        imports: the request that imports its packages.
-        opening: the request that leaves its session open.
-        rss_bytes: resident memory of a worker with it, from its verification.
+        cell: the cell.
+        key: key of the cell's record.
+        environment: environment variables of the worker's process.
+        imports: the request that imports the packages of the cell's runtime.
+        opening: the request that opens the cell's session and leaves it open.
+        rss_bytes: resident memory of a worker that runs the cell, as the verification measured it.
     """
 
     cell: Cell
@@ -66,9 +67,9 @@ class Method:
 
     Attributes:
         fewest_passes: least number of bursts of each worker when the time of the sweep or of the block is up.
-        min_passes: least number of bursts of each worker when it is not.
+        min_passes: least number of bursts of each worker while there is time.
         max_passes: largest number of bursts of each worker.
-        pass_error: passes go on until the standard error of every cell's log-ratio within its launch is down to this.
+        pass_error: passes go on until no cell's log-ratio has a larger standard error within its launch.
         max_s: seconds after which the block's time is up, since slow cells gain more by launches than by passes.
     """
 
@@ -96,9 +97,10 @@ class _Seat:
 
     Attributes:
         machine: state of the machine just before the worker was started.
-        replies: fields of `Launch` that the worker told when it imported, opened and finished.
-        bursts: the first is a warm-up, because runtimes tune themselves in their first inferences.
-        medians_ns: of the steady samples of each later burst.
+        replies: fields of `Launch` that the worker sent when it imported, opened and finished.
+        bursts: replies to the bursts; the first burst is a warm-up, because runtimes tune themselves in their first
+            inferences.
+        medians_ns: medians of the steady samples, one for each burst after the first.
     """
 
     subject: Subject
@@ -166,12 +168,15 @@ def run_block(
     *,
     out_of_time: Callable[[], bool] = lambda: False,
 ) -> Result:
-    """Measure some cells beside their baseline.
+    """Measure some cells beside their baseline, with one launch of each cell.
 
     A cell that fails leaves the block, which goes on; when the baseline fails there is nothing to compare with and
     nothing is kept.
 
     Args:
+        baseline: the cell with which the others are compared; it runs twice.
+        subjects: the other cells; none for the baseline alone.
+        method: how the block measures.
         out_of_time: asked before each worker is opened and before each pass; once it is true, the block ends early.
     """
     block, limits = uuid.uuid4().hex[:16], method.limits
@@ -202,8 +207,7 @@ def run_block(
     with contextlib.ExitStack() as workers, contextlib.suppress(_NothingToKeepError):
         for subject, role in random.sample(roles, len(roles)):
             state = machine.state()
-            child = Child(environment=subject.environment, memory_bytes=limits.memory_bytes)
-            workers.callback(child.close)
+            child = workers.enter_context(Child(environment=subject.environment, memory_bytes=limits.memory_bytes))
             seats.append(_Seat(subject=subject, role=role, child=child, machine=state))
         # Imports take most of the time before the first pass, and are not compared.
         on_all_cores(lambda seat: seat.ask(seat.subject.imports, limits.open_s), list(seats), imported)

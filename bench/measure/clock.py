@@ -28,7 +28,7 @@ class BurstPlan:
         warm_ns: time in nanoseconds after waking, in which inferences count as cold (at least one inference).
         target_ns: time in nanoseconds after which the burst ends, within the two limits below.
         min_runs: fewest steady samples of a burst.
-        max_runs: most steady samples of a burst, and most cold ones.
+        max_runs: most steady samples of a burst, and most cold samples.
     """
 
     warm_ns: int = 2_000_000

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from bench.measure import stats
 from bench.measure.launch import Launch
@@ -16,7 +16,7 @@ REFERENCE, CONTROL, CELL = "reference", "control", "cell"
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Comparison:
-    """A cell against its baseline, or against another.
+    """A cell against its baseline, or against another cell.
 
     Attributes:
         effect: logarithm of the ratio of latencies; None when the two never ran in one block.
@@ -40,11 +40,6 @@ class Comparison:
         return stats.verdict(self.ratio, self.control, num_launches=self.num_launches, margin=margin)
 
 
-def pair(launch: Launch, reference: Launch) -> Pairs:
-    """Two launches of one block, pass by pass."""
-    return Pairs(cell_ns=launch.medians_ns, reference_ns=reference.medians_ns)
-
-
 def by_block(launches: Sequence[Launch], role: str) -> dict[str, Launch]:
     """Launches of one role by the block they ran in."""
     return {launch.block: launch for launch in launches if launch.role == role}
@@ -52,9 +47,23 @@ def by_block(launches: Sequence[Launch], role: str) -> dict[str, Launch]:
 
 def controls(baseline: Sequence[Launch]) -> list[Pairs]:
     """A/A comparisons of a baseline: one for each of its blocks."""
-    references = by_block(baseline, REFERENCE)
-    twins = by_block(baseline, CONTROL)
-    return [pair(twin, references[block]) for block, twin in twins.items() if block in references]
+    return _paired(by_block(baseline, CONTROL), by_block(baseline, REFERENCE))
+
+
+def _paired(launches: Mapping[str, Launch], others: Mapping[str, Launch]) -> list[Pairs]:
+    """The launches of two cells by block, paired pass by pass in the blocks that held both."""
+    return [
+        Pairs(cell_ns=launch.medians_ns, reference_ns=others[block].medians_ns)
+        for block, launch in launches.items()
+        if block in others
+    ]
+
+
+def _compared(pairs: Sequence[Pairs], baseline: Sequence[Launch]) -> Comparison:
+    """The comparison of a cell's launches with others of the same blocks, with the noise of the baseline's controls."""
+    null_pairs = controls(baseline)
+    control = stats.ratio(null_pairs, null_pairs)
+    return Comparison(effect=stats.effect(pairs, null_pairs), control=control, num_launches=len(pairs))
 
 
 def against_baseline(launches: Sequence[Launch], baseline: Sequence[Launch]) -> Comparison:
@@ -62,27 +71,17 @@ def against_baseline(launches: Sequence[Launch], baseline: Sequence[Launch]) -> 
 
     For the baseline itself, whose launches have other roles, the ratio is the A/A control's.
     """
-    references = by_block(baseline, REFERENCE)
-    null_pairs = controls(baseline)
-    pairs = [
-        pair(launch, references[block]) for block, launch in by_block(launches, CELL).items() if block in references
-    ]
-    control = stats.ratio(null_pairs, null_pairs)
-    if not pairs and launches is baseline:
-        pairs = null_pairs
-    return Comparison(effect=stats.effect(pairs, null_pairs), control=control, num_launches=len(pairs))
+    pairs = _paired(by_block(launches, CELL), by_block(baseline, REFERENCE))
+    return _compared(controls(baseline) if launches is baseline and not pairs else pairs, baseline)
 
 
 def between(launches: Sequence[Launch], others: Sequence[Launch], baseline: Sequence[Launch]) -> Comparison:
     """Compare two cells that share a baseline: in the blocks that held both, or else through the baseline."""
-    null_pairs = controls(baseline)
-    control = stats.ratio(null_pairs, null_pairs)
-    mine, theirs = _comparable(launches), _comparable(others)
-    pairs = [pair(launch, theirs[block]) for block, launch in mine.items() if block in theirs]
+    pairs = _paired(_comparable(launches), _comparable(others))
     if len(pairs) >= stats.MIN_LAUNCHES:
-        return Comparison(effect=stats.effect(pairs, null_pairs), control=control, num_launches=len(pairs))
+        return _compared(pairs, baseline)
     one, other = against_baseline(launches, baseline), against_baseline(others, baseline)
-    return quotient(one, other, control)
+    return quotient(one, other, one.control)
 
 
 def change(after: Comparison, before: Comparison) -> Comparison:

@@ -26,17 +26,16 @@ def confine(*, parent_pid: int, memory_bytes: int | None) -> dict[str, bool]:
         Which of `dies_with_parent`, `memory_limited`, `no_network` and `high_priority` this system allowed.
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to handle
+    is_linux = sys.platform == "linux"
     return {
-        "dies_with_parent": _die_with(parent_pid),
-        "memory_limited": memory_bytes is not None and _limit_memory(memory_bytes),
-        "no_network": _leave_network(),
+        "dies_with_parent": is_linux and _die_with(parent_pid),
+        "memory_limited": is_linux and memory_bytes is not None and _limit_memory(memory_bytes),
+        "no_network": is_linux and _leave_network(),
         "high_priority": _come_first(),
     }
 
 
 def _die_with(parent_pid: int) -> bool:
-    if sys.platform != "linux":
-        return False
     done = ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0) == 0
     if os.getppid() != parent_pid:  # the parent died before the call
         os._exit(1)
@@ -48,8 +47,6 @@ def _limit_memory(memory_bytes: int) -> bool:
 
     RLIMIT_DATA counts private writable pages since Linux 4.7. Source: setrlimit(2).
     """
-    if sys.platform != "linux":
-        return False
     import resource
 
     _, hard = resource.getrlimit(resource.RLIMIT_DATA)
@@ -77,8 +74,6 @@ def _come_first() -> bool:
 
 def _leave_network() -> bool:
     """Move into a network namespace with no interface: a benchmark makes no connection, and a hostile model cannot."""
-    if sys.platform != "linux":
-        return False
     libc = ctypes.CDLL(None)
     uid, gid = os.geteuid(), os.getegid()
     if uid == 0:

@@ -21,16 +21,16 @@ class Launch(msgspec.Struct, frozen=True, kw_only=True, tag="launch", tag_field=
         role: `reference`, `control` or `cell`, see `bench.measure.comparison`.
         reference: path of the baseline that the block's launches are compared with.
         machine: state of the machine just before the worker was started.
-        warmup_ns: samples of the first burst, which counts for nothing.
+        warmup_ns: samples of the first burst, which no figure uses.
         cold_ns: for each pass, the samples taken just after waking.
-        steady_ns: for each pass, the samples that count.
-        num_restless: bursts after which the worker's threads went on using the processor.
+        steady_ns: for each pass, the samples from which the figures are computed.
+        num_restless: number of bursts after which the worker's threads went on using the processor.
         import_ns: time to import the runtime's packages while other workers did the same.
         load_ns: time to open the artifact.
-        first_inference_ns: time of the first inference after that.
+        first_inference_ns: time of the first inference with the opened artifact.
         quiet: whether the worker's threads came to rest after the first inference.
         confined: which protections the system allowed, see `bench.measure.confine.confine`.
-        memory: of the worker, by phase.
+        memory: memory of the worker, by phase.
         time: when the launch was stored (ISO 8601); None before that.
     """
 
@@ -53,7 +53,7 @@ class Launch(msgspec.Struct, frozen=True, kw_only=True, tag="launch", tag_field=
 
     @property
     def kind(self) -> str:
-        """`launch`, or `thread_launch` for one that was compared with the cell itself at one thread."""
+        """`launch`, or `thread_launch` for a launch that was compared with the cell itself at one thread."""
         return str(self.__struct_config__.tag)
 
     @functools.cached_property
@@ -68,5 +68,5 @@ class Launch(msgspec.Struct, frozen=True, kw_only=True, tag="launch", tag_field=
 
 
 def median_ns(samples_ns: tuple[int, ...]) -> float:
-    """Median of the samples of one burst; for so few of them this is far faster than numpy, and equal."""
+    """Median of the samples of one burst; for so few samples `statistics` is far faster than NumPy, and equal."""
     return float(statistics.median(samples_ns))

@@ -9,7 +9,7 @@ import psutil
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Limits:
-    """What one child may take; None is no limit."""
+    """Seconds for each kind of request to a child process, and its memory in bytes; None is no limit."""
 
     prepare_s: float = 600
     verify_s: float = 300
@@ -20,7 +20,5 @@ class Limits:
     @classmethod
     def of(cls, *, step_s: float | None, memory_bytes: int | None) -> Limits:
         """The same time for every step, or each step's default; half of the machine's memory by default."""
-        memory_bytes = memory_bytes or psutil.virtual_memory().total // 2
-        if step_s is None:
-            return cls(memory_bytes=memory_bytes)
-        return cls(prepare_s=step_s, verify_s=step_s, open_s=step_s, burst_s=step_s, memory_bytes=memory_bytes)
+        times = {} if step_s is None else dict.fromkeys(("prepare_s", "verify_s", "open_s", "burst_s"), step_s)
+        return cls(**times, memory_bytes=memory_bytes or psutil.virtual_memory().total // 2)

@@ -94,15 +94,11 @@ def state() -> State:
 
 
 def _temperature_c() -> float | None:
-    if not hasattr(psutil, "sensors_temperatures"):
-        return None
-    sensors = [reading.current for group in psutil.sensors_temperatures().values() for reading in group]
-    return max(sensors, default=None)
+    groups = psutil.sensors_temperatures().values() if hasattr(psutil, "sensors_temperatures") else ()
+    return max((reading.current for group in groups for reading in group), default=None)
 
 
 def _cpuinfo() -> dict[str, str]:
-    if not CPUINFO.exists():
-        return {}
-    first = CPUINFO.read_text().split("\n\n")[0]
+    first = CPUINFO.read_text().split("\n\n")[0] if CPUINFO.exists() else ""
     pairs = (line.partition(":") for line in first.splitlines())
     return {key.strip(): value.strip() for key, _, value in pairs}

@@ -1,8 +1,8 @@
 """Memory of this process by phase, as the kernel counts it.
 
 The kernel keeps the peak resident size (`VmHWM`); writing 5 to `/proc/self/clear_refs` sets it back to the present
-size, so each phase has a peak of its own and nothing polls. Source: proc(5), `/proc/pid/clear_refs`. Where there is no
-`/proc`, a thread polls instead, and every record says so.
+size, so each phase has a peak of its own and no thread polls. Source: proc(5), `/proc/pid/clear_refs`. Where there is
+no `/proc`, a thread polls instead, and every record says so.
 """
 
 from __future__ import annotations
@@ -22,7 +22,14 @@ PROC = Path("/proc/self")
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Phase:
-    """Resident memory of one phase, in bytes: its peak, and what stays at its end (all, and private)."""
+    """Resident memory of one phase.
+
+    Attributes:
+        name: name of the phase.
+        peak_rss_bytes: largest resident size in the phase.
+        rss_bytes: resident size at the end of the phase.
+        private_bytes: the part of `rss_bytes` that no other process shares; None where the system does not tell.
+    """
 
     name: str
     peak_rss_bytes: int
@@ -53,11 +60,11 @@ class MemoryLog:
 
     @contextlib.contextmanager
     def phase(self, name: str) -> Iterator[None]:
-        """Record what happens inside as one phase."""
+        """Record the memory of the statements in the `with` block as one phase."""
         if self.method == "kernel":
             self._reset_peak()
             yield
-            peak = self._status_bytes("VmHWM")
+            peak = self._peak_bytes()
         else:
             with _Poller() as poller:
                 yield
@@ -74,24 +81,23 @@ class MemoryLog:
     def _reset_peak(self) -> bool:
         try:
             (self._proc / "clear_refs").write_text("5")
-            return self._status_bytes("VmHWM") > 0
+            return self._peak_bytes() > 0
         except (OSError, KeyError):
             return False
 
-    def _status_bytes(self, field: str) -> int:
-        return _kib_fields((self._proc / "status").read_text())[field]
+    def _peak_bytes(self) -> int:
+        return _kib_fields(self._proc / "status")["VmHWM"]
 
     def _private_bytes(self) -> int | None:
-        try:
-            fields = _kib_fields((self._proc / "smaps_rollup").read_text())
-        except OSError:
-            return None
-        return fields["Private_Clean"] + fields["Private_Dirty"]
+        with contextlib.suppress(OSError):
+            fields = _kib_fields(self._proc / "smaps_rollup")
+            return fields["Private_Clean"] + fields["Private_Dirty"]
+        return None
 
 
-def _kib_fields(text: str) -> dict[str, int]:
-    """Lines such as `VmHWM:  1234 kB`, in bytes."""
-    rows = (line.split() for line in text.splitlines())
+def _kib_fields(path: Path) -> dict[str, int]:
+    """Bytes by field of a file with lines such as `VmHWM:  1234 kB`."""
+    rows = (line.split() for line in path.read_text().splitlines())
     return {row[0].rstrip(":"): int(row[1]) * 1024 for row in rows if len(row) == 3 and row[2] == "kB"}
 
 
@@ -100,7 +106,7 @@ def _rss_bytes() -> int:
 
 
 class _Poller:
-    """Reads the resident size every few milliseconds: it can miss a short peak."""
+    """Reads the resident size every few milliseconds, which can miss a short peak."""
 
     def __enter__(self) -> _Poller:
         self.peak = _rss_bytes()

@@ -1,7 +1,7 @@
-"""What this machine can do at most: products of large matrices in each precision, and copies within its memory.
+"""The peak rates of this machine: products of large matrices in each precision, and copies within its memory.
 
-Each product is tried with every library here that has it, and the fastest run of all stands: a peak is what was reached
-once, so disturbances cannot raise it. Results keep the highest of all times it was measured.
+Each product is computed by every installed library that offers it, and the fastest run counts: a disturbance can only
+lower a rate, so the highest rate is the best estimate of the peak. The stored peaks are the highest of all times.
 """
 
 from __future__ import annotations
@@ -12,6 +12,8 @@ import dataclasses
 import importlib.util
 from collections.abc import Callable, Iterator
 from typing import Any
+
+import numpy as np
 
 from bench.measure import clock
 from bench.measure.process import ask_once
@@ -28,30 +30,28 @@ def ask(threads: int) -> Peaks:
     """Measure the peaks of this machine, in a process of its own.
 
     Raises:
-        ChildError: it did not work out.
+        ChildError: the child process failed.
     """
     found = ask_once(peaks, timeout_s=TIMEOUT_S, memory_bytes=None, threads=threads, num_threads=threads)
     return Peaks(**found)
 
 
 def peaks(*, num_threads: int) -> dict[str, Any]:
-    """The request of a child: what this machine can do at most."""
+    """The request to a child process: the fields of `Peaks`, see `measure`."""
     return dataclasses.asdict(measure(num_threads))
 
 
 def measure(threads: int) -> Peaks:
-    """Measure the peaks with so many threads; it imports every library it can."""
-    rates: dict[str, float] = {}
-    libraries: dict[str, str] = {}
+    """Measure the peaks with a number of threads, in a process that may import every installed library."""
+    found = Peaks(macs_per_s={}, libraries={}, bytes_per_s=0.0)
     for precision, library, product in _products(threads):
         rate = SIZE**3 / _fastest_s(product)
-        if rate > rates.get(precision, 0.0):
-            rates[precision], libraries[precision] = rate, library
-    return Peaks(macs_per_s=rates, libraries=libraries, bytes_per_s=_copied_per_s(threads))
+        found = found.or_higher(Peaks(macs_per_s={precision: rate}, libraries={precision: library}, bytes_per_s=0.0))
+    return dataclasses.replace(found, bytes_per_s=_copied_per_s(threads))
 
 
 def _fastest_s(call: Callable[[], object]) -> float:
-    """Seconds of the fastest of as many calls as fit in the span, of one at least."""
+    """Seconds of the fastest call among those that fit in `SPAN_NS`; at least one call is made."""
     end = clock.now_ns() + SPAN_NS
     times = [clock.time_call_ns(call)]
     while clock.now_ns() < end:
@@ -68,16 +68,13 @@ def _products(threads: int) -> Iterator[Product]:
 
 
 def _numpy_products() -> Iterator[Product]:
-    """With as many threads as the environment said when the process began."""
-    import numpy as np
-
+    """Products of NumPy, whose number of threads is set by the environment in which the process began."""
     for precision in ("float32", "float64"):
         left, right = np.ones((2, SIZE, SIZE), precision)
         yield precision, "numpy", lambda left=left, right=right: left @ right  # type: ignore[misc]
 
 
 def _ort_products(threads: int) -> Iterator[Product]:
-    import numpy as np
     import onnxruntime
 
     for precision, left, right in (("float32", "float32", "float32"), ("int8", "uint8", "int8")):
@@ -91,8 +88,7 @@ def _ort_products(threads: int) -> Iterator[Product]:
 
 
 def _product_model(right: Any, left: str) -> bytes:
-    """A single product with a constant, which may be packed beforehand as any weight."""
-    import numpy as np
+    """A serialized model of one product with a constant, which a runtime may pack beforehand as it packs any weight."""
     from onnx import TensorProto, helper, numpy_helper
 
     is_float = right.dtype == np.float32
@@ -105,8 +101,7 @@ def _product_model(right: Any, left: str) -> bytes:
         [numpy_helper.from_array(right, "right")],
     )
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
-    content: bytes = model.SerializeToString()
-    return content
+    return bytes(model.SerializeToString())
 
 
 def _torch_products(threads: int) -> Iterator[Product]:
@@ -121,9 +116,7 @@ def _torch_products(threads: int) -> Iterator[Product]:
 
 
 def _copied_per_s(threads: int) -> float:
-    """Bytes read and written a second, each thread with a part of its own."""
-    import numpy as np
-
+    """Bytes that are read and written in a second, where each thread copies a part of its own."""
     source, target = np.ones((2, threads, COPY_BYTES // 4 // threads), np.float32)
     with concurrent.futures.ThreadPoolExecutor(threads) as pool:
         seconds = _fastest_s(lambda: list(pool.map(np.copyto, target, source)))

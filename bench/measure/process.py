@@ -34,7 +34,7 @@ def thread_environment(threads: int) -> dict[str, str]:
     return dict.fromkeys(names, str(threads))
 
 
-class Child:
+class Child(contextlib.AbstractContextManager["Child"]):
     """A child process that answers one request at a time; use it as a context manager.
 
     The parent waits for an answer without using the CPU: a parent that polls takes time from the child that it times.
@@ -76,8 +76,8 @@ class Child:
         Args:
             operation: a function of an importable module, or a method of `bench.measure.session.Worker`; the child
                 imports the module and calls it.
-            arguments: its keyword arguments, as JSON carries them.
-            timeout_s: the child is killed when it has not answered by then.
+            arguments: keyword arguments of the operation, of types that JSON has.
+            timeout_s: seconds after which a child that has not answered is killed.
 
         Raises:
             ChildError: the operation raised, or the child died, ran out of memory or out of time.
@@ -91,12 +91,10 @@ class Child:
             self._process.stdin.flush()
             answer = self._read_line(timeout_s)
         except BrokenPipeError:
-            answer = None
+            raise self._death() from None
         except TimeoutError:
             self.kill()
             raise ChildError("timeout", f"no answer within {timeout_s:g} s", detail=self._log_tail()) from None
-        if answer is None:
-            raise self._death()
         try:
             reply = json.loads(answer)
             if reply["id"] != self._num_requests:  # a forked copy of the child answered, too
@@ -106,13 +104,13 @@ class Child:
             raise ChildError("error", f"its answer cannot be read: {error}", detail=self._log_tail()) from error
         if "error" in reply:
             raise self._raised(reply)
-        result: dict[str, Any] = reply["result"]
-        return result
+        return dict(reply["result"])
 
-    def _read_line(self, timeout_s: float) -> bytes | None:
-        """The next line of the child's output; None when the output has ended.
+    def _read_line(self, timeout_s: float) -> bytes:
+        """The next line of the child's output.
 
         Raises:
+            BrokenPipeError: the output has ended.
             TimeoutError: no whole line came in time.
         """
         assert self._process.stdout is not None
@@ -126,7 +124,7 @@ class Child:
                 raise TimeoutError
             data = os.read(descriptor, 1 << 16) if descriptor in ready else b""
             if not data:
-                return None
+                raise BrokenPipeError
             self._buffer += data
         line, _, self._buffer = self._buffer.partition(b"\n")
         return line
@@ -148,7 +146,8 @@ class Child:
             return self._out_of_memory(tail)
         if code >= 0:
             return ChildError("exit", f"exited with status {code} without an answer", detail=tail)
-        name = _signal_name(-code)
+        names = {number.value: number.name for number in signal.Signals}
+        name = names.get(-code, f"signal {-code}")  # most real-time signals have no name
         hint = ", perhaps by the system for want of memory" if name == "SIGKILL" else ""
         return ChildError("signal", f"killed by {name}{hint}", detail=tail)
 
@@ -171,18 +170,12 @@ class Child:
         """Kill the child and close its pipes, its log and its process descriptor."""
         with Child._lock:
             Child.living.discard(self)
-        self.kill()
-        for stream in (self._process.stdin, self._process.stdout):
-            assert stream is not None
-            with contextlib.suppress(BrokenPipeError):
-                stream.close()
+        with contextlib.suppress(BrokenPipeError), self._process:  # which closes its pipes on leaving
+            self.kill()
         if self._died is not None:
             os.close(self._died)
             self._died = None
         self._log.close()
-
-    def __enter__(self) -> Child:
-        return self
 
     def __exit__(self, *_: object) -> None:
         self.close()
@@ -194,13 +187,6 @@ def kill_all() -> None:
         for child in Child.living:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(child.pid, signal.SIGKILL)
-
-
-def _signal_name(number: int) -> str:
-    try:
-        return signal.Signals(number).name
-    except ValueError:  # most real-time signals have no name
-        return f"signal {number}"
 
 
 def _death_descriptor(pid: int) -> int | None:

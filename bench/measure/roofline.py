@@ -1,4 +1,4 @@
-"""Roofline: how near a cell comes to what the machine can do, and what keeps it from going faster.
+"""Roofline: how near a cell comes to the machine's peak rates, and which of these rates limits the cell.
 
 Source: Williams, Waterman and Patterson, "Roofline: An Insightful Visual Performance Model for Multicore
 Architectures" (2009); in MACs rather than FLOPs (one MAC is two).
@@ -12,12 +12,12 @@ from collections.abc import Mapping
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Peaks:
-    """The highest rates that were ever seen on a machine with some number of threads.
+    """The highest rates that were ever measured on a machine with a certain number of threads.
 
     Attributes:
-        macs_per_s: by precision, of a product of two large matrices.
-        libraries: by precision, whose product that was.
-        bytes_per_s: read and written by a copy within the memory.
+        macs_per_s: by precision, MACs in a second of a product of two large matrices.
+        libraries: by precision, name of the library that computed this product.
+        bytes_per_s: bytes that a copy within the memory reads and writes in a second.
     """
 
     macs_per_s: Mapping[str, float]
@@ -25,7 +25,7 @@ class Peaks:
     bytes_per_s: float
 
     def or_higher(self, other: Peaks) -> Peaks:
-        """The higher of each: what disturbs a measurement makes it lower, so the highest is nearest to the truth."""
+        """The higher rate in each precision: a disturbance lowers a rate, so the highest is nearest to the truth."""
         macs, libraries = dict(self.macs_per_s), dict(self.libraries)
         for precision, rate in other.macs_per_s.items():
             if rate > macs.get(precision, 0.0):
@@ -38,11 +38,11 @@ class Place:
     """Where a cell lies under the roof.
 
     Attributes:
-        macs_per_byte: its arithmetic intensity: MACs for each byte that it has to move at least.
-        gmacs_per_s: what it achieves, in 1e9 MACs a second.
-        peak_share: of the peak in its precision, where 1 is the peak.
-        roof_share: of what can be achieved: the peak, or less where the memory is the narrower way.
-        bound: `compute` or `memory`: which of them alone would take longer.
+        macs_per_byte: arithmetic intensity: MACs for each byte that the cell has to move at least.
+        gmacs_per_s: achieved rate, in 1e9 MACs in a second.
+        peak_share: achieved rate over the peak in the cell's precision.
+        roof_share: achieved rate over the highest possible rate: the peak, or less where the memory is the limit.
+        bound: `compute` or `memory`: which of the two alone would take longer.
     """
 
     macs_per_byte: float
@@ -53,14 +53,14 @@ class Place:
 
 
 def place(*, macs: int, num_bytes: int, seconds: float, precision: str | None, peaks: Peaks | None) -> Place:
-    """Put a cell under the roof.
+    """Find where a cell lies under the roof.
 
     Args:
-        macs: of one inference.
-        num_bytes: that it has to move at least: its weights, inputs and outputs, each once.
-        seconds: that it takes.
-        precision: in which it multiplies.
-        peaks: of the machine with as many threads; None where they were not measured.
+        macs: MACs of one inference.
+        num_bytes: bytes that one inference has to move at least: weights, inputs and outputs, each once.
+        seconds: duration of one inference.
+        precision: precision of the products.
+        peaks: peaks of the machine with as many threads; None where they were not measured.
     """
     achieved = macs / seconds
     found = Place(macs_per_byte=macs / num_bytes, gmacs_per_s=achieved / 1e9)

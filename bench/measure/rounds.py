@@ -1,4 +1,4 @@
-"""Rounds: every cell gets an estimate first, then the uncertain ones get fresh launches until they are settled.
+"""Rounds: every cell gets an estimate first, then the uncertain cells get further launches until they are settled.
 
 Breadth first, so a sweep may be stopped at any time. Each launch is a fresh process in a block of cells drawn anew.
 """
@@ -6,6 +6,8 @@ Breadth first, so a sweep may be stopped at any time. Each launch is a fresh pro
 from __future__ import annotations
 
 import dataclasses
+import itertools
+import math
 import random
 import time
 from collections.abc import Callable, Sequence
@@ -43,7 +45,7 @@ class Goal:
     budget_s: float | None = None
 
     def is_met(self, comparison: Comparison, num_launches: int) -> bool:
-        """Whether no further launch is wanted after so many."""
+        """Whether a cell with this comparison needs no further launch after `num_launches` launches."""
         if comparison.ratio is None or num_launches < self.min_launches:
             return False
         if num_launches >= self.max_launches:
@@ -54,12 +56,8 @@ class Goal:
 
     def looks(self) -> tuple[int, ...]:
         """Numbers of launches after which the question is asked: each look may be wrong, so they are few."""
-        found = []
-        launches = self.min_launches
-        while launches < self.max_launches:
-            found.append(launches)
-            launches *= 2
-        return (*found, self.max_launches)
+        doubled = (self.min_launches * 2**power for power in itertools.count())
+        return (*itertools.takewhile(lambda launches: launches < self.max_launches, doubled), self.max_launches)
 
     def regression(self, comparison: Comparison) -> str:
         """Whether the cell is slower by more than the tolerance: `regression`, `fine` or `undecided`.
@@ -87,38 +85,37 @@ class Ledger:
     """
 
     subject: Subject
-    launches: list[Launch]
+    launches: list[Launch] = dataclasses.field(default_factory=list)
     failed: bool = False
     num_stale: int = 0
 
 
 @dataclasses.dataclass(kw_only=True)
 class Group:
-    """Cells that answer the same request, and the baseline they are compared with (which may be one of them)."""
+    """Cells that answer the same request, and their common baseline, which may be among them."""
 
     baseline: Ledger
     ledgers: list[Ledger]
 
-    _known: dict[str, tuple[tuple[int, int], Comparison]] = dataclasses.field(default_factory=dict, repr=False)
+    _known: dict[tuple[str, int, int], Comparison] = dataclasses.field(default_factory=dict, repr=False)
 
     def comparison(self, ledger: Ledger) -> Comparison:
-        """A cell against the group's baseline, as it stands."""
-        size = (len(ledger.launches), len(self.baseline.launches))
-        known = self._known.get(ledger.subject.key)
-        if known is None or known[0] != size:  # launches are only ever added
-            known = (size, compare.against_baseline(ledger.launches, self.baseline.launches))
-            self._known[ledger.subject.key] = known
-        return known[1]
+        """A cell against the group's baseline, by the launches so far."""
+        # Launches are only ever added, so the same numbers of launches are the same launches.
+        state = (ledger.subject.key, len(ledger.launches), len(self.baseline.launches))
+        if state not in self._known:
+            self._known[state] = compare.against_baseline(ledger.launches, self.baseline.launches)
+        return self._known[state]
 
     def settled(self, ledger: Ledger, goal: Goal) -> bool:
-        """Whether no further launch is wanted."""
+        """Whether a cell needs no further launch."""
         if ledger.failed or self.baseline.failed:
             return True
         comparison = self.comparison(ledger)
         return goal.is_met(comparison, comparison.num_launches - ledger.num_stale)
 
     def num_wanted(self, ledger: Ledger, goal: Goal) -> int:
-        """A guess at how many launches are still to come."""
+        """An estimate of the number of launches that a cell still needs."""
         if self.settled(ledger, goal):
             return 0
         return max(1, goal.min_launches - self.comparison(ledger).num_launches + ledger.num_stale)
@@ -126,10 +123,13 @@ class Group:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Progress:
-    """How far a sweep's measuring is.
+    """The progress of measuring.
 
     Attributes:
-        seconds_left: a guess from the blocks so far, at most what is left of the budget.
+        num_round: number of the round, from 1; 0 before the first block.
+        num_settled: number of cells that need no further launch.
+        num_cells: number of all cells.
+        seconds_left: estimate from the durations of the blocks so far; at most the rest of the budget.
     """
 
     num_round: int
@@ -150,8 +150,11 @@ def measure(
     """Run rounds of blocks until every cell is settled or the time is up.
 
     Args:
-        keep: stores the launches and failures of a block as soon as it ends.
-        report: told before the first block and after each one.
+        groups: the cells and their baselines; their ledgers receive the new launches.
+        method: how blocks are measured.
+        goal: when a cell is settled, and how much time there is.
+        keep: stores the launches and failures of a block as soon as the block ends.
+        report: called with the progress before the first block and after each block.
         cut_blocks: end a running block when the time is up; otherwise only no further block begins.
     """
     start = time.monotonic()
@@ -169,14 +172,12 @@ def measure(
         settled = sum(group.settled(ledger, goal) for group, ledger in pairs)
         report(Progress(num_round=num_round, num_settled=settled, num_cells=len(pairs), seconds_left=left))
 
-    num_round = 0
-    tell(num_round)
-    while not out_of_time():
-        num_round += 1
+    tell(0)
+    for num_round in itertools.count(1):
         plan = [(group, block) for group in groups for block in _blocks(group, goal)]
         if not plan:
             return
-        plan.sort(key=_fewest_launches)  # what an earlier run had no time left for comes first
+        plan.sort(key=_fewest_launches)  # cells for which an earlier run had no time come first
         for group, block in plan:
             if out_of_time():
                 return
@@ -202,17 +203,15 @@ def _blocks(group: Group, goal: Goal) -> list[list[Ledger]]:
     budget = MEMORY_SHARE * psutil.virtual_memory().available
     twins = 2 * group.baseline.subject.rss_bytes
     blocks: list[list[Ledger]] = []
-    used = 0.0
+    used = math.inf  # the first cell begins the first block
     for ledger in random.sample(others, len(others)):
-        full = blocks and (len(blocks[-1]) + 2 >= MAX_WORKERS or used + ledger.subject.rss_bytes > budget)
-        if not blocks or full:
+        if used + ledger.subject.rss_bytes > budget or len(blocks[-1]) + 2 >= MAX_WORKERS:
             blocks.append([])
             used = twins
         blocks[-1].append(ledger)
         used += ledger.subject.rss_bytes
-    if not blocks and waiting:  # the baseline alone: its block is the reference and the control
-        blocks.append([])
-    return blocks
+    alone: list[list[Ledger]] = [[]] if waiting else []  # the baseline's block is the reference and the control
+    return blocks or alone
 
 
 def _note(group: Group, result: Result) -> None:

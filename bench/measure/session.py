@@ -4,17 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 import importlib
+import operator
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from bench.api import Session
+from bench.api import Arrays, Session
 from bench.measure import clock
 from bench.measure.memory import MemoryLog
-
-if TYPE_CHECKING:
-    import numpy as np
-
-    Feeds = Mapping[str, np.ndarray]
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -23,25 +19,25 @@ class Opened:
 
     Attributes:
         feeds: host arrays by input name, of one inference.
-        memory: the peaks of the phases so far.
-        facts: what opening the session brought, for the launch's line.
+        memory: memory of the phases so far.
+        facts: fields of `Launch` that were measured while the session was opened.
     """
 
     session: Session
-    feeds: Feeds
+    feeds: Arrays
     memory: MemoryLog
     facts: Mapping[str, Any]
 
 
 class Worker:
-    """Does requests one at a time; its methods are the requests about the process and its open session."""
+    """Performs requests one at a time; its methods are the requests about the process and its open session."""
 
     def __init__(self, confined: Mapping[str, bool]) -> None:
         self._confined = confined
         self._opened: Opened | None = None
 
     def do(self, operation: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        """Do one request.
+        """Perform one request.
 
         Args:
             operation: `module:function`, or `module:Worker.method` for a method of this class. A function that
@@ -51,24 +47,25 @@ class Worker:
             What the operation returned, or the facts of the session it opened.
         """
         module, _, name = operation.partition(":")
-        found: Any = importlib.import_module(module)
-        for part in name.split("."):
-            found = getattr(found, part)
-        result: Any = found(self, **arguments) if "." in name else found(**arguments)
+        function = operator.attrgetter(name)(importlib.import_module(module))
+        result = function(self, **arguments) if "." in name else function(**arguments)
         if isinstance(result, Opened):
             self._opened = result
             result = {**result.facts, "confined": self._confined}
         return dict(result)
 
     def protection(self) -> dict[str, Any]:
-        """What this system lets a worker do, and how its memory is measured."""
+        """Which protections this system allows, and how the memory of this process is measured."""
         return {**self._confined, "memory_method": MemoryLog().method}
 
-    def burst(self, *, warm_ns: int, target_ns: int, min_runs: int, max_runs: int) -> dict[str, Any]:
-        """Run the open session for a short while and become quiet again: see `clock.BurstPlan`."""
+    def burst(self, **plan: int) -> dict[str, Any]:
+        """Run the open session for a short while and become quiet again.
+
+        Args:
+            **plan: the fields of a `clock.BurstPlan`.
+        """
         assert self._opened is not None
-        plan = clock.BurstPlan(warm_ns=warm_ns, target_ns=target_ns, min_runs=min_runs, max_runs=max_runs)
-        cold, steady = clock.burst(self._opened.session.run, self._opened.feeds, plan)
+        cold, steady = clock.burst(self._opened.session.run, self._opened.feeds, clock.BurstPlan(**plan))
         return {"cold_ns": cold, "steady_ns": steady, "quiet": clock.settle()}
 
     def finish(self) -> dict[str, Any]:

@@ -23,11 +23,11 @@ import numpy as np
 from scipy import optimize, special
 
 ALPHA = 0.05  # of the 95 % intervals
-SMALLEST_P = 1e-12  # below it a p-value says nothing more
+SMALLEST_P = 1e-12  # a smaller p-value says nothing more
 PRIOR_WEIGHT = 4.0  # launches' worth of belief in the A/A controls' spread, at most
-NOISE_FLOOR = 0.005  # smaller ratios are never called: where code lands in memory makes as much
-MIN_LAUNCHES = 2  # before a verdict
-LARGEST_LOG = 700.0  # whose exponential is still a number
+NOISE_FLOOR = 0.005  # a smaller difference is no win: the place of code in memory causes as much
+MIN_LAUNCHES = 2  # fewest launches of a verdict
+LARGEST_LOG = 700.0  # the exponential of a larger number is no float
 NUM_RESAMPLES = 1000
 FASTER, SLOWER, NOISE, UNDECIDED = "faster", "slower", "noise", "undecided"
 
@@ -42,7 +42,7 @@ class Estimate:
 
     @property
     def half_width(self) -> float:
-        """Half the interval over the value."""
+        """Half of the interval, as a share of the value."""
         return (self.high - self.low) / 2 / self.value
 
 
@@ -54,7 +54,7 @@ class Pairs:
     reference_ns: tuple[float, ...]
 
     def log_ratios(self) -> np.ndarray:
-        """Natural logarithm of cell over reference, one a pass."""
+        """Natural logarithms of the cell's latency over the reference's, one for each pass."""
         return np.log(np.asarray(self.cell_ns, float) / np.asarray(self.reference_ns, float))
 
 
@@ -125,7 +125,7 @@ class Effect:
         return math.exp(log_p)
 
     def after(self, times: float) -> Effect:
-        """The effect to expect after `times` as many launches, if they scatter as those so far."""
+        """The effect to expect after `times` as many launches, if later launches scatter as the launches so far."""
         shrink = math.sqrt(times)
         errors = [
             Error(
@@ -139,7 +139,11 @@ class Effect:
         return Effect(value=self.value, errors=tuple(errors))
 
     def __sub__(self, other: Effect) -> Effect:
-        """Effect of a quotient. Errors count as independent; two ratios to one baseline share some, so it is wide."""
+        """The effect of the quotient of two ratios.
+
+        The errors count as independent. Two ratios to one baseline have errors in common, so the interval is too wide
+        rather than too narrow.
+        """
         return Effect(value=self.value - other.value, errors=self.errors + other.errors)
 
 
@@ -147,8 +151,8 @@ def effect(launches: Sequence[Pairs], controls: Sequence[Pairs]) -> Effect | Non
     """Latency of a cell over that of its reference, over its launches.
 
     Args:
-        launches: of the cell.
-        controls: A/A comparisons, one a block: the reference's twin against the reference.
+        launches: launches of the cell, each paired with its reference.
+        controls: A/A comparisons, one for each block: the reference's twin against the reference.
 
     Returns:
         None without a launch; without a control, one launch has no interval but (0, inf).
@@ -184,7 +188,7 @@ def _error(launches: Sequence[Pairs], effects: np.ndarray, null_effects: np.ndar
 
 @functools.cache
 def _credible(own_freedom: int, num_controls: int) -> float:
-    """How much larger a cell's variance may be than the controls' before they are no guide to it: F at 90 %."""
+    """The largest ratio of a cell's variance to the controls' at which the controls still inform it: F at 90 %."""
     return float(special.fdtri(own_freedom, num_controls, 0.9)) if num_controls else math.inf
 
 
@@ -205,7 +209,7 @@ def verdict(
     Args:
         control: the A/A control's own ratio, estimated the same way.
         margin: half-width of the interval that was aimed at, as a share.
-        may_win: whether a winner may be called: not where it was one of many and did not pass their correction.
+        may_win: whether a winner may be called; false for a comparison that a correction for many did not select.
     """
     low = min(1 - NOISE_FLOOR, control.low if control else 1.0)
     high = max(1 + NOISE_FLOOR, control.high if control else 1.0)
@@ -243,7 +247,8 @@ def min_samples(percent: float) -> int:
 def median_ns(launches: Sequence[Sequence[Sequence[int]]]) -> Estimate | None:
     """Median of the passes' median latencies, with a hierarchical bootstrap interval: launches, and passes within them.
 
-    A pass counts once however many samples it holds: a slow one has fewer, and would count for less than its time.
+    A pass counts once, however many samples it holds: a slow pass has fewer samples, and would count for less than its
+    time.
 
     Args:
         launches: for each launch, for each pass, the steady samples in nanoseconds.

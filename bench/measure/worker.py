@@ -1,7 +1,7 @@
-"""The child's main program: does one request at a time, in a process of its own with limits.
+"""The main program of a child process with limits: it performs one request at a time.
 
-Requests come as lines of JSON on standard input and are answered as lines of JSON on what was standard output;
-whatever packages print goes to standard error, which the parent keeps for the day they fail.
+Requests come as lines of JSON on standard input and are answered as lines of JSON on the original standard output;
+the output of packages goes to standard error, which the parent keeps as the log of a failure.
 Run as `python -P -m bench.measure.worker SETTINGS`.
 """
 
@@ -22,18 +22,16 @@ COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 
 
 def answer(worker: Worker, line: str) -> str:
-    """The reply to one request: its result, or what it raised."""
+    """The reply to one request: its result, or the error that it raised."""
     request = json.loads(line)
     number = {"id": request.get("id")}
     try:
         result = worker.do(request["operation"], request["arguments"])
-        return json.dumps({**number, "result": result}, allow_nan=False)  # what a plugin gave may be anything
-    except MemoryError:
-        reply = {"error": "out of memory", "kind": "memory", "traceback": traceback.format_exc()}
+        return json.dumps({**number, "result": result}, allow_nan=False)  # a plugin may return anything
     except Exception as error:
-        kind = "refused" if isinstance(error, RefusedError) else "error"
-        reply = {"error": _one_line(error), "kind": kind, "traceback": traceback.format_exc()}
-    return json.dumps({**number, **reply})
+        kinds = {"memory": MemoryError, "refused": RefusedError}
+        kind = next((name for name, type_ in kinds.items() if isinstance(error, type_)), "error")
+        return json.dumps({**number, "error": _one_line(error), "kind": kind, "traceback": traceback.format_exc()})
 
 
 def _one_line(error: Exception) -> str:

@@ -77,18 +77,17 @@ def examine() -> Examination:
     facts, state = machine.describe(), machine.state()
     with Child(memory_bytes=2**32) as child:
         protection = child.request(Worker.protection, timeout_s=30)
-    runtimes = []
-    for name in loading.find("runtimes"):
-        runtime = catalog.runtime(name)
-        versions = provenance.versions(runtime.requires)
-        runtimes.append(RuntimeState(name=name, reason=runtime.skip(), versions=versions))
+    runtimes = tuple(
+        RuntimeState(name=runtime.name, reason=runtime.skip(), versions=provenance.versions(runtime.requires))
+        for runtime in map(catalog.runtime, loading.find("runtimes"))
+    )
     noise, spread = _noise()
     return Examination(
         name=machine.name(),
         facts=facts,
         state=state,
         protection=protection,
-        runtimes=tuple(runtimes),
+        runtimes=runtimes,
         noise=noise,
         spread=spread,
     )

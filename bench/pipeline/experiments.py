@@ -1,7 +1,7 @@
 """Experiments that others published, to be measured again: `bench run --sweep seed`, then `bench show --sweep seed`.
 
-Each answers one question with a few cells. Sources: the table of a CRNN in TensorFlow, PyTorch and ONNX Runtime (a
-readme on ONNX optimization tools); PyTorch against ONNX Runtime from a file and from bytes (a study of a
+Each experiment answers one question with a few cells. Sources: the table of a CRNN in TensorFlow, PyTorch and ONNX
+Runtime (a readme on ONNX optimization tools); PyTorch against ONNX Runtime from a file and from bytes (a study of a
 super-resolution model); the size of an exported ALBERT (a readme on ONNX model size compression).
 """
 

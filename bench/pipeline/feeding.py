@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
 
-from bench.api import Samples, Task
+from bench.api import Arrays, Outputs, Samples, Task
 from bench.api.errors import ArtifactError, InputError
-
-if TYPE_CHECKING:
-    import numpy as np
-
-    Feeds = Mapping[str, np.ndarray]
+from bench.graphs.deferred import np
 
 
-def feeds(task: Task, inputs: Feeds, rows: Sequence[int]) -> dict[str, np.ndarray]:
+def feeds(task: Task, inputs: Arrays, rows: Sequence[int]) -> dict[str, np.ndarray]:
     """The input arrays of one inference, by name, from samples of a split.
 
     Args:
@@ -25,8 +20,6 @@ def feeds(task: Task, inputs: Feeds, rows: Sequence[int]) -> dict[str, np.ndarra
     Raises:
         InputError: the task takes one sample at a time, and there are more or fewer.
     """
-    import numpy as np
-
     if task.batched:
         return {name: np.ascontiguousarray(array[list(rows)]) for name, array in inputs.items()}
     if len(rows) != 1:
@@ -34,9 +27,7 @@ def feeds(task: Task, inputs: Feeds, rows: Sequence[int]) -> dict[str, np.ndarra
     return {name: np.array(array[rows[0]]) for name, array in inputs.items()}
 
 
-def run_all(
-    run: Callable[[Feeds], Sequence[np.ndarray]], task: Task, samples: Samples, batch: int
-) -> dict[str, np.ndarray]:
+def run_all(run: Callable[[Arrays], Outputs], task: Task, samples: Samples, batch: int) -> dict[str, np.ndarray]:
     """Run inference on every sample of a split, in batches of exactly `batch` samples.
 
     The last batch is padded with its last sample, and the outputs of the padding are removed.
@@ -54,8 +45,6 @@ def run_all(
         ArtifactError: the outputs of different samples have different shapes.
         ValueError: `run` returns another number of outputs than the task has.
     """
-    import numpy as np
-
     names = [spec.name for spec in task.outputs]
     parts: list[list[np.ndarray]] = [[] for _ in names]
     for start in range(0, samples.num_samples, batch):

@@ -23,11 +23,9 @@ def ask(verb: str, request: Callable[..., dict[str, Any]], model: Path, **argume
     Raises:
         InputError: there is no such file, or the request failed; the message says why.
     """
-    limits = Limits.of(step_s=None, memory_bytes=None)
+    path, limits = readable(model), Limits.of(step_s=None, memory_bytes=None)
     try:
-        return ask_once(
-            request, timeout_s=limits.prepare_s, memory_bytes=limits.memory_bytes, path=readable(model), **arguments
-        )
+        return ask_once(request, timeout_s=limits.prepare_s, memory_bytes=limits.memory_bytes, path=path, **arguments)
     except ChildError as error:
         raise InputError(f"cannot {verb} {model}: {error.reason}") from error
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
+
+import msgspec
 
 from bench.api import NodeTime, Task
 from bench.api.artifact import Artifact
@@ -24,19 +25,10 @@ def profile_nodes(cell: Cell, artifact: Artifact, task: Task, limits: Limits) ->
     Raises:
         ChildError: the profiler failed.
     """
-    inputs = prepare.inputs_of(task, limits)
+    opened = {**opening.arguments(cell, artifact.path), "inputs": str(prepare.inputs_of(task, limits))}
     with opening.worker(cell, memory_bytes=limits.memory_bytes) as child:
-        answer = child.request(
-            operations.profile_nodes,
-            timeout_s=limits.verify_s,
-            **opening.arguments(cell, artifact.path),
-            inputs=str(inputs),
-            num_runs=NUM_RUNS,
-        )
-    if answer["nodes"] is None:
-        return None
-    lists = ("reads", "makes", "covers")
-    return [NodeTime(**{**fields, **{name: tuple(fields[name]) for name in lists}}) for fields in answer["nodes"]]
+        answer = child.request(operations.profile_nodes, timeout_s=limits.verify_s, **opened, num_runs=NUM_RUNS)
+    return msgspec.convert(answer["nodes"], list[NodeTime] | None)
 
 
 def common_tensors(before: Path, after: Path, limits: Limits) -> dict[str, str]:
@@ -45,8 +37,7 @@ def common_tensors(before: Path, after: Path, limits: Limits) -> dict[str, str]:
     Raises:
         ChildError: a file cannot be read.
     """
-    names: dict[str, str] = _ask(requests.common_tensors, limits, path=str(before), other=str(after))["names"]
-    return names
+    return dict(_ask(requests.common_tensors, limits, path=str(before), other=str(after))["names"])
 
 
 def differences(before: Path, after: Path, limits: Limits) -> dict[str, Any]:
@@ -58,41 +49,21 @@ def differences(before: Path, after: Path, limits: Limits) -> dict[str, Any]:
     return _ask(requests.diff, limits, path=str(before), other=str(after))
 
 
-def drift(
-    task: Task,
-    before: Artifact,
-    after: Artifact,
-    *,
-    batch: int,
-    tolerance: float,
-    names: Mapping[str, str] | None,
-    limits: Limits,
-) -> dict[str, Any]:
+def drift(task: Task, before: Artifact, after: Artifact, *, limits: Limits, **how: Any) -> dict[str, Any]:
     """See `bench.graphs.diff.drift.Drift`.
 
     Args:
         task: the task whose inputs are fed.
         before: the first ONNX file.
         after: the second ONNX file.
-        batch: number of samples in the inference.
-        tolerance: largest difference that is no drift, as a share of the largest magnitude.
-        names: names of the tensors that both files share, from `after` to `before`; None for equal names.
         limits: time and memory of the child process.
+        **how: `batch`, `tolerance` and `names`, as `operations.drift` takes them.
 
     Raises:
         ChildError: the two files cannot be compared.
     """
-    return _ask(
-        operations.drift,
-        limits,
-        task=task.name,
-        before=str(before.path),
-        after=str(after.path),
-        inputs=str(prepare.inputs_of(task, limits)),
-        batch=batch,
-        tolerance=tolerance,
-        names=names,
-    )
+    files = {"before": str(before.path), "after": str(after.path), "inputs": str(prepare.inputs_of(task, limits))}
+    return _ask(operations.drift, limits, task=task.name, **files, **how)
 
 
 def _ask(operation: Any, limits: Limits, **arguments: Any) -> dict[str, Any]:

@@ -23,17 +23,17 @@ def measure_pairs(
     """Measure the second cell of each pair beside the first.
 
     Args:
-        keep: told what each block brought, failures included.
-        report: told how far the measuring is.
+        pairs: verified cells; the first of each pair is the baseline.
+        method: how blocks are measured.
+        goal: when a pair has been measured enough.
+        keep: called with the result of each block, failures included.
+        report: called with the progress.
         cut_blocks: end a running block when the time is up; otherwise only no further block begins.
 
     Returns:
         A group for each pair, with the launches of both cells.
     """
-    groups = [Group(baseline=_ledger(one), ledgers=[_ledger(other)]) for one, other in pairs]
+    ledgers = [[Ledger(subject=opening.subject(value)) for value in pair] for pair in pairs]
+    groups = [Group(baseline=one, ledgers=[other]) for one, other in ledgers]
     rounds.measure(groups, method, goal, keep=keep, report=report, cut_blocks=cut_blocks)
     return groups
-
-
-def _ledger(value: Verified) -> Ledger:
-    return Ledger(subject=opening.subject(value), launches=[])

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import dataclasses
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import psutil
 
-from bench.api import Task
+from bench.api import Arrays, Task
 from bench.api.arrays import load_arrays, save_arrays
 from bench.api.cell import Cell
 from bench.measure import clock
@@ -20,9 +20,6 @@ from bench.measure.memory import MemoryLog
 from bench.measure.session import Opened
 from bench.pipeline import feeding
 from bench.plugins import catalog
-
-if TYPE_CHECKING:
-    from bench.measure.session import Feeds
 
 
 def export(*, task: str, source: str, exporter: str, target: str) -> dict[str, Any]:
@@ -42,7 +39,7 @@ def transform(*, task: str, variant: str, source: str, target: str) -> dict[str,
 
 
 def facts(info: dict[str, Any], path: Path) -> dict[str, Any]:
-    """The facts about a step's artifact: what the plugin returned, and what an ONNX file itself shows."""
+    """The facts about a step's artifact: those that the plugin returned, and those that an ONNX file itself shows."""
     if path.suffix != ".onnx":
         return {"info": info, "canonical": None, "num_params": None, "operators": None}
     from bench.graphs.file.digest import canonical_digest, operator_counts
@@ -123,7 +120,17 @@ def profile_nodes(*, cell: str, artifact: str, inputs: str, num_runs: int) -> di
 def drift(
     *, task: str, before: str, after: str, batch: int, inputs: str, tolerance: float, names: dict[str, str] | None
 ) -> dict[str, Any]:
-    """Find where one ONNX file's values first differ from another's: see `bench.graphs.diff.drift`."""
+    """Find where one ONNX file's values first differ from another's: see `bench.graphs.diff.drift`.
+
+    Args:
+        task: name of the task whose inputs are fed.
+        before: path of the first ONNX file.
+        after: path of the second ONNX file.
+        batch: number of samples in the inference.
+        inputs: path of an `.npz` file with the inputs.
+        tolerance: largest difference that is no drift, as a share of the largest magnitude.
+        names: names of the tensors that both files share, from `after` to `before`; None for equal names.
+    """
     from bench.graphs.diff import drift
 
     definition = catalog.task(task)
@@ -138,7 +145,7 @@ def drift(
     return dataclasses.asdict(found)
 
 
-def _first_request(task: Task, inputs: str, batch: int) -> Feeds:
+def _first_request(task: Task, inputs: str, batch: int) -> Arrays:
     """The first samples of a split, as many as a request has; no other sample stays in the memory that is measured."""
     samples = load_arrays(Path(inputs))
     num_samples = len(next(iter(samples.values())))

@@ -1,4 +1,4 @@
-"""Preparation of a cell: artifacts and inputs are made in child processes, and cached by what they depend on."""
+"""Preparation of a cell: artifacts and inputs are made in child processes, and cached by all that they depend on."""
 
 from __future__ import annotations
 
@@ -35,10 +35,10 @@ def prepared(cell: Cell, limits: Limits, failed: FailedSteps | None = None) -> P
     """Make a cell's artifact, or take it from the cache.
 
     Args:
+        cell: a cell that can work here, see `skip_reason`.
+        limits: time and memory of the child processes.
         failed: steps that failed before and are not tried again; those that fail now are added.
     """
-    if (reason := skip_reason(cell)) is not None:
-        return Failure(stage="skip", reason=reason)
     try:
         artifact = artifact_of(cell, limits, failed)
     except RefusedError as error:
@@ -59,7 +59,7 @@ def artifact_of(cell: Cell, limits: Limits, failed: FailedSteps | None = None) -
 
 
 def steps_of(cell: Cell, limits: Limits, failed: FailedSteps | None = None) -> list[Artifact]:
-    """Every step's artifact: what the exporter wrote, and what each variant made of it.
+    """The artifact of every step: the file that the exporter wrote, and the file that each variant made of it.
 
     Raises:
         ArtifactError: a step failed; the message names it.
@@ -95,13 +95,12 @@ def _made(
     def make(target: Path) -> dict[str, Any]:
         if key in failed:
             raise failed[key]
-        start = clock.now_ns()
         try:
-            facts = _ask(step, operation, limits, target=str(target), **request)
+            taken_ns, facts = clock.time_call(lambda: _ask(step, operation, limits, target=str(target), **request))
         except ArtifactError as error:
             failed[key] = error
             raise
-        facts["info"] |= {"seconds": round((clock.now_ns() - start) / 1e9, 3), "versions": recipe["versions"]}
+        facts["info"] |= {"seconds": round(taken_ns / 1e9, 3), "versions": recipe["versions"]}
         return {"format": format_, **facts}
 
     path, entry = cache.obtain(key, f"artifact.{format_}", make)

@@ -8,6 +8,7 @@ counts, and no other definition. Docstrings, comments, layout and methods marked
 from __future__ import annotations
 
 import ast
+import contextlib
 import dataclasses
 import functools
 import hashlib
@@ -45,10 +46,9 @@ def versions(requires: tuple[str, ...]) -> dict[str, str | None]:
     found: dict[str, str | None] = {"python": ".".join(map(str, sys.version_info[:3]))}
     for name in requires:
         for distribution in dict.fromkeys(_distributions().get(name.partition(".")[0], [name])):
-            try:
+            found[distribution] = None
+            with contextlib.suppress(importlib.metadata.PackageNotFoundError):
                 found[distribution] = importlib.metadata.version(distribution)
-            except importlib.metadata.PackageNotFoundError:
-                found[distribution] = None
     return found
 
 
@@ -167,11 +167,14 @@ class _Reading:
         return _parse(path, path.stat().st_mtime_ns, self._beside)
 
     def _reach(self, path: Path, name: str) -> None:
+        """Count the definition of a name in a file, and every definition that it names in turn."""
         source = self._parsed(path)
         if name in source.imports:
             self._follow(*source.imports[name])
-        elif name in source.definitions:
-            self._count(path, name, source.definitions[name])
+        elif name in source.definitions and (path, name) not in self._reached:
+            self._reached[path, name] = "\n".join(map(ast.dump, source.definitions[name]))
+            for statement in source.definitions[name]:
+                self._follow_names(path, statement)
 
     def _import(self, path: Path) -> None:
         """Count the effects of importing a file, and of importing the files that it imports at its top."""
@@ -182,29 +185,22 @@ class _Reading:
             self._reach(path, EFFECTS)
 
     def _follow(self, module: str, symbol: str | None) -> None:
-        if (file := _file_of(module)) is None:
-            return
-        package = module.rpartition(".")[0]
-        if package:  # importing a module runs the packages above it, too
-            self._follow(package, None)
-        self._import(file)
-        if symbol is not None:
-            self._reach(file, symbol)
+        if (file := _file_of(module)) is not None:
+            self._follow(module.rpartition(".")[0], None)  # importing a module runs the packages above it, too
+            self._import(file)
+            if symbol is not None:
+                self._reach(file, symbol)
 
-    def _count(self, path: Path, name: str, statements: Sequence[ast.stmt]) -> None:
-        if (path, name) in self._reached:
-            return
-        self._reached[path, name] = "\n".join(map(ast.dump, statements))
-        for statement in statements:
-            local = {**self._parsed(path).imports, **_imports(statement)}
-            for node in ast.walk(statement):
-                if isinstance(node, ast.Attribute) and (owner := _dotted(node.value)) in local:
-                    module, symbol = local[owner]
-                    self._follow(module, symbol or node.attr)
-                elif isinstance(node, ast.Name) and node.id in local:
-                    self._follow(*local[node.id])
-                elif isinstance(node, ast.Name):
-                    self._reach(path, node.id)
+    def _follow_names(self, path: Path, statement: ast.stmt) -> None:
+        local = {**self._parsed(path).imports, **_imports(statement)}
+        for node in ast.walk(statement):
+            if isinstance(node, ast.Attribute) and (owner := _dotted(node.value)) in local:
+                module, symbol = local[owner]
+                self._follow(module, symbol or node.attr)
+            elif isinstance(node, ast.Name) and node.id in local:
+                self._follow(*local[node.id])
+            elif isinstance(node, ast.Name):
+                self._reach(path, node.id)
 
 
 @functools.cache
@@ -225,7 +221,7 @@ def _dotted(node: ast.expr) -> str:
 
 
 class _Bare(ast.NodeTransformer):
-    """Removes from a syntax tree what makes no figure: docstrings, annotations, errors, and the methods of `beside`."""
+    """Removes docstrings, annotations, errors and the methods of `beside` from a syntax tree: they make no figure."""
 
     def __init__(self, beside: frozenset[str]) -> None:
         self._beside = beside
@@ -236,8 +232,7 @@ class _Bare(ast.NodeTransformer):
         if isinstance(node, ast.Raise):
             node.exc = node.cause = None
         if isinstance(node, ast.ClassDef) and node.bases:  # a plugin is derived from its interface
-            methods = [item for item in node.body if isinstance(item, ast.FunctionDef) and item.name in self._beside]
-            node.body = [item for item in node.body if item not in methods]
+            node.body = [item for item in node.body if getattr(item, "name", None) not in self._beside]
         if isinstance(node, ast.FunctionDef):
             node.returns = None
         if isinstance(node, ast.arg):
@@ -256,10 +251,8 @@ def _is_text(statement: ast.stmt) -> bool:
 def _parse(path: Path, _changed_ns: int, beside: frozenset[str]) -> _Source:
     tree = _Bare(beside).visit(ast.parse(path.read_text(encoding="utf-8")))
     statements = list(_top(tree.body))
-    imports: dict[str, tuple[str, str | None]] = {}
-    for statement in statements:
-        if isinstance(statement, ast.Import | ast.ImportFrom):
-            imports |= _imports(statement)
+    lines: list[ast.stmt] = [item for item in statements if isinstance(item, ast.Import | ast.ImportFrom)]
+    imports = _imports(ast.Module(body=lines, type_ignores=[]))
     own = {*imports, *(name for statement in statements for name in _bound(statement))}
     definitions: dict[str, list[ast.stmt]] = {}
     for statement in statements:
@@ -289,11 +282,9 @@ def _bound(statement: ast.stmt) -> list[str]:
     """The names that a statement binds."""
     if isinstance(statement, ast.FunctionDef | ast.ClassDef):
         return [statement.name]
-    targets: list[ast.expr] = []
-    if isinstance(statement, ast.Assign):
-        targets = statement.targets
-    elif isinstance(statement, ast.AnnAssign):
-        targets = [statement.target]
+    if not isinstance(statement, ast.Assign | ast.AnnAssign):
+        return []
+    targets = statement.targets if isinstance(statement, ast.Assign) else [statement.target]
     names = [node for target in targets for node in ast.walk(target) if isinstance(node, ast.Name)]
     return [name.id for name in names if isinstance(name.ctx, ast.Store)]  # a key that is set binds no name
 
@@ -319,7 +310,7 @@ def _imports(statement: ast.AST) -> dict[str, tuple[str, str | None]]:
 
 
 def _file_of(module: str) -> Path | None:
-    """The file of a module of this package; None for other modules, and for the one that hands over plugins."""
+    """The file of a module of this package; None for other modules, and for `MACHINERY`."""
     package, *names = module.split(".")
     if package != loading.PACKAGE.name or module in MACHINERY:
         return None

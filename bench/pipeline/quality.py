@@ -3,24 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from bench.api import Samples, Task
+from bench.api import Arrays, Samples, Task
+from bench.graphs.deferred import np
 from bench.records.lines import Quality
-
-if TYPE_CHECKING:
-    import numpy as np
 
 EXACT, CLOSE, DRIFTED, BROKEN = "exact", "close", "drifted", "broken"
 
 
-def judge(
-    task: Task,
-    samples: Samples,
-    outputs: Mapping[str, np.ndarray],
-    expected: Mapping[str, np.ndarray] | None,
-) -> Quality:
+def judge(task: Task, samples: Samples, outputs: Arrays, expected: Arrays | None) -> Quality:
     """Judge the outputs of a whole split.
 
     Args:
@@ -60,7 +52,7 @@ def judge(
     return Quality(**figures, fidelity=CLOSE if relative_error <= task.close else DRIFTED)
 
 
-def _rows(arrays: Mapping[str, np.ndarray], num_samples: int) -> list[dict[str, np.ndarray]]:
+def _rows(arrays: Arrays, num_samples: int) -> list[dict[str, np.ndarray]]:
     return [{name: array[row] for name, array in arrays.items()} for row in range(num_samples)]
 
 
@@ -69,26 +61,21 @@ def _finite(value: float) -> float | None:
     return value if math.isfinite(value) else None
 
 
-def _malformed(outputs: Mapping[str, np.ndarray], expected: Mapping[str, np.ndarray]) -> str | None:
+def _malformed(outputs: Arrays, expected: Arrays) -> str | None:
     """Why the outputs cannot be compared; None where they can."""
-    import numpy as np
-
     for name, reference in expected.items():
         output = outputs[name]
         if output.shape != reference.shape:
             return f"output {name} has shape {output.shape}; the reference has {reference.shape}"
         if not np.issubdtype(output.dtype, np.number) and output.dtype != np.bool_:
             return f"output {name} holds {output.dtype}, not numbers"
-        num_bad = int(np.count_nonzero(~np.isfinite(output)))
-        if num_bad:
+        if num_bad := np.count_nonzero(~np.isfinite(output)):
             return f"output {name} holds {num_bad} values that are not finite, of {output.size}"
     return None
 
 
 def _error(output: np.ndarray, reference: np.ndarray) -> tuple[float, float]:
     """The largest absolute difference, and its ratio to the largest magnitude of the reference."""
-    import numpy as np
-
     absolute = float(np.abs(output.astype(np.float64) - reference.astype(np.float64)).max(initial=0.0))
     scale = float(np.abs(reference.astype(np.float64)).max(initial=0.0))
     return absolute, absolute / scale if scale else absolute

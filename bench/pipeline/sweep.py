@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Any, Protocol
 
 import msgspec
 
+from bench.api.artifact import Artifact
 from bench.api.cell import Cell
 from bench.api.errors import BenchError
 from bench.measure import machine, rounds
@@ -111,7 +112,8 @@ class Sweep:
                 if isinstance(outcome, Failure):
                     self._stopped(cell, outcome)
                 else:
-                    found[cell] = dataclasses.replace(outcome, cell=cell, key=self._open_record(cell, outcome).key)
+                    record = self._open_record(cell, outcome.artifact)
+                    found[cell] = dataclasses.replace(outcome, cell=cell, key=record.key)
                     self._observer.cell(cell, "prepared")
 
         def make(path: str) -> Prepared | Failure:
@@ -140,9 +142,8 @@ class Sweep:
             reference = references[same[thing][0].cell.task]
             if isinstance(reference, BenchError):
                 return Failure.of("verify", reference)
-            stored = ((value, self._records[value.key].quality) for value in same[thing])
-            known = (quality for value, quality in stored if quality and verify.is_current(quality, value, reference))
-            return verify.verified(same[thing][0], reference, self._limits, next(known, None))
+            stored = (self._records[value.key].quality for value in same[thing])
+            return verify.verified(same[thing][0], reference, self._limits, [quality for quality in stored if quality])
 
         def judged(thing: object, outcome: Verified | Failure | BenchError) -> None:
             assert not isinstance(outcome, BenchError)
@@ -186,9 +187,8 @@ class Sweep:
 
     def _measure(self, groups: Sequence[Group]) -> None:
         self._observer.stage("measure", sum(len(group.ledgers) for group in groups))
-        rounds.measure(
-            groups, self._options.method, self._options.goal, keep=self._keep, report=self._observer.progress
-        )
+        method, goal = self._options.method, self._options.goal
+        rounds.measure(groups, method, goal, keep=self._keep, report=self._observer.progress)
         for group in groups:
             if group.baseline.failed:
                 reason = f"not timed: its baseline {group.baseline.subject.cell} failed"
@@ -218,10 +218,10 @@ class Sweep:
 
     def _forget(self, cells: Sequence[Prepared]) -> None:
         """Start the records of cells anew; the stored lines stay valid until each cell's first new launch."""
+        launches = "thread_launches" if self._options.across_threads else "launches"
+        forgotten: dict[str, Any] = {"quality": None, "failure": None, launches: ()}
         for value in cells:
-            record = dataclasses.replace(self._records[value.key], quality=None, failure=None)
-            launches = {"thread_launches" if self._options.across_threads else "launches": ()}
-            self._records[value.key] = dataclasses.replace(record, **launches)  # type: ignore[arg-type]
+            self._records[value.key] = dataclasses.replace(self._records[value.key], **forgotten)
             self._to_reset.add(value.key)
 
     def _stopped(self, cell: Cell, failure: Failure, value: Prepared | None = None) -> None:
@@ -231,9 +231,8 @@ class Sweep:
             self._store.append(record.key, failure)
         self._observer.cell(cell, f"{failure.status}: {failure.reason}")
 
-    def _open_record(self, cell: Cell, value: Prepared | None) -> Record:
+    def _open_record(self, cell: Cell, artifact: Artifact | None) -> Record:
         """The record of a cell with this artifact; a new record where none is stored."""
-        artifact = value.artifact if value is not None else None
         key = provenance.record_key(cell, artifact)
         record = self._records.get(key) or self._store.read(key)
         if record is None:

@@ -1,10 +1,9 @@
-"""Named sweeps: functions that return the cells to measure. Each public function with that signature is a sweep."""
+"""Named sweeps: functions that return the cells to measure; `named` gives them by name."""
 
 from __future__ import annotations
 
 import contextlib
 import dataclasses
-import inspect
 import itertools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TypeVar
@@ -19,7 +18,6 @@ from bench.plugins import catalog
 P = TypeVar("P", bound=Plugin)
 CHAINS = ("onnxoptimizer+onnxsim", "dedup+onnxsim+int8_dynamic", "weight_only-int4-sym-block")
 """Chains, and options that are not the first of their file, to measure besides every kind of variant."""
-SWEEP_SIGNATURE = inspect.Signature(return_annotation=list[Cell])
 QUICK_TASK = "super_resolution"
 """The task in both frameworks that is exported and verified fastest."""
 BATCHES = (1, 4, 16)
@@ -48,16 +46,12 @@ def full() -> list[Cell]:
     for task in _tasks():
         plain = cells_of((task,), variants=(RAW,))
         ranked = sorted(plain, key=_is_open, reverse=True)
-        first = {_format(cell): (cell.source, cell.exporter) for cell in reversed(ranked)}
-
-        def is_first(cell: Cell, first: dict[str, tuple[str, str]] = first) -> bool:
-            return first[_format(cell)] == (cell.source, cell.exporter)
-
-        cells += [cell for cell in plain if _is_usual(cell) or is_first(cell)]
+        first = {_format(cell): (cell.source, cell.exporter) for cell in reversed(ranked)}.values()
+        cells += [cell for cell in plain if _is_usual(cell) or (cell.source, cell.exporter) in first]
         if every_core > 1:
             cells += [dataclasses.replace(cell, threads=every_core) for cell in plain if _is_usual(cell)]
         changed = cells_of((task,), variants=(*variants, *CHAINS))
-        cells += [cell for cell in changed if _is_usual(cell) and is_first(cell)]
+        cells += [cell for cell in changed if _is_usual(cell) and (cell.source, cell.exporter) in first]
     return cells
 
 
@@ -165,12 +159,7 @@ def _fits(chain: str, format_: str) -> bool:
 
 def named() -> dict[str, Callable[[], list[Cell]]]:
     """Sweeps by name."""
-    functions = {name: item for name, item in globals().items() if inspect.isfunction(item)}
-    return {
-        name: function
-        for name, function in functions.items()
-        if inspect.signature(function, eval_str=True) == SWEEP_SIGNATURE and not name.startswith("_")
-    }
+    return {sweep.__name__: sweep for sweep in (quick, full, scaling, threads, seed, everything)}
 
 
 def select(globs: Sequence[str], sweep: str | None) -> list[Cell]:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
-from collections.abc import Mapping
+import functools
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +17,6 @@ from bench.api.artifact import Artifact
 from bench.api.cell import Cell
 from bench.api.errors import ArtifactError, BenchError, ChildError
 from bench.measure.limits import Limits
-from bench.measure.process import Child
 from bench.pipeline import opening, operations, prepare, provenance, quality, sweeps
 from bench.pipeline.flow import Prepared, Verified
 from bench.plugins import catalog
@@ -48,34 +49,38 @@ def reference_of(task: Task, limits: Limits, failed: prepare.FailedSteps | None 
     """
     reasons = []
     for cell in sweeps.baselines(task.name, 1, 1):
-        if (reason := catalog.skip_reason(cell)) is not None:
-            reasons.append(reason)
-            continue
-        artifact = prepare.artifact_of(cell, limits, failed)
+        if (reason := catalog.skip_reason(cell)) is None:
+            break
+        reasons.append(reason)
+    else:
+        raise ArtifactError(f"no source of {task.name} works here: {'; '.join(reasons) or 'none is defined'}")
+    artifact, runtime = prepare.artifact_of(cell, limits, failed), catalog.runtime(cell.runtime)
 
-        def make(target: Path, cell: Cell = cell, artifact: Artifact = artifact) -> dict[str, Any]:
-            try:
-                judged = verify(cell, artifact, None, limits, save_outputs=target)
-            except ChildError as error:
-                raise ArtifactError(f"reference {cell}: {error.reason}") from error
-            if judged.fidelity != quality.EXACT:
-                raise ArtifactError(f"reference {cell}: {judged.reason}")
-            return {"cell": cell.path}
+    def make(target: Path) -> dict[str, Any]:
+        try:
+            judged = verify(cell, artifact, None, limits, save_outputs=target)
+        except ChildError as error:
+            raise ArtifactError(f"reference {cell}: {error.reason}") from error
+        if judged.fidelity != quality.EXACT:
+            raise ArtifactError(f"reference {cell}: {judged.reason}")
+        return {"cell": cell.path}
 
-        versions = provenance.versions(catalog.runtime(cell.runtime).requires)
-        code = [provenance.plugin_digest(catalog.runtime(cell.runtime)), provenance.code_digest(operations.verify)]
-        parts = ["reference", cell.path, artifact.sha256, versions, *code, *provenance.subject(task)]
-        digest = cache.digest([provenance.SCHEMA, *parts])
-        return Reference(cell=cell, outputs=cache.obtain(digest, "outputs.npz", make)[0], digest=digest)
-    raise ArtifactError(f"no source of {task.name} works here: {'; '.join(reasons) or 'none is defined'}")
+    code = [provenance.plugin_digest(runtime), provenance.code_digest(operations.verify)]
+    parts = [cell.path, artifact.sha256, provenance.versions(runtime.requires), *code, *provenance.subject(task)]
+    digest = cache.digest([provenance.SCHEMA, "reference", *parts])
+    return Reference(cell=cell, outputs=cache.obtain(digest, "outputs.npz", make)[0], digest=digest)
 
 
 def from_name(cell: Cell, limits: Limits, failed: prepare.FailedSteps | None = None) -> Verified | Failure:
     """Prepare and verify one cell.
 
     Args:
+        cell: the cell.
+        limits: time and memory of the child processes.
         failed: see `prepare.prepared`.
     """
+    if (reason := prepare.skip_reason(cell)) is not None:
+        return Failure(stage="skip", reason=reason)
     value = prepare.prepared(cell, limits, failed)
     if isinstance(value, Failure):
         return value
@@ -86,32 +91,32 @@ def from_name(cell: Cell, limits: Limits, failed: prepare.FailedSteps | None = N
     return verified(value, reference, limits)
 
 
-def verified(value: Prepared, reference: Reference, limits: Limits, known: Quality | None = None) -> Verified | Failure:
+def verified(
+    value: Prepared, reference: Reference, limits: Limits, stored: Sequence[Quality] = ()
+) -> Verified | Failure:
     """Judge a prepared cell's outputs against the reference.
 
     Args:
         value: the prepared cell.
         reference: the reference of the cell's task.
         limits: time and memory of the worker.
-        known: the quality that an earlier run stored; it is reused where it is still current (see `is_current`).
+        stored: qualities of the same outputs that earlier runs stored; the first that was judged by the code of now,
+            against the reference of now, is reused.
 
     Returns:
         The verified cell, or the failure that stopped it.
     """
     try:
         inputs = prepare.inputs_of(catalog.task(value.cell.task), limits)
-        if known is None or not is_current(known, value, reference):
+        judge = provenance.judge_digest(value.cell)
+        known = next((quality for quality in stored if quality.judges == (judge, reference.digest)), None)
+        if known is None:
             judged = verify(value.cell, value.artifact, reference.outputs, limits)
             origin = {"reference": reference.cell.path, "reference_digest": reference.digest}
-            known = replace(judged, **origin, judged_by=provenance.judge_digest(value.cell))
+            known = replace(judged, **origin, judged_by=judge)
     except BenchError as error:
         return Failure.of("verify", error)
     return Verified(**vars(value), quality=known, inputs=inputs)
-
-
-def is_current(quality: Quality, value: Prepared, reference: Reference) -> bool:
-    """Whether a stored quality was judged by the code of now, against the reference of now."""
-    return quality.judges == (provenance.judge_digest(value.cell), reference.digest)
 
 
 def verify(
@@ -133,15 +138,22 @@ def verify(
         ChildError: the artifact does not run.
     """
     with opening.worker(cell, memory_bytes=limits.memory_bytes) as child:
-        reply = child.request(
-            operations.verify,
-            timeout_s=limits.verify_s,
-            **opening.arguments(cell, artifact.path),
-            reference=str(reference) if reference else None,
-            save_outputs=str(save_outputs) if save_outputs else None,
-        )
-        cost = _cost(child, artifact, reply["input_shapes"], limits)
-        return _inspected(child, cell, artifact, _quality({**reply, "cost": cost}), limits)
+        ask = functools.partial(child.request, timeout_s=limits.verify_s)
+        opened = opening.arguments(cell, artifact.path)
+        paths = {"reference": reference, "save_outputs": save_outputs}
+        files: dict[str, Any] = {name: str(path) if path else None for name, path in paths.items()}
+        fields = ask(operations.verify, **opened, **files)
+        shapes = fields["input_shapes"]
+        if artifact.format == "onnx":
+            with contextlib.suppress(ChildError):  # the outputs of a file that cannot be analysed are no less right
+                fields["cost"] = ask(operations.cost, artifact=str(artifact.path), shapes=shapes)
+        judged = _quality(fields)
+        try:
+            told = ask(operations.inspect, **opened, shapes=shapes)
+            return _quality({**fields, **{name: told[name] for name in INSPECTED if name in told}})
+        except ChildError as error:
+            warning = f"its precision, and where its nodes run, cannot be told: {error.reason}"
+            return replace(judged, precision=None, warning=warning)
 
 
 def _quality(fields: Mapping[str, Any]) -> Quality:
@@ -154,29 +166,3 @@ def _quality(fields: Mapping[str, Any]) -> Quality:
         return msgspec.convert(fields, Quality)
     except msgspec.ValidationError as error:
         raise ChildError("error", f"its answer cannot be read: {error}") from error
-
-
-def _cost(child: Child, artifact: Artifact, shapes: dict[str, list[int]], limits: Limits) -> dict[str, Any] | None:
-    """The fields of `Cost`; None for a file that cannot be analysed, which makes the outputs no less right."""
-    if artifact.format != "onnx":
-        return None
-    try:
-        return child.request(operations.cost, timeout_s=limits.verify_s, artifact=str(artifact.path), shapes=shapes)
-    except ChildError:
-        return None
-
-
-def _inspected(child: Child, cell: Cell, artifact: Artifact, judged: Quality, limits: Limits) -> Quality:
-    """The quality with what the runtime tells of the artifact; with a warning where the runtime cannot tell."""
-    fields = msgspec.to_builtins(judged)
-    try:
-        told = child.request(
-            operations.inspect,
-            timeout_s=limits.verify_s,
-            **opening.arguments(cell, artifact.path),
-            shapes=fields["input_shapes"],
-        )
-        return _quality({**fields, **{name: told[name] for name in INSPECTED if name in told}})
-    except ChildError as error:
-        warning = f"its precision, and where its nodes run, cannot be told: {error.reason}"
-        return replace(judged, precision=None, warning=warning)

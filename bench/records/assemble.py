@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 
 from bench.api.artifact import Facts
-from bench.api.cell import Cell
 from bench.api.errors import InputError
 from bench.measure import comparison, stats
 from bench.measure.comparison import Comparison
@@ -40,8 +39,8 @@ def rows(
     Args:
         records: the current record of each cell path.
         baseline: compare with this cell instead of each group's own; rows of other groups have no ratio.
-        margin: what counts as `noise`, as a share.
-        peaks: of the machine, by number of threads.
+        margin: largest difference that counts as `noise`, as a share.
+        peaks: peaks of the machine, by number of threads.
 
     Raises:
         InputError: there is no result for `baseline`.
@@ -58,11 +57,12 @@ def rows(
 
 def _row(record: Measured, records: Mapping[str, Measured], twin: str | None, other: str | None, margin: float) -> Row:
     cell, quality, artifact = record.cell, record.quality, record.artifact
+    coordinates: dict[str, Any] = {"cell": cell.path, **dataclasses.asdict(cell)}
     if (reason := _outdated(record, records)) is not None:
-        return Row(**_coordinates(cell), status="skipped", reason=reason)
+        return Row(**coordinates, status="skipped", reason=reason)
     launches = compared(record, records)
     return Row(
-        **_coordinates(cell),
+        **coordinates,
         status=record.failure.status if record.failure else "ok",
         reason=record.failure.reason if record.failure else quality.reason if quality else None,
         same_as=twin,
@@ -98,14 +98,11 @@ def _placement(placed: Mapping[str, Placed] | None) -> str | None:
     return "; ".join(parts) or None
 
 
-def _coordinates(cell: Cell) -> dict[str, Any]:
-    return {"cell": cell.path, **dataclasses.asdict(cell)}
-
-
 def _outdated(record: Measured, records: Mapping[str, Measured]) -> str | None:
-    """Why a record's figures have no place beside the others', or None.
+    """The reason why a record's figures cannot stand beside those of the other records; None where they can.
 
-    A sweep over some cells leaves the others as they were: of other weights or data, or beside another baseline.
+    A sweep over some cells leaves the records of the other cells as they were: those may be of other weights or data,
+    or may have been measured beside another baseline.
     """
     group = [other for other in records.values() if other.cell.task == record.cell.task]
     newest = max(group, key=lambda other: other.header.time)
@@ -129,6 +126,9 @@ def _timing(launches: Sequence[Launch], batch: int) -> dict[str, Any]:
     """Latency, cold start and memory of a cell's launches."""
     samples = np.array([sample for launch in launches for sample in launch.samples_ns], float)
     median = stats.median_ns([launch.steady_ns for launch in launches])
+    phases = [launch.memory.phases for launch in launches]
+    peaks = [max(phase[name].peak_rss_bytes for name in PHASES) for phase in phases]
+    imported = [phase["imports"].rss_bytes for phase in phases]
     return {
         "latency_p50_ns": median.value if median else None,
         "latency_p50_low_ns": median.low if median else None,
@@ -138,19 +138,11 @@ def _timing(launches: Sequence[Launch], batch: int) -> dict[str, Any]:
         "throughput_per_s": batch * 1e9 / float(samples.mean()),
         "load_ns": float(np.median([launch.load_ns for launch in launches])),
         "first_inference_ns": float(np.median([launch.first_inference_ns for launch in launches])),
-        "peak_rss_bytes": int(np.median([_peak(launch) for launch in launches])),
-        "model_rss_bytes": int(np.median([_peak(launch) - _imported(launch) for launch in launches])),
+        "peak_rss_bytes": int(np.median(peaks)),
+        "model_rss_bytes": int(np.median(np.subtract(peaks, imported))),
         "num_launches": len(launches),
         "num_samples": len(samples),
     }
-
-
-def _peak(launch: Launch) -> int:
-    return max(launch.memory.phases[name].peak_rss_bytes for name in PHASES)
-
-
-def _imported(launch: Launch) -> int:
-    return launch.memory.phases["imports"].rss_bytes
 
 
 def _comparison(record: Measured, records: Mapping[str, Measured], other: str | None, margin: float) -> dict[str, Any]:
@@ -160,15 +152,11 @@ def _comparison(record: Measured, records: Mapping[str, Measured], other: str | 
         return {}
     if other is None:
         found = comparison.against_baseline(record.launches, baseline.launches)
-        return _figures(found, margin, is_baseline=record.key == baseline.key)
-    found = comparison.between(record.launches, records[other].launches, baseline.launches)
-    return _figures(found, margin, is_baseline=record.cell.path == other)
-
-
-def _figures(found: Comparison, margin: float, *, is_baseline: bool) -> dict[str, Any]:
+    else:
+        found = comparison.between(record.launches, records[other].launches, baseline.launches)
     control, ratio = found.control, found.ratio
     figures: dict[str, Any] = {"aa_low": control.low, "aa_high": control.high} if control else {}
-    if is_baseline:  # by definition; its own noise is the A/A interval
+    if record.cell.path == (other or baseline.cell.path):  # by definition; its own noise is the A/A interval
         return {**figures, "ratio": 1.0, "ratio_low": 1.0, "ratio_high": 1.0}
     if ratio is not None and np.isfinite(ratio.high):
         figures |= {"ratio": ratio.value, "ratio_low": ratio.low, "ratio_high": ratio.high}
@@ -178,9 +166,7 @@ def _figures(found: Comparison, margin: float, *, is_baseline: bool) -> dict[str
 
 def baseline_of(record: Measured, records: Mapping[str, Measured]) -> Measured | None:
     """The record of the cell that a record's launches ran beside, under its present key."""
-    if not record.launches:
-        return None
-    return records.get(record.launches[-1].reference)
+    return records.get(record.launches[-1].reference) if record.launches else None
 
 
 def higher_is_better(records: Mapping[str, Measured]) -> dict[str, bool]:

@@ -5,31 +5,28 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterable, Mapping
 
+from bench.api.cell import RAW
 from bench.measure import roofline
 from bench.measure.roofline import Peaks
 from bench.records.lines import Cost
 from bench.records.measured import Measured
 from bench.records.rows import Row
 
-PLAIN = "raw"
-
 
 def joined(rows: Iterable[Row], records: Mapping[str, Measured], peaks: Mapping[int, Peaks]) -> list[Row]:
-    """The rows with their costs, where they are known.
+    """The rows with their costs, where the costs are known.
 
     Args:
+        rows: rows in any order.
         records: the record of each row's cell, by cell path.
-        rows: the rows, in any order.
         peaks: peaks of the machine's processor, by number of threads, for cells that surely ran on the processor.
     """
-    plain = [record for record in records.values() if record.cell.variant == PLAIN and _cost(record) is not None]
+    plain = [record for record in records.values() if record.cell.variant == RAW and _cost(record) is not None]
     return [_joined(row, records[row.cell], plain, peaks.get(row.threads)) for row in rows]
 
 
 def _joined(row: Row, record: Measured, plain: Iterable[Measured], peaks: Peaks | None) -> Row:
-    if row.status != "ok":
-        return row
-    cost = _cost(record) or _borrowed(record, plain)
+    cost = (_cost(record) or _borrowed(record, plain)) if row.status == "ok" else None
     if cost is None or cost.macs is None:
         return row
     row = dataclasses.replace(row, macs=cost.macs)
@@ -52,7 +49,7 @@ def _cost(record: Measured) -> Cost | None:
 
 
 def _borrowed(record: Measured, plain: Iterable[Measured]) -> Cost | None:
-    """MACs of the task's plain ONNX export, from the same source if there is one, and the size of the file itself."""
+    """MACs of the task's plain ONNX export, preferably from the same source, and the size of the cell's own file."""
     cell, artifact = record.cell, record.artifact
     same = [other for other in plain if (other.cell.task, other.cell.batch) == (cell.task, cell.batch)]
     if not same or artifact is None:

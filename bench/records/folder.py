@@ -22,11 +22,11 @@ class Results:
     """The results of one machine, and the rows that were made of them.
 
     Attributes:
-        folder: of the machine.
+        folder: the machine's folder of results.
         records: the current record of each cell path.
-        rows: one for each record.
-        peaks: of the machine, by number of threads.
-        margin: what counts as noise in the rows' verdicts, as a share.
+        rows: one row for each record.
+        peaks: peaks of the machine, by number of threads.
+        margin: largest difference that the rows' verdicts count as noise, as a share.
     """
 
     folder: Path
@@ -36,7 +36,7 @@ class Results:
     margin: float
 
     def chosen(self, globs: Sequence[str] | None) -> list[Row]:
-        """The rows whose cells a glob matches; all of them without globs.
+        """The rows whose cells a glob matches; all rows without globs.
 
         Raises:
             InputError: a glob matches none.
@@ -49,7 +49,7 @@ class Results:
         return [found[cell.path] for cell in cells if cell.path in found]
 
     def under(self, peaks: Mapping[int, Peaks]) -> Results:
-        """The same results with rows that stand under other peaks."""
+        """The same results with other peaks."""
         return dataclasses.replace(self, peaks=peaks, rows=costs.joined(self.rows, self.records, peaks))
 
 
@@ -58,11 +58,11 @@ def read(results: Path, *, margin: float = Goal().margin, baseline: str | None =
 
     Args:
         results: folder of the results of one machine or of several.
-        margin: what counts as noise, as a share.
+        margin: largest difference that counts as noise, as a share.
         baseline: path of a cell to compare with, instead of each group's own baseline.
 
     Raises:
-        InputError: there are no results, it is not clear of which machine, or there is none of the baseline.
+        InputError: there are no results, it is not clear of which machine, or the baseline has no result.
         StoreError: a file of the results is damaged.
     """
     folder = machine_folder(results)
@@ -75,16 +75,16 @@ def read(results: Path, *, margin: float = Goal().margin, baseline: str | None =
 def stored(
     store: Store, *, margin: float = Goal().margin, baseline: str | None = None, tasks: Container[str] | None = None
 ) -> Results:
-    """What a store holds now, which may be nothing: every record is read and resampled once.
+    """The results in a store, which may be empty: every record is read and resampled once.
 
     Args:
-        store: of one machine.
-        margin: what counts as noise, as a share.
+        store: the store of one machine.
+        margin: largest difference that counts as noise, as a share.
         baseline: as for `read`.
         tasks: names of the only tasks whose records matter; None for all.
 
     Raises:
-        InputError: there is no result of the baseline.
+        InputError: the baseline has no result.
         StoreError: a file of the results is damaged.
     """
     records, peaks = store.current_records(), stored_peaks.read(store.folder)
@@ -94,10 +94,10 @@ def stored(
 
 
 def machine_folder(results: Path) -> Path:
-    """The folder of this machine's results, or the only one there is.
+    """The folder of this machine's results, or the only folder with results.
 
     Raises:
-        InputError: there is none, or it is not clear which.
+        InputError: no folder has results, or several folders of other machines have.
     """
     if not results.is_dir():
         raise InputError(f"no such folder: {results}; `bench run` makes it")
@@ -115,10 +115,10 @@ def machine_folder(results: Path) -> Path:
 
 
 def chosen(rows: Sequence[Row], globs: Sequence[str]) -> list[Row]:
-    """The rows whose cells a glob matches; all of them without globs.
+    """The rows whose cells a glob matches; all rows without globs.
 
     Raises:
-        InputError: a glob matches none.
+        InputError: a glob matches no row.
     """
     for glob in globs:
         if not any(matches(Cell.from_path(row.cell), [glob]) for row in rows):

@@ -11,7 +11,7 @@ from bench.measure.launch import Launch
 from bench.records.assemble import PHASES
 
 MOST_SAMPLES = 100
-"""Samples kept of a launch; of more, as many quantiles."""
+"""Largest number of samples that are kept of a launch; of more samples, this number of quantiles is kept."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -19,10 +19,10 @@ class Samples:
     """Steady inferences of one launch.
 
     Attributes:
-        num_samples: how many were timed.
-        median_ns: None without any.
-        max_ns: of the slowest; None without any.
-        kept_ns: in ascending order, at most `MOST_SAMPLES` of them.
+        num_samples: number of timed inferences.
+        median_ns: median latency; None without samples.
+        max_ns: latency of the slowest inference; None without samples.
+        kept_ns: at most `MOST_SAMPLES` latencies in ascending order.
     """
 
     num_samples: int
@@ -32,7 +32,7 @@ class Samples:
 
 
 def samples(launch: Launch) -> Samples:
-    """Sum up the steady inferences of a launch."""
+    """Summarize the steady inferences of a launch."""
     found = np.sort(np.array(launch.samples_ns, float))
     quantiles = (np.arange(MOST_SAMPLES) + 0.5) / MOST_SAMPLES
     kept = np.quantile(found, quantiles) if len(found) > MOST_SAMPLES else found
@@ -47,7 +47,7 @@ def samples(launch: Launch) -> Samples:
 def memory_tops(launches: Sequence[Launch]) -> dict[str, float]:
     """The highest resident set up to the end of each phase, in bytes: the median over launches.
 
-    Of the imports what stayed resident counts: they may have peaked higher for a moment.
+    Of the imports, the size at their end counts rather than their peak, which may have been higher for a moment.
     """
     phases = [launch.memory.phases for launch in launches]
     tops = {"imports": float(np.median([phase["imports"].rss_bytes for phase in phases]))}

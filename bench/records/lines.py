@@ -1,4 +1,4 @@
-"""The lines of a result file: what is stored of a cell, as typed values that are read from JSON and written to it."""
+"""The lines of a result file, as typed values that are read from JSON and written to JSON."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from bench.measure.launch import Launch
 
 
 class Header(msgspec.Struct, frozen=True, kw_only=True, tag="cell", tag_field="kind"):
-    """The first line: which cell the file is about, and with what its figures were made.
+    """The first line: the cell of the file, and all that the cell's figures depend on.
 
     Attributes:
         schema: version of the lines, see `bench.records.store.SCHEMA`.
         key: the file's name, a hash of all that a figure depends on.
         cell: path of the cell.
         machine: see `bench.measure.machine.describe`.
-        versions: of the packages that ran the cell, by distribution; None for one that is not installed.
+        versions: versions of the packages that ran the cell, by distribution; None for a distribution that is missing.
         subject: digests of the task and of its dataset (None where it has none).
-        artifact: None where none could be made.
+        artifact: facts about the artifact; None where no artifact could be made.
         time: when the line was stored (ISO 8601).
     """
 
@@ -40,7 +40,7 @@ class Cost(msgspec.Struct, frozen=True, kw_only=True):
     """Static cost of one inference with the whole batch.
 
     Attributes:
-        macs: multiply-accumulate operations; None where those of some node cannot be told.
+        macs: multiply-accumulate operations; None where those of some node are unknown.
         weight_bytes: size of the weights.
     """
 
@@ -52,8 +52,8 @@ class Placed(msgspec.Struct, frozen=True, kw_only=True):
     """The part of an artifact that one provider runs.
 
     Attributes:
-        nodes: how many nodes.
-        macs_share: share of the MACs, between 0 and 1; None where it cannot be told.
+        nodes: number of nodes.
+        macs_share: share of the MACs, between 0 and 1; None where it is unknown.
     """
 
     nodes: int
@@ -61,31 +61,31 @@ class Placed(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Quality(msgspec.Struct, frozen=True, kw_only=True, tag="quality", tag_field="kind"):
-    """How good the outputs of a cell are on the held-out split, and what its runtime tells of the artifact.
+    """The quality of a cell's outputs on the held-out split, and the facts that its runtime tells about the artifact.
 
     A figure is None where it has no meaning, is not finite, or was not recorded by the version that stored the line.
 
     Attributes:
-        reference: path of the cell whose outputs are the right ones.
-        reference_digest: of all that those outputs depend on.
-        judged_by: digest of the code that judged.
+        reference: path of the cell whose outputs count as right.
+        reference_digest: digest of all that the reference's outputs depend on.
+        judged_by: digest of the code that judged the outputs.
         loss: mean loss of a sample.
-        metrics: by name, with the unit in the name.
+        metrics: values by name; the name ends with the unit.
         metric_loss: share of the reference's ranked metric that is lost, see `Task.relative_loss`.
-        max_abs_error: largest absolute difference of any element from the reference's.
-        relative_error: the same over the largest magnitude of that output.
-        reason: why the outputs are broken; None where they are not.
-        metric_name: the key of `metrics` that ranks.
+        max_abs_error: largest absolute difference of an element from the reference's element.
+        relative_error: largest absolute difference over the largest magnitude of the same output.
+        reason: why the outputs are broken; None where they are not broken.
+        metric_name: the key of the metric in `metrics` that ranks.
         higher_is_better: whether a higher value of that metric is better.
         fidelity: `exact`, `close`, `drifted` or `broken`.
-        precision: of the computation, such as `float32`.
+        precision: precision of the computation, such as `float32`.
         num_params: parameters of the model as its framework counts them.
-        input_shapes: of one inference, by input name.
-        io_bytes: inputs and outputs of one inference.
+        input_shapes: shapes of the inputs of one inference, by input name.
+        io_bytes: size of the inputs and outputs of one inference.
         rss_bytes: resident memory of the worker after the split.
-        cost: None where the artifact is no ONNX file, or cannot be analysed.
-        placement: by provider, see `Runtime.inspect`.
-        warning: a line on a row that is otherwise sound.
+        cost: static cost; None where the artifact is no ONNX file, or cannot be analysed.
+        placement: parts of the artifact by provider, see `Runtime.inspect`.
+        warning: a remark on a row that is otherwise sound.
         time: when the line was stored (ISO 8601); None before that.
     """
 
@@ -122,7 +122,7 @@ class ThreadLaunch(Launch, frozen=True, kw_only=True, tag="thread_launch"):
 
 
 class Failure(msgspec.Struct, frozen=True, kw_only=True, tag="failure", tag_field="kind", omit_defaults=True):
-    """Why a cell has no figures, or no further ones.
+    """Why a cell has no figures, or no further figures.
 
     Attributes:
         stage: `skip` (it cannot run here), `prepare`, `verify`, `open` or `measure`.
@@ -144,7 +144,7 @@ class Failure(msgspec.Struct, frozen=True, kw_only=True, tag="failure", tag_fiel
 
     @classmethod
     def of(cls, stage: str, error: BenchError) -> Failure:
-        """The failure of a stage by an error, with what the child process told."""
+        """The failure of a stage by an error, with the kind and the log of the child process that failed."""
         cause = error if isinstance(error, ChildError) else error.__cause__
         child = cause if isinstance(cause, ChildError) else None
         how, detail = (child.kind, child.detail) if child else ("error", "")
@@ -152,10 +152,10 @@ class Failure(msgspec.Struct, frozen=True, kw_only=True, tag="failure", tag_fiel
 
 
 class Reset(msgspec.Struct, frozen=True, kw_only=True, tag="reset", tag_field="kind", omit_defaults=True):
-    """The launches before this line count no more.
+    """The launches before this line no longer count.
 
     Attributes:
-        launches: the kind that is meant, `launch` or `thread_launch`; None for both.
+        launches: the kind of launches, `launch` or `thread_launch`; None for both kinds.
         time: when the line was stored (ISO 8601); None before that.
     """
 

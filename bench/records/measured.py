@@ -13,12 +13,13 @@ from bench.records.lines import Failure, Header, Quality
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Measured:
-    """A cell that was measured, as far as it came.
+    """A cell with the figures of every stage that it has passed.
 
     Attributes:
-        header: what the figures were made with.
-        quality: None where the cell was not verified.
-        launches: those that ran beside the task's baseline at as many threads.
+        cell: the cell.
+        header: the cell, its artifact and all that the figures depend on.
+        quality: quality of the outputs; None where the cell was not verified.
+        launches: launches that ran beside the task's baseline at as many threads.
         failure: why there are no figures, or no further figures; None while no stage has failed.
     """
 
@@ -40,17 +41,17 @@ class Measured:
 
 
 def what_runs(cell: Cell, artifact: Facts | None) -> object | None:
-    """Equal for two cells that run the very same thing; None where that cannot be told."""
+    """A value that is equal for cells that run the same graph in the same way; None where the graph is unknown."""
     if artifact is None or not artifact.canonical:
         return None
     return (cell.group, cell.runtime, cell.provider, artifact.canonical)
 
 
 def same_as(cells: Sequence[Measured]) -> dict[str, str]:
-    """Cells that need no timing of their own: path of each, to the path of the cell that runs the very same thing.
+    """Cells that need no timing of their own: from the path of each to the path of a cell that runs the same graph.
 
-    The same thing is the same canonical graph with the same weights on the same runtime, provider, batch and threads.
-    Of each such set the cell that was already timed stands for all, or else the first.
+    The two run the same canonical graph with the same weights on the same runtime, provider, batch and threads. Of
+    several such cells, a cell that was already timed stands for the others, or else the first.
     """
     sets: dict[object, list[Measured]] = {}
     for cell in cells:

@@ -12,12 +12,12 @@ from bench.records.rows import Row
 def pareto_front(points: Sequence[tuple[float | None, float | None]], *, higher_is_better: bool = True) -> list[int]:
     """Indices of the points on the front, cheapest first.
 
-    A point is off the front when another is at least as good in both and better in one. Equal points stay together on
-    it. A point with a figure that is None or not a number is never on it.
+    A point is off the front when another point is at least as good in both figures and better in one. Equal points stay
+    together on the front. A point with a figure that is None or not a number is never on the front.
 
     Args:
-        points: (cost, quality); a lower cost is better.
-        higher_is_better: whether a higher quality is.
+        points: pairs of cost and quality; a lower cost is better.
+        higher_is_better: whether a higher quality is better.
     """
     sign = -1.0 if higher_is_better else 1.0
     known = sorted(
@@ -34,9 +34,9 @@ def labels(rows: Iterable[Row], value: Callable[[Row], float | None], *, higher_
     Figures that agree to four digits count as equal.
 
     Args:
-        rows: in any order; those that are not ranked have no label.
-        value: of a row.
-        higher_is_better: whether a higher value is.
+        rows: rows in any order; a row that is not ranked has no label.
+        value: function from a row to the value.
+        higher_is_better: whether a higher value is better.
 
     Returns:
         The number of each row on the Pareto front, from the fastest on, and `B` for a baseline off the front.
@@ -63,7 +63,7 @@ def undominated(points: Sequence[Sequence[float]]) -> list[int]:
     Less is better in every figure.
 
     Args:
-        points: each with as many figures; equal points stay together.
+        points: points with the same number of figures; equal points stay together.
     """
 
     def beats(one: Sequence[float], other: Sequence[float]) -> bool:

@@ -14,10 +14,10 @@ NAME = "peaks.json"
 
 
 def read(folder: Path) -> dict[int, Peaks]:
-    """The peaks in a machine's folder of results, by number of threads; none where none were measured.
+    """The peaks in a machine's folder of results, by number of threads; empty where no peaks were measured.
 
     Raises:
-        StoreError: the file is not what it should be.
+        StoreError: the file is damaged.
     """
     path = folder / NAME
     try:
@@ -29,7 +29,7 @@ def read(folder: Path) -> dict[int, Peaks]:
 
 
 def keep(folder: Path, threads: int, found: Peaks) -> dict[int, Peaks]:
-    """Store the higher of what was found and what was known, and return all that is known."""
+    """Store the higher of the measured and the stored peaks of a number of threads, and return all stored peaks."""
     known = read(folder)
     known[threads] = known[threads].or_higher(found) if threads in known else found
     fields = {str(number): dataclasses.asdict(peaks) for number, peaks in sorted(known.items())}

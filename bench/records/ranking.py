@@ -18,8 +18,9 @@ class Group:
     """Rows that answer the same request and may be compared.
 
     Attributes:
-        rows: in printing order: ranked, untimed, broken, failed, skipped; a row that is the same as another follows it.
-        numbers: of the ranked rows, from 1, by cell.
+        rows: rows in printing order: ranked, untimed, broken, failed, skipped; a row that is the same as another row
+            follows that row.
+        numbers: ranks of the ranked rows, from 1, by cell.
     """
 
     task: str
@@ -36,7 +37,7 @@ class Group:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Selection:
-    """The groups of rows to print, and the columns that were asked for; None for those that suit the format."""
+    """The groups of rows to print, and the chosen columns; None for the usual columns of the format."""
 
     columns: tuple[str, ...] | None
     groups: tuple[Group, ...]
@@ -71,13 +72,13 @@ def select(rows: Iterable[Row], *, columns: tuple[str, ...] | None = None, sort:
     """Group rows by request and put each group in order, fastest first.
 
     Args:
-        rows: in any order.
-        columns: keys of `Row`, or None.
-        sort: a key of `Row`, smallest first; largest first after a `-`. A row that has no place in a ranking stays
-            below those that have.
+        rows: rows in any order.
+        columns: keys of `Row`; None for the usual columns.
+        sort: a key of `Row`, smallest first; with a `-` before it, largest first. A row that has no place in a ranking
+            stays below the rows that have one.
 
     Raises:
-        InputError: a key that no row has.
+        InputError: no row has such a key.
     """
     for name in (*(columns or ()), *([sort.removeprefix("-")] if sort else [])):
         if name not in COLUMNS:
@@ -88,7 +89,7 @@ def select(rows: Iterable[Row], *, columns: tuple[str, ...] | None = None, sort:
 
 
 def listed(rows: Iterable[Row], *, columns: tuple[str, ...]) -> Selection:
-    """Group rows by request for a table whose rows stand in the order they are given in."""
+    """Group rows by request for a table that keeps the order of the rows."""
     groups = (_numbered(key, members, members) for key, members in _by_request(rows).items())
     return Selection(columns=columns, groups=tuple(groups))
 

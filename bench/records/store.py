@@ -46,14 +46,14 @@ class Record(Measured):
     """A cell as it is stored under one key; its failure is the last line, where that line is a failure.
 
     Attributes:
-        thread_launches: those that ran beside the cell itself at one thread.
+        thread_launches: launches that ran beside the cell itself at one thread.
     """
 
     thread_launches: tuple[Launch, ...] = ()
 
     @classmethod
     def from_lines(cls, lines: Sequence[Line]) -> Record:
-        """Put a file's lines together, the header first; a success after a failure clears it.
+        """Put the lines of a file together, the header first; a success clears an earlier failure.
 
         Raises:
             InputError: the header does not name a cell.
@@ -110,7 +110,7 @@ class Store:
         """Add a line to a cell's file; when this returns it is on the disk.
 
         Raises:
-            StoreError: it could not be written; the file is as it was.
+            StoreError: the line could not be written; the file is as it was.
         """
         path = self.folder / f"{key}.jsonl"
         stamped = msgspec.structs.replace(line, time=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"))
@@ -119,7 +119,7 @@ class Store:
         with _told("write", path), contextlib.ExitStack() as opened:
             descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
             opened.callback(os.close, descriptor)
-            end = _whole_size(descriptor)
+            end = path.read_bytes().rfind(b"\n") + 1  # a last line that was cut short is written over
             try:
                 os.ftruncate(descriptor, end)
                 _write_all(descriptor, data, end)
@@ -132,10 +132,10 @@ class Store:
                 raise
 
     def read(self, key: str) -> Record | None:
-        """The record under a key, or None.
+        """The record under a key; None where there is no such file.
 
         Raises:
-            StoreError: a line before the last is not what it should be, or the file cannot be read.
+            StoreError: a line before the last is damaged, or the file cannot be read.
         """
         path = self.folder / f"{key}.jsonl"
         lines = read_lines(path)
@@ -150,11 +150,11 @@ class Store:
         return {record.key: record for record in records if record is not None}
 
     def point(self, keys: dict[str, str]) -> None:
-        """Note which key is current for each cell path, besides those noted before."""
+        """Note which key is current for each cell path, besides the paths that were noted before."""
         write_atomically(self.folder / CURRENT, json.dumps({**self.current(), **keys}, indent=0, sort_keys=True))
 
     def current(self) -> dict[str, str]:
-        """The key that the latest run used for each cell path, where one was said."""
+        """The key that the latest run noted for each cell path, where it noted a key."""
         path = self.folder / CURRENT
         try:
             said = json.loads(path.read_text())
@@ -167,7 +167,7 @@ class Store:
         return {str(path): str(key) for path, key in said.items()}
 
     def current_records(self) -> dict[str, Record]:
-        """The current record of each cell path: the one that was said to be, or else the one begun last."""
+        """The current record of each cell path: that under the noted key, or else the record that was begun last."""
         records, said = self.read_all(), self.current()
         by_time = sorted(records.values(), key=lambda record: record.header.time)
         latest = {record.cell.path: record for record in by_time}
@@ -175,15 +175,15 @@ class Store:
 
 
 def read_lines(path: Path) -> list[Line]:
-    """The whole lines of a result file, its header first; a last line without its newline is left out.
+    """The whole lines of a result file, the header first; a last line without a newline is left out.
 
-    Lines of a kind that only a newer version knows are passed over.
+    Lines of a kind that only a newer version knows are left out, too.
 
     Returns:
         An empty list where there is no such file.
 
     Raises:
-        StoreError: a line is not what it should be, or the file cannot be read.
+        StoreError: a line is damaged, or the file cannot be read.
     """
     with _told("read", path):
         try:
@@ -214,7 +214,7 @@ def write_atomically(path: Path, content: str | bytes) -> None:
     """Write a whole file or nothing.
 
     Raises:
-        StoreError: it could not be written; what stood there still stands.
+        StoreError: the file could not be written; an earlier file of that name is unchanged.
     """
     with _told("write", path):
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -240,18 +240,6 @@ def _sync_folder(folder: Path) -> None:
         os.close(descriptor)
 
 
-def _whole_size(descriptor: int) -> int:
-    """Size of a file up to its last newline."""
-    size = os.fstat(descriptor).st_size
-    while size:
-        start = max(0, size - 65536)
-        block = os.pread(descriptor, size - start, start)
-        if (found := block.rfind(b"\n")) >= 0:
-            return start + found + 1
-        size = start
-    return 0
-
-
 def _write_all(descriptor: int, data: bytes, offset: int) -> None:
     while data:
         written = os.pwrite(descriptor, data, offset)
@@ -260,7 +248,7 @@ def _write_all(descriptor: int, data: bytes, offset: int) -> None:
 
 @contextlib.contextmanager
 def _told(verb: str, path: Path) -> Iterator[None]:
-    """Raise a `StoreError` in place of an `OSError`: what could not be done to a path, and how to fix it."""
+    """Raise a `StoreError` in place of an `OSError`: which action on a path failed, and how to fix the failure."""
     try:
         yield
     except OSError as error:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
 
@@ -20,7 +19,7 @@ from bench.measure.comparison import CELL, CONTROL, REFERENCE
 from bench.pipeline.flow import Verified
 from bench.records.lines import Quality
 from bench.report.check import line
-from bench.testing import Replay
+from bench.testing import replayed_s
 from support import records as made
 
 CELL_PATH = "toy/null/native/raw/null/cpu/b1t1"
@@ -131,7 +130,5 @@ def test_failure_names_the_artifact(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_samples_are_replayed() -> None:
     """A timer is read twice a round: at its start and at its end."""
-    replay = Replay()
-    replay.samples = iter([0.5, 0.25])
-    readings: list[Any] = [replay() for _ in range(4)]
+    readings = list(replayed_s([0.5, 0.25]))
     assert [readings[1] - readings[0], readings[3] - readings[2]] == [0.5, 0.25]
