@@ -3,6 +3,8 @@
 A `Size` is a plain int wherever it can be one, and a `Dim` otherwise. A Dim is a polynomial with whole coefficients
 over atoms; an atom is a named dimension or an operation that is no polynomial, such as a division that rounds down.
 So `T * N - N * T` is 0 and `N * T * 64 // (N * T)` is 64, without a computer algebra package to import.
+
+The functions that compare and choose take plain floats, too, so that the rules of operators need no second form.
 """
 
 from __future__ import annotations
@@ -87,7 +89,10 @@ class Atom:
 
 
 class Dim:
-    """A polynomial over atoms that is no constant; only arithmetic makes instances."""
+    """A polynomial over atoms that is no constant; only arithmetic makes instances.
+
+    The other operand of an arithmetic operator may be a whole float. A TypeError is raised for any other float.
+    """
 
     def __init__(self, terms: dict[Monomial, int]) -> None:
         self.terms = terms
@@ -104,8 +109,6 @@ class Dim:
         return hash(self.key)
 
     def __add__(self, other: Size) -> Size:
-        if not isinstance(other, (int, Dim)):
-            return NotImplemented
         terms = dict(self.terms)
         for monomial, factor in _terms(other).items():
             terms[monomial] = terms.get(monomial, 0) + factor
@@ -114,8 +117,6 @@ class Dim:
     __radd__ = __add__
 
     def __mul__(self, other: Size) -> Size:
-        if not isinstance(other, (int, Dim)):
-            return NotImplemented
         terms: dict[Monomial, int] = {}
         for first, one in self.terms.items():
             for second, two in _terms(other).items():
@@ -141,10 +142,20 @@ class Dim:
         return _floordiv(other, self)
 
     def __mod__(self, other: Size) -> Size:
-        return self - other * _floordiv(self, other) if _divided(self, other) is not None else _atom("mod", self, other)
+        return 0 if _divided(self, other) is not None else _atom("mod", self, other)
 
     def __rmod__(self, other: int) -> Size:
         return _atom("mod", other, self)
+
+    def __pow__(self, other: float) -> Size:
+        if not 0 <= other <= 8:
+            raise TypeError(f"{other} is no small whole number")
+        return math.prod([self] * whole(other))
+
+    def __floor__(self) -> Dim:
+        return self
+
+    __ceil__ = __round__ = __trunc__ = __floor__
 
     def __str__(self) -> str:
         return " + ".join(_written(monomial, factor) for monomial, factor in self._sorted()).replace("+ -", "- ")
@@ -170,7 +181,7 @@ def symbol(name: str, *, is_free: bool = True) -> Dim:
 
 
 def _terms(size: Size) -> dict[Monomial, int]:
-    return size.terms if isinstance(size, Dim) else {(): int(size)}
+    return size.terms if isinstance(size, Dim) else {(): whole(size)}
 
 
 def _size(terms: Mapping[Monomial, int]) -> Size:
@@ -183,12 +194,25 @@ def _size(terms: Mapping[Monomial, int]) -> Size:
 def _atom(operation: str, *arguments: Size) -> Size:
     if not any(isinstance(argument, Dim) for argument in arguments):
         return OPERATIONS[operation][0](*arguments)
-    return Dim({(Atom(operation, arguments),): 1})
+    return Dim({(Atom(operation, tuple(map(whole, arguments))),): 1})
+
+
+def whole(number: Any) -> Any:
+    """A size as it is, and a whole float as an int.
+
+    Raises:
+        TypeError: the number is not whole.
+    """
+    if isinstance(number, float):
+        if not number.is_integer():
+            raise TypeError(f"{number} is no whole number")
+        return int(number)
+    return number
 
 
 def never_negative(size: Size) -> bool:
-    """Whether a size is known to be 0 or more for all dimensions that are 0 or more."""
-    if isinstance(size, int):
+    """Whether a size or another number is known to be 0 or more for all dimensions that are 0 or more."""
+    if not isinstance(size, Dim):
         return size >= 0
     if all(factor > 0 and all(atom.never_negative for atom in monomial) for monomial, factor in size.terms.items()):
         return True
@@ -241,9 +265,23 @@ def less(one: Size, other: Size) -> Size:
 
 def select(condition: Size, one: Size, other: Size) -> Size:
     """The first where the condition is not 0, else the second."""
-    if isinstance(condition, int):
+    if not isinstance(condition, Dim):
         return one if condition else other
     return one if one == other else _atom("select", condition, one, other)
+
+
+def true_quotient(one: Any, other: Any) -> Any:
+    """Division without rounding.
+
+    Raises:
+        TypeError: the quotient of two expressions is not known to be whole.
+    """
+    if not isinstance(one, Dim) and not isinstance(other, Dim):
+        return one / other
+    exact = _divided(one, other)
+    if exact is None:
+        raise TypeError(f"{one} / {other} is no whole number")
+    return exact
 
 
 def truncated_quotient(one: Size, other: Size) -> Size:
@@ -331,14 +369,6 @@ def _without(monomial: Monomial, part: Monomial) -> Monomial | None:
 def shape_text(shape: Iterable[Size]) -> str:
     """A shape as messages write it, such as `(N, 3)`."""
     return f"({', '.join(map(str, shape))})"
-
-
-def product(sizes: Iterable[Size]) -> Size:
-    """The product of sizes; 1 for none."""
-    result: Size = 1
-    for size in sizes:
-        result = size * result
-    return result
 
 
 def symbols(size: Size) -> Iterator[Atom]:

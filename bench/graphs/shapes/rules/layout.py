@@ -9,7 +9,7 @@ from typing import Any
 from bench.graphs.deferred import np, onnx
 from bench.graphs.operators import MICROSOFT
 from bench.graphs.shapes import dims
-from bench.graphs.shapes.dims import Dim, Size, maximum, minimum, product, shape_text
+from bench.graphs.shapes.dims import Dim, Size, maximum, minimum, shape_text
 from bench.graphs.shapes.node import MAX_ELEMENTS, Node, ShapeError, UnknownError, Value, array
 from bench.graphs.shapes.rules.arithmetic import INT64, broadcast_shapes
 from bench.graphs.shapes.rules.registry import rule
@@ -33,7 +33,7 @@ def shape(node: Node) -> Value:
 
 @rule("Size")
 def size(node: Node) -> Value:
-    return Value(INT64, (), array([product(node.shape())], ()))
+    return Value(INT64, (), array([math.prod(node.shape())], ()))
 
 
 @rule("Reshape")
@@ -56,7 +56,7 @@ def reshape(node: Node) -> Value:
             raise UnknownError
         rest = sizes.index(-1)
         sizes[rest] = _rest(node, data, sizes[:rest] + sizes[rest + 1 :])
-    elif data is not None and _plain(data) and _plain(sizes) and product(data) != product(sizes):
+    elif data is not None and _plain(data) and _plain(sizes) and math.prod(data) != math.prod(sizes):
         raise ShapeError(f"{node.what} cannot make {shape_text(sizes)} of {shape_text(data)}")
     return Value(first.dtype, sizes, _reshaped(first, sizes))
 
@@ -69,7 +69,7 @@ def _rest(node: Node, data: Sequence[Size], others: Sequence[Size]) -> Size:
             have.remove(wanted)
         else:
             told.append(wanted)
-    total, part = product(have), product(told)
+    total, part = math.prod(have), math.prod(told)
     if isinstance(part, int) and (part == 0 or (isinstance(total, int) and total % part)):
         raise ShapeError(f"{node.what} cannot make {shape_text((*others, -1))} of {shape_text(data)}")
     return total // part
@@ -87,7 +87,7 @@ def flatten(node: Node) -> Value:
     sizes = node.shape()
     axis = node.integer("axis", 1)
     axis = axis + len(sizes) if axis < 0 else axis
-    result = (product(sizes[:axis]), product(sizes[axis:]))
+    result = (math.prod(sizes[:axis]), math.prod(sizes[axis:]))
     return Value(node.input().dtype, result, _reshaped(node.input(), result))
 
 
@@ -268,7 +268,7 @@ def expand(node: Node) -> Value:
     told = node.items(1)
     sizes = broadcast_shapes(node, [node.shape(), tuple(told)])
     elements = None
-    if first.elements is not None and _plain(sizes) and product(sizes) <= MAX_ELEMENTS:  # type: ignore[operator]
+    if first.elements is not None and _plain(sizes) and math.prod(sizes) <= MAX_ELEMENTS:  # type: ignore[operator]
         elements = np.broadcast_to(first.elements, sizes)  # type: ignore[arg-type]
     return Value(first.dtype, sizes, elements)
 
