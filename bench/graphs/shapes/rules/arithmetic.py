@@ -38,6 +38,17 @@ def broadcast_shapes(node: Node, shapes: Sequence[Shape]) -> Shape:
     return tuple(result)
 
 
+def known_operands(node: Node) -> list[Any] | None:
+    """Elements of all inputs of a node; None where those of an input are not known."""
+    operands: list[Any] = []
+    for value in node.inputs:
+        if value is not None:
+            if value.elements is None:  # elements of further inputs are not even read
+                return None
+            operands.append(value.elements)
+    return operands
+
+
 def _elementwise(function: Callable[..., Any] | None, dtype: int, *operands: np.ndarray | None) -> np.ndarray | None:
     """Apply a function of numbers to every element of its operands.
 
@@ -94,7 +105,6 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "Sqrt": math.sqrt,
     "Sub": operator.sub,
     "Sum": operator.add,
-    "Where": dims.select,
     "Xor": operator.xor,
 }
 """The functions of elementwise operators, of plain numbers and of expressions; truth values are 1 and 0."""
@@ -114,8 +124,9 @@ def binary(node: Node) -> Value:
         function = dims.true_quotient if is_floating(dtype) else dims.truncated_quotient
     elif node.op_type == "Mod" and node.integer("fmod"):
         function = math.fmod if is_floating(dtype) else lambda a, b: int(math.fmod(a, b))
-    elements = [value.elements for value in node.inputs if value is not None]
-    return Value(dtype, shape, functools.reduce(functools.partial(_elementwise, function, dtype), elements))
+    operands = known_operands(node)
+    elements = functools.reduce(functools.partial(_elementwise, function, dtype), operands) if operands else None
+    return Value(dtype, shape, elements)
 
 
 SAME = """
@@ -190,8 +201,8 @@ def _truth(number: Any) -> Any:
 def where(node: Node) -> Value:
     shape = broadcast_shapes(node, [node.shape(index) for index in range(3)])
     dtype = node.input(1).dtype
-    elements = _elementwise(FUNCTIONS["Where"], dtype, *[node.input(index).elements for index in range(3)])
-    return Value(dtype, shape, elements)
+    operands = known_operands(node)
+    return Value(dtype, shape, _elementwise(dims.select, dtype, *operands) if operands else None)
 
 
 @rule("QuantizeLinear", domains=("", MICROSOFT))

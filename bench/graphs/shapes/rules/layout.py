@@ -11,7 +11,7 @@ from bench.graphs.operators import MICROSOFT
 from bench.graphs.shapes import dims
 from bench.graphs.shapes.dims import Dim, Size, maximum, minimum, shape_text
 from bench.graphs.shapes.node import MAX_ELEMENTS, Node, ShapeError, UnknownError, Value, array
-from bench.graphs.shapes.rules.arithmetic import INT64, broadcast_shapes
+from bench.graphs.shapes.rules.arithmetic import INT64, broadcast_shapes, known_operands
 from bench.graphs.shapes.rules.registry import rule
 
 FLOAT = 1
@@ -137,11 +137,8 @@ def transpose(node: Node) -> Value:
 def concat(node: Node) -> Value:
     shapes = [node.shape(index) for index in range(len(node.inputs))]
     result, along = _joined(node, shapes)
-    elements = None
-    if len(result) < 2:  # only such tensors hold sizes
-        parts = [value.elements for value in node.inputs if value is not None and value.elements is not None]
-        elements = np.concatenate(parts, axis=along) if len(parts) == len(shapes) else None
-    return Value(node.input().dtype, result, elements)
+    parts = known_operands(node) if len(result) < 2 else None  # only such tensors hold sizes
+    return Value(node.input().dtype, result, np.concatenate(parts, axis=along) if parts else None)
 
 
 @rule("QLinearConcat", domains=(MICROSOFT,))
