@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 from bench.api.errors import InputError
 from bench.graphs.deferred import np, onnx
@@ -15,6 +15,8 @@ from bench.graphs.shapes.dims import Dim, Shape, Size, symbol
 MAX_ELEMENTS = 1024
 """Elements of larger values are not computed, because shapes do not depend on them."""
 
+Property = TypeVar("Property")
+
 
 class UnknownError(Exception):
     """A rule needs the shape or the elements of an input, which are not known."""
@@ -22,6 +24,13 @@ class UnknownError(Exception):
 
 class ShapeError(InputError):
     """The shapes of a node's inputs do not fit each other."""
+
+
+def known(property_: Property | None) -> Property:
+    """A property of a value as it is. Raises `UnknownError` for None, which stands for an unknown property."""
+    if property_ is None:
+        raise UnknownError
+    return property_
 
 
 class Value:
@@ -37,19 +46,6 @@ class Value:
         is_weight: whether the value is stored or generated.
         generated: whether a ConstantOfShape makes the value of a stored shape, in the place of stored weights.
     """
-
-    __slots__ = (
-        "_bytes",
-        "_elements",
-        "dtype",
-        "generated",
-        "is_weight",
-        "numbers",
-        "proto",
-        "shape",
-        "stored",
-        "tensor",
-    )
 
     def __init__(
         self,
@@ -117,20 +113,6 @@ class Node:
         path: of the subgraph that holds the node; empty in the main graph.
     """
 
-    __slots__ = (
-        "_attributes",
-        "domain",
-        "inputs",
-        "makes",
-        "name",
-        "op_type",
-        "outputs",
-        "path",
-        "proto",
-        "reads",
-        "version",
-    )
-
     def __init__(
         self,
         proto: onnx.NodeProto,
@@ -171,35 +153,19 @@ class Node:
 
     def input(self, index: int = 0) -> Value:
         """The value of an input. Raises `UnknownError` where it is left out."""
-        value = self.inputs[index] if index < len(self.inputs) else None
-        if value is None:
-            raise UnknownError
-        return value
+        return known(self.inputs[index] if index < len(self.inputs) else None)
 
     def shape(self, index: int = 0) -> Any:
         """Shape of an input. Raises `UnknownError` where it is not known."""
-        shape = self.input(index).shape
-        if shape is None:
-            raise UnknownError
-        return shape
+        return known(self.input(index).shape)
 
     def out(self, index: int = 0) -> Any:
         """Shape of an output. Raises `UnknownError` where it is not known."""
-        value = self.outputs[index] if index < len(self.outputs) else None
-        if value is None or value.shape is None:
-            raise UnknownError
-        return value.shape
-
-    def elements(self, index: int) -> np.ndarray:
-        """Elements of an input. Raises `UnknownError` where they are not known."""
-        elements = self.input(index).elements
-        if elements is None:
-            raise UnknownError
-        return elements
+        return known(known(self.outputs[index] if index < len(self.outputs) else None).shape)
 
     def items(self, index: int) -> list[Any]:
         """Elements of an input of at most one axis. Raises `UnknownError` where they are not known."""
-        return list(self.elements(index).reshape(-1))
+        return known(self.input(index).elements).reshape(-1).tolist()
 
     def number(self, index: int) -> Any:
         """The only element of an input. Raises `ShapeError` if there are several."""
