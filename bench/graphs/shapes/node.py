@@ -192,6 +192,11 @@ class Node:
         attribute = self.attributes.get(name)
         return None if attribute is None else attribute.ints[:]
 
+    def numbers(self, name: str) -> list[Any]:
+        """The integers or the floats of an attribute; empty if it is unset."""
+        attribute = self.attributes.get(name)
+        return [] if attribute is None else attribute.ints[:] or attribute.floats[:]
+
     def told(self, name: str, index: int, *, since: int) -> Any:
         """The integers of an attribute, which are an input from version `since` of the operators on; None if unset."""
         if self.version < since:

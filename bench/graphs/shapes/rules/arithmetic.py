@@ -10,7 +10,7 @@ from typing import Any
 
 from bench.graphs.deferred import np
 from bench.graphs.file.dtypes import is_floating, type_name
-from bench.graphs.operators import MICROSOFT, NCHWC
+from bench.graphs.operators import MICROSOFT
 from bench.graphs.shapes import dims
 from bench.graphs.shapes.dims import Dim, Shape
 from bench.graphs.shapes.node import MAX_ELEMENTS, Node, ShapeError, Value
@@ -216,20 +216,6 @@ def dequantize(node: Node) -> Value:
     return Value(node.integer("output_dtype") or node.input(1).dtype, node.shape())
 
 
-@rule("DynamicQuantizeLinear")
-def dynamic_quantize(node: Node) -> list[Value | None]:
-    return [Value(2, node.shape()), Value(1, ()), Value(2, ())]
-
-
 @rule("QLinearAdd", "QLinearMul", domains=(MICROSOFT,))
 def quantized_binary(node: Node) -> Value:
     return Value(node.input().dtype, broadcast_shapes(node, [node.shape(0), node.shape(3)]))
-
-
-@rule("ReorderOutput", domains=(NCHWC,))
-def reorder_output(node: Node) -> Value:
-    """Back from blocks of channels."""
-    shape = list(node.shape())
-    channels = node.integer("channels") or shape[1]
-    axes = [shape[0], *shape[2:], channels] if node.integer("channels_last") else [shape[0], channels, *shape[2:]]
-    return Value(node.input().dtype, axes)

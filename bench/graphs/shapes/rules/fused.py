@@ -6,7 +6,7 @@ Source: ONNX Runtime's docs/ContribOperators.md.
 
 from __future__ import annotations
 
-from bench.graphs.operators import MICROSOFT, NCHWC
+from bench.graphs.operators import MICROSOFT
 from bench.graphs.shapes import dims
 from bench.graphs.shapes.dims import Shape
 from bench.graphs.shapes.node import Node, Value
@@ -119,17 +119,3 @@ def quantized_where(node: Node) -> Value:
 def split_gelu(node: Node) -> Value:
     shape = node.shape()
     return Value(node.input().dtype, (*shape[:-1], shape[-1] // 2))
-
-
-@rule("ReorderInput", domains=(NCHWC,))
-def reorder_input(node: Node) -> Value:
-    shape = node.shape()
-    if node.integer("channels_last"):
-        shape = (shape[0], shape[-1], *shape[1:-1])
-    return Value(node.input().dtype, shape)
-
-
-@rule("Upsample", domains=(NCHWC,))
-def upsample(node: Node) -> Value:
-    factors = node.integers("scales") or [1, 1, 1, 1]
-    return Value(node.input().dtype, [size * factor for size, factor in zip(node.shape(), factors, strict=True)])

@@ -108,19 +108,13 @@ def squeeze(node: Node) -> Value:
 
 
 @rule("Unsqueeze")
+@rule("ExpandDims", domains=(MICROSOFT,))
 def unsqueeze(node: Node) -> Value:
     first, sizes = node.input(), list(node.shape())
-    axes = node.told("axes", 1, since=13) or ()
+    axes = node.told("axes", 1, since=1 if node.domain else 13) or ()
     for axis in sorted(node.checked_axis(axis, len(sizes) + len(axes)) for axis in axes):
         sizes.insert(axis, 1)
     return Value(first.dtype, sizes, _reshaped(first, sizes))
-
-
-@rule("ExpandDims", domains=(MICROSOFT,))
-def expand_dims(node: Node) -> Value:
-    sizes = list(node.shape())
-    sizes.insert(node.checked_axis(node.plain(1)[0], len(sizes) + 1), 1)
-    return Value(node.input().dtype, sizes)
 
 
 @rule("Transpose")
@@ -134,21 +128,11 @@ def transpose(node: Node) -> Value:
 
 
 @rule("Concat")
-def concat(node: Node) -> Value:
-    shapes = [node.shape(index) for index in range(len(node.inputs))]
-    result, along = _joined(node, shapes)
-    parts = known_operands(node) if len(result) < 2 else None  # only such tensors hold sizes
-    return Value(node.input().dtype, result, np.concatenate(parts, axis=along) if parts else None)
-
-
 @rule("QLinearConcat", domains=(MICROSOFT,))
-def quantized_concat(node: Node) -> Value:
-    shapes = [node.shape(index) for index in range(2, len(node.inputs), 3)]
-    return Value(node.input(2).dtype, _joined(node, shapes)[0])
-
-
-def _joined(node: Node, shapes: list[Any]) -> tuple[list[Size], int]:
-    """The shape of the joined tensor, and the axis along which it is joined."""
+def concat(node: Node) -> Value:
+    """A quantized tensor is followed by its scale and its zero point, and those of the output come before the first."""
+    places = range(2, len(node.inputs), 3) if node.domain else range(len(node.inputs))
+    shapes = [node.shape(index) for index in places]
     rank = len(shapes[0])
     if {len(sizes) for sizes in shapes} != {rank}:
         raise ShapeError(f"{node.what} joins {' and '.join(map(shape_text, shapes))}")
@@ -162,7 +146,8 @@ def _joined(node: Node, shapes: list[Any]) -> tuple[list[Size], int]:
                 if isinstance(result[axis], int) and here != result[axis]:
                     raise ShapeError(f"{node.what} joins {' and '.join(map(shape_text, shapes))} along axis {along}")
                 result[axis] = here
-    return result, along
+    parts = known_operands(node) if rank < 2 and not node.domain else None  # only such tensors hold sizes
+    return Value(node.input(places[0]).dtype, result, np.concatenate(parts, axis=along) if parts else None)
 
 
 @rule("Slice")
