@@ -20,16 +20,6 @@ if TYPE_CHECKING:
     import onnx
 
 
-def expressions(inferred: Inferred) -> dict[str, Shape]:
-    """The shape of each tensor whose number of axes is known, as far as it is known."""
-    return {
-        f"{path}:{name}" if path else name: value.shape
-        for path, values in tensors.scopes(inferred)
-        for name, value in values.items()
-        if value.shape is not None
-    }
-
-
 def compile_shapes(shapes: Mapping[str, Shape], names: Sequence[str]) -> Callable[..., dict[str, tuple[int, ...]]]:
     """A Python function of the dimensions `names`, in that order, that gives every shape at once.
 
@@ -41,26 +31,23 @@ def compile_shapes(shapes: Mapping[str, Shape], names: Sequence[str]) -> Callabl
     lines: list[str] = []
     local: dict[bytes, str] = {Atom("", (name,)).key: f"d{index}" for index, name in enumerate(names)}
 
-    def written(size: Size) -> str:
+    def written(size: Size | Atom) -> str:
+        """The code for a size, or for an atom of a size, after the lines that it needs."""
         if isinstance(size, int):
             return repr(size)
         if size.key not in local:
-            terms = [
-                "*".join([repr(factor)] * (factor != 1 or not monomial) + [written_atom(atom) for atom in monomial])
-                for monomial, factor in size.terms.items()
-            ]
-            lines.append(f"v{len(lines)} = {' + '.join(terms)}")
+            if isinstance(size, Dim):
+                code = " + ".join(
+                    "*".join([repr(factor)] * (factor != 1 or not monomial) + [written(atom) for atom in monomial])
+                    for monomial, factor in size.terms.items()
+                )
+            else:
+                arguments = [written(argument) for argument in size.arguments]
+                pattern = OPERATIONS[size.operation][1]
+                code = pattern.format(*arguments) if pattern else f"{size.operation}({', '.join(arguments)})"
+            lines.append(f"v{len(lines)} = {code}")
             local[size.key] = f"v{len(lines) - 1}"
         return local[size.key]
-
-    def written_atom(atom: Atom) -> str:
-        if atom.key not in local:
-            arguments = [written(argument) for argument in atom.arguments]
-            pattern = OPERATIONS[atom.operation][1]
-            code = pattern.format(*arguments) if pattern else f"{atom.operation}({', '.join(arguments)})"
-            lines.append(f"v{len(lines)} = {code}")
-            local[atom.key] = f"v{len(lines) - 1}"
-        return local[atom.key]
 
     tuples = {shape: f"s{index}" for index, shape in enumerate(dict.fromkeys(shapes.values()))}
     for shape, name in tuples.items():
@@ -92,7 +79,9 @@ class ShapeEngine:
     """
 
     def __init__(self, inferred: Inferred) -> None:
-        self.expressions: dict[str, Shape] = expressions(inferred)
+        self.expressions: dict[str, Shape] = {
+            name: value.shape for name, value in tensors.named_values(inferred) if value.shape is not None
+        }
         names = [size for shape in tensors.dynamic_inputs(inferred.model).values() for size in shape or ()]
         self.dims: tuple[str, ...] = tuple(dict.fromkeys(str(size) for size in names if isinstance(size, Dim)))
         self.undecided: tuple[str, ...] = tuple(
@@ -109,14 +98,12 @@ class ShapeEngine:
         Raises:
             InputError: as `bench.graphs.profile`.
         """
-        path = Path(path)
-        stored = read(path)
-        return cls(_inferred(Stored(model=settled.settle(stored.model), path=path)))
+        return cls(_inferred(read(Path(path)).model, Path(path)))
 
     @classmethod
     def of_model(cls, model: onnx.ModelProto) -> ShapeEngine:
         """The engine of a model in memory."""
-        return cls(_inferred(Stored(model=settled.settle(model), path=None)))
+        return cls(_inferred(model, None))
 
     def shapes(self, sizes: Mapping[str, int]) -> dict[str, tuple[int, ...]]:
         """The shape of each tensor that is not undecided, by name.
@@ -135,6 +122,8 @@ class ShapeEngine:
         return self._compiled(*(sizes[name] for name in self.dims))
 
 
-def _inferred(stored: Stored) -> Inferred:
+def _inferred(model: onnx.ModelProto, path: Path | None) -> Inferred:
+    """The values of a model whose dynamic dimensions stay symbols."""
+    stored = Stored(model=settled.settle(model), path=path)
     inputs = {name: shape for name, shape in tensors.dynamic_inputs(stored.model).items() if shape is not None}
     return inference.infer(stored, inputs)

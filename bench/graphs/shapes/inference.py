@@ -6,7 +6,8 @@ operator if there is no rule. The elements of small values are computed, too, be
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import functools
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from bench.api.errors import InputError
@@ -50,7 +51,6 @@ class Walk:
         if "ai.onnx" in self.versions:
             self.versions[""] = self.versions["ai.onnx"]
         self._imports = list(stored.model.opset_import)
-        self._schemas: dict[tuple[str, str], Any] = {}
         self._named: dict[str, Dim] = {}
         self._special = {"Constant", *control_flow.RULES}
         self._is_whole = stored.is_whole or stored.path is None
@@ -101,7 +101,11 @@ class Walk:
             return Value(0, None, proto=proto if kind else None)
         tensor = getattr(proto, kind)
         if shape is None and tensor.HasField("shape"):
-            shape = self._sizes(tensor.shape.dim, unknown)
+            sizes = [
+                int(dim.dim_value) if dim.HasField("dim_value") else self._named.get(dim.dim_param) or unknown(axis)
+                for axis, dim in enumerate(tensor.shape.dim)
+            ]
+            shape = None if None in sizes else sizes  # type: ignore[assignment]
         return Value(tensor.elem_type, shape)
 
     def _step(self, proto: onnx.NodeProto, values: dict[str, Value], path: str, graph: onnx.GraphProto) -> Step:
@@ -113,21 +117,19 @@ class Walk:
         domain, op_type = node.domain, node.op_type
         node.inputs, node.version = inputs, self.versions.get(domain, 0)
         bodies: Sequence[Body] = ()
-        outputs: Sequence[Value | None]
+        outputs: Sequence[Value | None] = []
         why = None
         try:
-            if not domain and op_type in self._special:
-                if op_type == "Constant":
-                    tensor = constant_of(proto)
-                    outputs = [] if tensor is None else [self._stored(tensor)]
-                else:
-                    outputs, bodies = control_flow.RULES[op_type](node, self, values)
-            else:
+            if domain or op_type not in self._special:
                 outputs, why = self._outputs(node)
+            elif op_type != "Constant":
+                outputs, bodies = control_flow.RULES[op_type](node, self, values)
+            elif (tensor := constant_of(proto)) is not None:
+                outputs = [self._stored(tensor)]
         except UnknownError:
             outputs = []
         number = len(node.makes)
-        made = list(outputs) if len(outputs) == number else [*outputs[:number], *([None] * (number - len(outputs)))]
+        made = [*outputs[:number], *[None] * (number - len(outputs))]
         is_open = not all(isinstance(body.runs, int) for body in bodies) if bodies else False
         for index, (name, value) in enumerate(zip(node.makes, made, strict=True)):
             if name:
@@ -154,14 +156,13 @@ class Walk:
         return self._inferred_by_onnx(node)
 
     def _inferred_by_onnx(self, node: Node) -> tuple[Sequence[Value | None], str | None]:
-        schema = self._schema(node)
-        if schema is None or any(value is not None and not self._type(value) for value in node.inputs):
+        schema = _schema(node)
+        values = {name: value for name, value in zip(node.reads, node.inputs, strict=True) if value is not None}
+        types = {name: self._type(value) for name, value in values.items()}
+        if schema is None or None in types.values():
             return [], None
-        types, data = {}, {}
-        for name, value in zip(node.reads, node.inputs, strict=True):
-            if value is None:
-                continue
-            types[name] = self._type(value)
+        data = {}
+        for name, value in values.items():
             elements = value.elements
             if elements is not None and not any(isinstance(one, Dim) for one in elements.reshape(-1)):
                 dtype = onnx.helper.tensor_dtype_to_np_dtype(value.dtype)
@@ -172,16 +173,10 @@ class Walk:
             )
         except (onnx.shape_inference.InferenceError, onnx.checker.ValidationError, RuntimeError) as error:
             return [], " ".join(str(error).split())
-        return [self._from_onnx(node, index, found.get(name)) for index, name in enumerate(node.makes)], None
-
-    def _schema(self, node: Node) -> Any:
-        key = (node.domain, node.op_type)
-        if key not in self._schemas:
-            try:
-                self._schemas[key] = onnx.defs.get_schema(node.op_type, node.version, node.domain)
-            except onnx.defs.SchemaError:
-                self._schemas[key] = None
-        return self._schemas[key]
+        return [
+            self.declared(found[name], unknown=functools.partial(node.fresh, index)) if name in found else None
+            for index, name in enumerate(node.makes)
+        ], None
 
     def _type(self, value: Value) -> Any:
         """The type of a value for onnx, with a name for each expression; None where nothing is known."""
@@ -197,22 +192,6 @@ class Walk:
         self._named[name] = size
         return name
 
-    def _from_onnx(self, node: Node, index: int, proto: Any) -> Value | None:
-        if proto is None or proto.WhichOneof("value") is None:
-            return None
-        return self.declared(proto, unknown=lambda axis: node.fresh(index, axis))
-
-    def _sizes(self, dims: Iterable[Any], otherwise: Callable[[int], Size | None]) -> Any:
-        """Sizes of dimensions that onnx inferred; None if a size is not known and `otherwise` has none either."""
-        sizes = []
-        for axis, dim in enumerate(dims):
-            named = self._named.get(dim.dim_param)
-            size = int(dim.dim_value) if dim.HasField("dim_value") else named or otherwise(axis)
-            if size is None:
-                return None
-            sizes.append(size)
-        return sizes
-
     def _stated(self, node: Node, name: str, value: Value | None, graph: onnx.GraphProto) -> Value:
         """The type that a file states for an output that could not be inferred.
 
@@ -222,8 +201,16 @@ class Walk:
         if declared is None:
             return value or Value(0, None)
         stated = self.declared(declared)
-        known = (node.domain, node.op_type) in RULES or self._schema(node) is not None
+        known = (node.domain, node.op_type) in RULES or _schema(node) is not None
         return Value(stated.dtype, None) if known else stated
+
+
+def _schema(node: Node) -> Any:
+    """What onnx knows of the node's operator; None for an operator that it does not know."""
+    try:
+        return onnx.defs.get_schema(node.op_type, node.version, node.domain)
+    except onnx.defs.SchemaError:
+        return None
 
 
 def _unmade(name: str, proto: onnx.NodeProto, graph: onnx.GraphProto) -> str:
