@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+import operator
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from bench.graphs.deferred import np, onnx
@@ -58,7 +59,7 @@ def reshape(node: Node) -> Value:
         sizes[rest] = _rest(node, data, sizes[:rest] + sizes[rest + 1 :])
     elif data is not None and _plain(data) and _plain(sizes) and math.prod(data) != math.prod(sizes):
         raise ShapeError(f"{node.what} cannot make {shape_text(sizes)} of {shape_text(data)}")
-    return Value(first.dtype, sizes, _reshaped(first, sizes))
+    return _moved(first, sizes, np.reshape, sizes)
 
 
 def _rest(node: Node, data: Sequence[Size], others: Sequence[Size]) -> Size:
@@ -75,11 +76,12 @@ def _rest(node: Node, data: Sequence[Size], others: Sequence[Size]) -> Size:
     return total // part
 
 
-def _reshaped(value: Value, sizes: Sequence[Any]) -> Any:
+def _moved(value: Value, sizes: Sequence[Any], move: Callable[..., np.ndarray], *arguments: Any) -> Value:
+    """A value of another shape, with its elements as a function moves or repeats them if they are known and few."""
     elements = value.elements
-    if elements is None or not _plain(sizes) or math.prod(sizes) != elements.size:
-        return None
-    return elements.reshape(sizes)
+    if elements is None or not _plain(sizes) or math.prod(sizes) > MAX_ELEMENTS:
+        return Value(value.dtype, sizes)
+    return Value(value.dtype, sizes, move(elements, *arguments))
 
 
 @rule("Flatten")
@@ -88,7 +90,7 @@ def flatten(node: Node) -> Value:
     axis = node.integer("axis", 1)
     axis = axis + len(sizes) if axis < 0 else axis
     result = (math.prod(sizes[:axis]), math.prod(sizes[axis:]))
-    return Value(node.input().dtype, result, _reshaped(node.input(), result))
+    return _moved(node.input(), result, np.reshape, result)
 
 
 @rule("Squeeze")
@@ -104,7 +106,7 @@ def squeeze(node: Node) -> Value:
         if any(isinstance(sizes[axis], int) and sizes[axis] != 1 for axis in dropped):
             raise ShapeError(f"{node.what} cannot drop axes {sorted(dropped)} of {shape_text(sizes)}")
     kept = [one for axis, one in enumerate(sizes) if axis not in dropped]
-    return Value(first.dtype, kept, _reshaped(first, kept))
+    return _moved(first, kept, np.reshape, kept)
 
 
 @rule("Unsqueeze")
@@ -114,7 +116,7 @@ def unsqueeze(node: Node) -> Value:
     axes = node.told("axes", 1, since=1 if node.domain else 13) or ()
     for axis in sorted(node.checked_axis(axis, len(sizes) + len(axes)) for axis in axes):
         sizes.insert(axis, 1)
-    return Value(first.dtype, sizes, _reshaped(first, sizes))
+    return _moved(first, sizes, np.reshape, sizes)
 
 
 @rule("Transpose")
@@ -123,8 +125,7 @@ def transpose(node: Node) -> Value:
     order = node.integers("perm") or list(reversed(range(len(sizes))))
     if sorted(order) != list(range(len(sizes))):
         raise ShapeError(f"{node.what} orders axes {order} of {shape_text(sizes)}")
-    elements = first.elements
-    return Value(first.dtype, [sizes[axis] for axis in order], None if elements is None else elements.transpose(order))
+    return _moved(first, [sizes[axis] for axis in order], np.transpose, order)
 
 
 @rule("Concat")
@@ -167,10 +168,9 @@ def slice_(node: Node) -> Value:
         sizes[at] = maximum(dims.ceil_div(high - low if step > 0 else low - high, abs(step)), 0)
         if isinstance(low, int) and isinstance(high, int):
             cuts[at] = slice(low, None if high < 0 else high, step)
-    elements = first.elements
-    if elements is None or len(cuts) != len(axes):
+    if len(cuts) < len(axes):
         return Value(first.dtype, sizes)
-    return Value(first.dtype, sizes, elements[tuple(cuts.get(axis, slice(None)) for axis in range(len(sizes)))])
+    return _moved(first, sizes, operator.getitem, tuple(cuts.get(axis, slice(None)) for axis in range(len(sizes))))
 
 
 def _clamped(position: Size, size: Size) -> Size:
@@ -207,11 +207,9 @@ def split(node: Node) -> list[Value | None]:
     results: list[Value | None] = []
     at: Size = 0
     for part in parts:
-        elements = first.elements
-        if elements is not None and isinstance(at, int) and isinstance(part, int):
-            elements = elements[(slice(None),) * along + (slice(at, at + part),)]
+        cut = (*[slice(None)] * along, slice(at, at + part))
+        results.append(_moved(first, (*sizes[:along], part, *sizes[along + 1 :]), operator.getitem, cut))
         at = at + part
-        results.append(Value(first.dtype, (*sizes[:along], part, *sizes[along + 1 :]), elements))
     return results
 
 
@@ -227,7 +225,7 @@ def gather(node: Node) -> Value:
     if any(not -data[along] <= one < data[along] for one in told.reshape(-1)):
         raise ShapeError(f"{node.what} takes index {told.tolist()} of {data[along]} elements")
     taken = elements.take(told.astype(int), axis=along)
-    return Value(first.dtype, sizes, taken if hasattr(taken, "shape") else array([taken], ()))
+    return Value(first.dtype, sizes, np.asarray(taken, object))
 
 
 @rule("Tile")
@@ -238,21 +236,13 @@ def tile(node: Node) -> Value:
     repeats = node.items(1)
     if len(repeats) != len(sizes):
         raise ShapeError(f"{node.what} repeats {len(sizes)} axes {len(repeats)} times")
-    result = [one * many for one, many in zip(sizes, repeats, strict=True)]
-    if first.elements is None or not _plain(result) or math.prod(result) > MAX_ELEMENTS:
-        return Value(first.dtype, result)
-    return Value(first.dtype, result, np.tile(first.elements, repeats))
+    return _moved(first, [one * many for one, many in zip(sizes, repeats, strict=True)], np.tile, repeats)
 
 
 @rule("Expand")
 def expand(node: Node) -> Value:
-    first = node.input()
-    told = node.items(1)
-    sizes = broadcast_shapes(node, [node.shape(), tuple(told)])
-    elements = None
-    if first.elements is not None and _plain(sizes) and math.prod(sizes) <= MAX_ELEMENTS:  # type: ignore[operator]
-        elements = np.broadcast_to(first.elements, sizes)  # type: ignore[arg-type]
-    return Value(first.dtype, sizes, elements)
+    sizes = broadcast_shapes(node, [node.shape(), tuple(node.items(1))])
+    return _moved(node.input(), sizes, np.broadcast_to, sizes)
 
 
 @rule("Pad")
@@ -281,16 +271,15 @@ def constant_of_shape(node: Node) -> Value:
 
 @rule("Range", domains=("", MICROSOFT))
 def range_(node: Node) -> Value:
-    start, limit, step = node.number(0), node.number(1), node.number(2) if node.has(2) else 1
+    numbers = start, limit, step = node.number(0), node.number(1), node.number(2) if node.has(2) else 1
     dtype = node.input().dtype
-    if _plain((start, limit, step)) and step:
-        items = range(start, limit, step)
-        return Value(dtype, (len(items),), array(items) if len(items) <= MAX_ELEMENTS else None)
-    if all(not isinstance(one, Dim) for one in (start, limit, step)) and step:
+    if isinstance(step, Dim) or not step:
+        raise UnknownError
+    if float in map(type, numbers):
         return Value(dtype, (max(math.ceil((limit - start) / step), 0),))
-    if isinstance(step, int) and step > 0 and not isinstance(start, float) and not isinstance(limit, float):
-        return Value(dtype, (maximum(dims.ceil_div(limit - start, step), 0),))
-    raise UnknownError
+    count: Any = maximum(dims.ceil_div(limit - start, step), 0)
+    is_known = _plain(numbers) and count <= MAX_ELEMENTS
+    return Value(dtype, (count,), array(range(*numbers)) if is_known else None)
 
 
 @rule("OneHot")
