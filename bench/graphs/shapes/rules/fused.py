@@ -11,6 +11,7 @@ from bench.graphs.shapes import dims
 from bench.graphs.shapes.dims import Shape
 from bench.graphs.shapes.node import Node, Value
 from bench.graphs.shapes.rules.arithmetic import broadcast_shapes
+from bench.graphs.shapes.rules.products import by_head
 from bench.graphs.shapes.rules.registry import rule
 
 FLOAT, INT32 = 1, 6
@@ -64,9 +65,7 @@ def multi_head_sizes(node: Node) -> Shape:
     if len(key) == 5:  # keys and values in one: (B, T, H, 2, K)
         keys, width = key[1], key[4]
     else:
-        keys = key[1] if len(key) == 3 else key[2]
-        value = node.shape(2)
-        width = value[2] // heads if len(value) == 3 else value[3]
+        keys, width = by_head(key, heads)[2], by_head(node.shape(2), heads)[3]
     if node.has(6):
         keys = keys + node.shape(6)[2]
     return (query[0], heads, query[1], keys, inner, width)
