@@ -14,7 +14,7 @@ from bench.api.errors import RefusedError
 from bench.graphs.deferred import onnx
 from bench.graphs.file.lazy import Stored
 from bench.graphs.file.settled import settle
-from bench.graphs.shapes.dims import Shape, Size
+from bench.graphs.shapes.dims import Size, shape_text
 from bench.graphs.shapes.feeds import sample_shapes
 from bench.graphs.shapes.inference import infer
 from bench.graphs.shapes.node import Node, Value
@@ -89,9 +89,8 @@ class _Graph:
         scores_NHTS = softmax.input().shape or ()
         num_heads = scores_NHTS[1] if len(scores_NHTS) == 4 else None
         if not isinstance(num_heads, int):
-            raise RefusedError(
-                f"{where}: its heads cannot be told, the scores are {_text(scores_NHTS)}, not (N, H, T, S)"
-            )
+            text = shape_text(size if isinstance(size, int) else "?" for size in scores_NHTS)
+            raise RefusedError(f"{where}: its heads cannot be told, the scores are {text}, not (N, H, T, S)")
         roles = {"queries": scores.input(0), "keys": scores.input(1), "values": context.input(1)}
         widths = {role: self._projected_width(value) for role, value in roles.items()}
         hidden_size = widths["values"]
@@ -140,7 +139,3 @@ def _nearest(start: Node, neighbours: Callable[[Node], list[Node]]) -> Node | No
 def _width(value: Value) -> Size | None:
     """The last axis of a value; None where the shape is not known."""
     return value.shape[-1] if value.shape else None
-
-
-def _text(shape: Shape) -> str:
-    return "(" + ", ".join(str(size) if isinstance(size, int) else "?" for size in shape) + ")"

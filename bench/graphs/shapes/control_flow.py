@@ -9,13 +9,12 @@ import functools
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeAlias
 
-from bench.graphs.deferred import onnx
+from bench.graphs.deferred import np, onnx
 from bench.graphs.shapes.dims import Dim, Shape, Size, symbol
-from bench.graphs.shapes.node import Node, ShapeError, Value, array
+from bench.graphs.shapes.node import BOOL, INT64, Node, ShapeError, Value
 from bench.graphs.shapes.steps import Body, GraphWalk, Scope
 
 Outputs: TypeAlias = tuple[Sequence[Value | None], Sequence[Body]]
-BOOL, INT64 = 9, 7
 BRANCHES = {"then_branch": True, "else_branch": False}
 MAX_PASSES = 4
 """Passes over a loop's body after which carried sizes that still change are taken as unknown."""
@@ -102,7 +101,7 @@ def loop(node: Node, walk: GraphWalk, values: Scope) -> Outputs:
     carried = [_without_elements(value) for value in node.inputs[2:]]
     if len(carried) != number:
         raise ShapeError(f"{node.what} carries {len(carried)} values; its body takes {number}")
-    iteration = Value(INT64, (), array([symbol(f"{path}:{names[0]}", is_free=False)], ()))
+    iteration = Value(INT64, (), np.array(symbol(f"{path}:{names[0]}", is_free=False), object))
     for attempt in range(MAX_PASSES):
         body = _body(node, walk, [iteration, Value(BOOL, ()), *carried], values)
         results = body.outputs[1:]

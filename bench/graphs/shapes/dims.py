@@ -366,7 +366,7 @@ def _without(monomial: Monomial, part: Monomial) -> Monomial | None:
     return tuple(rest)
 
 
-def shape_text(shape: Iterable[Size]) -> str:
+def shape_text(shape: Iterable[object]) -> str:
     """A shape as messages write it, such as `(N, 3)`."""
     return f"({', '.join(map(str, shape))})"
 

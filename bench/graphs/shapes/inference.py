@@ -12,12 +12,13 @@ from typing import Any
 
 from bench.api.errors import InputError
 from bench.graphs.deferred import onnx
+from bench.graphs.file.digest import fed_inputs
 from bench.graphs.file.foreign import external_tensors
 from bench.graphs.file.lazy import Stored
 from bench.graphs.file.wiring import constant_of
 from bench.graphs.shapes import control_flow
 from bench.graphs.shapes.dims import Dim, Size
-from bench.graphs.shapes.node import Node, UnknownError, Value, mark_generated, stored_value
+from bench.graphs.shapes.node import Node, UnknownError, Value, stored_value
 from bench.graphs.shapes.rules import RULES
 from bench.graphs.shapes.steps import Body, Inferred, Scope, Step
 
@@ -34,10 +35,7 @@ def infer(stored: Stored, inputs: Mapping[str, Sequence[Size]]) -> Inferred:
     """
     model = stored.model
     walk = Walk(stored)
-    declared = {value.name: value.type for value in model.graph.input}
-    for tensor in model.graph.initializer:
-        declared.pop(tensor.name, None)
-    given = {name: walk.declared(proto, inputs.get(name)) for name, proto in declared.items()}
+    given = {value.name: walk.declared(value.type, inputs.get(value.name)) for value in fed_inputs(model.graph)}
     steps, values = walk.graph(model.graph, given, {}, "")
     return Inferred(model=model, steps=steps, values=values)
 
@@ -47,10 +45,8 @@ class Walk:
 
     def __init__(self, stored: Stored) -> None:
         self.stored = stored
-        self.versions = {entry.domain: entry.version for entry in stored.model.opset_import}
-        if "ai.onnx" in self.versions:
-            self.versions[""] = self.versions["ai.onnx"]
         self._imports = list(stored.model.opset_import)
+        self.versions = {"" if entry.domain == "ai.onnx" else entry.domain: entry.version for entry in self._imports}
         self._named: dict[str, Dim] = {}
         self._special = {"Constant", *control_flow.RULES}
         self._is_whole = stored.is_whole or stored.path is None
@@ -139,8 +135,6 @@ class Walk:
                     is_open = is_open or (value.numbers is None and value.proto is None)
                 values[name] = value
         node.outputs = made
-        if op_type == "ConstantOfShape" and made and made[0] is not None:
-            mark_generated(node, made[0])
         return Step(node, bodies, is_open, why)
 
     def _outputs(self, node: Node) -> tuple[Sequence[Value | None], str | None]:
@@ -216,17 +210,16 @@ def _schema(node: Node) -> Any:
 def _unmade(name: str, proto: onnx.NodeProto, graph: onnx.GraphProto) -> str:
     """A message that says why a node reads a value that no node has made yet."""
     what = f"node {proto.name!r} ({proto.op_type}) reads {name!r}"
-    makers = [other for other in graph.node if name in other.output]
-    if not makers:
+    makers = {output: other for other in graph.node for output in other.output}
+    if name not in makers:
         return f"{what}, which nothing makes"
-    made_of, pending = set(), [makers[0]]
-    producers = {output: other for other in graph.node for output in other.output}
+    needed: set[str] = set()
+    pending = [name]
     while pending:
-        maker = pending.pop()
-        for source in maker.input:
-            if source in proto.output:
-                return f"its graph has a cycle: {what}, which depends on what that node makes"
-            if source in producers and source not in made_of:
-                made_of.add(source)
-                pending.append(producers[source])
-    return f"{what} before node {makers[0].name!r} makes it: nodes must be in order"
+        source = pending.pop()
+        if source in makers and source not in needed:
+            needed.add(source)
+            pending += makers[source].input
+    if not needed.isdisjoint(proto.output):
+        return f"its graph has a cycle: {what}, which depends on what that node makes"
+    return f"{what} before node {makers[name].name!r} makes it: nodes must be in order"

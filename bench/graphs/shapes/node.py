@@ -8,10 +8,11 @@ from typing import Any, TypeVar
 
 from bench.api.errors import InputError
 from bench.graphs.deferred import np, onnx
-from bench.graphs.file.dtypes import bits, is_floating, is_number
+from bench.graphs.file.dtypes import bits, is_number
 from bench.graphs.file.lazy import Stored
 from bench.graphs.shapes.dims import Dim, Shape, Size, symbol
 
+FLOAT, INT32, INT64, BOOL = 1, 6, 7, 9  # of onnx.TensorProto.DataType
 MAX_ELEMENTS = 1024
 """Elements of larger values are not computed, because shapes do not depend on them."""
 
@@ -95,14 +96,6 @@ class Value:
         return self.numbers is not None
 
 
-def array(items: Any, shape: Sequence[int] | None = None) -> np.ndarray:
-    """An array of objects, one-dimensional unless a shape is given."""
-    items = list(items)
-    result = np.empty(len(items), object)
-    result[:] = items
-    return result if shape is None else result.reshape(shape)
-
-
 class Node:
     """A node with its attributes, its inputs and, once they are inferred, its outputs.
 
@@ -174,13 +167,6 @@ class Node:
             raise ShapeError(f"{self.what} takes one number as its input {index}; it is given {len(elements)}")
         return elements[0]
 
-    def plain(self, index: int) -> list[int]:
-        """Elements of an input that must be plain numbers, such as axes. Raises `UnknownError` for expressions."""
-        elements = self.items(index)
-        if any(isinstance(element, Dim) for element in elements):
-            raise UnknownError
-        return elements
-
     def integer(self, name: str, default: int = 0) -> int:
         attribute = self.attributes.get(name)
         return default if attribute is None else attribute.i
@@ -226,9 +212,3 @@ def stored_value(tensor: onnx.TensorProto | onnx.SparseTensorProto, stored: Stor
     if isinstance(tensor, onnx.SparseTensorProto):
         return Value(tensor.values.data_type, tensor.dims, stored=stored)
     return Value(tensor.data_type, tensor.dims, tensor=tensor, stored=stored)
-
-
-def mark_generated(node: Node, output: Value) -> None:
-    """Mark the output of a ConstantOfShape as a weight if it makes floats of a stored shape."""
-    if node.has(0) and node.input().stored is not None and is_floating(output.dtype) and output.shape:
-        output.generated = output.is_weight = True

@@ -62,11 +62,6 @@ class Inferred:
     steps: Sequence[Step]
     values: Scope
 
-    @property
-    def outputs(self) -> list[Value]:
-        """The outputs of the main graph."""
-        return [self.values[value.name] for value in self.model.graph.output]
-
 
 class GraphWalk(Protocol):
     """The two methods of a walk over a model (`inference.Walk`) that operators with subgraphs call."""
@@ -97,7 +92,7 @@ def all_steps(steps: Sequence[Step]) -> Iterator[Step]:
 
 def all_outputs(inferred: Inferred) -> Iterator[Value]:
     """Outputs of a model and of all subgraphs."""
-    yield from inferred.outputs
+    yield from (inferred.values[value.name] for value in inferred.model.graph.output)
     for step in all_steps(inferred.steps):
         for body in step.bodies:
             yield from body.outputs

@@ -13,10 +13,8 @@ from bench.graphs.file.dtypes import is_floating, type_name
 from bench.graphs.operators import MICROSOFT
 from bench.graphs.shapes import dims
 from bench.graphs.shapes.dims import Dim, Shape
-from bench.graphs.shapes.node import MAX_ELEMENTS, Node, ShapeError, Value
+from bench.graphs.shapes.node import BOOL, MAX_ELEMENTS, Node, ShapeError, Value
 from bench.graphs.shapes.rules.registry import rule
-
-BOOL, INT64 = 9, 7  # of onnx.TensorProto.DataType
 
 
 def broadcast_shapes(node: Node, shapes: Sequence[Shape]) -> Shape:
@@ -216,6 +214,8 @@ def dequantize(node: Node) -> Value:
     return Value(node.integer("output_dtype") or node.input(1).dtype, node.shape())
 
 
-@rule("QLinearAdd", "QLinearMul", domains=(MICROSOFT,))
-def quantized_binary(node: Node) -> Value:
-    return Value(node.input().dtype, broadcast_shapes(node, [node.shape(0), node.shape(3)]))
+@rule("QLinearAdd", "QLinearMul", "QLinearWhere", domains=(MICROSOFT,))
+def quantized_broadcast(node: Node) -> Value:
+    """Each quantized tensor is followed by its scale and its zero point."""
+    places = (0, 1, 4) if node.op_type == "QLinearWhere" else (0, 3)
+    return Value(node.input(places[-1]).dtype, broadcast_shapes(node, [node.shape(place) for place in places]))

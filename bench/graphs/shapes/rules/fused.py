@@ -9,12 +9,9 @@ from __future__ import annotations
 from bench.graphs.operators import MICROSOFT
 from bench.graphs.shapes import dims
 from bench.graphs.shapes.dims import Shape
-from bench.graphs.shapes.node import Node, Value
-from bench.graphs.shapes.rules.arithmetic import broadcast_shapes
+from bench.graphs.shapes.node import FLOAT, INT32, Node, Value
 from bench.graphs.shapes.rules.products import by_head
 from bench.graphs.shapes.rules.registry import rule
-
-FLOAT, INT32 = 1, 6
 
 
 @rule("SkipLayerNormalization", "SkipSimplifiedLayerNormalization", domains=(MICROSOFT,))
@@ -107,11 +104,6 @@ def gather_block(node: Node) -> Value:
     packed = 8 // node.integer("bits", 4) if node.input().dtype == 2 else 1
     sizes = (*data[:-1], data[-1] * packed)
     return Value(node.input(2).dtype, (*sizes[:along], *indices, *sizes[along + 1 :]))
-
-
-@rule("QLinearWhere", domains=(MICROSOFT,))
-def quantized_where(node: Node) -> Value:
-    return Value(node.input(1).dtype, broadcast_shapes(node, [node.shape(0), node.shape(1), node.shape(4)]))
 
 
 @rule("BiasSplitGelu", domains=(MICROSOFT,))

@@ -8,14 +8,14 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from bench.graphs.deferred import np, onnx
+from bench.graphs.file.dtypes import is_floating
 from bench.graphs.operators import MICROSOFT
 from bench.graphs.shapes import dims
 from bench.graphs.shapes.dims import Dim, Size, maximum, minimum, shape_text
-from bench.graphs.shapes.node import MAX_ELEMENTS, Node, ShapeError, UnknownError, Value, array
-from bench.graphs.shapes.rules.arithmetic import INT64, broadcast_shapes, known_operands
+from bench.graphs.shapes.node import FLOAT, INT64, MAX_ELEMENTS, Node, ShapeError, UnknownError, Value
+from bench.graphs.shapes.rules.arithmetic import broadcast_shapes, known_operands
 from bench.graphs.shapes.rules.registry import rule
 
-FLOAT = 1
 END = 10**9
 """Exporters write this, or more, for the end of an axis."""
 
@@ -29,12 +29,12 @@ def shape(node: Node) -> Value:
     sizes = list(node.shape())
     start, end = node.integer("start", 0), node.integer("end", len(sizes))
     taken = sizes[start:end]
-    return Value(INT64, (len(taken),), array(taken))
+    return Value(INT64, (len(taken),), np.array(taken, object))
 
 
 @rule("Size")
 def size(node: Node) -> Value:
-    return Value(INT64, (), array([math.prod(node.shape())], ()))
+    return Value(INT64, (), np.array(math.prod(node.shape()), object))
 
 
 @rule("Reshape")
@@ -175,10 +175,8 @@ def slice_(node: Node) -> Value:
 
 def _clamped(position: Size, size: Size) -> Size:
     """A position from 0 to the size; negative ones count from the end."""
-    if isinstance(position, int):
-        if position >= END:
-            return size
-        return minimum(position, size) if position >= 0 else maximum(size + position, 0)
+    if isinstance(position, int) and position >= END:
+        return size
     if dims.never_negative(position):
         return minimum(position, size)
     if dims.never_negative(-position):
@@ -249,7 +247,7 @@ def expand(node: Node) -> Value:
 def pad(node: Node) -> Value:
     first, sizes = node.input(), list(node.shape())
     told: list[Any] = (node.integers("pads") or node.integers("paddings") or []) if node.version < 11 else node.items(1)
-    axes = node.plain(3) if node.version >= 18 and node.has(3) else list(range(len(sizes)))
+    axes = node.items(3) if node.version >= 18 and node.has(3) else list(range(len(sizes)))
     if len(told) != 2 * len(axes):
         raise ShapeError(f"{node.what} pads {len(axes)} axes by {len(told)} numbers")
     for position, axis in enumerate(axes):
@@ -260,13 +258,17 @@ def pad(node: Node) -> Value:
 
 @rule("ConstantOfShape")
 def constant_of_shape(node: Node) -> Value:
+    """Floats that are made of a stored shape count as a weight."""
     sizes = node.items(0)
     value = node.attributes["value"].t if "value" in node.attributes else None
     dtype = value.data_type if value is not None else FLOAT
-    if not _plain(sizes) or math.prod(sizes) > MAX_ELEMENTS:
-        return Value(dtype, sizes)
-    one = onnx.numpy_helper.to_array(value).reshape(-1)[0].item() if value is not None else 0.0
-    return Value(dtype, sizes, np.full(sizes, one, object))
+    elements = None
+    if _plain(sizes) and math.prod(sizes) <= MAX_ELEMENTS:
+        one = onnx.numpy_helper.to_array(value).reshape(-1)[0].item() if value is not None else 0.0
+        elements = np.full(sizes, one, object)
+    result = Value(dtype, sizes, elements)
+    result.generated = result.is_weight = node.input().stored is not None and is_floating(dtype) and bool(sizes)
+    return result
 
 
 @rule("Range", domains=("", MICROSOFT))
@@ -279,7 +281,7 @@ def range_(node: Node) -> Value:
         return Value(dtype, (max(math.ceil((limit - start) / step), 0),))
     count: Any = maximum(dims.ceil_div(limit - start, step), 0)
     is_known = _plain(numbers) and count <= MAX_ELEMENTS
-    return Value(dtype, (count,), array(range(*numbers)) if is_known else None)
+    return Value(dtype, (count,), np.array(range(*numbers), object) if is_known else None)
 
 
 @rule("OneHot")

@@ -8,11 +8,10 @@ from __future__ import annotations
 from bench.graphs.operators import MICROSOFT
 from bench.graphs.shapes import dims
 from bench.graphs.shapes.dims import Shape, Size
-from bench.graphs.shapes.node import Node, ShapeError, UnknownError, Value
+from bench.graphs.shapes.node import FLOAT, INT32, Node, ShapeError, UnknownError, Value
 from bench.graphs.shapes.rules.arithmetic import broadcast_shapes
 from bench.graphs.shapes.rules.registry import rule
 
-FLOAT, INT32 = 1, 6
 TYPED_LIKE = {"QLinearMatMul": 7, "MatMulIntegerToFloat": 2}
 """Inputs that have the type of the product, where that is not the first one."""
 

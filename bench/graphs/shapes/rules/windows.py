@@ -9,10 +9,9 @@ from collections.abc import Callable, Sequence
 
 from bench.graphs.operators import MICROSOFT, NCHWC
 from bench.graphs.shapes.dims import Dim, Shape, Size, ceil_div, less, scaled
-from bench.graphs.shapes.node import Node, ShapeError, UnknownError, Value
+from bench.graphs.shapes.node import FLOAT, INT32, INT64, Node, ShapeError, UnknownError, Value
 from bench.graphs.shapes.rules.registry import rule
 
-INT32, INT64, FLOAT = 6, 7, 1
 CHANNELS_LAST = ("NhwcConv", "NhwcFusedConv", "NhwcMaxPool")
 
 
@@ -39,11 +38,9 @@ def window(node: Node, spatial: Shape, kernel: Shape) -> list[Size]:
         stride, before = strides[axis], pads[axis]
         reach = dilations[axis] * (kernel[axis] - 1) + 1
         free = size + before + pads[axis + rank] - reach
+        number = (ceil_div(free, stride) if rounded_up else free // stride) + 1
         if rounded_up:
-            number = ceil_div(free, stride) + 1
             number = number - (1 - less((number - 1) * stride, size + before))
-        else:
-            number = free // stride + 1
         if isinstance(number, int) and number < 1 and size != 0:
             raise ShapeError(f"{node.what} slides a window of {reach} over {free + reach}")
         sizes.append(number)
