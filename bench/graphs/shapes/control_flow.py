@@ -167,7 +167,6 @@ def _stacked(value: Value, count: Size, axis: int) -> Value:
 
 def scan(node: Node, walk: GraphWalk, values: Scope) -> Outputs:
     """The body runs once for each slice of the inputs that are scanned."""
-    path = _subgraph(node, "body")[1]
     num_scanned = node.integer("num_scan_inputs")
     inputs = node.inputs if node.version >= 9 else node.inputs[1:]  # version 8 has sequence_lens first, and a batch
     num_states = len(inputs) - num_scanned
@@ -181,7 +180,7 @@ def scan(node: Node, walk: GraphWalk, values: Scope) -> Outputs:
             runs = shape[at] if runs is None else runs
             given[index] = Value(given[index].dtype, (*shape[:at], *shape[at + 1 :]))
     body = _body(node, walk, given, values)
-    count: Size = symbol(f"{path}:iterations", is_free=False) if runs is None else runs
+    count: Size = symbol(f"{body.path}:iterations", is_free=False) if runs is None else runs
     results = body.outputs
     out_axes = node.integers("scan_output_axes") or [0] * (len(results) - num_states)
     outputs = [_without_elements(value) for value in results[:num_states]]

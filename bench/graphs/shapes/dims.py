@@ -150,7 +150,7 @@ class Dim:
     def __pow__(self, other: float) -> Size:
         if not 0 <= other <= 8:
             raise TypeError(f"{other} is no small whole number")
-        return math.prod([self] * whole(other))
+        return math.prod([self] * whole_number(other))
 
     def __floor__(self) -> Dim:
         return self
@@ -181,7 +181,7 @@ def symbol(name: str, *, is_free: bool = True) -> Dim:
 
 
 def _terms(size: Size) -> dict[Monomial, int]:
-    return size.terms if isinstance(size, Dim) else {(): whole(size)}
+    return size.terms if isinstance(size, Dim) else {(): whole_number(size)}
 
 
 def _size(terms: Mapping[Monomial, int]) -> Size:
@@ -194,10 +194,10 @@ def _size(terms: Mapping[Monomial, int]) -> Size:
 def _atom(operation: str, *arguments: Size) -> Size:
     if not any(isinstance(argument, Dim) for argument in arguments):
         return OPERATIONS[operation][0](*arguments)
-    return Dim({(Atom(operation, tuple(map(whole, arguments))),): 1})
+    return Dim({(Atom(operation, tuple(map(whole_number, arguments))),): 1})
 
 
-def whole(number: Any) -> Any:
+def whole_number(number: Any) -> Any:
     """A size as it is, and a whole float as an int.
 
     Raises:

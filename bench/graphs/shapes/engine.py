@@ -13,7 +13,7 @@ from bench.api.errors import InputError, suggest
 from bench.graphs.file import settled
 from bench.graphs.file.lazy import Stored, read
 from bench.graphs.shapes import inference, tensors
-from bench.graphs.shapes.dims import OPERATIONS, Atom, Dim, Shape, Size, scaled_down, symbols
+from bench.graphs.shapes.dims import OPERATIONS, Atom, Dim, Shape, Size, symbols
 from bench.graphs.shapes.steps import Inferred
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ def compile_shapes(shapes: Mapping[str, Shape], names: Sequence[str]) -> Callabl
         lines.append(f"{name} = ({''.join(size + ', ' for size in sizes)})")
     entries = ", ".join(f"{name!r}: {tuples[shape]}" for name, shape in shapes.items())
     body = "\n    ".join([*lines, f"return {{{entries}}}"])
-    scope: dict[str, Any] = {"truncdiv": OPERATIONS["truncdiv"][0], "scaled": scaled_down}
+    scope: dict[str, Any] = {name: function for name, (function, _) in OPERATIONS.items()}
     exec(f"def shapes({', '.join(local[Atom('', (name,)).key] for name in names)}):\n    {body}", scope)
     compiled: Callable[..., dict[str, tuple[int, ...]]] = scope["shapes"]
     return compiled
@@ -84,11 +84,8 @@ class ShapeEngine:
         }
         names = [size for shape in tensors.dynamic_inputs(inferred.model).values() for size in shape or ()]
         self.dims: tuple[str, ...] = tuple(dict.fromkeys(str(size) for size in names if isinstance(size, Dim)))
-        self.undecided: tuple[str, ...] = tuple(
-            name for name, shape in self.expressions.items() if any(unknowns(size) for size in shape)
-        )
-        apart = set(self.undecided)
-        decided = {name: shape for name, shape in self.expressions.items() if name not in apart}
+        decided = {name: shape for name, shape in self.expressions.items() if not any(map(unknowns, shape))}
+        self.undecided: tuple[str, ...] = tuple(name for name in self.expressions if name not in decided)
         self._compiled = compile_shapes(decided, self.dims)
 
     @classmethod

@@ -7,6 +7,7 @@ operator if there is no rule. The elements of small values are computed, too, be
 from __future__ import annotations
 
 import functools
+import itertools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -124,16 +125,16 @@ class Walk:
                 outputs = [self._stored(tensor)]
         except UnknownError:
             outputs = []
-        number = len(node.makes)
-        made = [*outputs[:number], *[None] * (number - len(outputs))]
         is_open = not all(isinstance(body.runs, int) for body in bodies) if bodies else False
-        for index, (name, value) in enumerate(zip(node.makes, made, strict=True)):
+        made: list[Value | None] = []
+        for name, value in itertools.zip_longest(node.makes, outputs[: len(node.makes)]):
             if name:
                 if value is None or value.numbers is None:
                     if value is None or (value.shape is None and value.proto is None):
-                        value = made[index] = self._stated(node, name, value, graph)
+                        value = self._stated(node, name, value, graph)
                     is_open = is_open or (value.numbers is None and value.proto is None)
                 values[name] = value
+            made.append(value)
         node.outputs = made
         return Step(node, bodies, is_open, why)
 
@@ -176,15 +177,9 @@ class Walk:
         """The type of a value for onnx, with a name for each expression; None where nothing is known."""
         if value.proto is not None or not value.dtype:
             return value.proto
-        sizes = None if value.shape is None else [self._name(size) for size in value.shape]
+        self._named |= {size.key.hex(): size for size in value.shape or () if isinstance(size, Dim)}
+        sizes = value.shape and [size.key.hex() if isinstance(size, Dim) else size for size in value.shape]
         return onnx.helper.make_tensor_type_proto(value.dtype, sizes)
-
-    def _name(self, size: Size) -> int | str:
-        if not isinstance(size, Dim):
-            return size
-        name = size.key.hex()
-        self._named[name] = size
-        return name
 
     def _stated(self, node: Node, name: str, value: Value | None, graph: onnx.GraphProto) -> Value:
         """The type that a file states for an output that could not be inferred.

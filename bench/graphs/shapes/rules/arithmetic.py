@@ -149,8 +149,9 @@ def same(node: Node) -> Value | list[Value | None]:
     first = node.input()
     if first.proto is not None:
         return Value(0, None, proto=first.proto)
-    function = FUNCTIONS.get(node.op_type)
-    elements = _elementwise(function, first.dtype, first.elements) if function is not None else None
+    elements = first.elements
+    if elements is not None:
+        elements = _elementwise(FUNCTIONS.get(node.op_type), first.dtype, elements)
     return Value(first.dtype, first.shape, elements)
 
 

@@ -24,14 +24,11 @@ def matmul_shape(node: Node, first: Shape, second: Shape) -> Shape:
     """
     if not first or not second:
         raise ShapeError(f"{node.what} takes no scalars")
-    rows, columns = first[:-1], second[-1:]
+    rows, columns = first[:-1], second[-1:] if len(second) > 1 else ()
     inner, other = first[-1], second[0] if len(second) == 1 else second[-2]
     if isinstance(inner, int) and isinstance(other, int) and inner != other:
         raise ShapeError(f"{node.what} cannot multiply {dims.shape_text(first)} and {dims.shape_text(second)}")
-    if len(second) == 1:
-        columns = ()
-    leading = broadcast_shapes(node, [first[:-2], second[:-2]])
-    return (*leading, *rows[-1:], *columns)
+    return (*broadcast_shapes(node, [first[:-2], second[:-2]]), *rows[-1:], *columns)
 
 
 @rule("MatMul", "MatMulInteger", "QLinearMatMul")

@@ -129,10 +129,9 @@ def pool(node: Node) -> list[Value | None]:
 @rule("MaxUnpool")
 def unpool(node: Node) -> Value:
     """Back to where a pool took its maxima from."""
-    if node.has(2):
-        return Value(node.input().dtype, node.items(2))
-    data = node.shape()
-    return Value(node.input().dtype, (*data[:2], *_spread(node, data[2:], tuple(node.integers("kernel_shape") or ()))))
+    data, kernel = node.shape(), node.integers("kernel_shape") or ()
+    sizes = node.items(2) if node.has(2) else (*data[:2], *_spread(node, data[2:], kernel))
+    return Value(node.input().dtype, sizes)
 
 
 @rule("GlobalAveragePool", "GlobalMaxPool", "GlobalLpPool")
