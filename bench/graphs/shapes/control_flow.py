@@ -1,6 +1,7 @@
 """Shape rules of operators that hold graphs: If, Loop, Scan and SequenceMap.
 
-A branch that is known not to be taken does not count."""
+A branch that is known not to be taken contributes nothing to the shapes of an If's outputs.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +37,7 @@ def _body(node: Node, walk: GraphWalk, given: Iterable[Value], outer: Scope, nam
         outer: values of the graphs around it, by name.
 
     Returns:
-        The graph with its values; the number of its runs is left open.
+        The graph with its values. The number of its runs is None, for the caller to replace.
     """
     graph, path = _subgraph(node, name)
     inputs = dict(zip([value.name for value in graph.input], given, strict=True))
@@ -46,7 +47,7 @@ def _body(node: Node, walk: GraphWalk, given: Iterable[Value], outer: Scope, nam
 
 
 def _only(value: Value | None) -> Any:
-    """The only element of a value; None where it is not known."""
+    """The only element of a value; None where the value is left out or its elements are not known."""
     return None if value is None or value.elements is None else value.elements.reshape(-1)[0]
 
 
@@ -74,7 +75,7 @@ def if_(node: Node, walk: GraphWalk, values: Scope) -> Outputs:
 
 
 def _agreed(node: Node, index: int, one: Value, other: Value) -> Value:
-    """A value with the properties that two values have in common."""
+    """The output of an If whose branches end in two values: only what both values agree on is known."""
     if one.proto is not None or other.proto is not None:
         return one if one.proto is not None and one.proto == other.proto else Value(0, None)
     return _common(one, other, functools.partial(node.fresh, index))
@@ -136,7 +137,7 @@ def _carried(path: str, name: str, before: Value, after: Value, *, give_up: bool
 
 
 def _trips(node: Node, graph: onnx.GraphProto, body: Body) -> Size | None:
-    """The number of iterations, if nothing but this number ends the loop; else None."""
+    """The number of iterations of a Loop; None if a condition that depends on data may end it earlier."""
     condition = _only(node.input(1)) if node.has(1) else True
     if condition is None or isinstance(condition, Dim):
         return None
@@ -158,7 +159,7 @@ def _stays_true(graph: onnx.GraphProto, body: Body) -> bool:
 
 
 def _stacked(value: Value, count: Size, axis: int) -> Value:
-    """A value with one more axis, over the iterations."""
+    """The output that stacks a value of each iteration along a new axis of size `count`."""
     if value.shape is None:
         return Value(value.dtype, None)
     at = axis + len(value.shape) + 1 if axis < 0 else axis

@@ -1,10 +1,11 @@
-"""Sizes as exact expressions of dimensions that are not fixed yet, which are equal if they mean the same.
+"""Sizes as exact expressions of dimensions that are not fixed yet; expressions that mean the same compare equal.
 
 A `Size` is a plain int wherever it can be one, and a `Dim` otherwise. A Dim is a polynomial with whole coefficients
 over atoms; an atom is a named dimension or an operation that is no polynomial, such as a division that rounds down.
 So `T * N - N * T` is 0 and `N * T * 64 // (N * T)` is 64, without a computer algebra package to import.
 
-The functions that compare and choose take plain floats, too, so that the rules of operators need no second form.
+The functions that compare or select sizes take plain floats, too, so a rule can apply them to the elements of any
+tensor.
 """
 
 from __future__ import annotations
@@ -198,7 +199,7 @@ def _atom(operation: str, *arguments: Size) -> Size:
 
 
 def whole_number(number: Any) -> Any:
-    """A size as it is, and a whole float as an int.
+    """Convert a whole float to an int; ints and expressions are returned unchanged.
 
     Raises:
         TypeError: the number is not whole.
@@ -238,7 +239,7 @@ def maximum(one: Size, other: Size) -> Size:
 
 
 def broadcast(one: Size, other: Size) -> Size | None:
-    """The size that two sizes broadcast to, or None where they do not fit."""
+    """The size that two sizes broadcast to; None if they differ and neither is 1."""
     if one == other or other == 1:
         return one
     if one == 1:
@@ -249,7 +250,7 @@ def broadcast(one: Size, other: Size) -> Size | None:
 
 
 def equal(one: Size, other: Size) -> Size:
-    """1 where two sizes are equal, else 0."""
+    """1 if two sizes are equal, else 0."""
     if one == other:
         return 1
     apart = one - other
@@ -257,21 +258,21 @@ def equal(one: Size, other: Size) -> Size:
 
 
 def less(one: Size, other: Size) -> Size:
-    """1 where the first is smaller, else 0."""
+    """1 if the first size is smaller than the second, else 0."""
     if never_negative(other - one - 1):
         return 1
     return 0 if never_negative(one - other) else _atom("less", one, other)
 
 
 def select(condition: Size, one: Size, other: Size) -> Size:
-    """The first where the condition is not 0, else the second."""
+    """The size `one` if the condition is not 0, else the size `other`."""
     if not isinstance(condition, Dim):
         return one if condition else other
     return one if one == other else _atom("select", condition, one, other)
 
 
 def true_quotient(one: Any, other: Any) -> Any:
-    """Division without rounding.
+    """The exact quotient of two numbers or expressions.
 
     Raises:
         TypeError: the quotient of two expressions is not known to be whole.

@@ -21,18 +21,18 @@ if TYPE_CHECKING:
 
 
 def compile_shapes(shapes: Mapping[str, Shape], names: Sequence[str]) -> Callable[..., dict[str, tuple[int, ...]]]:
-    """A Python function of the dimensions `names`, in that order, that gives every shape at once.
+    """Compile shapes to a Python function that takes the dimensions `names`, in that order, and returns every shape.
 
-    Every expression is computed once, however many shapes it is in. Names never become code.
+    The function computes each expression once, however many shapes use it. Names never become code.
 
     Args:
-        shapes: over no dimensions but `names`.
+        shapes: by name of the tensor; they may use no other dimensions than `names`.
     """
     lines: list[str] = []
     local: dict[bytes, str] = {Atom("", (name,)).key: f"d{index}" for index, name in enumerate(names)}
 
     def written(size: Size | Atom) -> str:
-        """The code for a size, or for an atom of a size, after the lines that it needs."""
+        """The code for a size or an atom; the lines that compute its parts are added to `lines` first."""
         if isinstance(size, int):
             return repr(size)
         if size.key not in local:
@@ -62,7 +62,7 @@ def compile_shapes(shapes: Mapping[str, Shape], names: Sequence[str]) -> Callabl
 
 
 def unknowns(size: Size) -> list[Atom]:
-    """The dimensions that the data decide, of those in a size."""
+    """The named dimensions in a size whose values depend on data."""
     return [atom for atom in symbols(size) if not atom.is_free]
 
 
@@ -73,8 +73,8 @@ class ShapeEngine:
 
     Attributes:
         dims: names of the dynamic dimensions, such as `("batch", "height")`.
-        expressions: the shape of each tensor, by name, over those names; one of which not even the number of axes is
-            known is not among them. Inside subgraphs names are `<path>:<name>`.
+        expressions: the shape of each tensor, by name, as expressions of `dims`. A tensor whose number of axes is not
+            known is left out. A tensor inside a subgraph is named `<path>:<name>`.
         undecided: tensors whose shapes depend on data, not on the dimensions alone.
     """
 

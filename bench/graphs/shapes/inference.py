@@ -1,7 +1,8 @@
-"""Shape inference: one pass over a model's nodes that finds the shape of each value, in numbers or as expressions.
+"""Shape inference: one pass over a model's nodes that computes the shape of each value, in numbers or as expressions.
 
-Nothing is run. Shapes follow from the inputs' shapes by the rules in `rules`, or by onnx's own inference for a single
-operator if there is no rule. The elements of small values are computed, too, because shapes are computed from them.
+The model is not run. The shapes of a node's outputs follow from those of its inputs by the rules in `rules`; onnx's own
+inference infers operators without a rule. The elements of small tensors are computed, too, because a node such as a
+Reshape reads shapes from them.
 """
 
 from __future__ import annotations
@@ -139,14 +140,14 @@ class Walk:
         return Step(node, bodies, is_open, why)
 
     def _outputs(self, node: Node) -> tuple[Sequence[Value | None], str | None]:
-        """The outputs of a node by its rule, else as onnx infers them; and why inference failed, if it did."""
+        """The outputs of a node by its rule, else as onnx infers them, and onnx's message if its inference failed."""
         rule = RULES.get((node.domain, node.op_type))
         if rule is not None:
             try:
                 result = rule(node)
                 return ([result] if isinstance(result, Value) else result), None
             except (UnknownError, KeyError, IndexError, TypeError):
-                # The node breaks a rule of its operator that was taken for granted; onnx has the better message.
+                # The node breaks a requirement of its operator that the rule does not check; onnx's message names it.
                 pass
         return self._inferred_by_onnx(node)
 
@@ -174,7 +175,7 @@ class Walk:
         ], None
 
     def _type(self, value: Value) -> Any:
-        """The type of a value for onnx, with a name for each expression; None where nothing is known."""
+        """The type of a value for onnx, in which a name stands for each expression; None if the type is not known."""
         if value.proto is not None or not value.dtype:
             return value.proto
         self._named |= {size.key.hex(): size for size in value.shape or () if isinstance(size, Dim)}
@@ -184,7 +185,8 @@ class Walk:
     def _stated(self, node: Node, name: str, value: Value | None, graph: onnx.GraphProto) -> Value:
         """The type that a file states for an output that could not be inferred.
 
-        The shape that it states for the output of a known operator holds only for the sizes at export.
+        For the output of a known operator only the element type is used: the stated shape holds for the sizes at export
+        alone.
         """
         declared = next((one.type for one in (*graph.value_info, *graph.output) if one.name == name), None)
         if declared is None:
@@ -195,7 +197,7 @@ class Walk:
 
 
 def _schema(node: Node) -> Any:
-    """What onnx knows of the node's operator; None for an operator that it does not know."""
+    """The schema of the node's operator; None if onnx does not know the operator."""
     try:
         return onnx.defs.get_schema(node.op_type, node.version, node.domain)
     except onnx.defs.SchemaError:
@@ -216,5 +218,5 @@ def _unmade(name: str, proto: onnx.NodeProto, graph: onnx.GraphProto) -> str:
             needed.add(source)
             pending += makers[source].input
     if not needed.isdisjoint(proto.output):
-        return f"its graph has a cycle: {what}, which depends on what that node makes"
+        return f"its graph has a cycle: {what}, which depends on an output of that node"
     return f"{what} before node {makers[name].name!r} makes it: nodes must be in order"

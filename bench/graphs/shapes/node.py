@@ -1,4 +1,4 @@
-"""A node of a graph and the values that it reads, in the form in which the rules for shapes and work see them."""
+"""A node of a graph and the values that it reads and makes, as the rules for shapes and for work receive them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Property = TypeVar("Property")
 
 
 class UnknownError(Exception):
-    """A rule needs the shape or the elements of an input, which are not known."""
+    """A rule needs a shape or elements that are not known."""
 
 
 class ShapeError(InputError):
@@ -28,7 +28,7 @@ class ShapeError(InputError):
 
 
 def known(property_: Property | None) -> Property:
-    """A property of a value as it is. Raises `UnknownError` for None, which stands for an unknown property."""
+    """Return a property of a value unchanged. Raises `UnknownError` if it is None, which means unknown."""
     if property_ is None:
         raise UnknownError
     return property_
@@ -137,11 +137,11 @@ class Node:
 
     @property
     def what(self) -> str:
-        """The node in the words of messages."""
+        """The name and the operator of the node, as messages write them."""
         return f"node {self.name!r} ({self.op_type})"
 
     def has(self, index: int) -> bool:
-        """Whether the node has an input at that position."""
+        """Whether the node has an input at position `index`."""
         return index < len(self.inputs) and self.inputs[index] is not None
 
     def input(self, index: int = 0) -> Value:
@@ -184,7 +184,10 @@ class Node:
         return [] if attribute is None else attribute.ints[:] or attribute.floats[:]
 
     def told(self, name: str, index: int, *, since: int) -> Any:
-        """The integers of an attribute, which are an input from version `since` of the operators on; None if unset."""
+        """Integers that are an attribute before version `since` of the operator set, and an input since; None if unset.
+
+        Raises `UnknownError` if the elements of the input are not known.
+        """
         if self.version < since:
             return self.integers(name)
         return self.items(index) if self.has(index) else None
@@ -198,17 +201,17 @@ class Node:
     def checked_axis(self, axis: int, rank: int) -> int:
         """An axis counted from the front. Raises `ShapeError` if there is no such axis."""
         if not -rank <= axis < max(rank, 1):
-            raise ShapeError(f"{self.what} takes axis {axis} of what has {rank} axes")
+            raise ShapeError(f"{self.what} takes axis {axis} of a tensor with {rank} axes")
         return axis + rank if axis < 0 else axis
 
     def fresh(self, index: int, axis: int) -> Size:
-        """A new size for an axis of an output, which depends on data."""
+        """A new symbol for the size of an axis of an output that depends on data."""
         name = self.makes[index] if index < len(self.makes) else f"{self.name}_{index}"
         return symbol(f"{self.path}:{name}[{axis}]" if self.path else f"{name}[{axis}]", is_free=False)
 
 
 def stored_value(tensor: onnx.TensorProto | onnx.SparseTensorProto, stored: Stored) -> Value:
-    """The value of a stored tensor."""
+    """The value of a tensor that is stored in a model's file or beside it."""
     if isinstance(tensor, onnx.SparseTensorProto):
         return Value(tensor.values.data_type, tensor.dims, stored=stored)
     return Value(tensor.data_type, tensor.dims, tensor=tensor, stored=stored)

@@ -20,10 +20,10 @@ class Body:
     Attributes:
         path: such as `loop_1.body`.
         steps: its nodes in order.
-        values: all values that it has or can read, by name.
-        outputs: values of its outputs.
-        runs: number of its runs in each run of the node; None if the number depends on data.
-        is_branch: whether it runs instead of other subgraphs of the node.
+        values: all values that the subgraph has or can read, by name.
+        outputs: values of the subgraph's outputs, in order.
+        runs: number of runs of the subgraph in each run of the node; None if the number depends on data.
+        is_branch: whether the subgraph runs instead of other subgraphs of the node.
     """
 
     path: str
@@ -39,7 +39,7 @@ class Step(NamedTuple):
 
     Attributes:
         is_open: whether a shape of an output, or the number of runs of a body, depends on data.
-        why_unknown: why inference failed; None if it did not.
+        why_unknown: onnx's message if its inference of the node failed, else None.
     """
 
     node: Node

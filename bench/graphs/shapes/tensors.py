@@ -1,4 +1,4 @@
-"""The shape and the bytes of every tensor of an ONNX model for given sizes of its inputs, without running it."""
+"""The shape and the size in bytes of every tensor of an ONNX model for given input sizes, without running the model."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ class TensorInfo:
     """The type and shape of a tensor of a model.
 
     Attributes:
-        name: of the main graph; one inside a subgraph is called `<path>:<name>`.
+        name: as in the main graph; a tensor inside a subgraph is named `<path>:<name>`.
         dtype: such as `float32` or `int4`; `unknown` for a value that is no tensor.
-        shape: None where it depends on data.
-        bytes: size of its elements, packed as the type allows: two `int4` a byte. None where it is not known.
+        shape: None if it depends on data.
+        bytes: size of the elements, packed as the type allows: two `int4` a byte. None if the size is not known.
         observed: whether the shape was observed in a run, and does not follow from the file.
-        is_weight: whether it is stored in the file, or made of a stored shape by a ConstantOfShape.
+        is_weight: whether the tensor is stored in the file, or a ConstantOfShape makes it of a stored shape.
     """
 
     name: str
@@ -54,7 +54,7 @@ def named_values(inferred: Inferred) -> Iterator[tuple[str, Value]]:
 
 
 def tensor_info(name: str, value: Value) -> TensorInfo:
-    """Describe a value as a tensor of that name."""
+    """Describe a value as a tensor named `name`."""
     shape = value.numbers
     return TensorInfo(
         name=name,
@@ -85,7 +85,14 @@ def dynamic_inputs(model: onnx.ModelProto) -> dict[str, Shape | None]:
 def bind_inputs(
     model: onnx.ModelProto, *, shapes: Mapping[str, Sequence[int]] | None = None, dims: Mapping[str, int] | None = None
 ) -> tuple[dict[str, tuple[int, ...]], dict[str, int]]:
-    """Sizes of a graph's inputs by name, and the guessed sizes of dimensions by name.
+    """Choose a size for every dimension of a model's inputs; dimensions that are not given are guessed.
+
+    Args:
+        shapes: of inputs, by name.
+        dims: sizes of dynamic dimensions, by name.
+
+    Returns:
+        Shapes of the inputs by name, and the guessed sizes of dimensions by name.
 
     Raises:
         InputError: there is no such input or dimension, or a size does not fit.

@@ -21,7 +21,7 @@ def broadcast_shapes(node: Node, shapes: Sequence[Shape]) -> Shape:
     """The shape that several shapes broadcast to, as NumPy does it.
 
     Raises:
-        ShapeError: they do not fit.
+        ShapeError: two sizes of an axis differ, and neither is 1.
     """
     if shapes.count(shapes[0]) == len(shapes):
         return shapes[0]
@@ -37,7 +37,7 @@ def broadcast_shapes(node: Node, shapes: Sequence[Shape]) -> Shape:
 
 
 def known_operands(node: Node) -> list[Any] | None:
-    """Elements of all inputs of a node; None where those of an input are not known."""
+    """Elements of all inputs of a node; None if the elements of an input are not known."""
     operands: list[Any] = []
     for value in node.inputs:
         if value is not None:
@@ -55,8 +55,8 @@ def _elementwise(function: Callable[..., Any] | None, dtype: int, *operands: np.
             decides how a size is rounded.
 
     Returns:
-        None without a function, where an operand is not known, if the function cannot take an expression, or if there
-        are too many elements.
+        An array of objects; None if there is no function, an operand is not known, the function cannot take an
+        expression, or there are too many elements.
     """
     known = [operand for operand in operands if operand is not None]
     if function is None or len(known) < len(operands):
@@ -105,7 +105,7 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "Sum": operator.add,
     "Xor": operator.xor,
 }
-"""The functions of elementwise operators, of plain numbers and of expressions; truth values are 1 and 0."""
+"""Functions of elementwise operators, which take plain numbers and expressions; truth values are 1 and 0."""
 
 
 @rule("Add", "Sub", "Mul", "Div", "Mod", "Pow", "Min", "Max", "Sum", "Mean", "BitShift", "BitwiseAnd", "BitwiseOr")
@@ -114,7 +114,7 @@ def binary(node: Node) -> Value:
     """Inputs broadcast to each other."""
     first = node.input()
     dtype = BOOL if node.op_type in COMPARISONS else first.dtype
-    if node.version < 7 and len(node.inputs) == 2:  # then only the second was broadcast, from an axis on
+    if node.version < 7 and len(node.inputs) == 2:  # before, only the second input was broadcast
         return Value(dtype, node.shape())
     shape = broadcast_shapes(node, [node.shape(index) for index in range(len(node.inputs))])
     function = FUNCTIONS.get(node.op_type)
@@ -145,7 +145,7 @@ SAME_FUSED = """
 @rule("SimplifiedLayerNormalization")  # ONNX Runtime puts it into the standard domain
 @rule(SAME_FUSED, domains=(MICROSOFT,))
 def same(node: Node) -> Value | list[Value | None]:
-    """The first output is like the first input."""
+    """The first output has the type and the shape of the first input."""
     first = node.input()
     if first.proto is not None:
         return Value(0, None, proto=first.proto)
@@ -178,7 +178,7 @@ def dropout(node: Node) -> list[Value | None]:
 
 @rule("Cast", "CastLike")
 def cast(node: Node) -> Value:
-    """Elements in another type."""
+    """The input's shape, with the elements converted to another type."""
     first = node.input()
     dtype = node.integer("to") if node.op_type == "Cast" else node.input(1).dtype
     function: Callable[[Any], Any] | None = None

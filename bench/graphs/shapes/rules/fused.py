@@ -98,7 +98,7 @@ def dynamic_lstm(node: Node) -> list[Value | None]:
 
 @rule("GatherBlockQuantized", domains=(MICROSOFT,))
 def gather_block(node: Node) -> Value:
-    """Rows of a table of 4 or 8 bits, where uint8 may hold two elements each."""
+    """Rows of a table of 4-bit or 8-bit elements; a uint8 holds two elements of 4 bits."""
     data, indices = node.shape(0), node.shape(1)
     along = node.axis(len(data), 0, "gather_axis")
     packed = 8 // node.integer("bits", 4) if node.input().dtype == 2 else 1

@@ -39,7 +39,7 @@ def size(node: Node) -> Value:
 
 @rule("Reshape")
 def reshape(node: Node) -> Value:
-    """A 0 takes over a size of the input, unless `allowzero` is set; a -1 is the size that is left."""
+    """A 0 stands for the input's size of that axis, unless `allowzero` is set; a -1 for the size that is left."""
     first = node.input()
     told = node.told("shape", 1, since=5)
     data = first.shape
@@ -51,7 +51,7 @@ def reshape(node: Node) -> Value:
                     raise UnknownError
                 sizes[axis] = data[axis]
     if sizes.count(-1) > 1:
-        raise ShapeError(f"{node.what} is told more than one size of -1")
+        raise ShapeError(f"{node.what} has more than one size of -1 in its shape")
     if -1 in sizes:
         if data is None:
             raise UnknownError
@@ -63,7 +63,7 @@ def reshape(node: Node) -> Value:
 
 
 def _rest(node: Node, data: Sequence[Size], others: Sequence[Size]) -> Size:
-    """The size that -1 stands for. Sizes that are in both shapes are left out first, because they may be 0."""
+    """The size that -1 stands for. Sizes that both shapes contain are cancelled first, because they may be 0."""
     have, told = list(data), []
     for wanted in others:
         if wanted in have:
@@ -77,7 +77,7 @@ def _rest(node: Node, data: Sequence[Size], others: Sequence[Size]) -> Size:
 
 
 def _moved(value: Value, sizes: Sequence[Any], move: Callable[..., np.ndarray], *arguments: Any) -> Value:
-    """A value of another shape, with its elements as a function moves or repeats them if they are known and few."""
+    """A value of the shape `sizes`, whose elements `move` computes from those of `value` if they are known and few."""
     elements = value.elements
     if elements is None or not _plain(sizes) or math.prod(sizes) > MAX_ELEMENTS:
         return Value(value.dtype, sizes)
@@ -147,7 +147,7 @@ def concat(node: Node) -> Value:
                 if isinstance(result[axis], int) and here != result[axis]:
                     raise ShapeError(f"{node.what} joins {' and '.join(map(shape_text, shapes))} along axis {along}")
                 result[axis] = here
-    parts = known_operands(node) if rank < 2 and not node.domain else None  # only such tensors hold sizes
+    parts = known_operands(node) if rank < 2 and not node.domain else None  # tensors of sizes have no more axes
     return Value(node.input(places[0]).dtype, result, np.concatenate(parts, axis=along) if parts else None)
 
 
@@ -174,7 +174,7 @@ def slice_(node: Node) -> Value:
 
 
 def _clamped(position: Size, size: Size) -> Size:
-    """A position from 0 to the size; negative ones count from the end."""
+    """The start or end of a slice, clamped from 0 to the size; a negative position counts from the end."""
     if isinstance(position, int) and position >= END:
         return size
     if dims.never_negative(position):
@@ -186,7 +186,7 @@ def _clamped(position: Size, size: Size) -> Size:
 
 
 def _clamped_down(position: Size, size: Size) -> Size:
-    """A position from -1 to the last one, for steps backwards."""
+    """The start or end of a slice with a negative step, clamped from -1 to the last position."""
     if not isinstance(position, int):
         raise UnknownError
     return minimum(position, size - 1) if position >= 0 else maximum(size + position, -1)
@@ -258,7 +258,7 @@ def pad(node: Node) -> Value:
 
 @rule("ConstantOfShape")
 def constant_of_shape(node: Node) -> Value:
-    """Floats that are made of a stored shape count as a weight."""
+    """Floats count as a weight if the shape that they are made of is stored in the file."""
     sizes = node.items(0)
     value = node.attributes["value"].t if "value" in node.attributes else None
     dtype = value.data_type if value is not None else FLOAT
@@ -295,7 +295,7 @@ def one_hot(node: Node) -> Value:
 
 @rule("NonZero")
 def non_zero(node: Node) -> Value:
-    """As many columns as elements are not 0: known only where the elements are."""
+    """(rank, number of elements that are not 0); the number is known only if the elements are."""
     elements = node.input().elements
     rank = len(node.shape())
     if elements is None or any(isinstance(one, Dim) for one in elements.reshape(-1)):

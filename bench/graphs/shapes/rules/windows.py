@@ -1,6 +1,6 @@
 """Shape rules of operators that slide a window: convolutions, pools and resampling.
 
-Shapes: N batch, C channels, M output channels, G groups; then as many spatial axes as there are.
+Shapes: N batch, C channels, M output channels, G groups; "..." stands for the spatial axes.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ def conv(node: Node) -> Value:
 
 
 def _with_channels_first(node: Node, rule: Callable[[Shape], Shape]) -> Shape:
-    """The output's shape by a rule that takes the channels as axis 1, whichever axis they are for this node."""
+    """Apply a rule that expects the channels at axis 1 to a node that may have them at the last axis."""
     if node.op_type in CHANNELS_LAST or node.integer("channels_last"):
         return _last(rule(_first(node.shape())))
     return rule(node.shape())
@@ -128,7 +128,7 @@ def pool(node: Node) -> list[Value | None]:
 
 @rule("MaxUnpool")
 def unpool(node: Node) -> Value:
-    """Back to where a pool took its maxima from."""
+    """The shape before a MaxPool, or the output shape that an input states."""
     data, kernel = node.shape(), node.integers("kernel_shape") or ()
     sizes = node.items(2) if node.has(2) else (*data[:2], *_spread(node, data[2:], kernel))
     return Value(node.input().dtype, sizes)
@@ -174,13 +174,13 @@ def short_time_fourier(node: Node) -> Value:
 
 @rule("ReorderInput", domains=(NCHWC,))
 def reorder_input(node: Node) -> Value:
-    """Into blocks of channels."""
+    """The channels move to axis 1, where they are grouped into blocks."""
     return Value(node.input().dtype, _first(node.shape()) if node.integer("channels_last") else node.shape())
 
 
 @rule("ReorderOutput", domains=(NCHWC,))
 def reorder_output(node: Node) -> Value:
-    """Back from blocks of channels."""
+    """The channels leave their blocks, without the padding of the last block."""
     batch, padded, *spatial = node.shape()
     shape = (batch, node.integer("channels") or padded, *spatial)
     return Value(node.input().dtype, _last(shape) if node.integer("channels_last") else shape)
@@ -189,7 +189,7 @@ def reorder_output(node: Node) -> Value:
 @rule("Resize", "Upsample")
 @rule("Upsample", domains=(NCHWC,))
 def resize(node: Node) -> Value:
-    """The sizes that are given, or the input's times the scales, rounded down."""
+    """The sizes that an input states, or the data's sizes times the scales, rounded down."""
     if node.text("keep_aspect_ratio_policy", "stretch") != "stretch":
         raise UnknownError  # onnx's own inference has the rounding of each policy
     shape = list(node.shape())
