@@ -207,7 +207,7 @@ def broken(tmp_path: Path, kind: str) -> Path:
     [
         ("text", "it is not an ONNX file, or only a part of one"),
         ("truncated", "it is not an ONNX file, or only a part of one"),
-        ("cycle", "its graph has a cycle: node 'one' (Add) reads 'b', which depends on what that node makes"),
+        ("cycle", "its graph has a cycle: node 'one' (Add) reads 'b', which depends on an output of that node"),
         ("missing", "its external data 'w.bin' are not in its folder"),
         ("outside", "its external data '../w.' lie outside its folder, where nothing is read"),
     ],

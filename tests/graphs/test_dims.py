@@ -116,3 +116,17 @@ def test_deep_expressions_are_cheap() -> None:
 
     assert len(str(size)) < 200
     assert value(size, N=100, T=5) == 100 + sum(min(0, 5 - step) for step in range(1, 61))
+
+
+def test_whole_floats_are_sizes_and_other_floats_are_refused() -> None:
+    assert 2.0 * N + 1.0 == 2 * N + 1
+    assert dims.true_quotient(6 * N, 3.0) == 2 * N
+    assert dims.minimum(N, N + 2.0) == N
+    for operation in (operator.add, operator.mul, dims.minimum, dims.equal, dims.true_quotient):
+        with pytest.raises(TypeError):
+            operation(N, 0.5)
+
+
+def test_floats_are_compared_as_numbers() -> None:
+    assert [dims.less(0.25, 0.5), dims.less(0.5, 0.25), dims.equal(0.25, 0.5)] == [1, 0, 0]
+    assert [dims.maximum(-1.5, 0), dims.minimum(0.25, 0.5)] == [0, 0.25]

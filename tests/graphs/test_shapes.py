@@ -219,6 +219,29 @@ def test_shapes_that_contradict_each_other_are_refused(
         shape_inference.infer(model)
 
 
+def test_attention_with_keys_of_another_rank_is_left_to_onnx() -> None:
+    attention = helper.make_node("Attention", ["q", "k", "v"], ["y"])
+    model = graph_model([attention], {"q": [1, 2, 4, 8], "k": [1, 6, 16], "v": [1, 2, 6, 8]}, "y")
+    model.opset_import[0].version = 23
+
+    assert shape_inference.infer(model)["y"].shape == (1, 2, 4, 8)
+
+
+def test_an_unknown_condition_chooses_no_fraction() -> None:
+    """x (N): the condition N == 3 is an expression, and no expression chooses between a half and a quarter."""
+    nodes = [
+        helper.make_node("Shape", ["x"], ["n"]),
+        helper.make_node("Equal", ["n", "three"], ["condition"]),
+        helper.make_node("Where", ["condition", "half", "quarter"], ["y"]),
+    ]
+    stored = {"three": np.array([3]), "half": np.float32([0.5]), "quarter": np.float32([0.25])}
+    model = settled.settle(graph_model(nodes, {"x": ["N"]}, "y", **stored))
+    inferred = inference.infer(Stored(model=model, path=None), {"x": [symbol("N")]})
+
+    assert inferred.values["y"].shape == (1,)
+    assert inferred.values["y"].elements is None
+
+
 def test_a_cycle_is_told_from_a_wrong_order_and_a_missing_value() -> None:
     cycle = [helper.make_node("Add", ["x", "b"], ["a"], name="first"), helper.make_node("Relu", ["a"], ["b"])]
     order = [helper.make_node("Relu", ["a"], ["b"], name="late"), helper.make_node("Relu", ["x"], ["a"], name="early")]

@@ -140,7 +140,7 @@ def profile(
         params = parameters.learned((step.node for step in steps), all_outputs(inferred))
         nodes = node_costs(inferred.steps, params, runs)
         seen = _with_observed(tensors.tensors(inferred), steps, runs) if runs else None
-        values = list(tensors.values(inferred))
+        values = [value for _, value in tensors.named_values(inferred)]
         weights = list({id(value): value for value in values if value.is_weight}.values())
         counted = [value for value in weights if id(value) in params]
         first = sharing.first_of_equals(counted)

@@ -1,19 +1,21 @@
 """Shape rules of operators that hold graphs: If, Loop, Scan and SequenceMap.
 
-A branch that is known not to be taken does not count."""
+A branch that is known not to be taken contributes nothing to the shapes of an If's outputs.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import dataclasses
+import functools
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeAlias
 
-from bench.graphs.deferred import onnx
+from bench.graphs.deferred import np, onnx
 from bench.graphs.shapes.dims import Dim, Shape, Size, symbol
-from bench.graphs.shapes.node import Node, ShapeError, Value, array
-from bench.graphs.shapes.steps import Body, GraphWalk
+from bench.graphs.shapes.node import BOOL, INT64, Node, ShapeError, Value
+from bench.graphs.shapes.steps import Body, GraphWalk, Scope
 
 Outputs: TypeAlias = tuple[Sequence[Value | None], Sequence[Body]]
-BOOL, INT64 = 9, 7
 BRANCHES = {"then_branch": True, "else_branch": False}
 MAX_PASSES = 4
 """Passes over a loop's body after which carried sizes that still change are taken as unknown."""
@@ -27,41 +29,56 @@ def _subgraph(node: Node, name: str) -> tuple[onnx.GraphProto, str]:
     return node.attributes[name].g, f"{node.path}/{own}" if node.path else own
 
 
-def _results(graph: onnx.GraphProto, values: Mapping[str, Value]) -> list[Value]:
-    return [values[value.name] for value in graph.output]
+def _body(node: Node, walk: GraphWalk, given: Iterable[Value], outer: Scope, name: str = "body") -> Body:
+    """Infer the graph that an attribute of a node holds.
+
+    Args:
+        given: values of the graph's inputs, in order.
+        outer: values of the graphs around it, by name.
+
+    Returns:
+        The graph with its values. The number of its runs is None, for the caller to replace.
+    """
+    graph, path = _subgraph(node, name)
+    inputs = dict(zip([value.name for value in graph.input], given, strict=True))
+    steps, values = walk.graph(graph, inputs, outer, path)
+    outputs = [values[value.name] for value in graph.output]
+    return Body(path=path, steps=steps, values=values, outputs=outputs, runs=None)
 
 
-def if_(node: Node, walk: GraphWalk, values: Mapping[str, Value]) -> Outputs:
+def _only(value: Value | None) -> Any:
+    """The only element of a value; None where the value is left out or its elements are not known."""
+    return None if value is None or value.elements is None else value.elements.reshape(-1)[0]
+
+
+def if_(node: Node, walk: GraphWalk, values: Scope) -> Outputs:
     """Infer both branches; if it is not known which is taken, only properties on which they agree are known."""
-    condition = node.input().elements
-    taken = None if condition is None or isinstance(condition.reshape(-1)[0], Dim) else bool(condition.reshape(-1)[0])
-    walked = {}
+    condition = _only(node.input())
+    taken = None if condition is None or isinstance(condition, Dim) else bool(condition)
+    bodies = []
     for name, truth in BRANCHES.items():
         try:
-            graph, path = _subgraph(node, name)
-            walked[truth] = walk.graph(graph, {}, values, path)
+            bodies.append(_body(node, walk, (), values, name))
         except ShapeError:  # the branch is for inputs of other shapes
             if taken is truth:
                 raise
             taken = not truth
-    bodies, results = [], {}
-    for name, truth in BRANCHES.items():
-        graph, path = _subgraph(node, name)
-        steps, inner = walked.get(truth, ([], {}))
-        runs = None if taken is None else int(taken == truth)
-        results[truth] = _results(graph, inner) if truth in walked else []
-        bodies.append(Body(path=path, steps=steps, values=inner, outputs=results[truth], runs=runs, is_branch=True))
+            bodies.append(Body(path=_subgraph(node, name)[1], steps=[], values={}, outputs=[], runs=None))
+    bodies = [
+        dataclasses.replace(body, runs=None if taken is None else int(taken is truth), is_branch=True)
+        for truth, body in zip(BRANCHES.values(), bodies, strict=True)
+    ]
     if taken is not None:
-        return results[taken], bodies
-    pairs = zip(results[True], results[False], strict=False)
+        return bodies[not taken].outputs, bodies
+    pairs = zip(bodies[0].outputs, bodies[1].outputs, strict=False)
     return [_agreed(node, index, one, other) for index, (one, other) in enumerate(pairs)], bodies
 
 
 def _agreed(node: Node, index: int, one: Value, other: Value) -> Value:
-    """A value with the properties that two values have in common."""
+    """The output of an If whose branches end in two values: only what both values agree on is known."""
     if one.proto is not None or other.proto is not None:
         return one if one.proto is not None and one.proto == other.proto else Value(0, None)
-    return _common(one, other, lambda axis: node.fresh(index, axis))
+    return _common(one, other, functools.partial(node.fresh, index))
 
 
 def _common(one: Value, other: Value, unknown: Callable[[int], Size]) -> Value:
@@ -73,7 +90,7 @@ def _common(one: Value, other: Value, unknown: Callable[[int], Size]) -> Value:
     return Value(dtype, [first if first == second else unknown(axis) for axis, (first, second) in pairs])
 
 
-def loop(node: Node, walk: GraphWalk, values: Mapping[str, Value]) -> Outputs:
+def loop(node: Node, walk: GraphWalk, values: Scope) -> Outputs:
     """Carried values keep the shape that does not change from one iteration to the next.
 
     The body reads the iteration's number, a condition and the carried values, and makes a condition, the carried values
@@ -85,24 +102,23 @@ def loop(node: Node, walk: GraphWalk, values: Mapping[str, Value]) -> Outputs:
     carried = [_without_elements(value) for value in node.inputs[2:]]
     if len(carried) != number:
         raise ShapeError(f"{node.what} carries {len(carried)} values; its body takes {number}")
-    iteration = Value(INT64, (), array([symbol(f"{path}:{names[0]}", is_free=False)], ()))
+    iteration = Value(INT64, (), np.array(symbol(f"{path}:{names[0]}", is_free=False), object))
     for attempt in range(MAX_PASSES):
-        given = dict(zip(names, [iteration, Value(BOOL, ()), *carried], strict=True))
-        steps, inner = walk.graph(graph, given, values, path)
-        results = _results(graph, inner)[1:]
+        body = _body(node, walk, [iteration, Value(BOOL, ()), *carried], values)
+        results = body.outputs[1:]
         after = [
-            _carried(path, names[index + 2], one, two, give_up=attempt == MAX_PASSES - 2)
-            for index, (one, two) in enumerate(zip(carried, results, strict=False))
+            _carried(path, name, one, two, give_up=attempt == MAX_PASSES - 2)
+            for name, one, two in zip(names[2:], carried, results, strict=False)
         ]
         if [value.shape for value in after] == [value.shape for value in carried]:
             break
         carried = after
-    runs = _trips(node, graph, inner)
+    runs = _trips(node, graph, body)
     count: Size = symbol(f"{path}:iterations", is_free=False) if runs is None else runs
     # Without an iteration the carried values are the inputs, so only properties that did not change are sure.
     outputs = [_without_elements(value) for value in carried]
     outputs += [_stacked(value, count, 0) for value in results[number:]]
-    return outputs, [Body(path=path, steps=steps, values=inner, outputs=_results(graph, inner), runs=runs)]
+    return outputs, [dataclasses.replace(body, runs=runs)]
 
 
 def _without_elements(value: Value | None, batch_axes: int = 0) -> Value:
@@ -120,59 +136,53 @@ def _carried(path: str, name: str, before: Value, after: Value, *, give_up: bool
     return _common(before, after, lambda axis: symbol(f"{path}:{name}[{axis}]", is_free=False))
 
 
-def _trips(node: Node, graph: onnx.GraphProto, inner: Mapping[str, Value]) -> Size | None:
-    """The number of iterations, if nothing but this number ends the loop; else None."""
-    condition = node.input(1).elements if node.has(1) else None
-    if node.has(1) and (condition is None or isinstance(condition.reshape(-1)[0], Dim)):
+def _trips(node: Node, graph: onnx.GraphProto, body: Body) -> Size | None:
+    """The number of iterations of a Loop; None if a condition that depends on data may end it earlier."""
+    condition = _only(node.input(1)) if node.has(1) else True
+    if condition is None or isinstance(condition, Dim):
         return None
-    if condition is not None and not condition.reshape(-1)[0]:
+    if not condition:
         return 0
-    limit = node.input(0).elements if node.has(0) else None
-    if limit is None or not _stays_true(graph, inner):
+    limit = _only(node.inputs[0]) if node.has(0) else None
+    if limit is None or not _stays_true(graph, body):
         return None
-    number = limit.reshape(-1)[0]
-    return number if isinstance(number, Dim) else max(int(number), 0)
+    return limit if isinstance(limit, Dim) else max(int(limit), 0)
 
 
-def _stays_true(graph: onnx.GraphProto, inner: Mapping[str, Value]) -> bool:
+def _stays_true(graph: onnx.GraphProto, body: Body) -> bool:
     """Whether the body passes its condition on, or makes a condition that is always true."""
     name, given = graph.output[0].name, graph.input[1].name
     passed = {node.output[0]: node.input[0] for node in graph.node if node.op_type == "Identity"}
     while name in passed:
         name = passed[name]
-    elements = inner[name].elements
-    return name == given or (elements is not None and bool(elements.reshape(-1)[0] == 1))
+    return name == given or bool(_only(body.values[name]) == 1)
 
 
 def _stacked(value: Value, count: Size, axis: int) -> Value:
-    """A value with one more axis, over the iterations."""
+    """The output that stacks a value of each iteration along a new axis of size `count`."""
     if value.shape is None:
         return Value(value.dtype, None)
     at = axis + len(value.shape) + 1 if axis < 0 else axis
     return Value(value.dtype, (*value.shape[:at], count, *value.shape[at:]))
 
 
-def scan(node: Node, walk: GraphWalk, values: Mapping[str, Value]) -> Outputs:
+def scan(node: Node, walk: GraphWalk, values: Scope) -> Outputs:
     """The body runs once for each slice of the inputs that are scanned."""
-    graph, path = _subgraph(node, "body")
     num_scanned = node.integer("num_scan_inputs")
     inputs = node.inputs if node.version >= 9 else node.inputs[1:]  # version 8 has sequence_lens first, and a batch
     num_states = len(inputs) - num_scanned
     batch_axes = 0 if node.version >= 9 else 1
     axes = node.integers("scan_input_axes") or [0] * num_scanned
-    given, runs = [_without_elements(value, batch_axes) for value in inputs[:num_states]], None
-    for value, axis in zip(inputs[num_states:], axes, strict=True):
-        inner_value = _without_elements(value, batch_axes)
-        shape = inner_value.shape
-        if shape is None:
-            given.append(inner_value)
-            continue
-        at = node.checked_axis(axis, len(shape))
-        runs = shape[at] if runs is None else runs
-        given.append(Value(inner_value.dtype, (*shape[:at], *shape[at + 1 :])))
-    steps, inner = walk.graph(graph, dict(zip([value.name for value in graph.input], given, strict=True)), values, path)
-    results = _results(graph, inner)
-    count: Size = symbol(f"{path}:iterations", is_free=False) if runs is None else runs
+    given, runs = [_without_elements(value, batch_axes) for value in inputs], None
+    for index, axis in enumerate(axes, num_states):
+        shape = given[index].shape
+        if shape is not None:
+            at = node.checked_axis(axis, len(shape))
+            runs = shape[at] if runs is None else runs
+            given[index] = Value(given[index].dtype, (*shape[:at], *shape[at + 1 :]))
+    body = _body(node, walk, given, values)
+    count: Size = symbol(f"{body.path}:iterations", is_free=False) if runs is None else runs
+    results = body.outputs
     out_axes = node.integers("scan_output_axes") or [0] * (len(results) - num_states)
     outputs = [_without_elements(value) for value in results[:num_states]]
     outputs += [_stacked(value, count, axis) for value, axis in zip(results[num_states:], out_axes, strict=True)]
@@ -182,22 +192,20 @@ def scan(node: Node, walk: GraphWalk, values: Mapping[str, Value]) -> Outputs:
             Value(one.dtype, None if one.shape is None or not batch else (*batch, *one.shape)) for one in outputs
         ]
         runs = None if runs is None or not batch else runs * batch[0]
-    return outputs, [Body(path=path, steps=steps, values=inner, outputs=results, runs=runs)]
+    return outputs, [dataclasses.replace(body, runs=runs)]
 
 
-def sequence_map(node: Node, walk: GraphWalk, values: Mapping[str, Value]) -> Outputs:
+def sequence_map(node: Node, walk: GraphWalk, values: Scope) -> Outputs:
     """The body runs once for each element of a sequence, whose number is not known."""
-    graph, path = _subgraph(node, "body")
-    given: dict[str, Any] = {}
-    for value, inner_value in zip(node.inputs, graph.input, strict=True):
-        assert value is not None
-        held = value.proto.sequence_type.elem_type if value.proto is not None else None
-        given[inner_value.name] = value if held is None else walk.declared(held)
-    steps, inner = walk.graph(graph, given, values, path)
-    return [], [Body(path=path, steps=steps, values=inner, outputs=_results(graph, inner), runs=None)]
+    given = [
+        value if value.proto is None else walk.declared(value.proto.sequence_type.elem_type)
+        for value in node.inputs
+        if value is not None
+    ]
+    return [], [_body(node, walk, given, values)]
 
 
-RULES: dict[str, Callable[[Node, GraphWalk, Mapping[str, Value]], Outputs]] = {
+RULES: dict[str, Callable[[Node, GraphWalk, Scope], Outputs]] = {
     "If": if_,
     "Loop": loop,
     "Scan": scan,

@@ -1,8 +1,11 @@
-"""Sizes as exact expressions of dimensions that are not fixed yet, which are equal if they mean the same.
+"""Sizes as exact expressions of dimensions that are not fixed yet; expressions that mean the same compare equal.
 
 A `Size` is a plain int wherever it can be one, and a `Dim` otherwise. A Dim is a polynomial with whole coefficients
 over atoms; an atom is a named dimension or an operation that is no polynomial, such as a division that rounds down.
 So `T * N - N * T` is 0 and `N * T * 64 // (N * T)` is 64, without a computer algebra package to import.
+
+The functions that compare or select sizes take plain floats, too, so a rule can apply them to the elements of any
+tensor.
 """
 
 from __future__ import annotations
@@ -87,7 +90,10 @@ class Atom:
 
 
 class Dim:
-    """A polynomial over atoms that is no constant; only arithmetic makes instances."""
+    """A polynomial over atoms that is no constant; only arithmetic makes instances.
+
+    The other operand of an arithmetic operator may be a whole float. A TypeError is raised for any other float.
+    """
 
     def __init__(self, terms: dict[Monomial, int]) -> None:
         self.terms = terms
@@ -104,8 +110,6 @@ class Dim:
         return hash(self.key)
 
     def __add__(self, other: Size) -> Size:
-        if not isinstance(other, (int, Dim)):
-            return NotImplemented
         terms = dict(self.terms)
         for monomial, factor in _terms(other).items():
             terms[monomial] = terms.get(monomial, 0) + factor
@@ -114,8 +118,6 @@ class Dim:
     __radd__ = __add__
 
     def __mul__(self, other: Size) -> Size:
-        if not isinstance(other, (int, Dim)):
-            return NotImplemented
         terms: dict[Monomial, int] = {}
         for first, one in self.terms.items():
             for second, two in _terms(other).items():
@@ -141,10 +143,20 @@ class Dim:
         return _floordiv(other, self)
 
     def __mod__(self, other: Size) -> Size:
-        return self - other * _floordiv(self, other) if _divided(self, other) is not None else _atom("mod", self, other)
+        return 0 if _divided(self, other) is not None else _atom("mod", self, other)
 
     def __rmod__(self, other: int) -> Size:
         return _atom("mod", other, self)
+
+    def __pow__(self, other: float) -> Size:
+        if not 0 <= other <= 8:
+            raise TypeError(f"{other} is no small whole number")
+        return math.prod([self] * whole_number(other))
+
+    def __floor__(self) -> Dim:
+        return self
+
+    __ceil__ = __round__ = __trunc__ = __floor__
 
     def __str__(self) -> str:
         return " + ".join(_written(monomial, factor) for monomial, factor in self._sorted()).replace("+ -", "- ")
@@ -170,7 +182,7 @@ def symbol(name: str, *, is_free: bool = True) -> Dim:
 
 
 def _terms(size: Size) -> dict[Monomial, int]:
-    return size.terms if isinstance(size, Dim) else {(): int(size)}
+    return size.terms if isinstance(size, Dim) else {(): whole_number(size)}
 
 
 def _size(terms: Mapping[Monomial, int]) -> Size:
@@ -183,12 +195,25 @@ def _size(terms: Mapping[Monomial, int]) -> Size:
 def _atom(operation: str, *arguments: Size) -> Size:
     if not any(isinstance(argument, Dim) for argument in arguments):
         return OPERATIONS[operation][0](*arguments)
-    return Dim({(Atom(operation, arguments),): 1})
+    return Dim({(Atom(operation, tuple(map(whole_number, arguments))),): 1})
+
+
+def whole_number(number: Any) -> Any:
+    """Convert a whole float to an int; ints and expressions are returned unchanged.
+
+    Raises:
+        TypeError: the number is not whole.
+    """
+    if isinstance(number, float):
+        if not number.is_integer():
+            raise TypeError(f"{number} is no whole number")
+        return int(number)
+    return number
 
 
 def never_negative(size: Size) -> bool:
-    """Whether a size is known to be 0 or more for all dimensions that are 0 or more."""
-    if isinstance(size, int):
+    """Whether a size or another number is known to be 0 or more for all dimensions that are 0 or more."""
+    if not isinstance(size, Dim):
         return size >= 0
     if all(factor > 0 and all(atom.never_negative for atom in monomial) for monomial, factor in size.terms.items()):
         return True
@@ -214,7 +239,7 @@ def maximum(one: Size, other: Size) -> Size:
 
 
 def broadcast(one: Size, other: Size) -> Size | None:
-    """The size that two sizes broadcast to, or None where they do not fit."""
+    """The size that two sizes broadcast to; None if they differ and neither is 1."""
     if one == other or other == 1:
         return one
     if one == 1:
@@ -225,7 +250,7 @@ def broadcast(one: Size, other: Size) -> Size | None:
 
 
 def equal(one: Size, other: Size) -> Size:
-    """1 where two sizes are equal, else 0."""
+    """1 if two sizes are equal, else 0."""
     if one == other:
         return 1
     apart = one - other
@@ -233,17 +258,31 @@ def equal(one: Size, other: Size) -> Size:
 
 
 def less(one: Size, other: Size) -> Size:
-    """1 where the first is smaller, else 0."""
+    """1 if the first size is smaller than the second, else 0."""
     if never_negative(other - one - 1):
         return 1
     return 0 if never_negative(one - other) else _atom("less", one, other)
 
 
 def select(condition: Size, one: Size, other: Size) -> Size:
-    """The first where the condition is not 0, else the second."""
-    if isinstance(condition, int):
+    """The size `one` if the condition is not 0, else the size `other`."""
+    if not isinstance(condition, Dim):
         return one if condition else other
     return one if one == other else _atom("select", condition, one, other)
+
+
+def true_quotient(one: Any, other: Any) -> Any:
+    """The exact quotient of two numbers or expressions.
+
+    Raises:
+        TypeError: the quotient of two expressions is not known to be whole.
+    """
+    if not isinstance(one, Dim) and not isinstance(other, Dim):
+        return one / other
+    exact = _divided(one, other)
+    if exact is None:
+        raise TypeError(f"{one} / {other} is no whole number")
+    return exact
 
 
 def truncated_quotient(one: Size, other: Size) -> Size:
@@ -328,17 +367,9 @@ def _without(monomial: Monomial, part: Monomial) -> Monomial | None:
     return tuple(rest)
 
 
-def shape_text(shape: Iterable[Size]) -> str:
+def shape_text(shape: Iterable[object]) -> str:
     """A shape as messages write it, such as `(N, 3)`."""
     return f"({', '.join(map(str, shape))})"
-
-
-def product(sizes: Iterable[Size]) -> Size:
-    """The product of sizes; 1 for none."""
-    result: Size = 1
-    for size in sizes:
-        result = size * result
-    return result
 
 
 def symbols(size: Size) -> Iterator[Atom]:

@@ -13,54 +13,41 @@ from bench.api.errors import InputError, suggest
 from bench.graphs.file import settled
 from bench.graphs.file.lazy import Stored, read
 from bench.graphs.shapes import inference, tensors
-from bench.graphs.shapes.dims import OPERATIONS, Atom, Dim, Shape, Size, scaled_down, symbols
+from bench.graphs.shapes.dims import OPERATIONS, Atom, Dim, Shape, Size, symbols
 from bench.graphs.shapes.steps import Inferred
 
 if TYPE_CHECKING:
     import onnx
 
 
-def expressions(inferred: Inferred) -> dict[str, Shape]:
-    """The shape of each tensor whose number of axes is known, as far as it is known."""
-    return {
-        f"{path}:{name}" if path else name: value.shape
-        for path, values in tensors.scopes(inferred)
-        for name, value in values.items()
-        if value.shape is not None
-    }
-
-
 def compile_shapes(shapes: Mapping[str, Shape], names: Sequence[str]) -> Callable[..., dict[str, tuple[int, ...]]]:
-    """A Python function of the dimensions `names`, in that order, that gives every shape at once.
+    """Compile shapes to a Python function that takes the dimensions `names`, in that order, and returns every shape.
 
-    Every expression is computed once, however many shapes it is in. Names never become code.
+    The function computes each expression once, however many shapes use it. Names never become code.
 
     Args:
-        shapes: over no dimensions but `names`.
+        shapes: by name of the tensor; they may use no other dimensions than `names`.
     """
     lines: list[str] = []
     local: dict[bytes, str] = {Atom("", (name,)).key: f"d{index}" for index, name in enumerate(names)}
 
-    def written(size: Size) -> str:
+    def written(size: Size | Atom) -> str:
+        """The code for a size or an atom; the lines that compute its parts are added to `lines` first."""
         if isinstance(size, int):
             return repr(size)
         if size.key not in local:
-            terms = [
-                "*".join([repr(factor)] * (factor != 1 or not monomial) + [written_atom(atom) for atom in monomial])
-                for monomial, factor in size.terms.items()
-            ]
-            lines.append(f"v{len(lines)} = {' + '.join(terms)}")
+            if isinstance(size, Dim):
+                code = " + ".join(
+                    "*".join([repr(factor)] * (factor != 1 or not monomial) + [written(atom) for atom in monomial])
+                    for monomial, factor in size.terms.items()
+                )
+            else:
+                arguments = [written(argument) for argument in size.arguments]
+                pattern = OPERATIONS[size.operation][1]
+                code = pattern.format(*arguments) if pattern else f"{size.operation}({', '.join(arguments)})"
+            lines.append(f"v{len(lines)} = {code}")
             local[size.key] = f"v{len(lines) - 1}"
         return local[size.key]
-
-    def written_atom(atom: Atom) -> str:
-        if atom.key not in local:
-            arguments = [written(argument) for argument in atom.arguments]
-            pattern = OPERATIONS[atom.operation][1]
-            code = pattern.format(*arguments) if pattern else f"{atom.operation}({', '.join(arguments)})"
-            lines.append(f"v{len(lines)} = {code}")
-            local[atom.key] = f"v{len(lines) - 1}"
-        return local[atom.key]
 
     tuples = {shape: f"s{index}" for index, shape in enumerate(dict.fromkeys(shapes.values()))}
     for shape, name in tuples.items():
@@ -68,14 +55,14 @@ def compile_shapes(shapes: Mapping[str, Shape], names: Sequence[str]) -> Callabl
         lines.append(f"{name} = ({''.join(size + ', ' for size in sizes)})")
     entries = ", ".join(f"{name!r}: {tuples[shape]}" for name, shape in shapes.items())
     body = "\n    ".join([*lines, f"return {{{entries}}}"])
-    scope: dict[str, Any] = {"truncdiv": OPERATIONS["truncdiv"][0], "scaled": scaled_down}
+    scope: dict[str, Any] = {name: function for name, (function, _) in OPERATIONS.items()}
     exec(f"def shapes({', '.join(local[Atom('', (name,)).key] for name in names)}):\n    {body}", scope)
     compiled: Callable[..., dict[str, tuple[int, ...]]] = scope["shapes"]
     return compiled
 
 
 def unknowns(size: Size) -> list[Atom]:
-    """The dimensions that the data decide, of those in a size."""
+    """The named dimensions in a size whose values depend on data."""
     return [atom for atom in symbols(size) if not atom.is_free]
 
 
@@ -86,20 +73,19 @@ class ShapeEngine:
 
     Attributes:
         dims: names of the dynamic dimensions, such as `("batch", "height")`.
-        expressions: the shape of each tensor, by name, over those names; one of which not even the number of axes is
-            known is not among them. Inside subgraphs names are `<path>:<name>`.
+        expressions: the shape of each tensor, by name, as expressions of `dims`. A tensor whose number of axes is not
+            known is left out. A tensor inside a subgraph is named `<path>:<name>`.
         undecided: tensors whose shapes depend on data, not on the dimensions alone.
     """
 
     def __init__(self, inferred: Inferred) -> None:
-        self.expressions: dict[str, Shape] = expressions(inferred)
+        self.expressions: dict[str, Shape] = {
+            name: value.shape for name, value in tensors.named_values(inferred) if value.shape is not None
+        }
         names = [size for shape in tensors.dynamic_inputs(inferred.model).values() for size in shape or ()]
         self.dims: tuple[str, ...] = tuple(dict.fromkeys(str(size) for size in names if isinstance(size, Dim)))
-        self.undecided: tuple[str, ...] = tuple(
-            name for name, shape in self.expressions.items() if any(unknowns(size) for size in shape)
-        )
-        apart = set(self.undecided)
-        decided = {name: shape for name, shape in self.expressions.items() if name not in apart}
+        decided = {name: shape for name, shape in self.expressions.items() if not any(map(unknowns, shape))}
+        self.undecided: tuple[str, ...] = tuple(name for name in self.expressions if name not in decided)
         self._compiled = compile_shapes(decided, self.dims)
 
     @classmethod
@@ -109,14 +95,12 @@ class ShapeEngine:
         Raises:
             InputError: as `bench.graphs.profile`.
         """
-        path = Path(path)
-        stored = read(path)
-        return cls(_inferred(Stored(model=settled.settle(stored.model), path=path)))
+        return cls(_inferred(read(Path(path)).model, Path(path)))
 
     @classmethod
     def of_model(cls, model: onnx.ModelProto) -> ShapeEngine:
         """The engine of a model in memory."""
-        return cls(_inferred(Stored(model=settled.settle(model), path=None)))
+        return cls(_inferred(model, None))
 
     def shapes(self, sizes: Mapping[str, int]) -> dict[str, tuple[int, ...]]:
         """The shape of each tensor that is not undecided, by name.
@@ -135,6 +119,8 @@ class ShapeEngine:
         return self._compiled(*(sizes[name] for name in self.dims))
 
 
-def _inferred(stored: Stored) -> Inferred:
+def _inferred(model: onnx.ModelProto, path: Path | None) -> Inferred:
+    """The values of a model whose dynamic dimensions stay symbols."""
+    stored = Stored(model=settled.settle(model), path=path)
     inputs = {name: shape for name, shape in tensors.dynamic_inputs(stored.model).items() if shape is not None}
     return inference.infer(stored, inputs)

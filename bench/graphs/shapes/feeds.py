@@ -11,7 +11,8 @@ def sample_feeds(task: Task, inputs: Arrays, row: int, *, batch: int = 1) -> dic
     """The inputs of one run, with the dtypes that the task declares.
 
     Args:
-        row: the first sample to feed; after the last sample comes the first again.
+        inputs: samples by name of the input.
+        row: index of the first sample to feed; after the last sample, the first sample follows.
         batch: number of samples to feed where the task does not fix it.
     """
     feeds = {}

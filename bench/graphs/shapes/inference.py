@@ -1,22 +1,26 @@
-"""Shape inference: one pass over a model's nodes that finds the shape of each value, in numbers or as expressions.
+"""Shape inference: one pass over a model's nodes that computes the shape of each value, in numbers or as expressions.
 
-Nothing is run. Shapes follow from the inputs' shapes by the rules in `rules`, or by onnx's own inference for a single
-operator if there is no rule. The elements of small values are computed, too, because shapes are computed from them.
+The model is not run. The shapes of a node's outputs follow from those of its inputs by the rules in `rules`; onnx's own
+inference infers operators without a rule. The elements of small tensors are computed, too, because a node such as a
+Reshape reads shapes from them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import functools
+import itertools
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from bench.api.errors import InputError
 from bench.graphs.deferred import onnx
+from bench.graphs.file.digest import fed_inputs
 from bench.graphs.file.foreign import external_tensors
 from bench.graphs.file.lazy import Stored
 from bench.graphs.file.wiring import constant_of
 from bench.graphs.shapes import control_flow
 from bench.graphs.shapes.dims import Dim, Size
-from bench.graphs.shapes.node import Node, UnknownError, Value, mark_generated, stored_value
+from bench.graphs.shapes.node import Node, UnknownError, Value, stored_value
 from bench.graphs.shapes.rules import RULES
 from bench.graphs.shapes.steps import Body, Inferred, Scope, Step
 
@@ -33,10 +37,7 @@ def infer(stored: Stored, inputs: Mapping[str, Sequence[Size]]) -> Inferred:
     """
     model = stored.model
     walk = Walk(stored)
-    declared = {value.name: value.type for value in model.graph.input}
-    for tensor in model.graph.initializer:
-        declared.pop(tensor.name, None)
-    given = {name: walk.declared(proto, inputs.get(name)) for name, proto in declared.items()}
+    given = {value.name: walk.declared(value.type, inputs.get(value.name)) for value in fed_inputs(model.graph)}
     steps, values = walk.graph(model.graph, given, {}, "")
     return Inferred(model=model, steps=steps, values=values)
 
@@ -46,11 +47,8 @@ class Walk:
 
     def __init__(self, stored: Stored) -> None:
         self.stored = stored
-        self.versions = {entry.domain: entry.version for entry in stored.model.opset_import}
-        if "ai.onnx" in self.versions:
-            self.versions[""] = self.versions["ai.onnx"]
         self._imports = list(stored.model.opset_import)
-        self._schemas: dict[tuple[str, str], Any] = {}
+        self.versions = {"" if entry.domain == "ai.onnx" else entry.domain: entry.version for entry in self._imports}
         self._named: dict[str, Dim] = {}
         self._special = {"Constant", *control_flow.RULES}
         self._is_whole = stored.is_whole or stored.path is None
@@ -101,7 +99,11 @@ class Walk:
             return Value(0, None, proto=proto if kind else None)
         tensor = getattr(proto, kind)
         if shape is None and tensor.HasField("shape"):
-            shape = self._sizes(tensor.shape.dim, unknown)
+            sizes = [
+                int(dim.dim_value) if dim.HasField("dim_value") else self._named.get(dim.dim_param) or unknown(axis)
+                for axis, dim in enumerate(tensor.shape.dim)
+            ]
+            shape = None if None in sizes else sizes  # type: ignore[assignment]
         return Value(tensor.elem_type, shape)
 
     def _step(self, proto: onnx.NodeProto, values: dict[str, Value], path: str, graph: onnx.GraphProto) -> Step:
@@ -113,55 +115,50 @@ class Walk:
         domain, op_type = node.domain, node.op_type
         node.inputs, node.version = inputs, self.versions.get(domain, 0)
         bodies: Sequence[Body] = ()
-        outputs: Sequence[Value | None]
+        outputs: Sequence[Value | None] = []
         why = None
         try:
-            if not domain and op_type in self._special:
-                if op_type == "Constant":
-                    tensor = constant_of(proto)
-                    outputs = [] if tensor is None else [self._stored(tensor)]
-                else:
-                    outputs, bodies = control_flow.RULES[op_type](node, self, values)
-            else:
+            if domain or op_type not in self._special:
                 outputs, why = self._outputs(node)
+            elif op_type != "Constant":
+                outputs, bodies = control_flow.RULES[op_type](node, self, values)
+            elif (tensor := constant_of(proto)) is not None:
+                outputs = [self._stored(tensor)]
         except UnknownError:
             outputs = []
-        number = len(node.makes)
-        made = list(outputs) if len(outputs) == number else [*outputs[:number], *([None] * (number - len(outputs)))]
         is_open = not all(isinstance(body.runs, int) for body in bodies) if bodies else False
-        for index, (name, value) in enumerate(zip(node.makes, made, strict=True)):
+        made: list[Value | None] = []
+        for name, value in itertools.zip_longest(node.makes, outputs[: len(node.makes)]):
             if name:
                 if value is None or value.numbers is None:
                     if value is None or (value.shape is None and value.proto is None):
-                        value = made[index] = self._stated(node, name, value, graph)
+                        value = self._stated(node, name, value, graph)
                     is_open = is_open or (value.numbers is None and value.proto is None)
                 values[name] = value
+            made.append(value)
         node.outputs = made
-        if op_type == "ConstantOfShape" and made and made[0] is not None:
-            mark_generated(node, made[0])
         return Step(node, bodies, is_open, why)
 
     def _outputs(self, node: Node) -> tuple[Sequence[Value | None], str | None]:
-        """The outputs of a node by its rule, else as onnx infers them; and why inference failed, if it did."""
+        """The outputs of a node by its rule, else as onnx infers them, and onnx's message if its inference failed."""
         rule = RULES.get((node.domain, node.op_type))
         if rule is not None:
             try:
                 result = rule(node)
                 return ([result] if isinstance(result, Value) else result), None
             except (UnknownError, KeyError, IndexError, TypeError):
-                # The node breaks a rule of its operator that was taken for granted; onnx has the better message.
+                # The node breaks a requirement of its operator that the rule does not check; onnx's message names it.
                 pass
         return self._inferred_by_onnx(node)
 
     def _inferred_by_onnx(self, node: Node) -> tuple[Sequence[Value | None], str | None]:
-        schema = self._schema(node)
-        if schema is None or any(value is not None and not self._type(value) for value in node.inputs):
+        schema = _schema(node)
+        values = {name: value for name, value in zip(node.reads, node.inputs, strict=True) if value is not None}
+        types = {name: self._type(value) for name, value in values.items()}
+        if schema is None or None in types.values():
             return [], None
-        types, data = {}, {}
-        for name, value in zip(node.reads, node.inputs, strict=True):
-            if value is None:
-                continue
-            types[name] = self._type(value)
+        data = {}
+        for name, value in values.items():
             elements = value.elements
             if elements is not None and not any(isinstance(one, Dim) for one in elements.reshape(-1)):
                 dtype = onnx.helper.tensor_dtype_to_np_dtype(value.dtype)
@@ -172,74 +169,54 @@ class Walk:
             )
         except (onnx.shape_inference.InferenceError, onnx.checker.ValidationError, RuntimeError) as error:
             return [], " ".join(str(error).split())
-        return [self._from_onnx(node, index, found.get(name)) for index, name in enumerate(node.makes)], None
-
-    def _schema(self, node: Node) -> Any:
-        key = (node.domain, node.op_type)
-        if key not in self._schemas:
-            try:
-                self._schemas[key] = onnx.defs.get_schema(node.op_type, node.version, node.domain)
-            except onnx.defs.SchemaError:
-                self._schemas[key] = None
-        return self._schemas[key]
+        return [
+            self.declared(found[name], unknown=functools.partial(node.fresh, index)) if name in found else None
+            for index, name in enumerate(node.makes)
+        ], None
 
     def _type(self, value: Value) -> Any:
-        """The type of a value for onnx, with a name for each expression; None where nothing is known."""
+        """The type of a value for onnx, in which a name stands for each expression; None if the type is not known."""
         if value.proto is not None or not value.dtype:
             return value.proto
-        sizes = None if value.shape is None else [self._name(size) for size in value.shape]
+        self._named |= {size.key.hex(): size for size in value.shape or () if isinstance(size, Dim)}
+        sizes = value.shape and [size.key.hex() if isinstance(size, Dim) else size for size in value.shape]
         return onnx.helper.make_tensor_type_proto(value.dtype, sizes)
-
-    def _name(self, size: Size) -> int | str:
-        if not isinstance(size, Dim):
-            return size
-        name = size.key.hex()
-        self._named[name] = size
-        return name
-
-    def _from_onnx(self, node: Node, index: int, proto: Any) -> Value | None:
-        if proto is None or proto.WhichOneof("value") is None:
-            return None
-        return self.declared(proto, unknown=lambda axis: node.fresh(index, axis))
-
-    def _sizes(self, dims: Iterable[Any], otherwise: Callable[[int], Size | None]) -> Any:
-        """Sizes of dimensions that onnx inferred; None if a size is not known and `otherwise` has none either."""
-        sizes = []
-        for axis, dim in enumerate(dims):
-            named = self._named.get(dim.dim_param)
-            size = int(dim.dim_value) if dim.HasField("dim_value") else named or otherwise(axis)
-            if size is None:
-                return None
-            sizes.append(size)
-        return sizes
 
     def _stated(self, node: Node, name: str, value: Value | None, graph: onnx.GraphProto) -> Value:
         """The type that a file states for an output that could not be inferred.
 
-        The shape that it states for the output of a known operator holds only for the sizes at export.
+        For the output of a known operator only the element type is used: the stated shape holds for the sizes at export
+        alone.
         """
         declared = next((one.type for one in (*graph.value_info, *graph.output) if one.name == name), None)
         if declared is None:
             return value or Value(0, None)
         stated = self.declared(declared)
-        known = (node.domain, node.op_type) in RULES or self._schema(node) is not None
+        known = (node.domain, node.op_type) in RULES or _schema(node) is not None
         return Value(stated.dtype, None) if known else stated
+
+
+def _schema(node: Node) -> Any:
+    """The schema of the node's operator; None if onnx does not know the operator."""
+    try:
+        return onnx.defs.get_schema(node.op_type, node.version, node.domain)
+    except onnx.defs.SchemaError:
+        return None
 
 
 def _unmade(name: str, proto: onnx.NodeProto, graph: onnx.GraphProto) -> str:
     """A message that says why a node reads a value that no node has made yet."""
     what = f"node {proto.name!r} ({proto.op_type}) reads {name!r}"
-    makers = [other for other in graph.node if name in other.output]
-    if not makers:
+    makers = {output: other for other in graph.node for output in other.output}
+    if name not in makers:
         return f"{what}, which nothing makes"
-    made_of, pending = set(), [makers[0]]
-    producers = {output: other for other in graph.node for output in other.output}
+    needed: set[str] = set()
+    pending = [name]
     while pending:
-        maker = pending.pop()
-        for source in maker.input:
-            if source in proto.output:
-                return f"its graph has a cycle: {what}, which depends on what that node makes"
-            if source in producers and source not in made_of:
-                made_of.add(source)
-                pending.append(producers[source])
-    return f"{what} before node {makers[0].name!r} makes it: nodes must be in order"
+        source = pending.pop()
+        if source in makers and source not in needed:
+            needed.add(source)
+            pending += makers[source].input
+    if not needed.isdisjoint(proto.output):
+        return f"its graph has a cycle: {what}, which depends on an output of that node"
+    return f"{what} before node {makers[name].name!r} makes it: nodes must be in order"

@@ -1,27 +1,37 @@
-"""A node of a graph and the values that it reads, in the form in which the rules for shapes and work see them."""
+"""A node of a graph and the values that it reads and makes, as the rules for shapes and for work receive them."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 from bench.api.errors import InputError
 from bench.graphs.deferred import np, onnx
-from bench.graphs.file.dtypes import bits, is_floating, is_number
+from bench.graphs.file.dtypes import bits, is_number
 from bench.graphs.file.lazy import Stored
 from bench.graphs.shapes.dims import Dim, Shape, Size, symbol
 
+FLOAT, INT32, INT64, BOOL = 1, 6, 7, 9  # of onnx.TensorProto.DataType
 MAX_ELEMENTS = 1024
 """Elements of larger values are not computed, because shapes do not depend on them."""
 
+Property = TypeVar("Property")
+
 
 class UnknownError(Exception):
-    """A rule needs the shape or the elements of an input, which are not known."""
+    """A rule needs a shape or elements that are not known."""
 
 
 class ShapeError(InputError):
     """The shapes of a node's inputs do not fit each other."""
+
+
+def known(property_: Property | None) -> Property:
+    """Return a property of a value unchanged. Raises `UnknownError` if it is None, which means unknown."""
+    if property_ is None:
+        raise UnknownError
+    return property_
 
 
 class Value:
@@ -37,19 +47,6 @@ class Value:
         is_weight: whether the value is stored or generated.
         generated: whether a ConstantOfShape makes the value of a stored shape, in the place of stored weights.
     """
-
-    __slots__ = (
-        "_bytes",
-        "_elements",
-        "dtype",
-        "generated",
-        "is_weight",
-        "numbers",
-        "proto",
-        "shape",
-        "stored",
-        "tensor",
-    )
 
     def __init__(
         self,
@@ -99,14 +96,6 @@ class Value:
         return self.numbers is not None
 
 
-def array(items: Any, shape: Sequence[int] | None = None) -> np.ndarray:
-    """An array of objects, one-dimensional unless a shape is given."""
-    items = list(items)
-    result = np.empty(len(items), object)
-    result[:] = items
-    return result if shape is None else result.reshape(shape)
-
-
 class Node:
     """A node with its attributes, its inputs and, once they are inferred, its outputs.
 
@@ -116,20 +105,6 @@ class Node:
         version: of its operator set.
         path: of the subgraph that holds the node; empty in the main graph.
     """
-
-    __slots__ = (
-        "_attributes",
-        "domain",
-        "inputs",
-        "makes",
-        "name",
-        "op_type",
-        "outputs",
-        "path",
-        "proto",
-        "reads",
-        "version",
-    )
 
     def __init__(
         self,
@@ -162,44 +137,28 @@ class Node:
 
     @property
     def what(self) -> str:
-        """The node in the words of messages."""
+        """The name and the operator of the node, as messages write them."""
         return f"node {self.name!r} ({self.op_type})"
 
     def has(self, index: int) -> bool:
-        """Whether the node has an input at that position."""
+        """Whether the node has an input at position `index`."""
         return index < len(self.inputs) and self.inputs[index] is not None
 
     def input(self, index: int = 0) -> Value:
         """The value of an input. Raises `UnknownError` where it is left out."""
-        value = self.inputs[index] if index < len(self.inputs) else None
-        if value is None:
-            raise UnknownError
-        return value
+        return known(self.inputs[index] if index < len(self.inputs) else None)
 
     def shape(self, index: int = 0) -> Any:
         """Shape of an input. Raises `UnknownError` where it is not known."""
-        shape = self.input(index).shape
-        if shape is None:
-            raise UnknownError
-        return shape
+        return known(self.input(index).shape)
 
     def out(self, index: int = 0) -> Any:
         """Shape of an output. Raises `UnknownError` where it is not known."""
-        value = self.outputs[index] if index < len(self.outputs) else None
-        if value is None or value.shape is None:
-            raise UnknownError
-        return value.shape
-
-    def elements(self, index: int) -> np.ndarray:
-        """Elements of an input. Raises `UnknownError` where they are not known."""
-        elements = self.input(index).elements
-        if elements is None:
-            raise UnknownError
-        return elements
+        return known(known(self.outputs[index] if index < len(self.outputs) else None).shape)
 
     def items(self, index: int) -> list[Any]:
         """Elements of an input of at most one axis. Raises `UnknownError` where they are not known."""
-        return list(self.elements(index).reshape(-1))
+        return known(self.input(index).elements).reshape(-1).tolist()
 
     def number(self, index: int) -> Any:
         """The only element of an input. Raises `ShapeError` if there are several."""
@@ -207,13 +166,6 @@ class Node:
         if len(elements) != 1:
             raise ShapeError(f"{self.what} takes one number as its input {index}; it is given {len(elements)}")
         return elements[0]
-
-    def plain(self, index: int) -> list[int]:
-        """Elements of an input that must be plain numbers, such as axes. Raises `UnknownError` for expressions."""
-        elements = self.items(index)
-        if any(isinstance(element, Dim) for element in elements):
-            raise UnknownError
-        return elements
 
     def integer(self, name: str, default: int = 0) -> int:
         attribute = self.attributes.get(name)
@@ -226,8 +178,16 @@ class Node:
         attribute = self.attributes.get(name)
         return None if attribute is None else attribute.ints[:]
 
+    def numbers(self, name: str) -> list[Any]:
+        """The integers or the floats of an attribute; empty if it is unset."""
+        attribute = self.attributes.get(name)
+        return [] if attribute is None else attribute.ints[:] or attribute.floats[:]
+
     def told(self, name: str, index: int, *, since: int) -> Any:
-        """The integers of an attribute, which are an input from version `since` of the operators on; None if unset."""
+        """Integers that are an attribute before version `since` of the operator set, and an input since; None if unset.
+
+        Raises `UnknownError` if the elements of the input are not known.
+        """
         if self.version < since:
             return self.integers(name)
         return self.items(index) if self.has(index) else None
@@ -241,23 +201,17 @@ class Node:
     def checked_axis(self, axis: int, rank: int) -> int:
         """An axis counted from the front. Raises `ShapeError` if there is no such axis."""
         if not -rank <= axis < max(rank, 1):
-            raise ShapeError(f"{self.what} takes axis {axis} of what has {rank} axes")
+            raise ShapeError(f"{self.what} takes axis {axis} of a tensor with {rank} axes")
         return axis + rank if axis < 0 else axis
 
     def fresh(self, index: int, axis: int) -> Size:
-        """A new size for an axis of an output, which depends on data."""
+        """A new symbol for the size of an axis of an output that depends on data."""
         name = self.makes[index] if index < len(self.makes) else f"{self.name}_{index}"
         return symbol(f"{self.path}:{name}[{axis}]" if self.path else f"{name}[{axis}]", is_free=False)
 
 
 def stored_value(tensor: onnx.TensorProto | onnx.SparseTensorProto, stored: Stored) -> Value:
-    """The value of a stored tensor."""
+    """The value of a tensor that is stored in a model's file or beside it."""
     if isinstance(tensor, onnx.SparseTensorProto):
         return Value(tensor.values.data_type, tensor.dims, stored=stored)
     return Value(tensor.data_type, tensor.dims, tensor=tensor, stored=stored)
-
-
-def mark_generated(node: Node, output: Value) -> None:
-    """Mark the output of a ConstantOfShape as a weight if it makes floats of a stored shape."""
-    if node.has(0) and node.input().stored is not None and is_floating(output.dtype) and output.shape:
-        output.generated = output.is_weight = True

@@ -20,10 +20,10 @@ class Body:
     Attributes:
         path: such as `loop_1.body`.
         steps: its nodes in order.
-        values: all values that it has or can read, by name.
-        outputs: values of its outputs.
-        runs: number of its runs in each run of the node; None if the number depends on data.
-        is_branch: whether it runs instead of other subgraphs of the node.
+        values: all values that the subgraph has or can read, by name.
+        outputs: values of the subgraph's outputs, in order.
+        runs: number of runs of the subgraph in each run of the node; None if the number depends on data.
+        is_branch: whether the subgraph runs instead of other subgraphs of the node.
     """
 
     path: str
@@ -39,7 +39,7 @@ class Step(NamedTuple):
 
     Attributes:
         is_open: whether a shape of an output, or the number of runs of a body, depends on data.
-        why_unknown: why inference failed; None if it did not.
+        why_unknown: onnx's message if its inference of the node failed, else None.
     """
 
     node: Node
@@ -61,11 +61,6 @@ class Inferred:
     model: onnx.ModelProto
     steps: Sequence[Step]
     values: Scope
-
-    @property
-    def outputs(self) -> list[Value]:
-        """The outputs of the main graph."""
-        return [self.values[value.name] for value in self.model.graph.output]
 
 
 class GraphWalk(Protocol):
@@ -97,7 +92,7 @@ def all_steps(steps: Sequence[Step]) -> Iterator[Step]:
 
 def all_outputs(inferred: Inferred) -> Iterator[Value]:
     """Outputs of a model and of all subgraphs."""
-    yield from inferred.outputs
+    yield from (inferred.values[value.name] for value in inferred.model.graph.output)
     for step in all_steps(inferred.steps):
         for body in step.bodies:
             yield from body.outputs

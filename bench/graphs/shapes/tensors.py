@@ -1,4 +1,4 @@
-"""The shape and the bytes of every tensor of an ONNX model for given sizes of its inputs, without running it."""
+"""The shape and the size in bytes of every tensor of an ONNX model for given input sizes, without running the model."""
 
 from __future__ import annotations
 
@@ -10,10 +10,9 @@ from bench.graphs.deferred import onnx
 from bench.graphs.file.digest import fed_inputs
 from bench.graphs.file.dtypes import bits, type_name
 from bench.graphs.file.foreign import guess_size
-from bench.graphs.shapes import steps
 from bench.graphs.shapes.dims import Dim, Shape, Size, shape_text, symbol
 from bench.graphs.shapes.node import Value
-from bench.graphs.shapes.steps import Inferred
+from bench.graphs.shapes.steps import Inferred, Step
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -21,12 +20,12 @@ class TensorInfo:
     """The type and shape of a tensor of a model.
 
     Attributes:
-        name: of the main graph; one inside a subgraph is called `<path>:<name>`.
+        name: as in the main graph; a tensor inside a subgraph is named `<path>:<name>`.
         dtype: such as `float32` or `int4`; `unknown` for a value that is no tensor.
-        shape: None where it depends on data.
-        bytes: size of its elements, packed as the type allows: two `int4` a byte. None where it is not known.
+        shape: None if it depends on data.
+        bytes: size of the elements, packed as the type allows: two `int4` a byte. None if the size is not known.
         observed: whether the shape was observed in a run, and does not follow from the file.
-        is_weight: whether it is stored in the file, or made of a stored shape by a ConstantOfShape.
+        is_weight: whether the tensor is stored in the file, or a ConstantOfShape makes it of a stored shape.
     """
 
     name: str
@@ -39,22 +38,23 @@ class TensorInfo:
 
 def tensors(inferred: Inferred) -> dict[str, TensorInfo]:
     """Describe each tensor of a model, by name; names in a subgraph are `<path>:<name>`."""
-    found = {}
-    for path, values in scopes(inferred):
+    return {name: tensor_info(name, value) for name, value in named_values(inferred)}
+
+
+def named_values(inferred: Inferred) -> Iterator[tuple[str, Value]]:
+    """Iterate over all values of a model and its subgraphs; names in a subgraph are `<path>:<name>`."""
+    pending: list[tuple[str, Mapping[str, Value], Sequence[Step]]] = [("", inferred.values, inferred.steps)]
+    while pending:
+        prefix, values, steps = pending.pop()
         for name, value in values.items():
-            key = f"{path}:{name}" if path else name
-            found[key] = tensor_info(key, value)
-    return found
-
-
-def values(inferred: Inferred) -> Iterator[Value]:
-    """Iterate over all values of a model and its subgraphs."""
-    for _, values in scopes(inferred):
-        yield from values.values()
+            yield prefix + name, value
+        for body in (body for step in steps for body in step.bodies):
+            own = {name: value for name, value in body.values.items() if values.get(name) is not value}
+            pending.append((f"{body.path}:", own, body.steps))
 
 
 def tensor_info(name: str, value: Value) -> TensorInfo:
-    """Describe a value as a tensor of that name."""
+    """Describe a value as a tensor named `name`."""
     shape = value.numbers
     return TensorInfo(
         name=name,
@@ -63,18 +63,6 @@ def tensor_info(name: str, value: Value) -> TensorInfo:
         bytes=value.bytes if shape is not None and bits(value.dtype) else None,
         is_weight=value.is_weight,
     )
-
-
-def scopes(inferred: Inferred) -> Iterator[tuple[str, Mapping[str, Value]]]:
-    """The values of each graph without those of the graphs around it."""
-    pending: list[tuple[str, Mapping[str, Value], Sequence[steps.Step]]] = [("", inferred.values, inferred.steps)]
-    while pending:
-        path, values, steps = pending.pop()
-        yield path, values
-        for step in steps:
-            for body in step.bodies:
-                own = {name: value for name, value in body.values.items() if values.get(name) is not value}
-                pending.append((body.path, own, body.steps))
 
 
 def dynamic_inputs(model: onnx.ModelProto) -> dict[str, Shape | None]:
@@ -97,7 +85,14 @@ def dynamic_inputs(model: onnx.ModelProto) -> dict[str, Shape | None]:
 def bind_inputs(
     model: onnx.ModelProto, *, shapes: Mapping[str, Sequence[int]] | None = None, dims: Mapping[str, int] | None = None
 ) -> tuple[dict[str, tuple[int, ...]], dict[str, int]]:
-    """Sizes of a graph's inputs by name, and the guessed sizes of dimensions by name.
+    """Choose a size for every dimension of a model's inputs; dimensions that are not given are guessed.
+
+    Args:
+        shapes: of inputs, by name.
+        dims: sizes of dynamic dimensions, by name.
+
+    Returns:
+        Shapes of the inputs by name, and the guessed sizes of dimensions by name.
 
     Raises:
         InputError: there is no such input or dimension, or a size does not fit.
@@ -125,14 +120,11 @@ def bind_inputs(
     guessed: dict[str, int] = {}
     bound: dict[str, tuple[int, ...]] = {}
     for name, shape in inputs.items():
-        if shape is None:
-            continue
-        result = []
-        for axis, size in enumerate(shape):
+        for axis, size in enumerate(shape or ()):
             if isinstance(size, Dim) and str(size) not in sizes:
-                sizes[str(size)] = guessed[str(size)] = guess_size(str(size), axis, len(shape))
-            result.append(size if isinstance(size, int) else sizes[str(size)])
-        bound[name] = tuple(result)
+                sizes[str(size)] = guessed[str(size)] = guess_size(str(size), axis, len(shape or ()))
+        if shape is not None:
+            bound[name] = tuple(sizes[str(size)] if isinstance(size, Dim) else size for size in shape)
     return bound, guessed
 
 

@@ -27,7 +27,7 @@ from bench.graphs.file.digest import subgraphs
 from bench.graphs.file.dtypes import bits, is_floating, type_name
 from bench.graphs.file.settled import settle
 from bench.graphs.file.wiring import constant_of
-from bench.graphs.shapes.node import Node, Value, mark_generated, stored_value
+from bench.graphs.shapes.node import Node, Value, stored_value
 from bench.graphs.shapes.rules import RULES
 
 NOT_LEARNED = {
@@ -140,7 +140,6 @@ def _stored_nodes(
         elif node.op_type == "ConstantOfShape" and node.has(0) and node.input().elements is not None:
             output = RULES["", "ConstantOfShape"](node)
             assert isinstance(output, Value)
-            mark_generated(node, output)
             values[proto.output[0]] = output
     names = [value.name for value in graph.output]
     yield Node(onnx.NodeProto(op_type="Identity", input=names), [values.get(name) for name in names])

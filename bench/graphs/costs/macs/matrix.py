@@ -93,7 +93,7 @@ def fourier(node: Node) -> Work:
         length = (result[2] - 1) * 2 if node.integer("onesided", 1) else result[2]
         transforms = result[0] * result[1]
     else:
-        axis = node.integer("axis", 1) if node.version < 20 else (node.plain(2)[0] if node.has(2) else -2)
+        axis = node.integer("axis", 1) if node.version < 20 else (node.items(2)[0] if node.has(2) else -2)
         axis = node.checked_axis(axis, len(signal))
         length = max(signal[axis], result[axis])
         transforms = numel(result) // max(result[axis] * result[-1], 1)

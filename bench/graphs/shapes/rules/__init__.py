@@ -2,8 +2,8 @@
 
 A rule takes a `Node` and returns its outputs: one `Value`, or a list of them. Sizes may be expressions (`dims.Size`),
 so a rule calculates with sizes but does not compare them. A rule raises `UnknownError` where it needs a shape or an
-element that is not known; onnx's own inference for that operator is asked then. It is also asked for operators without
-a rule here, where it does as well as a rule would.
+element that is not known; onnx's own inference for that operator is tried then. Operators have no rule here if onnx
+infers expressions for them as well as a rule could.
 """
 
 from __future__ import annotations

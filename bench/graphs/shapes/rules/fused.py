@@ -6,14 +6,12 @@ Source: ONNX Runtime's docs/ContribOperators.md.
 
 from __future__ import annotations
 
-from bench.graphs.operators import MICROSOFT, NCHWC
+from bench.graphs.operators import MICROSOFT
 from bench.graphs.shapes import dims
 from bench.graphs.shapes.dims import Shape
-from bench.graphs.shapes.node import Node, Value
-from bench.graphs.shapes.rules.arithmetic import broadcast_shapes
+from bench.graphs.shapes.node import FLOAT, INT32, Node, Value
+from bench.graphs.shapes.rules.products import by_head
 from bench.graphs.shapes.rules.registry import rule
-
-FLOAT, INT32 = 1, 6
 
 
 @rule("SkipLayerNormalization", "SkipSimplifiedLayerNormalization", domains=(MICROSOFT,))
@@ -64,9 +62,7 @@ def multi_head_sizes(node: Node) -> Shape:
     if len(key) == 5:  # keys and values in one: (B, T, H, 2, K)
         keys, width = key[1], key[4]
     else:
-        keys = key[1] if len(key) == 3 else key[2]
-        value = node.shape(2)
-        width = value[2] // heads if len(value) == 3 else value[3]
+        keys, width = by_head(key, heads)[2], by_head(node.shape(2), heads)[3]
     if node.has(6):
         keys = keys + node.shape(6)[2]
     return (query[0], heads, query[1], keys, inner, width)
@@ -102,7 +98,7 @@ def dynamic_lstm(node: Node) -> list[Value | None]:
 
 @rule("GatherBlockQuantized", domains=(MICROSOFT,))
 def gather_block(node: Node) -> Value:
-    """Rows of a table of 4 or 8 bits, where uint8 may hold two elements each."""
+    """Rows of a table of 4-bit or 8-bit elements; a uint8 holds two elements of 4 bits."""
     data, indices = node.shape(0), node.shape(1)
     along = node.axis(len(data), 0, "gather_axis")
     packed = 8 // node.integer("bits", 4) if node.input().dtype == 2 else 1
@@ -110,26 +106,7 @@ def gather_block(node: Node) -> Value:
     return Value(node.input(2).dtype, (*sizes[:along], *indices, *sizes[along + 1 :]))
 
 
-@rule("QLinearWhere", domains=(MICROSOFT,))
-def quantized_where(node: Node) -> Value:
-    return Value(node.input(1).dtype, broadcast_shapes(node, [node.shape(0), node.shape(1), node.shape(4)]))
-
-
 @rule("BiasSplitGelu", domains=(MICROSOFT,))
 def split_gelu(node: Node) -> Value:
     shape = node.shape()
     return Value(node.input().dtype, (*shape[:-1], shape[-1] // 2))
-
-
-@rule("ReorderInput", domains=(NCHWC,))
-def reorder_input(node: Node) -> Value:
-    shape = node.shape()
-    if node.integer("channels_last"):
-        shape = (shape[0], shape[-1], *shape[1:-1])
-    return Value(node.input().dtype, shape)
-
-
-@rule("Upsample", domains=(NCHWC,))
-def upsample(node: Node) -> Value:
-    factors = node.integers("scales") or [1, 1, 1, 1]
-    return Value(node.input().dtype, [size * factor for size, factor in zip(node.shape(), factors, strict=True)])

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+import operator
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from bench.graphs.deferred import np, onnx
+from bench.graphs.file.dtypes import is_floating
 from bench.graphs.operators import MICROSOFT
 from bench.graphs.shapes import dims
-from bench.graphs.shapes.dims import Dim, Size, maximum, minimum, product, shape_text
-from bench.graphs.shapes.node import MAX_ELEMENTS, Node, ShapeError, UnknownError, Value, array
-from bench.graphs.shapes.rules.arithmetic import INT64, broadcast_shapes
+from bench.graphs.shapes.dims import Dim, Size, maximum, minimum, shape_text
+from bench.graphs.shapes.node import FLOAT, INT64, MAX_ELEMENTS, Node, ShapeError, UnknownError, Value
+from bench.graphs.shapes.rules.arithmetic import broadcast_shapes, known_operands
 from bench.graphs.shapes.rules.registry import rule
 
-FLOAT = 1
 END = 10**9
 """Exporters write this, or more, for the end of an axis."""
 
@@ -28,17 +29,17 @@ def shape(node: Node) -> Value:
     sizes = list(node.shape())
     start, end = node.integer("start", 0), node.integer("end", len(sizes))
     taken = sizes[start:end]
-    return Value(INT64, (len(taken),), array(taken))
+    return Value(INT64, (len(taken),), np.array(taken, object))
 
 
 @rule("Size")
 def size(node: Node) -> Value:
-    return Value(INT64, (), array([product(node.shape())], ()))
+    return Value(INT64, (), np.array(math.prod(node.shape()), object))
 
 
 @rule("Reshape")
 def reshape(node: Node) -> Value:
-    """A 0 takes over a size of the input, unless `allowzero` is set; a -1 is the size that is left."""
+    """A 0 stands for the input's size of that axis, unless `allowzero` is set; a -1 for the size that is left."""
     first = node.input()
     told = node.told("shape", 1, since=5)
     data = first.shape
@@ -50,36 +51,37 @@ def reshape(node: Node) -> Value:
                     raise UnknownError
                 sizes[axis] = data[axis]
     if sizes.count(-1) > 1:
-        raise ShapeError(f"{node.what} is told more than one size of -1")
+        raise ShapeError(f"{node.what} has more than one size of -1 in its shape")
     if -1 in sizes:
         if data is None:
             raise UnknownError
         rest = sizes.index(-1)
         sizes[rest] = _rest(node, data, sizes[:rest] + sizes[rest + 1 :])
-    elif data is not None and _plain(data) and _plain(sizes) and product(data) != product(sizes):
+    elif data is not None and _plain(data) and _plain(sizes) and math.prod(data) != math.prod(sizes):
         raise ShapeError(f"{node.what} cannot make {shape_text(sizes)} of {shape_text(data)}")
-    return Value(first.dtype, sizes, _reshaped(first, sizes))
+    return _moved(first, sizes, np.reshape, sizes)
 
 
 def _rest(node: Node, data: Sequence[Size], others: Sequence[Size]) -> Size:
-    """The size that -1 stands for. Sizes that are in both shapes are left out first, because they may be 0."""
+    """The size that -1 stands for. Sizes that both shapes contain are cancelled first, because they may be 0."""
     have, told = list(data), []
     for wanted in others:
         if wanted in have:
             have.remove(wanted)
         else:
             told.append(wanted)
-    total, part = product(have), product(told)
+    total, part = math.prod(have), math.prod(told)
     if isinstance(part, int) and (part == 0 or (isinstance(total, int) and total % part)):
         raise ShapeError(f"{node.what} cannot make {shape_text((*others, -1))} of {shape_text(data)}")
     return total // part
 
 
-def _reshaped(value: Value, sizes: Sequence[Any]) -> Any:
+def _moved(value: Value, sizes: Sequence[Any], move: Callable[..., np.ndarray], *arguments: Any) -> Value:
+    """A value of the shape `sizes`, whose elements `move` computes from those of `value` if they are known and few."""
     elements = value.elements
-    if elements is None or not _plain(sizes) or math.prod(sizes) != elements.size:
-        return None
-    return elements.reshape(sizes)
+    if elements is None or not _plain(sizes) or math.prod(sizes) > MAX_ELEMENTS:
+        return Value(value.dtype, sizes)
+    return Value(value.dtype, sizes, move(elements, *arguments))
 
 
 @rule("Flatten")
@@ -87,8 +89,8 @@ def flatten(node: Node) -> Value:
     sizes = node.shape()
     axis = node.integer("axis", 1)
     axis = axis + len(sizes) if axis < 0 else axis
-    result = (product(sizes[:axis]), product(sizes[axis:]))
-    return Value(node.input().dtype, result, _reshaped(node.input(), result))
+    result = (math.prod(sizes[:axis]), math.prod(sizes[axis:]))
+    return _moved(node.input(), result, np.reshape, result)
 
 
 @rule("Squeeze")
@@ -104,23 +106,17 @@ def squeeze(node: Node) -> Value:
         if any(isinstance(sizes[axis], int) and sizes[axis] != 1 for axis in dropped):
             raise ShapeError(f"{node.what} cannot drop axes {sorted(dropped)} of {shape_text(sizes)}")
     kept = [one for axis, one in enumerate(sizes) if axis not in dropped]
-    return Value(first.dtype, kept, _reshaped(first, kept))
+    return _moved(first, kept, np.reshape, kept)
 
 
 @rule("Unsqueeze")
+@rule("ExpandDims", domains=(MICROSOFT,))
 def unsqueeze(node: Node) -> Value:
     first, sizes = node.input(), list(node.shape())
-    axes = node.told("axes", 1, since=13) or ()
+    axes = node.told("axes", 1, since=1 if node.domain else 13) or ()
     for axis in sorted(node.checked_axis(axis, len(sizes) + len(axes)) for axis in axes):
         sizes.insert(axis, 1)
-    return Value(first.dtype, sizes, _reshaped(first, sizes))
-
-
-@rule("ExpandDims", domains=(MICROSOFT,))
-def expand_dims(node: Node) -> Value:
-    sizes = list(node.shape())
-    sizes.insert(node.checked_axis(node.plain(1)[0], len(sizes) + 1), 1)
-    return Value(node.input().dtype, sizes)
+    return _moved(first, sizes, np.reshape, sizes)
 
 
 @rule("Transpose")
@@ -129,29 +125,15 @@ def transpose(node: Node) -> Value:
     order = node.integers("perm") or list(reversed(range(len(sizes))))
     if sorted(order) != list(range(len(sizes))):
         raise ShapeError(f"{node.what} orders axes {order} of {shape_text(sizes)}")
-    elements = first.elements
-    return Value(first.dtype, [sizes[axis] for axis in order], None if elements is None else elements.transpose(order))
+    return _moved(first, [sizes[axis] for axis in order], np.transpose, order)
 
 
 @rule("Concat")
-def concat(node: Node) -> Value:
-    shapes = [node.shape(index) for index in range(len(node.inputs))]
-    result, along = _joined(node, shapes)
-    elements = None
-    if len(result) < 2:  # only such tensors hold sizes
-        parts = [value.elements for value in node.inputs if value is not None and value.elements is not None]
-        elements = np.concatenate(parts, axis=along) if len(parts) == len(shapes) else None
-    return Value(node.input().dtype, result, elements)
-
-
 @rule("QLinearConcat", domains=(MICROSOFT,))
-def quantized_concat(node: Node) -> Value:
-    shapes = [node.shape(index) for index in range(2, len(node.inputs), 3)]
-    return Value(node.input(2).dtype, _joined(node, shapes)[0])
-
-
-def _joined(node: Node, shapes: list[Any]) -> tuple[list[Size], int]:
-    """The shape of the joined tensor, and the axis along which it is joined."""
+def concat(node: Node) -> Value:
+    """A quantized tensor is followed by its scale and its zero point, and those of the output come before the first."""
+    places = range(2, len(node.inputs), 3) if node.domain else range(len(node.inputs))
+    shapes = [node.shape(index) for index in places]
     rank = len(shapes[0])
     if {len(sizes) for sizes in shapes} != {rank}:
         raise ShapeError(f"{node.what} joins {' and '.join(map(shape_text, shapes))}")
@@ -165,7 +147,8 @@ def _joined(node: Node, shapes: list[Any]) -> tuple[list[Size], int]:
                 if isinstance(result[axis], int) and here != result[axis]:
                     raise ShapeError(f"{node.what} joins {' and '.join(map(shape_text, shapes))} along axis {along}")
                 result[axis] = here
-    return result, along
+    parts = known_operands(node) if rank < 2 and not node.domain else None  # tensors of sizes have no more axes
+    return Value(node.input(places[0]).dtype, result, np.concatenate(parts, axis=along) if parts else None)
 
 
 @rule("Slice")
@@ -185,18 +168,15 @@ def slice_(node: Node) -> Value:
         sizes[at] = maximum(dims.ceil_div(high - low if step > 0 else low - high, abs(step)), 0)
         if isinstance(low, int) and isinstance(high, int):
             cuts[at] = slice(low, None if high < 0 else high, step)
-    elements = first.elements
-    if elements is None or len(cuts) != len(axes):
+    if len(cuts) < len(axes):
         return Value(first.dtype, sizes)
-    return Value(first.dtype, sizes, elements[tuple(cuts.get(axis, slice(None)) for axis in range(len(sizes)))])
+    return _moved(first, sizes, operator.getitem, tuple(cuts.get(axis, slice(None)) for axis in range(len(sizes))))
 
 
 def _clamped(position: Size, size: Size) -> Size:
-    """A position from 0 to the size; negative ones count from the end."""
-    if isinstance(position, int):
-        if position >= END:
-            return size
-        return minimum(position, size) if position >= 0 else maximum(size + position, 0)
+    """The start or end of a slice, clamped from 0 to the size; a negative position counts from the end."""
+    if isinstance(position, int) and position >= END:
+        return size
     if dims.never_negative(position):
         return minimum(position, size)
     if dims.never_negative(-position):
@@ -206,7 +186,7 @@ def _clamped(position: Size, size: Size) -> Size:
 
 
 def _clamped_down(position: Size, size: Size) -> Size:
-    """A position from -1 to the last one, for steps backwards."""
+    """The start or end of a slice with a negative step, clamped from -1 to the last position."""
     if not isinstance(position, int):
         raise UnknownError
     return minimum(position, size - 1) if position >= 0 else maximum(size + position, -1)
@@ -225,11 +205,9 @@ def split(node: Node) -> list[Value | None]:
     results: list[Value | None] = []
     at: Size = 0
     for part in parts:
-        elements = first.elements
-        if elements is not None and isinstance(at, int) and isinstance(part, int):
-            elements = elements[(slice(None),) * along + (slice(at, at + part),)]
+        cut = (*[slice(None)] * along, slice(at, at + part))
+        results.append(_moved(first, (*sizes[:along], part, *sizes[along + 1 :]), operator.getitem, cut))
         at = at + part
-        results.append(Value(first.dtype, (*sizes[:along], part, *sizes[along + 1 :]), elements))
     return results
 
 
@@ -245,7 +223,7 @@ def gather(node: Node) -> Value:
     if any(not -data[along] <= one < data[along] for one in told.reshape(-1)):
         raise ShapeError(f"{node.what} takes index {told.tolist()} of {data[along]} elements")
     taken = elements.take(told.astype(int), axis=along)
-    return Value(first.dtype, sizes, taken if hasattr(taken, "shape") else array([taken], ()))
+    return Value(first.dtype, sizes, np.asarray(taken, object))
 
 
 @rule("Tile")
@@ -256,28 +234,20 @@ def tile(node: Node) -> Value:
     repeats = node.items(1)
     if len(repeats) != len(sizes):
         raise ShapeError(f"{node.what} repeats {len(sizes)} axes {len(repeats)} times")
-    result = [one * many for one, many in zip(sizes, repeats, strict=True)]
-    if first.elements is None or not _plain(result) or math.prod(result) > MAX_ELEMENTS:
-        return Value(first.dtype, result)
-    return Value(first.dtype, result, np.tile(first.elements, repeats))
+    return _moved(first, [one * many for one, many in zip(sizes, repeats, strict=True)], np.tile, repeats)
 
 
 @rule("Expand")
 def expand(node: Node) -> Value:
-    first = node.input()
-    told = node.items(1)
-    sizes = broadcast_shapes(node, [node.shape(), tuple(told)])
-    elements = None
-    if first.elements is not None and _plain(sizes) and product(sizes) <= MAX_ELEMENTS:  # type: ignore[operator]
-        elements = np.broadcast_to(first.elements, sizes)  # type: ignore[arg-type]
-    return Value(first.dtype, sizes, elements)
+    sizes = broadcast_shapes(node, [node.shape(), tuple(node.items(1))])
+    return _moved(node.input(), sizes, np.broadcast_to, sizes)
 
 
 @rule("Pad")
 def pad(node: Node) -> Value:
     first, sizes = node.input(), list(node.shape())
     told: list[Any] = (node.integers("pads") or node.integers("paddings") or []) if node.version < 11 else node.items(1)
-    axes = node.plain(3) if node.version >= 18 and node.has(3) else list(range(len(sizes)))
+    axes = node.items(3) if node.version >= 18 and node.has(3) else list(range(len(sizes)))
     if len(told) != 2 * len(axes):
         raise ShapeError(f"{node.what} pads {len(axes)} axes by {len(told)} numbers")
     for position, axis in enumerate(axes):
@@ -288,27 +258,30 @@ def pad(node: Node) -> Value:
 
 @rule("ConstantOfShape")
 def constant_of_shape(node: Node) -> Value:
+    """Floats count as a weight if the shape that they are made of is stored in the file."""
     sizes = node.items(0)
     value = node.attributes["value"].t if "value" in node.attributes else None
     dtype = value.data_type if value is not None else FLOAT
-    if not _plain(sizes) or math.prod(sizes) > MAX_ELEMENTS:
-        return Value(dtype, sizes)
-    one = onnx.numpy_helper.to_array(value).reshape(-1)[0].item() if value is not None else 0.0
-    return Value(dtype, sizes, np.full(sizes, one, object))
+    elements = None
+    if _plain(sizes) and math.prod(sizes) <= MAX_ELEMENTS:
+        one = onnx.numpy_helper.to_array(value).reshape(-1)[0].item() if value is not None else 0.0
+        elements = np.full(sizes, one, object)
+    result = Value(dtype, sizes, elements)
+    result.generated = result.is_weight = node.input().stored is not None and is_floating(dtype) and bool(sizes)
+    return result
 
 
 @rule("Range", domains=("", MICROSOFT))
 def range_(node: Node) -> Value:
-    start, limit, step = node.number(0), node.number(1), node.number(2) if node.has(2) else 1
+    numbers = start, limit, step = node.number(0), node.number(1), node.number(2) if node.has(2) else 1
     dtype = node.input().dtype
-    if _plain((start, limit, step)) and step:
-        items = range(start, limit, step)
-        return Value(dtype, (len(items),), array(items) if len(items) <= MAX_ELEMENTS else None)
-    if all(not isinstance(one, Dim) for one in (start, limit, step)) and step:
+    if isinstance(step, Dim) or not step:
+        raise UnknownError
+    if float in map(type, numbers):
         return Value(dtype, (max(math.ceil((limit - start) / step), 0),))
-    if isinstance(step, int) and step > 0 and not isinstance(start, float) and not isinstance(limit, float):
-        return Value(dtype, (maximum(dims.ceil_div(limit - start, step), 0),))
-    raise UnknownError
+    count: Any = maximum(dims.ceil_div(limit - start, step), 0)
+    is_known = _plain(numbers) and count <= MAX_ELEMENTS
+    return Value(dtype, (count,), np.array(range(*numbers), object) if is_known else None)
 
 
 @rule("OneHot")
@@ -322,7 +295,7 @@ def one_hot(node: Node) -> Value:
 
 @rule("NonZero")
 def non_zero(node: Node) -> Value:
-    """As many columns as elements are not 0: known only where the elements are."""
+    """(rank, number of elements that are not 0); the number is known only if the elements are."""
     elements = node.input().elements
     rank = len(node.shape())
     if elements is None or any(isinstance(one, Dim) for one in elements.reshape(-1)):

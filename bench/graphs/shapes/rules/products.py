@@ -8,11 +8,10 @@ from __future__ import annotations
 from bench.graphs.operators import MICROSOFT
 from bench.graphs.shapes import dims
 from bench.graphs.shapes.dims import Shape, Size
-from bench.graphs.shapes.node import Node, ShapeError, UnknownError, Value
+from bench.graphs.shapes.node import FLOAT, INT32, Node, ShapeError, UnknownError, Value
 from bench.graphs.shapes.rules.arithmetic import broadcast_shapes
 from bench.graphs.shapes.rules.registry import rule
 
-FLOAT, INT32 = 1, 6
 TYPED_LIKE = {"QLinearMatMul": 7, "MatMulIntegerToFloat": 2}
 """Inputs that have the type of the product, where that is not the first one."""
 
@@ -25,14 +24,11 @@ def matmul_shape(node: Node, first: Shape, second: Shape) -> Shape:
     """
     if not first or not second:
         raise ShapeError(f"{node.what} takes no scalars")
-    rows, columns = first[:-1], second[-1:]
+    rows, columns = first[:-1], second[-1:] if len(second) > 1 else ()
     inner, other = first[-1], second[0] if len(second) == 1 else second[-2]
     if isinstance(inner, int) and isinstance(other, int) and inner != other:
         raise ShapeError(f"{node.what} cannot multiply {dims.shape_text(first)} and {dims.shape_text(second)}")
-    if len(second) == 1:
-        columns = ()
-    leading = broadcast_shapes(node, [first[:-2], second[:-2]])
-    return (*leading, *rows[-1:], *columns)
+    return (*broadcast_shapes(node, [first[:-2], second[:-2]]), *rows[-1:], *columns)
 
 
 @rule("MatMul", "MatMulInteger", "QLinearMatMul")
@@ -90,62 +86,60 @@ def einsum_sizes(node: Node) -> tuple[dict[str, Size], str, Shape]:
     if len(terms) != len(node.inputs):
         raise ShapeError(f"{node.what} has the equation {node.text('equation')!r} for {len(node.inputs)} inputs")
     for index, term in enumerate(terms):
-        shape, letters = node.shape(index), term.replace("...", "")
-        rest = len(shape) - len(letters)
-        if rest < 0 or (rest and "..." not in term):
+        shape, (before, ellipsis, after) = node.shape(index), term.partition("...")
+        rest = len(shape) - len(before + after)
+        if rest < 0 or (rest and not ellipsis):
             raise ShapeError(f"{node.what} reads {len(shape)} axes as {term!r}")
-        at = term.index("...") if "..." in term else 0
-        leading.append(tuple(shape[at : at + rest]))
-        for letter, size in zip(letters, (*shape[:at], *shape[at + rest :]), strict=True):
+        start, end = len(before), len(before) + rest
+        leading.append(tuple(shape[start:end]))
+        for letter, size in zip(before + after, (*shape[:start], *shape[end:]), strict=True):
             joined = dims.broadcast(sizes.get(letter, 1), size)
             if joined is None:
                 raise ShapeError(f"{node.what} gives {letter!r} the sizes {sizes[letter]} and {size}")
             sizes[letter] = joined
     if not arrow:
-        counts = left.replace("...", "").replace(",", "")
-        right = "..." * ("..." in left) + "".join(sorted(one for one in set(counts) if counts.count(one) == 1))
+        right = "..." * ("..." in left) + "".join(sorted(one for one in sizes if left.count(one) == 1))
     around = broadcast_shapes(node, leading)
-    if "..." not in right:
-        around, total = (), around
-        for position, size in enumerate(total):  # summed over
-            sizes[f"...{position}"] = size
-    elif not right.startswith("..."):
+    before, ellipsis, output = right.rpartition("...")
+    if before:
         raise UnknownError
-    output = right.replace("...", "")
-    if any(letter not in sizes for letter in output):
+    if not ellipsis:  # summed over
+        sizes |= {f"...{position}": size for position, size in enumerate(around)}
+    if not set(output) <= set(sizes):
         raise ShapeError(f"{node.what} has the equation {node.text('equation')!r}")
-    return sizes, output, around
+    return sizes, output, around if ellipsis else ()
 
 
 @rule("Attention")
 def attention(node: Node) -> list[Value | None]:
     """(B, H, S, K) or (B, S, H * K), with keys and values of T steps and those of the past."""
-    query, key = node.shape(0), node.shape(1)
     batch, heads, queries, keys, width = attention_sizes(node)
-    dtype = node.input().dtype
-    shape = (batch, heads, queries, width) if len(query) == 4 else (batch, queries, heads * width)
-    inner = key[3] if len(key) == 4 else key[2] // node.integer("kv_num_heads")
-    kv_heads = key[1] if len(key) == 4 else node.integer("kv_num_heads")
+    dtype, key = node.input().dtype, by_head(node.shape(1), node.integer("kv_num_heads"))
+    is_split = len(node.shape(0)) == 4
     return [
-        Value(dtype, shape),
-        Value(dtype, (batch, kv_heads, keys, inner)),
-        Value(dtype, (batch, kv_heads, keys, width)),
+        Value(dtype, (batch, heads, queries, width) if is_split else (batch, queries, heads * width)),
+        Value(dtype, (batch, key[1], keys, key[3])),
+        Value(dtype, (batch, key[1], keys, width)),
         Value(dtype, (batch, heads, queries, keys)),
     ]
 
 
 def attention_sizes(node: Node) -> tuple[Size, Size, Size, Size, Size]:
     """B, H, S, T with the past, and V of ONNX's Attention."""
-    query, key, value = node.shape(0), node.shape(1), node.shape(2)
-    if len(query) == 4:
-        batch, heads, queries = query[:3]
-        keys, width = key[2], value[3]
-    else:
-        batch, queries, heads = query[0], query[1], node.integer("q_num_heads")
-        keys = key[1]
-        if not heads or not node.integer("kv_num_heads"):
-            raise UnknownError
-        width = value[2] // node.integer("kv_num_heads")
-    if node.has(4):
-        keys = keys + node.shape(4)[2]
-    return batch, heads, queries, keys, width
+    batch, heads, queries, _ = by_head(node.shape(0), node.integer("q_num_heads"))
+    keys = by_head(node.shape(1), node.integer("kv_num_heads"))[2]
+    width = by_head(node.shape(2), node.integer("kv_num_heads"))[3]
+    return batch, heads, queries, keys + node.shape(4)[2] if node.has(4) else keys, width
+
+
+def by_head(shape: Shape, heads: int) -> Shape:
+    """(B, S, H * K) as (B, H, S, K); a shape of four axes as it is.
+
+    Raises:
+        UnknownError: the number of heads is not stated, or the shape has another number of axes.
+    """
+    if len(shape) == 3 and heads:
+        return (shape[0], heads, shape[1], shape[2] // heads)
+    if len(shape) != 4:
+        raise UnknownError
+    return shape

@@ -6,20 +6,14 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+from bench.graphs.deferred import np
 from bench.graphs.operators import MICROSOFT
-from bench.graphs.shapes import dims
 from bench.graphs.shapes.dims import Dim, minimum
-from bench.graphs.shapes.node import Node, Value, array
-from bench.graphs.shapes.rules.arithmetic import INT64
+from bench.graphs.shapes.node import INT64, Node, Value
 from bench.graphs.shapes.rules.registry import rule
 
 AXES_ARE_INPUT_SINCE = 18
-FOLDS: dict[str, Callable[[list[Any]], Any]] = {
-    "ReduceProd": lambda items: (
-        dims.product(items) if not any(isinstance(one, float) for one in items) else math.prod(items)
-    ),
-    "ReduceSum": lambda items: sum(items[1:], items[0]),
-}
+FOLDS: dict[str, Callable[[list[Any]], Any]] = {"ReduceProd": math.prod, "ReduceSum": sum}
 
 
 @rule(
@@ -28,10 +22,8 @@ FOLDS: dict[str, Callable[[list[Any]], Any]] = {
 @rule("QLinearReduceMean", domains=(MICROSOFT,))
 def reduce(node: Node) -> Value:
     first, sizes = node.input(), node.shape()
-    given = node.integers("axes")
     since = 13 if node.op_type == "ReduceSum" else AXES_ARE_INPUT_SINCE
-    if not node.domain and node.version >= since and node.has(1):
-        given = node.plain(1)
+    given = node.integers("axes") if node.domain else node.told("axes", 1, since=since)
     if not given and node.integer("noop_with_empty_axes"):
         return Value(first.dtype, sizes, first.elements)
     axes = {node.checked_axis(axis, len(sizes)) for axis in given or range(len(sizes))}
@@ -40,7 +32,7 @@ def reduce(node: Node) -> Value:
     elements, fold = first.elements, FOLDS.get(node.op_type)
     if elements is None or fold is None or len(sizes) != 1 or not elements.size or axes != {0}:
         return Value(first.dtype, result)
-    return Value(first.dtype, result, array([fold(elements.tolist())], result))
+    return Value(first.dtype, result, np.full(result, fold(elements.tolist()), object))
 
 
 @rule("TopK")

@@ -1,6 +1,6 @@
 """Shape rules of operators that slide a window: convolutions, pools and resampling.
 
-Shapes: N batch, C channels, M output channels, G groups; then as many spatial axes as there are.
+Shapes: N batch, C channels, M output channels, G groups; "..." stands for the spatial axes.
 """
 
 from __future__ import annotations
@@ -9,10 +9,9 @@ from collections.abc import Callable, Sequence
 
 from bench.graphs.operators import MICROSOFT, NCHWC
 from bench.graphs.shapes.dims import Dim, Shape, Size, ceil_div, less, scaled
-from bench.graphs.shapes.node import Node, ShapeError, UnknownError, Value
+from bench.graphs.shapes.node import FLOAT, INT32, INT64, Node, ShapeError, UnknownError, Value
 from bench.graphs.shapes.rules.registry import rule
 
-INT32, INT64, FLOAT = 6, 7, 1
 CHANNELS_LAST = ("NhwcConv", "NhwcFusedConv", "NhwcMaxPool")
 
 
@@ -39,11 +38,9 @@ def window(node: Node, spatial: Shape, kernel: Shape) -> list[Size]:
         stride, before = strides[axis], pads[axis]
         reach = dilations[axis] * (kernel[axis] - 1) + 1
         free = size + before + pads[axis + rank] - reach
+        number = (ceil_div(free, stride) if rounded_up else free // stride) + 1
         if rounded_up:
-            number = ceil_div(free, stride) + 1
             number = number - (1 - less((number - 1) * stride, size + before))
-        else:
-            number = free // stride + 1
         if isinstance(number, int) and number < 1 and size != 0:
             raise ShapeError(f"{node.what} slides a window of {reach} over {free + reach}")
         sizes.append(number)
@@ -57,17 +54,21 @@ def _steps(node: Node, rank: int) -> tuple[list[int], list[int], list[int], str]
 
 
 def _convolved(node: Node, data: Shape, weights: Shape) -> Shape:
-    """(N, C, ...) and (M, C / G, ...) -> (N, M, ...)."""
+    """(N, C, ...) and (M, C / G, ...) -> (N, M, ...).
+
+    Where channels are in blocks, the padding of the last block counts, and C need not be that of the weights.
+    """
     if len(data) != len(weights) or len(data) < 2:
         raise ShapeError(f"{node.what} has weights of {len(weights)} axes for an input of {len(data)}")
     channels, taken = data[1], weights[1] * node.integer("group", 1)
-    if isinstance(channels, int) and isinstance(taken, int) and channels != taken:
+    if isinstance(channels, int) and isinstance(taken, int) and channels != taken and node.domain != NCHWC:
         raise ShapeError(f"{node.what} takes {taken} channels; its input has {channels}")
     return (data[0], weights[0], *window(node, data[2:], weights[2:]))
 
 
 @rule("Conv", "ConvInteger", "QLinearConv")
 @rule("FusedConv", "QLinearConv", "NhwcConv", "NhwcFusedConv", domains=(MICROSOFT,))
+@rule("Conv", domains=(NCHWC,))
 def conv(node: Node) -> Value:
     quantized = node.op_type == "QLinearConv"
     weights = node.shape(3 if quantized else 1)
@@ -78,7 +79,7 @@ def conv(node: Node) -> Value:
 
 
 def _with_channels_first(node: Node, rule: Callable[[Shape], Shape]) -> Shape:
-    """The output's shape by a rule that takes the channels as axis 1, whichever axis they are for this node."""
+    """Apply a rule that expects the channels at axis 1 to a node that may have them at the last axis."""
     if node.op_type in CHANNELS_LAST or node.integer("channels_last"):
         return _last(rule(_first(node.shape())))
     return rule(node.shape())
@@ -90,13 +91,6 @@ def _first(shape: Shape) -> Shape:
 
 def _last(shape: Shape) -> Shape:
     return (shape[0], *shape[2:], shape[1])
-
-
-@rule("Conv", domains=(NCHWC,))
-def blocked_conv(node: Node) -> Value:
-    """Channels are in blocks: as many as the weights say, the padding of the last block included."""
-    data, weights = node.shape(0), node.shape(1)
-    return Value(node.input().dtype, (data[0], weights[0], *window(node, data[2:], weights[2:])))
 
 
 @rule("ConvTranspose")
@@ -134,11 +128,10 @@ def pool(node: Node) -> list[Value | None]:
 
 @rule("MaxUnpool")
 def unpool(node: Node) -> Value:
-    """Back to where a pool took its maxima from."""
-    if node.has(2):
-        return Value(node.input().dtype, node.items(2))
-    data = node.shape()
-    return Value(node.input().dtype, (*data[:2], *_spread(node, data[2:], tuple(node.integers("kernel_shape") or ()))))
+    """The shape before a MaxPool, or the output shape that an input states."""
+    data, kernel = node.shape(), node.integers("kernel_shape") or ()
+    sizes = node.items(2) if node.has(2) else (*data[:2], *_spread(node, data[2:], kernel))
+    return Value(node.input().dtype, sizes)
 
 
 @rule("GlobalAveragePool", "GlobalMaxPool", "GlobalLpPool")
@@ -148,15 +141,10 @@ def global_pool(node: Node) -> Value:
     return Value(node.input().dtype, _with_channels_first(node, lambda data: (*data[:2], *(1 for _ in data[2:]))))
 
 
-@rule("MaxRoiPool")
-def max_roi_pool(node: Node) -> Value:
-    return Value(node.input().dtype, (node.shape(1)[0], node.shape()[1], *(node.integers("pooled_shape") or ())))
-
-
-@rule("RoiAlign")
-def roi_align(node: Node) -> Value:
-    height, width = node.integer("output_height", 1), node.integer("output_width", 1)
-    return Value(node.input().dtype, (node.shape(1)[0], node.shape()[1], height, width))
+@rule("MaxRoiPool", "RoiAlign")
+def pool_regions(node: Node) -> Value:
+    sizes = node.integers("pooled_shape") or (node.integer("output_height", 1), node.integer("output_width", 1))
+    return Value(node.input().dtype, (node.shape(1)[0], node.shape()[1], *sizes))
 
 
 @rule("DepthToSpace", "SpaceToDepth")
@@ -168,22 +156,6 @@ def depth_to_space(node: Node) -> Value:
     if node.op_type == "DepthToSpace":
         return Value(node.input().dtype, (batch, channels // block**2, height * block, width * block))
     return Value(node.input().dtype, (batch, channels * block**2, height // block, width // block))
-
-
-@rule("GridSample")
-def grid_sample(node: Node) -> Value:
-    data, grid = node.shape(0), node.shape(1)
-    if len(grid) < 3:
-        raise UnknownError
-    return Value(node.input().dtype, (*data[:2], *grid[1:-1]))
-
-
-@rule("Upsample")
-def upsample(node: Node) -> Value:
-    factors = list(node.attributes["scales"].floats) if "scales" in node.attributes else node.items(1)
-    if any(isinstance(factor, Dim) for factor in factors):
-        raise UnknownError
-    return Value(node.input().dtype, [scaled(size, factor) for size, factor in zip(node.shape(), factors, strict=True)])
 
 
 @rule("HannWindow", "HammingWindow", "BlackmanWindow")
@@ -200,15 +172,30 @@ def short_time_fourier(node: Node) -> Value:
     return Value(node.input().dtype, (signal[0], (signal[1] - length) // step + 1, frequencies, 2))
 
 
-@rule("Resize")
+@rule("ReorderInput", domains=(NCHWC,))
+def reorder_input(node: Node) -> Value:
+    """The channels move to axis 1, where they are grouped into blocks."""
+    return Value(node.input().dtype, _first(node.shape()) if node.integer("channels_last") else node.shape())
+
+
+@rule("ReorderOutput", domains=(NCHWC,))
+def reorder_output(node: Node) -> Value:
+    """The channels leave their blocks, without the padding of the last block."""
+    batch, padded, *spatial = node.shape()
+    shape = (batch, node.integer("channels") or padded, *spatial)
+    return Value(node.input().dtype, _last(shape) if node.integer("channels_last") else shape)
+
+
+@rule("Resize", "Upsample")
+@rule("Upsample", domains=(NCHWC,))
 def resize(node: Node) -> Value:
-    """The sizes that are given, or the input's times the scales, rounded down."""
+    """The sizes that an input states, or the data's sizes times the scales, rounded down."""
     if node.text("keep_aspect_ratio_policy", "stretch") != "stretch":
         raise UnknownError  # onnx's own inference has the rounding of each policy
     shape = list(node.shape())
     axes = [node.checked_axis(axis, len(shape)) for axis in node.integers("axes") or range(len(shape))]
     told = node.has(3) and node.input(3).shape != (0,)
-    given = node.items(3 if told else 1 if node.version < 11 else 2)
+    given = node.numbers("scales") or node.items(3 if told else 1 if node.version < 11 else 2)
     if len(given) != len(axes) or (not told and any(isinstance(factor, Dim) for factor in given)):
         raise UnknownError
     for axis, one in zip(axes, given, strict=True):
