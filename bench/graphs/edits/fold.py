@@ -9,11 +9,11 @@ from pathlib import Path
 from bench.api.errors import InputError, suggest
 from bench.graphs.deferred import np, onnx
 from bench.graphs.edits.parts import OLDEST_IR_VERSION
-from bench.graphs.edits.replace import replace_all
 from bench.graphs.file import settled
 from bench.graphs.file.digest import all_graphs, all_nodes, fed_inputs
 from bench.graphs.file.lazy import Stored
 from bench.graphs.file.reads import node_reads
+from bench.graphs.file.replace import replace_all
 from bench.graphs.shapes import inference
 from bench.graphs.shapes import tensors as shapes
 from bench.graphs.shapes.dims import Dim, Shape, Size, equal

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from bench.graphs.deferred import onnx
-from bench.graphs.edits.replace import replace_all
 from bench.graphs.file.reads import node_reads
+from bench.graphs.file.replace import replace_all
 
 
 def replace_nodes(model: onnx.ModelProto, nodes: Sequence[onnx.NodeProto]) -> None:

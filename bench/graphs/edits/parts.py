@@ -9,7 +9,7 @@ from bench.api.errors import InputError
 from bench.graphs.deferred import onnx
 from bench.graphs.file.lazy import Stored
 from bench.graphs.file.reads import is_constant
-from bench.graphs.file.wiring import Wiring, embed
+from bench.graphs.file.wiring import Wiring
 from bench.graphs.shapes import inference
 from bench.graphs.shapes.dims import Size
 from bench.graphs.shapes.tensors import dynamic_inputs
@@ -112,7 +112,7 @@ def save(model: onnx.ModelProto, source: Stored, target: Path) -> None:
     """
     if source.path is not None and target.exists() and target.samefile(source.path):
         raise InputError(f"{target} would be written over the model that it is made of; name another file")
-    embed(model, source)
+    source.embed(model)
     target.parent.mkdir(parents=True, exist_ok=True)
     if model.ByteSize() > LARGEST_BYTES:
         onnx.save(model, target, save_as_external_data=True, location=f"{target.name}.data")

@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from bench.graphs.deferred import np, onnx
-from bench.graphs.edits.replace import replace_all
 from bench.graphs.file.digest import all_graphs, all_nodes
+from bench.graphs.file.replace import replace_all
 
 MOVES = ("Transpose", "Reshape", "Squeeze", "Unsqueeze", "Slice", "Concat")
 """Operators that only change the layout of their input."""

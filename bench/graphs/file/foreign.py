@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +12,8 @@ from bench.api.errors import InputError
 from bench.graphs.deferred import onnx
 from bench.graphs.file.digest import fed_inputs, inferred_outputs
 from bench.graphs.file.dtypes import is_number, type_name
+from bench.graphs.file.lazy import read
+from bench.graphs.file.replace import replace_all
 
 Shape = tuple[int | str | None, ...]
 
@@ -30,11 +32,11 @@ def inspect(path: Path) -> dict[str, Any]:
     Raises:
         InputError: the file is no model, cannot be fed and compared, or needs a file outside its folder.
     """
-    model = _read(path)
-    rewritten = _keep_tensors(model)
-    data = sorted({inside(path.parent, location_of(tensor)) for tensor in external_tensors(model)})
-    inputs, outputs = _interface(model)
-    return {"inputs": inputs, "outputs": outputs, "data": [str(file) for file in data], "rewritten": rewritten}
+    stored = read(path)
+    rewritten = _keep_tensors(stored.model)
+    data = [str(file) for file in stored.data_files()]
+    inputs, outputs = _interface(stored.model)
+    return {"inputs": inputs, "outputs": outputs, "data": data, "rewritten": rewritten}
 
 
 def embed(path: Path, target: Path) -> None:
@@ -43,32 +45,13 @@ def embed(path: Path, target: Path) -> None:
     Raises:
         InputError: as `inspect`; or the model is too large for one file.
     """
-    model = _read(path)
-    _keep_tensors(model)
-    tensors = list(external_tensors(model))
-    files = {inside(path.parent, location_of(tensor)) for tensor in tensors}
-    size_bytes = path.stat().st_size + sum(file.stat().st_size for file in files)
+    stored = read(path)
+    _keep_tensors(stored.model)
+    size_bytes = sum(file.stat().st_size for file in (path, *stored.data_files()))
     if size_bytes > LARGEST_BYTES:
         raise InputError(f"with its external data it has {size_bytes / 2**30:.1f} GiB; one ONNX file holds 2 GiB")
-    for tensor in tensors:
-        onnx.external_data_helper.load_external_data_for_tensor(tensor, str(path.parent))
-        tensor.ClearField("data_location")
-        tensor.ClearField("external_data")
-    target.write_bytes(model.SerializeToString())
-
-
-def _read(path: Path) -> onnx.ModelProto:
-    """The model without its external data."""
-    from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
-
-    try:
-        model = onnx.ModelProto.FromString(path.read_bytes())
-    except DecodeError as error:
-        raise InputError(f"it is not an ONNX file, or only a part of one: {error}") from error
-    # Protobuf reads nearly any text as fields that it does not know.
-    if not model.HasField("graph") or not model.opset_import:
-        raise InputError("it is not an ONNX file, or only a part of one: it has no graph or no opset")
-    return model
+    stored.embed(stored.model)
+    target.write_bytes(stored.model.SerializeToString())
 
 
 def _keep_tensors(model: onnx.ModelProto) -> list[str]:
@@ -92,41 +75,8 @@ def _keep_tensors(model: onnx.ModelProto) -> list[str]:
             notes.append(f"output {value.name!r} is left out: it is no tensor")
         else:
             kept.append(value)
-    del model.graph.output[:]
-    model.graph.output.extend(kept)
+    replace_all(model.graph.output, kept)
     return notes
-
-
-def external_tensors(message: Any) -> Iterator[onnx.TensorProto]:
-    """All tensors within a protobuf message, at any depth, whose data lie in another file."""
-    if message.DESCRIPTOR.name == "TensorProto":
-        if message.data_location == message.EXTERNAL:
-            yield message
-        return
-    for field, value in message.ListFields():
-        if field.message_type is not None:
-            for item in [value] if hasattr(value, "DESCRIPTOR") else value:
-                yield from external_tensors(item)
-
-
-def location_of(tensor: onnx.TensorProto) -> str:
-    """The file name that a tensor with external data states; empty where it states none."""
-    return next((str(entry.value) for entry in tensor.external_data if entry.key == "location"), "")
-
-
-def inside(folder: Path, location: str) -> Path:
-    """The path of a file of external data, which may lie nowhere but in the model's folder.
-
-    Raises:
-        InputError: the file lies elsewhere, or does not exist.
-    """
-    home = folder.resolve()
-    file = home / location
-    if Path(location).is_absolute() or ".." in Path(location).parts or not file.resolve().is_relative_to(home):
-        raise InputError(f"its external data {location!r} lie outside its folder, where nothing is read")
-    if not file.is_file():
-        raise InputError(f"its external data {location!r} are not in its folder")
-    return file
 
 
 def _interface(model: onnx.ModelProto) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:

@@ -6,8 +6,7 @@ from collections.abc import Sequence
 
 from bench.graphs.deferred import onnx
 from bench.graphs.file.dtypes import type_name
-from bench.graphs.file.foreign import external_tensors
-from bench.graphs.file.lazy import HERE, Stored
+from bench.graphs.file.lazy import HERE, Stored, external_tensors
 
 MOST_VALUES = 8
 """Elements of an attribute that are written out; the others are only counted."""

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
-from typing import Any
 
 from bench.graphs.deferred import np, onnx
 from bench.graphs.file.digest import subgraphs
-from bench.graphs.file.foreign import external_tensors
 from bench.graphs.file.lazy import Stored
 from bench.graphs.file.reads import node_reads
 from bench.graphs.file.settled import settle
@@ -77,18 +75,6 @@ class Wiring:
                 reads |= dict.fromkeys(filter(None, self.reads[index]))
                 pending += [name for name in self.reads[index] if name not in given]
         return nodes, reads
-
-
-def embed(message: Any, stored: Stored) -> None:
-    """Load into a message, such as a node, the data of all its tensors that lie on disk.
-
-    Raises:
-        InputError: external data are missing or lie outside the model's folder.
-    """
-    for tensor in external_tensors(message):
-        tensor.raw_data = bytes(stored.data(tensor))
-        tensor.ClearField("data_location")
-        tensor.ClearField("external_data")
 
 
 def constant_of(node: onnx.NodeProto) -> onnx.TensorProto | onnx.SparseTensorProto | None:

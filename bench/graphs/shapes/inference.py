@@ -11,8 +11,7 @@ from typing import Any
 
 from bench.api.errors import InputError
 from bench.graphs.deferred import onnx
-from bench.graphs.file.foreign import external_tensors
-from bench.graphs.file.lazy import Stored
+from bench.graphs.file.lazy import Stored, external_tensors
 from bench.graphs.file.wiring import constant_of
 from bench.graphs.shapes import control_flow
 from bench.graphs.shapes.dims import Dim, Size
