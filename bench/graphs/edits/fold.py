@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from bench.api.errors import InputError, suggest
@@ -18,7 +18,7 @@ from bench.graphs.shapes import inference
 from bench.graphs.shapes import tensors as shapes
 from bench.graphs.shapes.dims import Dim, Shape, Size, equal
 from bench.graphs.shapes.node import Node, Value
-from bench.graphs.shapes.steps import Body, Inferred, Step
+from bench.graphs.shapes.steps import Inferred, Step
 
 KEPT = ("Constant", "Identity")
 """A Constant is a constant already, and an Identity may tie two weights."""
@@ -48,8 +48,9 @@ def compute_graph(
     copy = onnx.ModelProto()
     copy.CopyFrom(model)
     copy = settled.settle(copy)
-    if copy.ir_version < OLDEST_IR_VERSION:
-        _unlist_weights(copy)
+    if copy.ir_version < OLDEST_IR_VERSION:  # in which constants can be added only as inputs, too
+        replace_all(copy.graph.input, fed_inputs(copy.graph))
+        copy.ir_version = OLDEST_IR_VERSION
     sizes = _bound(copy, shapes, dims, set(free))
     inferred = inference.infer(Stored(model=copy, path=path), sizes)
     fold_known(inferred)
@@ -74,12 +75,6 @@ def fold_known(inferred: Inferred) -> None:
     _fold(model.graph, inferred.steps, inferred.values, (name for name in names if name not in taken))
 
 
-def _unlist_weights(model: onnx.ModelProto) -> None:
-    """Make the weights of an old model no inputs any more, so that constants can be added."""
-    replace_all(model.graph.input, fed_inputs(model.graph))
-    model.ir_version = OLDEST_IR_VERSION
-
-
 def _bound(
     model: onnx.ModelProto,
     given: Mapping[str, Sequence[int]] | None,
@@ -101,31 +96,29 @@ def _bound(
     }
 
 
-def _fold(graph: onnx.GraphProto, steps: Sequence[Step], values: Mapping[str, Value], names: Iterable[str]) -> None:
-    """Put constants in the place of known values in a graph and its subgraphs."""
+def _fold(graph: onnx.GraphProto, steps: Sequence[Step], values: Mapping[str, Value], names: Iterator[str]) -> None:
+    """Put constants in the place of known values in a graph and its subgraphs, and drop what only led to them."""
     outputs = {value.name for value in graph.output}
-    kept, folded = [], set()
+    left, folded = [], set()
     for step in steps:
         node = step.node
         made = [name for name in node.makes if name]
         if node.op_type not in KEPT and made and all(_is_known(values[name]) and name not in outputs for name in made):
             folded.update(made)
             continue
-        for body, attribute in _bodies(step):
-            _fold(attribute, body.steps, body.values, names)
+        for body in step.bodies:
+            if body.steps or body.values:  # inference went through it
+                _fold(node.attributes[body.path.rpartition(".")[2]].g, body.steps, body.values, names)
         _tell_shape(graph, node, names)
-        kept.append(node.proto)
-    replace_all(graph.node, kept)
-    read = _drop_unread(graph)
+        left.append(node.proto)
+    read, kept = outputs, []
+    for proto in reversed(left):
+        if not read.isdisjoint(proto.output):
+            read |= node_reads(proto).keys()
+            kept.append(proto)
+    replace_all(graph.node, reversed(kept))
+    replace_all(graph.initializer, [tensor for tensor in graph.initializer if tensor.name in read])
     graph.initializer.extend(_tensor(name, values[name]) for name in sorted(folded & read))
-
-
-def _bodies(step: Step) -> Iterable[tuple[Body, onnx.GraphProto]]:
-    """Subgraphs that inference went through, each with the graph in the node's attribute."""
-    for body in step.bodies:
-        name = body.path.rpartition(".")[2]
-        if body.steps or body.values:
-            yield body, step.node.attributes[name].g
 
 
 def _is_known(value: Value) -> bool:
@@ -133,7 +126,7 @@ def _is_known(value: Value) -> bool:
     return elements is not None and not any(isinstance(one, Dim) for one in elements.reshape(-1))
 
 
-def _tell_shape(graph: onnx.GraphProto, node: Node, names: Iterable[str]) -> None:
+def _tell_shape(graph: onnx.GraphProto, node: Node, names: Iterator[str]) -> None:
     """Give a Reshape or Expand a constant shape, if the operator can infer the size that is not known."""
     if node.domain or node.op_type not in ("Reshape", "Expand") or len(node.reads) < 2:
         return
@@ -144,9 +137,8 @@ def _tell_shape(graph: onnx.GraphProto, node: Node, names: Iterable[str]) -> Non
     if told is None:
         return
 
-    name = next(iter(names))
-    graph.initializer.append(onnx.numpy_helper.from_array(np.array(told, np.int64), name))
-    node.proto.input[1] = name
+    node.proto.input[1] = next(names)
+    graph.initializer.append(onnx.numpy_helper.from_array(np.array(told, np.int64), node.proto.input[1]))
     replace_all(node.proto.attribute, [own for own in node.proto.attribute if own.name != "allowzero"])
 
 
@@ -174,20 +166,6 @@ def _tensor(name: str, value: Value) -> onnx.TensorProto:
     assert elements is not None
     array: np.ndarray = elements.astype(onnx.helper.tensor_dtype_to_np_dtype(value.dtype))
     return onnx.numpy_helper.from_array(array, name)
-
-
-def _drop_unread(graph: onnx.GraphProto) -> set[str]:
-    """Drop nodes and initializers that only led to constants, and return all names that are still read."""
-    read = {value.name for value in graph.output}
-    for index in reversed(range(len(graph.node))):
-        if read.isdisjoint(graph.node[index].output):
-            del graph.node[index]
-        else:
-            read |= node_reads(graph.node[index]).keys()
-    for index in reversed(range(len(graph.initializer))):
-        if graph.initializer[index].name not in read:
-            del graph.initializer[index]
-    return read
 
 
 def _state(value: onnx.ValueInfoProto, shape: Shape) -> None:

@@ -67,7 +67,8 @@ def split(stored: Stored, profile: Profile, folder: Path, num_parts: int) -> Spl
     """
     cutter = Cutter(stored)
     wiring = cutter.wiring
-    order = [index for index in sorted(cutter.needed_for(wiring.outputs)) if not cutter.makes_constant(index)]
+    needed, _ = wiring.leading_to(wiring.outputs)
+    order = [index for index in sorted(needed) if cutter.constants.isdisjoint(wiring.nodes[index].output)]
     if not 1 <= num_parts <= len(order):
         raise InputError(f"{num_parts} parts of {len(order)} nodes; from 1 to {len(order)} are possible")
     unit, cost_of = _costs(profile)

@@ -20,11 +20,11 @@ from bench.graphs.shapes.rules import RULES
 from bench.graphs.shapes.steps import Body, Inferred, Scope, Step
 
 
-def infer(stored: Stored, inputs: Mapping[str, Sequence[Size]]) -> Inferred:
+def infer(stored: Stored, inputs: Mapping[str, Sequence[Size] | None]) -> Inferred:
     """Infer the values of a settled model.
 
     Args:
-        inputs: shapes of the graph's inputs, by name.
+        inputs: shapes of the graph's inputs, by name; an input that has none here keeps the shape that the file states.
 
     Raises:
         InputError: the graph has a cycle or reads a value that no node makes, shapes do not fit, or external data are
