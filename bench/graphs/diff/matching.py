@@ -92,7 +92,7 @@ class Side:
 
     def _local(self, index: int) -> bytes:
         node = self.wiring.nodes[index]
-        scope = Scope(None)
+        scope = Scope()
         for position, name in enumerate(self.wiring.reads[index]):
             scope.define(name, b"slot %d" % position)
         attributes = sorted(attribute_digest(attribute, scope) for attribute in node.attribute)

@@ -51,13 +51,13 @@ def compute_graph(
     if copy.ir_version < OLDEST_IR_VERSION:  # in which constants can be added only as inputs, too
         replace_all(copy.graph.input, fed_inputs(copy.graph))
         copy.ir_version = OLDEST_IR_VERSION
-    sizes = _bound(copy, shapes, dims, set(free))
-    inferred = inference.infer(Stored(model=copy, path=path), sizes)
+    inferred = inference.infer(Stored(model=copy, path=path), _bound(copy, shapes, dims, set(free)))
     fold_known(inferred)
     for value in (*copy.graph.input, *copy.graph.output):
-        found = inferred.values.get(value.name)
-        if found is not None and found.shape is not None and found.proto is None:
-            _state(value, found.shape)
+        shape, stated = inferred.values[value.name].shape, value.type.tensor_type
+        if shape is not None:
+            sizes = [size if isinstance(size, int) else str(size) for size in shape]
+            stated.CopyFrom(onnx.helper.make_tensor_type_proto(stated.elem_type, sizes).tensor_type)
     return copy
 
 
@@ -166,10 +166,3 @@ def _tensor(name: str, value: Value) -> onnx.TensorProto:
     assert elements is not None
     array: np.ndarray = elements.astype(onnx.helper.tensor_dtype_to_np_dtype(value.dtype))
     return onnx.numpy_helper.from_array(array, name)
-
-
-def _state(value: onnx.ValueInfoProto, shape: Shape) -> None:
-    """Write a shape into an input or output."""
-    sizes = [size if isinstance(size, int) else str(size) for size in shape]
-    stated = onnx.helper.make_tensor_type_proto(value.type.tensor_type.elem_type, sizes)
-    value.type.tensor_type.shape.CopyFrom(stated.tensor_type.shape)

@@ -36,7 +36,7 @@ def canonical_digest(path: Path) -> str:
     """
     model = _load(path)
     graph = model.graph
-    content = _graph(graph, Scope(None))
+    content = _graph(graph, Scope())
     symbols: dict[str, int] = {}
     inputs, outputs = (
         [sha256(value.name.encode(), _type(value.type, symbols)) for value in values]
@@ -89,28 +89,34 @@ def _number(value: int) -> bytes:
     return struct.pack("<q", value)
 
 
-class Scope:
-    """Hashes of the values that the nodes of a graph can read, and how often each value is read."""
+class Scope(ChainMap[str, list[Any]]):
+    """Hashes of the values that the nodes of a graph can read, each with how often it is read, by name.
 
-    def __init__(self, outer: Scope | None) -> None:
-        self.depth: int = outer.depth + 1 if outer else 0
-        self._values: ChainMap[str, list[Any]] = outer._values.new_child() if outer else ChainMap()
+    A subgraph has the `new_child` of the scope around it.
+    """
 
     def define(self, name: str, value: bytes) -> None:
-        self._values[name] = [value, 0]
+        """Add a value of this graph."""
+        self[name] = [value, 0]
+
+    def define_inputs(self, names: Iterable[str]) -> None:
+        """Add the inputs of this graph, which differ by their position."""
+        depth = len(self.maps) - 1
+        for position, name in enumerate(names):
+            self.define(name, sha256(b"input", _number(depth), _number(position)))
 
     def read(self, name: str) -> bytes:
         """The hash of a value of this graph or of one around it."""
         if not name:
             return ABSENT
-        if name not in self._values:
+        if name not in self:
             raise ArtifactError(f"the graph reads the value {name!r} before it is made")
-        self._values[name][1] += 1
-        return bytes(self._values[name][0])
+        self[name][1] += 1
+        return bytes(self[name][0])
 
     def uses(self, names: Iterable[str]) -> bytes:
         """How often each value is read, which tells a shared weight from two equal weights."""
-        return b"".join(_number(self._values[name][1] if name else 0) for name in names)
+        return b"".join(_number(self[name][1] if name else 0) for name in names)
 
 
 def _graph(graph: onnx.GraphProto, scope: Scope) -> bytes:
@@ -120,8 +126,7 @@ def _graph(graph: onnx.GraphProto, scope: Scope) -> bytes:
     for name, value in tensors.items():
         scope.define(name, value)
     inputs = {value.name: None for value in graph.input}  # a set in order
-    for position, name in enumerate(name for name in inputs if name not in tensors):
-        scope.define(name, sha256(b"input", _number(scope.depth), _number(position)))
+    scope.define_inputs(name for name in inputs if name not in tensors)
     body = _body(graph.node, [value.name for value in graph.output], scope)
     # A weight that is an input, too, can be replaced at each run, so no runtime may fold it.
     weights = [
@@ -178,7 +183,7 @@ def attribute_digest(attribute: onnx.AttributeProto, scope: Scope) -> bytes:
         "STRING": bytes,
         "TENSOR": tensor_digest,
         "SPARSE_TENSOR": _sparse,
-        "GRAPH": lambda graph: _graph(graph, Scope(scope)),
+        "GRAPH": lambda graph: _graph(graph, scope.new_child()),
         "TYPE_PROTO": lambda proto: _type(proto, {}),
     }
     parts = map(content[kind.removesuffix("S")], found if kind.endswith("S") else [found])
@@ -235,9 +240,8 @@ def _opsets(imports: Iterable[onnx.OperatorSetIdProto], used: set[str]) -> bytes
 
 
 def _function(function: onnx.FunctionProto) -> bytes:
-    scope = Scope(None)
-    for position, name in enumerate(function.input):
-        scope.define(name, sha256(b"input", _number(scope.depth), _number(position)))
+    scope = Scope()
+    scope.define_inputs(function.input)
     body = _body(function.node, list(function.output), scope)
     names = [name.encode() for name in sorted(function.attribute)]
     defaults = sorted(attribute_digest(attribute, scope) for attribute in function.attribute_proto)

@@ -96,9 +96,12 @@ def _interface(model: onnx.ModelProto) -> tuple[list[dict[str, Any]], list[dict[
     if any(None in spec["shape"] for spec in inputs):
         raise InputError("an input has no shape")
     names = {dim for spec in inputs for dim in spec["shape"] if isinstance(dim, str)}
-    found = _inferred(model)
+    try:
+        inferred = {value.name: _shape(value) for value in inferred_outputs(model)}
+    except (onnx.shape_inference.InferenceError, ValueError):  # the runtime has the better message
+        inferred = {}
     for spec in stated:
-        spec["shape"] = _merged(spec["shape"], found.get(spec["name"], (None,)), names)
+        spec["shape"] = _merged(spec["shape"], inferred.get(spec["name"], (None,)), names)
     return inputs, stated
 
 
@@ -128,14 +131,6 @@ def _shape(value: onnx.ValueInfoProto) -> Shape:
     )
 
 
-def _inferred(model: onnx.ModelProto) -> dict[str, Shape]:
-    """Shapes of the outputs by name, as they follow from the inputs; empty where onnx cannot infer them."""
-    try:
-        return {value.name: _shape(value) for value in inferred_outputs(model)}
-    except (onnx.shape_inference.InferenceError, ValueError):  # the runtime has the better message
-        return {}
-
-
 def _merged(stated: Shape, inferred: Shape, names: set[str]) -> Shape:
     """The shape that the file states of an output, or else the inferred one: sizes, and names that inputs use, too.
 
@@ -149,17 +144,15 @@ def _merged(stated: Shape, inferred: Shape, names: set[str]) -> Shape:
     return tuple(next((dim for dim in pair if isinstance(dim, int) or dim in names), UNKNOWN) for pair in pairs)
 
 
-def batch_of(shapes: Sequence[Shape]) -> str | int | None:
-    """The dimension of the samples, if all inputs and outputs begin with the same one; None otherwise."""
-    firsts = {shape[0] if shape else None for shape in shapes}
-    first = firsts.pop()
-    if firsts:
-        return None
-    later = {dim for shape in shapes for dim in shape[1:]}
-    if isinstance(first, str):
-        inner = any(isinstance(dim, str) and "batch" in dim.lower() for dim in later)
-        return first if first not in later and not inner else None
-    return first if first == 1 else None
+def is_batched(shapes: Sequence[Shape]) -> bool:
+    """Whether all inputs and outputs begin with the same dimension, and it can be that of the samples."""
+    first, *others = {shape[0] if shape else None for shape in shapes}
+    if others:
+        return False
+    if not isinstance(first, str):
+        return first == 1
+    later = [dim for shape in shapes for dim in shape[1:]]
+    return first not in later and not any(isinstance(dim, str) and "batch" in dim.lower() for dim in later)
 
 
 def guess_size(name: str, axis: int, rank: int) -> int:

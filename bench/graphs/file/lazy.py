@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import dataclasses
 import mmap
-import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -174,9 +173,9 @@ def _inside(folder: Path, location: str) -> Path:
 
 
 def _mapped(path: Path) -> memoryview:
+    if path.stat().st_size == 0:  # an empty file cannot be mapped
+        return memoryview(b"")
     with path.open("rb", buffering=0) as file:
-        if os.fstat(file.fileno()).st_size == 0:
-            return memoryview(b"")
         return memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
 
 
