@@ -46,10 +46,9 @@ def extract(stored: Stored, target: Path, inputs: Sequence[str] = (), outputs: S
             f"the outputs need more than these inputs, namely {', '.join(map(repr, missing))} of the model; "
             f"name these, too, or tensors that are made of them"
         )
-    if unneeded := [name for name in inputs if name not in reached]:
-        raise InputError(
-            f"the outputs do not need {unneeded[0]!r}; leave it out, or name an output that lies behind it"
-        )
+    for name in inputs:
+        if name not in reached:
+            raise InputError(f"the outputs do not need {name!r}; leave it out, or name an output that lies behind it")
     inputs = list(inputs) or [name for name in wiring.inputs if name in reached]
     model = cutter.part(inputs, outputs)
     save(model, stored, target)

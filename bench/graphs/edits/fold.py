@@ -17,7 +17,7 @@ from bench.graphs.file.replace import replace_all
 from bench.graphs.shapes import inference
 from bench.graphs.shapes import tensors as shapes
 from bench.graphs.shapes.dims import Dim, Shape, Size, equal
-from bench.graphs.shapes.node import Node, Value
+from bench.graphs.shapes.node import Node, UnknownError, Value
 from bench.graphs.shapes.steps import Inferred, Step
 
 KEPT = ("Constant", "Identity")
@@ -122,43 +122,40 @@ def _fold(graph: onnx.GraphProto, steps: Sequence[Step], values: Mapping[str, Va
 
 
 def _is_known(value: Value) -> bool:
-    elements = value.elements
-    return elements is not None and not any(isinstance(one, Dim) for one in elements.reshape(-1))
+    return value.elements is not None and not _is_open(value.elements.reshape(-1))
+
+
+def _is_open(sizes: Iterable[Size]) -> bool:
+    return any(isinstance(size, Dim) for size in sizes)
 
 
 def _tell_shape(graph: onnx.GraphProto, node: Node, names: Iterator[str]) -> None:
     """Give a Reshape or Expand a constant shape, if the operator can infer the size that is not known."""
-    if node.domain or node.op_type not in ("Reshape", "Expand") or len(node.reads) < 2:
+    if node.domain or node.op_type not in ("Reshape", "Expand"):
         return
-    value = node.inputs[1]
-    if value is None or value.elements is None or _is_known(value):
+    try:
+        wanted = node.items(1)
+        told = _reshape_to(node.out()) if node.op_type == "Reshape" else _expand_to(wanted, node.shape())
+    except UnknownError:
         return
-    told = _reshape_to(node) if node.op_type == "Reshape" else _expand_to(node)
-    if told is None:
-        return
-
-    node.proto.input[1] = next(names)
-    graph.initializer.append(onnx.numpy_helper.from_array(np.array(told, np.int64), node.proto.input[1]))
-    replace_all(node.proto.attribute, [own for own in node.proto.attribute if own.name != "allowzero"])
+    if _is_open(wanted) and not _is_open(told):
+        node.proto.input[1] = next(names)
+        graph.initializer.append(onnx.numpy_helper.from_array(np.array(told, np.int64), node.proto.input[1]))
+        replace_all(node.proto.attribute, [own for own in node.proto.attribute if own.name != "allowzero"])
 
 
-def _reshape_to(node: Node) -> list[int] | None:
-    shape = node.outputs[0].shape if node.outputs[0] is not None else None
-    if shape is None or 0 in shape or sum(isinstance(size, Dim) for size in shape) > 1:
-        return None
+def _reshape_to(shape: Shape) -> list[Size]:
+    """The shape with a -1 for its only open size; a Reshape can infer neither two sizes nor one beside a 0."""
+    if 0 in shape or sum(isinstance(size, Dim) for size in shape) > 1:
+        raise UnknownError
     return [-1 if isinstance(size, Dim) else size for size in shape]
 
 
-def _expand_to(node: Node) -> list[Size] | None:
-    """An Expand leaves an axis as it is where its shape states 1."""
-    data = node.inputs[0].shape if node.inputs[0] is not None else None
-    wanted = node.items(1)
-    if data is None:
-        return None
+def _expand_to(wanted: Sequence[Size], data: Shape) -> list[Size]:
+    """The wanted shape with a 1 wherever the data have the same size: an Expand leaves such an axis as it is."""
     aligned = (1,) * (len(wanted) - len(data)) + data
     here = aligned[len(aligned) - len(wanted) :]
-    told = [1 if equal(size, there) == 1 else size for size, there in zip(wanted, here, strict=True)]
-    return None if any(isinstance(size, Dim) for size in told) else told
+    return [1 if equal(size, there) == 1 else size for size, there in zip(wanted, here, strict=True)]
 
 
 def _tensor(name: str, value: Value) -> onnx.TensorProto:

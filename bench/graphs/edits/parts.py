@@ -70,15 +70,14 @@ class Cutter:
 
     def _value(self, name: str) -> onnx.ValueInfoProto:
         value = self.values[name]
-        declared = next((own.type for own in self.wiring.model.graph.value_info if own.name == name), None)
-        proto: onnx.TypeProto | None = declared if value.proto is None else value.proto
-        if value.proto is None and value.dtype:
+        if value.dtype:
             sizes = None if value.shape is None else [self._dimension(size) for size in value.shape]
             proto = onnx.helper.make_tensor_type_proto(value.dtype, sizes)
+        else:
+            declared = (own.type for own in self.wiring.model.graph.value_info if own.name == name)
+            proto = value.proto or next(declared, None)
         if proto is None:
-            raise InputError(
-                f"nothing tells the type of {name!r}: an operator that is not known makes it; cut elsewhere"
-            )
+            raise InputError(f"nothing tells the type of {name!r}: an unknown operator makes it; cut elsewhere")
         return onnx.helper.make_value_info(name, proto)
 
     def _dimension(self, size: Size) -> int | str:

@@ -71,12 +71,11 @@ def _lay_out(model: onnx.ModelProto) -> None:
             kept.append(node)
             continue
         recipe = (node.op_type, *node.input, *sorted(str(attribute) for attribute in node.attribute))
-        if recipe in made:
-            same_as[node.output[0]] = made[recipe]
-            continue
-        made[recipe] = name = node.output[0]
-        stored[name] = onnx.numpy_helper.from_array(_evaluate(node, stored, model), name)
-        graph.initializer.append(stored[name])
+        name = node.output[0]
+        same_as[name] = made.setdefault(recipe, name)
+        if same_as[name] == name:
+            stored[name] = onnx.numpy_helper.from_array(_evaluate(node, stored, model), name)
+            graph.initializer.append(stored[name])
     replace_all(graph.node, kept)
     _read_instead(model, same_as)
 
