@@ -21,7 +21,7 @@ from bench.graphs.shapes.node import Node, UnknownError, Value
 from bench.graphs.shapes.steps import Inferred, Step
 
 KEPT = ("Constant", "Identity")
-"""A Constant is a constant already, and an Identity may tie two weights."""
+"""Operators that are never folded: a Constant is constant already, and an Identity may tie two weights."""
 
 
 def compute_graph(
@@ -62,10 +62,11 @@ def compute_graph(
 
 
 def fold_known(inferred: Inferred) -> None:
-    """Put constants in the place of all that is known in a model, and drop what its shapes were said to be inside.
+    """Replace every known value of a model by a constant, and drop the shapes that the file states of inner values.
 
     Args:
-        inferred: its model is changed; the values and steps are those of the model before.
+        inferred: the result of inference for the model. The model is changed in place; `values` and `steps` are not,
+            and describe the model as it was.
     """
     model = inferred.model
     for graph in all_graphs(model):

@@ -24,7 +24,7 @@ class Cutter:
     Attributes:
         constants: names of weights and of values that nodes make of weights alone. These nodes belong to no part:
             each part that needs their values has copies of them.
-        values: what inference tells of each value, by name.
+        values: the inferred type and shape of each value, by name.
     """
 
     def __init__(self, stored: Stored) -> None:

@@ -1,9 +1,9 @@
 """A model cut into parts of equal cost that run one after the other.
 
-The nodes keep their order, and each part is a run of neighbours in it. The cut
-makes the most expensive part as cheap as possible; among equally good cuts, it passes the fewest bytes from part to
-part. Tensors keep their names: an output of a part is an input of later parts under the same name. Values made of
-weights alone are computed in each part that needs them, so that no weight goes from part to part.
+The nodes keep their order, and each part is a run of neighbours in it. The cut makes the most expensive part as cheap
+as possible; among equally good cuts, it passes the fewest bytes from part to part. Tensors keep their names: an output
+of a part is an input of later parts under the same name. Values made of weights alone are computed in each part that
+needs them, so that no weight goes from part to part.
 """
 
 from __future__ import annotations

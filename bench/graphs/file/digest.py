@@ -27,9 +27,9 @@ def canonical_digest(path: Path) -> str:
 
     It ignores: names of values, nodes and dynamic dimensions, the order of nodes, doc strings, producer, metadata,
     inferred shapes, unused opset imports, and how tensor data are stored. It depends on: operators, attributes (an
-    attribute that is left out differs from its default written out), weights bit for bit, how often each weight and
-    node is there and used, inputs and outputs with their order, names and types, opset versions in use, and local
-    functions. A weight in a Constant node differs from the same weight among the initializers.
+    attribute that is left out differs from its default written out), weights bit for bit, how many equal weights and
+    nodes there are and how often each is used, inputs and outputs with their order, names and types, opset versions in
+    use, and local functions. A weight in a Constant node differs from the same weight among the initializers.
 
     Raises:
         ArtifactError: the file cannot be read, or uses a value before it is made.
@@ -60,7 +60,7 @@ def operator_counts(path: Path) -> dict[str, int]:
 
 
 def operator_names(model: onnx.ModelProto) -> Iterator[str]:
-    """The operator of each node of a model; operators of other domains than ONNX's own with the domain before."""
+    """The name of each node's operator, with the domain before it where the domain is not ONNX's own."""
     return (f"{_domain(node)}.{node.op_type}".removeprefix(".") for node in all_nodes(model))
 
 
@@ -274,7 +274,7 @@ def fed_inputs(graph: onnx.GraphProto) -> list[onnx.ValueInfoProto]:
 
 def stored_names(graph: onnx.GraphProto) -> set[str]:
     """Names of the initializers of a graph, sparse ones included."""
-    return {tensor.name for tensor in graph.initializer} | {one.values.name for one in graph.sparse_initializer}
+    return {tensor.name for tensor in graph.initializer} | {sparse.values.name for sparse in graph.sparse_initializer}
 
 
 def inferred_outputs(model: onnx.ModelProto) -> Sequence[onnx.ValueInfoProto]:

@@ -1,4 +1,4 @@
-"""The inputs, outputs and external data of an ONNX file from outside, which is not trusted: a child reads it."""
+"""The inputs, outputs and external data of an ONNX file that a user brings; it is not trusted, so a child reads it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ OTHER_SIZE = 16
 
 
 def inspect(path: Path) -> dict[str, Any]:
-    """Read what a task is made of: the interface of a model and the files that belong to it.
+    """Read the interface of a model and the names of the files that belong to it, of which a task is made.
 
     Returns:
         `inputs` and `outputs` (fields of a `TensorSpec`), `data` (paths of its external data) and `rewritten` (a line
@@ -132,9 +132,10 @@ def _shape(value: onnx.ValueInfoProto) -> Shape:
 
 
 def _merged(stated: Shape, inferred: Shape, names: set[str]) -> Shape:
-    """The shape that the file states of an output, or else the inferred one: sizes, and names that inputs use, too.
+    """The shape of an output as the file states it, completed by the inferred shape.
 
-    Any other name says nothing: many exporters invent a name for each dimension of each output.
+    Only sizes, and names that inputs use as well, are kept: many exporters invent a name for each dimension of each
+    output, which says nothing.
     """
     if stated == (None,):
         stated = inferred

@@ -25,8 +25,8 @@ class Wiring:
         readers: the nodes and inputs that read each value, by name.
         inputs: of the model, by name, without weights that are listed as inputs.
         outputs: of the model, by name.
-        weights: initializers, and constants under the names of the values that they are, by name; the data of large
-            weights are not loaded.
+        weights: initializers and the tensors of Constant nodes, by name; large tensors are not loaded. The tensor of a
+            Constant node is given the name of the node's output.
     """
 
     def __init__(self, stored: Stored) -> None:
