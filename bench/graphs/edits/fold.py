@@ -14,8 +14,7 @@ from bench.graphs.file.digest import all_graphs, all_nodes, fed_inputs
 from bench.graphs.file.lazy import Stored
 from bench.graphs.file.reads import node_reads
 from bench.graphs.file.replace import replace_all
-from bench.graphs.shapes import inference
-from bench.graphs.shapes import tensors as shapes
+from bench.graphs.shapes import inference, tensors
 from bench.graphs.shapes.dims import Dim, Shape, Size, equal
 from bench.graphs.shapes.node import Node, UnknownError, Value
 from bench.graphs.shapes.steps import Inferred, Step
@@ -51,7 +50,8 @@ def compute_graph(
     if copy.ir_version < OLDEST_IR_VERSION:  # in which constants can be added only as inputs, too
         replace_all(copy.graph.input, fed_inputs(copy.graph))
         copy.ir_version = OLDEST_IR_VERSION
-    inferred = inference.infer(Stored(model=copy, path=path), _bound(copy, shapes, dims, set(free)))
+    bound, _ = tensors.bind_inputs(copy, shapes=shapes, dims=dims)
+    inferred = inference.infer(Stored(model=copy, path=path), _with_free(copy, bound, set(free)))
     fold_known(inferred)
     for value in (*copy.graph.input, *copy.graph.output):
         shape, stated = inferred.values[value.name].shape, value.type.tensor_type
@@ -76,18 +76,12 @@ def fold_known(inferred: Inferred) -> None:
     _fold(model.graph, inferred.steps, inferred.values, (name for name in names if name not in taken))
 
 
-def _bound(
-    model: onnx.ModelProto,
-    given: Mapping[str, Sequence[int]] | None,
-    dims: Mapping[str, int] | None,
-    free: set[str],
-) -> dict[str, Shape]:
+def _with_free(model: onnx.ModelProto, bound: Mapping[str, Shape], free: set[str]) -> dict[str, Shape]:
     """Sizes of the inputs, in which the free dimensions stay as they are."""
-    declared = shapes.dynamic_inputs(model)
+    declared = tensors.dynamic_inputs(model)
     names = {str(size) for shape in declared.values() for size in shape or () if isinstance(size, Dim)}
     for name in free - names:
         raise InputError(f"no dimension {name!r}; {suggest(name, sorted(names))}")
-    bound, _ = shapes.bind_inputs(model, shapes=given, dims=dims)
     return {
         name: tuple(
             kept if isinstance(kept, Dim) and str(kept) in free else size
@@ -160,7 +154,6 @@ def _expand_to(wanted: Sequence[Size], data: Shape) -> list[Size]:
 
 
 def _tensor(name: str, value: Value) -> onnx.TensorProto:
-    elements = value.elements
-    assert elements is not None
-    array: np.ndarray = elements.astype(onnx.helper.tensor_dtype_to_np_dtype(value.dtype))
-    return onnx.numpy_helper.from_array(array, name)
+    assert value.elements is not None
+    dtype = onnx.helper.tensor_dtype_to_np_dtype(value.dtype)
+    return onnx.numpy_helper.from_array(value.elements.astype(dtype), name)

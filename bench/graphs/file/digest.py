@@ -11,7 +11,7 @@ import collections
 import hashlib
 import struct
 from collections import ChainMap
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -277,14 +277,13 @@ def stored_names(graph: onnx.GraphProto) -> set[str]:
     return {tensor.name for tensor in graph.initializer} | {sparse.values.name for sparse in graph.sparse_initializer}
 
 
-def inferred_outputs(model: onnx.ModelProto) -> Sequence[onnx.ValueInfoProto]:
+def inferred_outputs(model: onnx.ModelProto) -> list[onnx.ValueInfoProto]:
     """The outputs of a model with their types as onnx infers them from the inputs; what the model states is dropped."""
     for graph in all_graphs(model):
         graph.ClearField("value_info")
     for value in model.graph.output:
         value.type.tensor_type.ClearField("shape")
-    outputs: Sequence[onnx.ValueInfoProto] = onnx.shape_inference.infer_shapes(model, data_prop=True).graph.output
-    return outputs
+    return list(onnx.shape_inference.infer_shapes(model, data_prop=True).graph.output)
 
 
 def all_graphs(model: onnx.ModelProto) -> Iterator[onnx.GraphProto]:
@@ -296,6 +295,4 @@ def all_graphs(model: onnx.ModelProto) -> Iterator[onnx.GraphProto]:
 
 def all_nodes(model: onnx.ModelProto) -> Iterator[onnx.NodeProto]:
     """All nodes of a model: of the main graph, of subgraphs and of functions."""
-    yield from _nodes(model.graph.node)
-    for function in model.functions:
-        yield from _nodes(function.node)
+    return _nodes([*model.graph.node, *(node for function in model.functions for node in function.node)])
