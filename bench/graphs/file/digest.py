@@ -211,16 +211,15 @@ def _type(proto: onnx.TypeProto, symbols: dict[str, int]) -> bytes:
     """Hash of a type; a dynamic dimension counts as its number among `symbols`, so that its name does not matter."""
     kind = proto.WhichOneof("value") or ""
     value: Any = getattr(proto, kind, None)
+    parts: list[bytes] = []
     if kind in ("tensor_type", "sparse_tensor_type"):
-        dims = [b"any rank"]
-        if value.HasField("shape"):
-            dims = [_dim(dim, symbols) for dim in value.shape.dim]
-        return sha256(kind.encode(), _number(value.elem_type), *dims)
-    if kind in ("sequence_type", "optional_type"):
-        return sha256(kind.encode(), _type(value.elem_type, symbols))
-    if kind == "map_type":
-        return sha256(kind.encode(), _number(value.key_type), _type(value.value_type, symbols))
-    return sha256(kind.encode())
+        dims = [_dim(dim, symbols) for dim in value.shape.dim] if value.HasField("shape") else [b"any rank"]
+        parts = [_number(value.elem_type), *dims]
+    elif kind in ("sequence_type", "optional_type"):
+        parts = [_type(value.elem_type, symbols)]
+    elif kind == "map_type":
+        parts = [_number(value.key_type), _type(value.value_type, symbols)]
+    return sha256(kind.encode(), *parts)
 
 
 def _dim(dim: Any, symbols: dict[str, int]) -> bytes:

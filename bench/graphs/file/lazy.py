@@ -103,13 +103,12 @@ class Stored:
 
     def array(self, tensor: onnx.TensorProto) -> np.ndarray:
         """The elements of a tensor as a NumPy array; external data are copied into memory."""
-        if tensor.data_location != EXTERNAL:
-            if tensor.data_type == tensor.INT64 and tensor.raw_data:
-                return np.frombuffer(tensor.raw_data, "<i8").reshape(tensor.dims)
-            return onnx.numpy_helper.to_array(tensor)
-        whole = onnx.TensorProto(name=tensor.name, data_type=tensor.data_type, dims=tensor.dims)
-        whole.raw_data = bytes(self.data(tensor))
-        return onnx.numpy_helper.to_array(whole)
+        if tensor.data_location == EXTERNAL:
+            raw_data = bytes(self.data(tensor))
+            tensor = onnx.TensorProto(name=tensor.name, data_type=tensor.data_type, dims=tensor.dims, raw_data=raw_data)
+        if tensor.data_type == tensor.INT64 and tensor.raw_data:  # shapes, in a quarter of the time
+            return np.frombuffer(tensor.raw_data, "<i8").reshape(tensor.dims)
+        return onnx.numpy_helper.to_array(tensor)
 
     def embed(self, message: Any) -> None:
         """Load into a message, such as the model or a copy of one of its nodes, the data of its tensors on disk.
