@@ -74,12 +74,11 @@ def split(stored: Stored, profile: Profile, folder: Path, num_parts: int) -> Spl
     unit, cost_of = _costs(profile)
     costs = [cost_of.get(wiring.nodes[index].name, 0) for index in order]
     sizes = {name: info.bytes for name, info in profile.tensors.items()}
-    crossing = _crossing(cutter, order, sizes)
-    bounds = cut(costs, crossing, num_parts)
+    bounds = cut(costs, _crossing(cutter, order, sizes), num_parts)
     digits = len(str(num_parts))
     parts = []
     for number, (start, end) in enumerate(itertools.pairwise(bounds), start=1):
-        inputs, outputs = _interface(cutter, order, start, end)
+        inputs, outputs = _interface(cutter, order[start:end], order[end:])
         model = cutter.part(inputs, outputs)
         file = f"part_{number:0{digits}}.onnx"
         save(model, stored, folder / file)
@@ -167,10 +166,14 @@ def _lowest_limit(sums: Sequence[int], largest: int, num_parts: int) -> int:
     return low
 
 
-def _interface(cutter: Cutter, order: Sequence[int], start: int, end: int) -> tuple[list[str], list[str]]:
-    """Names of the inputs and outputs of a part."""
+def _interface(cutter: Cutter, own: Sequence[int], later: Sequence[int]) -> tuple[list[str], list[str]]:
+    """Names of the inputs and outputs of a part.
+
+    Args:
+        own: indices of its nodes.
+        later: indices of the nodes of all later parts.
+    """
     wiring = cutter.wiring
-    own, later = order[start:end], order[end:]
     made = {name: None for index in own for name in wiring.nodes[index].output if name and name not in cutter.constants}
     read = dict.fromkeys(name for index in own for name in wiring.reads[index] if name)
     wanted = {name for index in later for name in wiring.reads[index]} | set(wiring.outputs)
