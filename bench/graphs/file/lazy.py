@@ -36,7 +36,6 @@ FIELDS = {
 """Fields of each message that may hold a large tensor, each with the kind of message that it holds."""
 PLAIN_DATA = (9, 4, 10)
 """Fields of a tensor that hold its elements one after the other, little-endian: raw_data, float_data, double_data."""
-NOT_ONNX = "it is not an ONNX file, or only a part of one"
 
 
 def _entry(key: bytes, value: bytes) -> bytes:
@@ -134,12 +133,12 @@ def read(path: Path) -> Stored:
         file = _mapped(path)
         content = _stripped("model", file, 0, len(file))
         model = onnx.ModelProto.FromString(content)
+        if not model.HasField("graph") or not model.opset_import:  # protobuf reads nearly any text as unknown fields
+            raise ValueError("it has no graph or no opset")
     except OSError as error:
         raise InputError(f"cannot read {path}: {error.strerror}") from error
     except (DecodeError, ValueError, IndexError) as error:  # a number that the file ends in
-        raise InputError(f"{NOT_ONNX}: {error}") from error
-    if not model.HasField("graph") or not model.opset_import:  # protobuf reads nearly any text as unknown fields
-        raise InputError(f"{NOT_ONNX}: it has no graph or no opset")
+        raise InputError(f"it is not an ONNX file, or only a part of one: {error}") from error
     is_whole = content.count(b"location") == content.count(LIES_HERE)  # the word stands in every external tensor
     return Stored(model=model, path=path, is_whole=is_whole, files={HERE: file})
 
