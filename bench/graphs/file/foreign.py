@@ -14,6 +14,7 @@ from bench.graphs.file.digest import fed_inputs, inferred_outputs
 from bench.graphs.file.dtypes import is_number, type_name
 from bench.graphs.file.lazy import read
 from bench.graphs.file.replace import replace_all
+from bench.graphs.file.text import value_type
 
 Shape = tuple[int | str | None, ...]
 
@@ -110,10 +111,8 @@ def _dtype(kind: str, value: onnx.ValueInfoProto) -> str:
     what = f"{kind} {value.name!r}"
     if not value.name or not value.name.isprintable():
         raise InputError(f"{what} has no name that can be printed")
-    form = value.type.WhichOneof("value")
-    if form != "tensor_type":
-        found = (form or "unknown_type").removesuffix("_type").replace("_", " ")
-        raise InputError(f"{what} is not a tensor ({found}); only tensors can be fed and compared")
+    if value.type.WhichOneof("value") != "tensor_type":
+        raise InputError(f"{what} is not a tensor ({value_type(value)}); only tensors can be fed and compared")
     number = value.type.tensor_type.elem_type
     if not is_number(number):
         raise InputError(f"{what} holds {type_name(number)}; only real numbers and bools can be compared")
