@@ -1,8 +1,8 @@
-"""Requests that a child process does with ONNX files from outside: plain arguments in, JSON out.
+"""Requests about a user's ONNX files that a child process answers: plain arguments in, JSON out.
 
 The parent names a function of this module (see `bench.measure.process.Child.request`); the file is parsed in the child
-alone. `path` is the absolute path of the file. Where a request takes `given`, it is what a person said of the model's
-inputs, as keyword arguments of `bench.graphs.profile`; its `inputs` are the path of an .npz file.
+alone. `path` is the absolute path of the file. `given` holds the shapes, sizes and arrays that a person stated for the
+model's inputs, as keyword arguments of `bench.graphs.profile`; its `inputs` are the path of an .npz file.
 """
 
 from __future__ import annotations

@@ -55,5 +55,4 @@ def profile_runs(
         )
         for _ in range(num_runs):
             session.run(None, dict(feeds))
-        events: list[dict[str, Any]] = json.loads(Path(session.end_profiling()).read_text())
-    return events
+        return list(json.loads(Path(session.end_profiling()).read_text()))

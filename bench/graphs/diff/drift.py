@@ -19,8 +19,8 @@ from bench.api import Arrays
 from bench.api.errors import ArtifactError
 from bench.graphs.deferred import np, onnx
 from bench.graphs.diff.same_outputs import outputs_of
-from bench.graphs.edits.replace import replace_all
 from bench.graphs.file import lazy
+from bench.graphs.file.replace import replace_all
 from bench.graphs.file.wiring import Wiring
 
 LARGEST = 65_504

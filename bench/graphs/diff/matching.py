@@ -23,7 +23,7 @@ from bench.graphs.deferred import onnx
 from bench.graphs.file.digest import Scope, attribute_digest, sha256, tensor_digest
 from bench.graphs.file.lazy import Stored
 from bench.graphs.file.text import tensor_type
-from bench.graphs.file.wiring import Wiring, embed
+from bench.graphs.file.wiring import Wiring
 
 TELLING = 16
 """Least number of elements of a weight that identifies its node; a shape or a scale does not."""
@@ -84,7 +84,7 @@ class Side:
     def __init__(self, stored: Stored) -> None:
         self.wiring = Wiring(stored)
         for node in self.wiring.nodes:
-            embed(node, stored)  # the tensors of its attributes
+            stored.embed(node)  # the tensors of its attributes
             _write_out_defaults(node, self.wiring.model)
         self.local = [self._local(index) for index in range(len(self.wiring.nodes))]
         self.kinds = {name: tensor_type(tensor).encode() for name, tensor in self.wiring.weights.items()}
@@ -92,7 +92,7 @@ class Side:
 
     def _local(self, index: int) -> bytes:
         node = self.wiring.nodes[index]
-        scope = Scope(None)
+        scope = Scope()
         for position, name in enumerate(self.wiring.reads[index]):
             scope.define(name, b"slot %d" % position)
         attributes = sorted(attribute_digest(attribute, scope) for attribute in node.attribute)
@@ -102,7 +102,7 @@ class Side:
     def _content(self, name: str) -> bytes:
         weight = type(self.wiring.weights[name])()
         weight.CopyFrom(self.wiring.weights[name])
-        embed(weight, self.wiring.stored)  # a copy: only one large weight is in memory at a time
+        self.wiring.stored.embed(weight)  # a copy: only one large weight is in memory at a time
         parts = [weight.values, weight.indices] if weight.DESCRIPTOR.name == "SparseTensorProto" else [weight]
         return sha256(self.kinds[name], *[tensor_digest(part) for part in parts])
 

@@ -10,6 +10,7 @@ from bench.api.errors import InputError, suggest
 from bench.graphs.edits.parts import Cutter, save
 from bench.graphs.file.lazy import Stored
 from bench.graphs.file.text import value_type
+from bench.graphs.file.wiring import Wiring
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -35,21 +36,19 @@ def extract(stored: Stored, target: Path, inputs: Sequence[str] = (), outputs: S
     cutter = Cutter(stored)
     wiring = cutter.wiring
     outputs = list(outputs) or list(wiring.outputs)
-    _check(cutter, "inputs", inputs)
-    _check(cutter, "outputs", outputs)
+    _check(wiring, "inputs", inputs)
+    _check(wiring, "outputs", outputs)
     if useless := [name for name in outputs if name in (inputs or wiring.inputs)]:
         raise InputError(f"{useless[0]!r} is an input: no node between makes it")
-    nodes = cutter.needed_for(outputs, inputs)
-    reached = {name for index in nodes for name in wiring.reads[index]}
+    _, reached = wiring.leading_to(outputs, inputs)
     if inputs and (missing := [name for name in wiring.inputs if name in reached and name not in inputs]):
         raise InputError(
             f"the outputs need more than these inputs, namely {', '.join(map(repr, missing))} of the model; "
             f"name these, too, or tensors that are made of them"
         )
-    if unneeded := [name for name in inputs if name not in reached]:
-        raise InputError(
-            f"the outputs do not need {unneeded[0]!r}; leave it out, or name an output that lies behind it"
-        )
+    for name in inputs:
+        if name not in reached:
+            raise InputError(f"the outputs do not need {name!r}; leave it out, or name an output that lies behind it")
     inputs = list(inputs) or [name for name in wiring.inputs if name in reached]
     model = cutter.part(inputs, outputs)
     save(model, stored, target)
@@ -61,9 +60,8 @@ def extract(stored: Stored, target: Path, inputs: Sequence[str] = (), outputs: S
     )
 
 
-def _check(cutter: Cutter, kind: str, names: Sequence[str]) -> None:
+def _check(wiring: Wiring, kind: str, names: Sequence[str]) -> None:
     """Refuse names that are given twice, that no tensor has, or that are names of weights."""
-    wiring = cutter.wiring
     for index, name in enumerate(names):
         if name in names[:index]:
             raise InputError(f"{name!r} is given twice among the {kind}")

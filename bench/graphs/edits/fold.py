@@ -3,25 +3,24 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from bench.api.errors import InputError, suggest
 from bench.graphs.deferred import np, onnx
 from bench.graphs.edits.parts import OLDEST_IR_VERSION
-from bench.graphs.edits.replace import replace_all
 from bench.graphs.file import settled
 from bench.graphs.file.digest import all_graphs, all_nodes, fed_inputs
 from bench.graphs.file.lazy import Stored
 from bench.graphs.file.reads import node_reads
-from bench.graphs.shapes import inference
-from bench.graphs.shapes import tensors as shapes
+from bench.graphs.file.replace import replace_all
+from bench.graphs.shapes import inference, tensors
 from bench.graphs.shapes.dims import Dim, Shape, Size, equal
-from bench.graphs.shapes.node import Node, Value
-from bench.graphs.shapes.steps import Body, Inferred, Step
+from bench.graphs.shapes.node import Node, UnknownError, Value
+from bench.graphs.shapes.steps import Inferred, Step
 
 KEPT = ("Constant", "Identity")
-"""A Constant is a constant already, and an Identity may tie two weights."""
+"""Operators that are never folded: a Constant is constant already, and an Identity may tie two weights."""
 
 
 def compute_graph(
@@ -48,23 +47,26 @@ def compute_graph(
     copy = onnx.ModelProto()
     copy.CopyFrom(model)
     copy = settled.settle(copy)
-    if copy.ir_version < OLDEST_IR_VERSION:
-        _unlist_weights(copy)
-    sizes = _bound(copy, shapes, dims, set(free))
-    inferred = inference.infer(Stored(model=copy, path=path), sizes)
+    if copy.ir_version < OLDEST_IR_VERSION:  # in which constants can be added only as inputs, too
+        replace_all(copy.graph.input, fed_inputs(copy.graph))
+        copy.ir_version = OLDEST_IR_VERSION
+    bound, _ = tensors.bind_inputs(copy, shapes=shapes, dims=dims)
+    inferred = inference.infer(Stored(model=copy, path=path), _with_free(copy, bound, set(free)))
     fold_known(inferred)
     for value in (*copy.graph.input, *copy.graph.output):
-        found = inferred.values.get(value.name)
-        if found is not None and found.shape is not None and found.proto is None:
-            _state(value, found.shape)
+        shape, stated = inferred.values[value.name].shape, value.type.tensor_type
+        if shape is not None:
+            sizes = [size if isinstance(size, int) else str(size) for size in shape]
+            stated.CopyFrom(onnx.helper.make_tensor_type_proto(stated.elem_type, sizes).tensor_type)
     return copy
 
 
 def fold_known(inferred: Inferred) -> None:
-    """Put constants in the place of all that is known in a model, and drop what its shapes were said to be inside.
+    """Replace every known value of a model by a constant, and drop the shapes that the file states of inner values.
 
     Args:
-        inferred: its model is changed; the values and steps are those of the model before.
+        inferred: the result of inference for the model. The model is changed in place; `values` and `steps` are not,
+            and describe the model as it was.
     """
     model = inferred.model
     for graph in all_graphs(model):
@@ -74,24 +76,12 @@ def fold_known(inferred: Inferred) -> None:
     _fold(model.graph, inferred.steps, inferred.values, (name for name in names if name not in taken))
 
 
-def _unlist_weights(model: onnx.ModelProto) -> None:
-    """Make the weights of an old model no inputs any more, so that constants can be added."""
-    replace_all(model.graph.input, fed_inputs(model.graph))
-    model.ir_version = OLDEST_IR_VERSION
-
-
-def _bound(
-    model: onnx.ModelProto,
-    given: Mapping[str, Sequence[int]] | None,
-    dims: Mapping[str, int] | None,
-    free: set[str],
-) -> dict[str, Shape]:
+def _with_free(model: onnx.ModelProto, bound: Mapping[str, Shape], free: set[str]) -> dict[str, Shape]:
     """Sizes of the inputs, in which the free dimensions stay as they are."""
-    declared = shapes.dynamic_inputs(model)
+    declared = tensors.dynamic_inputs(model)
     names = {str(size) for shape in declared.values() for size in shape or () if isinstance(size, Dim)}
     for name in free - names:
         raise InputError(f"no dimension {name!r}; {suggest(name, sorted(names))}")
-    bound, _ = shapes.bind_inputs(model, shapes=given, dims=dims)
     return {
         name: tuple(
             kept if isinstance(kept, Dim) and str(kept) in free else size
@@ -101,97 +91,69 @@ def _bound(
     }
 
 
-def _fold(graph: onnx.GraphProto, steps: Sequence[Step], values: Mapping[str, Value], names: Iterable[str]) -> None:
-    """Put constants in the place of known values in a graph and its subgraphs."""
+def _fold(graph: onnx.GraphProto, steps: Sequence[Step], values: Mapping[str, Value], names: Iterator[str]) -> None:
+    """Put constants in the place of known values in a graph and its subgraphs, and drop what only led to them."""
     outputs = {value.name for value in graph.output}
-    kept, folded = [], set()
+    left, folded = [], set()
     for step in steps:
         node = step.node
         made = [name for name in node.makes if name]
         if node.op_type not in KEPT and made and all(_is_known(values[name]) and name not in outputs for name in made):
             folded.update(made)
             continue
-        for body, attribute in _bodies(step):
-            _fold(attribute, body.steps, body.values, names)
+        for body in step.bodies:
+            if body.steps or body.values:  # inference went through it
+                _fold(node.attributes[body.path.rpartition(".")[2]].g, body.steps, body.values, names)
         _tell_shape(graph, node, names)
-        kept.append(node.proto)
-    replace_all(graph.node, kept)
-    read = _drop_unread(graph)
+        left.append(node.proto)
+    read, kept = outputs, []
+    for proto in reversed(left):
+        if not read.isdisjoint(proto.output):
+            read |= node_reads(proto).keys()
+            kept.append(proto)
+    replace_all(graph.node, reversed(kept))
+    replace_all(graph.initializer, [tensor for tensor in graph.initializer if tensor.name in read])
     graph.initializer.extend(_tensor(name, values[name]) for name in sorted(folded & read))
 
 
-def _bodies(step: Step) -> Iterable[tuple[Body, onnx.GraphProto]]:
-    """Subgraphs that inference went through, each with the graph in the node's attribute."""
-    for body in step.bodies:
-        name = body.path.rpartition(".")[2]
-        if body.steps or body.values:
-            yield body, step.node.attributes[name].g
-
-
 def _is_known(value: Value) -> bool:
-    elements = value.elements
-    return elements is not None and not any(isinstance(one, Dim) for one in elements.reshape(-1))
+    return value.elements is not None and not _is_open(value.elements.reshape(-1))
 
 
-def _tell_shape(graph: onnx.GraphProto, node: Node, names: Iterable[str]) -> None:
+def _is_open(sizes: Iterable[Size]) -> bool:
+    return any(isinstance(size, Dim) for size in sizes)
+
+
+def _tell_shape(graph: onnx.GraphProto, node: Node, names: Iterator[str]) -> None:
     """Give a Reshape or Expand a constant shape, if the operator can infer the size that is not known."""
-    if node.domain or node.op_type not in ("Reshape", "Expand") or len(node.reads) < 2:
+    if node.domain or node.op_type not in ("Reshape", "Expand"):
         return
-    value = node.inputs[1]
-    if value is None or value.elements is None or _is_known(value):
+    try:
+        wanted = node.items(1)
+        told = _reshape_to(node.out()) if node.op_type == "Reshape" else _expand_to(wanted, node.shape())
+    except UnknownError:
         return
-    told = _reshape_to(node) if node.op_type == "Reshape" else _expand_to(node)
-    if told is None:
-        return
-
-    name = next(iter(names))
-    graph.initializer.append(onnx.numpy_helper.from_array(np.array(told, np.int64), name))
-    node.proto.input[1] = name
-    replace_all(node.proto.attribute, [own for own in node.proto.attribute if own.name != "allowzero"])
+    if _is_open(wanted) and not _is_open(told):
+        node.proto.input[1] = next(names)
+        graph.initializer.append(onnx.numpy_helper.from_array(np.array(told, np.int64), node.proto.input[1]))
+        replace_all(node.proto.attribute, [own for own in node.proto.attribute if own.name != "allowzero"])
 
 
-def _reshape_to(node: Node) -> list[int] | None:
-    shape = node.outputs[0].shape if node.outputs[0] is not None else None
-    if shape is None or 0 in shape or sum(isinstance(size, Dim) for size in shape) > 1:
-        return None
+def _reshape_to(shape: Shape) -> list[Size]:
+    """The shape with a -1 for its only open size; a Reshape can infer neither two sizes nor one beside a 0."""
+    if 0 in shape or sum(isinstance(size, Dim) for size in shape) > 1:
+        raise UnknownError
     return [-1 if isinstance(size, Dim) else size for size in shape]
 
 
-def _expand_to(node: Node) -> list[Size] | None:
-    """An Expand leaves an axis as it is where its shape states 1."""
-    data = node.inputs[0].shape if node.inputs[0] is not None else None
-    wanted = node.items(1)
-    if data is None:
-        return None
+def _expand_to(wanted: Sequence[Size], data: Shape) -> list[Size]:
+    """The wanted shape with a 1 wherever the data have the same size: an Expand leaves such an axis as it is."""
     aligned = (1,) * (len(wanted) - len(data)) + data
     here = aligned[len(aligned) - len(wanted) :]
-    told = [1 if equal(size, there) == 1 else size for size, there in zip(wanted, here, strict=True)]
-    return None if any(isinstance(size, Dim) for size in told) else told
+    return [1 if equal(size, there) == 1 else size for size, there in zip(wanted, here, strict=True)]
 
 
 def _tensor(name: str, value: Value) -> onnx.TensorProto:
-    elements = value.elements
-    assert elements is not None
-    array: np.ndarray = elements.astype(onnx.helper.tensor_dtype_to_np_dtype(value.dtype))
-    return onnx.numpy_helper.from_array(array, name)
-
-
-def _drop_unread(graph: onnx.GraphProto) -> set[str]:
-    """Drop nodes and initializers that only led to constants, and return all names that are still read."""
-    read = {value.name for value in graph.output}
-    for index in reversed(range(len(graph.node))):
-        if read.isdisjoint(graph.node[index].output):
-            del graph.node[index]
-        else:
-            read |= node_reads(graph.node[index]).keys()
-    for index in reversed(range(len(graph.initializer))):
-        if graph.initializer[index].name not in read:
-            del graph.initializer[index]
-    return read
-
-
-def _state(value: onnx.ValueInfoProto, shape: Shape) -> None:
-    """Write a shape into an input or output."""
-    sizes = [size if isinstance(size, int) else str(size) for size in shape]
-    stated = onnx.helper.make_tensor_type_proto(value.type.tensor_type.elem_type, sizes)
-    value.type.tensor_type.shape.CopyFrom(stated.tensor_type.shape)
+    assert value.elements is not None
+    dtype = onnx.helper.tensor_dtype_to_np_dtype(value.dtype)
+    return onnx.numpy_helper.from_array(value.elements.astype(dtype), name)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from bench.graphs.deferred import onnx
-from bench.graphs.edits.replace import replace_all
 from bench.graphs.file.reads import node_reads
+from bench.graphs.file.replace import replace_all
 
 
 def replace_nodes(model: onnx.ModelProto, nodes: Sequence[onnx.NodeProto]) -> None:
@@ -21,11 +21,10 @@ def replace_nodes(model: onnx.ModelProto, nodes: Sequence[onnx.NodeProto]) -> No
     import onnx_ir as ir
     from onnx_ir.passes.common import RemoveUnusedNodesPass
 
-    copies = [onnx.NodeProto.FromString(node.SerializeToString()) for node in nodes]
-    names = {name for node in copies for name in node_reads(node)} | {value.name for value in model.graph.output}
-    given = sorted(names.difference(*(node.output for node in copies)))
-    inputs = [onnx.ValueInfoProto(name=name) for name in given]
-    bare = onnx.GraphProto(name="nodes", input=inputs, output=model.graph.output, node=copies)
+    nodes = list(nodes)
+    read = {name for node in nodes for name in node_reads(node)} | {value.name for value in model.graph.output}
+    inputs = [onnx.ValueInfoProto(name=name) for name in read.difference(*(node.output for node in nodes))]
+    bare = onnx.GraphProto(name="nodes", input=inputs, output=model.graph.output, node=nodes)
     for number, node in enumerate(bare.node):
         node.name = str(number)
     graph = ir.from_proto(bare)
@@ -34,4 +33,4 @@ def replace_nodes(model: onnx.ModelProto, nodes: Sequence[onnx.NodeProto]) -> No
         graph.sort()
     except ValueError as error:
         raise AssertionError("nodes read each other in a circle") from error
-    replace_all(model.graph.node, (copies[int(node.name)] for node in graph))
+    replace_all(model.graph.node, (nodes[int(node.name)] for node in graph))

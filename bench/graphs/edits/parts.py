@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from bench.api.errors import InputError
 from bench.graphs.deferred import onnx
+from bench.graphs.file.foreign import LARGEST_BYTES
 from bench.graphs.file.lazy import Stored
 from bench.graphs.file.reads import is_constant
-from bench.graphs.file.wiring import Wiring, embed
+from bench.graphs.file.wiring import Wiring
 from bench.graphs.shapes import inference
 from bench.graphs.shapes.dims import Size
 from bench.graphs.shapes.tensors import dynamic_inputs
 
-LARGEST_BYTES = 2**31 - 1  # of a protobuf message
 OLDEST_IR_VERSION = 4  # before, weights had to be inputs
 
 
@@ -24,7 +24,7 @@ class Cutter:
     Attributes:
         constants: names of weights and of values that nodes make of weights alone. These nodes belong to no part:
             each part that needs their values has copies of them.
-        values: what inference tells of each value, by name.
+        values: the inferred type and shape of each value, by name.
     """
 
     def __init__(self, stored: Stored) -> None:
@@ -33,9 +33,9 @@ class Cutter:
         for node in self.wiring.nodes:
             if is_constant(node, self.constants):
                 self.constants |= set(filter(None, node.output))
-        inputs = {name: shape for name, shape in dynamic_inputs(self.wiring.model).items() if shape is not None}
         self._dimensions: dict[bytes, str] = {}
-        self.values = inference.infer(Stored(model=self.wiring.model, path=stored.path), inputs).values
+        settled = Stored(model=self.wiring.model, path=stored.path)
+        self.values = inference.infer(settled, dynamic_inputs(settled.model)).values
 
     def part(self, inputs: Sequence[str], outputs: Sequence[str]) -> onnx.ModelProto:
         """A model of the nodes between some values, and of the nodes and weights that make the constants they read.
@@ -47,52 +47,37 @@ class Cutter:
         Raises:
             InputError: the type of an input or output is not known.
         """
-        needed = self.needed_for(outputs, inputs)
+        needed, reads = self.wiring.leading_to(outputs, inputs)
         chosen = [self.wiring.nodes[index] for index in sorted(needed)]
-        read = {name for index in needed for name in self.wiring.reads[index]} | set(outputs)
-        weights = {name: weight for name, weight in self.wiring.weights.items() if name in read and name not in inputs}
+        read = {*reads, *outputs}.difference(inputs)
+        weights = [weight for name, weight in self.wiring.weights.items() if name in read]
+        source = self.wiring.model
         graph = onnx.helper.make_graph(
             chosen,
-            self.wiring.model.graph.name or "part",
+            source.graph.name or "part",
             [self._value(name) for name in inputs],
             [self._value(name) for name in outputs],
+            [weight for weight in weights if isinstance(weight, onnx.TensorProto)],
+            sparse_initializer=[weight for weight in weights if isinstance(weight, onnx.SparseTensorProto)],
         )
-        for name, weight in weights.items():
-            if isinstance(weight, onnx.SparseTensorProto):
-                graph.sparse_initializer.append(weight)
-                graph.sparse_initializer[-1].values.name = name
-            else:
-                graph.initializer.append(weight)
-                graph.initializer[-1].name = name
-        source = self.wiring.model
-        model = onnx.helper.make_model(graph, opset_imports=source.opset_import)
-        model.ir_version = max(source.ir_version, OLDEST_IR_VERSION)
-        model.producer_name, model.producer_version = source.producer_name, source.producer_version
-        return model
-
-    def makes_constant(self, index: int) -> bool:
-        """Whether all values that a node makes are constant."""
-        return self.constants.issuperset(filter(None, self.wiring.nodes[index].output))
-
-    def needed_for(self, names: Iterable[str], given: Collection[str] = ()) -> set[int]:
-        """The nodes that lead to some values, by index.
-
-        Args:
-            given: values that need no node.
-        """
-        return set(self.wiring.leading_to([name for name in names if name not in given], given)[0])
+        return onnx.helper.make_model(
+            graph,
+            opset_imports=source.opset_import,
+            ir_version=max(source.ir_version, OLDEST_IR_VERSION),
+            producer_name=source.producer_name,
+            producer_version=source.producer_version,
+        )
 
     def _value(self, name: str) -> onnx.ValueInfoProto:
         value = self.values[name]
-        declared = next((own.type for own in self.wiring.model.graph.value_info if own.name == name), None)
-        proto: onnx.TypeProto | None = declared if value.proto is None else value.proto
-        if value.proto is None and value.dtype:
+        if value.dtype:
             sizes = None if value.shape is None else [self._dimension(size) for size in value.shape]
             proto = onnx.helper.make_tensor_type_proto(value.dtype, sizes)
+        else:
+            declared = (own.type for own in self.wiring.model.graph.value_info if own.name == name)
+            proto = value.proto or next(declared, None)
         if proto is None:
-            raise InputError(
-                f"nothing tells the type of {name!r}: an operator that is not known makes it; cut elsewhere"
-            )
+            raise InputError(f"nothing tells the type of {name!r}: an unknown operator makes it; cut elsewhere")
         return onnx.helper.make_value_info(name, proto)
 
     def _dimension(self, size: Size) -> int | str:
@@ -112,7 +97,7 @@ def save(model: onnx.ModelProto, source: Stored, target: Path) -> None:
     """
     if source.path is not None and target.exists() and target.samefile(source.path):
         raise InputError(f"{target} would be written over the model that it is made of; name another file")
-    embed(model, source)
+    source.embed(model)
     target.parent.mkdir(parents=True, exist_ok=True)
     if model.ByteSize() > LARGEST_BYTES:
         onnx.save(model, target, save_as_external_data=True, location=f"{target.name}.data")

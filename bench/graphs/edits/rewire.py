@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from bench.graphs.deferred import np, onnx
-from bench.graphs.edits.replace import replace_all
 from bench.graphs.file.digest import all_graphs, all_nodes
+from bench.graphs.file.replace import replace_all
 
 MOVES = ("Transpose", "Reshape", "Squeeze", "Unsqueeze", "Slice", "Concat")
 """Operators that only change the layout of their input."""
@@ -26,34 +26,25 @@ def load_settled(path: Path) -> onnx.ModelProto:
     model = onnx.load(path)
     if model.functions:
         model = onnx.inliner.inline_local_functions(model)
-    _lift_constants(model.graph)
-    _skip_identities(model)
+    _read_stored(model)
     _lay_out(model)
     drop_unread(model)
     return model
 
 
-def _lift_constants(graph: onnx.GraphProto) -> None:
-    """Make initializers of the tensors in Constant nodes."""
-    kept = []
-    for node in graph.node:
-        if node.op_type == "Constant" and node.attribute[0].HasField("t"):
-            graph.initializer.append(node.attribute[0].t)
-            graph.initializer[-1].name = node.output[0]
-        else:
-            kept.append(node)
-    replace_all(graph.node, kept)
-
-
-def _skip_identities(model: onnx.ModelProto) -> None:
-    """Read initializers directly where an Identity passes them on."""
+def _read_stored(model: onnx.ModelProto) -> None:
+    """Make initializers of the tensors in Constant nodes, and read initializers directly, not through an Identity."""
     graph = model.graph
-    stored, outputs = _stored(graph), {value.name for value in graph.output}
+    stored, outputs = set(_stored(graph)), {value.name for value in graph.output}
     origin: dict[str, str] = {}
     kept = []
     for node in graph.node:
         source = origin.get(node.input[0], node.input[0]) if node.op_type == "Identity" else ""
-        if source in stored and node.output[0] not in outputs:
+        if node.op_type == "Constant" and node.attribute[0].HasField("t"):
+            graph.initializer.append(node.attribute[0].t)
+            graph.initializer[-1].name = node.output[0]
+            stored.add(node.output[0])
+        elif source in stored and node.output[0] not in outputs:
             origin[node.output[0]] = source
         else:
             kept.append(node)
@@ -75,17 +66,16 @@ def _lay_out(model: onnx.ModelProto) -> None:
         if (
             node.op_type not in MOVES
             or node.output[0] in outputs
-            or any(source is None or (_is_float(source) and source.name in needed) for source in sources)
+            or any(source is None or (source.data_type == source.FLOAT and source.name in needed) for source in sources)
         ):
             kept.append(node)
             continue
         recipe = (node.op_type, *node.input, *sorted(str(attribute) for attribute in node.attribute))
-        if recipe in made:
-            same_as[node.output[0]] = made[recipe]
-            continue
-        made[recipe] = name = node.output[0]
-        stored[name] = onnx.numpy_helper.from_array(_evaluate(node, stored, model), name)
-        graph.initializer.append(stored[name])
+        name = node.output[0]
+        same_as[name] = made.setdefault(recipe, name)
+        if same_as[name] == name:
+            stored[name] = onnx.numpy_helper.from_array(_evaluate(node, stored, model), name)
+            graph.initializer.append(stored[name])
     replace_all(graph.node, kept)
     _read_instead(model, same_as)
 
@@ -118,10 +108,9 @@ def matmul_from_gemm(model: onnx.ModelProto) -> None:
                 array = onnx.numpy_helper.to_array(source)
                 stored[weight] = onnx.numpy_helper.from_array(array.T.copy(), weight)
                 graph.initializer.append(stored[weight])
-        has_bias = len(node.input) > 2 and bool(node.input[2])
-        product = f"{node.output[0]}_product" if has_bias else node.output[0]
-        made.append(onnx.helper.make_node("MatMul", [node.input[0], weight], [product], name=node.name))
-        if has_bias:
+        made.append(onnx.helper.make_node("MatMul", [node.input[0], weight], node.output, name=node.name))
+        if len(node.input) > 2 and node.input[2]:
+            made[-1].output[0] = product = f"{node.output[0]}_product"
             made.append(onnx.helper.make_node("Add", [product, node.input[2]], node.output, name=f"{node.name}_bias"))
     replace_all(graph.node, made)
     drop_unread(model)
@@ -165,7 +154,3 @@ def _stored(graph: onnx.GraphProto) -> dict[str, onnx.TensorProto]:
 def _read_instead(model: onnx.ModelProto, names: Mapping[str, str]) -> None:
     for node in all_nodes(model):
         node.input[:] = [names.get(name, name) for name in node.input]
-
-
-def _is_float(tensor: onnx.TensorProto) -> bool:
-    return tensor.data_type == onnx.TensorProto.FLOAT

@@ -1,14 +1,14 @@
 """A model cut into parts of equal cost that run one after the other.
 
-The nodes keep their order, and each part is a run of neighbours in it. The cut
-makes the most expensive part as cheap as possible; among equally good cuts, it passes the fewest bytes from part to
-part. Tensors keep their names: an output of a part is an input of later parts under the same name. Values made of
-weights alone are computed in each part that needs them, so that no weight goes from part to part.
+The nodes keep their order, and each part is a run of neighbours in it. The cut makes the most expensive part as cheap
+as possible; among equally good cuts, it passes the fewest bytes from part to part. Tensors keep their names: an output
+of a part is an input of later parts under the same name. Values made of weights alone are computed in each part that
+needs them, so that no weight goes from part to part.
 """
 
 from __future__ import annotations
 
-import collections
+import bisect
 import dataclasses
 import itertools
 from collections.abc import Mapping, Sequence
@@ -17,6 +17,7 @@ from pathlib import Path
 from bench.api.errors import InputError
 from bench.graphs.costs.nodes import NodeCost
 from bench.graphs.costs.profile import Profile
+from bench.graphs.deferred import np
 from bench.graphs.edits.parts import Cutter, save
 from bench.graphs.file.lazy import Stored
 
@@ -66,18 +67,18 @@ def split(stored: Stored, profile: Profile, folder: Path, num_parts: int) -> Spl
     """
     cutter = Cutter(stored)
     wiring = cutter.wiring
-    order = [index for index in sorted(cutter.needed_for(wiring.outputs)) if not cutter.makes_constant(index)]
+    needed, _ = wiring.leading_to(wiring.outputs)
+    order = [index for index in sorted(needed) if cutter.constants.isdisjoint(wiring.nodes[index].output)]
     if not 1 <= num_parts <= len(order):
         raise InputError(f"{num_parts} parts of {len(order)} nodes; from 1 to {len(order)} are possible")
     unit, cost_of = _costs(profile)
     costs = [cost_of.get(wiring.nodes[index].name, 0) for index in order]
     sizes = {name: info.bytes for name, info in profile.tensors.items()}
-    crossing = _crossing(cutter, order, sizes)
-    bounds = cut(costs, crossing, num_parts)
+    bounds = cut(costs, _crossing(cutter, order, sizes), num_parts)
     digits = len(str(num_parts))
     parts = []
     for number, (start, end) in enumerate(itertools.pairwise(bounds), start=1):
-        inputs, outputs = _interface(cutter, order, start, end)
+        inputs, outputs = _interface(cutter, order[start:end], order[end:])
         model = cutter.part(inputs, outputs)
         file = f"part_{number:0{digits}}.onnx"
         save(model, stored, folder / file)
@@ -128,52 +129,51 @@ def cut(costs: Sequence[int], crossing: Sequence[int], num_parts: int) -> list[i
         costs: of each item.
         crossing: bytes that a cut before each item passes on; they decide between equally good cuts.
     """
-    limit = _lowest_limit(costs, num_parts)
     sums = [0, *itertools.accumulate(costs)]
-    num_items = len(costs)
+    limit = _lowest_limit(sums, max(costs), num_parts)
+    earliest = [bisect.bisect_left(sums, total - limit) for total in sums]  # start of a part, by its end
+    ends = range(1, len(sums))
     unreachable = sum(crossing) + 1
-    entering = [0, *crossing[1:]]
-    best = [0] + [unreachable] * num_items  # of the items so far in the parts so far
-    cuts: list[list[int]] = []
+    entering = np.array([0, *crossing[1:]])
+    best = np.array([0] + [unreachable] * len(ends))  # bytes passed by the best cut before each place
+    starts: list[list[int]] = []  # of the last part, by its end, for each number of parts
     for _ in range(num_parts):
-        totals = [before + more for before, more in zip(best, entering, strict=True)]
-        following = [unreachable] * (num_items + 1)
-        chosen = [0] * (num_items + 1)
-        window: collections.deque[int] = collections.deque()  # starts of this part, the best first
-        for end in range(1, num_items + 1):
-            while window and totals[window[-1]] >= totals[end - 1]:
-                window.pop()
-            window.append(end - 1)
-            while sums[end] - sums[window[0]] > limit:
-                window.popleft()
-            chosen[end] = window[0]
-            following[end] = min(totals[chosen[end]], unreachable)
-        best = following
-        cuts.append(chosen)
-    bounds = [num_items]
-    for chosen in reversed(cuts):
-        bounds.append(chosen[bounds[-1]])
+        totals = best + entering
+        chosen = [0, *(end - 1 - int(totals[earliest[end] : end][::-1].argmin()) for end in ends)]
+        best[1:] = np.minimum(totals[chosen[1:]], unreachable)
+        best[0] = unreachable
+        starts.append(chosen)
+    bounds = [len(ends)]
+    for start_of in reversed(starts):
+        bounds.append(start_of[bounds[-1]])
     return bounds[::-1]
 
 
-def _lowest_limit(costs: Sequence[int], num_parts: int) -> int:
-    """The lowest possible cost of the most expensive part."""
-    low, high = max(costs), sum(costs)
+def _lowest_limit(sums: Sequence[int], largest: int, num_parts: int) -> int:
+    """The lowest possible cost of the most expensive part.
+
+    Args:
+        sums: costs of all items before each place, from 0 to the cost of the whole.
+        largest: the cost of the most expensive item.
+    """
+    low, high = largest, sums[-1]
     while low < high:
         middle = (low + high) // 2
-        parts, filled = 1, 0
-        for cost in costs:
-            if filled + cost > middle:
-                parts, filled = parts + 1, 0
-            filled += cost
-        low, high = (low, middle) if parts <= num_parts else (middle + 1, high)
+        end = 0
+        for _ in range(num_parts):
+            end = bisect.bisect_right(sums, sums[end] + middle) - 1
+        low, high = (low, middle) if end == len(sums) - 1 else (middle + 1, high)
     return low
 
 
-def _interface(cutter: Cutter, order: Sequence[int], start: int, end: int) -> tuple[list[str], list[str]]:
-    """Names of the inputs and outputs of a part."""
+def _interface(cutter: Cutter, own: Sequence[int], later: Sequence[int]) -> tuple[list[str], list[str]]:
+    """Names of the inputs and outputs of a part.
+
+    Args:
+        own: indices of its nodes.
+        later: indices of the nodes of all later parts.
+    """
     wiring = cutter.wiring
-    own, later = order[start:end], order[end:]
     made = {name: None for index in own for name in wiring.nodes[index].output if name and name not in cutter.constants}
     read = dict.fromkeys(name for index in own for name in wiring.reads[index] if name)
     wanted = {name for index in later for name in wiring.reads[index]} | set(wiring.outputs)

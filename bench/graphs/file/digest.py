@@ -11,7 +11,7 @@ import collections
 import hashlib
 import struct
 from collections import ChainMap
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -27,16 +27,16 @@ def canonical_digest(path: Path) -> str:
 
     It ignores: names of values, nodes and dynamic dimensions, the order of nodes, doc strings, producer, metadata,
     inferred shapes, unused opset imports, and how tensor data are stored. It depends on: operators, attributes (an
-    attribute that is left out differs from its default written out), weights bit for bit, how often each weight and
-    node is there and used, inputs and outputs with their order, names and types, opset versions in use, and local
-    functions. A weight in a Constant node differs from the same weight among the initializers.
+    attribute that is left out differs from its default written out), weights bit for bit, how many equal weights and
+    nodes there are and how often each is used, inputs and outputs with their order, names and types, opset versions in
+    use, and local functions. A weight in a Constant node differs from the same weight among the initializers.
 
     Raises:
         ArtifactError: the file cannot be read, or uses a value before it is made.
     """
     model = _load(path)
     graph = model.graph
-    content = _graph(graph, Scope(None))
+    content = _graph(graph, Scope())
     symbols: dict[str, int] = {}
     inputs, outputs = (
         [sha256(value.name.encode(), _type(value.type, symbols)) for value in values]
@@ -60,7 +60,7 @@ def operator_counts(path: Path) -> dict[str, int]:
 
 
 def operator_names(model: onnx.ModelProto) -> Iterator[str]:
-    """The operator of each node of a model; operators of other domains than ONNX's own with the domain before."""
+    """The name of each node's operator, with the domain before it where the domain is not ONNX's own."""
     return (f"{_domain(node)}.{node.op_type}".removeprefix(".") for node in all_nodes(model))
 
 
@@ -89,28 +89,34 @@ def _number(value: int) -> bytes:
     return struct.pack("<q", value)
 
 
-class Scope:
-    """Hashes of the values that the nodes of a graph can read, and how often each value is read."""
+class Scope(ChainMap[str, list[Any]]):
+    """Hashes of the values that the nodes of a graph can read, each with how often it is read, by name.
 
-    def __init__(self, outer: Scope | None) -> None:
-        self.depth: int = outer.depth + 1 if outer else 0
-        self._values: ChainMap[str, list[Any]] = outer._values.new_child() if outer else ChainMap()
+    A subgraph has the `new_child` of the scope around it.
+    """
 
     def define(self, name: str, value: bytes) -> None:
-        self._values[name] = [value, 0]
+        """Add a value of this graph."""
+        self[name] = [value, 0]
+
+    def define_inputs(self, names: Iterable[str]) -> None:
+        """Add the inputs of this graph, which differ by their position."""
+        depth = len(self.maps) - 1
+        for position, name in enumerate(names):
+            self.define(name, sha256(b"input", _number(depth), _number(position)))
 
     def read(self, name: str) -> bytes:
         """The hash of a value of this graph or of one around it."""
         if not name:
             return ABSENT
-        if name not in self._values:
+        if name not in self:
             raise ArtifactError(f"the graph reads the value {name!r} before it is made")
-        self._values[name][1] += 1
-        return bytes(self._values[name][0])
+        self[name][1] += 1
+        return bytes(self[name][0])
 
     def uses(self, names: Iterable[str]) -> bytes:
         """How often each value is read, which tells a shared weight from two equal weights."""
-        return b"".join(_number(self._values[name][1] if name else 0) for name in names)
+        return b"".join(_number(self[name][1] if name else 0) for name in names)
 
 
 def _graph(graph: onnx.GraphProto, scope: Scope) -> bytes:
@@ -120,8 +126,7 @@ def _graph(graph: onnx.GraphProto, scope: Scope) -> bytes:
     for name, value in tensors.items():
         scope.define(name, value)
     inputs = {value.name: None for value in graph.input}  # a set in order
-    for position, name in enumerate(name for name in inputs if name not in tensors):
-        scope.define(name, sha256(b"input", _number(scope.depth), _number(position)))
+    scope.define_inputs(name for name in inputs if name not in tensors)
     body = _body(graph.node, [value.name for value in graph.output], scope)
     # A weight that is an input, too, can be replaced at each run, so no runtime may fold it.
     weights = [
@@ -178,7 +183,7 @@ def attribute_digest(attribute: onnx.AttributeProto, scope: Scope) -> bytes:
         "STRING": bytes,
         "TENSOR": tensor_digest,
         "SPARSE_TENSOR": _sparse,
-        "GRAPH": lambda graph: _graph(graph, Scope(scope)),
+        "GRAPH": lambda graph: _graph(graph, scope.new_child()),
         "TYPE_PROTO": lambda proto: _type(proto, {}),
     }
     parts = map(content[kind.removesuffix("S")], found if kind.endswith("S") else [found])
@@ -206,16 +211,15 @@ def _type(proto: onnx.TypeProto, symbols: dict[str, int]) -> bytes:
     """Hash of a type; a dynamic dimension counts as its number among `symbols`, so that its name does not matter."""
     kind = proto.WhichOneof("value") or ""
     value: Any = getattr(proto, kind, None)
+    parts: list[bytes] = []
     if kind in ("tensor_type", "sparse_tensor_type"):
-        dims = [b"any rank"]
-        if value.HasField("shape"):
-            dims = [_dim(dim, symbols) for dim in value.shape.dim]
-        return sha256(kind.encode(), _number(value.elem_type), *dims)
-    if kind in ("sequence_type", "optional_type"):
-        return sha256(kind.encode(), _type(value.elem_type, symbols))
-    if kind == "map_type":
-        return sha256(kind.encode(), _number(value.key_type), _type(value.value_type, symbols))
-    return sha256(kind.encode())
+        dims = [_dim(dim, symbols) for dim in value.shape.dim] if value.HasField("shape") else [b"any rank"]
+        parts = [_number(value.elem_type), *dims]
+    elif kind in ("sequence_type", "optional_type"):
+        parts = [_type(value.elem_type, symbols)]
+    elif kind == "map_type":
+        parts = [_number(value.key_type), _type(value.value_type, symbols)]
+    return sha256(kind.encode(), *parts)
 
 
 def _dim(dim: Any, symbols: dict[str, int]) -> bytes:
@@ -235,9 +239,8 @@ def _opsets(imports: Iterable[onnx.OperatorSetIdProto], used: set[str]) -> bytes
 
 
 def _function(function: onnx.FunctionProto) -> bytes:
-    scope = Scope(None)
-    for position, name in enumerate(function.input):
-        scope.define(name, sha256(b"input", _number(scope.depth), _number(position)))
+    scope = Scope()
+    scope.define_inputs(function.input)
     body = _body(function.node, list(function.output), scope)
     names = [name.encode() for name in sorted(function.attribute)]
     defaults = sorted(attribute_digest(attribute, scope) for attribute in function.attribute_proto)
@@ -270,17 +273,16 @@ def fed_inputs(graph: onnx.GraphProto) -> list[onnx.ValueInfoProto]:
 
 def stored_names(graph: onnx.GraphProto) -> set[str]:
     """Names of the initializers of a graph, sparse ones included."""
-    return {tensor.name for tensor in graph.initializer} | {one.values.name for one in graph.sparse_initializer}
+    return {tensor.name for tensor in graph.initializer} | {sparse.values.name for sparse in graph.sparse_initializer}
 
 
-def inferred_outputs(model: onnx.ModelProto) -> Sequence[onnx.ValueInfoProto]:
+def inferred_outputs(model: onnx.ModelProto) -> list[onnx.ValueInfoProto]:
     """The outputs of a model with their types as onnx infers them from the inputs; what the model states is dropped."""
     for graph in all_graphs(model):
         graph.ClearField("value_info")
     for value in model.graph.output:
         value.type.tensor_type.ClearField("shape")
-    outputs: Sequence[onnx.ValueInfoProto] = onnx.shape_inference.infer_shapes(model, data_prop=True).graph.output
-    return outputs
+    return list(onnx.shape_inference.infer_shapes(model, data_prop=True).graph.output)
 
 
 def all_graphs(model: onnx.ModelProto) -> Iterator[onnx.GraphProto]:
@@ -292,6 +294,4 @@ def all_graphs(model: onnx.ModelProto) -> Iterator[onnx.GraphProto]:
 
 def all_nodes(model: onnx.ModelProto) -> Iterator[onnx.NodeProto]:
     """All nodes of a model: of the main graph, of subgraphs and of functions."""
-    yield from _nodes(model.graph.node)
-    for function in model.functions:
-        yield from _nodes(function.node)
+    return _nodes([*model.graph.node, *(node for function in model.functions for node in function.node)])

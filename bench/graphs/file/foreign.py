@@ -1,9 +1,9 @@
-"""The inputs, outputs and external data of an ONNX file from outside, which is not trusted: a child reads it."""
+"""The inputs, outputs and external data of an ONNX file that a user brings; it is not trusted, so a child reads it."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +12,9 @@ from bench.api.errors import InputError
 from bench.graphs.deferred import onnx
 from bench.graphs.file.digest import fed_inputs, inferred_outputs
 from bench.graphs.file.dtypes import is_number, type_name
+from bench.graphs.file.lazy import read
+from bench.graphs.file.replace import replace_all
+from bench.graphs.file.text import value_type
 
 Shape = tuple[int | str | None, ...]
 
@@ -21,7 +24,7 @@ OTHER_SIZE = 16
 
 
 def inspect(path: Path) -> dict[str, Any]:
-    """Read what a task is made of: the interface of a model and the files that belong to it.
+    """Read the interface of a model and the names of the files that belong to it, of which a task is made.
 
     Returns:
         `inputs` and `outputs` (fields of a `TensorSpec`), `data` (paths of its external data) and `rewritten` (a line
@@ -30,11 +33,11 @@ def inspect(path: Path) -> dict[str, Any]:
     Raises:
         InputError: the file is no model, cannot be fed and compared, or needs a file outside its folder.
     """
-    model = _read(path)
-    rewritten = _keep_tensors(model)
-    data = sorted({inside(path.parent, location_of(tensor)) for tensor in external_tensors(model)})
-    inputs, outputs = _interface(model)
-    return {"inputs": inputs, "outputs": outputs, "data": [str(file) for file in data], "rewritten": rewritten}
+    stored = read(path)
+    rewritten = _keep_tensors(stored.model)
+    data = [str(file) for file in stored.data_files()]
+    inputs, outputs = _interface(stored.model)
+    return {"inputs": inputs, "outputs": outputs, "data": data, "rewritten": rewritten}
 
 
 def embed(path: Path, target: Path) -> None:
@@ -43,32 +46,13 @@ def embed(path: Path, target: Path) -> None:
     Raises:
         InputError: as `inspect`; or the model is too large for one file.
     """
-    model = _read(path)
-    _keep_tensors(model)
-    tensors = list(external_tensors(model))
-    files = {inside(path.parent, location_of(tensor)) for tensor in tensors}
-    size_bytes = path.stat().st_size + sum(file.stat().st_size for file in files)
+    stored = read(path)
+    _keep_tensors(stored.model)
+    size_bytes = sum(file.stat().st_size for file in (path, *stored.data_files()))
     if size_bytes > LARGEST_BYTES:
         raise InputError(f"with its external data it has {size_bytes / 2**30:.1f} GiB; one ONNX file holds 2 GiB")
-    for tensor in tensors:
-        onnx.external_data_helper.load_external_data_for_tensor(tensor, str(path.parent))
-        tensor.ClearField("data_location")
-        tensor.ClearField("external_data")
-    target.write_bytes(model.SerializeToString())
-
-
-def _read(path: Path) -> onnx.ModelProto:
-    """The model without its external data."""
-    from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
-
-    try:
-        model = onnx.ModelProto.FromString(path.read_bytes())
-    except DecodeError as error:
-        raise InputError(f"it is not an ONNX file, or only a part of one: {error}") from error
-    # Protobuf reads nearly any text as fields that it does not know.
-    if not model.HasField("graph") or not model.opset_import:
-        raise InputError("it is not an ONNX file, or only a part of one: it has no graph or no opset")
-    return model
+    stored.embed(stored.model)
+    target.write_bytes(stored.model.SerializeToString())
 
 
 def _keep_tensors(model: onnx.ModelProto) -> list[str]:
@@ -92,41 +76,8 @@ def _keep_tensors(model: onnx.ModelProto) -> list[str]:
             notes.append(f"output {value.name!r} is left out: it is no tensor")
         else:
             kept.append(value)
-    del model.graph.output[:]
-    model.graph.output.extend(kept)
+    replace_all(model.graph.output, kept)
     return notes
-
-
-def external_tensors(message: Any) -> Iterator[onnx.TensorProto]:
-    """All tensors within a protobuf message, at any depth, whose data lie in another file."""
-    if message.DESCRIPTOR.name == "TensorProto":
-        if message.data_location == message.EXTERNAL:
-            yield message
-        return
-    for field, value in message.ListFields():
-        if field.message_type is not None:
-            for item in [value] if hasattr(value, "DESCRIPTOR") else value:
-                yield from external_tensors(item)
-
-
-def location_of(tensor: onnx.TensorProto) -> str:
-    """The file name that a tensor with external data states; empty where it states none."""
-    return next((str(entry.value) for entry in tensor.external_data if entry.key == "location"), "")
-
-
-def inside(folder: Path, location: str) -> Path:
-    """The path of a file of external data, which may lie nowhere but in the model's folder.
-
-    Raises:
-        InputError: the file lies elsewhere, or does not exist.
-    """
-    home = folder.resolve()
-    file = home / location
-    if Path(location).is_absolute() or ".." in Path(location).parts or not file.resolve().is_relative_to(home):
-        raise InputError(f"its external data {location!r} lie outside its folder, where nothing is read")
-    if not file.is_file():
-        raise InputError(f"its external data {location!r} are not in its folder")
-    return file
 
 
 def _interface(model: onnx.ModelProto) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
@@ -146,9 +97,12 @@ def _interface(model: onnx.ModelProto) -> tuple[list[dict[str, Any]], list[dict[
     if any(None in spec["shape"] for spec in inputs):
         raise InputError("an input has no shape")
     names = {dim for spec in inputs for dim in spec["shape"] if isinstance(dim, str)}
-    found = _inferred(model)
+    try:
+        inferred = {value.name: _shape(value) for value in inferred_outputs(model)}
+    except (onnx.shape_inference.InferenceError, ValueError):  # the runtime has the better message
+        inferred = {}
     for spec in stated:
-        spec["shape"] = _merged(spec["shape"], found.get(spec["name"], (None,)), names)
+        spec["shape"] = _merged(spec["shape"], inferred.get(spec["name"], (None,)), names)
     return inputs, stated
 
 
@@ -157,10 +111,8 @@ def _dtype(kind: str, value: onnx.ValueInfoProto) -> str:
     what = f"{kind} {value.name!r}"
     if not value.name or not value.name.isprintable():
         raise InputError(f"{what} has no name that can be printed")
-    form = value.type.WhichOneof("value")
-    if form != "tensor_type":
-        found = (form or "unknown_type").removesuffix("_type").replace("_", " ")
-        raise InputError(f"{what} is not a tensor ({found}); only tensors can be fed and compared")
+    if value.type.WhichOneof("value") != "tensor_type":
+        raise InputError(f"{what} is not a tensor ({value_type(value)}); only tensors can be fed and compared")
     number = value.type.tensor_type.elem_type
     if not is_number(number):
         raise InputError(f"{what} holds {type_name(number)}; only real numbers and bools can be compared")
@@ -178,18 +130,11 @@ def _shape(value: onnx.ValueInfoProto) -> Shape:
     )
 
 
-def _inferred(model: onnx.ModelProto) -> dict[str, Shape]:
-    """Shapes of the outputs by name, as they follow from the inputs; empty where onnx cannot infer them."""
-    try:
-        return {value.name: _shape(value) for value in inferred_outputs(model)}
-    except (onnx.shape_inference.InferenceError, ValueError):  # the runtime has the better message
-        return {}
-
-
 def _merged(stated: Shape, inferred: Shape, names: set[str]) -> Shape:
-    """The shape that the file states of an output, or else the inferred one: sizes, and names that inputs use, too.
+    """The shape of an output as the file states it, completed by the inferred shape.
 
-    Any other name says nothing: many exporters invent a name for each dimension of each output.
+    Only sizes, and names that inputs use as well, are kept: many exporters invent a name for each dimension of each
+    output, which says nothing.
     """
     if stated == (None,):
         stated = inferred
@@ -199,17 +144,15 @@ def _merged(stated: Shape, inferred: Shape, names: set[str]) -> Shape:
     return tuple(next((dim for dim in pair if isinstance(dim, int) or dim in names), UNKNOWN) for pair in pairs)
 
 
-def batch_of(shapes: Sequence[Shape]) -> str | int | None:
-    """The dimension of the samples, if all inputs and outputs begin with the same one; None otherwise."""
-    firsts = {shape[0] if shape else None for shape in shapes}
-    first = firsts.pop()
-    if firsts:
-        return None
-    later = {dim for shape in shapes for dim in shape[1:]}
-    if isinstance(first, str):
-        inner = any(isinstance(dim, str) and "batch" in dim.lower() for dim in later)
-        return first if first not in later and not inner else None
-    return first if first == 1 else None
+def is_batched(shapes: Sequence[Shape]) -> bool:
+    """Whether all inputs and outputs begin with the same dimension, and it can be that of the samples."""
+    first, *others = {shape[0] if shape else None for shape in shapes}
+    if others:
+        return False
+    if not isinstance(first, str):
+        return first == 1
+    later = [dim for shape in shapes for dim in shape[1:]]
+    return first not in later and not any(isinstance(dim, str) and "batch" in dim.lower() for dim in later)
 
 
 def guess_size(name: str, axis: int, rank: int) -> int:

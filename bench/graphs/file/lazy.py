@@ -10,14 +10,12 @@ from __future__ import annotations
 
 import dataclasses
 import mmap
-import os
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from bench.api.errors import InputError
 from bench.graphs.deferred import np, onnx
-from bench.graphs.file.foreign import inside
 
 Buffer: TypeAlias = "memoryview | bytes"
 
@@ -38,7 +36,6 @@ FIELDS = {
 """Fields of each message that may hold a large tensor, each with the kind of message that it holds."""
 PLAIN_DATA = (9, 4, 10)
 """Fields of a tensor that hold its elements one after the other, little-endian: raw_data, float_data, double_data."""
-NOT_ONNX = "it is not an ONNX file, or only a part of one"
 
 
 def _entry(key: bytes, value: bytes) -> bytes:
@@ -81,7 +78,7 @@ class Stored:
         entries = {entry.key: entry.value for entry in tensor.external_data}
         location, where, how_long = (entries.get(key, "") for key in ("location", "offset", "length"))
         if location not in self.files:
-            self.files[location] = _mapped(self.path if location == HERE else inside(self.path.parent, location))
+            self.files[location] = _mapped(self.path if location == HERE else _inside(self.path.parent, location))
         file = self.files[location]
         try:
             offset = int(where or 0)
@@ -92,15 +89,36 @@ class Stored:
             raise InputError(f"its external data {location!r} end before those of the tensor {tensor.name!r} do")
         return file[offset : offset + length]
 
+    def data_files(self) -> list[Path]:
+        """Paths of the other files that hold data of the model's tensors, sorted.
+
+        Raises:
+            InputError: as `data`.
+        """
+        for tensor in external_tensors(self.model):
+            self.data(tensor)
+        assert self.path is not None
+        return sorted(self.path.parent.resolve() / location for location in self.files if location != HERE)
+
     def array(self, tensor: onnx.TensorProto) -> np.ndarray:
         """The elements of a tensor as a NumPy array; external data are copied into memory."""
-        if tensor.data_location != EXTERNAL:
-            if tensor.data_type == tensor.INT64 and tensor.raw_data:
-                return np.frombuffer(tensor.raw_data, "<i8").reshape(tensor.dims)
-            return onnx.numpy_helper.to_array(tensor)
-        whole = onnx.TensorProto(name=tensor.name, data_type=tensor.data_type, dims=tensor.dims)
-        whole.raw_data = bytes(self.data(tensor))
-        return onnx.numpy_helper.to_array(whole)
+        if tensor.data_location == EXTERNAL:
+            raw_data = bytes(self.data(tensor))
+            tensor = onnx.TensorProto(name=tensor.name, data_type=tensor.data_type, dims=tensor.dims, raw_data=raw_data)
+        if tensor.data_type == tensor.INT64 and tensor.raw_data:  # shapes, in a quarter of the time
+            return np.frombuffer(tensor.raw_data, "<i8").reshape(tensor.dims)
+        return onnx.numpy_helper.to_array(tensor)
+
+    def embed(self, message: Any) -> None:
+        """Load into a message, such as the model or a copy of one of its nodes, the data of its tensors on disk.
+
+        Raises:
+            InputError: external data are missing or lie outside the model's folder.
+        """
+        for tensor in external_tensors(message):
+            tensor.raw_data = bytes(self.data(tensor))
+            tensor.ClearField("data_location")
+            tensor.ClearField("external_data")
 
 
 def read(path: Path) -> Stored:
@@ -115,20 +133,47 @@ def read(path: Path) -> Stored:
         file = _mapped(path)
         content = _stripped("model", file, 0, len(file))
         model = onnx.ModelProto.FromString(content)
+        if not model.HasField("graph") or not model.opset_import:  # protobuf reads nearly any text as unknown fields
+            raise ValueError("it has no graph or no opset")
     except OSError as error:
         raise InputError(f"cannot read {path}: {error.strerror}") from error
     except (DecodeError, ValueError, IndexError) as error:  # a number that the file ends in
-        raise InputError(f"{NOT_ONNX}: {error}") from error
-    if not model.HasField("graph") or not model.opset_import:  # protobuf reads nearly any text as unknown fields
-        raise InputError(f"{NOT_ONNX}: it has no graph or no opset")
+        raise InputError(f"it is not an ONNX file, or only a part of one: {error}") from error
     is_whole = content.count(b"location") == content.count(LIES_HERE)  # the word stands in every external tensor
     return Stored(model=model, path=path, is_whole=is_whole, files={HERE: file})
 
 
+def external_tensors(message: Any) -> Iterator[onnx.TensorProto]:
+    """All tensors within a protobuf message, at any depth, whose data lie in another file."""
+    if message.DESCRIPTOR.name == "TensorProto":
+        if message.data_location == message.EXTERNAL:
+            yield message
+        return
+    for field, value in message.ListFields():
+        if field.message_type is not None:
+            for item in [value] if hasattr(value, "DESCRIPTOR") else value:
+                yield from external_tensors(item)
+
+
+def _inside(folder: Path, location: str) -> Path:
+    """The path of a file of external data, which may lie nowhere but in the model's folder.
+
+    Raises:
+        InputError: the file lies elsewhere, or does not exist.
+    """
+    home = folder.resolve()
+    file = home / location
+    if Path(location).is_absolute() or ".." in Path(location).parts or not file.resolve().is_relative_to(home):
+        raise InputError(f"its external data {location!r} lie outside its folder, where nothing is read")
+    if not file.is_file():
+        raise InputError(f"its external data {location!r} are not in its folder")
+    return file
+
+
 def _mapped(path: Path) -> memoryview:
+    if path.stat().st_size == 0:  # an empty file cannot be mapped
+        return memoryview(b"")
     with path.open("rb", buffering=0) as file:
-        if os.fstat(file.fileno()).st_size == 0:
-            return memoryview(b"")
         return memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
 
 

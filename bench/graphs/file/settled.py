@@ -13,7 +13,8 @@ HOLD_GRAPHS = ("If", "Loop", "Scan", "SequenceMap")
 def settle(model: onnx.ModelProto) -> onnx.ModelProto:
     """Inline the local functions of a model, and give each node a name that no other node has.
 
-    The model is changed in place where it has no functions."""
+    A model without local functions is changed in place.
+    """
     if model.functions:
         model = onnx.inliner.inline_local_functions(model)
     _name_nodes(model.graph, set(), onnx.AttributeProto.GRAPH)

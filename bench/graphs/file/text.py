@@ -6,8 +6,7 @@ from collections.abc import Sequence
 
 from bench.graphs.deferred import onnx
 from bench.graphs.file.dtypes import type_name
-from bench.graphs.file.foreign import external_tensors
-from bench.graphs.file.lazy import HERE, Stored
+from bench.graphs.file.lazy import HERE, Stored, external_tensors
 
 MOST_VALUES = 8
 """Elements of an attribute that are written out; the others are only counted."""
@@ -41,12 +40,11 @@ def attribute_text(attribute: onnx.AttributeProto) -> str:
     if attribute.ref_attr_name:
         return f"attribute {attribute.ref_attr_name} of the function"
     kind = onnx.AttributeProto.AttributeType.Name(attribute.type)
+    value = onnx.helper.get_attribute_value(attribute)
     if kind in ("TENSOR", "SPARSE_TENSOR"):
-        value = attribute.t if kind == "TENSOR" else attribute.sparse_tensor
         return f"tensor {tensor_type(value)}"
     if kind == "GRAPH":
-        return f"graph of {len(attribute.g.node)} nodes"
-    value = onnx.helper.get_attribute_value(attribute)
+        return f"graph of {len(value.node)} nodes"
     if kind in ("TENSORS", "GRAPHS", "SPARSE_TENSORS", "TYPE_PROTOS"):
         return f"{len(value)} {kind.lower().replace('_', ' ')}"
     if kind in ("INTS", "FLOATS", "STRINGS"):

@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
-from typing import Any
 
 from bench.graphs.deferred import np, onnx
-from bench.graphs.file.digest import subgraphs
-from bench.graphs.file.foreign import external_tensors
 from bench.graphs.file.lazy import Stored
 from bench.graphs.file.reads import node_reads
 from bench.graphs.file.settled import settle
@@ -28,7 +25,8 @@ class Wiring:
         readers: the nodes and inputs that read each value, by name.
         inputs: of the model, by name, without weights that are listed as inputs.
         outputs: of the model, by name.
-        weights: initializers and constants by name; large ones are not loaded.
+        weights: initializers and the tensors of Constant nodes, by name; large tensors are not loaded. The tensor of a
+            Constant node is given the name of the node's output.
     """
 
     def __init__(self, stored: Stored) -> None:
@@ -47,8 +45,12 @@ class Wiring:
             if constant is None:
                 self.nodes.append(node)
             else:
-                self.weights[node.output[0]] = constant
-        self.reads = [_slots(node) for node in self.nodes]
+                named = constant if isinstance(constant, onnx.TensorProto) else constant.values
+                named.name = node.output[0]
+                self.weights[named.name] = constant
+        self.reads = [
+            [*node.input, *(name for name in node_reads(node) if name not in node.input)] for node in self.nodes
+        ]
         self.made_by: dict[str, Place] = {}
         self.readers: dict[str, list[Place]] = {}
         for index, (node, names) in enumerate(zip(self.nodes, self.reads, strict=True)):
@@ -79,18 +81,6 @@ class Wiring:
         return nodes, reads
 
 
-def embed(message: Any, stored: Stored) -> None:
-    """Load into a message, such as a node, the data of all its tensors that lie on disk.
-
-    Raises:
-        InputError: external data are missing or lie outside the model's folder.
-    """
-    for tensor in external_tensors(message):
-        tensor.raw_data = bytes(stored.data(tensor))
-        tensor.ClearField("data_location")
-        tensor.ClearField("external_data")
-
-
 def constant_of(node: onnx.NodeProto) -> onnx.TensorProto | onnx.SparseTensorProto | None:
     """The tensor that a Constant node holds, whichever attribute states it; None for any other node."""
     if node.op_type != "Constant" or node.domain not in ("", "ai.onnx") or len(node.attribute) != 1:
@@ -106,10 +96,3 @@ def constant_of(node: onnx.NodeProto) -> onnx.TensorProto | onnx.SparseTensorPro
     kinds = {"value_float": np.float32, "value_floats": np.float32, "value_int": np.int64, "value_ints": np.int64}
     kind = kinds.get(attribute.name, object)
     return onnx.numpy_helper.from_array(np.array(value, kind), node.output[0])
-
-
-def _slots(node: onnx.NodeProto) -> list[str]:
-    names = list(node.input)
-    if any(True for _ in subgraphs(node)):
-        names += [name for name in node_reads(node) if name not in names]
-    return names

@@ -15,8 +15,7 @@ from typing import Any
 from bench.api.errors import InputError
 from bench.graphs.deferred import onnx
 from bench.graphs.file.digest import fed_inputs
-from bench.graphs.file.foreign import external_tensors
-from bench.graphs.file.lazy import Stored
+from bench.graphs.file.lazy import Stored, external_tensors
 from bench.graphs.file.wiring import constant_of
 from bench.graphs.shapes import control_flow
 from bench.graphs.shapes.dims import Dim, Size
@@ -25,11 +24,11 @@ from bench.graphs.shapes.rules import RULES
 from bench.graphs.shapes.steps import Body, Inferred, Scope, Step
 
 
-def infer(stored: Stored, inputs: Mapping[str, Sequence[Size]]) -> Inferred:
+def infer(stored: Stored, inputs: Mapping[str, Sequence[Size] | None]) -> Inferred:
     """Infer the values of a settled model.
 
     Args:
-        inputs: shapes of the graph's inputs, by name.
+        inputs: shapes of the graph's inputs, by name; an input that has none here keeps the shape that the file states.
 
     Raises:
         InputError: the graph has a cycle or reads a value that no node makes, shapes do not fit, or external data are

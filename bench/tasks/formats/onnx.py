@@ -56,7 +56,7 @@ def examine(path: Path, folder: Path, asked: Asked) -> Found:
         chosen, outputs = _tried(target, inputs, stated, given, asked)
     except sizes.NothingRunsError as error:
         notes.append(NOT_RUN.format(error))
-    batched = foreign.batch_of([spec.shape for spec in (*inputs, *outputs)]) is not None
+    batched = foreign.is_batched([spec.shape for spec in (*inputs, *outputs)])
     interface = Interface(inputs=inputs, outputs=outputs, batched=batched)
     return interface.found(OnnxTask, notes=tuple(notes), **sizes.chosen_sizes(interface, chosen, given))
 
