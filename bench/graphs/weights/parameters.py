@@ -124,10 +124,8 @@ def _stored_nodes(
     graph: onnx.GraphProto, outer: Mapping[str, Value | None], versions: Mapping[str, int], stored: lazy.Stored
 ) -> Iterator[Node]:
     values = {**outer, **{value.name: None for value in graph.input}}
-    for tensor in graph.initializer:
-        values[tensor.name] = stored_value(tensor, stored)
-    for sparse in graph.sparse_initializer:
-        values[sparse.values.name] = stored_value(sparse, stored)
+    values |= {tensor.name: stored_value(tensor, stored) for tensor in graph.initializer}
+    values |= {sparse.values.name: stored_value(sparse, stored) for sparse in graph.sparse_initializer}
     for proto in graph.node:
         node = Node(proto, [values.get(name) for name in proto.input])
         node.version = versions.get(node.domain, 0)

@@ -131,12 +131,9 @@ def _rectangles(filled: np.ndarray, shape: Block, rows: int, columns: int) -> It
 
 def _halved(filled: np.ndarray, axis: int) -> np.ndarray:
     """Whether either of two neighbours along an axis is filled; the last element of an odd number stays by itself."""
-    first = np.take(filled, range(0, filled.shape[axis], 2), axis)
-    second = np.take(filled, range(1, filled.shape[axis], 2), axis)
-    paired = [slice(None)] * filled.ndim
-    paired[axis] = slice(0, second.shape[axis])
-    first[tuple(paired)] |= second
-    return first
+    size = filled.shape[axis]
+    first = np.arange(0, size, 2)
+    return np.take(filled, first, axis) | np.take(filled, np.minimum(first + 1, size - 1), axis)
 
 
 def _covered(zero_blocks: np.ndarray, shape: tuple[int, ...], block: list[int]) -> int:
