@@ -76,19 +76,18 @@ def ask_runner(
     Raises:
         BenchError: the child failed; the message says why.
     """
-    limits = Limits.of(step_s=None, memory_bytes=None)
     with tempfile.TemporaryDirectory() as folder:
-        given = Path(folder, "inputs.npz") if inputs else None
-        if inputs and given:
+        given = Path(folder, "inputs.npz")
+        if inputs:
             save_arrays(given, inputs)
         try:
             answer: dict[str, Any] = ask_once(
                 function,
                 timeout_s=TIMEOUT_S,
-                memory_bytes=limits.memory_bytes,
+                memory_bytes=Limits.of(step_s=None, memory_bytes=None).memory_bytes,
                 path=str(path.absolute()),
                 shapes={name: list(shape) for name, shape in shapes.items()},
-                inputs=str(given) if given else None,
+                inputs=str(given) if inputs else None,
             )
         except ChildError as error:
             raise BenchError(error.reason) from error

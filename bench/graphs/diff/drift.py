@@ -148,10 +148,12 @@ class _Search:
         if not self.drifts(worst):
             return found
         first, made_of = self._checked(order, self._bisect(order))
+        earlier = reversed(order[: order.index(first)])
+        previous = next((name for name in earlier if self.error(name) is not None), None)
         return dataclasses.replace(
             found,
             first=self._compared(first),
-            previous=self._last_comparable(order[: order.index(first)]),
+            previous=None if previous is None else self._compared(previous),
             made_of=tuple(map(self._compared, made_of)),
             between_before=self.before.operators(self.names[first], [self.names[name] for name in made_of]),
             between_after=self.after.operators(first, made_of),
@@ -165,6 +167,11 @@ class _Search:
             values = [self.before.values([self.names[name] for name in new]), self.after.values(new)]
             self.errors |= {name: relative_error(*pair) for name, *pair in zip(new, *values, strict=True)}
 
+    def error(self, name: str) -> float | None:
+        """The error of a tensor, which is compared if it has not been yet; None where that is not possible."""
+        self.look([name])
+        return self.errors[name]
+
     def drifts(self, name: str) -> bool:
         """Whether a tensor that was looked at can be compared and differs by more than the tolerance."""
         return (self.errors[name] or 0) > self.tolerance
@@ -175,14 +182,6 @@ class _Search:
         made = [name for index in sorted(nodes) for name in self.after.wiring.nodes[index].output if name]
         return [name for name in made if name in self.names and name != output] + [output]
 
-    def _last_comparable(self, order: Sequence[str]) -> Compared | None:
-        """The last of some tensors whose values in both models can be compared; None if there is none."""
-        for name in reversed(order):
-            self.look([name])
-            if self.errors[name] is not None:
-                return self._compared(name)
-        return None
-
     def _bisect(self, order: list[str]) -> int:
         """The index of a tensor that drifts, after one that does not or at the beginning.
 
@@ -191,8 +190,7 @@ class _Search:
         low, high = -1, len(order) - 1
         while high - low > 1:
             middle = (low + high) // 2
-            self.look([order[middle]])
-            if self.errors[order[middle]] is None:
+            if self.error(order[middle]) is None:
                 del order[middle]
                 high -= 1
             elif self.drifts(order[middle]):
@@ -246,9 +244,8 @@ def relative_error(before: np.ndarray, after: np.ndarray) -> float | None:
     if before.shape != after.shape or (before.dtype.kind == "f") != (after.dtype.kind == "f"):
         return None
     old, new = (array.astype(np.float64) for array in arrays)
-    same = (old == new) | (np.isnan(old) & np.isnan(new))
-    for sign in (1, -1):
-        same |= (sign * old >= LARGEST) & (sign * new >= LARGEST)
+    clipped = [np.clip(array, -LARGEST, LARGEST) for array in (old, new)]
+    same = np.equal(*clipped) | (np.isnan(old) & np.isnan(new))
     with np.errstate(invalid="ignore"):
         difference = float(np.where(same, 0, np.abs(old - new)).max(initial=0))
     if difference == 0:

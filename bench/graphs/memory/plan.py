@@ -15,6 +15,8 @@ import itertools
 import random
 from collections.abc import Iterable, Sequence
 
+from bench.graphs.deferred import np
+
 ALIGNMENT_BYTES = 64  # a cache line, and the widest vector register
 EFFORT = 4_000_000
 """Comparisons of two buffers after which the search ends with the best plan so far: a few seconds."""
@@ -140,17 +142,12 @@ class _Search:
 
     def _first_orders(self) -> list[list[int]]:
         """By size, by size and life, by life, by what is alive meanwhile, and by time: the largest first."""
-        sizes, spans = self.sizes, self.spans
-        lives = [last - first + 1 for first, last in spans]
-        loads = [size + sum(sizes[other] for other in self.meets[index]) for index, size in enumerate(sizes)]
-        ranks = [
-            [(-size, first) for size, (first, _) in zip(sizes, spans, strict=True)],
-            [(-size * life, first) for size, life, (first, _) in zip(sizes, lives, spans, strict=True)],
-            [(-life, -size) for size, life in zip(sizes, lives, strict=True)],
-            [(-load, -size) for size, load in zip(sizes, loads, strict=True)],
-            [(first, -size) for size, (first, _) in zip(sizes, spans, strict=True)],
-        ]
-        return [sorted(range(len(sizes)), key=rank.__getitem__) for rank in ranks]
+        sizes = np.array(self.sizes)
+        first, last = np.reshape(self.spans, (-1, 2)).T
+        lives = last - first + 1
+        loads = sizes + [sum(self.sizes[other] for other in met) for met in self.meets]
+        keys = [(-sizes, first), (-sizes * lives, first), (-lives, -sizes), (-loads, -sizes), (first, -sizes)]
+        return [np.lexsort((then, key)).tolist() for key, then in keys]
 
     def _place(self, order: Sequence[int]) -> list[int]:
         """Give each buffer in turn the lowest offset at which it fits among those it meets."""

@@ -32,24 +32,18 @@ from bench.graphs.shapes.rules import RULES
 
 NOT_LEARNED = {
     "BatchNormalization": (3, 4),
-    "ConvInteger": (2, 3),
-    "DequantizeLinear": (1, 2),
     "DynamicQuantizeLSTM": (8, 9, 10, 11),
-    "DynamicQuantizeMatMul": (2, 3),
-    "GatherBlockQuantized": (2, 3),
     "MatMulBnb4": (2,),
-    "MatMulInteger": (2, 3),
     "MatMulIntegerToFloat": (2, 3, 4, 5),
     "MatMulNBits": (2, 3, 4),
     "QAttention": (3, 4, 6, 7),
     "QEmbedLayerNormalization": range(8, 18),
     "QGemm": (1, 2, 4, 5, 7, 8),
-    "QLinearReduceMean": (1, 2, 3, 4),
-    "QuantizeLinear": (1, 2),
-    "Resize": (1, 2),
     "Upsample": (1,),
+    **dict.fromkeys(("DequantizeLinear", "QuantizeLinear", "Resize"), (1, 2)),
+    **dict.fromkeys(("ConvInteger", "DynamicQuantizeMatMul", "GatherBlockQuantized", "MatMulInteger"), (2, 3)),
     **dict.fromkeys(("QLinearAdd", "QLinearConv", "QLinearMatMul", "QLinearMul"), (1, 2, 4, 5, 6, 7)),
-    **dict.fromkeys(("QLinearAveragePool", "QLinearGlobalAveragePool"), (1, 2, 3, 4)),
+    **dict.fromkeys(("QLinearAveragePool", "QLinearGlobalAveragePool", "QLinearReduceMean"), (1, 2, 3, 4)),
     **dict.fromkeys(("QLinearLeakyRelu", "QLinearSigmoid", "QLinearSoftmax"), (1, 2, 3, 4)),
 }
 """Inputs of operators, by position, that hold no parameters."""

@@ -71,13 +71,11 @@ def measure_sparsity(name: str, array: np.ndarray, *, zero: np.ndarray | int = 0
     """
     filled = np.asarray(array != zero)
     num_zeros = filled.size - int(np.count_nonzero(filled))
-    single: Block = (1,) * filled.ndim
-    best, best_zeros = single, num_zeros
+    best: Block = (1,) * filled.ndim
+    best_zeros = num_zeros
     if 0 < num_zeros < filled.size:
-        for block, zeros in _blocks(filled):
-            fits = zeros >= KEPT * num_zeros
-            if fits and (math.prod(block), zeros) > (math.prod(best), best_zeros):
-                best, best_zeros = block, zeros
+        fitting = [(block, zeros) for block, zeros in _blocks(filled) if zeros >= KEPT * num_zeros]
+        best, best_zeros = max(((best, num_zeros), *fitting), key=lambda found: (math.prod(found[0]), found[1]))
     elif num_zeros:
         best = filled.shape  # one block
     return Sparsity(
