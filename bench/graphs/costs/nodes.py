@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Mapping, Sequence
+import itertools
+from collections.abc import Mapping, Sequence
 
 from bench.graphs.costs import macs
 from bench.graphs.costs.observed import Execution
@@ -50,7 +51,9 @@ class NodeCost:
 Observed = Mapping[str, Sequence[Execution]]
 
 
-def node_costs(steps: Sequence[Step], params: Mapping[int, int], observed: Observed) -> list[NodeCost]:
+def node_costs(
+    steps: Sequence[Step], params: Mapping[int, int], observed: Observed, *, runs: int | None = 1
+) -> list[NodeCost]:
     """Costs of all nodes in order; the nodes of a subgraph come directly after the node that holds it.
 
     Where it is not known which branch is taken, the branch with the most MACs counts, and the others run 0 times.
@@ -58,27 +61,23 @@ def node_costs(steps: Sequence[Step], params: Mapping[int, int], observed: Obser
     Args:
         params: number of parameters in each tensor, as `parameters.learned` returns them.
         observed: executions of each node, by its name; empty if the model was not run.
+        runs: number of runs of the graph in one inference; None where it is not known.
     """
-    return list(_costs(steps, params, observed, 1))
-
-
-def _costs(
-    steps: Sequence[Step], params: Mapping[int, int], observed: Observed, runs: int | None
-) -> Iterator[NodeCost]:
+    costs = []
     for step in steps:
         own = runs
         executions = observed.get(step.node.name, ())
         if observed and (executions or step.node.path):
             own = sum(execution.count for execution in executions)
-        yield _cost(step, params, executions, own)
-        bodies = [list(_costs(body.steps, params, observed, _times(own, body))) for body in step.bodies]
+        costs.append(_cost(step, params, executions, own))
+        bodies = [node_costs(body.steps, params, observed, runs=_times(own, body)) for body in step.bodies]
         if bodies and not observed and all(body.is_branch and body.runs is None for body in step.bodies):
-            taken = max(bodies, key=lambda costs: sum(cost.macs for cost in costs))
-            for costs in bodies:
-                if costs is not taken:
-                    costs[:] = [dataclasses.replace(cost, macs=0, other_ops=0, runs=0) for cost in costs]
-        for costs in bodies:
-            yield from costs
+            taken = max(bodies, key=lambda body: sum(cost.macs for cost in body))
+            for body in bodies:
+                if body is not taken:
+                    body[:] = [dataclasses.replace(cost, macs=0, other_ops=0, runs=0) for cost in body]
+        costs += itertools.chain(*bodies)
+    return costs
 
 
 def _times(runs: int | None, body: Body) -> int | None:

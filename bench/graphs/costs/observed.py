@@ -130,7 +130,7 @@ def _shapes(entries: Sequence[Mapping[str, Sequence[int]]]) -> tuple[tuple[int, 
 def made_feeds(
     model: onnx.ModelProto, shapes: Mapping[str, Sequence[int]], inputs: str | None
 ) -> dict[str, np.ndarray]:
-    """Arrays to run a model on: those of an .npz file, and made-up ones for the rest.
+    """Arrays to run a model on: those of an .npz file, and made-up arrays for the other inputs.
 
     Args:
         shapes: of the inputs that are made up, by name.

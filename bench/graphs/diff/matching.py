@@ -160,7 +160,7 @@ class Matching:
         for side, other in zip(self.sides, reversed(self.sides), strict=True):
             side.add_keys(other.wiring)
         self._pair("exact", "behind", only_if_even=False)
-        self._pair("exact", only_if_even=False)  # what does the same is the same, whoever reads it
+        self._pair("exact", only_if_even=False)  # equal computations match, whichever nodes read them
         for most in (1, None):
             for kinds in (("own",), ("loose", "behind"), ("loose",), ("behind",)):
                 self._pair(*kinds, most=most)

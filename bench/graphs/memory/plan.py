@@ -109,7 +109,7 @@ def check_plan(plan: MemoryPlan) -> None:
 
 
 class _Search:
-    """Looks for an order of placing that gives a low arena."""
+    """Searches for an order of placing the buffers that gives a low arena."""
 
     def __init__(self, buffers: Sequence[Buffer]) -> None:
         self.sizes = [-(-buffer.size_bytes // ALIGNMENT_BYTES) * ALIGNMENT_BYTES for buffer in buffers]
@@ -141,7 +141,7 @@ class _Search:
         return offsets
 
     def _first_orders(self) -> list[list[int]]:
-        """By size, by size and life, by life, by what is alive meanwhile, and by time: the largest first."""
+        """Orders by size, by size times life, by life and by bytes in use meanwhile, all descending; and by time."""
         sizes = np.array(self.sizes)
         first, last = np.reshape(self.spans, (-1, 2)).T
         lives = last - first + 1

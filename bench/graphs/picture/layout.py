@@ -38,10 +38,10 @@ class Box:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Line:
-    """From one box to another: points it goes through, upright at each; the last one is at the top of a box.
+    """A line from one box to another: the points that it goes through, upright at each of them.
 
     Attributes:
-        arrow: whether it ends at a box, and not at a place from which it goes on to several.
+        arrow: whether the line ends at the top of a box; if not, it ends where its last branch leaves it.
     """
 
     points: tuple[Point, ...]
@@ -68,7 +68,7 @@ def lay_out(boxes: Sequence[Box], values: Sequence[tuple[int, Sequence[int]]]) -
 
 
 class _Drawing:
-    """Places are the boxes, by their index, and behind them those of values on their way."""
+    """Numbers the places: first the boxes, then the places of values on layers between their maker and a reader."""
 
     def __init__(self, boxes: Sequence[Box], values: Sequence[tuple[int, Sequence[int]]]) -> None:
         self.boxes = boxes
@@ -81,9 +81,9 @@ class _Drawing:
         self.rows: list[list[int]] = [[] for _ in range(max(self.layer, default=-1) + 1)]
 
     def _layers(self) -> list[int]:
-        """Each box one layer below the lowest of what it reads, and from there as far down as lines get no longer.
+        """Put each box one layer below the lowest box that it reads, then as far down as lines get no longer.
 
-        So what reads nothing, and what is made of that alone, comes just above where it is read.
+        So a box that reads nothing comes just above its reader, and so does a box that reads only such boxes.
         """
         makers: dict[int, set[int]] = {index: set() for index in range(len(self.boxes))}
         readers: dict[int, set[int]] = {index: set() for index in range(len(self.boxes))}
@@ -219,9 +219,9 @@ class _Drawing:
         return x
 
     def _fit(self, row: Sequence[int], x: list[float], ties: Mapping[int, Sequence[int]]) -> None:
-        """Move the places of a layer towards what they are tied to."""
+        """Move the places of a layer towards the places that they are tied to."""
         gaps = [(self.widths[left] + self.widths[right]) / 2 + BETWEEN for left, right in itertools.pairwise(row)]
-        shifts = list(itertools.accumulate(gaps, initial=0.0))  # how far right each place is for those to its left
+        shifts = list(itertools.accumulate(gaps, initial=0.0))  # least distance of each place from the first
         pools: list[tuple[float, float, int]] = []  # mean wish, weight, number of places
         for index, shift in zip(row, shifts, strict=True):
             pulls = [STRAIGHT if max(index, other) >= len(self.boxes) else 1.0 for other in ties[index]]

@@ -1,7 +1,7 @@
 """A picture of a model's graph as SVG.
 
-Every node is a box with its operator, what tells it from others of its kind, its weights, its output and its cost;
-point at it for the rest. Labels are wrapped, never cut. Colours are Okabe and Ito's, which people with any kind of
+Every node is a box with its operator, its unusual attributes, its weights, its output and its cost; pointing at the
+box shows the rest. Labels are wrapped, never cut. Colours are Okabe and Ito's, which people with any kind of
 colour vision can tell apart, and the operator is written in each box.
 
 Source: Okabe, Ito, Color Universal Design, https://jfly.uni-koeln.de/color/.
@@ -51,7 +51,7 @@ KINDS = {
     ),
     "other operators": ("#FFFFFF", r".*"),
 }
-"""Colour of each kind of operator, and what the names of those operators look like; the first one that fits counts."""
+"""Colour of each kind of operator, and a pattern for the names of its operators; the first kind that fits counts."""
 TEMPLATE = Path(__file__).with_name("picture.svg.j2")
 DARK = ("#0072B2",)
 """Colours that take white text."""
@@ -201,7 +201,7 @@ def _svg(name: str, labels: Sequence[_Label], layout: Layout) -> str:
 
 
 def _written(value: object) -> object:
-    """What the template writes: pixels with one decimal, and text in which no character is markup."""
+    """A value as the template writes it: pixels with one decimal, and text in which no character is markup."""
     return f"{value:.1f}" if isinstance(value, float) else escape(value) if isinstance(value, str) else value
 
 

@@ -2,9 +2,9 @@
 
 Zeros save time only where they come in blocks that a kernel can skip. For each tensor the blocks that are tried are
 whole slices along any axes, such as a filter or an input channel of a convolution, and rectangles with sides of 1 to
-32: on its last two axes, and on its first two, be it of single elements or of all that lies behind them. The best block
-is the largest one that loses few of the zeros. Larger rectangles are made from smaller ones, so that all of them
-together cost a few passes over the tensor.
+32: on its last two axes, and on its first two, either of single elements or of all elements of the further axes. The
+best block is the largest one that loses few of the zeros. Larger rectangles are made from smaller ones, so that all of
+them together cost a few passes over the tensor.
 """
 
 from __future__ import annotations
