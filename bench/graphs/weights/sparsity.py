@@ -9,6 +9,7 @@ them together cost a few passes over the tensor.
 
 from __future__ import annotations
 
+import bisect
 import dataclasses
 import itertools
 import math
@@ -94,10 +95,8 @@ def _blocks(filled: np.ndarray) -> Iterator[tuple[Block, int]]:
     for axes in itertools.chain.from_iterable(itertools.combinations(range(rank), count) for count in range(1, rank)):
         block = tuple(filled.shape[axis] if axis in axes else 1 for axis in range(rank))
         yield block, int((~filled.any(axis=axes)).sum()) * math.prod(block)
-    if rank == 1:
-        yield from _rectangles(filled, filled.shape, 0, 0)
-        return
-    for rows, columns in sorted({(0, 1), (rank - 2, rank - 1)}):
+    # The first two axes and the last two, which may be the same; or the only axis.
+    for rows, columns in sorted({(0, min(1, rank - 1)), (max(rank - 2, 0), rank - 1)}):
         yield from _rectangles(filled, filled.shape, rows, columns)
     if rank > 2:
         behind = np.asarray(filled.any(axis=tuple(range(2, rank)), keepdims=True))
@@ -110,28 +109,21 @@ def _rectangles(filled: np.ndarray, shape: Block, rows: int, columns: int) -> It
     Args:
         shape: that of the tensor; where `filled` has one element along an axis, it stands for all of them.
     """
-    tall = filled
-    for height in SIDES if rows != columns else SIDES[:1]:
-        if height > 1:
-            tall = _halved(tall, rows)
-        if height > filled.shape[rows]:
-            return
-        wide = tall
-        for width in SIDES:
-            if width > 1:
-                wide = _halved(wide, columns)
-            if width > filled.shape[columns]:
-                break
+    for height, tall in _coarsened(filled, rows) if rows != columns else [(1, filled)]:
+        for width, wide in _coarsened(tall, columns):
             block = [size // num for size, num in zip(shape, filled.shape, strict=True)]
             block[rows], block[columns] = height, width  # one axis only: its height is 1
             yield tuple(block), _covered(~wide, shape, block)
 
 
-def _halved(filled: np.ndarray, axis: int) -> np.ndarray:
-    """Whether either of two neighbours along an axis is filled; the last element of an odd number stays by itself."""
-    size = filled.shape[axis]
-    first = np.arange(0, size, 2)
-    return np.take(filled, first, axis) | np.take(filled, np.minimum(first + 1, size - 1), axis)
+def _coarsened(filled: np.ndarray, axis: int) -> Iterator[tuple[int, np.ndarray]]:
+    """For each of `SIDES` that an axis is long enough for: the side, and whether each block of that side is filled."""
+    for side in SIDES[: bisect.bisect(SIDES, filled.shape[axis])]:
+        if side > 1:  # two blocks of half the side; the last block of an odd number stays by itself
+            num_blocks = filled.shape[axis]
+            first = np.arange(0, num_blocks, 2)
+            filled = np.take(filled, first, axis) | np.take(filled, np.minimum(first + 1, num_blocks - 1), axis)
+        yield side, filled
 
 
 def _covered(zero_blocks: np.ndarray, shape: tuple[int, ...], block: list[int]) -> int:
