@@ -81,7 +81,7 @@ def ask_runner(
         if inputs:
             save_arrays(given, inputs)
         try:
-            answer: dict[str, Any] = ask_once(
+            return ask_once(
                 function,
                 timeout_s=TIMEOUT_S,
                 memory_bytes=Limits.of(step_s=None, memory_bytes=None).memory_bytes,
@@ -91,7 +91,6 @@ def ask_runner(
             )
         except ChildError as error:
             raise BenchError(error.reason) from error
-    return answer
 
 
 def run(*, path: str, shapes: Mapping[str, Sequence[int]], inputs: str | None) -> dict[str, Any]:

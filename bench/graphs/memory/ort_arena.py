@@ -50,7 +50,6 @@ def measure_arena(path: Path, feeds: Mapping[str, np.ndarray], *, optimized: boo
     """
     events = profile_runs(path, feeds, num_runs=NUM_RUNS, optimized=optimized)
     events.sort(key=lambda event: event["ts"])
-    last_start = max(event["ts"] for event in events if event["name"] == "model_run")
     nodes = [event for event in events if REQUESTED in event.get("args", {})]
     if not nodes:
         raise ArtifactError("this version of ONNX Runtime does not tell what its arena gives (1.31 does)")
@@ -58,6 +57,7 @@ def measure_arena(path: Path, feeds: Mapping[str, np.ndarray], *, optimized: boo
     def figure(event: dict[str, Any], name: str) -> int:
         return int(event["args"][name])
 
+    last_start = max(event["ts"] for event in events if event["name"] == "model_run")
     first, last = nodes[0], nodes[-1]
     weights = figure(first, REQUESTED) - figure(first, REQUESTED_DELTA)
     weights_taken = figure(first, IN_USE) - figure(first, IN_USE_DELTA)
