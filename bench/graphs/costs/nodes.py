@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Mapping, Sequence
+import itertools
+from collections.abc import Mapping, Sequence
 
 from bench.graphs.costs import macs
 from bench.graphs.costs.observed import Execution
@@ -50,7 +51,9 @@ class NodeCost:
 Observed = Mapping[str, Sequence[Execution]]
 
 
-def node_costs(steps: Sequence[Step], params: Mapping[int, int], observed: Observed) -> list[NodeCost]:
+def node_costs(
+    steps: Sequence[Step], params: Mapping[int, int], observed: Observed, *, runs: int | None = 1
+) -> list[NodeCost]:
     """Costs of all nodes in order; the nodes of a subgraph come directly after the node that holds it.
 
     Where it is not known which branch is taken, the branch with the most MACs counts, and the others run 0 times.
@@ -58,30 +61,23 @@ def node_costs(steps: Sequence[Step], params: Mapping[int, int], observed: Obser
     Args:
         params: number of parameters in each tensor, as `parameters.learned` returns them.
         observed: executions of each node, by its name; empty if the model was not run.
+        runs: number of runs of the graph in one inference; None where it is not known.
     """
-    return list(_costs(steps, params, observed, 1))
-
-
-def _costs(
-    steps: Sequence[Step], params: Mapping[int, int], observed: Observed, runs: int | None
-) -> Iterator[NodeCost]:
+    costs = []
     for step in steps:
         own = runs
-        executions = observed.get(step.node.name, ()) if observed else ()
+        executions = observed.get(step.node.name, ())
         if observed and (executions or step.node.path):
             own = sum(execution.count for execution in executions)
-        yield _cost(step, params, executions, own)
-        if not step.bodies:
-            continue
-        bodies = [list(_costs(body.steps, params, observed, _times(own, body))) for body in step.bodies]
-        if not observed and all(body.is_branch and body.runs is None for body in step.bodies):
-            totals = [sum(cost.macs for cost in body) for body in bodies]
-            taken = totals.index(max(totals))
-            for index, body in enumerate(bodies):
-                if index != taken:
+        costs.append(_cost(step, params, executions, own))
+        bodies = [node_costs(body.steps, params, observed, runs=_times(own, body)) for body in step.bodies]
+        if bodies and not observed and all(body.is_branch and body.runs is None for body in step.bodies):
+            taken = max(bodies, key=lambda body: sum(cost.macs for cost in body))
+            for body in bodies:
+                if body is not taken:
                     body[:] = [dataclasses.replace(cost, macs=0, other_ops=0, runs=0) for cost in body]
-        for body in bodies:
-            yield from body
+        costs += itertools.chain(*bodies)
+    return costs
 
 
 def _times(runs: int | None, body: Body) -> int | None:
@@ -95,12 +91,7 @@ def _times(runs: int | None, body: Body) -> int | None:
 def _cost(step: Step, params: Mapping[int, int], executions: Sequence[Execution], runs: int | None) -> NodeCost:
     node = step.node
     work, known = _work(step, executions, runs)
-    last = node.outputs
-    if executions:
-        seen = [with_shapes(node, execution).outputs for execution in executions]
-        last, activation_bytes = seen[-1], max(map(_activation_bytes, seen))
-    else:
-        activation_bytes = _activation_bytes(last)
+    made = [with_shapes(node, execution).outputs for execution in executions] or [node.outputs]
     weights = {id(value): value for value in node.inputs if value is not None and value.is_weight}
     return NodeCost(
         name=node.name,
@@ -108,12 +99,12 @@ def _cost(step: Step, params: Mapping[int, int], executions: Sequence[Execution]
         domain=node.domain,
         inputs=node.reads,
         outputs=node.makes,
-        output_shapes=tuple([None if value is None else value.numbers for value in last]),
+        output_shapes=tuple([None if value is None else value.numbers for value in made[-1]]),
         macs=work.macs,
         other_ops=work.other_ops,
         params=sum([params.get(key, 0) for key in weights]) if weights else 0,
         weight_bytes=sum([value.bytes for value in weights.values()]) if weights else 0,
-        activation_bytes=activation_bytes,
+        activation_bytes=max(map(_activation_bytes, made)),
         runs=runs,
         known=known,
         path=node.path,
@@ -128,21 +119,23 @@ def _work(step: Step, executions: Sequence[Execution], runs: int | None) -> tupl
     """The work of all runs, and whether it is known."""
     node = step.node
     rule = macs.RULES.get((node.domain, node.op_type))
-    if rule is None:
-        return NOTHING, False
-    if runs == 0:
-        return NOTHING, True
+    if rule is None or runs == 0:
+        return NOTHING, rule is not None
+    num_macs = num_others = 0
     try:
+        counts = [(node, runs or 1)]
         if executions and not _is_static(node):
-            works = [(rule(with_shapes(node, execution)), execution.count) for execution in executions]
-            return Work(*(sum(work[part] * count for work, count in works) for part in range(2))), True
-        once = rule(node)
-        if type(once.macs) is not int or type(once.other_ops) is not int:  # an expression of a size that is not known
+            counts = [(with_shapes(node, execution), execution.count) for execution in executions]
+        for shaped, times in counts:
+            once = rule(shaped)
+            num_macs += once.macs * times
+            num_others += once.other_ops * times
+        if type(num_macs) is not int or type(num_others) is not int:  # an expression of a size that is not known
             return NOTHING, False
-        return (once if runs == 1 else Work(once.macs * (runs or 1), once.other_ops * (runs or 1))), True
     except (UnknownError, AssertionError, TypeError, ValueError, IndexError, KeyError, ZeroDivisionError):
         # A size is not known, or the node breaks the rules of its operator.
         return NOTHING, False
+    return Work(num_macs, num_others), True
 
 
 def _is_static(node: Node) -> bool:
@@ -159,12 +152,10 @@ def with_shapes(node: Node, execution: Execution) -> Node:
 
 
 def _reshaped(values: Sequence[Value | None], shapes: Sequence[tuple[int, ...]]) -> list[Value | None]:
-    tensors = [value for value in values if value is not None and value.proto is None]
-    if len(tensors) != len(shapes):  # the run shows no shapes of values that are no tensors
-        return list(values)
-    left = iter(shapes)
-    seen = [next(left) if value is not None and value.proto is None else None for value in values]
-    return [
-        value if value is None or shape is None or value.is_static else Value(value.dtype, shape, value.elements)
-        for value, shape in zip(values, seen, strict=True)
-    ]
+    shaped = list(values)
+    tensors = [(index, value) for index, value in enumerate(values) if value is not None and value.proto is None]
+    if len(tensors) == len(shapes):  # else the run shows no shapes of values that are no tensors
+        for (index, value), shape in zip(tensors, shapes, strict=True):
+            if not value.is_static:
+                shaped[index] = Value(value.dtype, shape, value.elements)
+    return shaped

@@ -76,23 +76,21 @@ def ask_runner(
     Raises:
         BenchError: the child failed; the message says why.
     """
-    limits = Limits.of(step_s=None, memory_bytes=None)
     with tempfile.TemporaryDirectory() as folder:
-        given = Path(folder, "inputs.npz") if inputs else None
-        if inputs and given:
+        given = Path(folder, "inputs.npz")
+        if inputs:
             save_arrays(given, inputs)
         try:
-            answer: dict[str, Any] = ask_once(
+            return ask_once(
                 function,
                 timeout_s=TIMEOUT_S,
-                memory_bytes=limits.memory_bytes,
+                memory_bytes=Limits.of(step_s=None, memory_bytes=None).memory_bytes,
                 path=str(path.absolute()),
                 shapes={name: list(shape) for name, shape in shapes.items()},
-                inputs=str(given) if given else None,
+                inputs=str(given) if inputs else None,
             )
         except ChildError as error:
             raise BenchError(error.reason) from error
-    return answer
 
 
 def run(*, path: str, shapes: Mapping[str, Sequence[int]], inputs: str | None) -> dict[str, Any]:
@@ -131,7 +129,7 @@ def _shapes(entries: Sequence[Mapping[str, Sequence[int]]]) -> tuple[tuple[int, 
 def made_feeds(
     model: onnx.ModelProto, shapes: Mapping[str, Sequence[int]], inputs: str | None
 ) -> dict[str, np.ndarray]:
-    """Arrays to run a model on: those of an .npz file, and made-up ones for the rest.
+    """Arrays to run a model on: those of an .npz file, and made-up arrays for the other inputs.
 
     Args:
         shapes: of the inputs that are made up, by name.

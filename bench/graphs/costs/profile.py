@@ -199,14 +199,12 @@ def _notes(steps: Sequence[Step], nodes: Sequence[NodeCost], runs: Observed, cou
     if generated:
         notes.append(f"{generated:,} of the parameters are not stored: ConstantOfShape nodes make them")
     unknown = [node for node in nodes if not node.known]
-    foreign = [node for node in unknown if (node.domain, node.op_type) not in macs.RULES]
-    if foreign:
+    if foreign := [node for node in unknown if (node.domain, node.op_type) not in macs.RULES]:
         names = ", ".join(sorted({f"{node.domain or 'ai.onnx'}.{node.op_type}" for node in foreign}))
         notes.append(f"the work of {len(foreign)} nodes is unknown and not counted: {names}")
-    if len(unknown) > len(foreign):
-        names = ", ".join(sorted({node.op_type for node in unknown if (node.domain, node.op_type) in macs.RULES}))
-        number = len(unknown) - len(foreign)
-        notes.append(f"the work of {number} nodes is not counted, for their shapes are not known: {names}")
+    if shapeless := [node for node in unknown if (node.domain, node.op_type) in macs.RULES]:
+        names = ", ".join(sorted({node.op_type for node in shapeless}))
+        notes.append(f"the work of {len(shapeless)} nodes is not counted, for their shapes are not known: {names}")
     for step in steps:
         if step.why_unknown:
             notes.append(f"{step.node.what}: {step.why_unknown}")

@@ -1,12 +1,13 @@
 """Which stored tensors are equal: some exporters store a shared weight several times, and it should count once.
 
 Little is read: of tensors with equal type and shape a short sample is compared, and only tensors with equal samples are
-compared in full.
+read in full.
 """
 
 from __future__ import annotations
 
 import collections
+import hashlib
 from collections.abc import Sequence
 
 from bench.graphs.deferred import np
@@ -24,60 +25,38 @@ def first_of_equals(values: Sequence[Value]) -> list[int]:
     A tensor whose elements are all the same equals only itself: untrained biases and scales are alike, but not shared.
     """
     first = list(range(len(values)))
-    alike: dict[tuple[object, ...], list[int]] = collections.defaultdict(list)
+    alike: dict[tuple[object, ...], list[tuple[int, memoryview]]] = collections.defaultdict(list)
     kinds = [(value.dtype, value.shape) for value in values]
     same_kind = collections.Counter(kinds)
     for index, (kind, value) in enumerate(zip(kinds, values, strict=True)):
-        if same_kind[kind] > 1 and value.tensor is not None:
-            content = _bytes(value)
-            if content is not None:
-                alike[(kind, _sample(content))].append(index)
-    for indices in alike.values():
-        if len(indices) == 1:
-            continue
-        distinct: list[int] = []
-        for index in indices:
-            content = _bytes(values[index])
-            assert content is not None
-            equal = next((other for other in distinct if _equal(content, _bytes(values[other]))), None)
-            if equal is not None and not _is_uniform(content, values[index].dtype):
-                first[index] = equal
-            elif equal is None:
-                distinct.append(index)
+        content = _bytes(value) if same_kind[kind] > 1 else None
+        if content is not None:
+            middle = len(content) // 2
+            alike[(kind, bytes(content[middle : middle + SAMPLE_BYTES]))].append((index, content))
+    for tensors in alike.values():
+        by_content: dict[bytes, int] = {}
+        for index, content in tensors if len(tensors) > 1 else ():
+            if not _is_uniform(content, values[index].dtype):
+                first[index] = by_content.setdefault(hashlib.sha256(content).digest(), index)
     return first
 
 
 def _bytes(value: Value) -> memoryview | None:
-    """The bytes of a tensor, mapped where they are on disk; None where they cannot be read."""
+    """The bytes of a stored tensor, mapped where they are on disk; None where they cannot be read."""
     tensor, stored = value.tensor, value.stored
-    assert tensor is not None
-    assert stored is not None
+    if tensor is None or stored is None or not stored.has(tensor):
+        return None
     if tensor.data_location == EXTERNAL:
-        return stored.data(tensor) if stored.has(tensor) else None
+        return stored.data(tensor)
     if tensor.HasField("raw_data"):
         return memoryview(tensor.raw_data)
     return memoryview(stored.array(tensor).tobytes()) if bits(value.dtype) else None
 
 
-def _sample(content: memoryview) -> bytes:
-    """Some bytes from the middle."""
-    start = len(content) // 2
-    return bytes(content[start : start + SAMPLE_BYTES])
-
-
 def _is_uniform(content: memoryview, dtype: int) -> bool:
-    """Whether all elements are the same."""
+    """Whether all elements are the same, and so each of them equals the next."""
     size = max(bits(dtype) // 8, 1)
-    if len(content) <= size or len(content) % size:
-        return len(content) <= size
-    rows = np.frombuffer(content, np.uint8).reshape(-1, size)
-    step = CHUNK_BYTES // size
-    return all(bool((rows[start : start + step] == rows[0]).all()) for start in range(0, len(rows), step))
-
-
-def _equal(one: memoryview, other: memoryview | None) -> bool:
-    if other is None or len(one) != len(other):
-        return False
-    first, second = np.frombuffer(one, np.uint8), np.frombuffer(other, np.uint8)
-    starts = range(0, len(first), CHUNK_BYTES)
-    return all(np.array_equal(first[at : at + CHUNK_BYTES], second[at : at + CHUNK_BYTES]) for at in starts)
+    data = np.frombuffer(content, np.uint8)
+    elements, following = data[:-size], data[size:]
+    starts = range(0, len(following), CHUNK_BYTES)
+    return all(np.array_equal(elements[at : at + CHUNK_BYTES], following[at : at + CHUNK_BYTES]) for at in starts)

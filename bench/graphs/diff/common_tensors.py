@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bench.graphs.diff.matching import Side, match
+from bench.graphs.diff.matching import Matching
 from bench.graphs.file.lazy import Stored
 
 KEPT_SHARE = 0.5
@@ -16,18 +16,19 @@ def common_tensors(before: Stored, after: Stored) -> dict[str, str]:
     `matching`. If most of the matched nodes make tensors of other names, an optimizer has renamed everything, and a
     name may now belong to another tensor than before: then only the names of outputs count.
     """
-    one, other = Side(before), Side(after)
+    matching = Matching(before, after)
+    one, other = (side.wiring for side in matching.sides)
     pairs = [
         (old, new)
-        for index, found in match(one, other)
-        for old, new in zip(one.wiring.nodes[index].output, other.wiring.nodes[found].output, strict=False)
+        for index, found in matching.pairs
+        for old, new in zip(one.nodes[index].output, other.nodes[found].output, strict=False)
         if old and new
     ]
     are_kept = sum(old == new for old, new in pairs) > KEPT_SHARE * len(pairs)
     named_alike = {
         name: name
-        for name in other.wiring.made_by
-        if name in one.wiring.made_by and (are_kept or (name in one.wiring.outputs and name in other.wiring.outputs))
+        for name in other.made_by
+        if name in one.made_by and (are_kept or (name in one.outputs and name in other.outputs))
     }
     taken = set(named_alike)
     return named_alike | {new: old for old, new in pairs if old not in taken and new not in taken}

@@ -13,7 +13,6 @@ import dataclasses
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 from bench.api import Arrays
 from bench.api.errors import ArtifactError
@@ -67,7 +66,7 @@ class Drift:
 
     tolerance: float
     output: Compared
-    first: Compared | None
+    first: Compared | None = None
     previous: Compared | None = None
     made_of: tuple[Compared, ...] = ()
     between_before: Mapping[str, int] = dataclasses.field(default_factory=dict)
@@ -114,6 +113,11 @@ class _Side:
         """The operator that makes a tensor."""
         return self.wiring.nodes[self.wiring.made_by[name][0]].op_type
 
+    def operators(self, name: str, sources: Iterable[str]) -> dict[str, int]:
+        """Number of nodes of each operator between some tensors and a tensor that is computed from them."""
+        nodes, _ = self.wiring.leading_to([name], set(sources))
+        return dict(collections.Counter(self.wiring.nodes[index].op_type for index in sorted(nodes)).most_common())
+
 
 class _Search:
     """Compares tensors, each once."""
@@ -131,28 +135,29 @@ class _Search:
                 raise ArtifactError(f"no node of one of the models makes the output {missing[0]!r}")
         self.names |= {name: name for name in outputs}
         self.look(outputs)
-        known = {name: error for name in outputs if (error := self.errors[name]) is not None}
-        if len(known) < len(outputs):
-            raise ArtifactError(f"the output {next(name for name in outputs if name not in known)!r} has another shape")
-        worst = max(known, key=lambda name: known[name])
+        if unlike := [name for name in outputs if self.errors[name] is None]:
+            raise ArtifactError(f"the output {unlike[0]!r} has another shape")
+        worst = max(outputs, key=lambda name: self.errors[name] or 0)
         order = self._common(worst)
-        first, num_common = None, len(order)
-        more: dict[str, Any] = {}
-        if self.drifts(worst):
-            first, made_of = self._checked(order, self._bisect(order))
-            more = {
-                "previous": self._last_comparable(order[: order.index(first)]),
-                "made_of": tuple(map(self._compared, made_of)),
-                "between_before": _operators(self.before, self.names[first], [self.names[name] for name in made_of]),
-                "between_after": _operators(self.after, first, made_of),
-            }
-        return Drift(
+        found = Drift(
             tolerance=self.tolerance,
             output=self._compared(worst),
-            first=self._compared(first) if first is not None else None,
-            num_common=num_common,
+            num_common=len(order),
             num_compared=len(self.errors),
-            **more,
+        )
+        if not self.drifts(worst):
+            return found
+        first, made_of = self._checked(order, self._bisect(order))
+        earlier = reversed(order[: order.index(first)])
+        previous = next((name for name in earlier if self.error(name) is not None), None)
+        return dataclasses.replace(
+            found,
+            first=self._compared(first),
+            previous=None if previous is None else self._compared(previous),
+            made_of=tuple(map(self._compared, made_of)),
+            between_before=self.before.operators(self.names[first], [self.names[name] for name in made_of]),
+            between_after=self.after.operators(first, made_of),
+            num_compared=len(self.errors),
         )
 
     def look(self, names: Iterable[str]) -> None:
@@ -162,23 +167,20 @@ class _Search:
             values = [self.before.values([self.names[name] for name in new]), self.after.values(new)]
             self.errors |= {name: relative_error(*pair) for name, *pair in zip(new, *values, strict=True)}
 
+    def error(self, name: str) -> float | None:
+        """The error of a tensor, which is compared if it has not been yet; None where that is not possible."""
+        self.look([name])
+        return self.errors[name]
+
     def drifts(self, name: str) -> bool:
-        error = self.errors[name]
-        return error is not None and error > self.tolerance
+        """Whether a tensor that was looked at can be compared and differs by more than the tolerance."""
+        return (self.errors[name] or 0) > self.tolerance
 
     def _common(self, output: str) -> list[str]:
         """Tensors of both models that lead to an output in the second one, in its order; the output is the last."""
         nodes, _ = self.after.wiring.leading_to([output])
         made = [name for index in sorted(nodes) for name in self.after.wiring.nodes[index].output if name]
         return [name for name in made if name in self.names and name != output] + [output]
-
-    def _last_comparable(self, order: Sequence[str]) -> Compared | None:
-        """The last of some tensors whose values in both models can be compared; None if there is none."""
-        for name in reversed(order):
-            self.look([name])
-            if self.errors[name] is not None:
-                return self._compared(name)
-        return None
 
     def _bisect(self, order: list[str]) -> int:
         """The index of a tensor that drifts, after one that does not or at the beginning.
@@ -188,8 +190,7 @@ class _Search:
         low, high = -1, len(order) - 1
         while high - low > 1:
             middle = (low + high) // 2
-            self.look([order[middle]])
-            if self.errors[order[middle]] is None:
+            if self.error(order[middle]) is None:
                 del order[middle]
                 high -= 1
             elif self.drifts(order[middle]):
@@ -208,14 +209,12 @@ class _Search:
             _, reads = self.after.wiring.leading_to([first], set(order))
             sources = [name for name in order if name in reads]
             self.look(sources)
-            if unknown := [name for name in sources if self.errors[name] is None]:
-                for name in unknown:
-                    order.remove(name)
-                continue
-            drifting = [name for name in sources if self.drifts(name)]
-            if not drifting:
+            if any(self.errors[name] is None for name in sources):
+                order = [name for name in order if self.errors.get(name, 0) is not None]
+            elif drifting := [name for name in sources if self.drifts(name)]:
+                first = drifting[0]
+            else:
                 return first, sources
-            first = drifting[0]
 
     def _compared(self, name: str) -> Compared:
         error = self.errors[name]
@@ -227,11 +226,6 @@ class _Search:
             before=self.before.maker(self.names[name]),
             after=self.after.maker(name),
         )
-
-
-def _operators(side: _Side, name: str, sources: Iterable[str]) -> dict[str, int]:
-    nodes, _ = side.wiring.leading_to([name], set(sources))
-    return dict(collections.Counter(side.wiring.nodes[index].op_type for index in sorted(nodes)).most_common())
 
 
 def relative_error(before: np.ndarray, after: np.ndarray) -> float | None:
@@ -250,9 +244,8 @@ def relative_error(before: np.ndarray, after: np.ndarray) -> float | None:
     if before.shape != after.shape or (before.dtype.kind == "f") != (after.dtype.kind == "f"):
         return None
     old, new = (array.astype(np.float64) for array in arrays)
-    same = (old == new) | (np.isnan(old) & np.isnan(new))
-    for sign in (1, -1):
-        same |= (sign * old >= LARGEST) & (sign * new >= LARGEST)
+    clipped = [np.clip(array, -LARGEST, LARGEST) for array in (old, new)]
+    same = np.equal(*clipped) | (np.isnan(old) & np.isnan(new))
     with np.errstate(invalid="ignore"):
         difference = float(np.where(same, 0, np.abs(old - new)).max(initial=0))
     if difference == 0:

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import collections
 import math
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 
 from bench.graphs.deferred import onnx
 from bench.graphs.file.digest import Scope, attribute_digest, sha256, tensor_digest
@@ -29,57 +29,19 @@ TELLING = 16
 """Least number of elements of a weight that identifies its node; a shape or a scale does not."""
 
 
-def match(one: Side, other: Side) -> list[tuple[int, int]]:
-    """Pairs of nodes, by index, in the order of the first model."""
-    matching = _Matching(one, other)
-    sides = (one, other)
-    inputs = _named_alike(one.wiring.inputs, other.wiring.inputs)
-    outputs = _named_alike(one.wiring.outputs, other.wiring.outputs)
-    for side, names in zip(sides, inputs, strict=True):
-        side.exact = side.from_inputs(side.contents, names)
-    loose = [side.from_inputs(side.kinds, names) for side, names in zip(sides, inputs, strict=True)]
-    behind = [side.to_outputs(names) for side, names in zip(sides, outputs, strict=True)]
-    own = [side.own_weights() for side in sides]
-    both = [_together(*pair) for pair in zip(loose, behind, strict=True)]
-    matching.pair(*[_together(side.exact, keys) for side, keys in zip(sides, behind, strict=True)])
-    matching.pair(one.exact, other.exact)  # what does the same is the same, whoever reads it
-    for most in (1, None):
-        for keys in (own, both, loose, behind):
-            matching.pair(*keys, only_if_even=True, most=most)
-            matching.spread(exactly=True, most=most)
-        matching.spread(exactly=False, most=most)
-    matching.pair(one.local, other.local, only_if_even=True)
-    matching.spread(exactly=False, most=None)
-    return [(index, found) for index, found in enumerate(matching.partner[0]) if found is not None]
-
-
-def _together(*columns: Sequence[Hashable]) -> list[Hashable]:
-    return list(zip(*columns, strict=True))
-
-
-def _named_alike(one: Iterable[str], other: Iterable[str]) -> tuple[dict[str, bytes], dict[str, bytes]]:
-    """Keys of the inputs or outputs of two models: equal for equal names, and by position for the other names."""
-    one, other = list(one), list(other)
-    common = set(one) & set(other)
-    keys: list[dict[str, bytes]] = []
-    for names in (one, other):
-        rest = [name for name in names if name not in common]
-        keys.append({name: b"name " + name.encode() for name in common})
-        keys[-1] |= {name: b"number %d" % position for position, name in enumerate(rest)}
-    return keys[0], keys[1]
-
-
 class Side:
     """One of the models, with the keys that its nodes are matched by.
 
     Attributes:
-        local: hash of each node by itself: its operator, attributes and number of outputs.
         kinds: type and shape of each weight, by name.
         contents: hash of type, shape and elements of each weight, by name.
-        exact: hash of each node with all nodes and weights that lead to it.
+        local: hash of each node by itself: its operator, attributes and number of outputs.
+        values: hash of each value with all nodes and weights that lead to it, by name; see `add_keys`.
+        keys: the keys of the nodes, by the kind of key; see `add_keys`.
     """
 
-    exact: list[bytes]
+    values: Mapping[str, bytes]
+    keys: Mapping[str, Sequence[Hashable]]
 
     def __init__(self, stored: Stored) -> None:
         self.wiring = Wiring(stored)
@@ -106,16 +68,40 @@ class Side:
         parts = [weight.values, weight.indices] if weight.DESCRIPTOR.name == "SparseTensorProto" else [weight]
         return sha256(self.kinds[name], *[tensor_digest(part) for part in parts])
 
-    def from_inputs(self, weights: dict[str, bytes], inputs: dict[str, bytes]) -> list[bytes]:
-        """For each node, a hash of the node and of everything that leads to it."""
-        values = {**inputs, **weights}
+    def add_keys(self, other: Wiring) -> None:
+        """Set `values` and `keys`, in which inputs and outputs stand for those of the other model.
+
+        The kinds of keys:
+
+        - `local`: of a node by itself, as in the attribute `local`;
+        - `own`: of a node and its weights; unique for a node with small weights or none;
+        - `exact`: of a node and everything that leads to it;
+        - `loose`: the same without the elements of the weights;
+        - `behind`: of a node and everything that its outputs lead to.
+        """
+        inputs = _paired_keys(self.wiring.inputs, other.inputs)
+        exact, self.values = self._from_inputs(inputs | self.contents)
+        loose, _ = self._from_inputs(inputs | self.kinds)
+        behind = self._to_outputs(_paired_keys(self.wiring.outputs, other.outputs))
+        own = [self._own_weights(index) for index in range(len(self.local))]
+        self.keys = {"local": self.local, "own": own, "exact": exact, "loose": loose, "behind": behind}
+
+    def _from_inputs(self, values: dict[str, bytes]) -> tuple[list[bytes], dict[str, bytes]]:
+        """Hash each node with everything that leads to it.
+
+        Args:
+            values: keys of the inputs and weights, by name.
+
+        Returns:
+            The hashes of the nodes, and the keys of all values, by name.
+        """
         keys = []
         for index, node in enumerate(self.wiring.nodes):
             keys.append(sha256(self.local[index], *[values.get(name, b"") for name in self.wiring.reads[index]]))
             values |= {name: sha256(keys[-1], b"%d" % position) for position, name in enumerate(node.output) if name}
-        return keys
+        return keys, values
 
-    def to_outputs(self, outputs: dict[str, bytes]) -> list[bytes]:
+    def _to_outputs(self, outputs: Mapping[str, bytes]) -> list[bytes]:
         """For each node, a hash of the node and of everything that its outputs lead to."""
         keys = [b""] * len(self.wiring.nodes)
         for index in reversed(range(len(keys))):
@@ -127,15 +113,18 @@ class Side:
             keys[index] = sha256(self.local[index], *weights, *uses)
         return keys
 
-    def own_weights(self) -> list[Hashable]:
-        """A key of each node and its weights; it is unique for a node with small weights or none."""
-        keys: list[Hashable] = []
-        for index, names in enumerate(self.wiring.reads):
-            weights = [name for name in names if name in self.contents]
-            telling = any(math.prod(self.wiring.weights[name].dims) >= TELLING for name in weights)
-            own = tuple(self.contents[name] for name in weights)
-            keys.append((self.local[index], own) if telling else (id(self), index))
-        return keys
+    def _own_weights(self, index: int) -> Hashable:
+        weights = [name for name in self.wiring.reads[index] if name in self.contents]
+        if any(math.prod(self.wiring.weights[name].dims) >= TELLING for name in weights):
+            return (self.local[index], *[self.contents[name] for name in weights])
+        return id(self), index
+
+
+def _paired_keys(names: Collection[str], others: Collection[str]) -> dict[str, bytes]:
+    """Keys of one model's inputs or outputs: equal for equal names, and by position for the other names."""
+    rest = [name for name in names if name not in others]
+    keys = {name: b"name " + name.encode() for name in names if name in others}
+    return keys | {name: b"number %d" % position for position, name in enumerate(rest)}
 
 
 def _write_out_defaults(node: onnx.NodeProto, model: onnx.ModelProto) -> None:
@@ -151,64 +140,98 @@ def _write_out_defaults(node: onnx.NodeProto, model: onnx.ModelProto) -> None:
             node.attribute.append(declared.default_value)
 
 
-class _Matching:
-    """The pairs of nodes that have been matched so far."""
+class Matching:
+    """Two models and the pairs of their nodes.
 
-    def __init__(self, one: Side, other: Side) -> None:
-        self.sides = (one, other)
-        self.partner: tuple[list[int | None], list[int | None]] = tuple(  # type: ignore[assignment]
-            [None] * len(side.wiring.nodes) for side in self.sides
-        )
+    Attributes:
+        sides: the first model and the second.
+        partner: for each model, the index of each matched node with the index of its partner in the other model.
+    """
 
-    def pair(
+    def __init__(self, before: Stored, after: Stored) -> None:
+        """Match the nodes.
+
+        Raises:
+            ArtifactError: a graph uses a value before it is made.
+            InputError: external data are missing.
+        """
+        self.sides = (Side(before), Side(after))
+        self.partner: tuple[dict[int, int], dict[int, int]] = ({}, {})
+        for side, other in zip(self.sides, reversed(self.sides), strict=True):
+            side.add_keys(other.wiring)
+        self._pair("exact", "behind", only_if_even=False)
+        self._pair("exact", only_if_even=False)  # equal computations match, whichever nodes read them
+        for most in (1, None):
+            for kinds in (("own",), ("loose", "behind"), ("loose",), ("behind",)):
+                self._pair(*kinds, most=most)
+                self._spread(exactly=True, most=most)
+            self._spread(exactly=False, most=most)
+        self._pair("local")
+        self._spread(exactly=False, most=None)
+
+    @property
+    def pairs(self) -> list[tuple[int, int]]:
+        """Pairs of nodes, by index, in the order of the first model."""
+        return sorted(self.partner[0].items())
+
+    def _pair(self, *kinds: str, only_if_even: bool = True, most: int | None = None) -> None:
+        """Match nodes that are left and have equal keys of all these kinds, in their order."""
+        columns = [zip(*[side.keys[kind] for kind in kinds], strict=True) for side in self.sides]
+        self._match(*map(enumerate, columns), most=most, only_if_even=only_if_even)
+
+    def _match(
         self,
-        one: Sequence[Hashable],
-        other: Sequence[Hashable],
+        one: Iterable[tuple[int, Hashable]],
+        other: Iterable[tuple[int, Hashable]],
         *,
-        only_if_even: bool = False,
-        most: int | None = None,
-    ) -> None:
-        """Match nodes with equal keys that are left, in their order.
+        most: int | None,
+        only_if_even: bool = True,
+    ) -> list[tuple[int, int]]:
+        """Match nodes with equal keys that are left: first those that share a name, then the others in their order.
 
         Args:
-            only_if_even: skip a key that more unmatched nodes have in one model than in the other.
-            most: skip a key that more nodes than this have.
+            one: indices of nodes of the first model, each with a key.
+            other: the same for the second model.
+            most: skip a key that more nodes than this have; None for no limit.
+            only_if_even: skip a key that more of the nodes have in one model than in the other.
+
+        Returns:
+            The new pairs of nodes, by index.
         """
         groups: dict[Hashable, tuple[list[int], list[int]]] = {}
-        for which, keys in enumerate((one, other)):
-            for index, key in enumerate(keys):
-                if self.partner[which][index] is None:
+        for which, nodes in enumerate((one, other)):
+            for index, key in nodes:
+                if index not in self.partner[which]:
                     groups.setdefault(key, ([], []))[which].append(index)
+        new = []
         for left, right in groups.values():
             if (not only_if_even or len(left) == len(right)) and (most is None or len(left) <= most):
                 for pair in self._in_order(left, right):
-                    self._join(*pair)
+                    if (
+                        pair[0] not in self.partner[0] and pair[1] not in self.partner[1]
+                    ):  # a node may have several keys
+                        self.partner[0][pair[0]], self.partner[1][pair[1]] = pair[1], pair[0]
+                        new.append(pair)
+        return new
 
-    def _in_order(self, left: Sequence[int], right: Sequence[int]) -> list[tuple[int, int]]:
-        """Pairs of nodes that are alike: those that share a name, then the others as they come."""
-        if len(left) == len(right) == 1:
-            return [(left[0], right[0])]
-        names = [
-            [side.wiring.nodes[index].name for index in part]
-            for side, part in zip(self.sides, (left, right), strict=True)
-        ]
-        by_name = dict(zip(names[1], right, strict=True))
-        pairs = [(index, by_name[name]) for name, index in zip(names[0], left, strict=True) if name in by_name]
-        taken = [{pair[which] for pair in pairs} for which in (0, 1)]
-        rest = [[index for index in part if index not in done] for part, done in zip((left, right), taken, strict=True)]
-        return pairs + list(zip(*rest, strict=False))
+    def _in_order(self, left: Sequence[int], right: Sequence[int]) -> Iterator[tuple[int, int]]:
+        """Pairs of nodes that are alike: those that share a name, then the others in their order."""
+        nodes, others = (side.wiring.nodes for side in self.sides)
+        by_name = {others[index].name: index for index in right}
+        named = {index: by_name[nodes[index].name] for index in left if nodes[index].name in by_name}
+        taken = set(named.values())
+        yield from named.items()
+        rest = [index for index in left if index not in named]
+        yield from zip(rest, [index for index in right if index not in taken], strict=False)
 
-    def _join(self, one: int, other: int) -> None:
-        self.partner[0][one], self.partner[1][other] = other, one
-
-    def spread(self, *, exactly: bool, most: int | None) -> None:
+    def _spread(self, *, exactly: bool, most: int | None) -> None:
         """Match neighbours of matched nodes that are at the same place and have the same operator.
 
         Args:
             exactly: only if they have the same attributes, too.
-            most: skip readers of a matched node if more than this number are alike.
+            most: skip readers of a matched node if more than this number are alike; None for no limit.
         """
-        pending = [(index, found) for index, found in enumerate(self.partner[0]) if found is not None]
+        pending = self.pairs
         limit: int | None
         doubtful: collections.deque[tuple[int, int]] = collections.deque()
         while pending or doubtful:
@@ -218,33 +241,16 @@ class _Matching:
                     doubtful.append(pair)
             else:  # nothing is left that is beyond doubt
                 pair, limit = doubtful.popleft(), most
-            for one, other in self._candidates(*pair, exactly, limit):
-                if self.partner[0][one] is None and self.partner[1][other] is None:
-                    self._join(one, other)
-                    pending.append((one, other))
+            neighbours = [self._neighbours(which, index, exactly) for which, index in enumerate(pair)]
+            pending += self._match(*neighbours, most=limit)
 
-    def _candidates(self, one: int, other: int, exactly: bool, most: int | None) -> list[tuple[int, int]]:
-        found: list[tuple[int, int]] = []
-        wirings = [side.wiring for side in self.sides]
-        nodes = [wirings[0].nodes[one], wirings[1].nodes[other]]
-        for names in zip(wirings[0].reads[one], wirings[1].reads[other], strict=False):
-            makers = [wiring.made_by.get(name) for wiring, name in zip(wirings, names, strict=True)]
-            if makers[0] and makers[1] and makers[0][1] == makers[1][1]:
-                pair = (makers[0][0], makers[1][0])
-                if self._key(0, pair[0], exactly) == self._key(1, pair[1], exactly):
-                    found.append(pair)
-        for names in zip(nodes[0].output, nodes[1].output, strict=False):
-            groups: dict[Hashable, tuple[list[int], list[int]]] = {}
-            for which, (wiring, name) in enumerate(zip(wirings, names, strict=True)):
-                for reader, slot in wiring.readers.get(name, ()):
-                    if self.partner[which][reader] is None:
-                        key = (slot, self._key(which, reader, exactly))
-                        groups.setdefault(key, ([], []))[which].append(reader)
-            for left, right in groups.values():
-                if len(left) == len(right) and (most is None or len(left) <= most):
-                    found += self._in_order(left, right)
-        return found
-
-    def _key(self, which: int, index: int, exactly: bool) -> Hashable:
+    def _neighbours(self, which: int, index: int, exactly: bool) -> Iterator[tuple[int, Hashable]]:
+        """The nodes that a node reads from or that read it, each with a key of its place and its operator."""
         side = self.sides[which]
-        return side.local[index] if exactly else (side.wiring.nodes[index].domain, side.wiring.nodes[index].op_type)
+        nodes, made_by, readers = side.wiring.nodes, side.wiring.made_by, side.wiring.readers
+        places = [("reads", at, made_by[name]) for at, name in enumerate(side.wiring.reads[index]) if name in made_by]
+        for at, name in enumerate(nodes[index].output):
+            places += [("makes", at, place) for place in readers.get(name, ())]
+        for direction, at, (other, slot) in places:
+            kind = side.local[other] if exactly else (nodes[other].domain, nodes[other].op_type)
+            yield other, (direction, at, slot, kind)

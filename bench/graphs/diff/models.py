@@ -9,10 +9,10 @@ import dataclasses
 import itertools
 import math
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 
 from bench.graphs.deferred import np, onnx
-from bench.graphs.diff.matching import Side, match
+from bench.graphs.diff.matching import Matching, Side
 from bench.graphs.file.digest import canonical_digest
 from bench.graphs.file.lazy import Stored
 from bench.graphs.file.text import MOST_VALUES, attribute_text, tensor_type, value_type
@@ -93,112 +93,107 @@ def diff_models(before: Stored, after: Stored) -> GraphDiff:
     assert before.path is not None
     assert after.path is not None
     equal = canonical_digest(before.path) == canonical_digest(after.path)
-    one, other = Side(before), Side(after)
-    return _Report(one, other, match(one, other)).result(equal)
+    matching = Matching(before, after)
+    one, other = matching.sides
+    weight_pairs = _weight_pairs(matching)
+    changed = [change for pair in matching.pairs if (change := _node_change(matching, weight_pairs, *pair)) is not None]
+    contents = [set(side.contents.values()) for side in matching.sides]
+    at_common_place = [{pair[which] for pair in weight_pairs} for which in (0, 1)]
+    removed, added = (
+        tuple(name for name, content in side.contents.items() if content not in elsewhere and name not in common)
+        for side, elsewhere, common in zip(matching.sides, reversed(contents), at_common_place, strict=True)
+    )
+    return GraphDiff(
+        equal=equal,
+        num_same=len(matching.pairs) - len(changed),
+        removed=_unmatched(one, matching.partner[0]),
+        added=_unmatched(other, matching.partner[1]),
+        changed=tuple(changed),
+        interface=tuple(_interface(one, other)),
+        num_same_weights=sum(content in contents[1] for content in one.contents.values()),
+        changed_weights=tuple(_weight_change(one, other, *pair) for pair in weight_pairs),
+        removed_weights=removed,
+        added_weights=added,
+    )
 
 
-class _Report:
-    """Compares the nodes that have been matched."""
-
-    def __init__(self, one: Side, other: Side, pairs: list[tuple[int, int]]) -> None:
-        self.sides = (one, other)
-        self.pairs = pairs
-        self.partner = dict(pairs)
-        self.weight_pairs: dict[tuple[str, str], None] = {}
-
-    def result(self, equal: bool) -> GraphDiff:
-        one, other = self.sides
-        changed = [change for pair in self.pairs if (change := self._compare(*pair)) is not None]
-        matched = set(self.partner.values())
-        at_common_place = [{pair[which] for pair in self.weight_pairs} for which in (0, 1)]
-        contents = [set(side.contents.values()) for side in self.sides]
-        removed, added = (
-            tuple(name for name, content in side.contents.items() if content not in elsewhere and name not in common)
-            for side, elsewhere, common in zip(self.sides, reversed(contents), at_common_place, strict=True)
-        )
-        return GraphDiff(
-            equal=equal,
-            num_same=len(self.pairs) - len(changed),
-            removed=tuple(_ref(one, index) for index in range(len(one.wiring.nodes)) if index not in self.partner),
-            added=tuple(_ref(other, index) for index in range(len(other.wiring.nodes)) if index not in matched),
-            changed=tuple(changed),
-            interface=tuple(_interface(one, other)),
-            num_same_weights=sum(content in contents[1] for content in one.contents.values()),
-            changed_weights=tuple(self._weight_change(*pair) for pair in self.weight_pairs),
-            removed_weights=removed,
-            added_weights=added,
-        )
-
-    def _compare(self, one: int, other: int) -> NodeChange | None:
-        nodes = [side.wiring.nodes[index] for side, index in zip(self.sides, (one, other), strict=True)]
-        own = list(_attribute_changes(*nodes))
-        if len(nodes[0].output) != len(nodes[1].output):
-            own.append(f"outputs: {len(nodes[0].output)} -> {len(nodes[1].output)}")
-        elif self.sides[0].local[one] != self.sides[1].local[other] and not own:
-            own.append("a subgraph differs")
-        rewired = []
-        reads = [side.wiring.reads[index] for side, index in zip(self.sides, (one, other), strict=True)]
-        for position, names in enumerate(itertools.zip_longest(*reads, fillvalue="")):
-            before, after = names
-            if before in self.sides[0].contents and after in self.sides[1].contents:
-                if self.sides[0].contents[before] != self.sides[1].contents[after]:
-                    self.weight_pairs[(before, after)] = None
-                    texts = [_weight(side, name) for side, name in zip(self.sides, names, strict=True)]
-                    own.append(f"weight {position}: {texts[0]} -> {texts[1]}")
-            elif not self._same_source(before, after):
-                rewired.append(f"input {position}: {_source(self.sides[0], before)} -> {_source(self.sides[1], after)}")
-        if not own and not rewired:
-            return None
-        return NodeChange(
-            before=_ref(self.sides[0], one),
-            after=_ref(self.sides[1], other),
-            changes=(*own, *rewired),
-            rewired_only=not own,
-        )
-
-    def _same_source(self, before: str, after: str) -> bool:
-        one, other = (side.wiring for side in self.sides)
-        if before in one.made_by and after in other.made_by:
-            (maker, position), (other_maker, other_position) = one.made_by[before], other.made_by[after]
-            same = self.sides[0].exact[maker] == self.sides[1].exact[other_maker]  # one of several equal nodes
-            return position == other_position and (same or self.partner.get(maker) == other_maker)
-        if before in one.inputs and after in other.inputs:
-            return before == after or (
-                before not in other.inputs
-                and after not in one.inputs
-                and _rest(one.inputs, other.inputs).index(before) == _rest(other.inputs, one.inputs).index(after)
-            )
-        return not before and not after
-
-    def _weight_change(self, before: str, after: str) -> WeightChange:
-        sides = list(zip(self.sides, (before, after), strict=True))
-        kinds = [side.kinds[name].decode() for side, name in sides]
-        tensors = [side.wiring.weights[name] for side, name in sides]
-        difference = largest = None
-        numeric = re.match(r"u?int|b?float|bool", kinds[0])
-        if kinds[0] == kinds[1] and numeric and all(tensor.DESCRIPTOR.name == "TensorProto" for tensor in tensors):
-            stored = [side.wiring.stored for side in self.sides]
-            old, new = (own.array(tensor).astype(np.float64) for own, tensor in zip(stored, tensors, strict=True))
-            if np.isfinite(old).all() and np.isfinite(new).all():
-                difference = float(np.abs(old - new).max(initial=0))
-                largest = float(np.abs(old).max(initial=0))
-        return WeightChange(
-            before=before,
-            after=after,
-            type_before=kinds[0],
-            type_after=kinds[1],
-            max_abs_difference=difference,
-            max_abs_before=largest,
-        )
+def _weight_pairs(matching: Matching) -> dict[tuple[str, str], None]:
+    """Names of weights at the same place of matched nodes whose types or elements differ, in order."""
+    one, other = matching.sides
+    return {
+        (before, after): None
+        for index, found in matching.pairs
+        for before, after in zip(one.wiring.reads[index], other.wiring.reads[found], strict=False)
+        if before in one.contents and after in other.contents and one.contents[before] != other.contents[after]
+    }
 
 
-def _ref(side: Side, index: int) -> NodeRef:
-    node = side.wiring.nodes[index]
+def _node_change(
+    matching: Matching, weight_pairs: Collection[tuple[str, str]], index: int, found: int
+) -> NodeChange | None:
+    """The differences between two nodes that have been matched; None if there are none.
+
+    Args:
+        weight_pairs: as `_weight_pairs` returns them.
+        index: of the node in the first model.
+        found: index of its partner in the second model.
+    """
+    one, other = matching.sides
+    nodes = one.wiring.nodes[index], other.wiring.nodes[found]
+    attributes = [{attribute.name: attribute_text(attribute) for attribute in node.attribute} for node in nodes]
+    own = list(_changes("", *attributes, missing="not set"))
+    if len(nodes[0].output) != len(nodes[1].output):
+        own.append(f"outputs: {len(nodes[0].output)} -> {len(nodes[1].output)}")
+    elif one.local[index] != other.local[found] and not own:
+        own.append("a subgraph differs")
+    rewired = []
+    reads = itertools.zip_longest(one.wiring.reads[index], other.wiring.reads[found], fillvalue="")
+    for position, (before, after) in enumerate(reads):
+        if (before, after) in weight_pairs:
+            own.append(f"weight {position}: {_weight(one, before)} -> {_weight(other, after)}")
+        elif not _is_same_source(matching, before, after):
+            rewired.append(f"input {position}: {_source(one, before)} -> {_source(other, after)}")
+    if not own and not rewired:
+        return None
+    return NodeChange(before=_ref(nodes[0]), after=_ref(nodes[1]), changes=(*own, *rewired), rewired_only=not own)
+
+
+def _is_same_source(matching: Matching, before: str, after: str) -> bool:
+    """Whether two values are the same computation, or the same output of two nodes that have been matched."""
+    one, other = matching.sides
+    if one.values.get(before) == other.values.get(after):
+        return True
+    maker, position = one.wiring.made_by.get(before, (None, 0))
+    return maker in matching.partner[0] and (matching.partner[0][maker], position) == other.wiring.made_by.get(after)
+
+
+def _weight_change(one: Side, other: Side, before: str, after: str) -> WeightChange:
+    types = one.kinds[before].decode(), other.kinds[after].decode()
+    tensors = one.wiring.weights[before], other.wiring.weights[after]
+    difference = largest = None
+    is_dense = all(tensor.DESCRIPTOR.name == "TensorProto" for tensor in tensors)
+    if types[0] == types[1] and is_dense and re.match(r"u?int|b?float|bool", types[0]):
+        stored = one.wiring.stored, other.wiring.stored
+        old, new = (own.array(tensor).astype(np.float64) for own, tensor in zip(stored, tensors, strict=True))
+        if np.isfinite(old).all() and np.isfinite(new).all():
+            difference = float(np.abs(old - new).max(initial=0))
+            largest = float(np.abs(old).max(initial=0))
+    return WeightChange(
+        before=before,
+        after=after,
+        type_before=types[0],
+        type_after=types[1],
+        max_abs_difference=difference,
+        max_abs_before=largest,
+    )
+
+
+def _ref(node: onnx.NodeProto) -> NodeRef:
     return NodeRef(name=node.name, op_type=node.op_type)
 
 
-def _rest(names: Mapping[str, object], others: Mapping[str, object]) -> list[str]:
-    return [name for name in names if name not in others]
+def _unmatched(side: Side, partner: Collection[int]) -> tuple[NodeRef, ...]:
+    return tuple(_ref(node) for index, node in enumerate(side.wiring.nodes) if index not in partner)
 
 
 def _source(side: Side, name: str) -> str:
@@ -221,12 +216,16 @@ def _weight(side: Side, name: str) -> str:
     return f"{name} ({tensor_type(weight)})"
 
 
-def _attribute_changes(before: onnx.NodeProto, after: onnx.NodeProto) -> Iterator[str]:
-    """Attributes that differ, but for what is in subgraphs."""
-    old, new = ({attribute.name: attribute_text(attribute) for attribute in node.attribute} for node in (before, after))
-    for name in dict.fromkeys((*old, *new)):
-        if old.get(name) != new.get(name):
-            yield f"{name}: {old.get(name, 'not set')} -> {new.get(name, 'not set')}"
+def _changes(kind: str, before: Mapping[str, object], after: Mapping[str, object], *, missing: str) -> Iterator[str]:
+    """A line for each name whose value differs.
+
+    Args:
+        kind: written before each name.
+        missing: written where only the other model has the name.
+    """
+    for name in dict.fromkeys((*before, *after)):
+        if before.get(name) != after.get(name):
+            yield f"{kind}{name}: {before.get(name, missing)} -> {after.get(name, missing)}"
 
 
 def _interface(one: Side, other: Side) -> Iterator[str]:
@@ -235,14 +234,10 @@ def _interface(one: Side, other: Side) -> Iterator[str]:
         before, after = (
             {name: value_type(value) for name, value in getattr(side.wiring, kind).items()} for side in (one, other)
         )
-        for name in dict.fromkeys((*before, *after)):
-            if before.get(name) != after.get(name):
-                yield f"{kind[:-1]} {name}: {before.get(name, 'none')} -> {after.get(name, 'none')}"
+        yield from _changes(f"{kind[:-1]} ", before, after, missing="none")
         if before.keys() == after.keys() and list(before) != list(after):
             yield f"{kind}: {', '.join(before)} -> {', '.join(after)}"
     versions = [
         {entry.domain or "ai.onnx": entry.version for entry in side.wiring.model.opset_import} for side in (one, other)
     ]
-    for domain in dict.fromkeys((*versions[0], *versions[1])):
-        if versions[0].get(domain) != versions[1].get(domain):
-            yield f"opset {domain}: {versions[0].get(domain, 'none')} -> {versions[1].get(domain, 'none')}"
+    yield from _changes("opset ", *versions, missing="none")

@@ -12,16 +12,15 @@ from bench.graphs.file.text import printable
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class OperatorCount:
-    """Number of nodes of an operator, in subgraphs and functions, too; `after` is None if there is only one model."""
+    """Number of nodes of an operator in two models, those of subgraphs and functions included."""
 
     operator: str
     before: int
-    after: int | None
+    after: int
 
 
-def count_operators(before: onnx.ModelProto, after: onnx.ModelProto | None = None) -> list[OperatorCount]:
+def count_operators(before: onnx.ModelProto, after: onnx.ModelProto) -> list[OperatorCount]:
     """Count the nodes of each operator, sorted by name; the domain comes before names that are not ONNX's own."""
-    old = collections.Counter(map(printable, operator_names(before)))
-    new = None if after is None else collections.Counter(map(printable, operator_names(after)))
-    names = sorted({*old, *(new or ())}, key=lambda name: (name.casefold(), name))
-    return [OperatorCount(operator=name, before=old[name], after=None if new is None else new[name]) for name in names]
+    old, new = (collections.Counter(map(printable, operator_names(model))) for model in (before, after))
+    names = sorted(old | new, key=lambda name: (name.casefold(), name))
+    return [OperatorCount(operator=name, before=old[name], after=new[name]) for name in names]

@@ -13,7 +13,7 @@ planned by themselves and stand here as one buffer, the work space of that step.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from bench.graphs.deferred import onnx
 from bench.graphs.file.digest import stored_names
@@ -50,6 +50,16 @@ def activation_lifetimes(graph: onnx.GraphProto, sizes_bytes: Sizes, *, share_vi
     return _Scope(graph, sizes_bytes, share_views, "", frozenset()).lifetimes()
 
 
+@dataclasses.dataclass(kw_only=True)
+class _Living:
+    """A buffer whose last step is not known yet; its size is None as long as no tensor in it has a known size."""
+
+    name: str
+    size_bytes: int | None
+    first_step: int
+    last_step: int
+
+
 class _Scope:
     """The graph or a subgraph."""
 
@@ -64,12 +74,9 @@ class _Scope:
         inputs = [value.name for value in graph.input if value.name not in stored]
         self.constants = (constants | stored) - set(inputs)
         self.outputs = {value.name for value in graph.output}
-        self.last = max(len(graph.node) - 1, 0)
-        self.home: dict[str, str] = {}
+        self.buffers: list[_Living] = []
+        self.home: dict[str, _Living] = {}
         """The buffer that holds each tensor; tensors that the graph does not own are not in it."""
-        self.first: dict[str, int] = {}
-        self.until: dict[str, int] = {}
-        self.sizes: dict[str, int | None] = {}
         self.unknown: list[str] = []
         if path:  # a body owns the values that it carries; the caller owns the inputs of the model
             for name in inputs:
@@ -77,46 +84,37 @@ class _Scope:
 
     def lifetimes(self) -> Lifetimes:
         for step, node in enumerate(self.graph.node):
-            reads = node_reads(node)
             if is_constant(node, self.constants) and self.outputs.isdisjoint(node.output):
                 self.constants |= set(node.output)
                 continue
-            for name in reads:
-                self._use(name, step)
+            self._use(node_reads(node), step)
             for name in filter(None, node.output):
                 self._make(name, node, step)
             self._work_space(node, step)
-        for name in self.outputs:
-            self._use(name, self.last)
-        known = {name: size for name, size in self.sizes.items() if size is not None}
-        buffers = [
-            Buffer(name=name, size_bytes=size, first_step=self.first[name], last_step=self.until[name])
-            for name, size in known.items()
-        ]
-        self.unknown += [self._called(name) for name, size in self.sizes.items() if size is None]
-        return Lifetimes(buffers=tuple(buffers), unknown=tuple(self.unknown))
+        self._use(self.outputs, max(len(self.graph.node) - 1, 0))
+        self.unknown += [self._called(buffer.name) for buffer in self.buffers if buffer.size_bytes is None]
+        known = [Buffer(**vars(buffer)) for buffer in self.buffers if buffer.size_bytes is not None]
+        return Lifetimes(buffers=tuple(known), unknown=tuple(self.unknown))
 
     def _make(self, name: str, node: onnx.NodeProto, step: int) -> None:
         view = self.share_views and node.op_type in VIEWS and node.domain in ("", "ai.onnx")
         source = self.home.get(node.input[0]) if view else None
         if source is not None:
             self.home[name] = source
-            if self.sizes[source] is None:
-                self.sizes[source] = self._size(name)
+            if source.size_bytes is None:
+                source.size_bytes = self.sizes_bytes.get(self._called(name))
         elif not view or name in self.outputs:
             self._open(name, step)
 
     def _open(self, name: str, step: int) -> None:
-        self.home[name] = name
-        self.first[name] = self.until[name] = step
-        self.sizes[name] = self._size(name)
+        size_bytes = self.sizes_bytes.get(self._called(name))
+        self.home[name] = _Living(name=name, size_bytes=size_bytes, first_step=step, last_step=step)
+        self.buffers.append(self.home[name])
 
-    def _use(self, name: str, step: int) -> None:
-        if name in self.home:
-            self.until[self.home[name]] = step
-
-    def _size(self, name: str) -> int | None:
-        return self.sizes_bytes.get(self._called(name))
+    def _use(self, names: Iterable[str], step: int) -> None:
+        for name in names:
+            if name in self.home:
+                self.home[name].last_step = step
 
     def _called(self, name: str) -> str:
         return f"{self.path}:{name}" if self.path else name
@@ -133,5 +131,4 @@ class _Scope:
                 most = max(most, plan_memory(inner.buffers).arena_bytes)
         if most:
             name = f"{node.name or node.op_type} (work space)"
-            self.first[name] = self.until[name] = step
-            self.sizes[name] = most
+            self.buffers.append(_Living(name=name, size_bytes=most, first_step=step, last_step=step))

@@ -50,7 +50,6 @@ def measure_arena(path: Path, feeds: Mapping[str, np.ndarray], *, optimized: boo
     """
     events = profile_runs(path, feeds, num_runs=NUM_RUNS, optimized=optimized)
     events.sort(key=lambda event: event["ts"])
-    starts = [event["ts"] for event in events if event["name"] == "model_run"]
     nodes = [event for event in events if REQUESTED in event.get("args", {})]
     if not nodes:
         raise ArtifactError("this version of ONNX Runtime does not tell what its arena gives (1.31 does)")
@@ -58,15 +57,15 @@ def measure_arena(path: Path, feeds: Mapping[str, np.ndarray], *, optimized: boo
     def figure(event: dict[str, Any], name: str) -> int:
         return int(event["args"][name])
 
+    last_start = max(event["ts"] for event in events if event["name"] == "model_run")
     first, last = nodes[0], nodes[-1]
-    last_run = [event for event in nodes if event["ts"] >= starts[-1]]
     weights = figure(first, REQUESTED) - figure(first, REQUESTED_DELTA)
     weights_taken = figure(first, IN_USE) - figure(first, IN_USE_DELTA)
     taken = max(figure(event, IN_USE) for event in nodes)
     if figure(last, PEAK) > figure(first, PEAK):  # else the peak may be that of loading
         taken = max(taken, figure(last, PEAK))
     return OrtArena(
-        planned_bytes=max(figure(event, REQUESTED) for event in last_run) - weights,
+        planned_bytes=max(figure(event, REQUESTED) for event in nodes if event["ts"] >= last_start) - weights,
         taken_bytes=taken - weights_taken,
         optimized=optimized,
     )

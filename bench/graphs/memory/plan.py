@@ -9,10 +9,13 @@ the effort is spent. Effort is counted in comparisons, not in seconds: the same 
 
 from __future__ import annotations
 
+import collections
 import dataclasses
 import itertools
 import random
 from collections.abc import Iterable, Sequence
+
+from bench.graphs.deferred import np
 
 ALIGNMENT_BYTES = 64  # a cache line, and the widest vector register
 EFFORT = 4_000_000
@@ -62,15 +65,14 @@ def plan_memory(buffers: Iterable[Buffer], *, effort: int = EFFORT) -> MemoryPla
     for buffer in buffers:
         if buffer.size_bytes < 0 or buffer.last_step < buffer.first_step:
             raise ValueError(f"no such buffer: {buffer}")
-    real = [index for index, buffer in enumerate(buffers) if buffer.size_bytes]
-    placed = _Search([buffers[index] for index in real]).run(effort)
-    offsets = [0] * len(buffers)
-    for index, offset in zip(real, placed, strict=True):
-        offsets[index] = offset
+    placed = iter(_Search([buffer for buffer in buffers if buffer.size_bytes]).run(effort))
+    offsets = tuple(next(placed) if buffer.size_bytes else 0 for buffer in buffers)
     plan = MemoryPlan(
         buffers=buffers,
-        offsets_bytes=tuple(offsets),
-        arena_bytes=max((buffers[index].size_bytes + offsets[index] for index in real), default=0),
+        offsets_bytes=offsets,
+        arena_bytes=max(
+            (buffer.size_bytes + offset for buffer, offset in zip(buffers, offsets, strict=True)), default=0
+        ),
         lower_bound_bytes=lower_bound_bytes(buffers),
         native_bytes=sum(buffer.size_bytes for buffer in buffers),
     )
@@ -80,15 +82,11 @@ def plan_memory(buffers: Iterable[Buffer], *, effort: int = EFFORT) -> MemoryPla
 
 def lower_bound_bytes(buffers: Iterable[Buffer]) -> int:
     """The largest sum of sizes alive at one step."""
-    changes: dict[int, int] = {}
+    changes: collections.Counter[int] = collections.Counter()
     for buffer in buffers:
-        changes[buffer.first_step] = changes.get(buffer.first_step, 0) + buffer.size_bytes
-        changes[buffer.last_step + 1] = changes.get(buffer.last_step + 1, 0) - buffer.size_bytes
-    most = alive = 0
-    for step in sorted(changes):
-        alive += changes[step]
-        most = max(most, alive)
-    return most
+        changes[buffer.first_step] += buffer.size_bytes
+        changes[buffer.last_step + 1] -= buffer.size_bytes
+    return max(itertools.accumulate(changes[step] for step in sorted(changes)), default=0)
 
 
 def check_plan(plan: MemoryPlan) -> None:
@@ -96,27 +94,22 @@ def check_plan(plan: MemoryPlan) -> None:
 
     The check shares no code with the search: wherever a buffer begins, it sorts the live buffers by offset.
     """
-    rows = [
-        (buffer.first_step, buffer.last_step, offset, offset + buffer.size_bytes, buffer.name)
-        for buffer, offset in zip(plan.buffers, plan.offsets_bytes, strict=True)
-        if buffer.size_bytes
-    ]
-    rows.sort()
-    alive: list[tuple[int, int, int, str]] = []
-    for index, (first, last, start, end, name) in enumerate(rows):
-        assert start >= 0, f"{name} has no offset"
-        assert end <= plan.arena_bytes, f"{name} lies outside the arena"
-        assert start % ALIGNMENT_BYTES == 0, f"{name} is not aligned"
-        alive.append((start, end, last, name))
-        if index + 1 < len(rows) and rows[index + 1][0] == first:
-            continue
-        alive = sorted(row for row in alive if row[2] >= first)
-        for (_, low_end, _, low), (high_start, _, _, high) in itertools.pairwise(alive):
-            assert low_end <= high_start, f"{low} and {high} overlap at step {first}"
+    placed = [pair for pair in zip(plan.buffers, plan.offsets_bytes, strict=True) if pair[0].size_bytes]
+    for buffer, offset in placed:
+        assert offset >= 0, f"{buffer.name} has no offset"
+        assert offset + buffer.size_bytes <= plan.arena_bytes, f"{buffer.name} lies outside the arena"
+        assert offset % ALIGNMENT_BYTES == 0, f"{buffer.name} is not aligned"
+    placed.sort(key=lambda pair: pair[0].first_step)
+    alive: list[tuple[Buffer, int]] = []
+    for step, begun in itertools.groupby(placed, key=lambda pair: pair[0].first_step):
+        alive = [pair for pair in alive if pair[0].last_step >= step] + list(begun)
+        alive.sort(key=lambda pair: pair[1])
+        for (low, offset), (high, next_offset) in itertools.pairwise(alive):
+            assert offset + low.size_bytes <= next_offset, f"{low.name} and {high.name} overlap at step {step}"
 
 
 class _Search:
-    """Looks for an order of placing that gives a low arena."""
+    """Searches for an order of placing the buffers that gives a low arena."""
 
     def __init__(self, buffers: Sequence[Buffer]) -> None:
         self.sizes = [-(-buffer.size_bytes // ALIGNMENT_BYTES) * ALIGNMENT_BYTES for buffer in buffers]
@@ -148,18 +141,13 @@ class _Search:
         return offsets
 
     def _first_orders(self) -> list[list[int]]:
-        """By size, by size and life, by life, by what is alive meanwhile, and by time: the largest first."""
-        sizes, spans = self.sizes, self.spans
-        lives = [last - first + 1 for first, last in spans]
-        loads = [size + sum(sizes[other] for other in self.meets[index]) for index, size in enumerate(sizes)]
-        ranks = [
-            [(-size, first) for size, (first, _) in zip(sizes, spans, strict=True)],
-            [(-size * life, first) for size, life, (first, _) in zip(sizes, lives, spans, strict=True)],
-            [(-life, -size) for size, life in zip(sizes, lives, strict=True)],
-            [(-load, -size) for size, load in zip(sizes, loads, strict=True)],
-            [(first, -size) for size, (first, _) in zip(sizes, spans, strict=True)],
-        ]
-        return [sorted(range(len(sizes)), key=rank.__getitem__) for rank in ranks]
+        """Orders by size, by size times life, by life and by bytes in use meanwhile, all descending; and by time."""
+        sizes = np.array(self.sizes)
+        first, last = np.reshape(self.spans, (-1, 2)).T
+        lives = last - first + 1
+        loads = sizes + [sum(self.sizes[other] for other in met) for met in self.meets]
+        keys = [(-sizes, first), (-sizes * lives, first), (-lives, -sizes), (-loads, -sizes), (first, -sizes)]
+        return [np.lexsort((then, key)).tolist() for key, then in keys]
 
     def _place(self, order: Sequence[int]) -> list[int]:
         """Give each buffer in turn the lowest offset at which it fits among those it meets."""

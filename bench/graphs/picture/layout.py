@@ -12,9 +12,11 @@ Barlow et al., Statistical Inference under Order Restrictions, 1972.
 from __future__ import annotations
 
 import bisect
+import collections
 import dataclasses
 import graphlib
-from collections.abc import Sequence
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
 
 Point = tuple[float, float]
 BETWEEN = 22
@@ -36,10 +38,10 @@ class Box:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Line:
-    """From one box to another: points it goes through, upright at each; the last one is at the top of a box.
+    """A line from one box to another: the points that it goes through, upright at each of them.
 
     Attributes:
-        arrow: whether it ends at a box, and not at a place from which it goes on to several.
+        arrow: whether the line ends at the top of a box; if not, it ends where its last branch leaves it.
     """
 
     points: tuple[Point, ...]
@@ -66,36 +68,34 @@ def lay_out(boxes: Sequence[Box], values: Sequence[tuple[int, Sequence[int]]]) -
 
 
 class _Drawing:
-    """Places are the boxes, by their index, and behind them those of values on their way."""
+    """Numbers the places: first the boxes, then the places of values on layers between their maker and a reader."""
 
     def __init__(self, boxes: Sequence[Box], values: Sequence[tuple[int, Sequence[int]]]) -> None:
         self.boxes = boxes
         self.values = [(maker, sorted(set(readers))) for maker, readers in values if readers]
         self.layer = self._layers()
         self.widths = [box.width for box in boxes]
-        self.above: list[list[int]] = [[] for _ in boxes]
-        self.below: list[list[int]] = [[] for _ in boxes]
+        self.above: dict[int, list[int]] = collections.defaultdict(list)
+        self.below: dict[int, list[int]] = collections.defaultdict(list)
         self.ways = [self._way(maker, readers) for maker, readers in self.values]
         self.rows: list[list[int]] = [[] for _ in range(max(self.layer, default=-1) + 1)]
 
     def _layers(self) -> list[int]:
-        """Each box one layer below the lowest of what it reads, and from there as far down as lines get no longer.
+        """Put each box one layer below the lowest box that it reads, then as far down as lines get no longer.
 
-        So what reads nothing, and what is made of that alone, comes just above where it is read.
+        So a box that reads nothing comes just above its reader, and so does a box that reads only such boxes.
         """
-        num = len(self.boxes)
-        makers: list[set[int]] = [set() for _ in range(num)]
-        readers: list[set[int]] = [set() for _ in range(num)]
+        makers: dict[int, set[int]] = {index: set() for index in range(len(self.boxes))}
+        readers: dict[int, set[int]] = {index: set() for index in range(len(self.boxes))}
         for maker, readers_of in self.values:
             readers[maker] |= set(readers_of)
             for reader in readers_of:
                 makers[reader].add(maker)
-        order = list(graphlib.TopologicalSorter(dict(enumerate(makers))).static_order())
-        layer = [0] * num
+        order = list(graphlib.TopologicalSorter(makers).static_order())
+        layer = [0] * len(order)
+        follows = [False] * len(order)  # it and all above it can be moved with its only reader
         for index in order:
             layer[index] = max((layer[maker] + 1 for maker in makers[index]), default=0)
-        follows = [False] * num  # it and all above it can be moved with its only reader
-        for index in order:
             follows[index] = len(readers[index]) == 1 and all(follows[maker] for maker in makers[index])
         for index in reversed(order):
             held = sum(not follows[maker] for maker in makers[index])
@@ -105,24 +105,17 @@ class _Drawing:
 
     def _way(self, maker: int, readers: Sequence[int]) -> list[int]:
         """Places of a value on the layers between its maker and its last reader; ties all of them together."""
-        way: list[int] = []
-        last = max(self.layer[reader] for reader in readers)
-        for layer in range(self.layer[maker] + 1, last):
-            way.append(len(self.layer))
-            self.layer.append(layer)
-            self.widths.append(0.0)
-            self.above.append([])
-            self.below.append([])
+        first = self.layer[maker] + 1
+        layers = range(first, max(self.layer[reader] for reader in readers))
+        way = [len(self.layer) + position for position in range(len(layers))]
+        self.layer += layers
+        self.widths += [0.0] * len(way)
         chain = [maker, *way]
-        for one, other in zip(chain, way, strict=False):
-            self._tie(one, other)
-        for reader in readers:
-            self._tie(chain[self.layer[reader] - self.layer[maker] - 1], reader)
+        branches = [(chain[self.layer[reader] - first], reader) for reader in readers]
+        for upper, lower in (*itertools.pairwise(chain), *branches):
+            self.below[upper].append(lower)
+            self.above[lower].append(upper)
         return way
-
-    def _tie(self, upper: int, lower: int) -> None:
-        self.below[upper].append(lower)
-        self.above[lower].append(upper)
 
     def layout(self) -> Layout:
         self._order()
@@ -133,38 +126,43 @@ class _Drawing:
         tops = [0.0]
         for height in heights:
             tops.append(tops[-1] + height + BELOW)
-        left = min((x[index] - self.widths[index] / 2 for index in range(len(x))), default=0)
-        x = [value - left for value in x]
-        corners = []
-        for index, box in enumerate(self.boxes):
-            layer = self.layer[index]
-            corners.append((x[index] - box.width / 2, tops[layer] + (heights[layer] - box.height) / 2))
+        left = min((middle - width / 2 for middle, width in zip(x, self.widths, strict=True)), default=0)
+        x = [middle - left for middle in x]
+        corners = [
+            (middle - box.width / 2, tops[layer] + (heights[layer] - box.height) / 2)
+            for box, middle, layer in zip(self.boxes, x, self.layer, strict=False)
+        ]
         return Layout(
             corners=tuple(corners),
             lines=tuple(self._lines(x, tops, heights, corners)),
-            width=max((x[index] + self.widths[index] / 2 for index in range(len(x))), default=0),
+            width=max((middle + width / 2 for middle, width in zip(x, self.widths, strict=True)), default=0),
             height=max(tops[-1] - BELOW, 0),
         )
 
     def _lines(
         self, x: Sequence[float], tops: Sequence[float], heights: Sequence[float], corners: Sequence[Point]
-    ) -> list[Line]:
+    ) -> Iterator[Line]:
         """For each value, the way that its readers share, and from it a branch to each of them."""
-        lines = []
         for (maker, readers), way in zip(self.values, self.ways, strict=True):
-            start = (x[maker], corners[maker][1] + self.boxes[maker].height)
-            shared = [start, (x[maker], tops[self.layer[maker]] + heights[self.layer[maker]])]
-            for place in way:
-                layer = self.layer[place]
+            first = self.layer[maker]
+            shared = [
+                (x[maker], corners[maker][1] + self.boxes[maker].height),
+                (x[maker], tops[first] + heights[first]),
+            ]
+            for layer, place in enumerate(way, first + 1):
                 shared += [(x[place], tops[layer]), (x[place], tops[layer] + heights[layer])]
             if way:
-                lines.append(Line(points=tuple(shared), arrow=False))
+                yield Line(points=tuple(shared), arrow=False)
             for reader in readers:
-                steps = self.layer[reader] - self.layer[maker] - 1
+                steps = self.layer[reader] - first - 1
                 branch = shared[1 + 2 * steps : 2 + 2 * steps] if steps else shared[:2]
                 end = [(x[reader], tops[self.layer[reader]]), (x[reader], corners[reader][1])]
-                lines.append(Line(points=(*branch, *end), arrow=True))
-        return lines
+                yield Line(points=(*branch, *end), arrow=True)
+
+    def _sweeps(self, number: int) -> Iterator[tuple[list[list[int]], Mapping[int, Sequence[int]]]]:
+        """Go down and up in turn: the layers in order, and what each place is tied to on the layer before its own."""
+        for sweep in range(number):
+            yield (self.rows, self.above) if sweep % 2 == 0 else (self.rows[::-1], self.below)
 
     def _order(self) -> None:
         """Order the places on each layer, by the mean place of those they are tied to, back and forth."""
@@ -178,13 +176,11 @@ class _Drawing:
                     self.rows[self.layer[index]].append(index)
                     pending += reversed(self.below[index])
         best, fewest = [row[:] for row in self.rows], self._crossings()
-        for sweep in range(SWEEPS):
+        for rows, ties in self._sweeps(SWEEPS):
             if not fewest:
                 break
-            downwards = sweep % 2 == 0
-            ties = self.above if downwards else self.below
             at = {index: position for row in self.rows for position, index in enumerate(row)}
-            for row in self.rows if downwards else reversed(self.rows):
+            for row in rows:
                 means = {
                     index: sum(at[other] for other in ties[index]) / len(ties[index]) if ties[index] else at[index]
                     for index in row
@@ -199,7 +195,7 @@ class _Drawing:
     def _crossings(self) -> int:
         """Pairs of lines that cross between two layers."""
         total = 0
-        for upper, lower in zip(self.rows, self.rows[1:], strict=False):
+        for upper, lower in itertools.pairwise(self.rows):
             at = {index: position for position, index in enumerate(lower)}
             ends: list[int] = []
             for index in upper:
@@ -217,32 +213,26 @@ class _Drawing:
             for index in row:
                 x[index] = right + self.widths[index] / 2
                 right += self.widths[index] + BETWEEN
-        for sweep in range(2 * SWEEPS):
-            downwards = sweep % 2 == 0
-            for row in self.rows if downwards else reversed(self.rows):
-                self._fit(row, x, self.above if downwards else self.below)
+        for rows, ties in self._sweeps(2 * SWEEPS):
+            for row in rows:
+                self._fit(row, x, ties)
         return x
 
-    def _fit(self, row: Sequence[int], x: list[float], ties: Sequence[Sequence[int]]) -> None:
-        """Move the places of a layer towards what they are tied to."""
-        num_boxes = len(self.boxes)
+    def _fit(self, row: Sequence[int], x: list[float], ties: Mapping[int, Sequence[int]]) -> None:
+        """Move the places of a layer towards the places that they are tied to."""
+        gaps = [(self.widths[left] + self.widths[right]) / 2 + BETWEEN for left, right in itertools.pairwise(row)]
+        shifts = list(itertools.accumulate(gaps, initial=0.0))  # least distance of each place from the first
         pools: list[tuple[float, float, int]] = []  # mean wish, weight, number of places
-        shifts = []  # how far right each place is for those to its left
-        shift = 0.0
-        for position, index in enumerate(row):
-            if position:
-                shift += (self.widths[row[position - 1]] + self.widths[index]) / 2 + BETWEEN
-            shifts.append(shift)
-            wishes = [(x[other], STRAIGHT if max(index, other) >= num_boxes else 1.0) for other in ties[index]]
-            weight = sum(pull for _, pull in wishes) or 0.01
-            wish = sum(place * pull for place, pull in wishes) / weight if wishes else x[index]
-            pools.append((wish - shift, weight, 1))
-            while len(pools) > 1 and pools[-2][0] > pools[-1][0]:
-                (one, one_weight, one_num), (other_, other_weight, other_num) = pools[-2:]
-                both = one_weight + other_weight
-                pools[-2:] = [((one * one_weight + other_ * other_weight) / both, both, one_num + other_num)]
-        position = 0
-        for mean, _, number in pools:
-            for _ in range(number):
-                x[row[position]] = mean + shifts[position]
-                position += 1
+        for index, shift in zip(row, shifts, strict=True):
+            pulls = [STRAIGHT if max(index, other) >= len(self.boxes) else 1.0 for other in ties[index]]
+            weight, number = sum(pulls) or 0.01, 1
+            pulled = sum(x[other] * pull for other, pull in zip(ties[index], pulls, strict=True))
+            mean = (pulled / weight if pulls else x[index]) - shift
+            while pools and pools[-1][0] > mean:
+                left, left_weight, left_number = pools.pop()
+                mean = (left * left_weight + mean * weight) / (left_weight + weight)
+                weight, number = left_weight + weight, left_number + number
+            pools.append((mean, weight, number))
+        means = itertools.chain.from_iterable([mean] * number for mean, _, number in pools)
+        for index, mean, shift in zip(row, means, shifts, strict=True):
+            x[index] = mean + shift

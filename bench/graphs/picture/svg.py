@@ -1,7 +1,7 @@
 """A picture of a model's graph as SVG.
 
-Every node is a box with its operator, what tells it from others of its kind, its weights, its output and its cost;
-point at it for the rest. Labels are wrapped, never cut. Colours are Okabe and Ito's, which people with any kind of
+Every node is a box with its operator, its unusual attributes, its weights, its output and its cost; pointing at the
+box shows the rest. Labels are wrapped, never cut. Colours are Okabe and Ito's, which people with any kind of
 colour vision can tell apart, and the operator is written in each box.
 
 Source: Okabe, Ito, Color Universal Design, https://jfly.uni-koeln.de/color/.
@@ -18,6 +18,7 @@ from xml.sax.saxutils import escape
 
 import jinja2
 
+from bench.graphs.costs.nodes import NodeCost
 from bench.graphs.costs.profile import Profile
 from bench.graphs.deferred import onnx
 from bench.graphs.file.lazy import Stored
@@ -50,7 +51,7 @@ KINDS = {
     ),
     "other operators": ("#FFFFFF", r".*"),
 }
-"""Colour of each kind of operator, and what the names of those operators look like; the first one that fits counts."""
+"""Colour of each kind of operator, and a pattern for the names of its operators; the first kind that fits counts."""
 TEMPLATE = Path(__file__).with_name("picture.svg.j2")
 DARK = ("#0072B2",)
 """Colours that take white text."""
@@ -94,24 +95,22 @@ def draw(stored: Stored, profile: Profile | None = None) -> str:
         profile: of the same file; shapes and costs are in the picture if it is given.
     """
     wiring = Wiring(stored)
-    num_nodes = len(wiring.nodes)
-    labels = [_node_label(wiring, index, profile) for index in range(num_nodes)]
+    num_nodes, num_inputs = len(wiring.nodes), len(wiring.inputs)
+    costs = {cost.name: cost for cost in profile.nodes if not cost.path} if profile else {}
+    labels = [_node_label(wiring, node, costs.get(node.name)) for node in wiring.nodes]
     labels += [_end_label("input", value) for value in wiring.inputs.values()]
     labels += [_end_label("output", value) for value in wiring.outputs.values()]
     sources = {name: maker for name, (maker, _) in wiring.made_by.items()}
-    sources |= {name: num_nodes + position for position, name in enumerate(wiring.inputs)}
-    first_output = num_nodes + len(wiring.inputs)
-    readers: dict[str, list[int]] = {name: [reader for reader, _ in places] for name, places in wiring.readers.items()}
-    for position, name in enumerate(wiring.outputs):
-        readers.setdefault(name, []).append(first_output + position)
+    sources |= {name: index for index, name in enumerate(wiring.inputs, num_nodes)}
+    readers = {name: [reader for reader, _ in places] for name, places in wiring.readers.items()}
+    for index, name in enumerate(wiring.outputs, num_nodes + num_inputs):
+        readers.setdefault(name, []).append(index)
     values = [(maker, readers[name]) for name, maker in sources.items() if name in readers]
     layout = lay_out([label.box() for label in labels], values)
-    name = stored.path.name if stored.path else "model"
-    return _svg(printable(name), labels, layout)
+    return _svg(printable(stored.path.name if stored.path else "model"), labels, layout)
 
 
-def _node_label(wiring: Wiring, index: int, profile: Profile | None) -> _Label:
-    node = wiring.nodes[index]
+def _node_label(wiring: Wiring, node: onnx.NodeProto, cost: NodeCost | None) -> _Label:
     attributes = {attribute.name: attribute_text(attribute) for attribute in node.attribute}
     weights = [tensor_type(wiring.weights[name]) for name in node.input if name in wiring.weights]
     lines = [
@@ -120,8 +119,6 @@ def _node_label(wiring: Wiring, index: int, profile: Profile | None) -> _Label:
         if name in TOLD and not re.fullmatch(USUAL.get(name, "(?!)"), text)
     ]
     lines += [f"weight {weight}" for weight in weights if not weight.endswith("[]")]
-    costs = {cost.name: cost for cost in profile.nodes if not cost.path} if profile else {}
-    cost = costs.get(node.name)
     if cost is not None:
         lines += [f"\u2192 {'?' if shape is None else shape_text(shape)}" for shape in cost.output_shapes[:1]]
         if cost.macs:
@@ -177,9 +174,9 @@ def _count(number: int) -> str:
 
 def _svg(name: str, labels: Sequence[_Label], layout: Layout) -> str:
     limit = max(layout.width, _width(name, TITLE), NARROWEST)
-    rows = _legend(labels, limit)
+    legend = list(_legend(labels, limit))
     top = MARGIN + TITLE * LINE_HEIGHT + 8
-    head = top + len(rows) * 20 + 12
+    head = top + (legend[-1][0] + 1 if legend else 1) * 20 + 12
     width = limit + 2 * MARGIN
     environment = jinja2.Environment(
         trim_blocks=True, keep_trailing_newline=True, undefined=jinja2.StrictUndefined, finalize=_written
@@ -189,7 +186,7 @@ def _svg(name: str, labels: Sequence[_Label], layout: Layout) -> str:
         width=round(width),
         height=round(head + layout.height + MARGIN),
         corner=(MARGIN + (width - 2 * MARGIN - layout.width) / 2, head),
-        legend=[(MARGIN + offset, top + row * 20, *kind) for row, kinds in enumerate(rows) for offset, *kind in kinds],
+        legend=[(MARGIN + right, top + row * 20, kind, colour) for row, right, kind, colour in legend],
         lines=[(_path(line), line.points[-1] if line.arrow else None) for line in layout.lines],
         boxes=[(label, label.box(), *corner) for label, corner in zip(labels, layout.corners, strict=True)],
         dark=DARK,
@@ -204,25 +201,21 @@ def _svg(name: str, labels: Sequence[_Label], layout: Layout) -> str:
 
 
 def _written(value: object) -> object:
-    """What the template writes: pixels with one decimal, and text in which no character is markup."""
+    """A value as the template writes it: pixels with one decimal, and text in which no character is markup."""
     return f"{value:.1f}" if isinstance(value, float) else escape(value) if isinstance(value, str) else value
 
 
-def _legend(labels: Sequence[_Label], width: float) -> list[list[tuple[float, str, str]]]:
-    """Rows of the legend: how far right each kind of operator comes, its name and its colour."""
+def _legend(labels: Sequence[_Label], width: float) -> Iterator[tuple[int, float, str, str]]:
+    """For each kind of operator: the row of the legend, how far right in the row, the name and the colour."""
     colours = {label.colour for label in labels if not label.is_end}
-    rows: list[list[tuple[float, str, str]]] = [[]]
-    right = 0.0
+    row, right = 0, 0.0
     for kind, (colour, _) in KINDS.items():
-        if colour not in colours:
-            continue
-        needed = _width(kind, SMALL) + SWATCH + 20
-        if right + needed > width and rows[-1]:
-            rows.append([])
-            right = 0.0
-        rows[-1].append((right, kind, colour))
-        right += needed
-    return rows
+        if colour in colours:
+            needed = _width(kind, SMALL) + SWATCH + 20
+            if right and right + needed > width:
+                row, right = row + 1, 0.0
+            yield row, right, kind, colour
+            right += needed
 
 
 def _path(line: Line) -> str:

@@ -97,7 +97,7 @@ class Quantized:
     """Quantized weights.
 
     Attributes:
-        codes: the integers, one an element of `int16`, in the weights' shape.
+        codes: integers as `int16`, in the weights' shape.
         scale: float32, see `Scheme.scale_shape`.
         zero_point: as `scale`, in `int16`; 0 everywhere when symmetric.
         axis: see `Scheme.scale_shape`.
@@ -156,7 +156,7 @@ def _extremes(weights: np.ndarray, scheme: Scheme, axis: int) -> tuple[np.ndarra
 
 
 def _spread(values: np.ndarray, scheme: Scheme, shape: Sequence[int], axis: int) -> np.ndarray:
-    """One value for each scale, in a shape that broadcasts against the weights'."""
+    """Scales or zero points in a shape that broadcasts against the weights."""
     if scheme.per == CHANNEL:
         return values.reshape([-1 if other == axis else 1 for other in range(len(shape))])
     if scheme.per == BLOCK:

@@ -32,24 +32,18 @@ from bench.graphs.shapes.rules import RULES
 
 NOT_LEARNED = {
     "BatchNormalization": (3, 4),
-    "ConvInteger": (2, 3),
-    "DequantizeLinear": (1, 2),
     "DynamicQuantizeLSTM": (8, 9, 10, 11),
-    "DynamicQuantizeMatMul": (2, 3),
-    "GatherBlockQuantized": (2, 3),
     "MatMulBnb4": (2,),
-    "MatMulInteger": (2, 3),
     "MatMulIntegerToFloat": (2, 3, 4, 5),
     "MatMulNBits": (2, 3, 4),
     "QAttention": (3, 4, 6, 7),
     "QEmbedLayerNormalization": range(8, 18),
     "QGemm": (1, 2, 4, 5, 7, 8),
-    "QLinearReduceMean": (1, 2, 3, 4),
-    "QuantizeLinear": (1, 2),
-    "Resize": (1, 2),
     "Upsample": (1,),
+    **dict.fromkeys(("DequantizeLinear", "QuantizeLinear", "Resize"), (1, 2)),
+    **dict.fromkeys(("ConvInteger", "DynamicQuantizeMatMul", "GatherBlockQuantized", "MatMulInteger"), (2, 3)),
     **dict.fromkeys(("QLinearAdd", "QLinearConv", "QLinearMatMul", "QLinearMul"), (1, 2, 4, 5, 6, 7)),
-    **dict.fromkeys(("QLinearAveragePool", "QLinearGlobalAveragePool"), (1, 2, 3, 4)),
+    **dict.fromkeys(("QLinearAveragePool", "QLinearGlobalAveragePool", "QLinearReduceMean"), (1, 2, 3, 4)),
     **dict.fromkeys(("QLinearLeakyRelu", "QLinearSigmoid", "QLinearSoftmax"), (1, 2, 3, 4)),
 }
 """Inputs of operators, by position, that hold no parameters."""
@@ -124,10 +118,8 @@ def _stored_nodes(
     graph: onnx.GraphProto, outer: Mapping[str, Value | None], versions: Mapping[str, int], stored: lazy.Stored
 ) -> Iterator[Node]:
     values = {**outer, **{value.name: None for value in graph.input}}
-    for tensor in graph.initializer:
-        values[tensor.name] = stored_value(tensor, stored)
-    for sparse in graph.sparse_initializer:
-        values[sparse.values.name] = stored_value(sparse, stored)
+    values |= {tensor.name: stored_value(tensor, stored) for tensor in graph.initializer}
+    values |= {sparse.values.name: stored_value(sparse, stored) for sparse in graph.sparse_initializer}
     for proto in graph.node:
         node = Node(proto, [values.get(name) for name in proto.input])
         node.version = versions.get(node.domain, 0)

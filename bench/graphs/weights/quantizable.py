@@ -45,11 +45,11 @@ class Weight:
 
 
 def find_weights(model: onnx.ModelProto) -> list[Weight]:
-    """Float32 initializers of rank 2 and more that an operator, be it in a subgraph, takes as its weights.
+    """Float32 initializers of rank 2 and more that an operator of the model or of a subgraph takes as its weights.
 
     Biases, the parameters of normalizations and the constants of formulas are not weights. A tensor that several
     operators read is one weight, with the axes of the first of them. An initializer that is an input, too, can be
-    replaced at each run, and one inside a subgraph is not looked for.
+    replaced at each run, so it is left out, and so are initializers of subgraphs.
     """
     inputs = {value.name for value in model.graph.input}
     stored = {

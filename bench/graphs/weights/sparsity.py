@@ -2,13 +2,14 @@
 
 Zeros save time only where they come in blocks that a kernel can skip. For each tensor the blocks that are tried are
 whole slices along any axes, such as a filter or an input channel of a convolution, and rectangles with sides of 1 to
-32: on its last two axes, and on its first two, be it of single elements or of all that lies behind them. The best block
-is the largest one that loses few of the zeros. Larger rectangles are made from smaller ones, so that all of them
-together cost a few passes over the tensor.
+32: on its last two axes, and on its first two, either of single elements or of all elements of the further axes. The
+best block is the largest one that loses few of the zeros. Larger rectangles are made from smaller ones, so that all of
+them together cost a few passes over the tensor.
 """
 
 from __future__ import annotations
 
+import bisect
 import dataclasses
 import itertools
 import math
@@ -71,13 +72,11 @@ def measure_sparsity(name: str, array: np.ndarray, *, zero: np.ndarray | int = 0
     """
     filled = np.asarray(array != zero)
     num_zeros = filled.size - int(np.count_nonzero(filled))
-    single: Block = (1,) * filled.ndim
-    best, best_zeros = single, num_zeros
+    best: Block = (1,) * filled.ndim
+    best_zeros = num_zeros
     if 0 < num_zeros < filled.size:
-        for block, zeros in _blocks(filled):
-            fits = zeros >= KEPT * num_zeros
-            if fits and (math.prod(block), zeros) > (math.prod(best), best_zeros):
-                best, best_zeros = block, zeros
+        fitting = [(block, zeros) for block, zeros in _blocks(filled) if zeros >= KEPT * num_zeros]
+        best, best_zeros = max(((best, num_zeros), *fitting), key=lambda found: (math.prod(found[0]), found[1]))
     elif num_zeros:
         best = filled.shape  # one block
     return Sparsity(
@@ -96,10 +95,8 @@ def _blocks(filled: np.ndarray) -> Iterator[tuple[Block, int]]:
     for axes in itertools.chain.from_iterable(itertools.combinations(range(rank), count) for count in range(1, rank)):
         block = tuple(filled.shape[axis] if axis in axes else 1 for axis in range(rank))
         yield block, int((~filled.any(axis=axes)).sum()) * math.prod(block)
-    if rank == 1:
-        yield from _rectangles(filled, filled.shape, 0, 0)
-        return
-    for rows, columns in sorted({(0, 1), (rank - 2, rank - 1)}):
+    # The first two axes and the last two, which may be the same; or the only axis.
+    for rows, columns in sorted({(0, min(1, rank - 1)), (max(rank - 2, 0), rank - 1)}):
         yield from _rectangles(filled, filled.shape, rows, columns)
     if rank > 2:
         behind = np.asarray(filled.any(axis=tuple(range(2, rank)), keepdims=True))
@@ -112,31 +109,21 @@ def _rectangles(filled: np.ndarray, shape: Block, rows: int, columns: int) -> It
     Args:
         shape: that of the tensor; where `filled` has one element along an axis, it stands for all of them.
     """
-    tall = filled
-    for height in SIDES if rows != columns else SIDES[:1]:
-        if height > 1:
-            tall = _halved(tall, rows)
-        if height > filled.shape[rows]:
-            return
-        wide = tall
-        for width in SIDES:
-            if width > 1:
-                wide = _halved(wide, columns)
-            if width > filled.shape[columns]:
-                break
+    for height, tall in _coarsened(filled, rows) if rows != columns else [(1, filled)]:
+        for width, wide in _coarsened(tall, columns):
             block = [size // num for size, num in zip(shape, filled.shape, strict=True)]
             block[rows], block[columns] = height, width  # one axis only: its height is 1
             yield tuple(block), _covered(~wide, shape, block)
 
 
-def _halved(filled: np.ndarray, axis: int) -> np.ndarray:
-    """Whether either of two neighbours along an axis is filled; the last element of an odd number stays by itself."""
-    first = np.take(filled, range(0, filled.shape[axis], 2), axis)
-    second = np.take(filled, range(1, filled.shape[axis], 2), axis)
-    paired = [slice(None)] * filled.ndim
-    paired[axis] = slice(0, second.shape[axis])
-    first[tuple(paired)] |= second
-    return first
+def _coarsened(filled: np.ndarray, axis: int) -> Iterator[tuple[int, np.ndarray]]:
+    """For each of `SIDES` that an axis is long enough for: the side, and whether each block of that side is filled."""
+    for side in SIDES[: bisect.bisect(SIDES, filled.shape[axis])]:
+        if side > 1:  # two blocks of half the side; the last block of an odd number stays by itself
+            num_blocks = filled.shape[axis]
+            first = np.arange(0, num_blocks, 2)
+            filled = np.take(filled, first, axis) | np.take(filled, np.minimum(first + 1, num_blocks - 1), axis)
+        yield side, filled
 
 
 def _covered(zero_blocks: np.ndarray, shape: tuple[int, ...], block: list[int]) -> int:

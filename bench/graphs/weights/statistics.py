@@ -43,26 +43,23 @@ class WeightStatistics:
 
 def measure_weight(name: str, array: np.ndarray) -> WeightStatistics:
     """Statistics of one tensor of real numbers, computed in float64."""
-    num_finite = num_zeros = num_nan = num_outliers = 0
-    total = squares = 0.0
+    num_finite = num_zeros = num_outliers = 0
+    total = 0.0
     low, high = np.inf, -np.inf
-    for chunk in _chunks(array):
-        finite = chunk[np.isfinite(chunk)]
+    for finite in _finite(array):
         num_finite += finite.size
         num_zeros += finite.size - int(np.count_nonzero(finite))
-        num_nan += int(np.isnan(chunk).sum())
         total += float(finite.sum())
         low, high = min(low, finite.min(initial=np.inf)), max(high, finite.max(initial=-np.inf))
-    mean = total / num_finite if num_finite else None
-    std = deviation = None
-    if mean is not None:
-        for chunk in _chunks(array):
-            squares += float(np.square(chunk[np.isfinite(chunk)] - mean).sum())
-        std = float(np.sqrt(squares / num_finite))
+    mean = std = deviation = None
+    if num_finite:
+        mean = total / num_finite
+        std = float(np.sqrt(sum(float(np.square(finite - mean).sum()) for finite in _finite(array)) / num_finite))
         deviation = max(high - mean, mean - low) / std if std else None
-    if std is not None and deviation is not None and deviation > OUTLIER:
-        for chunk in _chunks(array):
-            num_outliers += int((np.abs(chunk[np.isfinite(chunk)] - mean) > OUTLIER * std).sum())
+        if deviation and deviation > OUTLIER:
+            for finite in _finite(array):
+                num_outliers += int((np.abs(finite - mean) > OUTLIER * std).sum())
+    num_nan = int(np.count_nonzero(array != array))  # NaN alone differs from itself
     return WeightStatistics(
         name=name,
         dtype=str(array.dtype),
@@ -80,7 +77,9 @@ def measure_weight(name: str, array: np.ndarray) -> WeightStatistics:
     )
 
 
-def _chunks(array: np.ndarray) -> Iterator[np.ndarray]:
+def _finite(array: np.ndarray) -> Iterator[np.ndarray]:
+    """The finite elements in chunks of float64."""
     flat = array.reshape(-1)
     for start in range(0, flat.size, CHUNK):
-        yield flat[start : start + CHUNK].astype(np.float64)
+        chunk = flat[start : start + CHUNK].astype(np.float64)
+        yield chunk[np.isfinite(chunk)]

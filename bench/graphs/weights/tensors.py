@@ -9,20 +9,19 @@ from bench.graphs.deferred import onnx
 from bench.graphs.file.digest import all_graphs, all_nodes
 from bench.graphs.file.dtypes import is_floating, type_name
 from bench.graphs.file.lazy import Stored
-from bench.graphs.shapes.node import Node
 from bench.graphs.weights.parameters import learned, stored_nodes
 
-ZERO_POINTS = {
-    "DequantizeLinear": {0: 2},
-    "QLinearConv": {3: 5},
-    "QLinearMatMul": {0: 2, 3: 5},
-    "ConvInteger": {1: 3},
-    "MatMulInteger": {0: 2, 1: 3},
-    "DynamicQuantizeMatMul": {1: 3},
-    "MatMulIntegerToFloat": {0: 4, 1: 5},
+ZERO_POINTS: dict[str, tuple[int, dict[int, int]]] = {
+    "DequantizeLinear": (1, {0: 2}),
+    "QLinearConv": (0, {3: 5}),
+    "QLinearMatMul": (-1, {0: 2, 3: 5}),
+    "ConvInteger": (0, {1: 3}),
+    "MatMulInteger": (-1, {0: 2, 1: 3}),
+    "DynamicQuantizeMatMul": (-1, {1: 3}),
+    "MatMulIntegerToFloat": (-1, {0: 4, 1: 5}),
 }
-"""Inputs of operators that take a quantized tensor, each with the input that takes its zero point."""
-MULTIPLIED = ("QLinearMatMul", "MatMulInteger", "DynamicQuantizeMatMul", "MatMulIntegerToFloat")
+"""For operators that take quantized tensors: the axis of the zero points unless an attribute states another one, and
+the inputs that take the tensors, each with the input that takes its zero points."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -52,11 +51,12 @@ def weight_tensors(stored: Stored) -> Iterator[WeightTensor]:
     num_params: dict[str, int] = {}
     zero_points: dict[str, tuple[onnx.TensorProto, int]] = {}
     for node in nodes:
+        axis, places = ZERO_POINTS.get(node.op_type, (0, {}))
         for position, (name, value) in enumerate(zip(node.reads, node.inputs, strict=True)):
             num_params[name] = max(num_params.get(name, 0), counts.get(id(value), 0))
-            zero = ZERO_POINTS.get(node.op_type, {}).get(position)
+            zero = places.get(position)
             if zero is not None and node.has(zero) and (tensor := node.input(zero).tensor) is not None:
-                zero_points.setdefault(name, (tensor, _axis(node)))
+                zero_points.setdefault(name, (tensor, node.integer("axis", axis)))
     for name, tensor in dict(_stored_tensors(stored.model)).items():
         least = 1 if is_floating(tensor.data_type) else 2 if "int" in type_name(tensor.data_type) else None
         if least is not None and len(tensor.dims) >= least:
@@ -72,7 +72,3 @@ def _stored_tensors(model: onnx.ModelProto) -> Iterator[tuple[str, onnx.TensorPr
     for node in all_nodes(model):
         if node.op_type == "Constant":
             yield from ((node.output[0], attribute.t) for attribute in node.attribute if attribute.HasField("t"))
-
-
-def _axis(node: Node) -> int:
-    return node.integer("axis", -1 if node.op_type in MULTIPLIED else int(node.op_type == "DequantizeLinear"))

@@ -10,61 +10,55 @@ from bench.graphs.operators import MICROSOFT, ML, NCHWC
 from bench.graphs.shapes.node import Node
 
 OPS_PER_OUTPUT = {
-    "": {
-        1: """
-            Abs Acos Acosh Add And Asin Asinh Atan Atanh Bernoulli BitShift BitwiseAnd BitwiseNot BitwiseOr BitwiseXor
-            BlackmanWindow Ceil Celu Cos Cosh CumProd CumSum Div Elu Equal Erf Exp Floor Gelu Greater GreaterOrEqual
-            HammingWindow HannWindow HardSigmoid HardSwish IsInf IsNaN LeakyRelu Less LessOrEqual Log MelWeightMatrix
-            Mish Mod Mul Multinomial Neg Not Or PRelu Pow RandomNormal RandomNormalLike RandomUniform RandomUniformLike
-            Reciprocal Relu Round Selu Shrink Sigmoid Sign Sin Sinh Softplus Softsign Sqrt Sub Swish Tan Tanh
-            ThresholdedRelu Xor
-        """,
-        # Two comparisons; a scale and a shift, because the statistics are constants; a scale and a zero point.
-        2: "Clip BatchNormalization DequantizeLinear QuantizeLinear",
-        3: "LpNormalization RotaryEmbedding SwiGLU",
-        # Square, sum, quotient, scale; minimum and maximum before a scale and a zero point.
-        4: "RMSNormalization SimplifiedLayerNormalization DynamicQuantizeLinear",
-        # Of a Softmax: maximum, difference, exponential, sum, quotient.
-        5: "Softmax LogSoftmax MeanVarianceNormalization SoftmaxCrossEntropyLoss",
-        # Mean, difference, square, sum, quotient, scale, shift.
-        7: "LayerNormalization InstanceNormalization GroupNormalization",
-    },
-    ML: {1: "Scaler Normalizer Binarizer Imputer"},
-    MICROSOFT: {  # operators that convert integers to floats and back have more than those of floats
-        1: "Gelu",
-        2: "BiasAdd BiasGelu DequantizeLinear FastGelu QuantizeLinear QuickGelu",
-        3: "BiasSplitGelu RotaryEmbedding",
-        5: "QLinearLeakyRelu QLinearSigmoid SkipSimplifiedLayerNormalization",
-        6: "BiasSoftmax",
-        7: "GroupNorm QLinearAdd QLinearMul",
-        8: "SkipGroupNorm SkipLayerNormalization",
-        9: "EmbedLayerNormalization QLinearSoftmax",  # two sums of embeddings before the normalization
-        15: "QEmbedLayerNormalization",
-    },
+    ("", 1): """
+        Abs Acos Acosh Add And Asin Asinh Atan Atanh Bernoulli BitShift BitwiseAnd BitwiseNot BitwiseOr BitwiseXor
+        BlackmanWindow Ceil Celu Cos Cosh CumProd CumSum Div Elu Equal Erf Exp Floor Gelu Greater GreaterOrEqual
+        HammingWindow HannWindow HardSigmoid HardSwish IsInf IsNaN LeakyRelu Less LessOrEqual Log MelWeightMatrix
+        Mish Mod Mul Multinomial Neg Not Or PRelu Pow RandomNormal RandomNormalLike RandomUniform RandomUniformLike
+        Reciprocal Relu Round Selu Shrink Sigmoid Sign Sin Sinh Softplus Softsign Sqrt Sub Swish Tan Tanh
+        ThresholdedRelu Xor
+    """,
+    # Two comparisons; a scale and a shift, because the statistics are constants; a scale and a zero point.
+    ("", 2): "Clip BatchNormalization DequantizeLinear QuantizeLinear",
+    ("", 3): "LpNormalization RotaryEmbedding SwiGLU",
+    # Square, sum, quotient, scale; minimum and maximum before a scale and a zero point.
+    ("", 4): "RMSNormalization SimplifiedLayerNormalization DynamicQuantizeLinear",
+    # Of a Softmax: maximum, difference, exponential, sum, quotient.
+    ("", 5): "Softmax LogSoftmax MeanVarianceNormalization SoftmaxCrossEntropyLoss",
+    # Mean, difference, square, sum, quotient, scale, shift.
+    ("", 7): "LayerNormalization InstanceNormalization GroupNormalization",
+    (ML, 1): "Scaler Normalizer Binarizer Imputer",
+    # Operators that convert integers to floats and back have more operations than those of floats.
+    (MICROSOFT, 1): "Gelu",
+    (MICROSOFT, 2): "BiasAdd BiasGelu DequantizeLinear FastGelu QuantizeLinear QuickGelu",
+    (MICROSOFT, 3): "BiasSplitGelu RotaryEmbedding",
+    (MICROSOFT, 5): "QLinearLeakyRelu QLinearSigmoid SkipSimplifiedLayerNormalization",
+    (MICROSOFT, 6): "BiasSoftmax",
+    (MICROSOFT, 7): "GroupNorm QLinearAdd QLinearMul",
+    (MICROSOFT, 8): "SkipGroupNorm SkipLayerNormalization",
+    (MICROSOFT, 9): "EmbedLayerNormalization QLinearSoftmax",  # two sums of embeddings before the normalization
+    (MICROSOFT, 15): "QEmbedLayerNormalization",
 }
-"""By domain, operators by their number of elementary operations for each element of the output."""
+"""Operators by their domain and their number of elementary operations for each element of the output."""
 OPS_PER_INPUT = {
-    "": {
-        1: """
-            ArgMax ArgMin Col2Im GlobalAveragePool GlobalMaxPool Hardmax ReduceLogSum ReduceMax ReduceMean ReduceMin
-            ReduceProd ReduceSum
-        """,
-        2: "GlobalLpPool ReduceL1 ReduceL2 ReduceLogSumExp ReduceSumSquare",
-    },
-    MICROSOFT: {1: "QLinearGlobalAveragePool QLinearReduceMean"},
-    NCHWC: {1: "GlobalAveragePool GlobalMaxPool"},
+    ("", 1): """
+        ArgMax ArgMin Col2Im GlobalAveragePool GlobalMaxPool Hardmax ReduceLogSum ReduceMax ReduceMean ReduceMin
+        ReduceProd ReduceSum
+    """,
+    ("", 2): "GlobalLpPool ReduceL1 ReduceL2 ReduceLogSumExp ReduceSumSquare",
+    (MICROSOFT, 1): "QLinearGlobalAveragePool QLinearReduceMean",
+    (NCHWC, 1): "GlobalAveragePool GlobalMaxPool",
 }
-"""By domain, operators by their number of elementary operations for each element of the first input."""
+"""Operators by their domain and their number of elementary operations for each element of the first input."""
 
 
 def _ops(number: int, shape_of: Callable[[Node], Sequence[int]], node: Node) -> Work:
     return Work(0, number * numel(shape_of(node)))
 
 
-def _register(table: Mapping[str, Mapping[int, str]], shape_of: Callable[[Node], Sequence[int]]) -> None:
-    for domain, names_by_number in table.items():
-        for number, names in names_by_number.items():
-            rule(names, domains=(domain,))(functools.partial(_ops, number, shape_of))
+def _register(table: Mapping[tuple[str, int], str], shape_of: Callable[[Node], Sequence[int]]) -> None:
+    for (domain, number), names in table.items():
+        rule(names, domains=(domain,))(functools.partial(_ops, number, shape_of))
 
 
 _register(OPS_PER_OUTPUT, Node.out)

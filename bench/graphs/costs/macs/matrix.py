@@ -76,14 +76,14 @@ def einsum(node: Node) -> Work:
 
 @rule("Det")
 def determinant(node: Node) -> Work:
-    """By LU decomposition: a third of the cube."""
+    """The LU decomposition of a matrix takes a third of the cube of its size."""
     size = node.shape()[-1]
     return Work(numel(node.shape()[:-2]) * (size**3 // 3))
 
 
 @rule("DFT", "STFT")
 def fourier(node: Node) -> Work:
-    """By the fast transform: 5 N log2 N real operations each, half of it for real signals.
+    """The fast transform takes 5 N log2 N real operations for each signal, and half of that for a real signal.
 
     Source: Johnson, Frigo, "A Modified Split-Radix FFT With Fewer Arithmetic Operations", IEEE Transactions on Signal
     Processing 55(1), 2007, for the usual count.
@@ -103,7 +103,7 @@ def fourier(node: Node) -> Work:
 
 @rule("LinearClassifier", "LinearRegressor", "SVMClassifier", "SVMRegressor", domains=(ML,))
 def kernel_machine(node: Node) -> Work:
-    """A product with the coefficients; before it, with each support vector where there are some."""
+    """A product with the coefficients, after a product with each support vector if the model has any."""
     samples = node.shape()[0] if len(node.shape()) > 1 else 1
     names = [name for name in ("support_vectors", "coefficients") if name in node.attributes]
     return Work(samples * sum(len(node.attributes[name].floats) for name in names))

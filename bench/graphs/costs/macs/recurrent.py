@@ -12,7 +12,7 @@ from bench.graphs.shapes.node import Node
 
 GATES = {"LSTM": 4, "DynamicQuantizeLSTM": 4, "GRU": 3, "RNN": 1}
 OTHER_OPS = {"LSTM": 13, "DynamicQuantizeLSTM": 13, "GRU": 11, "RNN": 2}
-"""Elementary operations on one unit in one step: biases, activations and what joins the gates."""
+"""Elementary operations on one unit in one step: biases, activations and the operations that join the gates."""
 
 
 @rule("LSTM", "GRU", "RNN")
