@@ -18,11 +18,6 @@ KINDS = "fiub"
 """Kinds of NumPy dtypes that can be made up, fed and compared."""
 
 
-def sized(shape: Sequence[int | str], sizes: Mapping[str, int]) -> tuple[int, ...]:
-    """The shape with sizes in place of the names of its dimensions."""
-    return tuple(sizes[dim] if isinstance(dim, str) else dim for dim in shape)
-
-
 def specs_of(fields: Sequence[tuple[str, str, Sequence[int | None]]]) -> tuple[TensorSpec, ...]:
     """Specs of inputs from their names, dtypes and shapes, where None is an open dimension.
 

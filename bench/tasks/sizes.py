@@ -7,14 +7,16 @@ import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from bench.api import Arrays, Task, TensorSpec
+from bench.api import Arrays, TensorSpec
 from bench.api.arrays import generate
 from bench.api.errors import InputError
 from bench.graphs.deferred import np
 from bench.graphs.file.foreign import OTHER_SIZE, guess_size
 from bench.graphs.shapes.given import GivenShape
 from bench.tasks import dataset, probe
+from bench.tasks.failures import one_line
 from bench.tasks.options import Asked, Found, Interface
+from bench.tasks.user_task import OwnTask, sized
 
 OTHER_SIZES = (OTHER_SIZE, 64, 256, 512, 1024)
 """Tried in this order for dimensions whose names and places say nothing."""
@@ -26,7 +28,11 @@ class NothingRunsError(InputError):
 
 
 def choose(
-    task: type[Task], run: probe.Run, inputs: tuple[TensorSpec, ...], asked: Asked, attributes: Mapping[str, Any] = {}
+    task: type[OwnTask],
+    run: probe.Run,
+    inputs: tuple[TensorSpec, ...],
+    asked: Asked,
+    attributes: Mapping[str, Any] = {},
 ) -> Found:
     """Choose sizes with which a model runs, and learn its outputs.
 
@@ -43,7 +49,7 @@ def choose(
     check_kinds(inputs)
     given = given_sizes(inputs, asked)
     sizes, interface = try_out(run, inputs, given, asked)
-    return interface.found(task, attributes=attributes, **chosen_sizes(interface, sizes, given))
+    return interface.found(task, sizes=sizes, given=given, attributes=attributes)
 
 
 def try_out(
@@ -67,12 +73,6 @@ def try_out(
     with_sizes = " with " + ", ".join(f"{dim}={size}" for dim, size in sizes.items()) if sizes else ""
     fix = f"; say its sizes, such as --dim {next(iter(sizes))}=SIZE" if sizes else ""
     raise NothingRunsError(f"it does not run{with_sizes}: {one_line(first)}{fix}") from first
-
-
-def chosen_sizes(interface: Interface, sizes: Mapping[str, int], given: Mapping[str, int]) -> dict[str, Any]:
-    """The fields of `Found` about sizes: `sizes` without the batch, and `guessed`, the names that nobody gave."""
-    kept = {dim: size for dim, size in sizes.items() if not (interface.batched and dim == interface.inputs[0].shape[0])}
-    return {"sizes": kept, "guessed": tuple(dim for dim in kept if dim not in given)}
 
 
 def check_kinds(inputs: Sequence[TensorSpec]) -> None:
@@ -157,10 +157,4 @@ def example_of(inputs: Sequence[TensorSpec], sizes: Mapping[str, int], asked: As
             raise error
         return {name: array[:1] for name, array in rows.items()}
     generator = np.random.default_rng(0)
-    return {spec.name: np.asarray(generate(generator, spec.dtype, probe.sized(spec.shape, sizes))) for spec in inputs}
-
-
-def one_line(error: Exception) -> str:
-    """The type and the text of an error in one line, cut short at 200 characters."""
-    text = " ".join(str(error).split())
-    return f"{type(error).__name__}: {text if len(text) <= 200 else text[:197] + '...'}"
+    return {spec.name: np.asarray(generate(generator, spec.dtype, sized(spec.shape, sizes))) for spec in inputs}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -11,7 +11,6 @@ from bench.api.arrays import generate, like, load_arrays
 from bench.api.errors import InputError
 from bench.graphs.deferred import np
 from bench.tasks.fidelity import FidelityTask
-from bench.tasks.probe import sized
 
 SEEDS = {"train": 1, "test": 2}
 NUM_SAMPLES = 8
@@ -20,16 +19,20 @@ DATASET, TARGETS, EXAMPLE = "dataset.npz", "targets.npz", "example.npz"
 TRAIN_EVERY = 5
 
 
+def sized(shape: Sequence[int | str], sizes: Mapping[str, int]) -> tuple[int, ...]:
+    """The shape with sizes in place of the names of its dimensions."""
+    return tuple(sizes[dim] if isinstance(dim, str) else dim for dim in shape)
+
+
 class OwnTask(FidelityTask):
     """A task whose inputs and outputs are stated by a generated `task.py`."""
 
+    weights: ClassVar[str] = "weights.safetensors"
     packages: ClassVar[tuple[str, ...]] = ("numpy",)
     sizes: ClassVar[Mapping[str, int]] = {}
     """The size of each dynamic dimension but the batch in made-up inputs, by name."""
     origin: ClassVar[str] = ""
     """The model's path, where the weights file does not hold all of the model."""
-    trust: ClassVar[bool] = False
-    """Whether code that the model's file holds may run."""
     nested: ClassVar[bool] = False
     """Whether a PyTorch model returns its tensors in dicts or nested lists, so that it needs a `Flat` around it."""
     made_from: ClassVar[Mapping[str, str]] = {}

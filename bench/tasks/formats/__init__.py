@@ -1,8 +1,8 @@
 """The formats of `--model`: each file here reads one format, and no list names the files.
 
-A file defines `FORMAT`, the class of the task that it makes, and `examine(path, folder, asked)`, which opens the model,
-writes the weights file into `folder` and returns a `Found`. Importing the file must be cheap: frameworks are imported
-inside functions, which run only in child processes.
+A file defines `FORMAT`, the class of the task that it makes, and `examine(path, folder, asked)`, which opens the model
+and returns a `Found`; if it writes no weights file into `folder`, the model's file is copied there as it is. Importing
+the file must be cheap: frameworks are imported inside functions, which run only in child processes.
 """
 
 from __future__ import annotations

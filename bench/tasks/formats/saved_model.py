@@ -10,6 +10,7 @@ from typing import Any
 
 from bench.api.errors import InputError
 from bench.tasks import probe, sizes, tf_models
+from bench.tasks.failures import refused
 from bench.tasks.formats import Format
 from bench.tasks.options import Asked, Found
 from bench.tasks.user_task import TensorFlowTask
@@ -61,10 +62,8 @@ def opened(folder: Path) -> Any:
     tf_models.configure()
     import tensorflow as tf
 
-    try:
+    with refused("TensorFlow cannot load it"):
         loaded = tf.saved_model.load(str(folder))
-    except Exception as error:
-        raise InputError(f"TensorFlow cannot load it: {type(error).__name__}: {error}") from error
     if SIGNATURE not in loaded.signatures:
         found = ", ".join(loaded.signatures) or "none"
         raise InputError(f"it has no signature {SIGNATURE!r}; its signatures: {found}")
@@ -83,7 +82,7 @@ def examine(path: Path, folder: Path, asked: Asked) -> Found:
         raise InputError("an input has no shape")
     inputs = probe.specs_of([(name, spec.dtype.name, list(spec.shape)) for name, spec in signature.items()])
     call = SignatureCall(loaded, list(signature))
-    found = sizes.choose(SavedModelTask, call.outputs_of, inputs, asked, {"trust": True})
+    found = sizes.choose(SavedModelTask, call.outputs_of, inputs, asked)
     with tarfile.open(folder / "model.tar", "w") as archive:
         for file in sorted(path.rglob("*")):
             archive.add(file, str(file.relative_to(path)), recursive=False, filter=_without_time)

@@ -11,10 +11,11 @@ from bench.api import Arrays, TensorSpec
 from bench.api.errors import InputError
 from bench.graphs.deferred import np
 from bench.tasks import probe
+from bench.tasks.failures import refused
 from bench.tasks.formats import Format
 from bench.tasks.options import Asked, Found
-from bench.tasks.sizes import chosen_sizes, given_sizes
-from bench.tasks.user_task import TorchTask
+from bench.tasks.sizes import given_sizes
+from bench.tasks.user_task import TorchTask, sized
 
 
 def _refusal(folder: Path) -> str | None:
@@ -36,7 +37,6 @@ class TransformersTask(TorchTask):
 
     requires = ("torch", "transformers", "safetensors")
     packages = ("numpy", "transformers", "safetensors")
-    weights = "weights.safetensors"
 
     def model(self, weights: Path) -> Any:
         from bench.tasks import torch_models
@@ -54,10 +54,8 @@ def _config(folder: Path) -> Any:
     os.environ["HF_HUB_OFFLINE"] = "1"
     import transformers
 
-    try:
+    with refused("transformers cannot read its config.json"):
         config = transformers.AutoConfig.from_pretrained(str(folder), local_files_only=True, trust_remote_code=False)
-    except Exception as error:
-        raise InputError(f"transformers cannot read its config.json: {error}") from error
     for name, value in (("use_cache", False), ("return_dict", True)):
         if hasattr(config, name):
             setattr(config, name, value)
@@ -90,12 +88,10 @@ def examine(path: Path, folder: Path, asked: Asked) -> Found:
     from bench.tasks import torch_models
 
     kind, config = _architecture(path), _config(path)
-    try:
+    with refused("transformers cannot load it"):
         model = kind.from_pretrained(
             str(path), config=config, local_files_only=True, use_safetensors=True, dtype=torch.float32
         ).eval()
-    except Exception as error:
-        raise InputError(f"transformers cannot load it: {type(error).__name__}: {error}") from error
     specs = _inputs(config, model)
     given = given_sizes(specs, asked)
     sizes = {SEQUENCE: NUM_TOKENS, **given}
@@ -104,17 +100,11 @@ def examine(path: Path, folder: Path, asked: Asked) -> Found:
     dynamic = {
         spec.name: {axis: dim for axis, dim in enumerate(spec.shape) if isinstance(dim, str) and axis} for spec in specs
     }
-    try:
-        interface = probe.from_example(
-            lambda feeds: torch_models.outputs_of(model, feeds, by_name=True), example, dynamic
-        )
-    except Exception as error:
-        raise InputError(f"it does not run on {', '.join(example)} ({error}); {MADE_UP}") from error
+    with refused(f"it does not run on {', '.join(example)}", advice=f"; {MADE_UP}"):
+        interface = probe.from_example(torch_models.Run(model, by_name=True), example, dynamic)
     torch_models.save(flat, folder / "weights.safetensors")
     shutil.copyfile(path / "config.json", folder / "config.json")
-    named = {dim for spec in interface.inputs for dim in spec.shape if isinstance(dim, str)}
-    open_sizes = {dim: size for dim, size in sizes.items() if dim in named}
-    return interface.found(TransformersTask, example=example, **chosen_sizes(interface, open_sizes, given))
+    return interface.found(TransformersTask, sizes=sizes, given=given, example=example)
 
 
 def _inputs(config: Any, model: Any) -> tuple[TensorSpec, ...]:
@@ -141,7 +131,7 @@ def _example(specs: tuple[TensorSpec, ...], sizes: dict[str, int], config: Any) 
     generator = np.random.default_rng(0)
     arrays: dict[str, np.ndarray] = {}
     for spec in specs:
-        shape = probe.sized(spec.shape, {**sizes, probe.BATCH: 2})
+        shape = sized(spec.shape, {**sizes, probe.BATCH: 2})
         if spec.name == "attention_mask":
             arrays[spec.name] = np.ones(shape, np.int64)
         elif spec.dtype == "int64":
