@@ -33,26 +33,18 @@ def format_of(path: Path) -> str:
     Raises:
         InputError: the path does not exist, or its format cannot be measured; the message says which can.
     """
-    if path.is_dir():
-        return _format_of_folder(path)
     if not path.exists():
         raise InputError(f"no such file or folder: {path}; {allowed()}")
-    if not path.is_file():
+    if not path.is_file() and not path.is_dir():
         raise InputError(f"{path} is neither a file nor a folder; {allowed()}")
-    names = [name for name, found in known().items() if path.suffix.lower() in found.suffixes]
-    if not names:
-        raise InputError(f"{path} is of no kind that can be measured; {allowed()}")
-    if path.stat().st_size == 0:
-        raise InputError(f"{path} is empty")
-    return names[0]
-
-
-def _format_of_folder(path: Path) -> str:
-    markers = {name: found.marker for name, found in known().items() if found.marker is not None}
-    name = next((name for name, marker in markers.items() if (path / marker).is_file()), None)
-    if name is None:
-        *first, last = ("task.py", *markers.values())
+    name = next((name for name, found in known().items() if found.matches(path)), None)
+    if name is None and path.is_dir():
+        *first, last = ("task.py", *(found.marker for found in known().values() if found.marker is not None))
         raise InputError(f"no {', '.join(first)} or {last} in {path}; {allowed()}")
+    if name is None:
+        raise InputError(f"{path} is of no kind that can be measured; {allowed()}")
+    if path.is_file() and path.stat().st_size == 0:
+        raise InputError(f"{path} is empty")
     if reason := known()[name].refusal(path):
         raise InputError(reason)
     return name

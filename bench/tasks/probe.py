@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 
 from bench.api import UNKNOWN, Arrays, TensorSpec
@@ -38,38 +39,27 @@ def specs_of(fields: Sequence[tuple[str, str, Sequence[int | None]]]) -> tuple[T
     )
 
 
-def from_example(run: Run, example: Arrays, dynamic: Mapping[str, Mapping[int, str]] | None = None) -> Interface:
+def from_example(run: Run, example: Arrays, opened: tuple[TensorSpec, ...] | None = None) -> Interface:
     """The interface of a model that does not state its shapes.
 
-    The shapes are those of an example; the batch is dynamic if the model also runs with another one.
+    The shapes are those of an example, unless the model also runs with other sizes.
 
     Args:
         run: runs the model once.
         example: arrays by input name, in the order in which the model takes them.
-        dynamic: by input name, the names of axes other than the first that may have any size.
+        opened: specs of the inputs with every dimension left open that may have another size; None for the batch alone.
 
     Raises:
         Exception: whatever the model raises when it is run on the example.
         InputError: an output cannot be compared.
     """
-
-    def specs(named: Mapping[str, Mapping[int, str]]) -> tuple[TensorSpec, ...]:
-        shapes = {
-            name: tuple(named.get(name, {}).get(axis, size) for axis, size in enumerate(array.shape))
-            for name, array in example.items()
-        }
-        return tuple(
-            TensorSpec(name=name, dtype=array.dtype.name, shape=shapes[name]) for name, array in example.items()
-        )
-
-    if len({array.shape[:1] for array in example.values()}) == 1 and all(array.ndim for array in example.values()):
+    fixed = tuple(TensorSpec(name=name, dtype=array.dtype.name, shape=array.shape) for name, array in example.items())
+    if len({spec.shape[:1] for spec in fixed}) == 1 and fixed[0].shape:
+        opened = opened or tuple(dataclasses.replace(spec, shape=(BATCH, *spec.shape[1:])) for spec in fixed)
         with contextlib.suppress(Exception):  # then the model takes the example as it is, or not at all
-            found = from_specs(
-                run, specs({name: {0: BATCH, **(dynamic or {}).get(name, {})} for name in example}), example
-            )
-            if found.batched:
+            if (found := from_specs(run, opened, example)).batched:
                 return found
-    return from_specs(run, specs({}), example)
+    return from_specs(run, fixed, example)
 
 
 def from_specs(run: Run, inputs: tuple[TensorSpec, ...], example: Arrays) -> Interface:

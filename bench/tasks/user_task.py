@@ -46,15 +46,20 @@ class OwnTask(FidelityTask):
         """
         if split not in SEEDS:
             raise InputError(f"no split {split!r}; there are: {', '.join(SEEDS)}")
+        inputs, targets, rows = self.drawn(split)
+        return Samples(
+            inputs={spec.name: inputs[spec.name][rows] for spec in self.inputs},
+            targets=None if targets is None else [targets[row] for row in rows],
+        )
+
+    def drawn(self, split: str) -> tuple[Arrays, Sequence[Any] | None, list[int]]:
+        """Inputs by name, their targets or None, and the places of those samples that belong to a split."""
         if not (self.folder / DATASET).is_file():
-            return Samples(inputs=self._made_up(split), targets=None)
+            rows = self.fitting(list(range(NUM_SAMPLES)), split)
+            return self._made_up(len(rows), split), None, rows
         inputs = load_arrays(self.folder / DATASET)
-        rows = self.rows(len(next(iter(inputs.values()))), split)
-        targets = None
-        if (self.folder / TARGETS).is_file():
-            array = load_arrays(self.folder / TARGETS)["targets"]
-            targets = [array[row] for row in rows]
-        return Samples(inputs={spec.name: inputs[spec.name][rows] for spec in self.inputs}, targets=targets)
+        targets = list(load_arrays(self.folder / TARGETS)["targets"]) if (self.folder / TARGETS).is_file() else None
+        return inputs, targets, self.rows(len(next(iter(inputs.values()))), split)
 
     def rows(self, num_samples: int, split: str) -> list[int]:
         """Places of the samples that belong to a split; a lone sample belongs to both."""
@@ -70,13 +75,12 @@ class OwnTask(FidelityTask):
         fixed = self.batched and self.inputs[0].shape[0] == 1
         return rows[:1] if fixed and split == "train" else rows
 
-    def _made_up(self, split: str) -> Arrays:
+    def _made_up(self, num_samples: int, split: str) -> Arrays:
         """Made-up inputs of a split by name, the same each time.
 
         They resemble the example where there is one; otherwise floats are normally distributed, and integers are safe
         as indices.
         """
-        num_samples = len(self.fitting(list(range(NUM_SAMPLES)), split))
         generator = np.random.default_rng(SEEDS[split])
         example = load_arrays(self.folder / EXAMPLE) if (self.folder / EXAMPLE).is_file() else None
         arrays = {}

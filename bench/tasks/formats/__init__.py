@@ -30,3 +30,9 @@ class Format:
     marker: str | None = None
     code: str | None = None
     refusal: Callable[[Path], str | None] = lambda _: None
+
+    def matches(self, path: Path) -> bool:
+        """Whether a file has the name, or a folder has the marker, of a model of this format."""
+        if path.is_dir():
+            return self.marker is not None and (path / self.marker).is_file()
+        return path.suffix.lower() in self.suffixes

@@ -97,11 +97,8 @@ def examine(path: Path, folder: Path, asked: Asked) -> Found:
     sizes = {SEQUENCE: NUM_TOKENS, **given}
     example = _example(specs, sizes, config)
     flat = torch_models.Flat(model, tuple(spec.name for spec in specs))
-    dynamic = {
-        spec.name: {axis: dim for axis, dim in enumerate(spec.shape) if isinstance(dim, str) and axis} for spec in specs
-    }
     with refused(f"it does not run on {', '.join(example)}", advice=f"; {MADE_UP}"):
-        interface = probe.from_example(torch_models.Run(model, by_name=True), example, dynamic)
+        interface = probe.from_example(torch_models.Run(model, by_name=True), example, specs)
     torch_models.save(flat, folder / "weights.safetensors")
     shutil.copyfile(path / "config.json", folder / "config.json")
     return interface.found(TransformersTask, sizes=sizes, given=given, example=example)
