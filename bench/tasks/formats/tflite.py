@@ -29,25 +29,20 @@ def examine(path: Path, folder: Path, asked: Asked) -> Found:
     Raises:
         InputError: LiteRT cannot open the file, or the model does not run.
     """
-    from bench.plugins.engines.litert import ports
+    from bench.plugins.engines.litert import LiteRtSession, ports
 
     with refused("it is not a TFLite file, or one that LiteRT cannot open"):
         from ai_edge_litert.interpreter import Interpreter
 
         interpreter = Interpreter(str(path), num_threads=1)
     inputs, outputs = ports(interpreter)
+    session = LiteRtSession(interpreter, list(inputs), list(outputs))
     fields = [
         (name, detail["dtype"].__name__, [None if dim < 0 else int(dim) for dim in detail["shape_signature"]])
         for name, detail in inputs.items()
     ]
 
     def run(feeds: Arrays) -> Arrays:
-        for name, array in feeds.items():
-            interpreter.resize_tensor_input(inputs[name]["index"], array.shape)
-        interpreter.allocate_tensors()
-        for name, array in feeds.items():
-            interpreter.set_tensor(inputs[name]["index"], array)
-        interpreter.invoke()
-        return {name: interpreter.get_tensor(detail["index"]) for name, detail in outputs.items()}
+        return dict(zip(outputs, session.run(feeds), strict=True))
 
     return sizes.choose(TfLiteTask, run, probe.specs_of(fields), asked)

@@ -54,25 +54,12 @@ class TorchOnnxExporter(TorchExporter):
     requires: ClassVar[tuple[str, ...]] = ("torch", "onnxscript", "onnx")
     writes = "onnx"
 
-    def export(self, task: Task, source: str, target: Path) -> Info:
-        model = task.build(source, task.weights_path)
+    def convert(self, model: torch.nn.Module, example: tuple[torch.Tensor, ...], task: Task, target: Path) -> Info:
         logging.getLogger("torch.onnx").setLevel(logging.ERROR)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            self._translate(model, task, target)
-        proto = onnx.load(target)
-        _drop_provenance(proto)
-        _drop_weights_from_inputs(proto)
-        _drop_wrong_shapes(proto, task)
-        onnx.save(proto, target)
-        return {"opset": next(opset.version for opset in proto.opset_import if not opset.domain)}
-
-    def _translate(self, model: torch.nn.Module, task: Task, target: Path) -> None:
-        """Write the ONNX file; an error tells the cause rather than PyTorch's advice, which stands before it."""
         try:
             torch.onnx.export(
                 model,
-                example_tensors(task),
+                example,
                 str(target),
                 input_names=[spec.name for spec in task.inputs],
                 output_names=[spec.name for spec in task.outputs],
@@ -81,7 +68,14 @@ class TorchOnnxExporter(TorchExporter):
         except Exception as error:
             if error.__cause__ is None:
                 raise
+            # The cause says more than PyTorch's advice, which stands before it.
             raise ArtifactError(f"{type(error).__name__}: {error.__cause__}") from error
+        proto = onnx.load(target)
+        _drop_provenance(proto)
+        _drop_weights_from_inputs(proto)
+        _drop_wrong_shapes(proto, task)
+        onnx.save(proto, target)
+        return {"opset": next(opset.version for opset in proto.opset_import if not opset.domain)}
 
     def options(self, task: Task) -> dict[str, Any]:
         """Arguments of `torch.onnx.export`, by name, that keep every dynamic dimension of the task dynamic."""
