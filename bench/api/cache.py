@@ -66,10 +66,12 @@ def obtain(key: str, file_name: str, make: Callable[[Path], dict[str, Any]]) -> 
     Returns:
         The file and its entry: `sha256`, `size_bytes` and the facts.
     """
+    place = folder() / key
     with _GUARD:  # two threads that ask for the same lock at the same time are to get one
-        making = _lock(key)
-    with making:
-        return _obtain(folder() / key, file_name, make)
+        lock = _lock(key)
+    with lock:
+        entry = _read(place, file_name) or _make(place, file_name, make)
+    return place / file_name, entry
 
 
 @functools.cache
@@ -78,9 +80,7 @@ def _lock(key: str) -> threading.RLock:
     return threading.RLock()
 
 
-def _obtain(place: Path, file_name: str, make: Callable[[Path], dict[str, Any]]) -> tuple[Path, dict[str, Any]]:
-    if (entry := _read(place, file_name)) is not None:
-        return place / file_name, entry
+def _make(place: Path, file_name: str, make: Callable[[Path], dict[str, Any]]) -> dict[str, Any]:
     place.parent.mkdir(parents=True, exist_ok=True)
     for leftover in place.parent.glob(f"{MAKING}*"):  # of a process that was killed
         if time.time() - leftover.stat().st_mtime > ABANDONED_S:
@@ -91,10 +91,9 @@ def _obtain(place: Path, file_name: str, make: Callable[[Path], dict[str, Any]])
         facts = make(target)
         entry = {**facts, "sha256": file_digest(target), "size_bytes": target.stat().st_size}
         (making / ENTRY).write_text(json.dumps(entry, indent=1))
-        entry = _put(making, place, file_name) or entry
+        return _put(making, place, file_name) or entry
     finally:
         shutil.rmtree(making, ignore_errors=True)
-    return place / file_name, entry
 
 
 def _put(making: Path, place: Path, file_name: str) -> dict[str, Any] | None:

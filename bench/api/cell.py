@@ -79,7 +79,4 @@ class Cell:
 
 def matches(cell: Cell, globs: Iterable[str]) -> bool:
     """Whether any glob matches the cell's path; `*` crosses `/`, and `crnn` means `crnn/*`."""
-    return any(
-        fnmatch.fnmatchcase(cell.path, glob) or fnmatch.fnmatchcase(cell.path, glob.rstrip("/") + "/*")
-        for glob in globs
-    )
+    return any(fnmatch.fnmatchcase(cell.path, form) for glob in globs for form in (glob, glob.rstrip("/") + "/*"))

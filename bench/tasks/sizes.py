@@ -82,11 +82,7 @@ def check_kinds(inputs: Sequence[TensorSpec]) -> None:
         InputError: an input holds texts or other values than real numbers and bools.
     """
     for spec in inputs:
-        try:
-            kind = np.dtype(spec.dtype).kind
-        except TypeError:
-            kind = "O"
-        if kind not in probe.KINDS:
+        if np.dtype(np.sctypeDict.get(spec.dtype, object)).kind not in probe.KINDS:
             raise InputError(f"input {spec.name!r} holds {spec.dtype}; only real numbers and bools can be fed")
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.api.errors import InputError
+from bench.plugins.engines.archive import pack
 from bench.tasks import probe, sizes, tf_models
 from bench.tasks.failures import refused
 from bench.tasks.formats import Format
@@ -83,14 +84,6 @@ def examine(path: Path, folder: Path, asked: Asked) -> Found:
     inputs = probe.specs_of([(name, spec.dtype.name, list(spec.shape)) for name, spec in signature.items()])
     call = SignatureCall(loaded, list(signature))
     found = sizes.choose(SavedModelTask, call.outputs_of, inputs, asked)
-    with tarfile.open(folder / "model.tar", "w") as archive:
-        for file in sorted(path.rglob("*")):
-            archive.add(file, str(file.relative_to(path)), recursive=False, filter=_without_time)
+    names = sorted(file.relative_to(path).as_posix() for file in path.rglob("*") if file.is_file())
+    pack(path, names, folder / SavedModelTask.weights)
     return found
-
-
-def _without_time(member: tarfile.TarInfo) -> tarfile.TarInfo:
-    """The member of an archive without its time and owner, so that equal folders make equal archives."""
-    member.mtime = member.uid = member.gid = 0
-    member.uname = member.gname = ""
-    return member

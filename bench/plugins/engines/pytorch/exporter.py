@@ -116,23 +116,16 @@ class TorchThroughOnnxExporter(TorchOnnxExporter):
 
 
 def example_tensors(task: Task) -> tuple[torch.Tensor, ...]:
-    """Inputs to trace with, in the task's order."""
-    feeds = _example(task)
-    return tuple(torch.from_numpy(feeds[spec.name]) for spec in task.inputs)
-
-
-def _example(task: Task) -> dict[str, np.ndarray]:
-    """Inputs by name: samples if the task has them, since a model may branch on values; ones otherwise."""
+    """Inputs to trace with, in the task's order: samples if the task has them, since a model may branch on values."""
     try:
-        return sample_feeds(task, task.samples("train").inputs, 0, batch=EXAMPLE_BATCH)
+        feeds = sample_feeds(task, task.samples("train").inputs, 0, batch=EXAMPLE_BATCH)
     except BenchError:
+        feeds = {}
         sizes = {dim: EXAMPLE_BATCH for spec in task.inputs for dim in spec.shape[:1]}
-        return {
-            spec.name: np.ones(
-                [dim if isinstance(dim, int) else sizes.get(dim, EXAMPLE_SIZE) for dim in spec.shape], spec.dtype
-            )
-            for spec in task.inputs
-        }
+        for spec in task.inputs:
+            shape = [dim if isinstance(dim, int) else sizes.get(dim, EXAMPLE_SIZE) for dim in spec.shape]
+            feeds[spec.name] = np.ones(shape, spec.dtype)
+    return tuple(torch.from_numpy(feeds[spec.name]) for spec in task.inputs)
 
 
 def dynamic_axes(specs: Sequence[TensorSpec]) -> dict[str, dict[int, str]]:
