@@ -18,7 +18,7 @@ from bench.graphs.shapes import given
 from bench.measure.limits import Limits
 from bench.measure.process import ask_once
 from bench.plugins import catalog
-from bench.tasks import dataset, examine, kinds
+from bench.tasks import dataset, examine, formats
 
 SCHEMA = 3  # raise it when the same file would become another task
 LONGEST_NAME = 60
@@ -54,7 +54,7 @@ def adopt(path: Path, options: Options = Options()) -> Adopted:
     """Make a task of a model, which this process and its children find by its name.
 
     Args:
-        path: a model of one of `kinds.known()`, or a folder with a `task.py`. External data of an `.onnx` file are in
+        path: a model of one of `formats.known()`, or a folder with a `task.py`. External data of an `.onnx` file are in
             the file's folder.
         options: sizes, samples and trust; not for a folder with a `task.py`.
 
@@ -113,8 +113,8 @@ def _adopt_model(path: Path, options: Options) -> Adopted:
     Raises:
         InputError: the model or the data set cannot be used, or the model holds code and is not trusted.
     """
-    module = kinds.format_of(path)
-    code = kinds.known()[module].code
+    module = formats.format_of(path)
+    code = formats.known()[module].code
     if code is not None and not options.trust:
         raise InputError(f"{path} holds {code}; add --trust to load it")
     if options.dataset is not None:

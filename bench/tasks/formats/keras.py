@@ -26,7 +26,7 @@ class KerasTask(TensorFlowTask):
     """Whether code that the model's file holds may run."""
 
     def build(self, source: str, weights: Path) -> Any:
-        return tf_models.KerasCall(opened(weights, trust=self.trust), [spec.name for spec in self.outputs])
+        return tf_models.keras_call(opened(weights, trust=self.trust), [spec.name for spec in self.outputs])
 
 
 def opened(path: Path, *, trust: bool) -> Any:
@@ -58,5 +58,5 @@ def examine(path: Path, folder: Path, asked: Asked) -> Found:
         raise InputError("it does not say what its inputs are; write a Python file with build() and example_inputs()")
     names = tf_models.unique([tensor.name for tensor in model.inputs])
     fields = [(name, tensor.dtype, tensor.shape) for name, tensor in zip(names, model.inputs, strict=True)]
-    call, attributes = tf_models.KerasCall(model), {"trust": True} if asked.trust else {}
+    call, attributes = tf_models.keras_call(model), {"trust": True} if asked.trust else {}
     return sizes.choose(KerasTask, call.outputs_of, probe.specs_of(fields), asked, attributes)

@@ -17,7 +17,6 @@ from bench.tasks.options import Asked, Found, Interface
 from bench.tasks.user_task import OwnTask
 
 FORMAT = Format(described="an .onnx file", suffixes=(".onnx",))
-NOT_RUN = "it could not be tried here, so no size was checked: {}"
 
 
 class OnnxTask(OwnTask):
@@ -53,7 +52,7 @@ def examine(path: Path, folder: Path, asked: Asked) -> Found:
     try:
         chosen, outputs = _tried(model, inputs, stated, given, asked)
     except sizes.NothingRunsError as error:
-        notes.append(NOT_RUN.format(error))
+        notes.append(f"it could not be tried here, so no size was checked: {error}")
     batched = foreign.batch_of([spec.shape for spec in (*inputs, *outputs)]) is not None
     interface = Interface(inputs=inputs, outputs=outputs, batched=batched)
     return interface.found(OnnxTask, notes=tuple(notes), sizes=chosen, given=given)

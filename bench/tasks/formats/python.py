@@ -46,7 +46,7 @@ class KerasFileTask(TensorFlowTask):
     def build(self, source: str, weights: Path) -> Any:
         model = built(Path(self.origin))
         tf_models.restore(model, weights)
-        return tf_models.KerasCall(model, [spec.name for spec in self.outputs])
+        return tf_models.keras_call(model, [spec.name for spec in self.outputs])
 
 
 def built(path: Path) -> Any:
@@ -93,7 +93,7 @@ def examine(path: Path, folder: Path, asked: Asked) -> Found:
         torch_models.save(model, folder / TorchFileTask.weights)
         task, run = TorchFileTask, torch_models.Run(model)
     elif _is_a(model, "keras.src.layers.layer", "Layer"):
-        task, run = KerasFileTask, tf_models.KerasCall(model).outputs_of
+        task, run = KerasFileTask, tf_models.keras_call(model).outputs_of
         run(example)  # a Keras model that was not called yet has no weights
         tf_models.save(model, folder / KerasFileTask.weights)
     else:

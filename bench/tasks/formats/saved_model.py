@@ -32,26 +32,17 @@ class SavedModelTask(TensorFlowTask):
         with tarfile.open(weights) as archive:
             archive.extractall(folder, filter="data")
         inputs, outputs = ([spec.name for spec in side] for side in (self.inputs, self.outputs))
-        return SignatureCall(opened(Path(folder)), inputs, outputs)
+        return signature_call(opened(Path(folder)), inputs, outputs)
 
 
-class SignatureCall(tf_models.OrderedCall):
+def signature_call(loaded: Any, inputs: Sequence[str], outputs: Sequence[str] | None = None) -> tf_models.OrderedCall:
     """The signature of a loaded SavedModel, called with its inputs in order."""
 
-    def __init__(self, loaded: Any, inputs: Sequence[str], outputs: Sequence[str] | None = None) -> None:
-        super().__init__(outputs)
-        self._loaded = loaded  # keeps the variables, which the signature refers to weakly
-        self._signature = loaded.signatures[SIGNATURE]
-        self._inputs = inputs
+    def named(*tensors: Any) -> Any:
+        # The loaded object keeps the variables, which the signature refers to weakly.
+        return loaded.signatures[SIGNATURE](**dict(zip(inputs, tensors, strict=True)))
 
-    @property
-    def trainable_weights(self) -> Any:
-        """The variables that training changes: the runtimes count them as parameters."""
-        return self._signature.trainable_variables
-
-    def named(self, *tensors: Any) -> Any:
-        """Output tensors by name, for input tensors in order."""
-        return self._signature(**dict(zip(self._inputs, tensors, strict=True)))
+    return tf_models.OrderedCall(named, loaded.signatures[SIGNATURE].trainable_variables, outputs)
 
 
 def opened(folder: Path) -> Any:
@@ -82,7 +73,7 @@ def examine(path: Path, folder: Path, asked: Asked) -> Found:
     if any(spec.shape.rank is None for spec in signature.values()):
         raise InputError("an input has no shape")
     inputs = probe.specs_of([(name, spec.dtype.name, list(spec.shape)) for name, spec in signature.items()])
-    call = SignatureCall(loaded, list(signature))
+    call = signature_call(loaded, list(signature))
     found = sizes.choose(SavedModelTask, call.outputs_of, inputs, asked)
     names = sorted(file.relative_to(path).as_posix() for file in path.rglob("*") if file.is_file())
     pack(path, names, folder / SavedModelTask.weights)

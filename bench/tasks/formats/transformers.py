@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 from pathlib import Path
 from typing import Any
@@ -51,7 +50,6 @@ def _config(folder: Path) -> Any:
     Raises:
         InputError: transformers cannot read the `config.json`.
     """
-    os.environ["HF_HUB_OFFLINE"] = "1"
     import transformers
 
     with refused("transformers cannot read its config.json"):
