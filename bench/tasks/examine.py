@@ -61,11 +61,8 @@ def examine(
     kind = importlib.import_module(f"bench.tasks.formats.{module}")
     _check_installed(kind)
     arrays, targets = dataset.read(place) if place else (None, None)
-    found: Found = kind.examine(
-        source,
-        target,
-        Asked(dims=given.dims_from(dims), shapes=given.shapes_from(shapes), trust=trust, arrays=arrays),
-    )
+    asked = Asked(dims=given.dims_from(dims), shapes=given.shapes_from(shapes), trust=trust, arrays=arrays)
+    found: Found = kind.examine(source, target, asked)
     weights = target / found.task.weights
     if not weights.exists():  # the format keeps the file as it is
         shutil.copyfile(source, weights)

@@ -56,9 +56,7 @@ def merge_equal(graph: onnx.GraphProto) -> dict[str, str]:
             del each.initializer[at]
         superfluous = []
         for at, node in enumerate(each.node):
-            held = [
-                attribute.t for attribute in node.attribute if node.op_type == "Constant" and attribute.HasField("t")
-            ]
+            held = [item.t for item in node.attribute if node.op_type == "Constant" and item.HasField("t")]
             if held and is_superfluous(node.output[0], held[0], first):
                 superfluous.append(at)
             for inner in subgraphs(node):

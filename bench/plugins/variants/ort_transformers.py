@@ -39,19 +39,9 @@ class OrtTransformers(Variant):
         model_type = MODEL_TYPES.get(original.producer_name, "bert")
         options = fusion_options.FusionOptions(model_type)
         options.use_raw_attention_mask(True)  # by default, unmasked tokens are taken to come first
-        fused = optimizer.optimize_by_fusion(
-            model,
-            model_type,
-            num_heads=attention.num_heads,
-            hidden_size=attention.hidden_size,
-            optimization_options=options,
-        )
+        sizes = {"num_heads": attention.num_heads, "hidden_size": attention.hidden_size}
+        fused = optimizer.optimize_by_fusion(model, model_type, **sizes, optimization_options=options)
         check_same_outputs(original, fused.model, task)
         onnx.save(fused.model, target)
-        counts = fused.get_fused_operator_statistics()
-        return {
-            "num_heads": attention.num_heads,
-            "hidden_size": attention.hidden_size,
-            "num_layers": attention.num_layers,
-            "fused": {name: count for name, count in counts.items() if count},
-        }
+        counts = {name: count for name, count in fused.get_fused_operator_statistics().items() if count}
+        return {**sizes, "num_layers": attention.num_layers, "fused": counts}

@@ -1,7 +1,6 @@
 """The base of the runtimes that run Keras models with TensorFlow: threads, precisions, arrays in and out."""
 
 import math
-import operator
 from pathlib import Path
 from typing import Any
 
@@ -28,10 +27,7 @@ class TfRuntime(Runtime):
         # Keras lists shared weights once, and leaves out the statistics of normalizations.
         num_params = sum(math.prod(weight.shape) for weight in model.trainable_weights)
         call, precision = self.callable(model, task, provider)
-        to_array = operator.methodcaller("numpy")
-        return CallSession(
-            call, task, tensor=tf.convert_to_tensor, array=to_array, num_params=num_params, precision=precision
-        )
+        return CallSession(call, task, tensor=tf.convert_to_tensor, num_params=num_params, precision=precision)
 
     def callable(self, model: Any, task: Task, provider: str) -> tuple[Any, str]:
         """The function to call with tensors, made from the model, and the precision that it runs in."""
