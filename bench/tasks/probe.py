@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from bench.api import UNKNOWN, Arrays, TensorSpec
 from bench.api.errors import InputError
@@ -19,6 +19,11 @@ KINDS = "fiub"
 """Kinds of NumPy dtypes that can be made up, fed and compared."""
 
 
+def named_dims(specs: Iterable[TensorSpec]) -> Iterator[tuple[TensorSpec, int, str]]:
+    """The named dimensions of all inputs: the spec of the input, the axis and the name of each."""
+    return ((spec, axis, dim) for spec in specs for axis, dim in enumerate(spec.shape) if isinstance(dim, str))
+
+
 def specs_of(fields: Sequence[tuple[str, str, Sequence[int | None]]]) -> tuple[TensorSpec, ...]:
     """Specs of inputs from their names, dtypes and shapes, where None is an open dimension.
 
@@ -26,17 +31,12 @@ def specs_of(fields: Sequence[tuple[str, str, Sequence[int | None]]]) -> tuple[T
     and the axis.
     """
     batched = all(len(shape) and shape[0] is None for _, _, shape in fields)
-    return tuple(
-        TensorSpec(
-            name=name,
-            dtype=str(dtype),
-            shape=tuple(
-                int(dim) if dim is not None else BATCH if batched and axis == 0 else f"{name}_{axis}"
-                for axis, dim in enumerate(shape)
-            ),
-        )
-        for name, dtype, shape in fields
-    )
+    specs = []
+    for name, dtype, shape in fields:
+        names = [BATCH if batched and axis == 0 else f"{name}_{axis}" for axis in range(len(shape))]
+        dims = tuple(name if dim is None else int(dim) for name, dim in zip(names, shape, strict=True))
+        specs.append(TensorSpec(name=name, dtype=str(dtype), shape=dims))
+    return tuple(specs)
 
 
 def from_example(run: Run, example: Arrays, opened: tuple[TensorSpec, ...] | None = None) -> Interface:
@@ -93,12 +93,7 @@ def resized(example: Arrays, inputs: tuple[TensorSpec, ...], sizes: Mapping[str,
 
 
 def _outputs(run: Run, inputs: tuple[TensorSpec, ...], example: Arrays) -> tuple[TensorSpec, ...]:
-    sizes = {
-        dim: example[spec.name].shape[axis]
-        for spec in inputs
-        for axis, dim in enumerate(spec.shape)
-        if isinstance(dim, str)
-    }
+    sizes = {dim: example[spec.name].shape[axis] for spec, axis, dim in named_dims(inputs)}
     first = run(resized(example, inputs, sizes))
     if not first:
         raise InputError("it has no outputs")

@@ -109,7 +109,7 @@ def given_sizes(inputs: Sequence[TensorSpec], asked: Asked) -> dict[str, int]:
             raise InputError(f"input {name!r} is {'x'.join(map(str, dims))}, not {'x'.join(map(str, shape.sizes))}")
         if is_fitting:
             found |= {dim: size for dim, size in zip(dims, shape.sizes, strict=True) if isinstance(dim, str)}
-    names = {dim for spec in inputs for dim in spec.shape if isinstance(dim, str)}
+    names = {dim for _, _, dim in probe.named_dims(inputs)}
     for dim, size in asked.dims.items():
         if dim not in names:
             known = ", ".join(sorted(names)) or "none"
@@ -122,9 +122,7 @@ def guesses(inputs: Sequence[TensorSpec], given: Mapping[str, int]) -> Iterator[
     """Sizes of every named dimension to try, the likeliest first; sizes that were given stay."""
     first = {
         dim: given[dim] if dim in given else guess_size(dim, axis, len(spec.shape))
-        for spec in reversed(inputs)
-        for axis, dim in enumerate(spec.shape)
-        if isinstance(dim, str)
+        for spec, axis, dim in probe.named_dims(reversed(inputs))
     }
     yield first
     free = [dim for dim in first if dim not in given and first[dim] == OTHER_SIZES[0]]

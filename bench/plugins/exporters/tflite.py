@@ -22,14 +22,10 @@ class TfLite(TfExporter):
             target.write_bytes(_convert(function, task, signature(task)))
         except ConverterError:
             # A loop, such as that of a recurrent network, converts only if the sizes of its outputs are known.
-            target.write_bytes(_convert(function, task, _for_one(task)))
+            for_one = [tf.TensorSpec([1, *spec.shape[1:]], spec.dtype, spec.name) for spec in signature(task)]
+            target.write_bytes(_convert(function, task, for_one))
             return {"batch": 1}
         return {}
-
-
-def _for_one(task: Task) -> list[tf.TensorSpec]:
-    """The signature for one sample at a time."""
-    return [tf.TensorSpec([1, *spec.shape[1:]], spec.dtype, spec.name) for spec in signature(task)]
 
 
 def _convert(function: Any, task: Task, inputs: list[tf.TensorSpec]) -> bytes:

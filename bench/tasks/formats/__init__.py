@@ -13,7 +13,6 @@ import importlib
 import pkgutil
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from types import MappingProxyType
 
 from bench.api.errors import InputError
 
@@ -48,8 +47,7 @@ class Format:
 def known() -> Mapping[str, Format]:
     """The formats that have a file in `bench/tasks/formats/`, by the module's name."""
     names = sorted(module.name for module in pkgutil.iter_modules(__path__))
-    found = {name: importlib.import_module(f"{__name__}.{name}").FORMAT for name in names}
-    return MappingProxyType(found)
+    return {name: importlib.import_module(f"{__name__}.{name}").FORMAT for name in names}
 
 
 def allowed() -> str:

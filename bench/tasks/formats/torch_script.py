@@ -98,7 +98,8 @@ def _example(names: list[str], asked: Asked) -> Arrays:
     if missing := [name for name in names if name not in asked.shapes]:
         raise InputError(SAY.format(name=missing[0]))
     generator = np.random.default_rng(0)
-    return {
-        name: np.asarray(generate(generator, asked.shapes[name].dtype or "float32", asked.shapes[name].sizes))
-        for name in names
-    }
+    arrays = {}
+    for name in names:
+        shape = asked.shapes[name]
+        arrays[name] = np.asarray(generate(generator, shape.dtype or "float32", shape.sizes))
+    return arrays
