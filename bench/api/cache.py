@@ -4,7 +4,6 @@ An entry is a folder named by that hash; its `entry.json` holds the file's check
 never used. An entry is written beside its place and renamed, so half an entry is never found.
 """
 
-import errno
 import functools
 import hashlib
 import json
@@ -103,11 +102,10 @@ def _put(making: Path, place: Path, file_name: str) -> dict[str, Any] | None:
     shutil.rmtree(place, ignore_errors=True)  # what stands there is corrupt
     try:
         making.rename(place)
-    except OSError as error:
-        if error.errno not in (errno.EEXIST, errno.ENOTEMPTY):  # Linux says the latter of a folder
+    except OSError:
+        if (other := _read(place, file_name)) is None:
             raise
-        return _read(place, file_name)
-    return None
+    return other
 
 
 def _read(place: Path, file_name: str) -> dict[str, Any] | None:

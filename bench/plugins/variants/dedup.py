@@ -80,6 +80,5 @@ def _with_inner(graph: onnx.GraphProto) -> Iterator[onnx.GraphProto]:
 
 
 def _defined(graph: onnx.GraphProto) -> Iterator[str]:
-    yield from (value.name for value in graph.input)
-    yield from (tensor.name for tensor in graph.initializer)
+    yield from (value.name for value in (*graph.input, *graph.initializer))
     yield from (name for node in graph.node for name in node.output)

@@ -32,8 +32,7 @@ class TorchExporter(Exporter):
 
     def export(self, task: Task, source: str, target: Path) -> Info:
         model = task.build(source, task.weights_path)
-        with torch.no_grad(), warnings.catch_warnings():
-            warnings.simplefilter("ignore")
+        with torch.no_grad(), warnings.catch_warnings(action="ignore"):
             return self.convert(model, example_tensors(task), task, target)
 
     def convert(self, model: torch.nn.Module, example: tuple[torch.Tensor, ...], task: Task, target: Path) -> Info:
@@ -71,9 +70,7 @@ class TorchOnnxExporter(TorchExporter):
             # The cause says more than PyTorch's advice, which stands before it.
             raise ArtifactError(f"{type(error).__name__}: {error.__cause__}") from error
         proto = onnx.load(target)
-        _drop_provenance(proto)
-        _drop_weights_from_inputs(proto)
-        _drop_wrong_shapes(proto, task)
+        _clean(proto, task)
         onnx.save(proto, target)
         return {"opset": next(opset.version for opset in proto.opset_import if not opset.domain)}
 
@@ -143,26 +140,20 @@ def dynamic_shapes(task: Task) -> tuple[dict[int, Any], ...]:
     return tuple({axis: dims[name] for axis, name in axes[spec.name].items()} for spec in task.inputs)
 
 
-def _drop_provenance(model: onnx.ModelProto) -> None:
-    """Drop the notes on each node's origin: they hold paths of this machine, and change the file's size and hash."""
+def _clean(model: onnx.ModelProto, task: Task) -> None:
+    """Drop notes on each node's origin, weights among the inputs, and shapes that may be wrong.
+
+    The notes hold paths of this machine, and change the file's size and hash. A weight that a request may replace is no
+    constant. Shapes inside the graph are dropped, and the fixed sizes of outputs that the task declares dynamic: torch
+    2.13.0 states the example's sequence length as the fixed size of an LSTM's output, though the graph fixes nothing; a
+    simplifier that believes the statement would fix it. `check_interface` infers the real sizes.
+    """
     drop_metadata(model)
     for node in all_nodes(model):
         node.ClearField("doc_string")
-
-
-def _drop_weights_from_inputs(model: onnx.ModelProto) -> None:
-    """Drop the weights from the inputs: a weight that a request may replace is no constant."""
     inputs = fed_inputs(model.graph)
     del model.graph.input[:]
     model.graph.input.extend(inputs)
-
-
-def _drop_wrong_shapes(model: onnx.ModelProto, task: Task) -> None:
-    """Drop the shapes stated inside the graph, and the fixed sizes of outputs that the task declares dynamic.
-
-    torch 2.13.0 states the example's sequence length as the fixed size of an LSTM's output, though the graph fixes
-    nothing; a simplifier that believes the statement would fix it. `check_interface` infers the real sizes.
-    """
     for graph in all_graphs(model):
         graph.ClearField("value_info")
     specs = {spec.name: spec for spec in task.outputs}

@@ -7,6 +7,14 @@ from typing import Any
 from bench.api import Runtime, Session, Task
 from bench.graphs.deferred import tf
 from bench.plugins.engines.calls import CallSession
+from bench.plugins.engines.tensorflow.exporter import signature
+
+
+def traced(model: Any, task: Task, **options: Any) -> Any:
+    """A model as a `tf.function` that is traced already: tracing counts as loading, not as the first inference."""
+    function = tf.function(lambda *tensors: model(*tensors), input_signature=signature(task), **options)
+    function.get_concrete_function()
+    return function
 
 
 class TfRuntime(Runtime):
