@@ -75,7 +75,7 @@ def obtain(key: str, file_name: str, make: Callable[[Path], dict[str, Any]]) -> 
 
 @functools.cache
 def _lock(key: str) -> threading.RLock:
-    """What a thread of this process holds while it makes the entry of a key."""
+    """The lock that a thread of this process holds while it makes the entry of a key."""
     return threading.RLock()
 
 

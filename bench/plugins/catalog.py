@@ -17,11 +17,8 @@ P = TypeVar("P", bound=Plugin)
 def _load(kind: str, name: str, base: type[P]) -> P:
     path = path_of(kind, name, what=base.__name__.lower())
     module = load_module(path)
-    classes = [
-        item
-        for item in vars(module).values()
-        if inspect.isclass(item) and issubclass(item, base) and item.__module__ == module.__name__
-    ]
+    named = [item for item in vars(module).values() if inspect.isclass(item) and issubclass(item, base)]
+    classes = [item for item in named if item.__module__ == module.__name__]  # the others are imported
     if len(classes) != 1:
         raise PluginError(f"{path} must define one subclass of bench.api.{base.__name__}; it defines {len(classes)}")
     if inspect.isabstract(classes[0]):

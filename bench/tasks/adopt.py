@@ -27,7 +27,7 @@ NEEDED = ("sources", "inputs", "outputs", "metric_name", "max_metric_loss")
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Options:
-    """What the user says about a model besides its path.
+    """The options of a command that describe a model, besides its path.
 
     Attributes:
         dataset: an `.npz` file, a folder of samples or a Python file.
@@ -150,7 +150,7 @@ def _examine(module: str, path: Path, folder: Path, options: Options) -> dict[st
     """
     limits = Limits.of(step_s=None, memory_bytes=None)
     try:
-        answer: dict[str, Any] = ask_once(
+        return ask_once(
             examine.examine,
             timeout_s=limits.prepare_s,
             memory_bytes=limits.memory_bytes,
@@ -164,7 +164,6 @@ def _examine(module: str, path: Path, folder: Path, options: Options) -> dict[st
         )
     except ChildError as error:
         raise InputError(f"cannot use {path}: {error.reason}") from error
-    return answer
 
 
 def _name(text: str) -> str:

@@ -1,4 +1,4 @@
-"""What a child process does for `bench run --model`: opens a model of any format and writes its task's folder."""
+"""The work of the child process of `bench run --model`: it opens a model of any format and writes its task's folder."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a person asked for of a model besides its path, and what examining the model told of it."""
+"""The user's request about a model besides its path, and the facts that the model's examination found."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from bench.tasks.user_task import OwnTask
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Asked:
-    """What a person asked for.
+    """The user's request about a model.
 
     Attributes:
         dims: sizes of dynamic dimensions by name.
@@ -41,7 +41,7 @@ class Interface:
     def found(
         self, task: type[OwnTask], *, sizes: Mapping[str, int] = {}, given: Mapping[str, int] = {}, **more: Any
     ) -> Found:
-        """All that is told of a model with this interface.
+        """The facts about a model with this interface.
 
         Args:
             task: the class of the model's task.
@@ -57,7 +57,7 @@ class Interface:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Found(Interface):
-    """What a model turned out to be.
+    """The facts that the examination of a model found.
 
     Attributes:
         task: the class of its task.
@@ -65,7 +65,7 @@ class Found(Interface):
         guessed: those of the sizes that nobody gave.
         attributes: more class attributes of the task.
         example: arrays by input name that samples should be like; the samples along the first axis.
-        notes: lines to tell the person.
+        notes: lines to tell the user.
         files: files outside the task's folder that the model was read from.
     """
 

@@ -46,7 +46,9 @@ def choose(
     Raises:
         InputError: an input cannot be fed, the sizes asked for are not the model's, or the model does not run.
     """
-    check_kinds(inputs)
+    for spec in inputs:
+        if np.dtype(np.sctypeDict.get(spec.dtype, object)).kind not in probe.KINDS:
+            raise InputError(f"input {spec.name!r} holds {spec.dtype}; only real numbers and bools can be fed")
     given = given_sizes(inputs, asked)
     sizes, interface = try_out(run, inputs, given, asked)
     return interface.found(task, sizes=sizes, given=given, attributes=attributes)
@@ -73,17 +75,6 @@ def try_out(
     with_sizes = " with " + ", ".join(f"{dim}={size}" for dim, size in sizes.items()) if sizes else ""
     fix = f"; say its sizes, such as --dim {next(iter(sizes))}=SIZE" if sizes else ""
     raise NothingRunsError(f"it does not run{with_sizes}: {one_line(first)}{fix}") from first
-
-
-def check_kinds(inputs: Sequence[TensorSpec]) -> None:
-    """Refuse inputs that arrays cannot be made up for.
-
-    Raises:
-        InputError: an input holds texts or other values than real numbers and bools.
-    """
-    for spec in inputs:
-        if np.dtype(np.sctypeDict.get(spec.dtype, object)).kind not in probe.KINDS:
-            raise InputError(f"input {spec.name!r} holds {spec.dtype}; only real numbers and bools can be fed")
 
 
 def given_sizes(inputs: Sequence[TensorSpec], asked: Asked) -> dict[str, int]:

@@ -1,4 +1,4 @@
-"""What all TensorFlow models of a user share: called with inputs in order, they return a list of outputs."""
+"""Code that all TensorFlow models of a user share: called with inputs in order, they return a list of outputs."""
 
 from __future__ import annotations
 

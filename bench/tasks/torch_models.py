@@ -1,6 +1,6 @@
-"""What all PyTorch models of a user share: tensors in and out in order, and weights in a safetensors file.
+"""Code that all PyTorch models of a user share: tensors in and out in order, and weights in a safetensors file.
 
-It imports PyTorch, so the files in `formats/` import it inside functions.
+The module imports PyTorch, so the files in `formats/` import it inside functions.
 """
 
 from __future__ import annotations

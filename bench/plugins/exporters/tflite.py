@@ -38,5 +38,4 @@ def _convert(function: Any, task: Task, inputs: list[tf.TensorSpec]) -> bytes:
     names = sorted(spec.name for spec in task.outputs)  # the order in which a dict's values are frozen
     named = tf.function(lambda *tensors: dict(zip(names, frozen(*tensors), strict=True)), input_signature=inputs)
     converter = tf.lite.TFLiteConverter.from_concrete_functions([named.get_concrete_function()], tf.Module())
-    content: bytes = converter.convert()
-    return content
+    return converter.convert()

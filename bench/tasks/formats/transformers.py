@@ -81,14 +81,12 @@ def examine(path: Path, folder: Path, asked: Asked) -> Found:
     Raises:
         InputError: transformers cannot load the model, or the model cannot be fed with made-up inputs.
     """
-    import torch
-
     from bench.tasks import torch_models
 
     kind, config = _architecture(path), _config(path)
     with refused("transformers cannot load it"):
         model = kind.from_pretrained(
-            str(path), config=config, local_files_only=True, use_safetensors=True, dtype=torch.float32
+            str(path), config=config, local_files_only=True, use_safetensors=True, dtype="float32"
         ).eval()
     specs = _inputs(config, model)
     given = given_sizes(specs, asked)
