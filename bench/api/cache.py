@@ -59,8 +59,8 @@ def obtain(key: str, file_name: str, make: Callable[[Path], dict[str, Any]]) -> 
     """The cached file of a key, made now if the cache does not have it.
 
     Args:
-        make: writes the file to the path it is given and returns facts to keep with it; what it raises passes through
-            and leaves nothing behind.
+        make: writes the file to the path it is given and returns facts to keep with it; its errors pass through
+            and leave nothing behind.
 
     Returns:
         The file and its entry: `sha256`, `size_bytes` and the facts.

@@ -1,4 +1,4 @@
-"""Errors of other packages, told as errors about the user's model."""
+"""Errors of other packages, turned into errors about the user's model."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def one_line(error: Exception) -> str:
 
 @contextlib.contextmanager
 def refused(what: str, *, advice: str = "") -> Iterator[None]:
-    """Raise an InputError instead of any other error; an InputError passes, because it says already what is wrong.
+    """Raise an InputError instead of any other error; an InputError, which explains itself already, passes unchanged.
 
     Args:
         what: what fails in the block, such as `PyTorch cannot load it`: the beginning of the message.

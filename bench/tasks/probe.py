@@ -71,7 +71,7 @@ def from_specs(run: Run, inputs: tuple[TensorSpec, ...], example: Arrays) -> Int
         example: arrays by input name; each open dimension is run with two sizes.
 
     Raises:
-        InputError: the model has no outputs, or one that cannot be compared.
+        InputError: the model has no outputs, or an output that cannot be compared.
     """
     outputs = _outputs(run, inputs, example)
     firsts = {spec.shape[0] if spec.shape else None for spec in (*inputs, *outputs)}

@@ -41,7 +41,7 @@ def choose(
         run: runs the model once.
         inputs: specs of the inputs, in order.
         asked: sizes and samples that the user gave.
-        attributes: class attributes of the generated task besides those that running the model tells.
+        attributes: class attributes of the generated task besides those that follow from running the model.
 
     Raises:
         InputError: an input cannot be fed, the sizes asked for are not the model's, or the model does not run.

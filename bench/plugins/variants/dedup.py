@@ -50,7 +50,7 @@ def merge_equal(graph: onnx.GraphProto) -> dict[str, str]:
         return True
 
     def merge(each: onnx.GraphProto, first: ChainMap[bytes, str]) -> None:
-        """Nodes are in an order in which they can be run, so what comes first can be read by all after it."""
+        """Merge in the order of the nodes: they can run in it, so that later nodes can read the constant that stays."""
         superfluous = [at for at, tensor in enumerate(each.initializer) if is_superfluous(tensor.name, tensor, first)]
         for at in reversed(superfluous):
             del each.initializer[at]
@@ -66,9 +66,7 @@ def merge_equal(graph: onnx.GraphProto) -> dict[str, str]:
 
     merge(graph, ChainMap())
     for node in (node for each in graphs for node in each.node):
-        for at, name in enumerate(node.input):
-            if name in renamed:
-                node.input[at] = renamed[name]
+        node.input[:] = [renamed.get(name, name) for name in node.input]
     return renamed
 
 

@@ -15,8 +15,8 @@ MODEL_TYPES = {"tf2onnx": "bert_tf"}
 class OrtTransformers(Variant):
     """Fusions for encoders like BERT, with the numbers of heads that the graph itself shows.
 
-    The optimizer trusts the number of heads and the hidden size it is given, and wrong numbers give a wrong model. So
-    they are read from the graph first, or the step is refused; and the outputs are compared with those of the source.
+    The optimizer trusts the number of heads and the hidden size in its arguments, and wrong numbers give a wrong model.
+    So both are read from the graph first, or the step is refused; and the outputs are compared with the source's.
     ONNX Runtime's basic level runs before, as in the optimizer's default for files of PyTorch, which imports torch.
 
     The fact `fused` counts the fusions. In the ALBERT of PyTorch's newer exporter and of tf2onnx, normalization and

@@ -11,7 +11,7 @@ from bench.plugins.engines.pytorch.exporter import example_tensors
 
 
 class TorchInt8Dynamic(Variant):
-    """Linear layers and LSTMs: PyTorch has no such convolutions, and its 8-bit embeddings refuse what ALBERT feeds it.
+    """Linear layers and LSTMs: PyTorch has no such convolutions, and its 8-bit embeddings refuse the tokens of ALBERT.
 
     A native artifact holds weights alone, and quantized weights fit no model that a task builds. `torch.export` cannot
     store PyTorch's packed weights (2.13.0), so the artifact is TorchScript, which holds the model as well.

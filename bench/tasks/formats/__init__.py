@@ -19,7 +19,7 @@ from bench.api.errors import InputError
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Format:
-    """How models of a format are told from others by their names, before anything is opened.
+    """How models of a format are recognized by the names of their files, before a file is opened.
 
     Attributes:
         described: what `--model` takes, with an article, such as `an .onnx file`.
@@ -51,7 +51,7 @@ def known() -> Mapping[str, Format]:
 
 
 def allowed() -> str:
-    """What `--model` takes: the end of a message."""
+    """The kinds of models that `--model` takes: the end of a message."""
     return f"--model takes {', '.join(found.described for found in known().values())}, or a folder with a task.py"
 
 

@@ -81,7 +81,7 @@ def _tried(
 
 
 def _merged(stated: TensorSpec, seen: TensorSpec) -> TensorSpec:
-    """The output that a file states, with the dimensions of the output that was seen where the file is silent.
+    """The output that a file states, with the dimensions of the output of a run where the file states none.
 
     A seen size may be another with other data, so only names complete a shape of the same rank.
     """

@@ -64,7 +64,7 @@ def _architecture(folder: Path) -> Any:
     """The class of transformers that the configuration names.
 
     Raises:
-        InputError: the configuration names no class, or one that transformers does not have.
+        InputError: the configuration names no class, or a class that transformers does not have.
     """
     import transformers
 
@@ -101,7 +101,7 @@ def examine(path: Path, folder: Path, asked: Asked) -> Found:
 
 
 def _inputs(config: Any, model: Any) -> tuple[TensorSpec, ...]:
-    """Specs of the inputs that a deployment feeds, told by the name of the model's main input.
+    """Specs of the inputs that a deployment feeds, derived from the name of the model's main input.
 
     Raises:
         InputError: the main input is of no kind that can be made up.

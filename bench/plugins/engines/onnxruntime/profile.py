@@ -1,7 +1,7 @@
 """The time of each node in an inference, read from the trace of ONNX Runtime's own profiler.
 
 The nodes are those of the graph that runs, after all of ONNX Runtime's optimizations. That graph is written beside the
-trace, and tells the tensors that each node reads and makes. The profiler counts whole microseconds.
+trace, and names the tensors that each node reads and makes. The profiler counts whole microseconds.
 """
 
 from __future__ import annotations

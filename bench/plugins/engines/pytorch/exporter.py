@@ -42,7 +42,7 @@ class TorchExporter(Exporter):
             example: inputs to trace with, in the task's order.
 
         Returns:
-            What is kept with the artifact.
+            Facts to keep with the artifact.
         """
         raise NotImplementedError
 
