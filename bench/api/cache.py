@@ -51,8 +51,7 @@ def digest_files(paths: Iterable[Path], *, root: Path | None = None) -> str:
 def digest_folder(folder: Path, *, without: tuple[str, ...] = ()) -> str:
     """SHA-256 over all files below a folder, but for compiled Python and those named `without` at its top."""
     files = [path for path in folder.rglob("*") if path.is_file() and "__pycache__" not in path.parts]
-    left_out = {folder / name for name in without}
-    return digest_files([path for path in files if path not in left_out], root=folder)
+    return digest_files({*files} - {folder / name for name in without}, root=folder)
 
 
 def obtain(key: str, file_name: str, make: Callable[[Path], dict[str, Any]]) -> tuple[Path, dict[str, Any]]:
