@@ -1,4 +1,4 @@
-"""The formats of `--model`: each file here reads one format, and no list names the files.
+"""The formats of `--model`, and which of them a path has: each file here reads one format, and no list names the files.
 
 A file defines `FORMAT`, the class of the task that it makes, and `examine(path, folder, asked)`, which opens the model
 and returns a `Found`; if it writes no weights file into `folder`, the model's file is copied there as it is. Importing
