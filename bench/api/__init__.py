@@ -1,4 +1,4 @@
-"""What the author of a task, an exporter, a variant or a runtime imports: see `bench.api.plugin`."""
+"""The names that the author of a task, an exporter, a variant or a runtime imports: see `bench.api.plugin`."""
 
 from bench.api.plugin import UNKNOWN as UNKNOWN
 from bench.api.plugin import Arrays as Arrays

@@ -8,7 +8,7 @@ from typing import Any
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Facts:
-    """What is known of an artifact, wherever the file lies.
+    """The facts about an artifact, wherever the file lies.
 
     Attributes:
         format: name of the file's format, such as `onnx`.

@@ -4,7 +4,6 @@ An entry is a folder named by that hash; its `entry.json` holds the file's check
 never used. An entry is written beside its place and renamed, so half an entry is never found.
 """
 
-import errno
 import functools
 import hashlib
 import json
@@ -52,35 +51,34 @@ def digest_files(paths: Iterable[Path], *, root: Path | None = None) -> str:
 def digest_folder(folder: Path, *, without: tuple[str, ...] = ()) -> str:
     """SHA-256 over all files below a folder, but for compiled Python and those named `without` at its top."""
     files = [path for path in folder.rglob("*") if path.is_file() and "__pycache__" not in path.parts]
-    left_out = {folder / name for name in without}
-    return digest_files([path for path in files if path not in left_out], root=folder)
+    return digest_files({*files} - {folder / name for name in without}, root=folder)
 
 
 def obtain(key: str, file_name: str, make: Callable[[Path], dict[str, Any]]) -> tuple[Path, dict[str, Any]]:
     """The cached file of a key, made now if the cache does not have it.
 
     Args:
-        make: writes the file to the path it is given and returns facts to keep with it; what it raises passes through
-            and leaves nothing behind.
+        make: writes the file to the path it is given and returns facts to keep with it; its errors pass through
+            and leave nothing behind.
 
     Returns:
         The file and its entry: `sha256`, `size_bytes` and the facts.
     """
+    place = folder() / key
     with _GUARD:  # two threads that ask for the same lock at the same time are to get one
-        making = _lock(key)
-    with making:
-        return _obtain(folder() / key, file_name, make)
+        lock = _lock(key)
+    with lock:
+        entry = _read(place, file_name) or _make(place, file_name, make)
+    return place / file_name, entry
 
 
 @functools.cache
 def _lock(key: str) -> threading.RLock:
-    """What a thread of this process holds while it makes the entry of a key."""
+    """The lock that a thread of this process holds while it makes the entry of a key."""
     return threading.RLock()
 
 
-def _obtain(place: Path, file_name: str, make: Callable[[Path], dict[str, Any]]) -> tuple[Path, dict[str, Any]]:
-    if (entry := _read(place, file_name)) is not None:
-        return place / file_name, entry
+def _make(place: Path, file_name: str, make: Callable[[Path], dict[str, Any]]) -> dict[str, Any]:
     place.parent.mkdir(parents=True, exist_ok=True)
     for leftover in place.parent.glob(f"{MAKING}*"):  # of a process that was killed
         if time.time() - leftover.stat().st_mtime > ABANDONED_S:
@@ -91,10 +89,9 @@ def _obtain(place: Path, file_name: str, make: Callable[[Path], dict[str, Any]])
         facts = make(target)
         entry = {**facts, "sha256": file_digest(target), "size_bytes": target.stat().st_size}
         (making / ENTRY).write_text(json.dumps(entry, indent=1))
-        entry = _put(making, place, file_name) or entry
+        return _put(making, place, file_name) or entry
     finally:
         shutil.rmtree(making, ignore_errors=True)
-    return place / file_name, entry
 
 
 def _put(making: Path, place: Path, file_name: str) -> dict[str, Any] | None:
@@ -104,11 +101,10 @@ def _put(making: Path, place: Path, file_name: str) -> dict[str, Any] | None:
     shutil.rmtree(place, ignore_errors=True)  # what stands there is corrupt
     try:
         making.rename(place)
-    except OSError as error:
-        if error.errno not in (errno.EEXIST, errno.ENOTEMPTY):  # Linux says the latter of a folder
+    except OSError:
+        if (other := _read(place, file_name)) is None:
             raise
-        return _read(place, file_name)
-    return None
+    return other
 
 
 def _read(place: Path, file_name: str) -> dict[str, Any] | None:

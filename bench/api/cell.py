@@ -37,8 +37,7 @@ class Cell:
     @property
     def path(self) -> str:
         """The cell as one text: `toy/null/native/raw/null/cpu/b1t1`."""
-        names = (self.task, self.source, self.exporter, self.variant, self.runtime, self.provider)
-        return "/".join((*names, f"b{self.batch}t{self.threads}"))
+        return f"{self.artifact_path}/{self.runtime}/{self.provider}/b{self.batch}t{self.threads}"
 
     @property
     def chain(self) -> tuple[str, ...]:
@@ -68,8 +67,7 @@ class Cell:
         parts = path.split("/")
         sizes = _SIZES.fullmatch(parts[-1])
         if len(parts) != 7 or sizes is None:
-            shape = "task/source/exporter/variant/runtime/provider/b1t1"
-            raise InputError(f"not a cell: {path!r}; a cell reads {shape}")
+            raise InputError(f"not a cell: {path!r}; a cell reads task/source/exporter/variant/runtime/provider/b1t1")
         for name in (part for field in parts[:-1] for part in field.split(CHAIN)):
             if _NAME.fullmatch(name) is None:
                 raise InputError(f"not a cell: {path!r}; {name!r} is not a name")
@@ -79,7 +77,4 @@ class Cell:
 
 def matches(cell: Cell, globs: Iterable[str]) -> bool:
     """Whether any glob matches the cell's path; `*` crosses `/`, and `crnn` means `crnn/*`."""
-    return any(
-        fnmatch.fnmatchcase(cell.path, glob) or fnmatch.fnmatchcase(cell.path, glob.rstrip("/") + "/*")
-        for glob in globs
-    )
+    return any(fnmatch.fnmatchcase(cell.path, form) for glob in globs for form in (glob, glob.rstrip("/") + "/*"))

@@ -1,4 +1,4 @@
-"""What the author of a task, an exporter, a variant or a runtime imports.
+"""The classes that the author of a task, an exporter, a variant or a runtime imports.
 
 A plugin is a file that defines one subclass of `Exporter`, `Variant` or `Runtime`; a task is a folder whose
 `task.py` defines one subclass of `Task`. The file's or folder's name is the plugin's name. Importing the file must
@@ -248,11 +248,11 @@ class Session(abc.ABC):
     def run(self, feeds: Arrays) -> Outputs:
         """One inference: host arrays by input name in, host arrays in the order of the task's outputs out.
 
-        This is what is timed: it must return only when the outputs can be read.
+        This method is timed: it must return only when the outputs can be read.
         """
 
     def close(self) -> None:  # noqa: B027 (most sessions have nothing to give back)
-        """Free what the session holds."""
+        """Free the resources that the session holds."""
 
     def __enter__(self) -> Session:
         return self
@@ -313,19 +313,19 @@ class Runtime(Plugin, abc.ABC):
         """Ensure that a provider is one of `providers`; `open` calls it first.
 
         Raises:
-            InputError: the runtime cannot use the provider here; the message names the nearest one that it can.
+            InputError: the runtime cannot use the provider here; the message names the nearest usable provider.
         """
         if provider not in self.providers():
             raise InputError(f"{self.name} has no provider {provider!r}; {suggest(provider, self.providers())}")
 
     def import_packages(self) -> None:
-        """Import what `open` needs, `imports` or else `requires`: imports are told apart from loading a model."""
+        """Import what `open` needs, `imports` or else `requires`: imports are timed apart from loading a model."""
         for name in self.imports or self.requires:
             importlib.import_module(name)
 
     @beside_figures
     def inspect(self, artifact: Path, *, provider: str, shapes: Mapping[str, Sequence[int]]) -> dict[str, Any]:
-        """Where the nodes of an artifact run and in which precision, as far as the runtime tells it.
+        """Where the nodes of an artifact run and in which precision, as far as the runtime reports it.
 
         Called once, in a process that may crash, and never while anything is timed.
 

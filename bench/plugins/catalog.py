@@ -14,14 +14,12 @@ from bench.api.loading import _load_module, find, load_module, path_of
 P = TypeVar("P", bound=Plugin)
 
 
+@functools.cache
 def _load(kind: str, name: str, base: type[P]) -> P:
     path = path_of(kind, name, what=base.__name__.lower())
     module = load_module(path)
-    classes = [
-        item
-        for item in vars(module).values()
-        if inspect.isclass(item) and issubclass(item, base) and item.__module__ == module.__name__
-    ]
+    named = [item for item in vars(module).values() if inspect.isclass(item) and issubclass(item, base)]
+    classes = [item for item in named if item.__module__ == module.__name__]  # the others are imported
     if len(classes) != 1:
         raise PluginError(f"{path} must define one subclass of bench.api.{base.__name__}; it defines {len(classes)}")
     if inspect.isabstract(classes[0]):
@@ -30,25 +28,21 @@ def _load(kind: str, name: str, base: type[P]) -> P:
     return classes[0](name=name, path=path)
 
 
-@functools.cache
 def task(name: str) -> Task:
     """The task in the folder `models/<name>`."""
     return _load("models", name, Task)
 
 
-@functools.cache
 def exporter(name: str) -> Exporter:
     """The exporter in the file `exporters/<name>.py`."""
     return _load("exporters", name, Exporter)
 
 
-@functools.cache
 def runtime(name: str) -> Runtime:
     """The runtime in the file `runtimes/<name>.py`."""
     return _load("runtimes", name, Runtime)
 
 
-@functools.cache
 def _variant_file(name: str) -> Variant:
     return _load("variants", name, Variant)
 
@@ -87,7 +81,7 @@ def variant(name: str) -> NamedVariant:
 
 def forget() -> None:
     """Forget all plugins, so that the next call looks for them anew: call it after the search path has changed."""
-    for cached in (find, _load_module, task, exporter, runtime, _variant_file, variants):
+    for cached in (find, _load_module, _load, variants):
         cached.cache_clear()
 
 

@@ -1,6 +1,6 @@
-"""A step on the way to an artifact: call an exporter or a variant, then ensure what every one of them owes.
+"""A step on the way to an artifact: call an exporter or a variant, then check its result.
 
-A step leaves one file that is not empty, returns a dict, and an ONNX file has the inputs and outputs of its task.
+Every step leaves one file that is not empty and returns a dict; an ONNX file has the inputs and outputs of its task.
 """
 
 from pathlib import Path
@@ -14,7 +14,7 @@ def export(exporter: Exporter, task: Task, source: str, target: Path) -> Info:
     """Export a task's model from the framework `source` to the file `target`.
 
     Returns:
-        What the exporter wants to be kept with the artifact.
+        The facts to keep with the artifact, as the exporter returned them.
 
     Raises:
         ArtifactError: the ONNX file has other inputs or outputs than the task declares.
@@ -35,7 +35,7 @@ def transform(named: NamedVariant, task: Task, source: Path, target: Path) -> In
     Sizes that an ONNX source has fixed may stay so; a variant that freezes may fix others, too.
 
     Returns:
-        What the variant wants to be kept with the artifact.
+        The facts to keep with the artifact, as the variant returned them.
 
     Raises:
         ArtifactError: the ONNX file has other inputs or outputs than the task declares.

@@ -18,7 +18,7 @@ from bench.graphs.shapes import given
 from bench.measure.limits import Limits
 from bench.measure.process import ask_once
 from bench.plugins import catalog
-from bench.tasks import dataset, examine, kinds
+from bench.tasks import dataset, examine, formats
 
 SCHEMA = 3  # raise it when the same file would become another task
 LONGEST_NAME = 60
@@ -27,7 +27,7 @@ NEEDED = ("sources", "inputs", "outputs", "metric_name", "max_metric_loss")
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Options:
-    """What the user says about a model besides its path.
+    """The options of a command that describe a model, besides its path.
 
     Attributes:
         dataset: an `.npz` file, a folder of samples or a Python file.
@@ -54,7 +54,7 @@ def adopt(path: Path, options: Options = Options()) -> Adopted:
     """Make a task of a model, which this process and its children find by its name.
 
     Args:
-        path: a model of one of `kinds.known()`, or a folder with a `task.py`. External data of an `.onnx` file are in
+        path: a model of one of `formats.known()`, or a folder with a `task.py`. External data of an `.onnx` file are in
             the file's folder.
         options: sizes, samples and trust; not for a folder with a `task.py`.
 
@@ -113,8 +113,8 @@ def _adopt_model(path: Path, options: Options) -> Adopted:
     Raises:
         InputError: the model or the data set cannot be used, or the model holds code and is not trusted.
     """
-    module = kinds.format_of(path)
-    code = kinds.known()[module].code
+    module = formats.format_of(path)
+    code = formats.known()[module].code
     if code is not None and not options.trust:
         raise InputError(f"{path} holds {code}; add --trust to load it")
     if options.dataset is not None:
@@ -150,7 +150,7 @@ def _examine(module: str, path: Path, folder: Path, options: Options) -> dict[st
     """
     limits = Limits.of(step_s=None, memory_bytes=None)
     try:
-        answer: dict[str, Any] = ask_once(
+        return ask_once(
             examine.examine,
             timeout_s=limits.prepare_s,
             memory_bytes=limits.memory_bytes,
@@ -164,7 +164,6 @@ def _examine(module: str, path: Path, folder: Path, options: Options) -> dict[st
         )
     except ChildError as error:
         raise InputError(f"cannot use {path}: {error.reason}") from error
-    return answer
 
 
 def _name(text: str) -> str:

@@ -1,4 +1,4 @@
-"""Executes the Python files that a user names, and tells which files they import."""
+"""Executes the Python files that a user names, and lists the files that they import."""
 
 from __future__ import annotations
 

@@ -70,10 +70,9 @@ def _stacked(folder: Path) -> Arrays:
 
 def _load_array(path: Path) -> np.ndarray:
     try:
-        array: np.ndarray = np.load(path, allow_pickle=False)
+        return np.load(path, allow_pickle=False)
     except (OSError, ValueError) as error:
         raise InputError(f"cannot read {path} as an array: {error}") from error
-    return array
 
 
 @functools.cache

@@ -1,9 +1,10 @@
-"""What a child process does for `bench run --model`: opens a model of any format and writes its task's folder."""
+"""The work of the child process of `bench run --model`: it opens a model of any format and writes its task's folder."""
 
 from __future__ import annotations
 
 import hashlib
 import importlib
+import shutil
 from collections.abc import Sequence
 from pathlib import Path
 from types import ModuleType
@@ -60,22 +61,18 @@ def examine(
     kind = importlib.import_module(f"bench.tasks.formats.{module}")
     _check_installed(kind)
     arrays, targets = dataset.read(place) if place else (None, None)
-    found: Found = kind.examine(
-        source,
-        target,
-        Asked(dims=given.dims_from(dims), shapes=given.shapes_from(shapes), trust=trust, arrays=arrays),
-    )
+    asked = Asked(dims=given.dims_from(dims), shapes=given.shapes_from(shapes), trust=trust, arrays=arrays)
+    found: Found = kind.examine(source, target, asked)
+    weights = target / found.task.weights
+    if not weights.exists():  # the format keeps the file as it is
+        shutil.copyfile(source, weights)
     if found.example is not None and place is None:
         save_arrays(target / EXAMPLE, found.example)
     judge, attributes = _judge(place, arrays, targets, found, target)
     code = imported_from(place.resolve().parent) if place is not None and place.suffix == dataset.PYTHON else []
     origins = {str(file): cache.file_digest(file) for file in (*found.files, *code)}
     _write(target, found, judge, {**attributes, "made_from": origins})
-    return {
-        "weights": found.weights,
-        "guessed": {dim: found.sizes[dim] for dim in found.guessed},
-        "notes": list(found.notes),
-    }
+    return {"weights": found.task.weights, "guessed": found.guessed, "notes": list(found.notes)}
 
 
 def _check_installed(kind: ModuleType) -> None:
@@ -133,7 +130,6 @@ def _judge(
 
 def _write(folder: Path, found: Found, judge: type[OwnTask] | None, attributes: dict[str, Any]) -> None:
     """Write `task.py`; every value in it is written by `repr`, since names in a model may hold any text."""
-    module, _, base = found.base.partition(":")
     fields = {
         "inputs": found.inputs,
         "outputs": found.outputs,
@@ -142,10 +138,10 @@ def _write(folder: Path, found: Found, judge: type[OwnTask] | None, attributes: 
         **found.attributes,
         **attributes,
     }
-    classes = [*([(judge.__module__, judge.__name__)] if judge else []), (module, base)]
+    classes = [judge, found.task] if judge else [found.task]
     text = TEMPLATE.format(
-        imports="\n".join(sorted(f"from {module} import {name}" for module, name in classes)),
-        bases=", ".join(name for _, name in classes),
+        imports="\n".join(sorted(f"from {kind.__module__} import {kind.__name__}" for kind in classes)),
+        bases=", ".join(kind.__name__ for kind in classes),
         attributes="\n".join(f"    {name} = {_literal(value)}" for name, value in fields.items()),
     )
     (folder / "task.py").write_text(text, encoding="utf-8")

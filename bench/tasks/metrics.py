@@ -7,11 +7,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
-from bench.api import Arrays, Samples, Task, TensorSpec
+from bench.api import Arrays, Task, TensorSpec
 from bench.api.errors import InputError
 from bench.graphs.deferred import np
 from bench.tasks import dataset
-from bench.tasks.user_task import SEEDS, OwnTask
+from bench.tasks.user_task import OwnTask
 
 
 class JudgedTask(OwnTask):
@@ -26,7 +26,7 @@ class Accuracy(JudgedTask):
     metric_name = "accuracy"
     max_metric_loss = 0.5
     judged: ClassVar[str]
-    """The output that is compared: classes themselves, or scores of each."""
+    """The output that is compared: classes themselves, or scores of each class."""
 
     def loss(self, outputs: Arrays, targets: Sequence[Any]) -> float:
         return 1 - self.metrics(outputs, targets)["accuracy"]
@@ -66,16 +66,10 @@ class OwnMetrics(JudgedTask):
     data: ClassVar[str]
     """The file's path."""
 
-    def samples(self, split: str) -> Samples:
-        if split not in SEEDS:
-            raise InputError(f"no split {split!r}; there are: {', '.join(SEEDS)}")
+    def drawn(self, split: str) -> tuple[Arrays, Sequence[Any] | None, list[int]]:
         inputs, targets = dataset.from_python(Path(self.data), split)
         arrays = dataset.fitted(inputs, self.inputs, batched=self.batched, what=self.data)
-        rows = self.fitting(list(range(len(next(iter(arrays.values()))))), split)
-        return Samples(
-            inputs={name: array[rows] for name, array in arrays.items()},
-            targets=None if targets is None else [targets[row] for row in rows],
-        )
+        return arrays, targets, self.fitting(list(range(len(next(iter(arrays.values()))))), split)
 
     def loss(self, outputs: Arrays, targets: Sequence[Any]) -> float:
         loss = getattr(dataset.module(Path(self.data)), "loss", None)

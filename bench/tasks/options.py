@@ -1,4 +1,4 @@
-"""What a person asked for of a model besides its path, and what examining the model told of it."""
+"""The user's request about a model besides its path, and the facts that the model's examination found."""
 
 from __future__ import annotations
 
@@ -7,14 +7,15 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from bench.api import Task, TensorSpec
+from bench.api import TensorSpec
 from bench.graphs.deferred import np
 from bench.graphs.shapes.given import GivenShape
+from bench.tasks.user_task import OwnTask
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Asked:
-    """What a person asked for.
+    """The user's request about a model.
 
     Attributes:
         dims: sizes of dynamic dimensions by name.
@@ -37,31 +38,40 @@ class Interface:
     outputs: tuple[TensorSpec, ...]
     batched: bool
 
-    def found(self, task: type[Task], **more: Any) -> Found:
-        """All that is told of the model whose task has this class; `more` are the other fields of `Found`."""
-        assert task.weights is not None, "a user's own model has a weights file"
-        return Found(base=f"{task.__module__}:{task.__name__}", weights=task.weights, **vars(self), **more)
+    def found(
+        self, task: type[OwnTask], *, sizes: Mapping[str, int] = {}, given: Mapping[str, int] = {}, **more: Any
+    ) -> Found:
+        """The facts about a model with this interface.
+
+        Args:
+            task: the class of the model's task.
+            sizes: sizes by name with which the model runs, those of the batch and of fixed dimensions included.
+            given: sizes by name that the user gave.
+            more: the other fields of `Found`.
+        """
+        named = {dim for spec in self.inputs for dim in (spec.shape[1:] if self.batched else spec.shape)}
+        kept = {dim: size for dim, size in sizes.items() if dim in named}
+        guessed = {dim: size for dim, size in kept.items() if dim not in given}
+        return Found(task=task, **vars(self), sizes=kept, guessed=guessed, **more)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Found(Interface):
-    """What a model turned out to be.
+    """The facts that the examination of a model found.
 
     Attributes:
-        base: the class of its task, as `bench.tasks.formats.keras:KerasTask`.
-        weights: the file that was written into the task's folder.
-        sizes: what stands for each dynamic dimension of the inputs but the batch.
-        guessed: names of the dimensions whose sizes nobody gave.
+        task: the class of its task.
+        sizes: the size of each dynamic dimension of the inputs but the batch, by name.
+        guessed: those of the sizes that nobody gave.
         attributes: more class attributes of the task.
         example: arrays by input name that samples should be like; the samples along the first axis.
-        notes: lines to tell the person.
+        notes: lines to tell the user.
         files: files outside the task's folder that the model was read from.
     """
 
-    base: str
-    weights: str
-    sizes: Mapping[str, int] = dataclasses.field(default_factory=dict)
-    guessed: tuple[str, ...] = ()
+    task: type[OwnTask]
+    sizes: Mapping[str, int]
+    guessed: Mapping[str, int]
     attributes: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     example: Mapping[str, np.ndarray] | None = None
     notes: tuple[str, ...] = ()

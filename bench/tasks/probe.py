@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Mapping, Sequence
+import dataclasses
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from bench.api import UNKNOWN, Arrays, TensorSpec
 from bench.api.errors import InputError
@@ -18,9 +19,9 @@ KINDS = "fiub"
 """Kinds of NumPy dtypes that can be made up, fed and compared."""
 
 
-def sized(shape: Sequence[int | str], sizes: Mapping[str, int]) -> tuple[int, ...]:
-    """The shape with sizes in place of the names of its dimensions."""
-    return tuple(sizes[dim] if isinstance(dim, str) else dim for dim in shape)
+def named_dims(specs: Iterable[TensorSpec]) -> Iterator[tuple[TensorSpec, int, str]]:
+    """The named dimensions of all inputs: the spec of the input, the axis and the name of each."""
+    return ((spec, axis, dim) for spec in specs for axis, dim in enumerate(spec.shape) if isinstance(dim, str))
 
 
 def specs_of(fields: Sequence[tuple[str, str, Sequence[int | None]]]) -> tuple[TensorSpec, ...]:
@@ -30,51 +31,35 @@ def specs_of(fields: Sequence[tuple[str, str, Sequence[int | None]]]) -> tuple[T
     and the axis.
     """
     batched = all(len(shape) and shape[0] is None for _, _, shape in fields)
-    return tuple(
-        TensorSpec(
-            name=name,
-            dtype=str(dtype),
-            shape=tuple(
-                int(dim) if dim is not None else BATCH if batched and axis == 0 else f"{name}_{axis}"
-                for axis, dim in enumerate(shape)
-            ),
-        )
-        for name, dtype, shape in fields
-    )
+    specs = []
+    for name, dtype, shape in fields:
+        names = [BATCH if batched and axis == 0 else f"{name}_{axis}" for axis in range(len(shape))]
+        dims = tuple(name if dim is None else int(dim) for name, dim in zip(names, shape, strict=True))
+        specs.append(TensorSpec(name=name, dtype=str(dtype), shape=dims))
+    return tuple(specs)
 
 
-def from_example(run: Run, example: Arrays, dynamic: Mapping[str, Mapping[int, str]] | None = None) -> Interface:
+def from_example(run: Run, example: Arrays, opened: tuple[TensorSpec, ...] | None = None) -> Interface:
     """The interface of a model that does not state its shapes.
 
-    The shapes are those of an example; the batch is dynamic if the model also runs with another one.
+    The shapes are those of an example, unless the model also runs with other sizes.
 
     Args:
         run: runs the model once.
         example: arrays by input name, in the order in which the model takes them.
-        dynamic: by input name, the names of axes other than the first that may have any size.
+        opened: specs of the inputs with every dimension left open that may have another size; None for the batch alone.
 
     Raises:
         Exception: whatever the model raises when it is run on the example.
         InputError: an output cannot be compared.
     """
-
-    def specs(named: Mapping[str, Mapping[int, str]]) -> tuple[TensorSpec, ...]:
-        shapes = {
-            name: tuple(named.get(name, {}).get(axis, size) for axis, size in enumerate(array.shape))
-            for name, array in example.items()
-        }
-        return tuple(
-            TensorSpec(name=name, dtype=array.dtype.name, shape=shapes[name]) for name, array in example.items()
-        )
-
-    if len({array.shape[:1] for array in example.values()}) == 1 and all(array.ndim for array in example.values()):
+    fixed = tuple(TensorSpec(name=name, dtype=array.dtype.name, shape=array.shape) for name, array in example.items())
+    if len({spec.shape[:1] for spec in fixed}) == 1 and fixed[0].shape:
+        opened = opened or tuple(dataclasses.replace(spec, shape=(BATCH, *spec.shape[1:])) for spec in fixed)
         with contextlib.suppress(Exception):  # then the model takes the example as it is, or not at all
-            found = from_specs(
-                run, specs({name: {0: BATCH, **(dynamic or {}).get(name, {})} for name in example}), example
-            )
-            if found.batched:
+            if (found := from_specs(run, opened, example)).batched:
                 return found
-    return from_specs(run, specs({}), example)
+    return from_specs(run, fixed, example)
 
 
 def from_specs(run: Run, inputs: tuple[TensorSpec, ...], example: Arrays) -> Interface:
@@ -86,7 +71,7 @@ def from_specs(run: Run, inputs: tuple[TensorSpec, ...], example: Arrays) -> Int
         example: arrays by input name; each open dimension is run with two sizes.
 
     Raises:
-        InputError: the model has no outputs, or one that cannot be compared.
+        InputError: the model has no outputs, or an output that cannot be compared.
     """
     outputs = _outputs(run, inputs, example)
     firsts = {spec.shape[0] if spec.shape else None for spec in (*inputs, *outputs)}
@@ -108,12 +93,7 @@ def resized(example: Arrays, inputs: tuple[TensorSpec, ...], sizes: Mapping[str,
 
 
 def _outputs(run: Run, inputs: tuple[TensorSpec, ...], example: Arrays) -> tuple[TensorSpec, ...]:
-    sizes = {
-        dim: example[spec.name].shape[axis]
-        for spec in inputs
-        for axis, dim in enumerate(spec.shape)
-        if isinstance(dim, str)
-    }
+    sizes = {dim: example[spec.name].shape[axis] for spec, axis, dim in named_dims(inputs)}
     first = run(resized(example, inputs, sizes))
     if not first:
         raise InputError("it has no outputs")

@@ -74,20 +74,18 @@ def find(revision: str, path: Path) -> Revision:
     near = path
     while not near.is_dir():  # the folder of the path may be gone from the work tree
         near = near.parent
-    found = _git(near, "rev-parse", "--show-toplevel", "--show-prefix")
-    if found.returncode:
-        raise InputError(f"{path} is in no work tree that git can read: {_last_line(found.stderr)}")
-    top, prefix = found.stdout.decode().split("\n")[:2]
+    outside = f"{path} is in no work tree that git can read"
+    top, _, prefix = _git(near, "rev-parse", "--show-toplevel", "--show-prefix", failure=outside).partition("\n")
     place = os.path.normpath(prefix + path.relative_to(near).as_posix())
-    commit = _asked(near, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{revision}^{{commit}}")
+    commit = _git(near, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{revision}^{{commit}}")
     if not commit:
         raise InputError(f"no revision {revision!r} in {top}; `git log --oneline --all` lists them")
-    short = _asked(near, "rev-parse", "--short", commit)
+    short = _git(near, "rev-parse", "--short", commit)
     object_name = f"{commit}:{'' if place == '.' else place}"
-    content = _asked(near, "rev-parse", "--verify", "--quiet", object_name)
+    content = _git(near, "rev-parse", "--verify", "--quiet", object_name)
     if Path(place).suffix.lower() in NOT_ALONE:
-        content += _asked(near, "rev-parse", "--verify", "--quiet", f"{commit}:{os.path.dirname(place)}")  # noqa: PTH120
-    kind = _asked(near, "cat-file", "-t", object_name)
+        content += _git(near, "rev-parse", "--verify", "--quiet", f"{commit}:{os.path.dirname(place)}")  # noqa: PTH120
+    kind = _git(near, "cat-file", "-t", object_name)
     if kind not in ("blob", "tree"):
         raise InputError(f"no file or folder {place} at {revision} ({short}) in {top}")
     return Revision(
@@ -139,7 +137,7 @@ def _belongings(revision: Revision, model: Path) -> list[str]:
         return []
     folder = os.path.dirname(revision.place)  # noqa: PTH120 (empty at the top, not `.`)
     within = [f"{folder}/"] if folder else []
-    listed = _asked(revision.top, "ls-tree", "-r", "-z", "--name-only", revision.commit, "--", *within)
+    listed = _git(revision.top, "ls-tree", "-r", "-z", "--name-only", revision.commit, "--", *within)
     places = [place for place in listed.split("\0") if place not in ("", revision.place)]
     if kind == ".py":
         return places
@@ -176,32 +174,27 @@ def _unpack(revision: Revision, places: Sequence[str], folder: Path) -> None:
         InputError: git cannot read the files.
     """
     with tempfile.NamedTemporaryFile(dir=folder.parent, suffix=".tar") as file:
-        done = _git(revision.top, "archive", f"--output={file.name}", revision.commit, "--", *places)
-        if done.returncode:
-            raise InputError(f"git cannot read {revision}: {_last_line(done.stderr)}")
+        into = f"--output={file.name}"
+        _git(revision.top, "archive", into, revision.commit, "--", *places, failure=f"git cannot read {revision}")
         with tarfile.open(file.name) as tar:
             tar.extractall(folder, filter="data")
 
 
-def _asked(folder: Path, *arguments: str) -> str:
-    """The text that a git command prints, without the line's end; empty where the command fails."""
-    return os.fsdecode(_git(folder, *arguments).stdout).rstrip("\n")
+def _git(folder: Path, *arguments: str, failure: str | None = None) -> str:
+    """The text that a git command prints in a folder, without the line's end.
 
-
-def _git(folder: Path, *arguments: str) -> subprocess.CompletedProcess[bytes]:
-    """Run a git command in a folder.
+    Args:
+        failure: the beginning of the message if the command fails. Without it, the text is empty then.
 
     Raises:
-        InputError: git is not installed.
+        InputError: git is not installed, or the command fails; then the message ends in git's last line.
     """
     command = ["git", "-C", str(folder), "--literal-pathspecs", *arguments]
     try:
-        return subprocess.run(command, capture_output=True, stdin=subprocess.DEVNULL, check=False)
+        done = subprocess.run(command, capture_output=True, stdin=subprocess.DEVNULL, check=False)
     except FileNotFoundError as error:
         raise InputError("git is not installed, and two revisions of a model need it") from error
-
-
-def _last_line(text: bytes) -> str:
-    """The last line that git wrote to standard error."""
-    lines = os.fsdecode(text).strip().splitlines()
-    return lines[-1].removeprefix("fatal: ") if lines else "no reason was given"
+    if done.returncode and failure is not None:
+        lines = os.fsdecode(done.stderr).strip().splitlines() or ["no reason was given"]
+        raise InputError(f"{failure}: {lines[-1].removeprefix('fatal: ')}")
+    return os.fsdecode(done.stdout).rstrip("\n")

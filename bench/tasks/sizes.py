@@ -7,14 +7,16 @@ import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from bench.api import Arrays, Task, TensorSpec
+from bench.api import Arrays, TensorSpec
 from bench.api.arrays import generate
 from bench.api.errors import InputError
 from bench.graphs.deferred import np
 from bench.graphs.file.foreign import OTHER_SIZE, guess_size
 from bench.graphs.shapes.given import GivenShape
 from bench.tasks import dataset, probe
+from bench.tasks.failures import one_line
 from bench.tasks.options import Asked, Found, Interface
+from bench.tasks.user_task import OwnTask, sized
 
 OTHER_SIZES = (OTHER_SIZE, 64, 256, 512, 1024)
 """Tried in this order for dimensions whose names and places say nothing."""
@@ -26,7 +28,11 @@ class NothingRunsError(InputError):
 
 
 def choose(
-    task: type[Task], run: probe.Run, inputs: tuple[TensorSpec, ...], asked: Asked, attributes: Mapping[str, Any] = {}
+    task: type[OwnTask],
+    run: probe.Run,
+    inputs: tuple[TensorSpec, ...],
+    asked: Asked,
+    attributes: Mapping[str, Any] = {},
 ) -> Found:
     """Choose sizes with which a model runs, and learn its outputs.
 
@@ -35,15 +41,17 @@ def choose(
         run: runs the model once.
         inputs: specs of the inputs, in order.
         asked: sizes and samples that the user gave.
-        attributes: class attributes of the generated task besides those that running the model tells.
+        attributes: class attributes of the generated task besides those that follow from running the model.
 
     Raises:
         InputError: an input cannot be fed, the sizes asked for are not the model's, or the model does not run.
     """
-    check_kinds(inputs)
+    for spec in inputs:
+        if np.dtype(np.sctypeDict.get(spec.dtype, object)).kind not in probe.KINDS:
+            raise InputError(f"input {spec.name!r} holds {spec.dtype}; only real numbers and bools can be fed")
     given = given_sizes(inputs, asked)
     sizes, interface = try_out(run, inputs, given, asked)
-    return interface.found(task, attributes=attributes, **chosen_sizes(interface, sizes, given))
+    return interface.found(task, sizes=sizes, given=given, attributes=attributes)
 
 
 def try_out(
@@ -69,27 +77,6 @@ def try_out(
     raise NothingRunsError(f"it does not run{with_sizes}: {one_line(first)}{fix}") from first
 
 
-def chosen_sizes(interface: Interface, sizes: Mapping[str, int], given: Mapping[str, int]) -> dict[str, Any]:
-    """The fields of `Found` about sizes: `sizes` without the batch, and `guessed`, the names that nobody gave."""
-    kept = {dim: size for dim, size in sizes.items() if not (interface.batched and dim == interface.inputs[0].shape[0])}
-    return {"sizes": kept, "guessed": tuple(dim for dim in kept if dim not in given)}
-
-
-def check_kinds(inputs: Sequence[TensorSpec]) -> None:
-    """Refuse inputs that arrays cannot be made up for.
-
-    Raises:
-        InputError: an input holds texts or other values than real numbers and bools.
-    """
-    for spec in inputs:
-        try:
-            kind = np.dtype(spec.dtype).kind
-        except TypeError:
-            kind = "O"
-        if kind not in probe.KINDS:
-            raise InputError(f"input {spec.name!r} holds {spec.dtype}; only real numbers and bools can be fed")
-
-
 def given_sizes(inputs: Sequence[TensorSpec], asked: Asked) -> dict[str, int]:
     """Sizes of named dimensions that the user gave by `--dim` or `--shape`, or that the data set has.
 
@@ -113,7 +100,7 @@ def given_sizes(inputs: Sequence[TensorSpec], asked: Asked) -> dict[str, int]:
             raise InputError(f"input {name!r} is {'x'.join(map(str, dims))}, not {'x'.join(map(str, shape.sizes))}")
         if is_fitting:
             found |= {dim: size for dim, size in zip(dims, shape.sizes, strict=True) if isinstance(dim, str)}
-    names = {dim for spec in inputs for dim in spec.shape if isinstance(dim, str)}
+    names = {dim for _, _, dim in probe.named_dims(inputs)}
     for dim, size in asked.dims.items():
         if dim not in names:
             known = ", ".join(sorted(names)) or "none"
@@ -126,9 +113,7 @@ def guesses(inputs: Sequence[TensorSpec], given: Mapping[str, int]) -> Iterator[
     """Sizes of every named dimension to try, the likeliest first; sizes that were given stay."""
     first = {
         dim: given[dim] if dim in given else guess_size(dim, axis, len(spec.shape))
-        for spec in reversed(inputs)
-        for axis, dim in enumerate(spec.shape)
-        if isinstance(dim, str)
+        for spec, axis, dim in probe.named_dims(reversed(inputs))
     }
     yield first
     free = [dim for dim in first if dim not in given and first[dim] == OTHER_SIZES[0]]
@@ -157,10 +142,4 @@ def example_of(inputs: Sequence[TensorSpec], sizes: Mapping[str, int], asked: As
             raise error
         return {name: array[:1] for name, array in rows.items()}
     generator = np.random.default_rng(0)
-    return {spec.name: np.asarray(generate(generator, spec.dtype, probe.sized(spec.shape, sizes))) for spec in inputs}
-
-
-def one_line(error: Exception) -> str:
-    """The type and the text of an error in one line, cut short at 200 characters."""
-    text = " ".join(str(error).split())
-    return f"{type(error).__name__}: {text if len(text) <= 200 else text[:197] + '...'}"
+    return {spec.name: np.asarray(generate(generator, spec.dtype, sized(spec.shape, sizes))) for spec in inputs}

@@ -1,11 +1,10 @@
-"""What all TensorFlow models of a user share: called with inputs in order, they return a list of outputs."""
+"""Code that all TensorFlow models of a user share: called with inputs in order, they return a list of outputs."""
 
 from __future__ import annotations
 
-import abc
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,55 +17,46 @@ def configure() -> None:
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
 
-class OrderedCall(abc.ABC):
+class OrderedCall:
     """A model that takes its input tensors as arguments in order and returns its output tensors as a list.
 
     Args:
+        named: the model as a function from its input tensors in order to its output tensors by name.
+        trainable_weights: the weights that training changes; the runtimes count them as parameters.
         names: names of the outputs in the order to return them; None for the model's own order.
     """
 
-    def __init__(self, names: Sequence[str] | None = None) -> None:
-        self._names = names
-
-    @abc.abstractmethod
-    def named(self, *tensors: Any) -> Mapping[str, Any]:
-        """Output tensors by name, for input tensors in order."""
+    def __init__(
+        self, named: Callable[..., Mapping[str, Any]], trainable_weights: Sequence[Any], names: Sequence[str] | None
+    ) -> None:
+        self.trainable_weights = trainable_weights
+        self._named, self._names = named, names
 
     def __call__(self, *tensors: Any) -> list[Any]:
-        named = self.named(*tensors)
+        named = self._named(*tensors)
         return [named[name] for name in self._names or named]
 
     def outputs_of(self, feeds: Arrays) -> Arrays:
         """Output arrays by name, for input arrays in order."""
         import tensorflow as tf
 
-        outputs = self.named(*[tf.convert_to_tensor(array) for array in feeds.values()])
+        outputs = self._named(*[tf.convert_to_tensor(array) for array in feeds.values()])
         return {name: output.numpy() for name, output in outputs.items()}
 
 
-class KerasCall(OrderedCall):
-    """A Keras model; one that Keras assembled from layers takes its inputs in a structure."""
+def keras_call(model: Any, names: Sequence[str] | None = None) -> OrderedCall:
+    """A Keras model as a call; a model that Keras assembled from layers takes its inputs in a structure."""
 
-    def __init__(self, model: Any, names: Sequence[str] | None = None) -> None:
-        super().__init__(names)
-        self._model = model
-
-    @property
-    def trainable_weights(self) -> Sequence[Any]:
-        """The model's weights that training changes: the runtimes count them as parameters."""
-        weights: Sequence[Any] = self._model.trainable_weights
-        return weights
-
-    def named(self, *tensors: Any) -> dict[str, Any]:
-        """Output tensors by name, for input tensors in order."""
+    def named(*tensors: Any) -> dict[str, Any]:
         try:
-            structure = self._model.input
+            structure = model.input
         except (AttributeError, ValueError):  # a subclass of `keras.Model` takes the arguments of its `call`
-            return dict(named_tensors(self._model(*tensors, training=False)))
+            return dict(named_tensors(model(*tensors, training=False)))
         import keras
 
-        outputs = self._model(keras.tree.pack_sequence_as(structure, list(tensors)), training=False)
-        return dict(named_tensors(outputs))
+        return dict(named_tensors(model(keras.tree.pack_sequence_as(structure, list(tensors)), training=False)))
+
+    return OrderedCall(named, model.trainable_weights, names)
 
 
 def named_tensors(value: Any, name: str = "output") -> list[tuple[str, Any]]:

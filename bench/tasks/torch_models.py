@@ -1,6 +1,6 @@
-"""What all PyTorch models of a user share: tensors in and out in order, and weights in a safetensors file.
+"""Code that all PyTorch models of a user share: tensors in and out in order, and weights in a safetensors file.
 
-It imports PyTorch, so the files in `formats/` import it inside functions.
+The module imports PyTorch, so the files in `formats/` import it inside functions.
 """
 
 from __future__ import annotations
@@ -63,34 +63,41 @@ def tensors_in(value: Any, name: str = "") -> list[tuple[str, torch.Tensor]]:
     return [found for key, item in pairs for found in tensors_in(item, prefix + key)]
 
 
-def call(model: nn.Module, feeds: Arrays, *, by_name: bool = False) -> Any:
-    """The model's output for arrays by input name, which it takes in order, or by name."""
-    tensors = {name: torch.from_numpy(array.copy()) for name, array in feeds.items()}
-    with torch.inference_mode():
-        return model(**tensors) if by_name else model(*tensors.values())
+class Run:
+    """A model that takes and returns arrays by name; its outputs of bfloat16, which NumPy lacks, become float32.
 
+    Args:
+        model: the model to run.
+        by_name: whether the model takes its inputs by name; otherwise it takes them in their order.
 
-def outputs_of(model: nn.Module, feeds: Arrays, *, by_name: bool = False) -> Arrays:
-    """Output arrays by name; bfloat16, which NumPy does not have, becomes float32."""
-    found = tensors_in(call(model, feeds, by_name=by_name))
-    return {
-        name: tensor.float().numpy() if tensor.dtype == torch.bfloat16 else tensor.numpy() for name, tensor in found
-    }
-
-
-def needs_flat(model: nn.Module, feeds: Arrays) -> bool:
-    """Whether runtimes and exporters need a `Flat` around the model: its output is neither a tensor nor a list of them.
-
-    Raises:
-        InputError: the model needs one and has more inputs than it takes.
+    Attributes:
+        nested: whether runtimes and exporters need a `Flat` around the model, because its latest output was neither a
+            tensor nor a list of tensors.
     """
-    output = call(model, feeds)
-    items = output if type(output) in (list, tuple) else [output]
-    if all(isinstance(item, torch.Tensor) for item in items):
-        return False
-    if len(feeds) > Flat.MOST:
-        raise InputError(f"it has {len(feeds)} inputs and does not return plain tensors; then {Flat.MOST} are allowed")
-    return True
+
+    def __init__(self, model: nn.Module, *, by_name: bool = False) -> None:
+        self._model, self._by_name = model, by_name
+        self.nested = False
+
+    def __call__(self, feeds: Arrays) -> Arrays:
+        """Output arrays by name.
+
+        Raises:
+            InputError: the output holds other values than tensors, or needs a `Flat`, which takes fewer inputs.
+        """
+        tensors = {name: torch.from_numpy(array.copy()) for name, array in feeds.items()}
+        with torch.inference_mode():
+            output = self._model(**tensors) if self._by_name else self._model(*tensors.values())
+        items = output if type(output) in (list, tuple) else [output]
+        self.nested = not all(isinstance(item, torch.Tensor) for item in items)
+        if self.nested and len(feeds) > Flat.MOST:
+            raise InputError(
+                f"it has {len(feeds)} inputs and does not return plain tensors; then {Flat.MOST} are allowed"
+            )
+        return {
+            name: (tensor.float() if tensor.dtype == torch.bfloat16 else tensor).numpy()
+            for name, tensor in tensors_in(output)
+        }
 
 
 def save(model: nn.Module, path: Path) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -11,7 +11,6 @@ from bench.api.arrays import generate, like, load_arrays
 from bench.api.errors import InputError
 from bench.graphs.deferred import np
 from bench.tasks.fidelity import FidelityTask
-from bench.tasks.probe import sized
 
 SEEDS = {"train": 1, "test": 2}
 NUM_SAMPLES = 8
@@ -20,16 +19,20 @@ DATASET, TARGETS, EXAMPLE = "dataset.npz", "targets.npz", "example.npz"
 TRAIN_EVERY = 5
 
 
+def sized(shape: Sequence[int | str], sizes: Mapping[str, int]) -> tuple[int, ...]:
+    """The shape with sizes in place of the names of its dimensions."""
+    return tuple(sizes[dim] if isinstance(dim, str) else dim for dim in shape)
+
+
 class OwnTask(FidelityTask):
     """A task whose inputs and outputs are stated by a generated `task.py`."""
 
+    weights: ClassVar[str] = "weights.safetensors"
     packages: ClassVar[tuple[str, ...]] = ("numpy",)
     sizes: ClassVar[Mapping[str, int]] = {}
     """The size of each dynamic dimension but the batch in made-up inputs, by name."""
     origin: ClassVar[str] = ""
     """The model's path, where the weights file does not hold all of the model."""
-    trust: ClassVar[bool] = False
-    """Whether code that the model's file holds may run."""
     nested: ClassVar[bool] = False
     """Whether a PyTorch model returns its tensors in dicts or nested lists, so that it needs a `Flat` around it."""
     made_from: ClassVar[Mapping[str, str]] = {}
@@ -43,15 +46,20 @@ class OwnTask(FidelityTask):
         """
         if split not in SEEDS:
             raise InputError(f"no split {split!r}; there are: {', '.join(SEEDS)}")
+        inputs, targets, rows = self.drawn(split)
+        return Samples(
+            inputs={spec.name: inputs[spec.name][rows] for spec in self.inputs},
+            targets=None if targets is None else [targets[row] for row in rows],
+        )
+
+    def drawn(self, split: str) -> tuple[Arrays, Sequence[Any] | None, list[int]]:
+        """Inputs by name, their targets or None, and the places of those samples that belong to a split."""
         if not (self.folder / DATASET).is_file():
-            return Samples(inputs=self._made_up(split), targets=None)
+            rows = self.fitting(list(range(NUM_SAMPLES)), split)
+            return self._made_up(len(rows), split), None, rows
         inputs = load_arrays(self.folder / DATASET)
-        rows = self.rows(len(next(iter(inputs.values()))), split)
-        targets = None
-        if (self.folder / TARGETS).is_file():
-            array = load_arrays(self.folder / TARGETS)["targets"]
-            targets = [array[row] for row in rows]
-        return Samples(inputs={spec.name: inputs[spec.name][rows] for spec in self.inputs}, targets=targets)
+        targets = list(load_arrays(self.folder / TARGETS)["targets"]) if (self.folder / TARGETS).is_file() else None
+        return inputs, targets, self.rows(len(next(iter(inputs.values()))), split)
 
     def rows(self, num_samples: int, split: str) -> list[int]:
         """Places of the samples that belong to a split; a lone sample belongs to both."""
@@ -67,13 +75,12 @@ class OwnTask(FidelityTask):
         fixed = self.batched and self.inputs[0].shape[0] == 1
         return rows[:1] if fixed and split == "train" else rows
 
-    def _made_up(self, split: str) -> Arrays:
+    def _made_up(self, num_samples: int, split: str) -> Arrays:
         """Made-up inputs of a split by name, the same each time.
 
         They resemble the example where there is one; otherwise floats are normally distributed, and integers are safe
         as indices.
         """
-        num_samples = len(self.fitting(list(range(NUM_SAMPLES)), split))
         generator = np.random.default_rng(SEEDS[split])
         example = load_arrays(self.folder / EXAMPLE) if (self.folder / EXAMPLE).is_file() else None
         arrays = {}

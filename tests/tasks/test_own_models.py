@@ -20,7 +20,7 @@ from bench.graphs.shapes import given
 from bench.pipeline import quality, sweeps
 from bench.plugins import catalog
 from bench.records.lines import Quality
-from bench.tasks import adopt, formats, kinds, metrics, probe
+from bench.tasks import adopt, formats, metrics, probe
 from bench.tasks.examine import examine
 
 FLOAT, INT64 = TensorProto.FLOAT, TensorProto.INT64
@@ -285,7 +285,7 @@ def test_folders_that_are_no_model(files: list[str], says: str, tmp_path: Path) 
     for name in files:
         (tmp_path / name).write_bytes(b"x")
     with pytest.raises(InputError, match=says):
-        kinds.format_of(tmp_path)
+        formats.format_of(tmp_path)
 
 
 @pytest.mark.parametrize(

@@ -1,1 +1,1 @@
-"""What several plugins of one engine share."""
+"""Code that several plugins of one engine share."""

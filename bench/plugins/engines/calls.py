@@ -1,5 +1,6 @@
 """A session around a callable on tensors, for runtimes whose package calls a model like a function."""
 
+import operator
 from collections.abc import Callable
 from typing import Any
 
@@ -12,7 +13,8 @@ class CallSession(Session):
     Args:
         call: takes the task's inputs in their order; returns its outputs in a list or a tuple, or the only output.
         tensor: makes a tensor of the package from a host array.
-        array: makes a host array from a tensor of the package; returns only when the numbers are there.
+        array: makes a host array from a tensor of the package, by default by the tensor's method `numpy`; returns only
+            when the numbers are there.
         num_params: see `Session.num_params`.
         precision: see `Session.precision`.
         keeps: an object that `call` needs but does not hold, until the session is closed.
@@ -24,7 +26,7 @@ class CallSession(Session):
         task: Task,
         *,
         tensor: Callable[[Any], Any],
-        array: Callable[[Any], Any],
+        array: Callable[[Any], Any] = operator.methodcaller("numpy"),
         num_params: int | None = None,
         precision: str = "float32",
         keeps: object = None,

@@ -1,4 +1,4 @@
-"""Whether this machine has a graphics processor, found out without importing a package."""
+"""Whether this machine has a graphics processor, determined without importing a package."""
 
 from pathlib import Path
 

@@ -1,7 +1,10 @@
-"""Names of the inputs and outputs of a TFLite file, as LiteRT's interpreter gives them."""
+"""A TFLite file in LiteRT's interpreter: the names of its inputs and outputs, and a session that runs it."""
 
+import functools
+from collections.abc import Sequence
 from typing import Any
 
+from bench.api import Arrays, Outputs, Session
 from bench.api.errors import ArtifactError
 
 
@@ -22,3 +25,59 @@ def ports(interpreter: Any) -> tuple[dict[str, Any], dict[str, Any]]:
     details = interpreter.get_input_details(), interpreter.get_output_details()
     inputs, outputs = ({str(detail["name"]): detail for detail in side} for side in details)
     return inputs, outputs
+
+
+class LiteRtSession(Session):
+    """One interpreter, whose tensors are allocated anew when a request has other shapes than the last.
+
+    Args:
+        interpreter: the interpreter of the file.
+        inputs: names of the file's inputs, in any order.
+        outputs: names of the file's outputs, in the order in which `run` returns them.
+
+    Raises:
+        ArtifactError: the file has other inputs or outputs, or several signatures.
+    """
+
+    def __init__(self, interpreter: Any, inputs: Sequence[str], outputs: Sequence[str]) -> None:
+        self._interpreter = interpreter
+        found = ports(interpreter)
+        for kind, details, names in (("input", found[0], inputs), ("output", found[1], outputs)):
+            if sorted(details) != sorted(names):
+                raise ArtifactError(f"the file's {kind}s are {', '.join(details)}; the task's are {', '.join(names)}")
+        self._inputs = {name: found[0][name]["index"] for name in inputs}
+        self._outputs = [found[1][name]["index"] for name in outputs]
+        self._allowed = {name: [int(dim) for dim in found[0][name]["shape_signature"]] for name in inputs}
+        self._shapes: list[tuple[int, ...]] = []
+
+    # Read after loading, which is timed.
+    @functools.cached_property
+    def precision(self) -> str:  # type: ignore[override]
+        """`int8` if the file holds tensors of that type, otherwise `float32`."""
+        types = {tensor["dtype"].__name__ for tensor in self._interpreter.get_tensor_details()}
+        return "int8" if "int8" in types else "float32"
+
+    def run(self, feeds: Arrays) -> Outputs:
+        interpreter = self._interpreter
+        shapes = [feeds[name].shape for name in self._inputs]
+        if shapes != self._shapes:
+            self._resize(dict(zip(self._inputs, shapes, strict=True)))
+            self._shapes = shapes
+        for name, index in self._inputs.items():
+            interpreter.set_tensor(index, feeds[name])
+        interpreter.invoke()
+        return [interpreter.get_tensor(index) for index in self._outputs]
+
+    def _resize(self, shapes: dict[str, tuple[int, ...]]) -> None:
+        for name, shape in shapes.items():
+            allowed = self._allowed[name]
+            # The interpreter would take any shape, and compute something else or crash.
+            if len(shape) != len(allowed) or any(
+                dim not in (-1, size) for dim, size in zip(allowed, shape, strict=True)
+            ):
+                raise ArtifactError(f"the file takes {name} as {tuple(allowed)} only (-1 is any size), not {shape}")
+            self._interpreter.resize_tensor_input(self._inputs[name], shape)
+        self._interpreter.allocate_tensors()
+
+    def close(self) -> None:
+        self._interpreter = None

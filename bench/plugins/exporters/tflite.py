@@ -22,14 +22,10 @@ class TfLite(TfExporter):
             target.write_bytes(_convert(function, task, signature(task)))
         except ConverterError:
             # A loop, such as that of a recurrent network, converts only if the sizes of its outputs are known.
-            target.write_bytes(_convert(function, task, _for_one(task)))
+            for_one = [tf.TensorSpec([1, *spec.shape[1:]], spec.dtype, spec.name) for spec in signature(task)]
+            target.write_bytes(_convert(function, task, for_one))
             return {"batch": 1}
         return {}
-
-
-def _for_one(task: Task) -> list[tf.TensorSpec]:
-    """The signature for one sample at a time."""
-    return [tf.TensorSpec([1, *spec.shape[1:]], spec.dtype, spec.name) for spec in signature(task)]
 
 
 def _convert(function: Any, task: Task, inputs: list[tf.TensorSpec]) -> bytes:
@@ -42,5 +38,4 @@ def _convert(function: Any, task: Task, inputs: list[tf.TensorSpec]) -> bytes:
     names = sorted(spec.name for spec in task.outputs)  # the order in which a dict's values are frozen
     named = tf.function(lambda *tensors: dict(zip(names, frozen(*tensors), strict=True)), input_signature=inputs)
     converter = tf.lite.TFLiteConverter.from_concrete_functions([named.get_concrete_function()], tf.Module())
-    content: bytes = converter.convert()
-    return content
+    return converter.convert()

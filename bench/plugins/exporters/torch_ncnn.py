@@ -45,5 +45,5 @@ class TorchNcnn(TorchExporter):
             unknown = [line for line in done.stderr.splitlines() if "not supported" in line or "ignore" in line]
             if done.returncode != 0 or not all((folder / part).is_file() for part in PARTS):
                 raise ArtifactError(f"pnnx cannot translate this model (status {done.returncode}) {' '.join(unknown)}")
-            pack([folder / part for part in PARTS], target)
+            pack(folder, PARTS, target)
         return {}

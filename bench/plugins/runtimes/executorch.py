@@ -1,6 +1,5 @@
 """ExecuTorch: PyTorch's runtime for devices, with XNNPACK, on a processor."""
 
-import operator
 import warnings
 from pathlib import Path
 
@@ -27,10 +26,4 @@ class ExecuTorch(Runtime):
         portable_lib._unsafe_reset_threadpool(threads)  # no variable of the environment sets its size
         program = executorch.runtime.Runtime.get().load_program(artifact)
         execute = program.load_method("forward").execute
-        return CallSession(
-            lambda *tensors: execute([*tensors]),
-            task,
-            tensor=torch.from_numpy,
-            array=operator.methodcaller("numpy"),
-            keeps=program,
-        )
+        return CallSession(lambda *tensors: execute([*tensors]), task, tensor=torch.from_numpy, keeps=program)

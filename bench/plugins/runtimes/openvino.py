@@ -59,11 +59,8 @@ class OpenVinoSession(Session):
     @functools.cached_property
     def precision(self) -> str:  # type: ignore[override]
         """The most reduced precision in which the compiled model multiplies."""
-        ran = set()
-        for node in self._compiled.get_runtime_model().get_ops():
-            info = node.get_rt_info()
-            if info["layerType"].astype(str) in PRODUCTS:
-                ran.add(info["runtimePrecision"].astype(str))
+        layers = [node.get_rt_info() for node in self._compiled.get_runtime_model().get_ops()]
+        ran = {info["runtimePrecision"].astype(str) for info in layers if info["layerType"].astype(str) in PRODUCTS}
         return next((name for reduced, name in REDUCED.items() if reduced in ran), "float32")
 
     @functools.cached_property

@@ -8,8 +8,7 @@ from typing import Any
 from bench.api import Task
 from bench.graphs.deferred import tf
 from bench.plugins.engines import cpu
-from bench.plugins.engines.tensorflow.exporter import signature
-from bench.plugins.engines.tensorflow.runtime import TfRuntime
+from bench.plugins.engines.tensorflow.runtime import TfRuntime, traced
 
 BFLOAT16 = "cpu-bf16"
 EXAMPLE_SIZE = 64
@@ -27,8 +26,7 @@ class TensorFlow(TfRuntime):
     def callable(self, model: Any, task: Task, provider: str) -> tuple[Any, str]:
         if provider == BFLOAT16:
             tf.config.optimizer.set_experimental_options({"auto_mixed_precision_onednn_bfloat16": True})
-        function = tf.function(lambda *tensors: model(*tensors), input_signature=signature(task))
-        function.get_concrete_function()  # traced here, tracing counts as loading and not as the first inference
+        function = traced(model, task)
         return function, _precision(function, task) if provider == BFLOAT16 else "float32"
 
 

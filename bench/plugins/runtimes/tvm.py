@@ -1,6 +1,5 @@
 """Apache TVM's virtual machine: a compiled model on TVM's own threads."""
 
-import operator
 import tempfile
 from pathlib import Path
 
@@ -30,4 +29,4 @@ class Tvm(Runtime):
         main = relax.VirtualMachine(loaded, tvm.cpu())["main"]
         # Several outputs come in an array of TVM's own, which is no tuple.
         call = main if len(task.outputs) == 1 else lambda *tensors: tuple(main(*tensors))
-        return CallSession(call, task, tensor=tvm.runtime.tensor, array=operator.methodcaller("numpy"))
+        return CallSession(call, task, tensor=tvm.runtime.tensor)

@@ -50,15 +50,13 @@ def merge_equal(graph: onnx.GraphProto) -> dict[str, str]:
         return True
 
     def merge(each: onnx.GraphProto, first: ChainMap[bytes, str]) -> None:
-        """Nodes are in an order in which they can be run, so what comes first can be read by all after it."""
+        """Merge in the order of the nodes: they can run in it, so that later nodes can read the constant that stays."""
         superfluous = [at for at, tensor in enumerate(each.initializer) if is_superfluous(tensor.name, tensor, first)]
         for at in reversed(superfluous):
             del each.initializer[at]
         superfluous = []
         for at, node in enumerate(each.node):
-            held = [
-                attribute.t for attribute in node.attribute if node.op_type == "Constant" and attribute.HasField("t")
-            ]
+            held = [item.t for item in node.attribute if node.op_type == "Constant" and item.HasField("t")]
             if held and is_superfluous(node.output[0], held[0], first):
                 superfluous.append(at)
             for inner in subgraphs(node):
@@ -68,9 +66,7 @@ def merge_equal(graph: onnx.GraphProto) -> dict[str, str]:
 
     merge(graph, ChainMap())
     for node in (node for each in graphs for node in each.node):
-        for at, name in enumerate(node.input):
-            if name in renamed:
-                node.input[at] = renamed[name]
+        node.input[:] = [renamed.get(name, name) for name in node.input]
     return renamed
 
 
@@ -82,6 +78,5 @@ def _with_inner(graph: onnx.GraphProto) -> Iterator[onnx.GraphProto]:
 
 
 def _defined(graph: onnx.GraphProto) -> Iterator[str]:
-    yield from (value.name for value in graph.input)
-    yield from (tensor.name for tensor in graph.initializer)
+    yield from (value.name for value in (*graph.input, *graph.initializer))
     yield from (name for node in graph.node for name in node.output)

@@ -8,8 +8,6 @@ from bench.api.errors import RefusedError
 from bench.plugins.engines.calibration import calibration_feeds
 from bench.plugins.engines.openvino import ir
 
-FAKE_QUANTIZE = "FakeQuantize"
-
 
 class NncfInt8(Variant):
     """Quantizes the convolutions, products and LSTMs that NNCF chooses, with a scale for each channel of a weight."""
@@ -33,7 +31,7 @@ class NncfInt8(Variant):
             target_device=nncf.TargetDevice.CPU,
             subset_size=len(feeds),
         )
-        num_quantized = sum(node.get_type_name() == FAKE_QUANTIZE for node in model.get_ops())
+        num_quantized = sum(node.get_type_name() == "FakeQuantize" for node in model.get_ops())
         if not num_quantized:
             raise RefusedError("the file has no operator that NNCF quantizes")
         ir.save(model, target)

@@ -15,8 +15,8 @@ MODEL_TYPES = {"tf2onnx": "bert_tf"}
 class OrtTransformers(Variant):
     """Fusions for encoders like BERT, with the numbers of heads that the graph itself shows.
 
-    The optimizer trusts the number of heads and the hidden size it is given, and wrong numbers give a wrong model. So
-    they are read from the graph first, or the step is refused; and the outputs are compared with those of the source.
+    The optimizer trusts the number of heads and the hidden size in its arguments, and wrong numbers give a wrong model.
+    So both are read from the graph first, or the step is refused; and the outputs are compared with the source's.
     ONNX Runtime's basic level runs before, as in the optimizer's default for files of PyTorch, which imports torch.
 
     The fact `fused` counts the fusions. In the ALBERT of PyTorch's newer exporter and of tf2onnx, normalization and
@@ -39,19 +39,9 @@ class OrtTransformers(Variant):
         model_type = MODEL_TYPES.get(original.producer_name, "bert")
         options = fusion_options.FusionOptions(model_type)
         options.use_raw_attention_mask(True)  # by default, unmasked tokens are taken to come first
-        fused = optimizer.optimize_by_fusion(
-            model,
-            model_type,
-            num_heads=attention.num_heads,
-            hidden_size=attention.hidden_size,
-            optimization_options=options,
-        )
+        sizes = {"num_heads": attention.num_heads, "hidden_size": attention.hidden_size}
+        fused = optimizer.optimize_by_fusion(model, model_type, **sizes, optimization_options=options)
         check_same_outputs(original, fused.model, task)
         onnx.save(fused.model, target)
-        counts = fused.get_fused_operator_statistics()
-        return {
-            "num_heads": attention.num_heads,
-            "hidden_size": attention.hidden_size,
-            "num_layers": attention.num_layers,
-            "fused": {name: count for name, count in counts.items() if count},
-        }
+        counts = {name: count for name, count in fused.get_fused_operator_statistics().items() if count}
+        return {**sizes, "num_layers": attention.num_layers, "fused": counts}

@@ -11,7 +11,7 @@ from bench.plugins.engines.pytorch.exporter import example_tensors
 
 
 class TorchInt8Dynamic(Variant):
-    """Linear layers and LSTMs: PyTorch has no such convolutions, and its 8-bit embeddings refuse what ALBERT feeds it.
+    """Linear layers and LSTMs: PyTorch has no such convolutions, and its 8-bit embeddings refuse the tokens of ALBERT.
 
     A native artifact holds weights alone, and quantized weights fit no model that a task builds. `torch.export` cannot
     store PyTorch's packed weights (2.13.0), so the artifact is TorchScript, which holds the model as well.
@@ -34,8 +34,7 @@ class TorchInt8Dynamic(Variant):
         num_layers = sum(type(module) in settings for module in model.modules())
         if not num_layers:
             raise RefusedError("the model has no linear layer and no LSTM")
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # torch 2.13.0 recommends torchao, another package, instead
+        with warnings.catch_warnings(action="ignore"):  # torch 2.13.0 recommends torchao, another package, instead
             model = quantization.quantize_dynamic(model, settings)
             script.save(model, example_tensors(task), target, precision="int8", num_params=num_params)
         return {"num_layers": num_layers}

@@ -68,15 +68,11 @@ def _dequantize(weight: Weight, array: np.ndarray, scheme: Scheme, graph: onnx.G
         data_type = getattr(onnx.TensorProto, kind)
         return onnx.helper.make_tensor(name, data_type, values.shape, pack(values, scheme.bits), raw=True)
 
-    tensors = [
-        integers(f"{weight.name}_q", quantized.codes),
-        onnx.numpy_helper.from_array(quantized.scale, f"{weight.name}_s"),
-    ]
+    scales = onnx.numpy_helper.from_array(quantized.scale, f"{weight.name}_s")
+    tensors = [integers(f"{weight.name}_q", quantized.codes), scales]
     if not scheme.symmetric:
         tensors.append(integers(f"{weight.name}_z", quantized.zero_point))
-    attributes = {}
-    if scheme.per != TENSOR:
-        attributes["axis"] = axis
+    attributes = {} if scheme.per == TENSOR else {"axis": axis}
     if scheme.per == BLOCK:
         attributes["block_size"] = min(BLOCK_SIZE, shape[axis])
     # ONNX Runtime (1.31) gives every reader of a DequantizeLinear a copy of it, so that a tied weight is dequantized

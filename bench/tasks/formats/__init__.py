@@ -1,20 +1,25 @@
-"""The formats of `--model`: each file here reads one format, and no list names the files.
+"""The formats of `--model`, and which of them a path has: each file here reads one format, and no list names the files.
 
-A file defines `FORMAT`, the class of the task that it makes, and `examine(path, folder, asked)`, which opens the model,
-writes the weights file into `folder` and returns a `Found`. Importing the file must be cheap: frameworks are imported
-inside functions, which run only in child processes.
+A file defines `FORMAT`, the class of the task that it makes, and `examine(path, folder, asked)`, which opens the model
+and returns a `Found`; if it writes no weights file into `folder`, the model's file is copied there as it is. Importing
+the file must be cheap: frameworks are imported inside functions, which run only in child processes.
 """
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+import functools
+import importlib
+import pkgutil
+from collections.abc import Callable, Mapping
 from pathlib import Path
+
+from bench.api.errors import InputError
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Format:
-    """How models of a format are told from others by their names, before anything is opened.
+    """How models of a format are recognized by the names of their files, before a file is opened.
 
     Attributes:
         described: what `--model` takes, with an article, such as `an .onnx file`.
@@ -30,3 +35,44 @@ class Format:
     marker: str | None = None
     code: str | None = None
     refusal: Callable[[Path], str | None] = lambda _: None
+
+    def matches(self, path: Path) -> bool:
+        """Whether a file has the name, or a folder has the marker, of a model of this format."""
+        if path.is_dir():
+            return self.marker is not None and (path / self.marker).is_file()
+        return path.suffix.lower() in self.suffixes
+
+
+@functools.cache
+def known() -> Mapping[str, Format]:
+    """The formats that have a file in `bench/tasks/formats/`, by the module's name."""
+    names = sorted(module.name for module in pkgutil.iter_modules(__path__))
+    return {name: importlib.import_module(f"{__name__}.{name}").FORMAT for name in names}
+
+
+def allowed() -> str:
+    """The kinds of models that `--model` takes: the end of a message."""
+    return f"--model takes {', '.join(found.described for found in known().values())}, or a folder with a task.py"
+
+
+def format_of(path: Path) -> str:
+    """The format of a file, or of a folder without a `task.py`, as a key of `known()`.
+
+    Raises:
+        InputError: the path does not exist, or its format cannot be measured; the message says which can.
+    """
+    if not path.exists():
+        raise InputError(f"no such file or folder: {path}; {allowed()}")
+    if not path.is_file() and not path.is_dir():
+        raise InputError(f"{path} is neither a file nor a folder; {allowed()}")
+    name = next((name for name, found in known().items() if found.matches(path)), None)
+    if name is None and path.is_dir():
+        *first, last = ("task.py", *(found.marker for found in known().values() if found.marker is not None))
+        raise InputError(f"no {', '.join(first)} or {last} in {path}; {allowed()}")
+    if name is None:
+        raise InputError(f"{path} is of no kind that can be measured; {allowed()}")
+    if path.is_file() and path.stat().st_size == 0:
+        raise InputError(f"{path} is empty")
+    if reason := known()[name].refusal(path):
+        raise InputError(reason)
+    return name

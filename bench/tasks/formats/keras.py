@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import shutil
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from bench.api.errors import InputError
 from bench.tasks import probe, sizes, tf_models
+from bench.tasks.failures import one_line
 from bench.tasks.formats import Format
 from bench.tasks.options import Asked, Found
 from bench.tasks.user_task import TensorFlowTask
@@ -21,9 +22,11 @@ class KerasTask(TensorFlowTask):
     """A Keras model as it was saved."""
 
     weights = "model.keras"
+    trust: ClassVar[bool] = False
+    """Whether code that the model's file holds may run."""
 
     def build(self, source: str, weights: Path) -> Any:
-        return tf_models.KerasCall(opened(weights, trust=self.trust), [spec.name for spec in self.outputs])
+        return tf_models.keras_call(opened(weights, trust=self.trust), [spec.name for spec in self.outputs])
 
 
 def opened(path: Path, *, trust: bool) -> Any:
@@ -40,7 +43,7 @@ def opened(path: Path, *, trust: bool) -> Any:
     except Exception as error:
         if not trust and any(sign in str(error) for sign in UNSAFE):
             raise InputError("it holds pickled code (a Lambda layer); add --trust to load it") from error
-        raise InputError(f"Keras cannot load it: {type(error).__name__}: {error}") from error
+        raise InputError(f"Keras cannot load it: {one_line(error)}") from error
 
 
 def examine(path: Path, folder: Path, asked: Asked) -> Found:
@@ -55,5 +58,5 @@ def examine(path: Path, folder: Path, asked: Asked) -> Found:
         raise InputError("it does not say what its inputs are; write a Python file with build() and example_inputs()")
     names = tf_models.unique([tensor.name for tensor in model.inputs])
     fields = [(name, tensor.dtype, tensor.shape) for name, tensor in zip(names, model.inputs, strict=True)]
-    call, attributes = tf_models.KerasCall(model), {"trust": True} if asked.trust else {}
+    call, attributes = tf_models.keras_call(model), {"trust": True} if asked.trust else {}
     return sizes.choose(KerasTask, call.outputs_of, probe.specs_of(fields), asked, attributes)

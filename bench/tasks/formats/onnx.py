@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import shutil
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -12,13 +11,12 @@ from bench.graphs.deferred import onnxruntime
 from bench.graphs.file import foreign
 from bench.graphs.sessions import cpu_session
 from bench.tasks import sizes
+from bench.tasks.failures import one_line
 from bench.tasks.formats import Format
 from bench.tasks.options import Asked, Found, Interface
 from bench.tasks.user_task import OwnTask
 
 FORMAT = Format(described="an .onnx file", suffixes=(".onnx",))
-WEIGHTS = "model.onnx"
-NOT_RUN = "it could not be tried here, so no size was checked: {}"
 
 
 class OnnxTask(OwnTask):
@@ -30,11 +28,11 @@ class OnnxTask(OwnTask):
     """
 
     sources = ("onnx",)
-    weights = WEIGHTS
+    weights = "model.onnx"
 
 
 def examine(path: Path, folder: Path, asked: Asked) -> Found:
-    """Copy the file with its external data, and run it to learn the sizes and outputs that it leaves open.
+    """Embed the external data of the file, and run it to learn the sizes and outputs that it leaves open.
 
     A model that does not run here is taken as it states itself, with a note: another runtime may run it.
 
@@ -42,23 +40,22 @@ def examine(path: Path, folder: Path, asked: Asked) -> Found:
         InputError: the file is no model that can be fed and compared, or the sizes asked for are not the model's.
     """
     told = foreign.inspect(path)
-    target = folder / WEIGHTS
+    model = path
     if told["data"] or told["rewritten"]:
-        foreign.embed(path, target)
-    else:
-        shutil.copyfile(path, target)
+        model = folder / OnnxTask.weights
+        foreign.embed(path, model)
     inputs, stated = (tuple(TensorSpec(**spec) for spec in told[side]) for side in ("inputs", "outputs"))
     notes = list(told["rewritten"])
     given = sizes.given_sizes(inputs, asked)
     chosen: Mapping[str, int] = next(sizes.guesses(inputs, given))
     outputs = stated
     try:
-        chosen, outputs = _tried(target, inputs, stated, given, asked)
+        chosen, outputs = _tried(model, inputs, stated, given, asked)
     except sizes.NothingRunsError as error:
-        notes.append(NOT_RUN.format(error))
+        notes.append(f"it could not be tried here, so no size was checked: {error}")
     batched = foreign.is_batched([spec.shape for spec in (*inputs, *outputs)])
     interface = Interface(inputs=inputs, outputs=outputs, batched=batched)
-    return interface.found(OnnxTask, notes=tuple(notes), **sizes.chosen_sizes(interface, chosen, given))
+    return interface.found(OnnxTask, notes=tuple(notes), sizes=chosen, given=given)
 
 
 def _tried(
@@ -73,7 +70,7 @@ def _tried(
     try:
         session = cpu_session(path, optimized=True)
     except Exception as error:
-        raise sizes.NothingRunsError(sizes.one_line(error)) from error
+        raise sizes.NothingRunsError(one_line(error)) from error
     names = [spec.name for spec in stated]
 
     def run(feeds: Arrays) -> Arrays:
@@ -84,7 +81,7 @@ def _tried(
 
 
 def _merged(stated: TensorSpec, seen: TensorSpec) -> TensorSpec:
-    """The output that a file states, with the dimensions of the output that was seen where the file is silent.
+    """The output that a file states, with the dimensions of the output of a run where the file states none.
 
     A seen size may be another with other data, so only names complete a shape of the same rank.
     """

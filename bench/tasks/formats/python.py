@@ -16,6 +16,7 @@ from bench.api.errors import InputError
 from bench.graphs.deferred import np
 from bench.tasks import probe, tf_models
 from bench.tasks.code import imported_from, load
+from bench.tasks.failures import refused
 from bench.tasks.formats import Format
 from bench.tasks.options import Asked, Found
 from bench.tasks.user_task import OwnTask, TensorFlowTask, TorchTask
@@ -30,7 +31,6 @@ class TorchFileTask(TorchTask):
     """A file that builds a PyTorch module."""
 
     requires = ("torch", "safetensors")
-    weights = "weights.safetensors"
 
     def model(self, weights: Path) -> Any:
         from bench.tasks import torch_models
@@ -42,12 +42,11 @@ class KerasFileTask(TensorFlowTask):
     """A file that builds a Keras model."""
 
     requires = ("tensorflow", "keras", "safetensors")
-    weights = "weights.safetensors"
 
     def build(self, source: str, weights: Path) -> Any:
         model = built(Path(self.origin))
         tf_models.restore(model, weights)
-        return tf_models.KerasCall(model, [spec.name for spec in self.outputs])
+        return tf_models.keras_call(model, [spec.name for spec in self.outputs])
 
 
 def built(path: Path) -> Any:
@@ -86,31 +85,24 @@ def examine(path: Path, folder: Path, asked: Asked) -> Found:
     _seed()
     example = _example(load(path).example_inputs())
     task: type[OwnTask]
+    run: Any
     if _is_a(model, "torch.nn.modules.module", "Module"):
         from bench.tasks import torch_models
 
         model.eval()
-        torch_models.save(model, folder / "weights.safetensors")
-        task, run = TorchFileTask, lambda feeds: torch_models.outputs_of(model, feeds)
+        torch_models.save(model, folder / TorchFileTask.weights)
+        task, run = TorchFileTask, torch_models.Run(model)
     elif _is_a(model, "keras.src.layers.layer", "Layer"):
-        task, run = KerasFileTask, tf_models.KerasCall(model).outputs_of
+        task, run = KerasFileTask, tf_models.keras_call(model).outputs_of
         run(example)  # a Keras model that was not called yet has no weights
-        tf_models.save(model, folder / "weights.safetensors")
+        tf_models.save(model, folder / KerasFileTask.weights)
     else:
         raise InputError(f"build() returned {type(model).__name__}; it must return a torch.nn.Module or a Keras model")
-    attributes: dict[str, Any] = {"origin": str(path.resolve())}
-    try:
+    with refused("the model does not run on example_inputs()"):
         interface = probe.from_example(run, example)
-        if task is TorchFileTask:
-            attributes["nested"] = torch_models.needs_flat(model, example)
-    except Exception as error:
-        raise InputError(f"the model does not run on example_inputs(): {type(error).__name__}: {error}") from error
-    return interface.found(
-        task,
-        attributes=attributes,
-        example=example,
-        files=tuple(imported_from(path.resolve().parent)),
-    )
+    attributes = {"origin": str(path.resolve())} | ({"nested": run.nested} if task is TorchFileTask else {})
+    files = tuple(imported_from(path.resolve().parent))
+    return interface.found(task, attributes=attributes, example=example, files=files)
 
 
 def _example(given: Any) -> Arrays:

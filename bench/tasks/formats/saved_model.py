@@ -9,7 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from bench.api.errors import InputError
+from bench.plugins.engines.archive import pack
 from bench.tasks import probe, sizes, tf_models
+from bench.tasks.failures import refused
 from bench.tasks.formats import Format
 from bench.tasks.options import Asked, Found
 from bench.tasks.user_task import TensorFlowTask
@@ -30,26 +32,17 @@ class SavedModelTask(TensorFlowTask):
         with tarfile.open(weights) as archive:
             archive.extractall(folder, filter="data")
         inputs, outputs = ([spec.name for spec in side] for side in (self.inputs, self.outputs))
-        return SignatureCall(opened(Path(folder)), inputs, outputs)
+        return signature_call(opened(Path(folder)), inputs, outputs)
 
 
-class SignatureCall(tf_models.OrderedCall):
+def signature_call(loaded: Any, inputs: Sequence[str], outputs: Sequence[str] | None = None) -> tf_models.OrderedCall:
     """The signature of a loaded SavedModel, called with its inputs in order."""
 
-    def __init__(self, loaded: Any, inputs: Sequence[str], outputs: Sequence[str] | None = None) -> None:
-        super().__init__(outputs)
-        self._loaded = loaded  # keeps the variables, which the signature refers to weakly
-        self._signature = loaded.signatures[SIGNATURE]
-        self._inputs = inputs
+    def named(*tensors: Any) -> Any:
+        # The loaded object keeps the variables, which the signature refers to weakly.
+        return loaded.signatures[SIGNATURE](**dict(zip(inputs, tensors, strict=True)))
 
-    @property
-    def trainable_weights(self) -> Any:
-        """The variables that training changes: the runtimes count them as parameters."""
-        return self._signature.trainable_variables
-
-    def named(self, *tensors: Any) -> Any:
-        """Output tensors by name, for input tensors in order."""
-        return self._signature(**dict(zip(self._inputs, tensors, strict=True)))
+    return tf_models.OrderedCall(named, loaded.signatures[SIGNATURE].trainable_variables, outputs)
 
 
 def opened(folder: Path) -> Any:
@@ -61,10 +54,8 @@ def opened(folder: Path) -> Any:
     tf_models.configure()
     import tensorflow as tf
 
-    try:
+    with refused("TensorFlow cannot load it"):
         loaded = tf.saved_model.load(str(folder))
-    except Exception as error:
-        raise InputError(f"TensorFlow cannot load it: {type(error).__name__}: {error}") from error
     if SIGNATURE not in loaded.signatures:
         found = ", ".join(loaded.signatures) or "none"
         raise InputError(f"it has no signature {SIGNATURE!r}; its signatures: {found}")
@@ -82,16 +73,8 @@ def examine(path: Path, folder: Path, asked: Asked) -> Found:
     if any(spec.shape.rank is None for spec in signature.values()):
         raise InputError("an input has no shape")
     inputs = probe.specs_of([(name, spec.dtype.name, list(spec.shape)) for name, spec in signature.items()])
-    call = SignatureCall(loaded, list(signature))
-    found = sizes.choose(SavedModelTask, call.outputs_of, inputs, asked, {"trust": True})
-    with tarfile.open(folder / "model.tar", "w") as archive:
-        for file in sorted(path.rglob("*")):
-            archive.add(file, str(file.relative_to(path)), recursive=False, filter=_without_time)
+    call = signature_call(loaded, list(signature))
+    found = sizes.choose(SavedModelTask, call.outputs_of, inputs, asked)
+    names = sorted(file.relative_to(path).as_posix() for file in path.rglob("*") if file.is_file())
+    pack(path, names, folder / SavedModelTask.weights)
     return found
-
-
-def _without_time(member: tarfile.TarInfo) -> tarfile.TarInfo:
-    """The member of an archive without its time and owner, so that equal folders make equal archives."""
-    member.mtime = member.uid = member.gid = 0
-    member.uname = member.gname = ""
-    return member

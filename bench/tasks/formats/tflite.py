@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 
 from bench.api import Arrays
-from bench.api.errors import InputError
 from bench.tasks import probe, sizes
+from bench.tasks.failures import refused
 from bench.tasks.formats import Format
 from bench.tasks.options import Asked, Found
 from bench.tasks.user_task import OwnTask
@@ -25,33 +24,25 @@ class TfLiteTask(OwnTask):
 
 
 def examine(path: Path, folder: Path, asked: Asked) -> Found:
-    """Open the file, run it once to learn its outputs, and copy it.
+    """Open the file and run it once to learn its outputs.
 
     Raises:
         InputError: LiteRT cannot open the file, or the model does not run.
     """
-    from bench.plugins.engines.litert import ports
+    from bench.plugins.engines.litert import LiteRtSession, ports
 
-    try:
+    with refused("it is not a TFLite file, or one that LiteRT cannot open"):
         from ai_edge_litert.interpreter import Interpreter
 
         interpreter = Interpreter(str(path), num_threads=1)
-    except (ValueError, RuntimeError) as error:
-        raise InputError(f"it is not a TFLite file, or one that LiteRT cannot open: {sizes.one_line(error)}") from error
     inputs, outputs = ports(interpreter)
+    session = LiteRtSession(interpreter, list(inputs), list(outputs))
     fields = [
         (name, detail["dtype"].__name__, [None if dim < 0 else int(dim) for dim in detail["shape_signature"]])
         for name, detail in inputs.items()
     ]
 
     def run(feeds: Arrays) -> Arrays:
-        for name, array in feeds.items():
-            interpreter.resize_tensor_input(inputs[name]["index"], array.shape)
-        interpreter.allocate_tensors()
-        for name, array in feeds.items():
-            interpreter.set_tensor(inputs[name]["index"], array)
-        interpreter.invoke()
-        return {name: interpreter.get_tensor(detail["index"]) for name, detail in outputs.items()}
+        return dict(zip(outputs, session.run(feeds), strict=True))
 
-    shutil.copyfile(path, folder / "model.tflite")
     return sizes.choose(TfLiteTask, run, probe.specs_of(fields), asked)

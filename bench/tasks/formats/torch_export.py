@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
-import shutil
 import warnings
 from pathlib import Path
 from typing import Any
 
-from bench.api import Arrays, TensorSpec
+from bench.api import TensorSpec
 from bench.api.errors import InputError
 from bench.tasks import probe, sizes
+from bench.tasks.failures import refused
 from bench.tasks.formats import Format
 from bench.tasks.options import Asked, Found
 from bench.tasks.user_task import TorchTask
@@ -37,15 +37,11 @@ def opened(path: Path) -> Any:
     """
     import torch
 
+    what = "PyTorch cannot load it as an exported program"
+    advice = "; a package of AOTInductor is compiled already, and cannot be exported again"
     # The file is opened here, for PyTorch asks for the ending .pt2.
-    with warnings.catch_warnings(action="ignore"), path.open("rb") as file:
-        try:
-            return torch.export.load(file)
-        except Exception as error:
-            raise InputError(
-                f"PyTorch cannot load it as an exported program: {sizes.one_line(error)}; a package of AOTInductor "
-                "is compiled already, and cannot be exported again"
-            ) from error
+    with warnings.catch_warnings(action="ignore"), path.open("rb") as file, refused(what, advice=advice):
+        return torch.export.load(file)
 
 
 def as_module(program: Any) -> Any:
@@ -56,7 +52,7 @@ def as_module(program: Any) -> Any:
 
 
 def examine(path: Path, folder: Path, asked: Asked) -> Found:
-    """Load the program, which states its inputs, run it once to learn its outputs, and copy the file.
+    """Load the program, which states its inputs, and run it once to learn its outputs.
 
     Raises:
         InputError: the file holds no program that can be fed, or the program does not run.
@@ -64,17 +60,9 @@ def examine(path: Path, folder: Path, asked: Asked) -> Found:
     from bench.tasks import torch_models
 
     program = opened(path)
-    module = as_module(program)
-    nested = False
-
-    def run(feeds: Arrays) -> Arrays:
-        nonlocal nested
-        nested = torch_models.needs_flat(module, feeds)
-        return torch_models.outputs_of(module, feeds)
-
-    shutil.copyfile(path, folder / "model.pt2")
+    run = torch_models.Run(as_module(program))
     found = sizes.choose(TorchExportTask, run, _inputs(program), asked)
-    return dataclasses.replace(found, attributes={"trust": True, "nested": nested})
+    return dataclasses.replace(found, attributes={"nested": run.nested})
 
 
 def _inputs(program: Any) -> tuple[TensorSpec, ...]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import warnings
 import zipfile
 from pathlib import Path
@@ -13,9 +12,9 @@ from bench.api.arrays import generate
 from bench.api.errors import InputError
 from bench.graphs.deferred import np
 from bench.tasks import dataset, probe
+from bench.tasks.failures import refused
 from bench.tasks.formats import Format
 from bench.tasks.options import Asked, Found
-from bench.tasks.sizes import one_line
 from bench.tasks.user_task import TorchTask
 
 FORMAT = Format(described="a TorchScript (.pt, .pth) file", suffixes=(".pt", ".pth"), code="pickled code")
@@ -49,15 +48,12 @@ def opened(path: Path) -> Any:
             "it is not TorchScript, but weights alone or a pickled module; save it by torch.jit.save, or write a "
             "Python file with build() and example_inputs()"
         )
-    with warnings.catch_warnings(action="ignore"):
-        try:
-            return torch.jit.load(str(path), map_location="cpu").eval()
-        except Exception as error:
-            raise InputError(f"PyTorch cannot load it: {one_line(error)}") from error
+    with warnings.catch_warnings(action="ignore"), refused("PyTorch cannot load it"):
+        return torch.jit.load(str(path), map_location="cpu").eval()
 
 
 def examine(path: Path, folder: Path, asked: Asked) -> Found:
-    """Load the module, run it on inputs of the shapes that were asked for, and copy the file.
+    """Load the module and run it on inputs of the shapes that were asked for.
 
     Raises:
         InputError: the file holds no TorchScript, shapes or samples are missing, or the module does not run on them.
@@ -66,14 +62,11 @@ def examine(path: Path, folder: Path, asked: Asked) -> Found:
 
     model = opened(path)
     example = _example(_names(model), asked)
-    try:
-        interface = probe.from_example(lambda feeds: torch_models.outputs_of(model, feeds), example)
-    except Exception as error:
-        shapes = ", ".join(f"{name} {array.shape} {array.dtype}" for name, array in example.items())
-        raise InputError(f"it does not run on {shapes}: {one_line(error)}") from error
-    shutil.copyfile(path, folder / "model.pt")
-    attributes = {"trust": True, "nested": torch_models.needs_flat(model, example)}
-    return interface.found(TorchScriptTask, attributes=attributes)
+    run = torch_models.Run(model)
+    shapes = ", ".join(f"{name} {array.shape} {array.dtype}" for name, array in example.items())
+    with refused(f"it does not run on {shapes}"):
+        interface = probe.from_example(run, example)
+    return interface.found(TorchScriptTask, attributes={"nested": run.nested})
 
 
 def _names(model: Any) -> list[str]:
@@ -105,7 +98,8 @@ def _example(names: list[str], asked: Asked) -> Arrays:
     if missing := [name for name in names if name not in asked.shapes]:
         raise InputError(SAY.format(name=missing[0]))
     generator = np.random.default_rng(0)
-    return {
-        name: np.asarray(generate(generator, asked.shapes[name].dtype or "float32", asked.shapes[name].sizes))
-        for name in names
-    }
+    arrays = {}
+    for name in names:
+        shape = asked.shapes[name]
+        arrays[name] = np.asarray(generate(generator, shape.dtype or "float32", shape.sizes))
+    return arrays

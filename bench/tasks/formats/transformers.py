@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 from pathlib import Path
 from typing import Any
@@ -11,10 +10,11 @@ from bench.api import Arrays, TensorSpec
 from bench.api.errors import InputError
 from bench.graphs.deferred import np
 from bench.tasks import probe
+from bench.tasks.failures import refused
 from bench.tasks.formats import Format
 from bench.tasks.options import Asked, Found
-from bench.tasks.sizes import chosen_sizes, given_sizes
-from bench.tasks.user_task import TorchTask
+from bench.tasks.sizes import given_sizes
+from bench.tasks.user_task import TorchTask, sized
 
 
 def _refusal(folder: Path) -> str | None:
@@ -36,7 +36,6 @@ class TransformersTask(TorchTask):
 
     requires = ("torch", "transformers", "safetensors")
     packages = ("numpy", "transformers", "safetensors")
-    weights = "weights.safetensors"
 
     def model(self, weights: Path) -> Any:
         from bench.tasks import torch_models
@@ -51,13 +50,10 @@ def _config(folder: Path) -> Any:
     Raises:
         InputError: transformers cannot read the `config.json`.
     """
-    os.environ["HF_HUB_OFFLINE"] = "1"
     import transformers
 
-    try:
+    with refused("transformers cannot read its config.json"):
         config = transformers.AutoConfig.from_pretrained(str(folder), local_files_only=True, trust_remote_code=False)
-    except Exception as error:
-        raise InputError(f"transformers cannot read its config.json: {error}") from error
     for name, value in (("use_cache", False), ("return_dict", True)):
         if hasattr(config, name):
             setattr(config, name, value)
@@ -68,7 +64,7 @@ def _architecture(folder: Path) -> Any:
     """The class of transformers that the configuration names.
 
     Raises:
-        InputError: the configuration names no class, or one that transformers does not have.
+        InputError: the configuration names no class, or a class that transformers does not have.
     """
     import transformers
 
@@ -85,40 +81,27 @@ def examine(path: Path, folder: Path, asked: Asked) -> Found:
     Raises:
         InputError: transformers cannot load the model, or the model cannot be fed with made-up inputs.
     """
-    import torch
-
     from bench.tasks import torch_models
 
     kind, config = _architecture(path), _config(path)
-    try:
+    with refused("transformers cannot load it"):
         model = kind.from_pretrained(
-            str(path), config=config, local_files_only=True, use_safetensors=True, dtype=torch.float32
+            str(path), config=config, local_files_only=True, use_safetensors=True, dtype="float32"
         ).eval()
-    except Exception as error:
-        raise InputError(f"transformers cannot load it: {type(error).__name__}: {error}") from error
     specs = _inputs(config, model)
     given = given_sizes(specs, asked)
     sizes = {SEQUENCE: NUM_TOKENS, **given}
     example = _example(specs, sizes, config)
     flat = torch_models.Flat(model, tuple(spec.name for spec in specs))
-    dynamic = {
-        spec.name: {axis: dim for axis, dim in enumerate(spec.shape) if isinstance(dim, str) and axis} for spec in specs
-    }
-    try:
-        interface = probe.from_example(
-            lambda feeds: torch_models.outputs_of(model, feeds, by_name=True), example, dynamic
-        )
-    except Exception as error:
-        raise InputError(f"it does not run on {', '.join(example)} ({error}); {MADE_UP}") from error
+    with refused(f"it does not run on {', '.join(example)}", advice=f"; {MADE_UP}"):
+        interface = probe.from_example(torch_models.Run(model, by_name=True), example, specs)
     torch_models.save(flat, folder / "weights.safetensors")
     shutil.copyfile(path / "config.json", folder / "config.json")
-    named = {dim for spec in interface.inputs for dim in spec.shape if isinstance(dim, str)}
-    open_sizes = {dim: size for dim, size in sizes.items() if dim in named}
-    return interface.found(TransformersTask, example=example, **chosen_sizes(interface, open_sizes, given))
+    return interface.found(TransformersTask, sizes=sizes, given=given, example=example)
 
 
 def _inputs(config: Any, model: Any) -> tuple[TensorSpec, ...]:
-    """Specs of the inputs that a deployment feeds, told by the name of the model's main input.
+    """Specs of the inputs that a deployment feeds, derived from the name of the model's main input.
 
     Raises:
         InputError: the main input is of no kind that can be made up.
@@ -141,7 +124,7 @@ def _example(specs: tuple[TensorSpec, ...], sizes: dict[str, int], config: Any) 
     generator = np.random.default_rng(0)
     arrays: dict[str, np.ndarray] = {}
     for spec in specs:
-        shape = probe.sized(spec.shape, {**sizes, probe.BATCH: 2})
+        shape = sized(spec.shape, {**sizes, probe.BATCH: 2})
         if spec.name == "attention_mask":
             arrays[spec.name] = np.ones(shape, np.int64)
         elif spec.dtype == "int64":

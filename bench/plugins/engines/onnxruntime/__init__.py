@@ -1,1 +1,1 @@
-"""What the plugins of ONNX Runtime share."""
+"""Code that the plugins of ONNX Runtime share."""

@@ -34,10 +34,8 @@ def multiplies_in(artifact: Path) -> str:
 def is_plain(artifact: Path) -> bool:
     """Whether a file has only float32 products: no quantized operator and no weight of half precision."""
     model = onnx.load(artifact)
-    quantized = ("QuantizeLinear", "DequantizeLinear", "DynamicQuantizeLinear")
-    return most_reduced(model) == "float32" and not any(
-        node.op_type in quantized or node.op_type == "MatMulNBits" for node in all_nodes(model)
-    )
+    quantized = ("QuantizeLinear", "DequantizeLinear", "DynamicQuantizeLinear", "MatMulNBits")
+    return most_reduced(model) == "float32" and not any(node.op_type in quantized for node in all_nodes(model))
 
 
 def most_reduced(model: onnx.ModelProto) -> str:

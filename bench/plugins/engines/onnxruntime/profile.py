@@ -1,7 +1,7 @@
 """The time of each node in an inference, read from the trace of ONNX Runtime's own profiler.
 
 The nodes are those of the graph that runs, after all of ONNX Runtime's optimizations. That graph is written beside the
-trace, and tells the tensors that each node reads and makes. The profiler counts whole microseconds.
+trace, and names the tensors that each node reads and makes. The profiler counts whole microseconds.
 """
 
 from __future__ import annotations
@@ -68,16 +68,14 @@ def _named(artifact: Path) -> onnx.ModelProto:
 
 def _open(content: bytes, provider: Provider, threads: int, trace: Path, optimized: Path) -> Any:
     """A session with the profiler on, which writes the graph that runs to `optimized` if it can."""
-    more = {"enable_profiling": True, "profile_file_prefix": str(trace)}
+    more: Mapping[str, Any] = {"threads": threads, "enable_profiling": True, "profile_file_prefix": str(trace)}
     try:
-        return providers.open_session(
-            content, provider, threads=threads, optimized_model_filepath=str(optimized), **more
-        )
+        return providers.open_session(content, provider, optimized_model_filepath=str(optimized), **more)
     except ArtifactError:
         raise
     except Exception:  # nodes that a provider compiled cannot be written; anything else fails again below
         optimized.unlink(missing_ok=True)
-        return providers.open_session(content, provider, threads=threads, **more)
+        return providers.open_session(content, provider, **more)
 
 
 def node_times(events: Sequence[Event], *, warm_ups: int, num_runs: int) -> list[NodeTime]:

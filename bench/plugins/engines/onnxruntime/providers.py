@@ -78,7 +78,7 @@ def _usable(folder: str) -> dict[str, Provider]:
 
 
 def _installation() -> list[Any]:
-    """What the usable providers depend on: the packages' files, the processor and the graphics driver."""
+    """The facts that the usable providers depend on: the packages' files, the processor and the graphics driver."""
     spec = importlib.util.find_spec("onnxruntime")
     files = [Path(spec.origin)] if spec is not None and spec.origin else []
     files += [file for file in (*(file.parent / "capi" for file in files), *_plugin_files()) if file.exists()]

@@ -31,8 +31,7 @@ class OrtSession(Session):
         self._outputs = [spec.name for spec in task.outputs]
 
     def run(self, feeds: Arrays) -> Outputs:
-        outputs: Outputs = self._run(self._outputs, feeds)
-        return outputs
+        return self._run(self._outputs, feeds)
 
 
 class OrtRuntime(Runtime):

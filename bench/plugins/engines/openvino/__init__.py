@@ -1,1 +1,1 @@
-"""What the plugins of OpenVINO share."""
+"""Code that the plugins of OpenVINO share."""

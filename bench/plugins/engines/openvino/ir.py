@@ -43,7 +43,7 @@ def save(model: Any, target: Path) -> None:
     openvino = import_openvino()
     with tempfile.TemporaryDirectory(dir=target.parent) as folder:
         openvino.save_model(model, Path(folder, XML), compress_to_fp16=False)
-        pack([Path(folder, XML), Path(folder, BIN)], target)
+        pack(Path(folder), (XML, BIN), target)
 
 
 def read(core: Any, path: Path) -> tuple[Any, Any]:

@@ -1,1 +1,1 @@
-"""What the plugins of PyTorch share."""
+"""Code that the plugins of PyTorch share."""

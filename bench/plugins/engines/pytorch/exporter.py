@@ -32,8 +32,7 @@ class TorchExporter(Exporter):
 
     def export(self, task: Task, source: str, target: Path) -> Info:
         model = task.build(source, task.weights_path)
-        with torch.no_grad(), warnings.catch_warnings():
-            warnings.simplefilter("ignore")
+        with torch.no_grad(), warnings.catch_warnings(action="ignore"):
             return self.convert(model, example_tensors(task), task, target)
 
     def convert(self, model: torch.nn.Module, example: tuple[torch.Tensor, ...], task: Task, target: Path) -> Info:
@@ -43,7 +42,7 @@ class TorchExporter(Exporter):
             example: inputs to trace with, in the task's order.
 
         Returns:
-            What is kept with the artifact.
+            Facts to keep with the artifact.
         """
         raise NotImplementedError
 
@@ -54,25 +53,12 @@ class TorchOnnxExporter(TorchExporter):
     requires: ClassVar[tuple[str, ...]] = ("torch", "onnxscript", "onnx")
     writes = "onnx"
 
-    def export(self, task: Task, source: str, target: Path) -> Info:
-        model = task.build(source, task.weights_path)
+    def convert(self, model: torch.nn.Module, example: tuple[torch.Tensor, ...], task: Task, target: Path) -> Info:
         logging.getLogger("torch.onnx").setLevel(logging.ERROR)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            self._translate(model, task, target)
-        proto = onnx.load(target)
-        _drop_provenance(proto)
-        _drop_weights_from_inputs(proto)
-        _drop_wrong_shapes(proto, task)
-        onnx.save(proto, target)
-        return {"opset": next(opset.version for opset in proto.opset_import if not opset.domain)}
-
-    def _translate(self, model: torch.nn.Module, task: Task, target: Path) -> None:
-        """Write the ONNX file; an error tells the cause rather than PyTorch's advice, which stands before it."""
         try:
             torch.onnx.export(
                 model,
-                example_tensors(task),
+                example,
                 str(target),
                 input_names=[spec.name for spec in task.inputs],
                 output_names=[spec.name for spec in task.outputs],
@@ -81,7 +67,12 @@ class TorchOnnxExporter(TorchExporter):
         except Exception as error:
             if error.__cause__ is None:
                 raise
+            # The cause says more than PyTorch's advice, which stands before it.
             raise ArtifactError(f"{type(error).__name__}: {error.__cause__}") from error
+        proto = onnx.load(target)
+        _clean(proto, task)
+        onnx.save(proto, target)
+        return {"opset": next(opset.version for opset in proto.opset_import if not opset.domain)}
 
     def options(self, task: Task) -> dict[str, Any]:
         """Arguments of `torch.onnx.export`, by name, that keep every dynamic dimension of the task dynamic."""
@@ -122,23 +113,16 @@ class TorchThroughOnnxExporter(TorchOnnxExporter):
 
 
 def example_tensors(task: Task) -> tuple[torch.Tensor, ...]:
-    """Inputs to trace with, in the task's order."""
-    feeds = _example(task)
-    return tuple(torch.from_numpy(feeds[spec.name]) for spec in task.inputs)
-
-
-def _example(task: Task) -> dict[str, np.ndarray]:
-    """Inputs by name: samples if the task has them, since a model may branch on values; ones otherwise."""
+    """Inputs to trace with, in the task's order: samples if the task has them, since a model may branch on values."""
     try:
-        return sample_feeds(task, task.samples("train").inputs, 0, batch=EXAMPLE_BATCH)
+        feeds = sample_feeds(task, task.samples("train").inputs, 0, batch=EXAMPLE_BATCH)
     except BenchError:
+        feeds = {}
         sizes = {dim: EXAMPLE_BATCH for spec in task.inputs for dim in spec.shape[:1]}
-        return {
-            spec.name: np.ones(
-                [dim if isinstance(dim, int) else sizes.get(dim, EXAMPLE_SIZE) for dim in spec.shape], spec.dtype
-            )
-            for spec in task.inputs
-        }
+        for spec in task.inputs:
+            shape = [dim if isinstance(dim, int) else sizes.get(dim, EXAMPLE_SIZE) for dim in spec.shape]
+            feeds[spec.name] = np.ones(shape, spec.dtype)
+    return tuple(torch.from_numpy(feeds[spec.name]) for spec in task.inputs)
 
 
 def dynamic_axes(specs: Sequence[TensorSpec]) -> dict[str, dict[int, str]]:
@@ -156,26 +140,20 @@ def dynamic_shapes(task: Task) -> tuple[dict[int, Any], ...]:
     return tuple({axis: dims[name] for axis, name in axes[spec.name].items()} for spec in task.inputs)
 
 
-def _drop_provenance(model: onnx.ModelProto) -> None:
-    """Drop the notes on each node's origin: they hold paths of this machine, and change the file's size and hash."""
+def _clean(model: onnx.ModelProto, task: Task) -> None:
+    """Drop notes on each node's origin, weights among the inputs, and shapes that may be wrong.
+
+    The notes hold paths of this machine, and change the file's size and hash. A weight that a request may replace is no
+    constant. Shapes inside the graph are dropped, and the fixed sizes of outputs that the task declares dynamic: torch
+    2.13.0 states the example's sequence length as the fixed size of an LSTM's output, though the graph fixes nothing; a
+    simplifier that believes the statement would fix it. `check_interface` infers the real sizes.
+    """
     drop_metadata(model)
     for node in all_nodes(model):
         node.ClearField("doc_string")
-
-
-def _drop_weights_from_inputs(model: onnx.ModelProto) -> None:
-    """Drop the weights from the inputs: a weight that a request may replace is no constant."""
     inputs = fed_inputs(model.graph)
     del model.graph.input[:]
     model.graph.input.extend(inputs)
-
-
-def _drop_wrong_shapes(model: onnx.ModelProto, task: Task) -> None:
-    """Drop the shapes stated inside the graph, and the fixed sizes of outputs that the task declares dynamic.
-
-    torch 2.13.0 states the example's sequence length as the fixed size of an LSTM's output, though the graph fixes
-    nothing; a simplifier that believes the statement would fix it. `check_interface` infers the real sizes.
-    """
     for graph in all_graphs(model):
         graph.ClearField("value_info")
     specs = {spec.name: spec for spec in task.outputs}

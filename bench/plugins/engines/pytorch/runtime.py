@@ -24,9 +24,19 @@ BFLOAT16 = "-bf16"
 
 
 class TorchSession(CallSession):
-    """A callable on PyTorch's tensors."""
+    """A callable on PyTorch's tensors.
 
-    def __init__(self, call: Any, task: Task, provider: str, num_params: int | None) -> None:
+    Args:
+        call: as for `CallSession`.
+        task: as for `CallSession`.
+        provider: the provider of the cell.
+        num_params: see `Session.num_params`.
+        precision: see `Session.precision`; None for the precision of the provider.
+    """
+
+    def __init__(
+        self, call: Any, task: Task, provider: str, num_params: int | None, precision: str | None = None
+    ) -> None:
         device, is_reduced = provider.removesuffix(BFLOAT16), provider.endswith(BFLOAT16)
         # On the processor `to` and `cpu` return their tensor; on another device they copy, and `cpu` waits for it.
         super().__init__(
@@ -35,7 +45,7 @@ class TorchSession(CallSession):
             tensor=lambda array: torch.from_numpy(array).to(device),
             array=lambda output: (output.float() if output.dtype == torch.bfloat16 else output).cpu().numpy(),
             num_params=num_params,
-            precision="bfloat16" if is_reduced else "float32",
+            precision=precision or ("bfloat16" if is_reduced else "float32"),
         )
         self._inference_mode = torch.inference_mode
         self._autocast: Any = torch.autocast(device, torch.bfloat16) if is_reduced else contextlib.nullcontext()
@@ -74,9 +84,7 @@ class TorchRuntime(Runtime):
         """The model on its device, ready to run."""
         if torch_script.is_script(artifact):
             script, precision, num_params = torch_script.load(artifact)
-            session = TorchSession(self.callable(script), task, provider, num_params)
-            session.precision = precision
-            return session
+            return TorchSession(self.callable(script), task, provider, num_params, precision)
         model = task.build(source, artifact).to(provider.removesuffix(BFLOAT16))
         num_params = sum(parameter.numel() for parameter in model.parameters())
         return TorchSession(self.callable(model), task, provider, num_params)

@@ -16,8 +16,8 @@ def save(
     model: torch.nn.Module, example: tuple[torch.Tensor, ...], target: Path, *, precision: str, num_params: int
 ) -> None:
     """Trace a model, which may not branch on its inputs, and write it with facts that the file cannot tell later."""
-    with torch.no_grad(), warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # deprecated, but the only format that takes packed weights (2.13.0)
+    # TorchScript is deprecated, but the only format that takes packed weights (2.13.0).
+    with torch.no_grad(), warnings.catch_warnings(action="ignore"):
         script = torch.jit.trace(model, example, check_trace=False)
         torch.jit.save(script, str(target), _extra_files={PRECISION: precision, NUM_PARAMS: str(num_params)})
 
@@ -32,11 +32,8 @@ def is_script(path: Path) -> bool:
 
 def load(path: Path) -> tuple[Any, str, int]:
     """The model that `save` wrote, its precision, and the number of its parameters in float32."""
-    extra = {PRECISION: "", NUM_PARAMS: ""}
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        model = torch.jit.load(str(path), _extra_files=extra)
-    precision, num_params = (
-        text.decode() if isinstance(text, bytes) else text for text in (extra[PRECISION], extra[NUM_PARAMS])
-    )
-    return model, precision, int(num_params)
+    with warnings.catch_warnings(action="ignore"):
+        model = torch.jit.load(str(path))
+    with zipfile.ZipFile(path) as archive:
+        facts = {name.rpartition("/")[2]: archive.read(name) for name in archive.namelist() if "/extra/" in name}
+    return model, facts[PRECISION].decode(), int(facts[NUM_PARAMS])

@@ -1,1 +1,1 @@
-"""What the plugins of TensorFlow share."""
+"""Code that the plugins of TensorFlow share."""
