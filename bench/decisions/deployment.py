@@ -137,15 +137,25 @@ def task_of(record: Record) -> Task:
     def is_subject(task: Task) -> bool:
         return record.header.subject[:1] == (provenance.task_digest(task),)
 
-    if name not in loading.find("models"):
-        if (found := adopt.recall(name, is_subject)) is None:
-            raise InputError(f"the model of {name} is not here; `bench run --model` or BENCH_PATH brings it back")
-        return found
-    if not is_subject(catalog.task(name)):
+    task = _task(name, is_subject)
+    if not is_subject(task):
         raise InputError(
             f"the weights, code or data of {name} have changed since; `bench run {name}` measures them anew"
         )
-    return catalog.task(name)
+    return task
+
+
+def _task(name: str, is_wanted: Callable[[Task], bool]) -> Task:
+    """The task of that name on the search path; or else the user's own model of that name in the cache that is wanted.
+
+    Raises:
+        InputError: the task is neither on the search path nor in the cache.
+    """
+    if name in loading.find("models"):
+        return catalog.task(name)
+    if (found := adopt.recall(name, is_wanted)) is None:
+        raise InputError(f"the model of {name} is not here any more; `bench run --model` or BENCH_PATH brings it back")
+    return found
 
 
 def measured_steps(record: Record, limits: Limits) -> list[Artifact]:
@@ -257,14 +267,7 @@ class Recipe:
         Raises:
             InputError: the task is no longer here.
         """
-        name = self.cell.task
-        if name in loading.find("models"):
-            return catalog.task(name)
-        if (found := adopt.recall(name, lambda task: str(task.folder) == self.place)) is None:
-            raise InputError(
-                f"the model of {name} is not here any more; `bench run --model` or BENCH_PATH brings it back"
-            )
-        return found
+        return _task(self.cell.task, lambda task: str(task.folder) == self.place)
 
 
 def read(folder: Path) -> Recipe:

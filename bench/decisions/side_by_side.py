@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from bench.api.cell import Cell
 from bench.api.errors import BenchError, InputError
-from bench.decisions.compare import Change
+from bench.decisions.compare import Change, same_graph
 from bench.measure import comparison
 from bench.measure.at_once import on_all_cores
 from bench.measure.block import Method, Result
@@ -61,7 +61,7 @@ def _by_rest(cells: Iterable[Cell]) -> dict[str, Cell]:
 def measure(found: Pairs, method: Method, goal: Goal, observer: Observer) -> list[Change]:
     """Prepare, verify and measure the pairs; a pair whose two files are the same graph is not timed."""
     verified = _verified([cell for pair in found for cell in pair if cell is not None], method, observer)
-    timed = [pair for pair in _both_right(found, verified) if not _same_file(*pair)]
+    timed = [pair for pair in _both_right(found, verified) if not same_graph(*(side.artifact for side in pair))]
     failures: dict[Cell, Failure] = {}
 
     def keep(result: Result) -> None:
@@ -119,12 +119,6 @@ def _both_right(found: Pairs, verified: Mapping[Cell, Verified | Failure]) -> It
                 yield before, after
 
 
-def _same_file(one: Verified | Measured, other: Verified | Measured) -> bool | None:
-    """Whether both cells run the same graph with the same weights; None where that is unknown."""
-    digests = [value.artifact.canonical if value.artifact else None for value in (one, other)]
-    return None if None in digests else digests[0] == digests[1]
-
-
 def _change(pair: tuple[Cell | None, Cell | None], rows: Mapping[str, Row], measured: Mapping[str, Measured]) -> Change:
     one, other = pair
     before, after = (rows[cell.path] if cell is not None else None for cell in pair)
@@ -135,7 +129,7 @@ def _change(pair: tuple[Cell | None, Cell | None], rows: Mapping[str, Row], meas
     values = [measured[cell.path] for cell in (one, other)]
     if any(value.failure or value.quality is None or value.quality.fidelity == BROKEN for value in values):
         return dataclasses.replace(change, note=_reason(change))
-    change = dataclasses.replace(change, same_file=_same_file(*values))
+    change = dataclasses.replace(change, same_file=same_graph(*(value.artifact for value in values)))
     if change.same_file:
         return dataclasses.replace(change, note=SAME)
     found = comparison.against_baseline(values[1].launches, values[0].launches)
