@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
 from bench.api.errors import InputError
+from bench.graphs.file.text import printable
+from bench.graphs.shapes import given
+from bench.pipeline.files import readable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from bench.tasks.adopt import Options
 
 CELLS = "Cells, as globs over task/source/exporter/variant/runtime/provider/b1t1."
@@ -62,7 +64,6 @@ def own_model(
     Raises:
         InputError: something was given of a model that was not named, or a text is not a shape or a size.
     """
-    from bench.graphs.shapes import given
     from bench.tasks.adopt import Options
 
     found = Options(dataset=dataset, dims=tuple(dim or ()), shapes=tuple(shape or ()), trust=trust)
@@ -78,8 +79,6 @@ def sizes(shape: list[str] | None, dim: list[str] | None) -> dict[str, Any]:
 
     A dtype that was written with a shape is left out: an ONNX file says itself which dtype its inputs have.
     """
-    from bench.graphs.shapes import given
-
     shapes = {name: one.sizes for name, one in given.shapes_from(shape or (), zero=True).items()}
     return {"shapes": shapes, "dims": given.dims_from(dim or (), zero=True)}
 
@@ -90,8 +89,6 @@ def inputs_of(shape: list[str] | None, dim: list[str] | None, inputs: Path | Non
     Raises:
         InputError: a text is not a shape or a size, or there is no such file of inputs.
     """
-    from bench.pipeline.files import readable
-
     return {**sizes(shape, dim), "observe": observe, "inputs": readable(inputs) if inputs else None}
 
 
@@ -113,6 +110,4 @@ def say(*messages: str) -> None:
 
 def say_notes(notes: Iterable[str]) -> None:
     """Say each different note once; notes quote texts from files, so what cannot be printed in them is escaped."""
-    from bench.graphs.file.text import printable
-
     say(*map(printable, dict.fromkeys(notes)))
