@@ -29,7 +29,6 @@ INTERVALS = {
     "ratio": ("ratio_low", "ratio_high"),
 }
 TITLES = {
-    "latency_p50_ns": "latency p50",
     "latency_p50_low_ns": "latency p50, low",
     "latency_p50_high_ns": "latency p50, high",
     "model_rss_bytes": "memory",
@@ -51,6 +50,11 @@ def scale(values: Iterable[float], steps: Steps) -> tuple[float, str]:
     known = [abs(value) for value in values if value and math.isfinite(value)]
     middle = statistics.median(known) if known else 0.0
     return max((step for step in steps if step[0] <= middle), default=steps[0])
+
+
+def unit_of(key: str, rows: Iterable[Row]) -> tuple[float, str]:
+    """The factor and the name of the unit in which the values of a row's key read best."""
+    return scale((getattr(row, key) or 0 for row in rows), steps_of(key) or COUNT[:1])
 
 
 def title_of(key: str) -> str:
@@ -109,9 +113,9 @@ def _column(key: str, group: Group, task: Sequence[Row]) -> Column:
     if key in TEXT:
         return Column(key, title, tuple(_text(key, row, group) for row in group.rows))
     factor, decimals = 1.0, -1
-    if steps := steps_of(key):
+    if steps_of(key):
         like = "latency_p50_ns" if key.startswith("latency") else key
-        factor, unit = scale((getattr(row, like) or 0 for row in task), steps)
+        factor, unit = unit_of(like, task)
         title += f" ({unit})" if unit else ""
         decimals = _decimals([getattr(row, like) / factor for row in task if getattr(row, like)])
     elif key.endswith("_share"):

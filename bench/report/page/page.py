@@ -14,7 +14,7 @@ from bench.measure.launch import Launch
 from bench.measure.roofline import Peaks
 from bench.records import assemble, ranking
 from bench.records.launches import MOST_SAMPLES
-from bench.records.ranking import Group
+from bench.records.ranking import Group, Selection
 from bench.records.rows import Row
 from bench.records.store import Record
 from bench.report import columns, tables
@@ -74,10 +74,7 @@ def page(
     looks = looks_of(row.runtime for row in rows).items()
     tasks: dict[str, list[Request]] = {}
     for group in selection.groups:
-        members = [row for row in selection.rows if row.task == group.task]
-        quality = records[members[0].cell].quality
-        higher = quality is None or quality.higher_is_better
-        request = _request(group, members, launches, peaks.get(group.threads), higher_is_better=higher)
+        request = _request(group, selection, records, launches, peaks.get(group.threads))
         tasks.setdefault(group.task, []).append(request)
     found = [details(row, records[row.cell], launches[row.cell]) for row in selection.rows]
     script = (FOLDER / "page.js").read_text(encoding="utf-8")
@@ -124,20 +121,20 @@ def embedded(value: object) -> str:
 
 def _request(
     group: Group,
-    task: Sequence[Row],
+    selection: Selection,
+    records: Mapping[str, Record],
     launches: Mapping[str, Sequence[Launch]],
     peaks: Peaks | None,
-    *,
-    higher_is_better: bool,
 ) -> Request:
+    task = [row for row in selection.rows if row.task == group.task]
     keys = (*COLUMNS, *(key for key in WHERE_KNOWN if any(getattr(row, key) is not None for row in task)))
-    # Units are those of the whole task, so that its requests can be compared.
-    selection = ranking.Selection(columns=keys, groups=(dataclasses.replace(group, rows=tuple(task)),))
+    higher = assemble.higher_is_better(records).get(group.task, True)
+    scatters = against_latency(group, task, higher_is_better=higher)
     roof = roofline(group, peaks)
     return Request(
         group=group,
-        columns=columns.columns_of(group, selection, notes=False)[1:],
-        scatters=[*against_latency(group, task, higher_is_better=higher_is_better), *([roof] if roof else [])],
+        columns=columns.columns_of(group, dataclasses.replace(selection, columns=keys), notes=False)[1:],
+        scatters=[*scatters, roof] if roof else scatters,
         lines=lines(group, task, launches),
     )
 

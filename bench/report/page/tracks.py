@@ -9,9 +9,8 @@ from bench.measure.launch import Launch
 from bench.records.launches import memory_tops
 from bench.records.ranking import Group, is_baseline, is_ranked, is_timed
 from bench.records.rows import Row
-from bench.report.columns import BYTES, TIME
 from bench.report.figures.canvas import digits
-from bench.report.page.axes import HIGHER, Axis, axis_of, latency_ends
+from bench.report.page.axes import HIGHER, Axis, axis_of
 
 Part = tuple[str, float, float]
 """Kind, start and length of a segment, in per cent."""
@@ -61,9 +60,9 @@ def lines(group: Group, task: Sequence[Row], launches: Mapping[str, Sequence[Lau
         launches: that each row stands on, by cell.
     """
     rows = sorted(filter(is_timed, group.rows), key=lambda row: (not is_ranked(row), row.latency_p50_ns or 0.0))
-    latency = axis_of("latency p50", rows, task, lambda row: row.latency_p50_ns, TIME, ends=latency_ends)
-    memory = axis_of("peak memory", rows, task, lambda row: row.peak_rss_bytes, BYTES, from_zero=True)
-    size = axis_of("file size", rows, task, lambda row: row.size_bytes, BYTES, from_zero=True)
+    latency = axis_of("latency p50", rows, task, "latency_p50_ns")
+    memory = axis_of("peak memory", rows, task, "peak_rss_bytes", from_zero=True)
+    size = axis_of("file size", rows, task, "size_bytes", from_zero=True)
     share = Axis(title="share of the peak (%)", better=HIGHER, low=0.0, high=1.0, factor=0.01)
     shares = [share] if any(row.peak_share is not None for row in rows) else []
     found = []
