@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
-from collections.abc import Iterable, Mapping, Sequence
+import functools
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from bench.api.cell import Cell
 from bench.api.errors import BenchError, InputError
@@ -61,7 +62,7 @@ def _by_rest(cells: Iterable[Cell]) -> dict[str, Cell]:
 def measure(found: Pairs, method: Method, goal: Goal, observer: Observer) -> list[Change]:
     """Prepare, verify and measure the pairs; a pair whose two files are the same graph is not timed."""
     verified = _verified([cell for pair in found for cell in pair if cell is not None], method, observer)
-    timed = [pair for pair in _both_right(found, verified) if not same_graph(*(side.artifact for side in pair))]
+    timed = list(_timed(found, verified))
     failures: dict[Cell, Failure] = {}
 
     def keep(result: Result) -> None:
@@ -101,22 +102,18 @@ def _verified(cells: Sequence[Cell], method: Method, observer: Observer) -> Mapp
         else:
             observer.cell(cell, outcome.quality.fidelity)
 
-    def judge(cell: Cell) -> Verified | Failure:
-        return verify.from_name(cell, method.limits, failed_steps)
-
+    judge = functools.partial(verify.from_name, limits=method.limits, failed=failed_steps)
     on_all_cores(judge, cells, done, threads=lambda cell: cell.threads)
     return {cell: found[cell] for cell in cells}
 
 
-def _both_right(found: Pairs, verified: Mapping[Cell, Verified | Failure]) -> Iterable[tuple[Verified, Verified]]:
-    """The pairs in which both cells run and neither is broken."""
-    for one, other in found:
-        if one is not None and other is not None:
-            before, after = verified[one], verified[other]
-            if isinstance(before, Failure) or isinstance(after, Failure):
-                continue
-            if BROKEN not in (before.quality.fidelity, after.quality.fidelity):
-                yield before, after
+def _timed(found: Pairs, verified: Mapping[Cell, Verified | Failure]) -> Iterator[tuple[Verified, Verified]]:
+    """The pairs of two cells that run other graphs or weights, neither of them broken."""
+    for pair in found:
+        values = [verified[cell] for cell in pair if cell is not None]
+        right = [side for side in values if isinstance(side, Verified) and side.quality.fidelity != BROKEN]
+        if len(right) == 2 and not same_graph(right[0].artifact, right[1].artifact):
+            yield right[0], right[1]
 
 
 def _change(pair: tuple[Cell | None, Cell | None], rows: Mapping[str, Row], measured: Mapping[str, Measured]) -> Change:

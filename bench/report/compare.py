@@ -38,7 +38,7 @@ def render(compared: Compared, *, format: str) -> str:
     baselines = [change for change in compared.changes if change.is_baseline]
     tested = [change.judged for change in figures if change.judged and change.judged.p_value is not None]
     return fill(
-        "compare.j2",
+        "templates/compare.j2",
         filters={
             "printable": printable,  # names from files are in remarks
             "escape": writing.escape_markdown if format == "md" else str,

@@ -36,7 +36,7 @@ def render(found: Explanation, *, format: str) -> str:
     measured, ratio = found.measured, found.measured.ratio if found.measured else None
     sides = [("before", found.before), ("after", found.after)] if found.before else [("", found.after)]
     text = fill(
-        "explain.j2",
+        "templates/explain.j2",
         filters={"printable": printable, "compared": _compared},
         found=found,
         title=document.title,

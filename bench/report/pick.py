@@ -29,7 +29,7 @@ def front(choice: Choice, constraints: Constraints) -> str:
         (
             writing.wrap_name(ranking.short_name(row), NAME),
             writing.milliseconds(row.latency_p50_ns),
-            writing.ratio_of(row),
+            f"{row.ratio:.3f} [{row.ratio_low:.3f}, {row.ratio_high:.3f}]",
             writing.megabytes(row.size_bytes),
             writing.megabytes(row.peak_rss_bytes),
             writing.DASH if row.metric is None else f"{row.metric:.4g}",
@@ -50,7 +50,7 @@ def verdict(choice: Choice, results: Path, tolerance: float) -> str:
         tolerance: that was asked for, as a share.
     """
     return fill(
-        "pick.j2",
+        "templates/pick.j2",
         choice=choice,
         tolerance=tolerance,
         enough=math.ceil(100 * choice.regret) if math.isfinite(choice.regret) else 100,

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from rich.console import Console, ConsoleOptions, RenderResult
 from rich.text import Text
 
 from bench.api.errors import InputError, suggest
-from bench.records.ranking import Group, Selection, short_name
-from bench.records.ranking import select as select
+from bench.records.ranking import Group, Selection, select, short_name
 from bench.records.rows import COLUMNS, Row
 from bench.report import writing
 from bench.report.columns import Column, caption, columns_of, notes_of, verdict_of
@@ -92,13 +91,6 @@ def render_selection(selection: Selection, *, format: str, width: int | None = N
     return "\n".join(texts)
 
 
-def terminal_table(
-    rows: Iterable[Row], *, columns: tuple[str, ...] | None = None, sort: str | None = None
-) -> TerminalTable:
-    """Rows as a table that rich prints, in as many columns as the console is wide."""
-    return TerminalTable(select(rows, columns=columns, sort=sort))
-
-
 def _markdown(group: Group, columns: Sequence[Column], lines: Sequence[Sequence[str]]) -> str:
     table = writing.markdown([column.title for column in columns], lines, [column.is_text for column in columns])
     legend = writing.escape_markdown(f"{caption(group)} {LEGEND}")
@@ -107,7 +99,7 @@ def _markdown(group: Group, columns: Sequence[Column], lines: Sequence[Sequence[
 
 def _latex(group: Group, columns: Sequence[Column], lines: Sequence[Sequence[str]]) -> str:
     return fill(
-        "latex.j2",
+        "templates/latex.j2",
         caption=f"{group.title}. {caption(group)} {LEGEND}".translate(LATEX),
         alignment="".join("l" if column.is_text else "r" for column in columns),
         lines=[[text.translate(LATEX) for text in line] for line in ([column.title for column in columns], *lines)],
@@ -135,14 +127,15 @@ class TerminalTable:
         rows = tuple(row for row in group.rows if row.status == "ok" or not is_default)
         shown = dataclasses.replace(group, rows=rows)
         columns, dropped = _fit(columns_of(shown, self.selection, notes=False), width)
-        table = writing.empty_table()
-        for column in columns:
-            writing.add_column(table, column.heading(), is_name=column.is_text, width=column.width())
-        for index, row in enumerate(rows):
-            verdict = verdict_of(row, group).split()[0]
-            table.add_row(*(Text(column.values[index], style=_style(column.key, verdict)) for column in columns))
         if rows:
-            yield table
+            verdicts = [verdict_of(row, group).split()[0] for row in rows]
+            yield writing.table_of(
+                [(column.heading(), column.is_text, column.width()) for column in columns],
+                [
+                    [Text(column.values[index], style=_style(column.key, verdict)) for column in columns]
+                    for index, verdict in enumerate(verdicts)
+                ],
+            )
         if is_default:
             reasons: dict[tuple[str, str], list[str]] = {}
             for row in group.rows:

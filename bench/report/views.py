@@ -11,9 +11,10 @@ from rich.table import Table
 from rich.text import Text
 
 from bench.report import writing
+from bench.report.columns import Steps, scale
 
-COUNT = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
-BYTES = ((1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB"))
+COUNT = ((1.0, ""), (1e3, "k"), (1e6, "M"), (1e9, "G"), (1e12, "T"))
+BYTES = ((1.0, "B"), (1e3, "kB"), (1e6, "MB"), (1e9, "GB"), (1e12, "TB"))
 NAMES = ("node", "tensor", "weight", "buffer")
 """Titles of the columns of names: where a terminal is too narrow, names are cut first."""
 LEFT = (*NAMES, "operator", "output", "type", "shape")
@@ -106,14 +107,12 @@ def percent(part: float, whole: float = 1) -> str:
 
 def count_text(number: int) -> str:
     """A count with a prefix, such as `4.1 M`; empty for 0."""
-    return _scaled(number, COUNT) if number else ""
+    return _scaled(number, COUNT)
 
 
 def bytes_text(number: int | None) -> str:
     """A size with its unit, such as `4.1 MB`; empty for 0, `?` where it is not known."""
-    if number is None:
-        return "?"
-    return _scaled(number, BYTES) if number >= 1000 else f"{number} B" if number else ""
+    return "?" if number is None else _scaled(number, BYTES)
 
 
 def number_text(number: float | None) -> str:
@@ -121,11 +120,9 @@ def number_text(number: float | None) -> str:
     return "" if number is None else f"{number:.4g}"
 
 
-def _scaled(number: int, steps: Sequence[tuple[float, str]]) -> str:
-    for factor, name in steps:
-        if number >= factor:
-            return f"{number / factor:.4g} {name}"
-    return str(number)
+def _scaled(number: int, steps: Steps) -> str:
+    factor, name = scale([number], steps)
+    return f"{number / factor:.4g} {name}".strip() if number else ""
 
 
 def _cell(value: object) -> object:

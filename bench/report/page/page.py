@@ -80,9 +80,7 @@ def page(
     script = (FOLDER / "page.js").read_text(encoding="utf-8")
     shown = [records[cell] for cell in ids]
     return fill(
-        "page.html.j2",
-        folder=FOLDER,
-        is_html=True,
+        "page/page.html.j2",
         machine=about.machine(shown),
         counts=about.counts(selection.rows),
         best=best,
