@@ -6,26 +6,22 @@ import dataclasses
 import importlib.metadata
 import json
 import shutil
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from bench.api import Task, cache, loading
 from bench.api.arrays import load_arrays
 from bench.api.artifact import Artifact
 from bench.api.cell import Cell
 from bench.api.errors import InputError
+from bench.api.plugin import Arrays, Outputs
 from bench.measure.limits import Limits
 from bench.pipeline import feeding, prepare, provenance, quality, verify
 from bench.plugins import catalog
 from bench.records.rows import Row
 from bench.records.store import Record, write_atomically
 from bench.tasks import adopt
-
-if TYPE_CHECKING:
-    import numpy as np
-
-    Arrays = Mapping[str, np.ndarray]
 
 RECIPE, PROGRAM = "deployment.json", "run.py"
 PROGRAM_TEXT = '''\
@@ -213,7 +209,7 @@ def evaluate(folder: Path, predict: Callable[[Arrays], Arrays]) -> str:
     task = recipe.task()
     names = [spec.name for spec in task.outputs]
 
-    def run(feeds: Arrays) -> Sequence[np.ndarray]:
+    def run(feeds: Arrays) -> Outputs:
         outputs = predict(feeds)
         return [outputs[name] for name in names]
 

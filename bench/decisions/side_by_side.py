@@ -126,13 +126,11 @@ def _change(pair: tuple[Cell | None, Cell | None], rows: Mapping[str, Row], meas
     values = [measured[cell.path] for cell in (one, other)]
     if any(value.failure or value.quality is None or value.quality.fidelity == BROKEN for value in values):
         return dataclasses.replace(change, note=_reason(change))
-    change = dataclasses.replace(change, same_file=same_graph(*(value.artifact for value in values)))
-    if change.same_file:
-        return dataclasses.replace(change, note=SAME)
+    same_file = same_graph(values[0].artifact, values[1].artifact)
     found = comparison.against_baseline(values[1].launches, values[0].launches)
-    if found.effect is None:
-        return dataclasses.replace(change, note=_reason(change))
-    return dataclasses.replace(change, comparison=found)
+    if same_file or found.effect is None:
+        return dataclasses.replace(change, same_file=same_file, note=SAME if same_file else _reason(change))
+    return dataclasses.replace(change, same_file=same_file, comparison=found)
 
 
 def _reason(change: Change) -> str:

@@ -218,10 +218,7 @@ def _content(found: Explanation) -> dict[str, Any]:
         "num_runs": NUM_RUNS,
         "operators": found.operators(),
         "changes": found.changes(),
-        "steps": found.steps,
-        "drift": found.drift,
-        "drift_reason": found.drift_reason,
-        "notes": found.notes,
+        **{key: getattr(found, key) for key in ("steps", "drift", "drift_reason", "notes")},
     }
 
 
@@ -230,7 +227,5 @@ def _side(side: Side) -> dict[str, Any]:
         "cell": side.cell.path,
         **{key: getattr(side.row, key, None) for key in ("latency_p50_ns", "fidelity", "placement", "warning")},
         "artifact": str(side.artifact.path),
-        "profiled_ns": side.profiled_ns,
-        "nodes": side.nodes,
-        "reason": side.reason,
+        **{key: getattr(side, key) for key in ("profiled_ns", "nodes", "reason")},
     }
