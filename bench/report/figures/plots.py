@@ -69,11 +69,14 @@ def _rows(groups: Iterable[Group]) -> list[Row]:
 def _named_rows(
     what: str, groups: Sequence[Group], notes: Mapping[str, str], handles: Sequence[Any], footnote: str
 ) -> tuple[Figure, list[Axes]]:
-    """A panel for each group, with a line for each of its rows: its name on the left, its note on the right.
+    """A panel for each group, with a line for each row of the group: its name on the left, its note on the right.
 
     Args:
-        notes: by cell.
-        handles: of the legend.
+        what: name of the quantity, for the title.
+        groups: the groups, each with the rows that are drawn.
+        notes: by cell path, the note on the right of its line.
+        handles: matplotlib's handles of the legend.
+        footnote: text below the panels.
     """
     return canvas.sheet(
         _title(groups, what),

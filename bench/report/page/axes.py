@@ -16,12 +16,15 @@ MOST_TICKS = 6
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Axis:
-    """A range of values.
+    """An axis of a figure, from its lowest to its highest value.
 
     Attributes:
-        title: what it shows, with the unit.
-        better: which end is: `LOWER`, `HIGHER` or nothing.
-        factor: of the unit that ticks are written in.
+        title: name of the quantity on the axis, with its unit.
+        low: value at the beginning of the axis, in the base unit.
+        high: value at the end of the axis, in the base unit.
+        better: which values are better: `LOWER`, `HIGHER`, or an empty text for neither.
+        factor: size of the unit in which the ticks are written, in base units.
+        is_log: whether the axis is logarithmic.
     """
 
     title: str

@@ -33,16 +33,19 @@ COLUMNS = (
     *("model_rss_bytes", "size_bytes", "load_ns", "first_inference_ns"),
 )
 WHERE_KNOWN = ("gmacs_per_s", "peak_share")
-"""Columns that are shown where any row of the task has a value."""
+"""Columns that are shown only where a row of the task has a value."""
 FACETS = ("runtime", "precision", "outcome")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Request:
-    """Everything that is shown of one group of cells that may be compared.
+    """The part of the page about one group of cells that may be compared.
 
     Attributes:
-        columns: of the table, with a text for each row of the group.
+        group: the rows of the table.
+        columns: the columns of the table, with a text for each row of the group.
+        scatters: the scatter plots of the group.
+        lines: the timed cells of the group below one another, with tracks beside them.
     """
 
     group: Group
@@ -59,14 +62,14 @@ def page(
     margin: float,
     peaks: Mapping[int, Peaks],
 ) -> str:
-    """The whole page as text.
+    """The whole page as HTML.
 
     Args:
         records: the current record of each cell path.
-        rows: of the cells that are shown.
-        best: the deployments to ship, of the same cells, that lose at most `MAX_METRIC_LOSS` of their metric.
-        margin: what counts as no difference, as a share.
-        peaks: of the machine, by number of threads.
+        rows: the rows of the cells to show.
+        best: the deployments to ship among these cells; each loses at most `MAX_METRIC_LOSS` of its metric.
+        margin: the largest difference that counts as noise, as a share.
+        peaks: the peaks of the machine, by number of threads.
     """
     selection = ranking.select(rows)
     ids = {row.cell: number for number, row in enumerate(selection.rows)}
@@ -142,7 +145,7 @@ def _note(row: Row, group: Group) -> str:
 
 
 def _words(row: Row, group: Group) -> str:
-    """Everything that a person may look for a row by."""
+    """The words by which the page's search finds a row, in lower case."""
     words = (row.cell, columns.verdict_of(row, group), row.fidelity, row.precision, _note(row, group))
     return " ".join(word or "" for word in words).lower()
 

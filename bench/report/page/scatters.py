@@ -22,10 +22,13 @@ Segment = tuple[float, float, float, float]
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Mark:
-    """One cell, in per cent from the left and from the top.
+    """The mark of one cell in a scatter plot.
 
     Attributes:
-        label: the cell's number on the front, `B` for the baseline, or nothing.
+        row: the row of the cell.
+        x: distance from the left edge, in per cent of the plot's width.
+        y: distance from the top edge, in per cent of the plot's height.
+        label: the cell's number on the Pareto front, `B` for the baseline, or an empty text.
         dx: distance of the label from the mark to the right, in pixels.
         dy: distance of the label from the mark downwards, in pixels.
     """
@@ -40,11 +43,15 @@ class Mark:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Scatter:
-    """One figure.
+    """A scatter plot of cells.
 
     Attributes:
-        steps: segments of the front's line: x1, y1, x2 and y2, in per cent.
-        front: paths of the cells on it, fastest first.
+        title: the title above the plot.
+        x: the horizontal axis.
+        y: the vertical axis.
+        marks: the cells.
+        steps: segments of the line through the Pareto front: x1, y1, x2 and y2, in per cent.
+        front: paths of the cells on the Pareto front, fastest first.
         roofs: segments of the roofline, each with its name.
     """
 
@@ -61,9 +68,9 @@ def against_latency(group: Group, task: Sequence[Row], *, higher_is_better: bool
     """Figures of metric, size and memory against latency; a figure that would show nothing is left out.
 
     Args:
-        group: whose timed rows are drawn.
-        task: all rows of its task, which share units.
-        higher_is_better: of the metric.
+        group: the group whose timed rows are drawn.
+        task: all rows of the group's task, which share units.
+        higher_is_better: whether a higher metric is better.
     """
     rows = [row for row in group.rows if is_timed(row)]
     found = []
@@ -126,8 +133,8 @@ def roofline(group: Group, peaks: Peaks | None) -> Scatter | None:
     """Achieved rate against arithmetic intensity, under the machine's peaks; None where either is not known.
 
     Args:
-        group: whose timed rows are drawn.
-        peaks: of the machine with as many threads.
+        group: the group whose timed rows are drawn.
+        peaks: the peaks of the machine with as many threads as the group has; None where they were not measured.
     """
     rows = [row for row in group.rows if is_timed(row) and row.macs_per_byte and row.gmacs_per_s and row.peak_share]
     if not rows or peaks is None:

@@ -18,10 +18,12 @@ Part = tuple[str, float, float]
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Bar:
-    """The drawing of one cell on one track: a point with its interval, or segments end to end; and a text.
+    """The drawing of one cell on one track: a point with its interval, or segments end to end.
 
     Attributes:
-        point: low, value and high, in per cent.
+        text: the value as text, beside the track.
+        point: the low end of the interval, the value and the high end, in per cent; None where segments are drawn.
+        segments: the segments, from the left to the right.
     """
 
     text: str
@@ -42,8 +44,9 @@ class Lines:
     """Cells, fastest first, with tracks beside them.
 
     Attributes:
-        axes: of the tracks: latency, memory, size and, where it is known, the share of the peak.
-        baseline: place of the baseline's latency on the first axis, in per cent; None where it is not drawn.
+        axes: axes of the tracks: latency, memory, size and, where it is known, the share of the peak.
+        baseline: place of the baseline's latency on the first axis, in per cent; None where no baseline is drawn.
+        lines: the cells.
     """
 
     axes: tuple[Axis, ...]
@@ -55,9 +58,9 @@ def lines(group: Group, task: Sequence[Row], launches: Mapping[str, Sequence[Lau
     """Every timed cell of a group on its tracks.
 
     Args:
-        group: whose timed rows are drawn.
-        task: all rows of its task, which share units.
-        launches: that each row stands on, by cell.
+        group: the group whose timed rows are drawn.
+        task: all rows of the group's task, which share units.
+        launches: by cell path, the launches that the figures of the row were made of.
     """
     rows = sorted(filter(is_timed, group.rows), key=lambda row: (not is_ranked(row), row.latency_p50_ns or 0.0))
     latency = axis_of("latency p50", rows, task, "latency_p50_ns")
