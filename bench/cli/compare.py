@@ -10,7 +10,7 @@ import typer
 from bench.cli import options, units
 
 WORSE = 1
-"""Exit code with `--strict` when a cell is slower, newly failed or newly broken."""
+"""Exit code with `--strict` where a cell is slower, newly failed or newly broken."""
 BUDGET = "5m"
 """Time for measuring two revisions, unless `--budget` is given."""
 

@@ -55,14 +55,14 @@ Observe = Annotated[bool, typer.Option(help="Run the model once where shapes dep
 def own_model(
     dataset: Path | None, dim: list[str] | None, shape: list[str] | None, trust: bool, *, is_named: bool = True
 ) -> Options:
-    """Everything that was given of a model besides its path.
+    """The options that describe a user's own model, besides its path.
 
     Args:
         dataset, dim, shape, trust: values of the options `Dataset`, `Dims`, `Shapes` and `Trust`.
-        is_named: whether a model was named at all.
+        is_named: whether the command line names a model.
 
     Raises:
-        InputError: something was given of a model that was not named, or a text is not a shape or a size.
+        InputError: an option describes a model that is not named, or a text is not a shape or a size.
     """
     from bench.tasks.adopt import Options
 

@@ -10,7 +10,7 @@ import typer
 from bench.cli import options, units
 
 UNDECIDED = 1
-"""Exit code when the data cannot tell."""
+"""Exit code where the data cannot tell which cell to pick."""
 
 
 def pick(

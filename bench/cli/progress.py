@@ -24,8 +24,8 @@ def observer(console: Console, rows: Callable[[], list[Row]]) -> Iterator[Watch]
     """An observer of a sweep that prints on a console: with a live table where the console is a terminal.
 
     Args:
-        console: to print on.
-        rows: gives the rows as they are stored now; it is called once for each refresh of the table.
+        console: the console to print on.
+        rows: returns the rows as they are stored now; called once for each refresh of the table.
     """
     if not console.is_terminal:
         yield Watch(console)
@@ -61,7 +61,7 @@ class Watch:
         self._changed(f"{len(cells)} launches stored")
 
     def progress(self, progress: Progress) -> None:
-        """How far measuring is."""
+        """The measurement went on as far as `progress` says."""
         self._progress = progress
         self._changed("")
 

@@ -66,7 +66,7 @@ def sweep_tables(sweep: str, stored: Results, rows: Sequence[Row], format: str) 
     Args:
         sweep: `seed` or `threads`.
         stored: all results.
-        rows: those whose cells are shown, at any number of threads, where the sweep is `threads`.
+        rows: for `threads`, rows of the cells to show, each at any number of threads.
         format: `table` or `md`.
 
     Raises:

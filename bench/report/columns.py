@@ -63,7 +63,7 @@ def title_of(key: str) -> str:
 
 
 def steps_of(key: str) -> Steps | None:
-    """Units that values of a row's key can be written in; None where they have none."""
+    """Units that values of a row's key can be written in; None for a key whose values have no unit."""
     return next((steps for suffix, steps in UNITS.items() if key.endswith(suffix)), None)
 
 
@@ -77,6 +77,7 @@ class Column:
 
     @property
     def is_text(self) -> bool:
+        """Whether the values are texts, which are aligned to the left, and not figures."""
         return self.key in TEXT
 
     def stacked(self) -> Column:
@@ -89,19 +90,20 @@ class Column:
         return re.sub(r" (?=[\[(])", "\n", self.title, count=1)
 
     def width(self) -> int:
+        """Width in characters in a terminal's table; longer texts of some columns are wrapped at `WIDEST_TEXT`."""
         width = max(len(line) for text in (self.heading(), *self.values) for line in text.split("\n"))
         return min(width, WIDEST_TEXT) if self.key in ("reason", "same_as", "placement", "warning") else width
 
 
 def columns_of(group: Group, selection: Selection, *, notes: bool) -> list[Column]:
-    """The columns that were asked for, or else the default ones.
+    """The columns that the selection asks for, or the default columns where it asks for none.
 
     Args:
-        group: whose rows the columns have texts for.
-        selection: all groups, and the columns that were asked for.
-        notes: whether a column of reasons and warnings follows the default ones.
+        group: the group that the columns are for; each column has a text for each row of the group.
+        selection: all groups, and the keys of the columns.
+        notes: whether a column of reasons and warnings follows the default columns.
     """
-    # A unit is one for the whole task, so that its groups can be compared too.
+    # A task has one unit for each column, so that its groups can be compared with one another.
     task = [row for row in selection.rows if row.task == group.task]
     numbers = tuple(str(group.numbers.get(row.cell, "")) for row in group.rows)
     keys = (*(selection.columns or DEFAULT_COLUMNS), *(["notes"] if notes and selection.columns is None else []))

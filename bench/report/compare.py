@@ -20,9 +20,9 @@ from bench.report.templates import fill
 MOST_LINES = 20
 """Lines shown of each list of cells that were not compared; the JSON has all of them."""
 LEAST_NAME, OTHER_COLUMNS = 24, 58
-"""Least characters of a cell's name in a terminal, and characters of the columns beside the name."""
+"""Smallest width of the column of names in a terminal, and the width of all other columns, in characters."""
 LEAST_METRIC, LEAST_SIZE = 1e-6, 1e-3
-"""Least shares by which a metric and the size of a file must differ to be shown as changed."""
+"""Smallest relative differences of a metric and of a file's size that are shown as changes."""
 SIDE_KEYS = (
     *("status", "reason", "fidelity", "same_as", "latency_p50_ns", "num_launches"),
     *("metric", "metric_name", "metric_loss", "size_bytes", "peak_rss_bytes"),

@@ -23,7 +23,7 @@ MARGIN = Goal().margin
 MOST_LINES = 15
 """Lines shown of a table; the JSON has all of them."""
 MOST_OPERATORS = 4
-"""Operators that are named in one place; the others are counted."""
+"""Most operators that are named in one list; the others are counted."""
 MARK = "\0"
 """Begins the mark of a block that was set aside."""
 
@@ -65,7 +65,8 @@ def render(found: Explanation, *, format: str) -> str:
 class _Document:
     """Blocks of text with an empty line between them; a block may be a title, lines that stay as they are, or a table.
 
-    Such blocks are set aside, and a mark stands for them: no text from a file can hold it once it is printable.
+    Titles, lines and tables are set aside, and a mark takes their place in the text. No text from a file can hold the
+    mark, because it is not a printable character.
     """
 
     def __init__(self, format: str) -> None:
@@ -184,7 +185,7 @@ def _steps(document: _Document, steps: Sequence[Step]) -> str:
 
 
 def _providers(document: _Document, side: Side) -> dict[str, Any]:
-    """The table of `providers`, and the operators that each of the `others` runs than the one that takes most time."""
+    """The table of `providers`, and as `others` the operators of each provider but the one that takes most time."""
     by_provider: dict[str, list[NodeTime]] = collections.defaultdict(list)
     for node in side.nodes or ():
         by_provider[node.provider].append(node)

@@ -37,8 +37,8 @@ def nodes(profile: Profile, top: int | None = None) -> View:
     """The totals, the share that each operator has in them, and the nodes.
 
     Args:
-        profile: of the whole model.
-        top: how many nodes to show, those with the most MACs; None for all of them in order.
+        profile: the profile of the whole model.
+        top: number of nodes to show, those with the most MACs first; None for all nodes in their order.
     """
     chosen: Sequence[NodeCost] = profile.nodes
     if top:
@@ -113,8 +113,8 @@ def memory(answer: Mapping[str, Any], top: int | None = None) -> View:
     """The plan of activation memory beside its bounds, as `bench.graphs.memory.activations` gives it.
 
     Args:
-        answer: of the request `memory`.
-        top: how many buffers to show, the largest; None for all of them in order.
+        answer: the answer to the request `memory`.
+        top: number of buffers to show, the largest first; None for all buffers in their order.
     """
     arena, bound, native = (answer[f"{key}_bytes"] for key in ("arena", "lower_bound", "native"))
     rows = {

@@ -51,11 +51,11 @@ def render(
     """Rows as text that ends in a newline.
 
     Args:
-        rows: in any order.
-        format: one of `FORMATS`; json and csv have every key in raw units unless `columns` says which.
-        columns: keys of `Row`; None for those that suit the format.
-        sort: see `select`.
-        width: of a `table`, in characters; None for the terminal's.
+        rows: the rows, in any order.
+        format: one of `FORMATS`; `json` and `csv` give raw units, and without `columns` every key.
+        columns: keys of `Row` to show; None for the keys that suit the format.
+        sort: key of `Row` to sort by; see `ranking.select`.
+        width: width of a `table` in characters; None for the width of the terminal.
 
     Raises:
         InputError: an unknown format or key.
@@ -72,13 +72,19 @@ def render(
 
 
 def raw(selection: Selection) -> list[dict[str, object]]:
-    """Each row in raw units as JSON can hold it, by key."""
+    """The selected columns of each row by key, in raw units, as values that JSON can hold."""
     keys = selection.columns or COLUMNS
     return [{key: writing.finite(getattr(row, key)) for key in keys} for row in selection.rows]
 
 
 def render_selection(selection: Selection, *, format: str, width: int | None = None) -> str:
-    """Rows that were put in order already, as a `table`, `md` or `latex`."""
+    """Rows that are in order already, as text in the format `table`, `md` or `latex`.
+
+    Args:
+        selection: the rows and the columns to show.
+        format: `table`, `md` or `latex`.
+        width: width of a `table` in characters; None for the width of the terminal.
+    """
     if not selection.groups:
         return "No rows.\n"
     if format == "table":
@@ -157,7 +163,8 @@ def _style(key: str, verdict: str) -> str:
 def _fit(columns: list[Column], width: int) -> tuple[list[Column], list[str]]:
     """The columns that fit a width, and the titles of those that were left out.
 
-    Names stay whole if they fit; or else names and intervals are broken into lines; or else columns are left out.
+    Names stay whole where they fit. Otherwise names and intervals are broken into lines; where that is not enough,
+    columns are left out.
     """
     names = next((column.values for column in columns if column.key == "cell"), ())
     if _room(columns, width) >= max(map(len, names), default=0):

@@ -31,11 +31,11 @@ class View:
 
     Attributes:
         head: parts that a terminal shows above the table.
-        shown: rows of the table, by title, in units for people.
-        rows: rows of the CSV, by column, in raw units.
-        content: of the JSON, in raw units.
+        shown: rows of the table: texts by the title of their column, in units for people.
+        rows: rows of the CSV: values by the name of their column, in raw units.
+        content: content of the JSON, in raw units.
         notes: lines below the table.
-        legend: explains the columns, below the notes.
+        legend: explanation of the columns, below the notes.
     """
 
     head: Sequence[RenderableType]
@@ -96,12 +96,12 @@ def shape_text(shape: Sequence[int] | None) -> str:
 
 
 def short(name: str) -> str:
-    """A name of at most `LONGEST_NAME` characters; of a longer one the end, which says more than the beginning."""
+    """A name in at most `LONGEST_NAME` characters; a longer name keeps its end, which says more than its beginning."""
     return name if len(name) <= LONGEST_NAME else "…" + name[1 - LONGEST_NAME :]
 
 
 def percent(part: float, whole: float = 1) -> str:
-    """A share in per cent; empty where there is none."""
+    """The share of a part in the whole, in per cent; empty where either is 0."""
     return f"{100 * part / whole:.1f} %" if part and whole else ""
 
 
@@ -116,7 +116,7 @@ def bytes_text(number: int | None) -> str:
 
 
 def number_text(number: float | None) -> str:
-    """A number to four significant digits; empty where there is none."""
+    """A number to four significant digits; empty for None."""
     return "" if number is None else f"{number:.4g}"
 
 

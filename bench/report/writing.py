@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from bench.measure.stats import Estimate
 
 DASH = "\N{EN DASH}"
-"""Stands for a figure that is not known."""
+"""The text in place of a figure that is not known."""
 
 
 def interval(ratio: Estimate) -> str:
@@ -78,7 +78,7 @@ def escape_markdown(text: str) -> str:
 
 
 def markdown(titles: Sequence[str], lines: Iterable[Sequence[str]], is_name: Sequence[bool]) -> str:
-    """A Markdown table that ends in a newline; columns that are no names are aligned to the right."""
+    """A Markdown table that ends in a newline; columns of names are aligned to the left, the others to the right."""
     header, *rows = ["| " + " | ".join(map(escape_markdown, line)) + " |" for line in (titles, *lines)]
     rule = "| " + " | ".join(":--" if name else "--:" for name in is_name) + " |"
     return "\n".join([header, rule, *rows]) + "\n"
@@ -88,10 +88,10 @@ def plain(titles: Sequence[str], lines: Sequence[Sequence[str]], *, format: str,
     """A table of texts that ends in a newline.
 
     Args:
-        titles: of the columns.
+        titles: titles of the columns.
         lines: texts of each row.
         format: `md` or `table`.
-        num_names: how many of the first columns are names; the others are figures.
+        num_names: number of columns of names, which come first; the other columns hold figures.
     """
     is_name = [number < num_names for number in range(len(titles))]
     if format == "md":
@@ -104,7 +104,8 @@ def table_of(columns: Iterable[tuple[str, bool, int | None]], lines: Iterable[It
     """A table for a terminal; figures are aligned to the right, and a long text is folded.
 
     Args:
-        columns: of each, its title, whether it holds names, and its width in characters; None for as wide as its texts.
+        columns: for each column its title, whether it holds names, and its width in characters; with a width of None
+            the column is as wide as its texts.
         lines: texts of each row.
     """
     table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False, show_edge=False)
@@ -124,8 +125,8 @@ def on_console(content: object, width: int | None = None) -> str:
     """What rich prints of content, without colours and without blanks at the ends of lines.
 
     Args:
-        content: that rich can print.
-        width: in characters; None for the terminal's.
+        content: anything that rich can print.
+        width: width in characters; None for the width of the terminal.
     """
     size = width or terminal_width()
     console = Console(file=io.StringIO(), width=size, color_system=None, force_terminal=False, legacy_windows=False)
