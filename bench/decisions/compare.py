@@ -131,9 +131,8 @@ class Compared:
 
 def judged(changes: Sequence[Change], *, margin: float) -> tuple[Change, ...]:
     """The changes with their verdicts, corrected for how many there are, in the order of `Compared.changes`."""
-    with_figures = [change for change in changes if change.comparison is not None]
-    verdicts = corrections.judge([change.comparison for change in with_figures if change.comparison], margin=margin)
-    known = {change.cell: verdict for change, verdict in zip(with_figures, verdicts, strict=True)}
+    comparisons = {change.cell: change.comparison for change in changes if change.comparison is not None}
+    known = dict(zip(comparisons, corrections.judge(list(comparisons.values()), margin=margin), strict=True))
     found = [dataclasses.replace(change, judged=known.get(change.cell)) for change in changes]
     return tuple(sorted(found, key=_rank))
 
@@ -156,9 +155,8 @@ class _Run:
         self.folder, self.records = found.folder, found.records
         self.rows = {row.cell: row for row in found.rows}
         self.name = str(results)
-        self.machines = dict.fromkeys(
-            json.dumps(record.header.machine, sort_keys=True) for record in found.records.values()
-        )
+        machines = [record.header.machine for record in found.records.values()]
+        self.machines = {json.dumps(machine, sort_keys=True): machine for machine in machines}
 
     def side(self) -> Side:
         return Side(name=self.name, machine=self.folder.name, num_cells=len(self.rows))
@@ -301,8 +299,7 @@ def _machines(old: _Run, new: _Run, *, force: bool) -> list[str]:
 def _machine(run: _Run) -> str:
     """The processor, cores and memory of a folder's machine, or of several."""
     texts = []
-    for text in run.machines:
-        facts = json.loads(text) or {}
+    for facts in run.machines.values():
         what = f"{facts.get('processor')}, {facts.get('num_cores')} cores, {facts.get('memory_gib')} GiB"
         texts.append(f"{run.folder.name} ({what})" if facts else run.folder.name)
     return " and ".join(texts)

@@ -40,9 +40,7 @@ def pairs(before: str, after: str, globs: Sequence[str]) -> list[tuple[Cell | No
     Raises:
         InputError: a glob matches no cell of either task.
     """
-    found: dict[str, dict[str, Cell]] = {name: {} for name in (before, after)}
-    for name in () if globs else found:
-        found[name] = _by_rest(sweeps.plain(name))
+    found = {name: {} if globs else _by_rest(sweeps.plain(name)) for name in (before, after)}
     for glob in globs:
         errors = []
         for name in found:
@@ -97,10 +95,8 @@ def _verified(cells: Sequence[Cell], method: Method, observer: Observer) -> Mapp
     def done(cell: Cell, outcome: Verified | Failure | BenchError) -> None:
         assert not isinstance(outcome, BenchError)
         found[cell] = outcome
-        if isinstance(outcome, Failure):
-            observer.cell(cell, f"{outcome.status}: {outcome.reason}")
-        else:
-            observer.cell(cell, outcome.quality.fidelity)
+        said = f"{outcome.status}: {outcome.reason}" if isinstance(outcome, Failure) else outcome.quality.fidelity
+        observer.cell(cell, said)
 
     judge = functools.partial(verify.from_name, limits=method.limits, failed=failed_steps)
     on_all_cores(judge, cells, done, threads=lambda cell: cell.threads)
