@@ -144,18 +144,26 @@ def name_lines(axes: Axes, lines: Sequence[Line]) -> None:
     axes.grid(axis="x", color="#DDDDDD", linewidth=0.6)
     axes.set_axisbelow(True)
     for index, (line, label) in enumerate(zip(lines, axes.get_yticklabels(), strict=True)):
-        weight = "bold" if line.is_bold else "normal"
-        label.set_fontweight(weight)
-        axes.annotate(
-            line.note,
-            (1, index),
-            (6, 0),
-            xycoords=axes.get_yaxis_transform(),
-            textcoords="offset points",
-            va="center",
-            fontweight=weight,
-            annotation_clip=False,
-        )
+        label.set_fontweight("bold" if line.is_bold else "normal")
+        beside = axes.get_yaxis_transform()
+        write(axes, line.note, (1, index), (6, 0), is_bold=line.is_bold, xycoords=beside, va="center")
+
+
+def write(
+    axes: Axes, text: str, point: tuple[float, float], offset: tuple[float, float], *, is_bold: bool, **more: Any
+) -> None:
+    """Write a text beside a point, inside the axes or outside.
+
+    Args:
+        axes: the axes to write on.
+        text: the text.
+        point: the point, in data coordinates or in those of `xycoords`.
+        offset: distance of the text from the point, right and up, in typographic points.
+        is_bold: whether the text is bold.
+        **more: further arguments of matplotlib's `annotate`.
+    """
+    weight = "bold" if is_bold else "normal"
+    axes.annotate(text, point, offset, textcoords="offset points", fontweight=weight, annotation_clip=False, **more)
 
 
 def handles_of(runtimes: Iterable[str], looks: Mapping[str, Look], *, as_bars: bool) -> list[Any]:
@@ -190,19 +198,9 @@ def place_labels(
     left, bottom, right, top = (edge * to_points for edge in axes.bbox.extents)
     offsets = label_offsets(drawn, wanted, box=(left, bottom, right, top), upward=upward)
     for (text, point), (dx, dy) in zip(labels, offsets, strict=True):
-        axes.annotate(
-            text,
-            point,
-            (dx, dy),
-            textcoords="offset points",
-            ha="center",
-            va="center",
-            fontweight="bold",
-            arrowprops={"arrowstyle": "-", "linewidth": 0.6, "shrinkA": 5, "shrinkB": 3}
-            if math.hypot(dx, dy) > DISTANCES[0] + 0.5
-            else None,
-            zorder=5,
-        )
+        is_far = math.hypot(dx, dy) > DISTANCES[0] + 0.5
+        line = {"arrowstyle": "-", "linewidth": 0.6, "shrinkA": 5, "shrinkB": 3} if is_far else None
+        write(axes, text, point, (dx, dy), is_bold=True, ha="center", va="center", arrowprops=line, zorder=5)
 
 
 def label_offsets(

@@ -297,16 +297,8 @@ def _accuracy(groups: list[Group], looks: Mapping[str, canvas.Look], is_higher_b
         marks = [(label[cell], xy) for cell, xy in points.items() if cell in label]
         canvas.place_labels(axes, list(points.values()), marks, upward=is_higher_better)
         for index, (text, is_bold) in enumerate(key):
-            axes.annotate(
-                text,
-                (1, 1),
-                (14, -canvas.LINE * 72 * index),
-                xycoords="axes fraction",
-                textcoords="offset points",
-                va="top",
-                fontweight="bold" if is_bold else "normal",
-                annotation_clip=False,
-            )
+            offset = (14, -canvas.LINE * 72 * index)
+            canvas.write(axes, text, (1, 1), offset, is_bold=is_bold, xycoords="axes fraction", va="top")
     return figure
 
 
