@@ -11,7 +11,6 @@ from bench.api.errors import InputError
 from bench.cli import options
 from bench.cli.options import Dims, Inputs, Model, Observe, Shapes
 from bench.graphs import requests
-from bench.pipeline.files import ask, readable
 
 app = typer.Typer(help="Compare ONNX models, look at them, and cut them.", no_args_is_help=True)
 Target = Annotated[Path, typer.Argument(help="File to write.", show_default=False)]
@@ -30,6 +29,7 @@ def diff(
     """Whether two models are the same computation, how often each operator is in them, and what differs."""
     from rich.console import Console
 
+    from bench.pipeline.files import ask, readable
     from bench.report.diff import diff_view
 
     found = ask("compare", requests.diff, before, other=readable(after))
@@ -45,6 +45,8 @@ def diff(
 @app.command()
 def text(model: Model, *, output: options.Output = None) -> None:
     """A model as text, in onnx's own form; large weights are given by their place in the file."""
+    from bench.pipeline.files import ask
+
     options.write(ask("print", requests.text, model)["text"], output)
 
 
@@ -59,6 +61,8 @@ def picture(
     observe: Observe = True,
 ) -> None:
     """A picture of a model as SVG: each node with its shapes, weights and MACs."""
+    from bench.pipeline.files import ask
+
     if target.suffix != ".svg":
         raise InputError(f"a picture is an SVG file; {target} does not end with .svg")
     found = ask("draw", requests.picture, model, **options.inputs_of(shape, dim, inputs, observe))
@@ -79,6 +83,8 @@ def extract(
     ] = None,
 ) -> None:
     """The part of a model between some of its tensors, as a model of its own."""
+    from bench.pipeline.files import ask
+
     found = ask("cut", requests.extract, model, target=str(target.absolute()), inputs=input or [], outputs=output or [])
     ends = [f"{kind} {name} {what}" for kind in ("input", "output") for name, what in found[f"{kind}s"].items()]
     typer.echo("  ".join([str(target), f"{found['num_nodes']} of {found['num_nodes_before']} nodes", *ends]))
@@ -96,6 +102,8 @@ def split(
     observe: Observe = True,
 ) -> None:
     """A model in consecutive parts of equal cost, which give the same outputs one after the other."""
+    from bench.pipeline.files import ask
+
     given = options.inputs_of(shape, dim, inputs, observe)
     found = ask("cut", requests.split, model, folder=str(folder.absolute()), num_parts=parts, **given)
     for part in found["parts"]:
@@ -114,6 +122,8 @@ def fold(
     free: Annotated[list[str] | None, typer.Option(help="Dynamic dimension that stays so, as the batch.")] = None,
 ) -> None:
     """A model for given sizes, without the arithmetic of shapes: what can be computed beforehand is a constant."""
+    from bench.pipeline.files import ask
+
     given = options.sizes(shape, dim)
     found = ask("fold", requests.fold, model, target=str(target.absolute()), free=free or [], **given)
     typer.echo(f"{target}  {found['num_nodes']} nodes of {found['num_nodes_before']}")

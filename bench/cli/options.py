@@ -12,7 +12,6 @@ import typer
 from bench.api.errors import InputError
 from bench.graphs.file.text import printable
 from bench.graphs.shapes import given
-from bench.pipeline.files import readable
 
 if TYPE_CHECKING:
     from bench.tasks.adopt import Options
@@ -89,6 +88,8 @@ def inputs_of(shape: list[str] | None, dim: list[str] | None, inputs: Path | Non
     Raises:
         InputError: a text is not a shape or a size, or there is no such file of inputs.
     """
+    from bench.pipeline.files import readable
+
     return {**sizes(shape, dim), "observe": observe, "inputs": readable(inputs) if inputs else None}
 
 
