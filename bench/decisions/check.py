@@ -73,6 +73,11 @@ class Outcome:
     is_right: bool
 
     @property
+    def fidelity(self) -> str:
+        """How close the outputs are to the pinned artifact's outputs: see `Quality.fidelity`."""
+        return self.quality.fidelity
+
+    @property
     def passed(self) -> bool:
         """Whether the new artifact is neither slower by more than the tolerance nor wrong."""
         return self.verdict != REGRESSION and self.is_right
