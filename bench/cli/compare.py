@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-import contextlib
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
-from bench.api.errors import InputError
 from bench.cli import options, units
 
-if TYPE_CHECKING:
-    from bench.decisions.compare import Compared
-
 WORSE = 1
-"""Exit code with `--strict` when a cell is slower, newly failed or newly broken."""
+"""Exit code with `--strict` where a cell is slower, newly failed or newly broken."""
 BUDGET = "5m"
 """Time for measuring two revisions, unless `--budget` is given."""
 
@@ -64,32 +59,9 @@ def compare(
         names, watch = (before, after), Watch(Console(stderr=True))
         compared = revisions.compare(names, model, given, globs or [], goal, watch, say=options.say_notes)
     else:
-        compared = _stored(before, after, globs or [], results, share, force)
+        from bench.decisions.compare import stored
+
+        compared = stored(before, after, globs or (), results=results, margin=share, force=force)
     typer.echo(report.render(compared, format=format), nl=False)
     if strict and compared.has_worse:
         raise typer.Exit(WORSE)
-
-
-def _stored(before: str, after: str, globs: list[str], results: Path, margin: float, force: bool) -> Compared:
-    from bench.decisions import compare as compared
-
-    if not Path(before).is_dir() and not Path(after).is_dir() and _is_cell(before) and _is_cell(after):
-        if globs:
-            raise InputError("two cells are compared as they are; leave the globs out")
-        return compared.cells(results, before, after, margin=margin)
-    for name in (before, after):
-        if not Path(name).is_dir():
-            raise InputError(
-                f"{name} is no folder; A and B are two folders of results, two cells, or two git revisions of what "
-                "--model names"
-            )
-    return compared.folders(Path(before), Path(after), globs, margin=margin, force=force)
-
-
-def _is_cell(text: str) -> bool:
-    from bench.api.cell import Cell
-
-    with contextlib.suppress(InputError):
-        Cell.from_path(text)
-        return True
-    return False

@@ -39,15 +39,9 @@ def explain(
 
     stored = folder.read(results)
     chosen, other = _one(stored, cell), _one(stored, vs) if vs else None
+    most = units.share(tolerance, zero=True) if tolerance else None
     with Console(stderr=True).status(f"explaining {chosen}"):
-        found = find(
-            {row.cell: row for row in stored.rows},
-            stored.records,
-            chosen,
-            other,
-            tolerance=units.share(tolerance, zero=True) if tolerance else None,
-            limits=Limits.of(step_s=None, memory_bytes=None),
-        )
+        found = find(stored, chosen, other, tolerance=most, limits=Limits.of(step_s=None, memory_bytes=None))
     typer.echo(report.render(found, format=format), nl=False)
 
 

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
 from bench.api.errors import InputError
+from bench.graphs.file.text import printable
+from bench.graphs.shapes import given
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from bench.tasks.adopt import Options
 
 CELLS = "Cells, as globs over task/source/exporter/variant/runtime/provider/b1t1."
@@ -53,16 +54,15 @@ Observe = Annotated[bool, typer.Option(help="Run the model once where shapes dep
 def own_model(
     dataset: Path | None, dim: list[str] | None, shape: list[str] | None, trust: bool, *, is_named: bool = True
 ) -> Options:
-    """Everything that was given of a model besides its path.
+    """The options that describe a user's own model, besides its path.
 
     Args:
         dataset, dim, shape, trust: values of the options `Dataset`, `Dims`, `Shapes` and `Trust`.
-        is_named: whether a model was named at all.
+        is_named: whether the command line names a model.
 
     Raises:
-        InputError: something was given of a model that was not named, or a text is not a shape or a size.
+        InputError: an option describes a model that is not named, or a text is not a shape or a size.
     """
-    from bench.graphs.shapes import given
     from bench.tasks.adopt import Options
 
     found = Options(dataset=dataset, dims=tuple(dim or ()), shapes=tuple(shape or ()), trust=trust)
@@ -78,8 +78,6 @@ def sizes(shape: list[str] | None, dim: list[str] | None) -> dict[str, Any]:
 
     A dtype that was written with a shape is left out: an ONNX file says itself which dtype its inputs have.
     """
-    from bench.graphs.shapes import given
-
     shapes = {name: one.sizes for name, one in given.shapes_from(shape or (), zero=True).items()}
     return {"shapes": shapes, "dims": given.dims_from(dim or (), zero=True)}
 
@@ -113,6 +111,4 @@ def say(*messages: str) -> None:
 
 def say_notes(notes: Iterable[str]) -> None:
     """Say each different note once; notes quote texts from files, so what cannot be printed in them is escaped."""
-    from bench.graphs.file.text import printable
-
     say(*map(printable, dict.fromkeys(notes)))

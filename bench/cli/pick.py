@@ -10,7 +10,7 @@ import typer
 from bench.cli import options, units
 
 UNDECIDED = 1
-"""Exit code when the data cannot tell."""
+"""Exit code where the data cannot tell which cell to pick."""
 
 
 def pick(
@@ -65,12 +65,8 @@ def pick(
     if choice.picked is None:
         raise typer.Exit(UNDECIDED)
     target = output or results / "picks" / choice.picked.task
-    saved = deployment.save(
-        target,
-        choice.picked,
-        stored.records[choice.picked.cell],
-        request={**{option: limit for option, (_, limit) in constraints.limits().items()}, "--tolerance": most},
-        limits=Limits.of(step_s=None, memory_bytes=None),
-    )
+    record, limits = stored.records[choice.picked.cell], Limits.of(step_s=None, memory_bytes=None)
+    request = {**{option: limit for option, (_, limit) in constraints.limits().items()}, "--tolerance": most}
+    saved = deployment.save(target, choice.picked, record, request=request, limits=limits)
     typer.echo(f"\nsaved in {target}: {', '.join(path.name for path in saved)}")
     typer.echo(f"  python {saved[-1]}   runs it on the held-out samples")

@@ -8,13 +8,13 @@ from contextlib import contextmanager
 
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
-from rich.markup import escape
 from rich.text import Text
 
 from bench.api.cell import Cell
 from bench.measure.rounds import Progress
+from bench.records.ranking import select
 from bench.records.rows import Row
-from bench.report import tables
+from bench.report.tables import TerminalTable
 
 VERBS = {"prepare": "preparing", "verify": "verifying", "measure": "measuring"}
 
@@ -24,8 +24,8 @@ def observer(console: Console, rows: Callable[[], list[Row]]) -> Iterator[Watch]
     """An observer of a sweep that prints on a console: with a live table where the console is a terminal.
 
     Args:
-        console: to print on.
-        rows: gives the rows as they are stored now; it is called once for each refresh of the table.
+        console: the console to print on.
+        rows: returns the rows as they are stored now; called once for each refresh of the table.
     """
     if not console.is_terminal:
         yield Watch(console)
@@ -61,7 +61,7 @@ class Watch:
         self._changed(f"{len(cells)} launches stored")
 
     def progress(self, progress: Progress) -> None:
-        """How far measuring is."""
+        """The measurement went on as far as `progress` says."""
         self._progress = progress
         self._changed("")
 
@@ -100,11 +100,11 @@ class LiveWatch(Watch):
 
     def cell(self, cell: Cell, outcome: str) -> None:
         if outcome.startswith(("failed", "skipped")):
-            self._live.console.print(f"[yellow]{escape(f'{cell}: {outcome}')}[/]", highlight=False)
+            self._live.console.print(Text(f"{cell}: {outcome}", style="yellow"))
         super().cell(cell, outcome)
 
     def _redraw(self) -> None:
-        self._table = tables.terminal_table([row for row in self._rows() if row.num_launches])
+        self._table = TerminalTable(select(row for row in self._rows() if row.num_launches))
 
     def _changed(self, event: str) -> None:
         self._live.update(Group(Text(f"{self._status()}  {event}", style="bold"), self._table), refresh=True)

@@ -71,13 +71,9 @@ def run(
     if dry_run:
         typer.echo("\n".join(cell.path for cell in cells))
         return
-    step_s = units.seconds(timeout) if timeout else None
-    goal = Goal(
-        margin=units.share(margin),
-        min_launches=min(Goal.min_launches, launches),
-        max_launches=launches,
-        budget_s=units.seconds(budget) if budget else None,
-    )
+    step_s, budget_s = (units.seconds(text) if text else None for text in (timeout, budget))
+    few = min(Goal.min_launches, launches)
+    goal = Goal(margin=units.share(margin), min_launches=few, max_launches=launches, budget_s=budget_s)
     limits = Limits.of(step_s=step_s, memory_bytes=units.size_bytes(memory) if memory else None)
     across_threads = sweep == sweeps.threads.__name__
     settings = Options(method=Method(limits=limits), goal=goal, force=force, across_threads=across_threads)

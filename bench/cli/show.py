@@ -29,7 +29,7 @@ def show(
     output: options.Output = None,
 ) -> None:
     """The table, from stored results."""
-    from bench.records import folder
+    from bench.records import folder, ranking
     from bench.records.rows import COLUMNS
     from bench.report import frame, tables
 
@@ -42,7 +42,7 @@ def show(
     if format == "parquet":
         if output is None:
             raise InputError("Parquet is no text to print; name a file with --output")
-        selection = tables.select(rows, columns=chosen, sort=sort)
+        selection = ranking.select(rows, columns=chosen, sort=sort)
         options.write(frame.parquet(selection.rows, selection.columns or COLUMNS), output)
     elif format == "table" and output is None:
         print_table(rows, chosen, sort)
@@ -54,9 +54,10 @@ def print_table(rows: Sequence[Row], columns: tuple[str, ...] | None = None, sor
     """Print the table of rows, in the width and the colours of the terminal."""
     from rich.console import Console
 
-    from bench.report import tables
+    from bench.records.ranking import select
+    from bench.report.tables import TerminalTable
 
-    Console().print(tables.terminal_table(rows, columns=columns, sort=sort))
+    Console().print(TerminalTable(select(rows, columns=columns, sort=sort)))
 
 
 def sweep_tables(sweep: str, stored: Results, rows: Sequence[Row], format: str) -> str:
@@ -65,7 +66,7 @@ def sweep_tables(sweep: str, stored: Results, rows: Sequence[Row], format: str) 
     Args:
         sweep: `seed` or `threads`.
         stored: all results.
-        rows: those whose cells are shown, at any number of threads, where the sweep is `threads`.
+        rows: for `threads`, rows of the cells to show, each at any number of threads.
         format: `table` or `md`.
 
     Raises:

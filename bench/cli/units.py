@@ -39,7 +39,8 @@ def share(text: str, *, zero: bool = False) -> float:
     """`2%` or `0.02`.
 
     Args:
-        zero: whether nothing at all may be meant, too.
+        text: a number, which ends with `%` where it is in per cent.
+        zero: whether 0 is allowed.
 
     Raises:
         InputError: anything else, or a share that is not between 0 and 100 %.

@@ -15,7 +15,7 @@ from bench.records.rows import Row
 from bench.records.store import Record
 
 MAX_METRIC_LOSS = 0.01
-"""Share of the reference's metric that may be lost, unless another is asked for."""
+"""Largest share of the reference's metric that may be lost, by default."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -23,7 +23,7 @@ class Best:
     """The deployment to ship for one request.
 
     Attributes:
-        row: of the fastest cell that loses no more of the metric than is allowed.
+        row: the row of the fastest cell that loses no more of the metric than is allowed.
         over: by framework, the latency of the row's cell over the latency of the framework's default cell; None where
             the two cannot be compared.
         rivals: paths of the other cells that are right and that are not known to be slower.
@@ -42,8 +42,8 @@ def best(
     Args:
         records: the current record of each cell path.
         max_metric_loss: the largest share of the reference's metric that may be lost.
-        margin: what counts as no difference, as a share.
-        rows: of the cells to choose among, as made of the records; None for rows of all records.
+        margin: largest difference that counts as noise, as a share.
+        rows: the rows of the cells to choose among; None for the rows of all records.
     """
     found = []
     for group in ranking.select(assemble.rows(records, margin=margin) if rows is None else rows).groups:

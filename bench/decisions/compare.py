@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import json
 import math
@@ -10,6 +11,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from bench.api.artifact import Facts
 from bench.api.cell import Cell
 from bench.api.errors import InputError
 from bench.measure import comparison as compare
@@ -129,9 +131,8 @@ class Compared:
 
 def judged(changes: Sequence[Change], *, margin: float) -> tuple[Change, ...]:
     """The changes with their verdicts, corrected for how many there are, in the order of `Compared.changes`."""
-    with_figures = [change for change in changes if change.comparison is not None]
-    verdicts = corrections.judge([change.comparison for change in with_figures if change.comparison], margin=margin)
-    known = {change.cell: verdict for change, verdict in zip(with_figures, verdicts, strict=True)}
+    comparisons = {change.cell: change.comparison for change in changes if change.comparison is not None}
+    known = dict(zip(comparisons, corrections.judge(list(comparisons.values()), margin=margin), strict=True))
     found = [dataclasses.replace(change, judged=known.get(change.cell)) for change in changes]
     return tuple(sorted(found, key=_rank))
 
@@ -154,9 +155,8 @@ class _Run:
         self.folder, self.records = found.folder, found.records
         self.rows = {row.cell: row for row in found.rows}
         self.name = str(results)
-        self.machines = dict.fromkeys(
-            json.dumps(record.header.machine, sort_keys=True) for record in found.records.values()
-        )
+        machines = [record.header.machine for record in found.records.values()]
+        self.machines = {json.dumps(machine, sort_keys=True): machine for machine in machines}
 
     def side(self) -> Side:
         return Side(name=self.name, machine=self.folder.name, num_cells=len(self.rows))
@@ -172,6 +172,42 @@ class _Run:
             return row
         twin = self.rows[row.same_as]
         return dataclasses.replace(row, latency_p50_ns=twin.latency_p50_ns, num_launches=twin.num_launches)
+
+
+def stored(
+    before: str, after: str, globs: Sequence[str] = (), *, results: Path, margin: float, force: bool
+) -> Compared:
+    """Compare two folders of results or two cells, whichever the two names are.
+
+    Args:
+        before: folder of results A, or path of cell A.
+        after: folder of results B, or path of cell B.
+        globs: cells to report of two folders; see `folders`.
+        results: folder of the results of two cells.
+        margin: largest difference that counts as noise, as a share.
+        force: compare even if two folders were measured on different machines.
+
+    Raises:
+        InputError: the names are neither two folders nor two cells, or these cannot be compared.
+    """
+    missing = [name for name in (before, after) if not Path(name).is_dir()]
+    if not missing:
+        return folders(Path(before), Path(after), globs, margin=margin, force=force)
+    if len(missing) == 2 and all(map(_is_path, missing)):
+        if globs:
+            raise InputError("two cells are compared as they are; leave the globs out")
+        return cells(results, before, after, margin=margin)
+    raise InputError(
+        f"{missing[0]} is no folder; A and B are two folders of results, two cells, or two git revisions of what "
+        "--model names"
+    )
+
+
+def _is_path(text: str) -> bool:
+    """Whether a text has the form of a cell's path."""
+    with contextlib.suppress(InputError):
+        return bool(Cell.from_path(text))
+    return False
 
 
 def folders(before: Path, after: Path, globs: Sequence[str] = (), *, margin: float, force: bool) -> Compared:
@@ -230,16 +266,15 @@ def cells(results: Path, before: str, after: str, *, margin: float) -> Compared:
             f"{before} and {after} answer different requests; compare cells of one task, batch and threads"
         )
     one, other = run.timed(before), run.timed(after)
-    change = Change(cell=after, before=run.row(before), after=run.row(after), same_file=_same_file(one, other))
+    found, note = None, _untimed(run.rows[before], run.rows[after])
     if one.key == other.key:
-        change = dataclasses.replace(change, note="the same graph with the same weights on the same runtime")
-    elif (note := _untimed(run.rows[before], run.rows[after])) is not None:
-        change = dataclasses.replace(change, note=note)
-    elif (found := assemble.between(run.records, other.cell.path, one.cell.path)) is not None and found.effect:
-        change = dataclasses.replace(change, comparison=found)
-    else:
-        note = "they never ran in the same blocks, nor beside the same baseline"
-        change = dataclasses.replace(change, note=note)
+        note = "the same graph with the same weights on the same runtime"
+    elif note is None:
+        found = assemble.between(run.records, other.cell.path, one.cell.path)
+        note = None if found and found.effect else "they never ran in the same blocks, nor beside the same baseline"
+    same_file, found = same_graph(one.artifact, other.artifact), None if note else found
+    change = Change(cell=after, before=run.row(before), after=run.row(after), same_file=same_file)
+    change = dataclasses.replace(change, comparison=found, note=note)
     sides = [Side(name=path, machine=run.folder.name, num_cells=1) for path in (before, after)]
     return Compared(before=sides[0], after=sides[1], how=SHARED, changes=judged([change], margin=margin))
 
@@ -264,8 +299,7 @@ def _machines(old: _Run, new: _Run, *, force: bool) -> list[str]:
 def _machine(run: _Run) -> str:
     """The processor, cores and memory of a folder's machine, or of several."""
     texts = []
-    for text in run.machines:
-        facts = json.loads(text) or {}
+    for facts in run.machines.values():
         what = f"{facts.get('processor')}, {facts.get('num_cores')} cores, {facts.get('memory_gib')} GiB"
         texts.append(f"{run.folder.name} ({what})" if facts else run.folder.name)
     return " and ".join(texts)
@@ -291,7 +325,7 @@ def _change(path: str, old: _Run, new: _Run) -> Change:
     before, after = old.row(path), new.row(path)
     if before is None or after is None:
         return Change(cell=path, before=before, after=after)
-    same_file = _same_file(old.records[path], new.records[path])
+    same_file = same_graph(old.records[path].artifact, new.records[path].artifact)
     change = Change(cell=path, before=before, after=after, same_file=same_file)
     if before.same_as is not None and before.same_as == after.same_as:
         return dataclasses.replace(change, note="the same graph as another cell, in both")
@@ -336,7 +370,7 @@ def _missing(row: Row) -> str | None:
     return "not timed" if row.same_as is None and not ranking.is_ranked(row) else None
 
 
-def _same_file(one: Record, other: Record) -> bool | None:
-    """Whether two records are of the same graph with the same weights."""
-    digests = [record.header.artifact and record.header.artifact.canonical for record in (one, other)]
+def same_graph(one: Facts | None, other: Facts | None) -> bool | None:
+    """Whether two files hold the same graph with the same weights; None where that is unknown."""
+    digests = [file and file.canonical for file in (one, other)]
     return None if None in digests else digests[0] == digests[1]

@@ -6,26 +6,22 @@ import dataclasses
 import importlib.metadata
 import json
 import shutil
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from bench.api import Task, cache, loading
 from bench.api.arrays import load_arrays
 from bench.api.artifact import Artifact
 from bench.api.cell import Cell
 from bench.api.errors import InputError
+from bench.api.plugin import Arrays, Outputs
 from bench.measure.limits import Limits
 from bench.pipeline import feeding, prepare, provenance, quality, verify
 from bench.plugins import catalog
 from bench.records.rows import Row
 from bench.records.store import Record, write_atomically
 from bench.tasks import adopt
-
-if TYPE_CHECKING:
-    import numpy as np
-
-    Arrays = Mapping[str, np.ndarray]
 
 RECIPE, PROGRAM = "deployment.json", "run.py"
 PROGRAM_TEXT = '''\
@@ -137,15 +133,25 @@ def task_of(record: Record) -> Task:
     def is_subject(task: Task) -> bool:
         return record.header.subject[:1] == (provenance.task_digest(task),)
 
-    if name not in loading.find("models"):
-        if (found := adopt.recall(name, is_subject)) is None:
-            raise InputError(f"the model of {name} is not here; `bench run --model` or BENCH_PATH brings it back")
-        return found
-    if not is_subject(catalog.task(name)):
+    task = _task(name, is_subject)
+    if not is_subject(task):
         raise InputError(
             f"the weights, code or data of {name} have changed since; `bench run {name}` measures them anew"
         )
-    return catalog.task(name)
+    return task
+
+
+def _task(name: str, is_wanted: Callable[[Task], bool]) -> Task:
+    """The task of that name on the search path; or else the user's own model of that name in the cache that is wanted.
+
+    Raises:
+        InputError: the task is neither on the search path nor in the cache.
+    """
+    if name in loading.find("models"):
+        return catalog.task(name)
+    if (found := adopt.recall(name, is_wanted)) is None:
+        raise InputError(f"the model of {name} is not here any more; `bench run --model` or BENCH_PATH brings it back")
+    return found
 
 
 def measured_steps(record: Record, limits: Limits) -> list[Artifact]:
@@ -203,7 +209,7 @@ def evaluate(folder: Path, predict: Callable[[Arrays], Arrays]) -> str:
     task = recipe.task()
     names = [spec.name for spec in task.outputs]
 
-    def run(feeds: Arrays) -> Sequence[np.ndarray]:
+    def run(feeds: Arrays) -> Outputs:
         outputs = predict(feeds)
         return [outputs[name] for name in names]
 
@@ -257,14 +263,7 @@ class Recipe:
         Raises:
             InputError: the task is no longer here.
         """
-        name = self.cell.task
-        if name in loading.find("models"):
-            return catalog.task(name)
-        if (found := adopt.recall(name, lambda task: str(task.folder) == self.place)) is None:
-            raise InputError(
-                f"the model of {name} is not here any more; `bench run --model` or BENCH_PATH brings it back"
-            )
-        return found
+        return _task(self.cell.task, lambda task: str(task.folder) == self.place)
 
 
 def read(folder: Path) -> Recipe:

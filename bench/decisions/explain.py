@@ -23,6 +23,7 @@ from bench.measure.limits import Limits
 from bench.pipeline import inspection, provenance
 from bench.plugins import catalog
 from bench.records import assemble
+from bench.records.folder import Results
 from bench.records.rows import Row
 from bench.records.store import Record
 
@@ -117,19 +118,11 @@ class Explanation:
         return operator_times.changes(operator_times.match(self.before.nodes, self.after.nodes, self.names))
 
 
-def explain(
-    rows: Mapping[str, Row],
-    records: Mapping[str, Record],
-    cell: str,
-    versus: str | None,
-    *,
-    tolerance: float | None,
-    limits: Limits,
-) -> Explanation:
+def explain(stored: Results, cell: str, versus: str | None, *, tolerance: float | None, limits: Limits) -> Explanation:
     """Explain one stored cell.
 
     Args:
-        rows, records: rows and records by cell path.
+        stored: the stored results of one machine.
         cell: path of the cell to explain.
         versus: path of the stored cell to compare with; None for the same cell without its variants.
         tolerance: tolerance of drift, as a share of the largest magnitude; None for the task's tolerance.
@@ -139,6 +132,7 @@ def explain(
         InputError: the artifact that is made now is not the artifact that was measured, or the cells are of two tasks.
         ArtifactError: an artifact cannot be made again.
     """
+    rows, records = {row.cell: row for row in stored.rows}, stored.records
     record = records[cell]
     task = deployment.task_of(record)
     steps = deployment.measured_steps(record, limits)

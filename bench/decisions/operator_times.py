@@ -26,8 +26,8 @@ class Change:
     """Matches that look alike: the same operators became the same operators.
 
     Attributes:
-        before, after: how often each operator is in one of the matches, those that take most time first.
-        count: how many matches look alike.
+        before, after: how often each operator is in one such match; operators that take most time come first.
+        count: number of matches that look alike.
         before_ns, after_ns: time of all these matches together.
     """
 
@@ -53,7 +53,7 @@ def by_operator(before: Sequence[NodeTime] | None, after: Sequence[NodeTime]) ->
     """Number and time of nodes by operator, those that take most time first.
 
     Args:
-        before: nodes of the cell to compare with; None without one.
+        before: nodes of the cell to compare with; None where there is no such cell.
         after: nodes of the cell.
     """
     counts = [collections.Counter(node.operator for node in side or ()) for side in (before, after)]

@@ -37,8 +37,10 @@ class Constraints:
     """Limits that a deployment must keep to; None is no limit.
 
     Attributes:
-        max_metric_loss: share of the reference's metric that may be lost.
-        max_memory_bytes: of the process's peak resident set, its packages included.
+        max_metric_loss: largest share of the reference's metric that may be lost.
+        max_size_bytes: largest size of the file.
+        max_memory_bytes: largest peak resident set of the process, its packages included.
+        max_latency_ns: largest median latency.
     """
 
     max_metric_loss: float | None = None
@@ -101,11 +103,14 @@ def choose(
 
     Args:
         records: the current record of each cell path.
-        tolerance: how much slower than the fastest the picked one may be, as a share.
-        margin: what counts as no difference, as a share.
+        rows: the rows to choose among.
+        constraints: the limits that the chosen cell must keep to.
+        tolerance: largest share by which the picked cell may be slower than the fastest cell.
+        margin: largest difference that counts as noise, as a share.
 
     Raises:
-        InputError: the rows are of several requests, or none meets the constraints; the message says what does.
+        InputError: the rows are of several requests, or no row meets the constraints; the message names the nearest
+            figures.
     """
     groups = ranking.select(rows).groups
     if len(groups) != 1:
@@ -135,12 +140,12 @@ def choose(
 
 
 def of_one_request(rows: Sequence[Row], batch: int | None, threads: int | None) -> list[Row]:
-    """The rows of one batch and number of threads: those that are named, or else those with most timed rows.
+    """The rows of one batch and number of threads; where several remain, those with most timed rows.
 
     Args:
-        rows: of one task.
-        batch: None for any.
-        threads: None for any number.
+        rows: the rows of one task.
+        batch: batch of the request; None for any batch.
+        threads: number of threads of the request; None for any number.
 
     Raises:
         InputError: the rows are of several tasks, or no cell was timed and is right for that request.
@@ -171,9 +176,9 @@ def is_slower(records: Mapping[str, Record], row: Row, other: Row, margin: float
 
     Args:
         records: the current record of each cell path.
-        row: of the cell that may be slower.
-        other: of the cell that it is compared with.
-        margin: what counts as no difference, as a share.
+        row: the row of the cell that may be slower.
+        other: the row of the cell that it is compared with.
+        margin: largest difference that counts as noise, as a share.
     """
     found = assemble.between(records, row.cell, other.cell)
     return found is not None and found.verdict(margin) == stats.SLOWER

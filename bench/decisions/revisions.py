@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from bench.decisions import side_by_side
-from bench.decisions.compare import PAIRED, Compared, Side, judged
+from bench.decisions.compare import PAIRED, Change, Compared, Side, judged
 from bench.measure import machine
 from bench.measure.block import Method
 from bench.measure.limits import Limits
@@ -42,20 +42,21 @@ def compare(
         InputError: there is no such revision or model, it cannot be measured, or a glob matches no cell.
     """
     found = [revisions.find(name, model) for name in names]
-    if found[0].content == found[1].content:
-        sides = [Side(name=str(revision), machine=machine.name(), num_cells=0) for revision in found]
-        return Compared(before=sides[0], after=sides[1], how=PAIRED, changes=(), remarks=(SAME,))
-    adopted = [adopt.adopt(revisions.extract(revision), options) for revision in found]
-    say(note for one in adopted for note in one.notes)
-    before, after = (one.name for one in adopted)
-    cells = side_by_side.pairs(before, after, globs)
-    method = Method(limits=Limits.of(step_s=None, memory_bytes=None))
-    changes = side_by_side.measure(cells, method, goal, observer)
+    cells: side_by_side.Pairs = ()
+    changes: Sequence[Change] = ()
+    remark: str | None = SAME
+    if found[0].content != found[1].content:
+        adopted = [adopt.adopt(revisions.extract(revision), options) for revision in found]
+        say(note for one in adopted for note in one.notes)
+        before, after = (one.name for one in adopted)
+        cells = side_by_side.pairs(before, after, globs)
+        method = Method(limits=Limits.of(step_s=None, memory_bytes=None))
+        changes = side_by_side.measure(cells, method, goal, observer)
+        remark = side_by_side.differing_inputs(before, after)
     sides = [
         Side(name=str(revision), machine=machine.name(), num_cells=sum(pair[index] is not None for pair in cells))
         for index, revision in enumerate(found)
     ]
-    remark = side_by_side.differing_inputs(before, after)
     return Compared(
         before=sides[0],
         after=sides[1],

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
-from collections.abc import Iterable, Mapping, Sequence
+import functools
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from bench.api.cell import Cell
 from bench.api.errors import BenchError, InputError
-from bench.decisions.compare import Change
+from bench.decisions.compare import Change, same_graph
 from bench.measure import comparison
 from bench.measure.at_once import on_all_cores
 from bench.measure.block import Method, Result
@@ -39,9 +40,7 @@ def pairs(before: str, after: str, globs: Sequence[str]) -> list[tuple[Cell | No
     Raises:
         InputError: a glob matches no cell of either task.
     """
-    found: dict[str, dict[str, Cell]] = {name: {} for name in (before, after)}
-    for name in () if globs else found:
-        found[name] = _by_rest(sweeps.plain(name))
+    found = {name: {} if globs else _by_rest(sweeps.plain(name)) for name in (before, after)}
     for glob in globs:
         errors = []
         for name in found:
@@ -61,7 +60,7 @@ def _by_rest(cells: Iterable[Cell]) -> dict[str, Cell]:
 def measure(found: Pairs, method: Method, goal: Goal, observer: Observer) -> list[Change]:
     """Prepare, verify and measure the pairs; a pair whose two files are the same graph is not timed."""
     verified = _verified([cell for pair in found for cell in pair if cell is not None], method, observer)
-    timed = [pair for pair in _both_right(found, verified) if not _same_file(*pair)]
+    timed = list(_timed(found, verified))
     failures: dict[Cell, Failure] = {}
 
     def keep(result: Result) -> None:
@@ -96,33 +95,21 @@ def _verified(cells: Sequence[Cell], method: Method, observer: Observer) -> Mapp
     def done(cell: Cell, outcome: Verified | Failure | BenchError) -> None:
         assert not isinstance(outcome, BenchError)
         found[cell] = outcome
-        if isinstance(outcome, Failure):
-            observer.cell(cell, f"{outcome.status}: {outcome.reason}")
-        else:
-            observer.cell(cell, outcome.quality.fidelity)
+        said = f"{outcome.status}: {outcome.reason}" if isinstance(outcome, Failure) else outcome.quality.fidelity
+        observer.cell(cell, said)
 
-    def judge(cell: Cell) -> Verified | Failure:
-        return verify.from_name(cell, method.limits, failed_steps)
-
+    judge = functools.partial(verify.from_name, limits=method.limits, failed=failed_steps)
     on_all_cores(judge, cells, done, threads=lambda cell: cell.threads)
     return {cell: found[cell] for cell in cells}
 
 
-def _both_right(found: Pairs, verified: Mapping[Cell, Verified | Failure]) -> Iterable[tuple[Verified, Verified]]:
-    """The pairs in which both cells run and neither is broken."""
-    for one, other in found:
-        if one is not None and other is not None:
-            before, after = verified[one], verified[other]
-            if isinstance(before, Failure) or isinstance(after, Failure):
-                continue
-            if BROKEN not in (before.quality.fidelity, after.quality.fidelity):
-                yield before, after
-
-
-def _same_file(one: Verified | Measured, other: Verified | Measured) -> bool | None:
-    """Whether both cells run the same graph with the same weights; None where that is unknown."""
-    digests = [value.artifact.canonical if value.artifact else None for value in (one, other)]
-    return None if None in digests else digests[0] == digests[1]
+def _timed(found: Pairs, verified: Mapping[Cell, Verified | Failure]) -> Iterator[tuple[Verified, Verified]]:
+    """The pairs of two cells that run other graphs or weights, neither of them broken."""
+    for pair in found:
+        values = [verified[cell] for cell in pair if cell is not None]
+        right = [side for side in values if isinstance(side, Verified) and side.quality.fidelity != BROKEN]
+        if len(right) == 2 and not same_graph(right[0].artifact, right[1].artifact):
+            yield right[0], right[1]
 
 
 def _change(pair: tuple[Cell | None, Cell | None], rows: Mapping[str, Row], measured: Mapping[str, Measured]) -> Change:
@@ -135,13 +122,11 @@ def _change(pair: tuple[Cell | None, Cell | None], rows: Mapping[str, Row], meas
     values = [measured[cell.path] for cell in (one, other)]
     if any(value.failure or value.quality is None or value.quality.fidelity == BROKEN for value in values):
         return dataclasses.replace(change, note=_reason(change))
-    change = dataclasses.replace(change, same_file=_same_file(*values))
-    if change.same_file:
-        return dataclasses.replace(change, note=SAME)
+    same_file = same_graph(values[0].artifact, values[1].artifact)
     found = comparison.against_baseline(values[1].launches, values[0].launches)
-    if found.effect is None:
-        return dataclasses.replace(change, note=_reason(change))
-    return dataclasses.replace(change, comparison=found)
+    if same_file or found.effect is None:
+        return dataclasses.replace(change, same_file=same_file, note=SAME if same_file else _reason(change))
+    return dataclasses.replace(change, same_file=same_file, comparison=found)
 
 
 def _reason(change: Change) -> str:

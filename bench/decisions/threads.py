@@ -47,7 +47,7 @@ def scalings(records: Mapping[str, Record], *, margin: float) -> list[Scaling]:
 
     Args:
         records: the current record of each cell path.
-        margin: what counts as no difference, as a share.
+        margin: largest difference that counts as noise, as a share.
     """
     by_cell: dict[Cell, dict[int, Record]] = {}
     for record in records.values():

@@ -12,7 +12,7 @@ from bench.records import ranking
 from bench.report import writing
 
 LEAST_LOSS = 5e-5
-"""Share below which nothing is left of a loss when it is written in per cent."""
+"""Smallest share of the metric whose loss is shown; a smaller loss would be written as 0 per cent."""
 NOTHING = "no cell that was timed keeps its metric; `bench show` lists them all"
 BEGIN, END = "<!-- bench best: begin -->", "<!-- bench best: end -->"
 

@@ -29,7 +29,6 @@ INTERVALS = {
     "ratio": ("ratio_low", "ratio_high"),
 }
 TITLES = {
-    "latency_p50_ns": "latency p50",
     "latency_p50_low_ns": "latency p50, low",
     "latency_p50_high_ns": "latency p50, high",
     "model_rss_bytes": "memory",
@@ -53,13 +52,18 @@ def scale(values: Iterable[float], steps: Steps) -> tuple[float, str]:
     return max((step for step in steps if step[0] <= middle), default=steps[0])
 
 
+def unit_of(key: str, rows: Iterable[Row]) -> tuple[float, str]:
+    """The factor and the name of the unit in which the values of a row's key read best."""
+    return scale((getattr(row, key) or 0 for row in rows), steps_of(key) or COUNT[:1])
+
+
 def title_of(key: str) -> str:
     """The title of a row's key, without a unit."""
     return TITLES.get(key, key.removesuffix("_ns").removesuffix("_bytes").replace("_", " "))
 
 
 def steps_of(key: str) -> Steps | None:
-    """Units that values of a row's key can be written in; None where they have none."""
+    """Units that values of a row's key can be written in; None for a key whose values have no unit."""
     return next((steps for suffix, steps in UNITS.items() if key.endswith(suffix)), None)
 
 
@@ -73,6 +77,7 @@ class Column:
 
     @property
     def is_text(self) -> bool:
+        """Whether the values are texts, which are aligned to the left, and not figures."""
         return self.key in TEXT
 
     def stacked(self) -> Column:
@@ -85,19 +90,20 @@ class Column:
         return re.sub(r" (?=[\[(])", "\n", self.title, count=1)
 
     def width(self) -> int:
+        """Width in characters in a terminal's table; longer texts of some columns are wrapped at `WIDEST_TEXT`."""
         width = max(len(line) for text in (self.heading(), *self.values) for line in text.split("\n"))
         return min(width, WIDEST_TEXT) if self.key in ("reason", "same_as", "placement", "warning") else width
 
 
 def columns_of(group: Group, selection: Selection, *, notes: bool) -> list[Column]:
-    """The columns that were asked for, or else the default ones.
+    """The columns that the selection asks for, or the default columns where it asks for none.
 
     Args:
-        group: whose rows the columns have texts for.
-        selection: all groups, and the columns that were asked for.
-        notes: whether a column of reasons and warnings follows the default ones.
+        group: the group that the columns are for; each column has a text for each row of the group.
+        selection: all groups, and the keys of the columns.
+        notes: whether a column of reasons and warnings follows the default columns.
     """
-    # A unit is one for the whole task, so that its groups can be compared too.
+    # A task has one unit for each column, so that its groups can be compared with one another.
     task = [row for row in selection.rows if row.task == group.task]
     numbers = tuple(str(group.numbers.get(row.cell, "")) for row in group.rows)
     keys = (*(selection.columns or DEFAULT_COLUMNS), *(["notes"] if notes and selection.columns is None else []))
@@ -109,9 +115,9 @@ def _column(key: str, group: Group, task: Sequence[Row]) -> Column:
     if key in TEXT:
         return Column(key, title, tuple(_text(key, row, group) for row in group.rows))
     factor, decimals = 1.0, -1
-    if steps := steps_of(key):
+    if steps_of(key):
         like = "latency_p50_ns" if key.startswith("latency") else key
-        factor, unit = scale((getattr(row, like) or 0 for row in task), steps)
+        factor, unit = unit_of(like, task)
         title += f" ({unit})" if unit else ""
         decimals = _decimals([getattr(row, like) / factor for row in task if getattr(row, like)])
     elif key.endswith("_share"):

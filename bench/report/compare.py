@@ -20,9 +20,9 @@ from bench.report.templates import fill
 MOST_LINES = 20
 """Lines shown of each list of cells that were not compared; the JSON has all of them."""
 LEAST_NAME, OTHER_COLUMNS = 24, 58
-"""Least characters of a cell's name in a terminal, and characters of the columns beside the name."""
+"""Smallest width of the column of names in a terminal, and the width of all other columns, in characters."""
 LEAST_METRIC, LEAST_SIZE = 1e-6, 1e-3
-"""Least shares by which a metric and the size of a file must differ to be shown as changed."""
+"""Smallest relative differences of a metric and of a file's size that are shown as changes."""
 SIDE_KEYS = (
     *("status", "reason", "fidelity", "same_as", "latency_p50_ns", "num_launches"),
     *("metric", "metric_name", "metric_loss", "size_bytes", "peak_rss_bytes"),
@@ -38,7 +38,7 @@ def render(compared: Compared, *, format: str) -> str:
     baselines = [change for change in compared.changes if change.is_baseline]
     tested = [change.judged for change in figures if change.judged and change.judged.p_value is not None]
     return fill(
-        "compare.j2",
+        "templates/compare.j2",
         filters={
             "printable": printable,  # names from files are in remarks
             "escape": writing.escape_markdown if format == "md" else str,
@@ -188,10 +188,7 @@ def _record(change: Change) -> dict[str, Any]:
         "p_adjusted": judged.p_value if judged else None,
         "aa_low": writing.finite(control.low) if control else None,
         "aa_high": writing.finite(control.high) if control else None,
-        "is_baseline": change.is_baseline,
-        "same_file": change.same_file,
-        "newly_failed": change.newly_failed,
-        "note": change.note,
+        **{key: getattr(change, key) for key in ("is_baseline", "same_file", "newly_failed", "note")},
         "before": _side(change.before),
         "after": _side(change.after),
     }

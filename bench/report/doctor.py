@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from bench.pipeline.doctor import Examination
 from bench.report.templates import fill
-
-if TYPE_CHECKING:
-    from bench.pipeline.doctor import Examination
 
 
 def render(found: Examination) -> str:
     """A few paragraphs for a person."""
     width = max(12, 1 + max(len(one.name) for one in found.runtimes))
-    return fill("doctor.j2", width=width, can=found.protection, is_quiet=found.is_quiet, **vars(found))
+    return fill("templates/doctor.j2", width=width, can=found.protection, is_quiet=found.is_quiet, **vars(found))

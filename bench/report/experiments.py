@@ -16,8 +16,9 @@ def render(rows: Sequence[Row], records: Mapping[str, Record], *, format: str) -
     """Every experiment's table under its title, as Markdown or for a terminal.
 
     Args:
-        rows: of any cells.
-        records: the same cells', by path.
+        rows: the rows of any cells.
+        records: the records of the same cells, by path.
+        format: `md` or `table`.
 
     Raises:
         InputError: another format, or no cell of any experiment has a result.

@@ -23,7 +23,7 @@ MARGIN = Goal().margin
 MOST_LINES = 15
 """Lines shown of a table; the JSON has all of them."""
 MOST_OPERATORS = 4
-"""Operators that are named in one place; the others are counted."""
+"""Most operators that are named in one list; the others are counted."""
 MARK = "\0"
 """Begins the mark of a block that was set aside."""
 
@@ -36,7 +36,7 @@ def render(found: Explanation, *, format: str) -> str:
     measured, ratio = found.measured, found.measured.ratio if found.measured else None
     sides = [("before", found.before), ("after", found.after)] if found.before else [("", found.after)]
     text = fill(
-        "explain.j2",
+        "templates/explain.j2",
         filters={"printable": printable, "compared": _compared},
         found=found,
         title=document.title,
@@ -65,7 +65,8 @@ def render(found: Explanation, *, format: str) -> str:
 class _Document:
     """Blocks of text with an empty line between them; a block may be a title, lines that stay as they are, or a table.
 
-    Such blocks are set aside, and a mark stands for them: no text from a file can hold it once it is printable.
+    Titles, lines and tables are set aside, and a mark takes their place in the text. No text from a file can hold the
+    mark, because it is not a printable character.
     """
 
     def __init__(self, format: str) -> None:
@@ -184,7 +185,7 @@ def _steps(document: _Document, steps: Sequence[Step]) -> str:
 
 
 def _providers(document: _Document, side: Side) -> dict[str, Any]:
-    """The table of `providers`, and the operators that each of the `others` runs than the one that takes most time."""
+    """The table of `providers`, and as `others` the operators of each provider but the one that takes most time."""
     by_provider: dict[str, list[NodeTime]] = collections.defaultdict(list)
     for node in side.nodes or ():
         by_provider[node.provider].append(node)
@@ -218,10 +219,7 @@ def _content(found: Explanation) -> dict[str, Any]:
         "num_runs": NUM_RUNS,
         "operators": found.operators(),
         "changes": found.changes(),
-        "steps": found.steps,
-        "drift": found.drift,
-        "drift_reason": found.drift_reason,
-        "notes": found.notes,
+        **{key: getattr(found, key) for key in ("steps", "drift", "drift_reason", "notes")},
     }
 
 
@@ -230,7 +228,5 @@ def _side(side: Side) -> dict[str, Any]:
         "cell": side.cell.path,
         **{key: getattr(side.row, key, None) for key in ("latency_p50_ns", "fidelity", "placement", "warning")},
         "artifact": str(side.artifact.path),
-        "profiled_ns": side.profiled_ns,
-        "nodes": side.nodes,
-        "reason": side.reason,
+        **{key: getattr(side, key) for key in ("profiled_ns", "nodes", "reason")},
     }

@@ -1,4 +1,4 @@
-"""What `bench pick` prints: the front of the cells that qualify, and the one that was picked or why none was."""
+"""The text of `bench pick`: the front of the cells that qualify, and the picked cell or why no cell was picked."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ RESULTS = Path("results")
 
 
 def front(choice: Choice, constraints: Constraints) -> str:
-    """How many cells qualify, and a table of those that no other beats."""
+    """How many cells qualify, and a table of the cells on the front, which no other cell beats."""
     ranked = sum(map(ranking.is_ranked, choice.group.rows))
     limits = f" and keep to {', '.join(constraints.limits())}" if constraints.limits() else ""
     title = (
@@ -29,7 +29,7 @@ def front(choice: Choice, constraints: Constraints) -> str:
         (
             writing.wrap_name(ranking.short_name(row), NAME),
             writing.milliseconds(row.latency_p50_ns),
-            writing.ratio_of(row),
+            f"{row.ratio:.3f} [{row.ratio_low:.3f}, {row.ratio_high:.3f}]",
             writing.megabytes(row.size_bytes),
             writing.megabytes(row.peak_rss_bytes),
             writing.DASH if row.metric is None else f"{row.metric:.4g}",
@@ -42,15 +42,15 @@ def front(choice: Choice, constraints: Constraints) -> str:
 
 
 def verdict(choice: Choice, results: Path, tolerance: float) -> str:
-    """The cell that was picked and how it stands to the others; or why none was, and which command would decide.
+    """The picked cell and how it compares with the others; without a picked cell, a command that decides.
 
     Args:
-        choice: with a picked cell, or with further launches.
+        choice: the choice, with a picked cell or with further launches.
         results: folder of the results, for the command.
-        tolerance: that was asked for, as a share.
+        tolerance: largest share by which the picked cell may be slower than the fastest cell.
     """
     return fill(
-        "pick.j2",
+        "templates/pick.j2",
         choice=choice,
         tolerance=tolerance,
         enough=math.ceil(100 * choice.regret) if math.isfinite(choice.regret) else 100,

@@ -4,21 +4,19 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from bench.graphs.costs.nodes import NodeCost
+from bench.graphs.costs.profile import Profile
 from bench.report.views import Fitted, View, bytes_text, count_text, number_text, percent, shape_text, short
 
-if TYPE_CHECKING:
-    from bench.graphs.costs.nodes import NodeCost
-    from bench.graphs.costs.profile import Profile
-
-SHARES = ("macs", "params", "weight_bytes", "activation_bytes")
-"""Costs of a node whose share of the model's total is in the CSV, too."""
-SUMMED = (*SHARES, "other_ops")
+TOTAL = {"macs": "macs", "params": "num_params", "weight_bytes": "weight_bytes", "activation_bytes": "activation_bytes"}
+"""Costs of a node whose share of the model's total is in the CSV, too, each with the total's name in `Profile`."""
+SUMMED = (*TOTAL, "other_ops")
 """Costs of a node that are summed for each operator."""
 COSTS = (
     "MACs: products that are summed. Other operations: one an element for biases, activations and the like, not among "
@@ -39,8 +37,8 @@ def nodes(profile: Profile, top: int | None = None) -> View:
     """The totals, the share that each operator has in them, and the nodes.
 
     Args:
-        profile: of the whole model.
-        top: how many nodes to show, those with the most MACs; None for all of them in order.
+        profile: the profile of the whole model.
+        top: number of nodes to show, those with the most MACs first; None for all nodes in their order.
     """
     chosen: Sequence[NodeCost] = profile.nodes
     if top:
@@ -115,8 +113,8 @@ def memory(answer: Mapping[str, Any], top: int | None = None) -> View:
     """The plan of activation memory beside its bounds, as `bench.graphs.memory.activations` gives it.
 
     Args:
-        answer: of the request `memory`.
-        top: how many buffers to show, the largest; None for all of them in order.
+        answer: the answer to the request `memory`.
+        top: number of buffers to show, the largest first; None for all buffers in their order.
     """
     arena, bound, native = (answer[f"{key}_bytes"] for key in ("arena", "lower_bound", "native"))
     rows = {
@@ -234,13 +232,12 @@ def _node_rows(profile: Profile, chosen: Sequence[NodeCost]) -> list[dict[str, s
 
 def _node_fields(profile: Profile, node: NodeCost) -> dict[str, object]:
     """The fields of a node in the CSV, with its shares of the totals."""
-    totals = (profile.macs, profile.num_params, profile.weight_bytes, profile.activation_bytes)
-    wholes = dict(zip(SHARES, totals, strict=True))
     fields: dict[str, object] = {}
     for name, value in dataclasses.asdict(node).items():
         fields[name] = value
-        if name in wholes:
-            fields[f"{name}_share"] = value / wholes[name] if wholes[name] else None
+        if name in TOTAL:
+            total = getattr(profile, TOTAL[name])
+            fields[f"{name}_share"] = value / total if total else None
     return fields | {
         "inputs": " ".join(node.inputs),
         "outputs": " ".join(node.outputs),

@@ -22,7 +22,13 @@ LEGEND = (
 
 
 def render(rows: Sequence[Row], peaks: Mapping[int, Peaks], *, format: str) -> str:
-    """Peaks and rows, in a format of `tables.render`; csv has the rows alone, in raw units."""
+    """The peaks and the rows as text.
+
+    Args:
+        rows: the rows of any cells; rows without a latency or without MACs are left out.
+        peaks: the peaks of the machine, by number of threads.
+        format: a format of `tables.render`; `csv` has the rows alone, in raw units.
+    """
     timed = [row for row in rows if row.latency_p50_ns is not None and row.macs is not None]
     if format == "csv":
         return tables.render(timed, format="csv", columns=COLUMNS)

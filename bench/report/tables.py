@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from rich.console import Console, ConsoleOptions, RenderResult
 from rich.text import Text
 
 from bench.api.errors import InputError, suggest
-from bench.records.ranking import Group, Selection, short_name
-from bench.records.ranking import select as select
+from bench.records.ranking import Group, Selection, select, short_name
 from bench.records.rows import COLUMNS, Row
 from bench.report import writing
 from bench.report.columns import Column, caption, columns_of, notes_of, verdict_of
@@ -52,11 +51,11 @@ def render(
     """Rows as text that ends in a newline.
 
     Args:
-        rows: in any order.
-        format: one of `FORMATS`; json and csv have every key in raw units unless `columns` says which.
-        columns: keys of `Row`; None for those that suit the format.
-        sort: see `select`.
-        width: of a `table`, in characters; None for the terminal's.
+        rows: the rows, in any order.
+        format: one of `FORMATS`; `json` and `csv` give raw units, and without `columns` every key.
+        columns: keys of `Row` to show; None for the keys that suit the format.
+        sort: key of `Row` to sort by; see `ranking.select`.
+        width: width of a `table` in characters; None for the width of the terminal.
 
     Raises:
         InputError: an unknown format or key.
@@ -73,13 +72,19 @@ def render(
 
 
 def raw(selection: Selection) -> list[dict[str, object]]:
-    """Each row in raw units as JSON can hold it, by key."""
+    """The selected columns of each row by key, in raw units, as values that JSON can hold."""
     keys = selection.columns or COLUMNS
     return [{key: writing.finite(getattr(row, key)) for key in keys} for row in selection.rows]
 
 
 def render_selection(selection: Selection, *, format: str, width: int | None = None) -> str:
-    """Rows that were put in order already, as a `table`, `md` or `latex`."""
+    """Rows that are in order already, as text in the format `table`, `md` or `latex`.
+
+    Args:
+        selection: the rows and the columns to show.
+        format: `table`, `md` or `latex`.
+        width: width of a `table` in characters; None for the width of the terminal.
+    """
     if not selection.groups:
         return "No rows.\n"
     if format == "table":
@@ -92,13 +97,6 @@ def render_selection(selection: Selection, *, format: str, width: int | None = N
     return "\n".join(texts)
 
 
-def terminal_table(
-    rows: Iterable[Row], *, columns: tuple[str, ...] | None = None, sort: str | None = None
-) -> TerminalTable:
-    """Rows as a table that rich prints, in as many columns as the console is wide."""
-    return TerminalTable(select(rows, columns=columns, sort=sort))
-
-
 def _markdown(group: Group, columns: Sequence[Column], lines: Sequence[Sequence[str]]) -> str:
     table = writing.markdown([column.title for column in columns], lines, [column.is_text for column in columns])
     legend = writing.escape_markdown(f"{caption(group)} {LEGEND}")
@@ -107,7 +105,7 @@ def _markdown(group: Group, columns: Sequence[Column], lines: Sequence[Sequence[
 
 def _latex(group: Group, columns: Sequence[Column], lines: Sequence[Sequence[str]]) -> str:
     return fill(
-        "latex.j2",
+        "templates/latex.j2",
         caption=f"{group.title}. {caption(group)} {LEGEND}".translate(LATEX),
         alignment="".join("l" if column.is_text else "r" for column in columns),
         lines=[[text.translate(LATEX) for text in line] for line in ([column.title for column in columns], *lines)],
@@ -135,14 +133,15 @@ class TerminalTable:
         rows = tuple(row for row in group.rows if row.status == "ok" or not is_default)
         shown = dataclasses.replace(group, rows=rows)
         columns, dropped = _fit(columns_of(shown, self.selection, notes=False), width)
-        table = writing.empty_table()
-        for column in columns:
-            writing.add_column(table, column.heading(), is_name=column.is_text, width=column.width())
-        for index, row in enumerate(rows):
-            verdict = verdict_of(row, group).split()[0]
-            table.add_row(*(Text(column.values[index], style=_style(column.key, verdict)) for column in columns))
         if rows:
-            yield table
+            verdicts = [verdict_of(row, group).split()[0] for row in rows]
+            yield writing.table_of(
+                [(column.heading(), column.is_text, column.width()) for column in columns],
+                [
+                    [Text(column.values[index], style=_style(column.key, verdict)) for column in columns]
+                    for index, verdict in enumerate(verdicts)
+                ],
+            )
         if is_default:
             reasons: dict[tuple[str, str], list[str]] = {}
             for row in group.rows:
@@ -164,7 +163,8 @@ def _style(key: str, verdict: str) -> str:
 def _fit(columns: list[Column], width: int) -> tuple[list[Column], list[str]]:
     """The columns that fit a width, and the titles of those that were left out.
 
-    Names stay whole if they fit; or else names and intervals are broken into lines; or else columns are left out.
+    Names stay whole where they fit. Otherwise names and intervals are broken into lines; where that is not enough,
+    columns are left out.
     """
     names = next((column.values for column in columns if column.key == "cell"), ())
     if _room(columns, width) >= max(map(len, names), default=0):

@@ -1,4 +1,4 @@
-"""The table of how cells scale with threads: each against itself at one thread, and its best number of threads."""
+"""The table of how cells scale with threads: each cell against itself at one thread, and its best number of threads."""
 
 from __future__ import annotations
 

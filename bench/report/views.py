@@ -11,9 +11,10 @@ from rich.table import Table
 from rich.text import Text
 
 from bench.report import writing
+from bench.report.columns import Steps, scale
 
-COUNT = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
-BYTES = ((1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB"))
+COUNT = ((1.0, ""), (1e3, "k"), (1e6, "M"), (1e9, "G"), (1e12, "T"))
+BYTES = ((1.0, "B"), (1e3, "kB"), (1e6, "MB"), (1e9, "GB"), (1e12, "TB"))
 NAMES = ("node", "tensor", "weight", "buffer")
 """Titles of the columns of names: where a terminal is too narrow, names are cut first."""
 LEFT = (*NAMES, "operator", "output", "type", "shape")
@@ -30,11 +31,11 @@ class View:
 
     Attributes:
         head: parts that a terminal shows above the table.
-        shown: rows of the table, by title, in units for people.
-        rows: rows of the CSV, by column, in raw units.
-        content: of the JSON, in raw units.
+        shown: rows of the table: texts by the title of their column, in units for people.
+        rows: rows of the CSV: values by the name of their column, in raw units.
+        content: content of the JSON, in raw units.
         notes: lines below the table.
-        legend: explains the columns, below the notes.
+        legend: explanation of the columns, below the notes.
     """
 
     head: Sequence[RenderableType]
@@ -95,37 +96,33 @@ def shape_text(shape: Sequence[int] | None) -> str:
 
 
 def short(name: str) -> str:
-    """A name of at most `LONGEST_NAME` characters; of a longer one the end, which says more than the beginning."""
+    """A name in at most `LONGEST_NAME` characters; a longer name keeps its end, which says more than its beginning."""
     return name if len(name) <= LONGEST_NAME else "…" + name[1 - LONGEST_NAME :]
 
 
 def percent(part: float, whole: float = 1) -> str:
-    """A share in per cent; empty where there is none."""
+    """The share of a part in the whole, in per cent; empty where either is 0."""
     return f"{100 * part / whole:.1f} %" if part and whole else ""
 
 
 def count_text(number: int) -> str:
     """A count with a prefix, such as `4.1 M`; empty for 0."""
-    return _scaled(number, COUNT) if number else ""
+    return _scaled(number, COUNT)
 
 
 def bytes_text(number: int | None) -> str:
     """A size with its unit, such as `4.1 MB`; empty for 0, `?` where it is not known."""
-    if number is None:
-        return "?"
-    return _scaled(number, BYTES) if number >= 1000 else f"{number} B" if number else ""
+    return "?" if number is None else _scaled(number, BYTES)
 
 
 def number_text(number: float | None) -> str:
-    """A number to four significant digits; empty where there is none."""
+    """A number to four significant digits; empty for None."""
     return "" if number is None else f"{number:.4g}"
 
 
-def _scaled(number: int, steps: Sequence[tuple[float, str]]) -> str:
-    for factor, name in steps:
-        if number >= factor:
-            return f"{number / factor:.4g} {name}"
-    return str(number)
+def _scaled(number: int, steps: Steps) -> str:
+    factor, name = scale([number], steps)
+    return f"{number / factor:.4g} {name}".strip() if number else ""
 
 
 def _cell(value: object) -> object:

@@ -10,7 +10,7 @@ import math
 import re
 import shutil
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from rich import box
 from rich.console import Console
@@ -19,20 +19,14 @@ from rich.text import Text
 
 if TYPE_CHECKING:
     from bench.measure.stats import Estimate
-    from bench.records.rows import Row
 
 DASH = "\N{EN DASH}"
-"""Stands for a figure that is not known."""
+"""The text in place of a figure that is not known."""
 
 
 def interval(ratio: Estimate) -> str:
     """A ratio with its interval, such as `0.503 [0.498, 0.507]`."""
     return f"{ratio.value:.3f} [{ratio.low:.3f}, {ratio.high:.3f}]"
-
-
-def ratio_of(row: Row) -> str:
-    """The ratio of a row over its baseline, with its interval."""
-    return f"{row.ratio:.3f} [{row.ratio_low:.3f}, {row.ratio_high:.3f}]"
 
 
 def milliseconds(time_ns: float | None, form: str = ".4g") -> str:
@@ -84,7 +78,7 @@ def escape_markdown(text: str) -> str:
 
 
 def markdown(titles: Sequence[str], lines: Iterable[Sequence[str]], is_name: Sequence[bool]) -> str:
-    """A Markdown table that ends in a newline; columns that are no names are aligned to the right."""
+    """A Markdown table that ends in a newline; columns of names are aligned to the left, the others to the right."""
     header, *rows = ["| " + " | ".join(map(escape_markdown, line)) + " |" for line in (titles, *lines)]
     rule = "| " + " | ".join(":--" if name else "--:" for name in is_name) + " |"
     return "\n".join([header, rule, *rows]) + "\n"
@@ -94,31 +88,32 @@ def plain(titles: Sequence[str], lines: Sequence[Sequence[str]], *, format: str,
     """A table of texts that ends in a newline.
 
     Args:
-        titles: of the columns.
+        titles: titles of the columns.
         lines: texts of each row.
         format: `md` or `table`.
-        num_names: how many of the first columns are names; the others are figures.
+        num_names: number of columns of names, which come first; the other columns hold figures.
     """
     is_name = [number < num_names for number in range(len(titles))]
     if format == "md":
         return markdown(titles, lines, is_name)
-    table = empty_table()
-    for title, name in zip(titles, is_name, strict=True):
-        add_column(table, title, is_name=name)
+    columns = [(title, name, None) for title, name in zip(titles, is_name, strict=True)]
+    return on_console(table_of(columns, [map(Text, line) for line in lines]))
+
+
+def table_of(columns: Iterable[tuple[str, bool, int | None]], lines: Iterable[Iterable[Text]]) -> Table:
+    """A table for a terminal; figures are aligned to the right, and a long text is folded.
+
+    Args:
+        columns: for each column its title, whether it holds names, and its width in characters; with a width of None
+            the column is as wide as its texts.
+        lines: texts of each row.
+    """
+    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False, show_edge=False)
+    for title, is_name, width in columns:
+        table.add_column(Text(title), justify="left" if is_name else "right", overflow="fold", width=width)
     for line in lines:
-        table.add_row(*map(Text, line))
-    return on_console(table)
-
-
-def empty_table() -> Table:
-    """A table for a terminal, without columns yet."""
-    return Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False, show_edge=False)
-
-
-def add_column(table: Table, title: str, *, is_name: bool, width: int | None = None) -> None:
-    """Add a column to a terminal's table; figures are aligned to the right, and a long text is folded."""
-    side: Literal["left", "right"] = "left" if is_name else "right"
-    table.add_column(Text(title), justify=side, overflow="fold", width=width)
+        table.add_row(*line)
+    return table
 
 
 def terminal_width() -> int:
@@ -130,8 +125,8 @@ def on_console(content: object, width: int | None = None) -> str:
     """What rich prints of content, without colours and without blanks at the ends of lines.
 
     Args:
-        content: that rich can print.
-        width: in characters; None for the terminal's.
+        content: anything that rich can print.
+        width: width in characters; None for the width of the terminal.
     """
     size = width or terminal_width()
     console = Console(file=io.StringIO(), width=size, color_system=None, force_terminal=False, legacy_windows=False)

@@ -12,7 +12,7 @@ from bench.api.errors import InputError
 from bench.records.ranking import select
 from bench.records.rows import COLUMNS, Row
 from bench.report.columns import scale
-from bench.report.tables import LEGEND, render, terminal_table
+from bench.report.tables import LEGEND, TerminalTable, render
 from bench.report.writing import DASH
 
 
@@ -334,7 +334,9 @@ def test_brackets_are_text_and_not_markup():
 
 def test_colour_only_on_a_terminal_and_words_with_it():
     file = io.StringIO()
-    Console(file=file, force_terminal=True, color_system="standard", width=160).print(terminal_table([SLOW, FAST]))
+    Console(file=file, force_terminal=True, color_system="standard", width=160).print(
+        TerminalTable(select([SLOW, FAST]))
+    )
     assert "\x1b[32mfaster" in file.getvalue()
     assert "\x1b" not in render([SLOW, FAST], format="table", width=160)
 

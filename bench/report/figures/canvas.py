@@ -69,6 +69,7 @@ def looks_of(runtimes: Iterable[str]) -> dict[str, Look]:
 
 
 def save(figure: Figure, path: Path) -> Path:
+    """Write a figure in the format of the path's suffix, whole or not at all, and return the path."""
     file = io.BytesIO()
     nothing: dict[str, Any] = {"Software": None} if path.suffix == ".png" else {"Date": None, "Creator": None}
     figure.savefig(file, format=path.suffix[1:], dpi=150, metadata=nothing)
@@ -99,12 +100,15 @@ def sheet(
     """A figure of panels one below another, measured in inches so that nothing overlaps or is cut.
 
     Args:
-        title: of the figure.
-        panels: the title of each (or nothing) and its height.
-        left: room for names beside the panels.
-        right: room for notes beside the panels.
-        handles: of the legend, above the panels.
-        footnote: is wrapped.
+        title: title of the figure.
+        panels: title and height in inches of each panel; an empty title takes no room.
+        left: room in inches for names to the left of the panels.
+        right: room in inches for notes to the right of the panels.
+        handles: matplotlib's handles of the legend above the panels; no legend without any.
+        footnote: text below the panels, which is wrapped to the width of the figure.
+
+    Returns:
+        The figure, and the axes of each panel.
     """
     from matplotlib.figure import Figure
 
@@ -140,21 +144,30 @@ def name_lines(axes: Axes, lines: Sequence[Line]) -> None:
     axes.grid(axis="x", color="#DDDDDD", linewidth=0.6)
     axes.set_axisbelow(True)
     for index, (line, label) in enumerate(zip(lines, axes.get_yticklabels(), strict=True)):
-        weight = "bold" if line.is_bold else "normal"
-        label.set_fontweight(weight)
-        axes.annotate(
-            line.note,
-            (1, index),
-            (6, 0),
-            xycoords=axes.get_yaxis_transform(),
-            textcoords="offset points",
-            va="center",
-            fontweight=weight,
-            annotation_clip=False,
-        )
+        label.set_fontweight("bold" if line.is_bold else "normal")
+        beside = axes.get_yaxis_transform()
+        write(axes, line.note, (1, index), (6, 0), is_bold=line.is_bold, xycoords=beside, va="center")
+
+
+def write(
+    axes: Axes, text: str, point: tuple[float, float], offset: tuple[float, float], *, is_bold: bool, **more: Any
+) -> None:
+    """Write a text beside a point, inside the axes or outside.
+
+    Args:
+        axes: the axes to write on.
+        text: the text.
+        point: the point, in data coordinates or in those of `xycoords`.
+        offset: distance of the text from the point, right and up, in typographic points.
+        is_bold: whether the text is bold.
+        **more: further arguments of matplotlib's `annotate`.
+    """
+    weight = "bold" if is_bold else "normal"
+    axes.annotate(text, point, offset, textcoords="offset points", fontweight=weight, annotation_clip=False, **more)
 
 
 def handles_of(runtimes: Iterable[str], looks: Mapping[str, Look], *, as_bars: bool) -> list[Any]:
+    """Matplotlib's handles of a legend that names the runtimes, as patches where bars are drawn and else as markers."""
     from matplotlib.lines import Line2D
     from matplotlib.patches import Patch
 
@@ -174,10 +187,10 @@ def place_labels(
     """Write each label near its point where it covers neither a point nor another label.
 
     Args:
-        axes: with its limits set.
-        points: everything that is drawn, in data coordinates.
-        labels: a text and the point that it belongs to.
-        upward: rather above the points than below.
+        axes: axes whose limits are set.
+        points: all points that are drawn, in data coordinates.
+        labels: the text of each label and the point that it belongs to.
+        upward: whether a label is rather above its point than below it.
     """
     to_points = 72 * PLOT_WIDTH / axes.bbox.width
     drawn = [(x * to_points, y * to_points) for x, y in axes.transData.transform(points)]
@@ -185,19 +198,9 @@ def place_labels(
     left, bottom, right, top = (edge * to_points for edge in axes.bbox.extents)
     offsets = label_offsets(drawn, wanted, box=(left, bottom, right, top), upward=upward)
     for (text, point), (dx, dy) in zip(labels, offsets, strict=True):
-        axes.annotate(
-            text,
-            point,
-            (dx, dy),
-            textcoords="offset points",
-            ha="center",
-            va="center",
-            fontweight="bold",
-            arrowprops={"arrowstyle": "-", "linewidth": 0.6, "shrinkA": 5, "shrinkB": 3}
-            if math.hypot(dx, dy) > DISTANCES[0] + 0.5
-            else None,
-            zorder=5,
-        )
+        is_far = math.hypot(dx, dy) > DISTANCES[0] + 0.5
+        line = {"arrowstyle": "-", "linewidth": 0.6, "shrinkA": 5, "shrinkB": 3} if is_far else None
+        write(axes, text, point, (dx, dy), is_bold=True, ha="center", va="center", arrowprops=line, zorder=5)
 
 
 def label_offsets(
@@ -210,10 +213,10 @@ def label_offsets(
     """The distance of each label from its point, right and up, so that it covers neither a point nor another label.
 
     Args:
-        points: everything that is drawn, in points from the left and from the bottom.
-        labels: a text and the point that it belongs to.
-        box: left, bottom, right and top edge of the panel.
-        upward: rather above the points than below.
+        points: all points that are drawn, in typographic points from the left and from the bottom.
+        labels: the text of each label and the point that it belongs to.
+        box: left, bottom, right and top edge of the panel, in typographic points.
+        upward: whether a label is rather above its point than below it.
     """
     angles = [angle if upward else -angle for angle in (90, 135, 180, 45, -135, -45, 0, -90)]
     taken = [(x, y, 4.0, 4.0) for x, y in points]

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from bench.records import pareto
 from bench.records.ranking import Group, is_baseline, is_ranked, is_timed, select, short_name
 from bench.records.rows import Row
-from bench.report.columns import BYTES, TIME, scale
+from bench.report.columns import BYTES, scale, unit_of
 from bench.report.figures import canvas
 
 if TYPE_CHECKING:
@@ -69,11 +69,14 @@ def _rows(groups: Iterable[Group]) -> list[Row]:
 def _named_rows(
     what: str, groups: Sequence[Group], notes: Mapping[str, str], handles: Sequence[Any], footnote: str
 ) -> tuple[Figure, list[Axes]]:
-    """A panel for each group, with a line for each of its rows: its name on the left, its note on the right.
+    """A panel for each group, with a line for each row of the group: its name on the left, its note on the right.
 
     Args:
-        notes: by cell.
-        handles: of the legend.
+        what: name of the quantity, for the title.
+        groups: the groups, each with the rows that are drawn.
+        notes: by cell path, the note on the right of its line.
+        handles: matplotlib's handles of the legend.
+        footnote: text below the panels.
     """
     return canvas.sheet(
         _title(groups, what),
@@ -145,7 +148,7 @@ def _latency(groups: list[Group], looks: Mapping[str, canvas.Look]) -> Figure | 
     if not shown:
         return None
     rows = _rows(shown)
-    unit, unit_name = scale((row.latency_p50_ns or 0 for row in rows), TIME)
+    unit, unit_name = unit_of("latency_p50_ns", rows)
     footnote = "Bars: 95 % interval of the median. Right: ratio to the baseline (dashed), paired, and verdict."
     if any(row.fidelity == "broken" for row in rows):
         footnote += " Hollow: broken, its outputs are too far from the reference; not ranked."
@@ -190,7 +193,7 @@ def _memory(groups: list[Group], looks: Mapping[str, canvas.Look]) -> Figure | N
     if not shown:
         return None
     rows = _rows(shown)
-    unit, unit_name = scale((row.peak_rss_bytes or 0 for row in rows), BYTES)
+    unit, unit_name = unit_of("peak_rss_bytes", rows)
     sizes = {row.cell: f"{canvas.digits((row.peak_rss_bytes or 0) / unit, 3)} {unit_name}" for row in rows}
     notes = {row.cell: sizes[row.cell] + " broken" * (row.fidelity == "broken") for row in rows}
     handles = [Patch(fc=GREY, label="packages imported")]
@@ -256,7 +259,7 @@ def _accuracy(groups: list[Group], looks: Mapping[str, canvas.Look], is_higher_b
     if not shown:
         return None
     rows = _rows(shown)
-    unit, unit_name = scale((row.latency_p50_ns or 0 for row in rows), TIME)
+    unit, unit_name = unit_of("latency_p50_ns", rows)
     metric_name = metric_title(rows)
     labels = [pareto.labels(group.rows, lambda row: row.metric, higher_is_better=is_higher_better) for group in shown]
     keys = [_key(group, label, unit, unit_name) for group, label in zip(shown, labels, strict=True)]
@@ -285,15 +288,8 @@ def _accuracy(groups: list[Group], looks: Mapping[str, canvas.Look], is_higher_b
             row.cell: ((row.latency_p50_ns or 0) / unit, min(high, max(low, row.metric or 0))) for row in group.rows
         }
         for row in sorted(group.rows, key=lambda row: row.cell in label):  # the labelled on top
-            _point(
-                axes,
-                row,
-                points[row.cell][1],
-                unit,
-                looks[row.runtime],
-                size=6,
-                edge="black" if row.cell in label else None,
-            )
+            edge = "black" if row.cell in label else None
+            _point(axes, row, points[row.cell][1], unit, looks[row.runtime], size=6, edge=edge)
         corners = [points[cell] for cell in pareto.front(label)]
         if corners:
             xs, ys = zip(*corners, (axes.get_xlim()[1], corners[-1][1]), strict=True)
@@ -301,16 +297,8 @@ def _accuracy(groups: list[Group], looks: Mapping[str, canvas.Look], is_higher_b
         marks = [(label[cell], xy) for cell, xy in points.items() if cell in label]
         canvas.place_labels(axes, list(points.values()), marks, upward=is_higher_better)
         for index, (text, is_bold) in enumerate(key):
-            axes.annotate(
-                text,
-                (1, 1),
-                (14, -canvas.LINE * 72 * index),
-                xycoords="axes fraction",
-                textcoords="offset points",
-                va="top",
-                fontweight="bold" if is_bold else "normal",
-                annotation_clip=False,
-            )
+            offset = (14, -canvas.LINE * 72 * index)
+            canvas.write(axes, text, (1, 1), offset, is_bold=is_bold, xycoords="axes fraction", va="top")
     return figure
 
 

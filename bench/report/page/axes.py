@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Sequence
 
 from bench.records.rows import Row
-from bench.report.columns import Steps, scale
+from bench.report.columns import INTERVALS, unit_of
 from bench.report.figures.plots import LOG_RANGE
 
 LOWER, HIGHER = "lower is better", "higher is better"
@@ -16,12 +16,15 @@ MOST_TICKS = 6
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Axis:
-    """A range of values.
+    """An axis of a figure, from its lowest to its highest value.
 
     Attributes:
-        title: what it shows, with the unit.
-        better: which end is: `LOWER`, `HIGHER` or nothing.
-        factor: of the unit that ticks are written in.
+        title: name of the quantity on the axis, with its unit.
+        low: value at the beginning of the axis, in the base unit.
+        high: value at the end of the axis, in the base unit.
+        better: which values are better: `LOWER`, `HIGHER`, or an empty text for neither.
+        factor: size of the unit in which the ticks are written, in base units.
+        is_log: whether the axis is logarithmic.
     """
 
     title: str
@@ -57,37 +60,22 @@ class Axis:
         return [(self.at(value * self.factor), f"{value:.6g}") for value in values]
 
 
-def axis_of(
-    title: str,
-    rows: Sequence[Row],
-    task: Sequence[Row],
-    value: Callable[[Row], float | None],
-    steps: Steps,
-    *,
-    ends: Callable[[Row], Iterable[float | None]] | None = None,
-    from_zero: bool = False,
-) -> Axis:
+def axis_of(title: str, rows: Sequence[Row], task: Sequence[Row], key: str, *, from_zero: bool = False) -> Axis:
     """An axis from zero, or a logarithmic one where the range is wide, which its title says.
 
     Args:
-        title: of what is shown, without a unit.
-        rows: that are drawn.
-        task: rows whose values choose the unit.
-        value: of a row.
-        steps: units, as in `columns.scale`.
-        ends: all that is drawn of a row, where that is more than its value.
-        from_zero: never logarithmic: lengths are compared.
+        title: title of the axis, without a unit.
+        rows: the rows that are drawn.
+        task: all rows of the task, whose values choose the unit.
+        key: the key of `Row` that is drawn, with the ends of its interval.
+        from_zero: whether the axis is never logarithmic, because lengths are compared.
     """
-    factor, unit = scale((value(row) or 0.0 for row in task), steps)
-    values = [found for row in rows for found in (ends(row) if ends else [value(row)]) if found]
+    factor, unit = unit_of(key, task)
+    drawn = (key, *INTERVALS.get(key, ()))
+    values = [value for row in rows for end in drawn if (value := getattr(row, end))]
     least, most = (min(values), max(values)) if values else (1.0, 1.0)
     if most > LOG_RANGE * least and not from_zero:
         return Axis(
             title=f"{title} ({unit}, log scale)", low=least / 1.25, high=most * 1.25, factor=factor, is_log=True
         )
     return Axis(title=f"{title} ({unit})", low=0.0, high=most * 1.04, factor=factor)
-
-
-def latency_ends(row: Row) -> tuple[float | None, ...]:
-    """The median latency between the ends of its interval."""
-    return (row.latency_p50_low_ns, row.latency_p50_ns, row.latency_p50_high_ns)

@@ -28,9 +28,9 @@ def details(row: Row, record: Record, beside: Sequence[Launch]) -> dict[str, Any
     """A cell as JSON: its path, sections of labelled texts, and its launches.
 
     Args:
-        row: its figures.
-        record: what is stored of it.
-        beside: the launches that the figures stand on.
+        row: the figures of the cell.
+        record: the stored record of the cell.
+        beside: the launches that the figures were made of.
     """
     return {
         "cell": row.cell,

@@ -14,7 +14,7 @@ from bench.measure.launch import Launch
 from bench.measure.roofline import Peaks
 from bench.records import assemble, ranking
 from bench.records.launches import MOST_SAMPLES
-from bench.records.ranking import Group
+from bench.records.ranking import Group, Selection
 from bench.records.rows import Row
 from bench.records.store import Record
 from bench.report import columns, tables
@@ -33,16 +33,19 @@ COLUMNS = (
     *("model_rss_bytes", "size_bytes", "load_ns", "first_inference_ns"),
 )
 WHERE_KNOWN = ("gmacs_per_s", "peak_share")
-"""Columns that are shown where any row of the task has a value."""
+"""Columns that are shown only where a row of the task has a value."""
 FACETS = ("runtime", "precision", "outcome")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Request:
-    """Everything that is shown of one group of cells that may be compared.
+    """The part of the page about one group of cells that may be compared.
 
     Attributes:
-        columns: of the table, with a text for each row of the group.
+        group: the rows of the table.
+        columns: the columns of the table, with a text for each row of the group.
+        scatters: the scatter plots of the group.
+        lines: the timed cells of the group below one another, with tracks beside them.
     """
 
     group: Group
@@ -59,14 +62,14 @@ def page(
     margin: float,
     peaks: Mapping[int, Peaks],
 ) -> str:
-    """The whole page as text.
+    """The whole page as HTML.
 
     Args:
         records: the current record of each cell path.
-        rows: of the cells that are shown.
-        best: the deployments to ship, of the same cells, that lose at most `MAX_METRIC_LOSS` of their metric.
-        margin: what counts as no difference, as a share.
-        peaks: of the machine, by number of threads.
+        rows: the rows of the cells to show.
+        best: the deployments to ship among these cells; each loses at most `MAX_METRIC_LOSS` of its metric.
+        margin: the largest difference that counts as noise, as a share.
+        peaks: the peaks of the machine, by number of threads.
     """
     selection = ranking.select(rows)
     ids = {row.cell: number for number, row in enumerate(selection.rows)}
@@ -74,18 +77,13 @@ def page(
     looks = looks_of(row.runtime for row in rows).items()
     tasks: dict[str, list[Request]] = {}
     for group in selection.groups:
-        members = [row for row in selection.rows if row.task == group.task]
-        quality = records[members[0].cell].quality
-        higher = quality is None or quality.higher_is_better
-        request = _request(group, members, launches, peaks.get(group.threads), higher_is_better=higher)
+        request = _request(group, selection, records, launches, peaks.get(group.threads))
         tasks.setdefault(group.task, []).append(request)
     found = [details(row, records[row.cell], launches[row.cell]) for row in selection.rows]
     script = (FOLDER / "page.js").read_text(encoding="utf-8")
     shown = [records[cell] for cell in ids]
     return fill(
-        "page.html.j2",
-        folder=FOLDER,
-        is_html=True,
+        "page/page.html.j2",
         machine=about.machine(shown),
         counts=about.counts(selection.rows),
         best=best,
@@ -124,20 +122,20 @@ def embedded(value: object) -> str:
 
 def _request(
     group: Group,
-    task: Sequence[Row],
+    selection: Selection,
+    records: Mapping[str, Record],
     launches: Mapping[str, Sequence[Launch]],
     peaks: Peaks | None,
-    *,
-    higher_is_better: bool,
 ) -> Request:
+    task = [row for row in selection.rows if row.task == group.task]
     keys = (*COLUMNS, *(key for key in WHERE_KNOWN if any(getattr(row, key) is not None for row in task)))
-    # Units are those of the whole task, so that its requests can be compared.
-    selection = ranking.Selection(columns=keys, groups=(dataclasses.replace(group, rows=tuple(task)),))
+    higher = assemble.higher_is_better(records).get(group.task, True)
+    scatters = against_latency(group, task, higher_is_better=higher)
     roof = roofline(group, peaks)
     return Request(
         group=group,
-        columns=columns.columns_of(group, selection, notes=False)[1:],
-        scatters=[*against_latency(group, task, higher_is_better=higher_is_better), *([roof] if roof else [])],
+        columns=columns.columns_of(group, dataclasses.replace(selection, columns=keys), notes=False)[1:],
+        scatters=[*scatters, roof] if roof else scatters,
         lines=lines(group, task, launches),
     )
 
@@ -147,7 +145,7 @@ def _note(row: Row, group: Group) -> str:
 
 
 def _words(row: Row, group: Group) -> str:
-    """Everything that a person may look for a row by."""
+    """The words by which the page's search finds a row, in lower case."""
     words = (row.cell, columns.verdict_of(row, group), row.fidelity, row.precision, _note(row, group))
     return " ".join(word or "" for word in words).lower()
 

@@ -5,16 +5,15 @@ from __future__ import annotations
 import dataclasses
 import math
 import operator
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from bench.measure.roofline import Peaks
 from bench.records import pareto
 from bench.records.ranking import Group, is_baseline, is_timed
 from bench.records.rows import Row
-from bench.report.columns import BYTES, TIME
 from bench.report.figures.canvas import label_offsets
 from bench.report.figures.plots import metric_limits, metric_title
-from bench.report.page.axes import HIGHER, LOWER, Axis, axis_of, latency_ends
+from bench.report.page.axes import HIGHER, LOWER, Axis, axis_of
 
 WIDTH, HEIGHT = 330, 250
 """Size of a panel in pixels for placing labels; a browser may draw the panel wider."""
@@ -23,10 +22,13 @@ Segment = tuple[float, float, float, float]
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Mark:
-    """One cell, in per cent from the left and from the top.
+    """The mark of one cell in a scatter plot.
 
     Attributes:
-        label: the cell's number on the front, `B` for the baseline, or nothing.
+        row: the row of the cell.
+        x: distance from the left edge, in per cent of the plot's width.
+        y: distance from the top edge, in per cent of the plot's height.
+        label: the cell's number on the Pareto front, `B` for the baseline, or an empty text.
         dx: distance of the label from the mark to the right, in pixels.
         dy: distance of the label from the mark downwards, in pixels.
     """
@@ -41,11 +43,15 @@ class Mark:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Scatter:
-    """One figure.
+    """A scatter plot of cells.
 
     Attributes:
-        steps: segments of the front's line: x1, y1, x2 and y2, in per cent.
-        front: paths of the cells on it, fastest first.
+        title: the title above the plot.
+        x: the horizontal axis.
+        y: the vertical axis.
+        marks: the cells.
+        steps: segments of the line through the Pareto front: x1, y1, x2 and y2, in per cent.
+        front: paths of the cells on the Pareto front, fastest first.
         roofs: segments of the roofline, each with its name.
     """
 
@@ -62,9 +68,9 @@ def against_latency(group: Group, task: Sequence[Row], *, higher_is_better: bool
     """Figures of metric, size and memory against latency; a figure that would show nothing is left out.
 
     Args:
-        group: whose timed rows are drawn.
-        task: all rows of its task, which share units.
-        higher_is_better: of the metric.
+        group: the group whose timed rows are drawn.
+        task: all rows of the group's task, which share units.
+        higher_is_better: whether a higher metric is better.
     """
     rows = [row for row in group.rows if is_timed(row)]
     found = []
@@ -74,26 +80,17 @@ def against_latency(group: Group, task: Sequence[Row], *, higher_is_better: bool
         name = metric_title(measured)
         y = Axis(title=name, better=HIGHER if higher_is_better else LOWER, low=low, high=high)
         title = f"Latency and {name.removesuffix(' (dB)')}"
-        found.append(_pareto(title, measured, task, y, lambda row: row.metric, higher=higher_is_better))
+        found.append(_pareto(title, measured, task, y, "metric", higher=higher_is_better))
     for name, key in (("file size", "size_bytes"), ("memory", "model_rss_bytes")):
-        value = operator.attrgetter(key)
-        known = [row for row in rows if value(row) is not None]
-        if known:
-            y = axis_of(name, known, task, value, BYTES)
-            found.append(_pareto(f"Latency and {name}", known, task, y, value, higher=False))
+        if known := [row for row in rows if getattr(row, key) is not None]:
+            y = axis_of(name, known, task, key)
+            found.append(_pareto(f"Latency and {name}", known, task, y, key, higher=False))
     return found
 
 
-def _pareto(
-    title: str,
-    rows: Sequence[Row],
-    task: Sequence[Row],
-    y: Axis,
-    value: Callable[[Row], float | None],
-    *,
-    higher: bool,
-) -> Scatter:
-    x = axis_of("latency p50", rows, task, lambda row: row.latency_p50_ns, TIME, ends=latency_ends)
+def _pareto(title: str, rows: Sequence[Row], task: Sequence[Row], y: Axis, key: str, *, higher: bool) -> Scatter:
+    value = operator.attrgetter(key)
+    x = axis_of("latency p50", rows, task, "latency_p50_ns")
     labels = pareto.labels(rows, value, higher_is_better=higher)
     front = pareto.front(labels)
     places = {row.cell: (x.at(row.latency_p50_ns or 0.0), round(100 - y.at(value(row) or 0.0), 2)) for row in rows}
@@ -136,36 +133,25 @@ def roofline(group: Group, peaks: Peaks | None) -> Scatter | None:
     """Achieved rate against arithmetic intensity, under the machine's peaks; None where either is not known.
 
     Args:
-        group: whose timed rows are drawn.
-        peaks: of the machine with as many threads.
+        group: the group whose timed rows are drawn.
+        peaks: the peaks of the machine with as many threads as the group has; None where they were not measured.
     """
     rows = [row for row in group.rows if is_timed(row) and row.macs_per_byte and row.gmacs_per_s and row.peak_share]
     if not rows or peaks is None:
         return None
     tops = {name: rate for name, rate in peaks.macs_per_s.items() if any(row.precision == name for row in rows)}
-    intensities = [row.macs_per_byte or 0.0 for row in rows]
+    top = max(tops.values())
     ridges = [rate / peaks.bytes_per_s for rate in tops.values()]
-    rates = [1e9 * (row.gmacs_per_s or 0.0) for row in rows]
-    x = Axis(
-        title="MACs per byte moved (log scale)",
-        better="",
-        low=min(*intensities, *ridges) / 2,
-        high=max(*intensities, *ridges) * 2,
-        is_log=True,
-    )
-    y = Axis(
-        title="GMAC/s (log scale)",
-        better=HIGHER,
-        low=min(rates) / 1.6,
-        high=max(tops.values()) * 1.6,
-        factor=1e9,
-        is_log=True,
-    )
+    intensities = [*ridges, *(row.macs_per_byte or 0.0 for row in rows)]
+    low, high = min(intensities) / 2, max(intensities) * 2
+    x = Axis(title="MACs per byte moved (log scale)", better="", low=low, high=high, is_log=True)
+    low, high = 1e9 * min(row.gmacs_per_s or 0.0 for row in rows) / 1.6, top * 1.6
+    y = Axis(title="GMAC/s (log scale)", better=HIGHER, low=low, high=high, factor=1e9, is_log=True)
 
     def place(intensity: float, rate: float) -> tuple[float, float]:
         return x.at(intensity), round(100 - y.at(rate), 2)
 
-    ridge = max(tops.values()) / peaks.bytes_per_s
+    ridge = top / peaks.bytes_per_s
     start = max(x.low, y.low / peaks.bytes_per_s)
     memory = (*place(start, start * peaks.bytes_per_s), *place(ridge, ridge * peaks.bytes_per_s))
     roofs = [(memory, f"memory, {peaks.bytes_per_s / 1e9:.3g} GB/s")]

@@ -9,9 +9,8 @@ from bench.measure.launch import Launch
 from bench.records.launches import memory_tops
 from bench.records.ranking import Group, is_baseline, is_ranked, is_timed
 from bench.records.rows import Row
-from bench.report.columns import BYTES, TIME
 from bench.report.figures.canvas import digits
-from bench.report.page.axes import HIGHER, Axis, axis_of, latency_ends
+from bench.report.page.axes import HIGHER, Axis, axis_of
 
 Part = tuple[str, float, float]
 """Kind, start and length of a segment, in per cent."""
@@ -19,10 +18,12 @@ Part = tuple[str, float, float]
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Bar:
-    """The drawing of one cell on one track: a point with its interval, or segments end to end; and a text.
+    """The drawing of one cell on one track: a point with its interval, or segments end to end.
 
     Attributes:
-        point: low, value and high, in per cent.
+        text: the value as text, beside the track.
+        point: the low end of the interval, the value and the high end, in per cent; None where segments are drawn.
+        segments: the segments, from the left to the right.
     """
 
     text: str
@@ -43,8 +44,9 @@ class Lines:
     """Cells, fastest first, with tracks beside them.
 
     Attributes:
-        axes: of the tracks: latency, memory, size and, where it is known, the share of the peak.
-        baseline: place of the baseline's latency on the first axis, in per cent; None where it is not drawn.
+        axes: axes of the tracks: latency, memory, size and, where it is known, the share of the peak.
+        baseline: place of the baseline's latency on the first axis, in per cent; None where no baseline is drawn.
+        lines: the cells.
     """
 
     axes: tuple[Axis, ...]
@@ -56,14 +58,14 @@ def lines(group: Group, task: Sequence[Row], launches: Mapping[str, Sequence[Lau
     """Every timed cell of a group on its tracks.
 
     Args:
-        group: whose timed rows are drawn.
-        task: all rows of its task, which share units.
-        launches: that each row stands on, by cell.
+        group: the group whose timed rows are drawn.
+        task: all rows of the group's task, which share units.
+        launches: by cell path, the launches that the figures of the row were made of.
     """
     rows = sorted(filter(is_timed, group.rows), key=lambda row: (not is_ranked(row), row.latency_p50_ns or 0.0))
-    latency = axis_of("latency p50", rows, task, lambda row: row.latency_p50_ns, TIME, ends=latency_ends)
-    memory = axis_of("peak memory", rows, task, lambda row: row.peak_rss_bytes, BYTES, from_zero=True)
-    size = axis_of("file size", rows, task, lambda row: row.size_bytes, BYTES, from_zero=True)
+    latency = axis_of("latency p50", rows, task, "latency_p50_ns")
+    memory = axis_of("peak memory", rows, task, "peak_rss_bytes", from_zero=True)
+    size = axis_of("file size", rows, task, "size_bytes", from_zero=True)
     share = Axis(title="share of the peak (%)", better=HIGHER, low=0.0, high=1.0, factor=0.01)
     shares = [share] if any(row.peak_share is not None for row in rows) else []
     found = []

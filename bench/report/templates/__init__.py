@@ -5,31 +5,22 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-FOLDER = Path(__file__).parent
+REPORT = Path(__file__).parents[1]
 
 
-def fill(
-    name: str,
-    /,
-    *,
-    folder: Path = FOLDER,
-    is_html: bool = False,
-    filters: Mapping[str, Callable[..., str]] | None = None,
-    **values: object,
-) -> str:
+def fill(path: str, /, *, filters: Mapping[str, Callable[..., str]] | None = None, **values: object) -> str:
     """The text of a template with its values filled in.
 
     Args:
-        name: of the file.
-        folder: where the file is.
-        is_html: whether texts among the values are escaped for HTML.
+        path: path of the template under `bench/report`; in a `.html.j2` the texts among the values are escaped.
         filters: more filters of the template, by name.
-        **values: by the names that the template has for them; every name must have one.
+        **values: values by the names that the template has for them; every name must have a value.
     """
     import jinja2
 
+    is_html = path.endswith(".html.j2")
     environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(folder),
+        loader=jinja2.FileSystemLoader(REPORT),
         autoescape=is_html,
         trim_blocks=True,
         lstrip_blocks=True,
@@ -37,4 +28,4 @@ def fill(
         undefined=jinja2.StrictUndefined,
     )
     environment.filters.update(filters or {})
-    return environment.get_template(name).render(values)
+    return environment.get_template(path).render(values)
