@@ -34,4 +34,4 @@ class _Plain(Session):
         self._session = session
 
     def run(self, feeds):  # type: ignore[no-untyped-def]
-        return self._session.run(None, feeds)  # type: ignore[attr-defined]
+        return self._session.run(None, feeds)
