@@ -98,7 +98,7 @@ class Compared:
     Attributes:
         before: side A.
         after: side B.
-        how: what the ratios are.
+        how: how the ratios were made, in words: `PAIRED`, `SHARED` or `THROUGH_BASELINE`.
         changes: slower cells first, then faster, undecided, noise, and those without a comparison.
         drifts: by the path of a baseline, the drift of its cells between the two runs; see `corrections.drift`.
         remarks: other differences between the two sides: packages, weights, machines.

@@ -22,7 +22,7 @@ def refused(what: str, *, advice: str = "") -> Iterator[None]:
     """Raise an InputError instead of any other error; an InputError, which explains itself already, passes unchanged.
 
     Args:
-        what: what fails in the block, such as `PyTorch cannot load it`: the beginning of the message.
+        what: the beginning of the message, which names the failing step, such as `PyTorch cannot load it`.
         advice: the end of the message, after the other error's text, which is cut short to leave room for both.
     """
     try:
