@@ -13,7 +13,7 @@ class Facts:
     Attributes:
         format: name of the file's format, such as `onnx`.
         sha256: SHA-256 of the file's content, in hexadecimal.
-        size_bytes: of the file.
+        size_bytes: size of the file.
         canonical: a digest that two files share if they are the same graph with the same weights; None for a format
             whose graph is not read.
         num_params: parameters stored in the file, each counted once; None where the file does not tell.

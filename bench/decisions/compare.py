@@ -98,7 +98,7 @@ class Compared:
     Attributes:
         before: side A.
         after: side B.
-        how: what the ratios are.
+        how: how the ratios were made, in words: `PAIRED`, `SHARED` or `THROUGH_BASELINE`.
         changes: slower cells first, then faster, undecided, noise, and those without a comparison.
         drifts: by the path of a baseline, the drift of its cells between the two runs; see `corrections.drift`.
         remarks: other differences between the two sides: packages, weights, machines.
@@ -206,7 +206,8 @@ def stored(
 def _is_path(text: str) -> bool:
     """Whether a text has the form of a cell's path."""
     with contextlib.suppress(InputError):
-        return bool(Cell.from_path(text))
+        Cell.from_path(text)
+        return True
     return False
 
 
@@ -266,15 +267,17 @@ def cells(results: Path, before: str, after: str, *, margin: float) -> Compared:
             f"{before} and {after} answer different requests; compare cells of one task, batch and threads"
         )
     one, other = run.timed(before), run.timed(after)
-    found, note = None, _untimed(run.rows[before], run.rows[after])
-    if one.key == other.key:
-        note = "the same graph with the same weights on the same runtime"
-    elif note is None:
-        found = assemble.between(run.records, other.cell.path, one.cell.path)
-        note = None if found and found.effect else "they never ran in the same blocks, nor beside the same baseline"
-    same_file, found = same_graph(one.artifact, other.artifact), None if note else found
+    same_file = same_graph(one.artifact, other.artifact)
     change = Change(cell=after, before=run.row(before), after=run.row(after), same_file=same_file)
-    change = dataclasses.replace(change, comparison=found, note=note)
+    if one.key == other.key:
+        change = dataclasses.replace(change, note="the same graph with the same weights on the same runtime")
+    elif (note := _untimed(run.rows[before], run.rows[after])) is not None:
+        change = dataclasses.replace(change, note=note)
+    elif (found := assemble.between(run.records, other.cell.path, one.cell.path)) is not None and found.effect:
+        change = dataclasses.replace(change, comparison=found)
+    else:
+        note = "they never ran in the same blocks, nor beside the same baseline"
+        change = dataclasses.replace(change, note=note)
     sides = [Side(name=path, machine=run.folder.name, num_cells=1) for path in (before, after)]
     return Compared(before=sides[0], after=sides[1], how=SHARED, changes=judged([change], margin=margin))
 

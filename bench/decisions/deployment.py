@@ -142,7 +142,11 @@ def task_of(record: Record) -> Task:
 
 
 def _task(name: str, is_wanted: Callable[[Task], bool]) -> Task:
-    """The task of that name on the search path; or else the user's own model of that name in the cache that is wanted.
+    """The task on the search path, or a user's own model in the cache where the search path has no task of the name.
+
+    Args:
+        name: name of the task.
+        is_wanted: whether a model in the cache is the right one, for several may share a name.
 
     Raises:
         InputError: the task is neither on the search path nor in the cache.

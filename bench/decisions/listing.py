@@ -22,7 +22,7 @@ class Listed:
 
     Attributes:
         name: the plugin's name.
-        text: what the plugin takes or opens; empty where its file cannot be loaded.
+        text: the frameworks or formats that the plugin takes; empty where its file cannot be loaded.
         reason: why the plugin cannot be used here; None where it can.
     """
 

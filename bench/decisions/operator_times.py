@@ -26,7 +26,7 @@ class Change:
     """Matches that look alike: the same operators became the same operators.
 
     Attributes:
-        before, after: how often each operator is in one such match; operators that take most time come first.
+        before, after: number of nodes of each operator in one such match; operators that take most time come first.
         count: number of matches that look alike.
         before_ns, after_ns: time of all these matches together.
     """

@@ -30,7 +30,7 @@ def compare(
     """Measure a model at two revisions, unless it is the same at both.
 
     Args:
-        names: of the revisions, as git takes them.
+        names: names of the two revisions, in a form that git takes.
         model: path in a git work tree.
         options: the options that describe the model, besides its path.
         globs: globs over cell paths without the task; the plain exports without any glob.

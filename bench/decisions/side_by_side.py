@@ -95,8 +95,10 @@ def _verified(cells: Sequence[Cell], method: Method, observer: Observer) -> Mapp
     def done(cell: Cell, outcome: Verified | Failure | BenchError) -> None:
         assert not isinstance(outcome, BenchError)
         found[cell] = outcome
-        said = f"{outcome.status}: {outcome.reason}" if isinstance(outcome, Failure) else outcome.quality.fidelity
-        observer.cell(cell, said)
+        if isinstance(outcome, Failure):
+            observer.cell(cell, f"{outcome.status}: {outcome.reason}")
+        else:
+            observer.cell(cell, outcome.quality.fidelity)
 
     judge = functools.partial(verify.from_name, limits=method.limits, failed=failed_steps)
     on_all_cores(judge, cells, done, threads=lambda cell: cell.threads)
@@ -122,11 +124,13 @@ def _change(pair: tuple[Cell | None, Cell | None], rows: Mapping[str, Row], meas
     values = [measured[cell.path] for cell in (one, other)]
     if any(value.failure or value.quality is None or value.quality.fidelity == BROKEN for value in values):
         return dataclasses.replace(change, note=_reason(change))
-    same_file = same_graph(values[0].artifact, values[1].artifact)
+    change = dataclasses.replace(change, same_file=same_graph(values[0].artifact, values[1].artifact))
+    if change.same_file:
+        return dataclasses.replace(change, note=SAME)
     found = comparison.against_baseline(values[1].launches, values[0].launches)
-    if same_file or found.effect is None:
-        return dataclasses.replace(change, same_file=same_file, note=SAME if same_file else _reason(change))
-    return dataclasses.replace(change, same_file=same_file, comparison=found)
+    if found.effect is None:
+        return dataclasses.replace(change, note=_reason(change))
+    return dataclasses.replace(change, comparison=found)
 
 
 def _reason(change: Change) -> str:

@@ -23,7 +23,7 @@ def export(exporter: Exporter, task: Task, source: str, target: Path) -> Info:
     """
     info = exporter.export(task, source, target)
     _ensure_written(info, target)
-    # A file that is its own source is copied, and its task was written by what it has.
+    # A model file that needs no export is copied; the interface of its task was generated from the file.
     if target.suffix == ".onnx" and exporter.format(source) != source:
         check_interface(target, task)
     return info

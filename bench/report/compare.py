@@ -188,7 +188,10 @@ def _record(change: Change) -> dict[str, Any]:
         "p_adjusted": judged.p_value if judged else None,
         "aa_low": writing.finite(control.low) if control else None,
         "aa_high": writing.finite(control.high) if control else None,
-        **{key: getattr(change, key) for key in ("is_baseline", "same_file", "newly_failed", "note")},
+        "is_baseline": change.is_baseline,
+        "same_file": change.same_file,
+        "newly_failed": change.newly_failed,
+        "note": change.note,
         "before": _side(change.before),
         "after": _side(change.after),
     }

@@ -219,7 +219,10 @@ def _content(found: Explanation) -> dict[str, Any]:
         "num_runs": NUM_RUNS,
         "operators": found.operators(),
         "changes": found.changes(),
-        **{key: getattr(found, key) for key in ("steps", "drift", "drift_reason", "notes")},
+        "steps": found.steps,
+        "drift": found.drift,
+        "drift_reason": found.drift_reason,
+        "notes": found.notes,
     }
 
 
@@ -228,5 +231,7 @@ def _side(side: Side) -> dict[str, Any]:
         "cell": side.cell.path,
         **{key: getattr(side.row, key, None) for key in ("latency_p50_ns", "fidelity", "placement", "warning")},
         "artifact": str(side.artifact.path),
-        **{key: getattr(side, key) for key in ("profiled_ns", "nodes", "reason")},
+        "profiled_ns": side.profiled_ns,
+        "nodes": side.nodes,
+        "reason": side.reason,
     }

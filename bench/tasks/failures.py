@@ -7,11 +7,14 @@ from collections.abc import Iterator
 
 from bench.api.errors import InputError
 
+LONGEST = 300
+"""Most characters of a message about a model: a child process passes no more of an error to its parent."""
 
-def one_line(error: Exception) -> str:
-    """The type and the text of an error in one line, cut short at 200 characters."""
+
+def one_line(error: Exception, longest: int = 200) -> str:
+    """The type and the text of an error in one line; the text is cut short at `longest` characters."""
     text = " ".join(str(error).split())
-    return f"{type(error).__name__}: {text if len(text) <= 200 else text[:197] + '...'}"
+    return f"{type(error).__name__}: {text if len(text) <= longest else text[: longest - 3] + '...'}"
 
 
 @contextlib.contextmanager
@@ -19,12 +22,13 @@ def refused(what: str, *, advice: str = "") -> Iterator[None]:
     """Raise an InputError instead of any other error; an InputError, which explains itself already, passes unchanged.
 
     Args:
-        what: what fails in the block, such as `PyTorch cannot load it`: the beginning of the message.
-        advice: the end of the message, after the other error's text.
+        what: the beginning of the message, which names the failing step, such as `PyTorch cannot load it`.
+        advice: the end of the message, after the other error's text, which is cut short to leave room for both.
     """
     try:
         yield
     except InputError:
         raise
     except Exception as error:
-        raise InputError(f"{what}: {one_line(error)}{advice}") from error
+        room = LONGEST - len(f"{what}: {type(error).__name__}: {advice}")
+        raise InputError(f"{what}: {one_line(error, max(room, LONGEST // 5))}{advice}") from error

@@ -19,7 +19,7 @@ class Asked:
 
     Attributes:
         dims: sizes of dynamic dimensions by name.
-        shapes: of inputs, by name.
+        shapes: shapes of inputs, by name of the input.
         trust: whether code in the file may run.
         arrays: samples by input name, the samples along the first axis; None without a data set.
     """

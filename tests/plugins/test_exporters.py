@@ -17,11 +17,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from bench.api import Task
+from bench.api import Samples, Task, TensorSpec
 from bench.api.errors import ArtifactError
 from bench.plugins import catalog, steps
 from bench.plugins.engines.openvino import ir
 from support import engine_child
+from support import small_models as small
 
 TASK = '''"""A task of traps."""
 
@@ -236,6 +237,32 @@ def test_onnx_exporters_tell_their_opset(export: Export) -> None:
         path, info = export(name)
         assert info == {"opset": onnx.load(path).opset_import[0].version}
         assert info["opset"] >= 15
+
+
+class AttentionTask(small.SmallTask):
+    inputs = (TensorSpec(name="x", dtype="float32", shape=("batch", 5, 16)),)
+    outputs = (TensorSpec(name="y", dtype="float32", shape=("batch", 5, 16)),)
+
+    def build(self, source: str, weights: Path) -> Any:
+        import torch
+
+        torch.manual_seed(0)
+        return torch.nn.Sequential(torch.nn.TransformerEncoderLayer(16, 2, 32, batch_first=True)).eval()
+
+    def samples(self, split: str) -> Samples:
+        array = np.random.default_rng(0).standard_normal((4, 5, 16), dtype=np.float32)
+        return Samples(inputs={"x": array}, targets=None)
+
+
+@pytest.mark.parametrize("name", ["torch_onnx", "torch_onnx_legacy"])
+def test_fused_attention_of_pytorch_is_no_obstacle(name: str, tmp_path: Path) -> None:
+    torch = pytest.importorskip("torch")
+    task = small.make_task(AttentionTask)
+    fed = task.samples("test").inputs["x"][:3]
+    steps.export(catalog.exporter(name), task, "torch", tmp_path / "artifact.onnx")
+    (output,) = small.run(tmp_path / "artifact.onnx", x=fed)
+    expected = task.build("torch", tmp_path)(torch.from_numpy(fed)).detach().numpy()
+    np.testing.assert_allclose(output, expected, rtol=0, atol=1e-5)
 
 
 def test_onnx_files_say_nothing_of_the_machine_they_were_made_on(export: Export) -> None:

@@ -30,8 +30,11 @@ class Mnn(Runtime):
         settings = {"backend": "CPU", "precision": "high", "numThread": threads}  # normal reduces it on Arm
         manager = MNN.nn.create_runtime_manager((settings,))
         manager.set_hint(WINOGRAD_LEVEL, 2)
-        names = ([spec.name for spec in specs] for specs in (task.inputs, task.outputs))
-        module = MNN.nn.load_module_from_file(str(artifact), *names, runtime_manager=manager, shape_mutable=True)
+        inputs = [spec.name for spec in task.inputs]
+        outputs = [spec.name for spec in task.outputs]
+        module = MNN.nn.load_module_from_file(
+            str(artifact), inputs, outputs, runtime_manager=manager, shape_mutable=True
+        )
         kinds = {"float32": MNN.expr.float, "int64": MNN.expr.int, "int32": MNN.expr.int}  # no 64 bits in MNN
         dtypes = [spec.dtype for spec in task.outputs]
 

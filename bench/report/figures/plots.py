@@ -31,8 +31,8 @@ def draw(rows: Iterable[Row], folder: Path, *, higher_is_better: Mapping[str, bo
     A figure that would show nothing is not written.
 
     Args:
-        rows: in any order.
-        folder: made if it is not there.
+        rows: the rows, in any order.
+        folder: folder of the figures, which is made where it is missing.
         higher_is_better: by task, whether a higher metric is better; True for a task that is not in it.
     """
     import matplotlib

@@ -22,7 +22,7 @@ class Format:
     """How models of a format are recognized by the names of their files, before a file is opened.
 
     Attributes:
-        described: what `--model` takes, with an article, such as `an .onnx file`.
+        described: name of the format in messages, with an article, such as `an .onnx file`.
         suffixes: endings of the file's name, in lower case with the dot; empty for a format that is a folder.
         marker: name of the file that every folder of this format has; None for a format that is a file.
         code: what code a model holds that runs while it is opened, so that it needs `--trust`. None for no code, or

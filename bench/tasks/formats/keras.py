@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 from bench.api.errors import InputError
 from bench.tasks import probe, sizes, tf_models
-from bench.tasks.failures import one_line
+from bench.tasks.failures import refused
 from bench.tasks.formats import Format
 from bench.tasks.options import Asked, Found
 from bench.tasks.user_task import TensorFlowTask
@@ -38,12 +38,13 @@ def opened(path: Path, *, trust: bool) -> Any:
     tf_models.configure()
     import keras
 
-    try:
-        return keras.saving.load_model(path, compile=False, safe_mode=not trust)
-    except Exception as error:
-        if not trust and any(sign in str(error) for sign in UNSAFE):
-            raise InputError("it holds pickled code (a Lambda layer); add --trust to load it") from error
-        raise InputError(f"Keras cannot load it: {one_line(error)}") from error
+    with refused("Keras cannot load it"):
+        try:
+            return keras.saving.load_model(path, compile=False, safe_mode=not trust)
+        except Exception as error:
+            if not trust and any(sign in str(error) for sign in UNSAFE):
+                raise InputError("it holds pickled code (a Lambda layer); add --trust to load it") from error
+            raise
 
 
 def examine(path: Path, folder: Path, asked: Asked) -> Found:

@@ -100,7 +100,9 @@ def examine(path: Path, folder: Path, asked: Asked) -> Found:
         raise InputError(f"build() returned {type(model).__name__}; it must return a torch.nn.Module or a Keras model")
     with refused("the model does not run on example_inputs()"):
         interface = probe.from_example(run, example)
-    attributes = {"origin": str(path.resolve())} | ({"nested": run.nested} if task is TorchFileTask else {})
+    attributes: dict[str, Any] = {"origin": str(path.resolve())}
+    if task is TorchFileTask:
+        attributes["nested"] = run.nested
     files = tuple(imported_from(path.resolve().parent))
     return interface.found(task, attributes=attributes, example=example, files=files)
 

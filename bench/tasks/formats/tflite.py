@@ -29,11 +29,11 @@ def examine(path: Path, folder: Path, asked: Asked) -> Found:
     Raises:
         InputError: LiteRT cannot open the file, or the model does not run.
     """
+    from ai_edge_litert.interpreter import Interpreter
+
     from bench.plugins.engines.litert import LiteRtSession, ports
 
     with refused("it is not a TFLite file, or one that LiteRT cannot open"):
-        from ai_edge_litert.interpreter import Interpreter
-
         interpreter = Interpreter(str(path), num_threads=1)
     inputs, outputs = ports(interpreter)
     session = LiteRtSession(interpreter, list(inputs), list(outputs))

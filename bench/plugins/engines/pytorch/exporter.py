@@ -56,14 +56,16 @@ class TorchOnnxExporter(TorchExporter):
     def convert(self, model: torch.nn.Module, example: tuple[torch.Tensor, ...], task: Task, target: Path) -> Info:
         logging.getLogger("torch.onnx").setLevel(logging.ERROR)
         try:
-            torch.onnx.export(
-                model,
-                example,
-                str(target),
-                input_names=[spec.name for spec in task.inputs],
-                output_names=[spec.name for spec in task.outputs],
-                **self.options(task),
-            )
+            # Without gradients, PyTorch's attention takes fused operators, which its former exporter cannot translate.
+            with torch.enable_grad():
+                torch.onnx.export(
+                    model,
+                    example,
+                    str(target),
+                    input_names=[spec.name for spec in task.inputs],
+                    output_names=[spec.name for spec in task.outputs],
+                    **self.options(task),
+                )
         except Exception as error:
             if error.__cause__ is None:
                 raise
