@@ -20,7 +20,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from msgspec.structs import asdict
 
 from bench.api.errors import InputError
 from bench.decisions import check
@@ -144,6 +143,12 @@ def guard(request: pytest.FixtureRequest) -> Guard:
 
 def _told(outcome: Outcome) -> dict[str, Any]:
     """The figures that are kept beside pytest-benchmark's own."""
-    figures = {**asdict(outcome.quality), **dataclasses.asdict(outcome)}
-    names = ("verdict", "ratio", "control", "num_launches", "fidelity", "max_abs_error", "metric_loss")
-    return {name: figures[name] for name in names}
+    return {
+        "verdict": outcome.verdict,
+        "ratio": dataclasses.asdict(outcome.ratio),
+        "control": dataclasses.asdict(outcome.control),
+        "num_launches": outcome.num_launches,
+        "fidelity": outcome.quality.fidelity,
+        "max_abs_error": outcome.quality.max_abs_error,
+        "metric_loss": outcome.quality.metric_loss,
+    }

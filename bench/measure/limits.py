@@ -20,5 +20,7 @@ class Limits:
     @classmethod
     def of(cls, *, step_s: float | None, memory_bytes: int | None) -> Limits:
         """The same time for every step, or each step's default; half of the machine's memory by default."""
-        times = {} if step_s is None else dict.fromkeys(("prepare_s", "verify_s", "open_s", "burst_s"), step_s)
-        return cls(**times, memory_bytes=memory_bytes or psutil.virtual_memory().total // 2)
+        memory_bytes = memory_bytes or psutil.virtual_memory().total // 2
+        if step_s is None:
+            return cls(memory_bytes=memory_bytes)
+        return cls(prepare_s=step_s, verify_s=step_s, open_s=step_s, burst_s=step_s, memory_bytes=memory_bytes)

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-import math
 import random
 import time
 from collections.abc import Callable, Sequence
@@ -56,8 +55,12 @@ class Goal:
 
     def looks(self) -> tuple[int, ...]:
         """Numbers of launches after which the question is asked: each look may be wrong, so they are few."""
-        doubled = (self.min_launches * 2**power for power in itertools.count())
-        return (*itertools.takewhile(lambda launches: launches < self.max_launches, doubled), self.max_launches)
+        found = []
+        launches = self.min_launches
+        while launches < self.max_launches:
+            found.append(launches)
+            launches *= 2
+        return (*found, self.max_launches)
 
     def regression(self, comparison: Comparison) -> str:
         """Whether the cell is slower by more than the tolerance: `regression`, `fine` or `undecided`.
@@ -203,15 +206,17 @@ def _blocks(group: Group, goal: Goal) -> list[list[Ledger]]:
     budget = MEMORY_SHARE * psutil.virtual_memory().available
     twins = 2 * group.baseline.subject.rss_bytes
     blocks: list[list[Ledger]] = []
-    used = math.inf  # the first cell begins the first block
+    used = 0.0
     for ledger in random.sample(others, len(others)):
-        if used + ledger.subject.rss_bytes > budget or len(blocks[-1]) + 2 >= MAX_WORKERS:
+        is_full = blocks and (len(blocks[-1]) + 2 >= MAX_WORKERS or used + ledger.subject.rss_bytes > budget)
+        if not blocks or is_full:
             blocks.append([])
             used = twins
         blocks[-1].append(ledger)
         used += ledger.subject.rss_bytes
-    alone: list[list[Ledger]] = [[]] if waiting else []  # the baseline's block is the reference and the control
-    return blocks or alone
+    if not blocks and waiting:  # the baseline alone: its block is the reference and the control
+        blocks.append([])
+    return blocks
 
 
 def _note(group: Group, result: Result) -> None:

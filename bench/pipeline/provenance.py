@@ -232,7 +232,8 @@ class _Bare(ast.NodeTransformer):
         if isinstance(node, ast.Raise):
             node.exc = node.cause = None
         if isinstance(node, ast.ClassDef) and node.bases:  # a plugin is derived from its interface
-            node.body = [item for item in node.body if getattr(item, "name", None) not in self._beside]
+            methods = [item for item in node.body if isinstance(item, ast.FunctionDef) and item.name in self._beside]
+            node.body = [item for item in node.body if item not in methods]
         if isinstance(node, ast.FunctionDef):
             node.returns = None
         if isinstance(node, ast.arg):

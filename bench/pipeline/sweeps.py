@@ -1,9 +1,10 @@
-"""Named sweeps: functions that return the cells to measure; `named` gives them by name."""
+"""Named sweeps: functions that return the cells to measure. Each public function with that signature is a sweep."""
 
 from __future__ import annotations
 
 import contextlib
 import dataclasses
+import inspect
 import itertools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TypeVar
@@ -18,6 +19,7 @@ from bench.plugins import catalog
 P = TypeVar("P", bound=Plugin)
 CHAINS = ("onnxoptimizer+onnxsim", "dedup+onnxsim+int8_dynamic", "weight_only-int4-sym-block")
 """Chains, and options that are not the first of their file, to measure besides every kind of variant."""
+SWEEP_SIGNATURE = inspect.Signature(return_annotation=list[Cell])
 QUICK_TASK = "super_resolution"
 """The task in both frameworks that is exported and verified fastest."""
 BATCHES = (1, 4, 16)
@@ -159,7 +161,12 @@ def _fits(chain: str, format_: str) -> bool:
 
 def named() -> dict[str, Callable[[], list[Cell]]]:
     """Sweeps by name."""
-    return {sweep.__name__: sweep for sweep in (quick, full, scaling, threads, seed, everything)}
+    functions = {name: item for name, item in globals().items() if inspect.isfunction(item)}
+    return {
+        name: function
+        for name, function in functions.items()
+        if inspect.signature(function, eval_str=True) == SWEEP_SIGNATURE and not name.startswith("_")
+    }
 
 
 def select(globs: Sequence[str], sweep: str | None) -> list[Cell]:

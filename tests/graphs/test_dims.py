@@ -6,6 +6,7 @@ import itertools
 import operator
 import random
 
+import numpy as np
 import pytest
 
 from bench.graphs.shapes import dims
@@ -125,6 +126,10 @@ def test_whole_floats_are_sizes_and_other_floats_are_refused() -> None:
     for operation in (operator.add, operator.mul, dims.minimum, dims.equal, dims.true_quotient):
         with pytest.raises(TypeError):
             operation(N, 0.5)
+
+
+def test_numpy_integers_become_ints() -> None:
+    assert type((N * np.int64(3)).terms[next(iter(N.terms))]) is int
 
 
 def test_floats_are_compared_as_numbers() -> None:

@@ -345,6 +345,33 @@ def test_branches_agree_or_are_chosen(flag: bool | None, expected: tuple[int, ..
     assert tensors["if.else_branch:e"].shape == (6,)
 
 
+def test_branches_may_list_their_weights_as_inputs() -> None:
+    branch = body([helper.make_node("Add", ["x", "w"], ["t"])], [], "t")
+    branch.initializer.append(numpy_helper.from_array(np.zeros((4, 1, 1), np.float32), "w"))
+    branch.input.append(helper.make_tensor_value_info("w", TensorProto.FLOAT, [4, 1, 1]))
+    choice = helper.make_node("If", ["flag"], ["y"], then_branch=branch, else_branch=branch)
+    tensors = shape_inference.infer(graph_model([choice], {"x": [2, 3]}, "y", flag=np.array(True)))
+
+    assert tensors["y"].shape == (4, 2, 3)
+
+
+def test_bodies_are_given_as_many_values_as_they_take() -> None:
+    inputs = [helper.make_tensor_value_info(name, TensorProto.FLOAT, None) for name in ("state", "row")]
+    inner = body([helper.make_node("Add", ["state", "row"], ["next"])], inputs, "next")
+    for number, message in ((1, "gives its body 1 values; it takes 2"), (2, "scans 2 of 1 inputs along 2 axes")):
+        scan = helper.make_node("Scan", ["x"], ["y"], body=inner, num_scan_inputs=number)
+        with pytest.raises(InputError, match=message):
+            shape_inference.infer(graph_model([scan], {"x": [3, 4]}, "y"))
+
+
+def test_elements_that_no_rule_needs_are_not_read() -> None:
+    """w: 4 bytes of data for 6 elements; the shape of an Elu follows from the stated shape alone."""
+    model = graph_model([helper.make_node("Elu", ["w"], ["y"])], {}, "y")
+    model.graph.initializer.append(TensorProto(name="w", data_type=TensorProto.FLOAT, dims=[2, 3], raw_data=bytes(4)))
+
+    assert shape_inference.infer(model)["y"].shape == (2, 3)
+
+
 def test_scans_take_their_steps_from_what_they_scan() -> None:
     inputs = [helper.make_tensor_value_info(name, TensorProto.FLOAT, None) for name in ("state", "row")]
     inner = [helper.make_node("Add", ["state", "row"], ["next"]), helper.make_node("Relu", ["next"], ["out"])]

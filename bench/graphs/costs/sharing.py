@@ -25,18 +25,19 @@ def first_of_equals(values: Sequence[Value]) -> list[int]:
     A tensor whose elements are all the same equals only itself: untrained biases and scales are alike, but not shared.
     """
     first = list(range(len(values)))
-    alike: dict[tuple[object, ...], list[tuple[int, memoryview]]] = collections.defaultdict(list)
+    alike: dict[tuple[object, ...], list[int]] = collections.defaultdict(list)
     kinds = [(value.dtype, value.shape) for value in values]
     same_kind = collections.Counter(kinds)
     for index, (kind, value) in enumerate(zip(kinds, values, strict=True)):
         content = _bytes(value) if same_kind[kind] > 1 else None
         if content is not None:
             middle = len(content) // 2
-            alike[(kind, bytes(content[middle : middle + SAMPLE_BYTES]))].append((index, content))
-    for tensors in alike.values():
+            alike[(kind, bytes(content[middle : middle + SAMPLE_BYTES]))].append(index)
+    for indices in alike.values():
         by_content: dict[bytes, int] = {}
-        for index, content in tensors if len(tensors) > 1 else ():
-            if not _is_uniform(content, values[index].dtype):
+        for index in indices if len(indices) > 1 else ():
+            content = _bytes(values[index])  # once more: some are copies, of which only one is kept at a time
+            if content is not None and not _is_uniform(content, values[index].dtype):
                 first[index] = by_content.setdefault(hashlib.sha256(content).digest(), index)
     return first
 

@@ -206,12 +206,10 @@ class Matching:
         new = []
         for left, right in groups.values():
             if (not only_if_even or len(left) == len(right)) and (most is None or len(left) <= most):
-                for pair in self._in_order(left, right):
-                    if (
-                        pair[0] not in self.partner[0] and pair[1] not in self.partner[1]
-                    ):  # a node may have several keys
-                        self.partner[0][pair[0]], self.partner[1][pair[1]] = pair[1], pair[0]
-                        new.append(pair)
+                for index, found in self._in_order(left, right):
+                    if index not in self.partner[0] and found not in self.partner[1]:  # a node may have several keys
+                        self.partner[0][index], self.partner[1][found] = found, index
+                        new.append((index, found))
         return new
 
     def _in_order(self, left: Sequence[int], right: Sequence[int]) -> Iterator[tuple[int, int]]:

@@ -57,7 +57,7 @@ def compute_graph(
         shape, stated = inferred.values[value.name].shape, value.type.tensor_type
         if shape is not None:
             sizes = [size if isinstance(size, int) else str(size) for size in shape]
-            stated.CopyFrom(onnx.helper.make_tensor_type_proto(stated.elem_type, sizes).tensor_type)
+            stated.shape.CopyFrom(onnx.helper.make_tensor_type_proto(stated.elem_type, sizes).tensor_type.shape)
     return copy
 
 

@@ -50,16 +50,22 @@ class Cutter:
         needed, reads = self.wiring.leading_to(outputs, inputs)
         chosen = [self.wiring.nodes[index] for index in sorted(needed)]
         read = {*reads, *outputs}.difference(inputs)
-        weights = [weight for name, weight in self.wiring.weights.items() if name in read]
         source = self.wiring.model
         graph = onnx.helper.make_graph(
             chosen,
             source.graph.name or "part",
             [self._value(name) for name in inputs],
             [self._value(name) for name in outputs],
-            [weight for weight in weights if isinstance(weight, onnx.TensorProto)],
-            sparse_initializer=[weight for weight in weights if isinstance(weight, onnx.SparseTensorProto)],
         )
+        for name, weight in self.wiring.weights.items():
+            if name not in read:
+                continue
+            if isinstance(weight, onnx.SparseTensorProto):
+                graph.sparse_initializer.append(weight)
+                graph.sparse_initializer[-1].values.name = name
+            else:
+                graph.initializer.append(weight)
+                graph.initializer[-1].name = name
         return onnx.helper.make_model(
             graph,
             opset_imports=source.opset_import,

@@ -108,9 +108,10 @@ def matmul_from_gemm(model: onnx.ModelProto) -> None:
                 array = onnx.numpy_helper.to_array(source)
                 stored[weight] = onnx.numpy_helper.from_array(array.T.copy(), weight)
                 graph.initializer.append(stored[weight])
-        made.append(onnx.helper.make_node("MatMul", [node.input[0], weight], node.output, name=node.name))
-        if len(node.input) > 2 and node.input[2]:
-            made[-1].output[0] = product = f"{node.output[0]}_product"
+        has_bias = len(node.input) > 2 and bool(node.input[2])
+        product = f"{node.output[0]}_product" if has_bias else node.output[0]
+        made.append(onnx.helper.make_node("MatMul", [node.input[0], weight], [product], name=node.name))
+        if has_bias:
             made.append(onnx.helper.make_node("Add", [product, node.input[2]], node.output, name=f"{node.name}_bias"))
     replace_all(graph.node, made)
     drop_unread(model)

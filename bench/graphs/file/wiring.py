@@ -26,7 +26,7 @@ class Wiring:
         inputs: of the model, by name, without weights that are listed as inputs.
         outputs: of the model, by name.
         weights: initializers and the tensors of Constant nodes, by name; large tensors are not loaded. The tensor of a
-            Constant node is given the name of the node's output.
+            Constant node has the name of the node's output here, but need not state it itself.
     """
 
     def __init__(self, stored: Stored) -> None:
@@ -45,9 +45,7 @@ class Wiring:
             if constant is None:
                 self.nodes.append(node)
             else:
-                named = constant if isinstance(constant, onnx.TensorProto) else constant.values
-                named.name = node.output[0]
-                self.weights[named.name] = constant
+                self.weights[node.output[0]] = constant
         self.reads = [
             [*node.input, *(name for name in node_reads(node) if name not in node.input)] for node in self.nodes
         ]

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
 from bench.graphs.deferred import np, onnx
@@ -29,18 +29,23 @@ def _subgraph(node: Node, name: str) -> tuple[onnx.GraphProto, str]:
     return node.attributes[name].g, f"{node.path}/{own}" if node.path else own
 
 
-def _body(node: Node, walk: GraphWalk, given: Iterable[Value], outer: Scope, name: str = "body") -> Body:
+def _body(node: Node, walk: GraphWalk, given: Sequence[Value], outer: Scope, name: str = "body") -> Body:
     """Infer the graph that an attribute of a node holds.
 
     Args:
-        given: values of the graph's inputs, in order.
+        given: values of the graph's inputs, in order; empty for a branch, which lists weights alone as inputs.
         outer: values of the graphs around it, by name.
 
     Returns:
         The graph with its values. The number of its runs is None, for the caller to replace.
+
+    Raises:
+        ShapeError: there is no such graph, or it takes another number of values.
     """
     graph, path = _subgraph(node, name)
-    inputs = dict(zip([value.name for value in graph.input], given, strict=True))
+    if given and len(given) != len(graph.input):
+        raise ShapeError(f"{node.what} gives its {name} {len(given)} values; it takes {len(graph.input)}")
+    inputs = dict(zip([value.name for value in graph.input], given, strict=False))
     steps, values = walk.graph(graph, inputs, outer, path)
     outputs = [values[value.name] for value in graph.output]
     return Body(path=path, steps=steps, values=values, outputs=outputs, runs=None)
@@ -69,7 +74,7 @@ def if_(node: Node, walk: GraphWalk, values: Scope) -> Outputs:
         for truth, body in zip(BRANCHES.values(), bodies, strict=True)
     ]
     if taken is not None:
-        return bodies[not taken].outputs, bodies
+        return bodies[0 if taken else 1].outputs, bodies
     pairs = zip(bodies[0].outputs, bodies[1].outputs, strict=False)
     return [_agreed(node, index, one, other) for index, (one, other) in enumerate(pairs)], bodies
 
@@ -173,6 +178,8 @@ def scan(node: Node, walk: GraphWalk, values: Scope) -> Outputs:
     num_states = len(inputs) - num_scanned
     batch_axes = 0 if node.version >= 9 else 1
     axes = node.integers("scan_input_axes") or [0] * num_scanned
+    if not 0 <= num_scanned <= len(inputs) or len(axes) != num_scanned:
+        raise ShapeError(f"{node.what} scans {num_scanned} of {len(inputs)} inputs along {len(axes)} axes")
     given, runs = [_without_elements(value, batch_axes) for value in inputs], None
     for index, axis in enumerate(axes, num_states):
         shape = given[index].shape

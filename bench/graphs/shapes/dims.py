@@ -199,16 +199,16 @@ def _atom(operation: str, *arguments: Size) -> Size:
 
 
 def whole_number(number: Any) -> Any:
-    """Convert a whole float to an int; ints and expressions are returned unchanged.
+    """Convert a whole number of any type to an int; an expression is returned unchanged.
 
     Raises:
         TypeError: the number is not whole.
     """
-    if isinstance(number, float):
-        if not number.is_integer():
-            raise TypeError(f"{number} is no whole number")
-        return int(number)
-    return number
+    if isinstance(number, Dim):
+        return number
+    if isinstance(number, float) and not number.is_integer():
+        raise TypeError(f"{number} is no whole number")
+    return int(number)
 
 
 def never_negative(size: Size) -> bool:

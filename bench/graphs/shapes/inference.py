@@ -145,7 +145,7 @@ class Walk:
             try:
                 result = rule(node)
                 return ([result] if isinstance(result, Value) else result), None
-            except (UnknownError, KeyError, IndexError, TypeError):
+            except (UnknownError, LookupError, TypeError, ValueError, ArithmeticError):
                 # The node breaks a requirement of its operator that the rule does not check; onnx's message names it.
                 pass
         return self._inferred_by_onnx(node)

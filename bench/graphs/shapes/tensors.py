@@ -47,7 +47,7 @@ def named_values(inferred: Inferred) -> Iterator[tuple[str, Value]]:
     while pending:
         prefix, values, steps = pending.pop()
         for name, value in values.items():
-            yield prefix + name, value
+            yield f"{prefix}{name}", value  # a damaged name is bytes
         for body in (body for step in steps for body in step.bodies):
             own = {name: value for name, value in body.values.items() if values.get(name) is not value}
             pending.append((f"{body.path}:", own, body.steps))

@@ -122,7 +122,7 @@ def binary(node: Node) -> Value:
         function = dims.true_quotient if is_floating(dtype) else dims.truncated_quotient
     elif node.op_type == "Mod" and node.integer("fmod"):
         function = math.fmod if is_floating(dtype) else lambda a, b: int(math.fmod(a, b))
-    operands = known_operands(node)
+    operands = known_operands(node) if function is not None else None
     elements = functools.reduce(functools.partial(_elementwise, function, dtype), operands) if operands else None
     return Value(dtype, shape, elements)
 
@@ -149,10 +149,10 @@ def same(node: Node) -> Value | list[Value | None]:
     first = node.input()
     if first.proto is not None:
         return Value(0, None, proto=first.proto)
-    elements = first.elements
-    if elements is not None:
-        elements = _elementwise(FUNCTIONS.get(node.op_type), first.dtype, elements)
-    return Value(first.dtype, first.shape, elements)
+    function = FUNCTIONS.get(node.op_type)
+    if function is None:  # the elements of a weight are not even read
+        return Value(first.dtype, first.shape)
+    return Value(first.dtype, first.shape, _elementwise(function, first.dtype, first.elements))
 
 
 @rule("LayerNormalization")

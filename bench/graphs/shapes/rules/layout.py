@@ -113,7 +113,7 @@ def squeeze(node: Node) -> Value:
 @rule("ExpandDims", domains=(MICROSOFT,))
 def unsqueeze(node: Node) -> Value:
     first, sizes = node.input(), list(node.shape())
-    axes = node.told("axes", 1, since=1 if node.domain else 13) or ()
+    axes = node.items(1) if node.domain else node.told("axes", 1, since=13) or ()
     for axis in sorted(node.checked_axis(axis, len(sizes) + len(axes)) for axis in axes):
         sizes.insert(axis, 1)
     return _moved(first, sizes, np.reshape, sizes)
@@ -273,7 +273,9 @@ def constant_of_shape(node: Node) -> Value:
 
 @rule("Range", domains=("", MICROSOFT))
 def range_(node: Node) -> Value:
-    numbers = start, limit, step = node.number(0), node.number(1), node.number(2) if node.has(2) else 1
+    start, limit = node.number(0), node.number(1)
+    step = node.number(2) if node.has(2) else 1
+    numbers = (start, limit, step)
     dtype = node.input().dtype
     if isinstance(step, Dim) or not step:
         raise UnknownError

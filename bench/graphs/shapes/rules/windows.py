@@ -129,9 +129,10 @@ def pool(node: Node) -> list[Value | None]:
 @rule("MaxUnpool")
 def unpool(node: Node) -> Value:
     """The shape before a MaxPool, or the output shape that an input states."""
-    data, kernel = node.shape(), node.integers("kernel_shape") or ()
-    sizes = node.items(2) if node.has(2) else (*data[:2], *_spread(node, data[2:], kernel))
-    return Value(node.input().dtype, sizes)
+    if node.has(2):
+        return Value(node.input().dtype, node.items(2))
+    data = node.shape()
+    return Value(node.input().dtype, (*data[:2], *_spread(node, data[2:], tuple(node.integers("kernel_shape") or ()))))
 
 
 @rule("GlobalAveragePool", "GlobalMaxPool", "GlobalLpPool")
