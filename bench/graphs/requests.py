@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bench.api.arrays import load_arrays
+from bench.api.errors import InputError
 from bench.graphs.file import lazy
 
 if TYPE_CHECKING:
@@ -57,7 +58,7 @@ def diff(*, path: str, other: str) -> Result:
     from bench.graphs.diff.models import diff_models
     from bench.graphs.diff.operators import count_operators
 
-    before, after = lazy.read(Path(path)), lazy.read(Path(other))
+    before, after = lazy.read(Path(path)), _second(other)
     operators = [dataclasses.asdict(count) for count in count_operators(before.model, after.model)]
     return {**dataclasses.asdict(diff_models(before, after)), "operators": operators}
 
@@ -66,7 +67,14 @@ def common_tensors(*, path: str, other: str) -> Result:
     """`names`: the tensors of the second model that the first one has too, by name, with their names there."""
     from bench.graphs.diff.common_tensors import common_tensors as find
 
-    return {"names": find(lazy.read(Path(path)), lazy.read(Path(other)))}
+    return {"names": find(lazy.read(Path(path)), _second(other))}
+
+
+def _second(path: str) -> lazy.Stored:
+    try:
+        return lazy.read(Path(path))
+    except InputError as error:
+        raise InputError(f"the other file, {path}: {error}") from error
 
 
 def text(*, path: str) -> Result:

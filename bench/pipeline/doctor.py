@@ -8,7 +8,7 @@ from typing import Any
 
 from bench.api import loading
 from bench.api.cell import Cell
-from bench.api.errors import ChildError
+from bench.api.errors import ChildError, PluginError
 from bench.measure import comparison, machine
 from bench.measure.block import Method, run_block
 from bench.measure.limits import Limits
@@ -77,10 +77,7 @@ def examine() -> Examination:
     facts, state = machine.describe(), machine.state()
     with Child(memory_bytes=2**32) as child:
         protection = child.request(Worker.protection, timeout_s=30)
-    runtimes = tuple(
-        RuntimeState(name=runtime.name, reason=runtime.skip(), versions=provenance.versions(runtime.requires))
-        for runtime in map(catalog.runtime, loading.find("runtimes"))
-    )
+    runtimes = tuple(map(runtime_state, loading.find("runtimes")))
     noise, spread = _noise()
     return Examination(
         name=machine.name(),
@@ -91,6 +88,15 @@ def examine() -> Examination:
         noise=noise,
         spread=spread,
     )
+
+
+def runtime_state(name: str) -> RuntimeState:
+    """The state of the runtime with this name; a file that cannot be loaded is a reason like any other."""
+    try:
+        runtime = catalog.runtime(name)
+    except PluginError as error:
+        return RuntimeState(name=name, reason=str(error), versions={})
+    return RuntimeState(name=name, reason=runtime.skip(), versions=provenance.versions(runtime.requires))
 
 
 def _noise() -> tuple[Estimate, float]:

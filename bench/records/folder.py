@@ -122,5 +122,8 @@ def chosen(rows: Sequence[Row], globs: Sequence[str]) -> list[Row]:
     """
     for glob in globs:
         if not any(matches(Cell.from_path(row.cell), [glob]) for row in rows):
-            raise InputError(f"no result matches {glob!r}; {suggest(glob, [row.cell for row in rows])}")
+            parts = sorted({part for row in rows for part in row.cell.split("/")})
+            unknown = [part for part in glob.split("/") if part not in parts and not set(part) & set("*?[")]
+            known = suggest(unknown[0], parts) if unknown else "`bench show` lists the cells that have a result"
+            raise InputError(f"no result matches {glob!r}; {known}")
     return [row for row in rows if not globs or matches(Cell.from_path(row.cell), globs)]

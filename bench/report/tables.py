@@ -185,4 +185,5 @@ def _room(columns: Sequence[Column], width: int) -> int:
 
 
 def _width_in_three_lines(name: str) -> int:
-    return next(width for width in range(8, len(name) + 9) if writing.wrap_name(name, width).count("\n") < 3)
+    wrapped = ((width, writing.wrap_name(name, width).split("\n")) for width in range(8, len(name) + 9))
+    return next(width for width, lines in wrapped if len(lines) <= 3 and max(map(len, lines)) <= width)

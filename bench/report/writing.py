@@ -45,12 +45,13 @@ def one_line(text: str) -> str:
 
 
 def wrap_name(name: str, width: int) -> str:
-    """A cell's name broken after `/` and `+` into lines of at most `width`; a longer part is left whole."""
+    """A cell's name broken after `/` and `+` into lines of at most `width`, and within a longer part after `-`."""
     lines = [""]
     for part in re.findall(r"[^/+]+[/+]?", name):
-        if lines[-1] and len(lines[-1]) + len(part) > width:
-            lines.append("")
-        lines[-1] += part
+        for piece in [part] if len(part) <= width else re.findall(r"[^-]*-|[^-]+", part):
+            if lines[-1] and len(lines[-1]) + len(piece) > width:
+                lines.append("")
+            lines[-1] += piece
     return "\n".join(lines)
 
 

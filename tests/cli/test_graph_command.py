@@ -76,6 +76,15 @@ def test_diff_of_a_model_and_itself(run: Run, path: Path) -> None:
     assert ["MatMul", "2", "2"] in [line.split() for line in out.splitlines()]
 
 
+def test_diff_names_the_file_that_cannot_be_read(run: Run, path: Path, tmp_path: Path) -> None:
+    (tmp_path / "corrupt.onnx").write_bytes(b"no model")
+
+    code, _, err = run("diff", path, tmp_path / "corrupt.onnx")
+
+    assert code == 2
+    assert f"the other file, {tmp_path / 'corrupt.onnx'}: it is not an ONNX file" in err
+
+
 def test_diff_says_what_differs(run: Run, path: Path, tmp_path: Path) -> None:
     onnx.save(make_model("Tanh"), tmp_path / "other.onnx")
     code, out, _ = run("diff", path, tmp_path / "other.onnx")

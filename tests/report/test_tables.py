@@ -307,6 +307,18 @@ def test_table_fits_its_width_and_never_cuts_a_name(width):
     assert long in joined
 
 
+@pytest.mark.parametrize("width", [80, 90, 100, 110, 120])
+def test_a_long_name_folds_no_other_column(width):
+    name = "torch/torch_onnx/weight_only-int8-sym-channel/onnxruntime_iobinding/cpu"
+    lines = render([*EVERY, timed(f"crnn/{name}/b1t2", 20.0, 0.6, "faster")], format="table", width=width).splitlines()
+    shown = " ".join(lines)
+    left_out = shown[shown.index("Left out") :]
+    words = set(" ".join(lines[1:3]).split())
+    assert {"verdict", *(title for title in ("fidelity", "metric") if title not in left_out)} <= words
+    assert {"faster", "slower", "baseline", "broken"} <= set(shown.split())
+    assert "".join(line[3:].split("  ")[0].strip() for line in lines).count(name) == 1
+
+
 def test_wide_table_shows_every_column_and_a_narrow_one_names_what_it_leaves_out():
     wide, narrow = (render(EVERY, format="table", width=width) for width in (120, 80))
     for title in ("latency p50", "ratio", "verdict", "precision", "memory", "size", "metric", "fidelity"):
