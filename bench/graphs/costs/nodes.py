@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from bench.graphs.costs import macs
 from bench.graphs.costs.observed import Execution
@@ -70,8 +71,10 @@ def node_costs(
         if observed and (executions or step.node.path):
             own = sum(execution.count for execution in executions)
         costs.append(_cost(step, params, executions, own))
+        if not step.bodies:
+            continue
         bodies = [node_costs(body.steps, params, observed, runs=_times(own, body)) for body in step.bodies]
-        if bodies and not observed and all(body.is_branch and body.runs is None for body in step.bodies):
+        if not observed and all(body.is_branch and body.runs is None for body in step.bodies):
             taken = max(bodies, key=lambda body: sum(cost.macs for cost in body))
             for body in bodies:
                 if body is not taken:
@@ -91,9 +94,9 @@ def _times(runs: int | None, body: Body) -> int | None:
 def _cost(step: Step, params: Mapping[int, int], executions: Sequence[Execution], runs: int | None) -> NodeCost:
     node = step.node
     work, known = _work(step, executions, runs)
-    made = [with_shapes(node, execution).outputs for execution in executions] or [node.outputs]
+    made = [with_shapes(node, execution).outputs for execution in executions] if executions else (node.outputs,)
     weights = {id(value): value for value in node.inputs if value is not None and value.is_weight}
-    return NodeCost(
+    return _node_cost(
         name=node.name,
         op_type=node.op_type,
         domain=node.domain,
@@ -104,11 +107,21 @@ def _cost(step: Step, params: Mapping[int, int], executions: Sequence[Execution]
         other_ops=work.other_ops,
         params=sum([params.get(key, 0) for key in weights]) if weights else 0,
         weight_bytes=sum([value.bytes for value in weights.values()]) if weights else 0,
-        activation_bytes=max(map(_activation_bytes, made)),
+        activation_bytes=max([_activation_bytes(outputs) for outputs in made]),
         runs=runs,
         known=known,
         path=node.path,
     )
+
+
+def _node_cost(**fields: Any) -> NodeCost:
+    """A NodeCost of all its fields.
+
+    Its own `__init__` sets what is frozen field by field, which is 8 % of the profile of SqueezeNet.
+    """
+    cost = object.__new__(NodeCost)
+    vars(cost).update(fields)
+    return cost
 
 
 def _activation_bytes(made: Sequence[Value | None]) -> int:
@@ -121,21 +134,17 @@ def _work(step: Step, executions: Sequence[Execution], runs: int | None) -> tupl
     rule = macs.RULES.get((node.domain, node.op_type))
     if rule is None or runs == 0:
         return NOTHING, rule is not None
-    num_macs = num_others = 0
     try:
-        counts = [(node, runs or 1)]
         if executions and not _is_static(node):
-            counts = [(with_shapes(node, execution), execution.count) for execution in executions]
-        for shaped, times in counts:
-            once = rule(shaped)
-            num_macs += once.macs * times
-            num_others += once.other_ops * times
-        if type(num_macs) is not int or type(num_others) is not int:  # an expression of a size that is not known
+            parts = [(rule(with_shapes(node, execution)), execution.count) for execution in executions]
+            return Work(*(sum(work[index] * times for work, times in parts) for index in range(2))), True
+        once = rule(node)
+        if type(once.macs) is not int or type(once.other_ops) is not int:  # an expression of a size that is not known
             return NOTHING, False
+        return (once if runs == 1 else Work(once.macs * (runs or 1), once.other_ops * (runs or 1))), True
     except (UnknownError, AssertionError, TypeError, ValueError, IndexError, KeyError, ZeroDivisionError):
         # A size is not known, or the node breaks the rules of its operator.
         return NOTHING, False
-    return Work(num_macs, num_others), True
 
 
 def _is_static(node: Node) -> bool:

@@ -48,6 +48,19 @@ class Value:
         generated: whether a ConstantOfShape makes the value of a stored shape, in the place of stored weights.
     """
 
+    __slots__ = (
+        "_bytes",
+        "_elements",
+        "dtype",
+        "generated",
+        "is_weight",
+        "numbers",
+        "proto",
+        "shape",
+        "stored",
+        "tensor",
+    )
+
     def __init__(
         self,
         dtype: int,
@@ -106,6 +119,20 @@ class Node:
         path: of the subgraph that holds the node; empty in the main graph.
     """
 
+    __slots__ = (
+        "_attributes",
+        "domain",
+        "inputs",
+        "makes",
+        "name",
+        "op_type",
+        "outputs",
+        "path",
+        "proto",
+        "reads",
+        "version",
+    )
+
     def __init__(
         self,
         proto: onnx.NodeProto,
@@ -146,15 +173,24 @@ class Node:
 
     def input(self, index: int = 0) -> Value:
         """The value of an input. Raises `UnknownError` where it is left out."""
-        return known(self.inputs[index] if index < len(self.inputs) else None)
+        value = self.inputs[index] if index < len(self.inputs) else None
+        if value is None:
+            raise UnknownError
+        return value
 
     def shape(self, index: int = 0) -> Any:
         """Shape of an input. Raises `UnknownError` where it is not known."""
-        return known(self.input(index).shape)
+        shape = self.input(index).shape
+        if shape is None:
+            raise UnknownError
+        return shape
 
     def out(self, index: int = 0) -> Any:
         """Shape of an output. Raises `UnknownError` where it is not known."""
-        return known(known(self.outputs[index] if index < len(self.outputs) else None).shape)
+        value = self.outputs[index] if index < len(self.outputs) else None
+        if value is None or value.shape is None:
+            raise UnknownError
+        return value.shape
 
     def items(self, index: int) -> list[Any]:
         """Elements of an input of at most one axis. Raises `UnknownError` where they are not known."""

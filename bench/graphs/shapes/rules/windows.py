@@ -49,7 +49,7 @@ def window(node: Node, spatial: Shape, kernel: Shape) -> list[Size]:
 
 def _steps(node: Node, rank: int) -> tuple[list[int], list[int], list[int], str]:
     """Strides, dilations, pads and automatic padding of a window over `rank` axes; each as ONNX defines it if unset."""
-    strides, dilations = (node.integers(name) or [1] * rank for name in ("strides", "dilations"))
+    strides, dilations = node.integers("strides") or [1] * rank, node.integers("dilations") or [1] * rank
     return strides, dilations, node.integers("pads") or [0] * (2 * rank), node.text("auto_pad", "NOTSET")
 
 
@@ -80,7 +80,7 @@ def conv(node: Node) -> Value:
 
 def _with_channels_first(node: Node, rule: Callable[[Shape], Shape]) -> Shape:
     """Apply a rule that expects the channels at axis 1 to a node that may have them at the last axis."""
-    if node.op_type in CHANNELS_LAST or node.integer("channels_last"):
+    if node.op_type in CHANNELS_LAST or (node.domain and node.integer("channels_last")):
         return _last(rule(_first(node.shape())))
     return rule(node.shape())
 
