@@ -165,7 +165,11 @@ def profile(
 
 @contextlib.contextmanager
 def _without_collector() -> Iterator[None]:
-    """Python's garbage collector would look for garbage among objects that are all in use: 3 to 4 % of SqueezeNet's."""
+    """Keep Python's garbage collector from looking through objects that are all in use.
+
+    In paired turns on the light models of the onnx package this saves 10 % of DenseNet-121's profile, and nothing of
+    SqueezeNet's.
+    """
     was_enabled = gc.isenabled()
     gc.disable()
     try:
