@@ -41,7 +41,7 @@ def compare(cells: Sequence[str], goal: Goal) -> dict[str, Row]:
         Sweep(
             store, Options(goal=goal, method=Method(limits=Limits.of(step_s=None, memory_bytes=None))), Silence()
         ).run([Cell.from_path(path) for path in cells])
-        rows = {row.cell: row for row in assemble.rows(store.current_records(), margin=goal.margin)}
+        rows = {row.cell: row for row in assemble.rows(store.current_records(), margin=goal.aims.margin)}
     for row in rows.values():
         if row.status != "ok":
             raise SystemExit(f"{row.cell}: {row.reason}")

@@ -15,7 +15,7 @@ import instrument
 import numpy as np
 
 from bench.api.cell import Cell
-from bench.measure import clock, stats
+from bench.measure import clock
 from bench.measure.clock import BurstPlan
 from bench.measure.limits import Limits
 from bench.measure.session import Worker
@@ -71,9 +71,7 @@ def take_turns(cell: Cell, num_turns: int) -> tuple[float, float]:
                 bare += bare_loop(session.run, feeds, plan)
             else:
                 reported.append(clock.burst(session.run, feeds, plan)[1])
-    median = stats.median_ns([reported])
-    assert median is not None
-    return statistics.median(bare), median.value
+    return statistics.median(bare), statistics.median(map(statistics.median, reported))
 
 
 def bare_loop(run, feeds, plan: BurstPlan) -> list[int]:  # type: ignore[no-untyped-def]

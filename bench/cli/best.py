@@ -26,7 +26,7 @@ def best(
 
     most = units.share(max_metric_drop, zero=True)
     stored = folder.read(results, margin=units.share(margin))
-    found = find(stored.records, rows=stored.rows, max_metric_loss=most, margin=stored.margin)
+    found = find(stored.measurements, stored.rows, max_metric_loss=most)
     if not found and into is None:  # no error: a sweep that was stopped early has none
         options.say(report.NOTHING)
     elif into is None:

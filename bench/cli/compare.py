@@ -43,6 +43,7 @@ def compare(
 
     Two revisions of a model are measured now, side by side; results and cells were measured before.
     """
+    from bench.measure.questions import Aims
     from bench.measure.rounds import Goal
     from bench.report import compare as report
 
@@ -54,8 +55,7 @@ def compare(
         from bench.cli.progress import Watch
         from bench.decisions import revisions
 
-        few = min(Goal.min_launches, launches)
-        goal = Goal(margin=share, min_launches=few, max_launches=launches, budget_s=units.seconds(budget))
+        goal = Goal(aims=Aims(margin=share), max_launches=launches, budget_s=units.seconds(budget))
         names, watch = (before, after), Watch(Console(stderr=True))
         compared = revisions.compare(names, model, given, globs or [], goal, watch, say=options.say_notes)
     else:

@@ -60,7 +60,7 @@ def pick(
     most = units.share(tolerance)
     stored = folder.read(results, margin=units.share(margin))
     rows = deciding.of_one_request(stored.chosen(globs), batch, threads)
-    choice = deciding.choose(stored.records, rows, constraints, tolerance=most, margin=stored.margin)
+    choice = deciding.choose(stored.measurements, rows, constraints, tolerance=most)
     typer.echo(report.front(choice, constraints) + report.verdict(choice, results, most), nl=False)
     if choice.picked is None:
         raise typer.Exit(UNDECIDED)

@@ -26,6 +26,6 @@ def report(
     stored = folder.read(results)
     path = output or results / "report.html"
     rows = stored.chosen(globs)
-    chosen = best(stored.records, rows=rows, max_metric_loss=MAX_METRIC_LOSS, margin=stored.margin)
+    chosen = best(stored.measurements, rows, max_metric_loss=MAX_METRIC_LOSS)
     options.write(page(stored.records, rows, chosen, margin=stored.margin, peaks=stored.peaks), path)
     typer.echo(path)

@@ -50,6 +50,7 @@ def run(
     from bench.measure import machine
     from bench.measure.block import Method
     from bench.measure.limits import Limits
+    from bench.measure.questions import Aims
     from bench.measure.rounds import Goal
     from bench.pipeline import sweeps
     from bench.pipeline.sweep import Options, Sweep
@@ -72,15 +73,14 @@ def run(
         typer.echo("\n".join(cell.path for cell in cells))
         return
     step_s, budget_s = (units.seconds(text) if text else None for text in (timeout, budget))
-    few = min(Goal.min_launches, launches)
-    goal = Goal(margin=units.share(margin), min_launches=few, max_launches=launches, budget_s=budget_s)
+    goal = Goal(aims=Aims(margin=units.share(margin)), max_launches=launches, budget_s=budget_s)
     limits = Limits.of(step_s=step_s, memory_bytes=units.size_bytes(memory) if memory else None)
     across_threads = sweep == sweeps.threads.__name__
     settings = Options(method=Method(limits=limits), goal=goal, force=force, across_threads=across_threads)
     store = Store(results, machine.name())
 
     def stored() -> folder.Results:
-        return folder.stored(store, margin=goal.margin, tasks={cell.task for cell in cells})
+        return folder.stored(store, margin=goal.aims.margin, tasks={cell.task for cell in cells})
 
     try:
         with (

@@ -8,11 +8,12 @@ from collections.abc import Mapping, Sequence
 from bench.api import loading
 from bench.api.cell import Cell
 from bench.decisions import pick
+from bench.measure import selection
 from bench.measure.stats import Estimate
 from bench.pipeline import sweeps
-from bench.records import assemble, ranking
+from bench.records import ranking
+from bench.records.measurements import Measurements
 from bench.records.rows import Row
-from bench.records.store import Record
 
 MAX_METRIC_LOSS = 0.01
 """Largest share of the reference's metric that may be lost, by default."""
@@ -24,40 +25,40 @@ class Best:
 
     Attributes:
         row: the row of the fastest cell that loses no more of the metric than is allowed.
-        over: by framework, the latency of the row's cell over the latency of the framework's default cell; None where
-            the two cannot be compared.
-        rivals: paths of the other cells that are right and that are not known to be slower.
+        over: by framework, the latency of the row's cell over the latency of the framework's default cell, with an
+            interval that holds although the cell was selected as the fastest; None where the two cannot be compared.
+        equal: paths of the other cells that are right and were shown to be as good within `pick.WITHIN`.
+        untold: paths of the other cells that are right and were neither shown to be as good nor shown to be slower by
+            more.
     """
 
     row: Row
     over: Mapping[str, Estimate | None]
-    rivals: tuple[str, ...]
+    equal: tuple[str, ...]
+    untold: tuple[str, ...]
 
 
-def best(
-    records: Mapping[str, Record], *, max_metric_loss: float, margin: float, rows: Sequence[Row] | None = None
-) -> list[Best]:
+def best(measurements: Measurements, rows: Sequence[Row], *, max_metric_loss: float) -> list[Best]:
     """The best deployment for each task, batch and number of threads that has a cell that qualifies.
 
     Args:
-        records: the current record of each cell path.
+        measurements: the model of the measurement, fitted to the records that the rows were made of.
+        rows: the rows of the cells to choose among.
         max_metric_loss: the largest share of the reference's metric that may be lost.
-        margin: largest difference that counts as noise, as a share.
-        rows: the rows of the cells to choose among; None for the rows of all records.
     """
     found = []
-    for group in ranking.select(assemble.rows(records, margin=margin) if rows is None else rows).groups:
+    for group in ranking.select(rows).groups:
         sound = pick.qualifying(group, pick.Constraints(max_metric_loss=max_metric_loss))
         if not sound:
             continue
-        winner = sound[0]
+        race = pick.selected(measurements, sound, within=pick.WITHIN)
+        winner = next(row for row in sound if row.cell == race.first)
         over = {
-            cell.source: _over(records, winner.cell, cell.path)
+            cell.source: _over(measurements, winner.cell, cell.path, sound)
             for cell in reversed(_defaults(winner))  # the first cell of a source replaces the later ones
-            if cell.path in records
+            if measurements.of(cell.path) is not None
         }
-        rivals = [row.cell for row in sound[1:] if not pick.is_slower(records, row, winner, margin)]
-        found.append(Best(row=winner, over=over, rivals=tuple(rivals)))
+        found.append(Best(row=winner, over=over, equal=race.equal, untold=race.untold))
     return found
 
 
@@ -68,8 +69,9 @@ def _defaults(row: Row) -> Sequence[Cell]:
     return sweeps.baselines(row.task, row.batch, row.threads)
 
 
-def _over(records: Mapping[str, Record], one: str, other: str) -> Estimate | None:
-    if one == other:
+def _over(measurements: Measurements, winner: str, other: str, sound: Sequence[Row]) -> Estimate | None:
+    if winner == other:
         return Estimate(value=1.0, low=1.0, high=1.0)
-    found = assemble.between(records, one, other)
-    return found.ratio if found else None
+    fitted = measurements.of(winner)
+    assert fitted is not None
+    return selection.selected_ratio(fitted, winner, other, [row.cell for row in sound])

@@ -15,6 +15,7 @@ from bench.api.artifact import Artifact
 from bench.api.cell import Cell
 from bench.api.errors import ArtifactError, BenchError, ChildError, InputError
 from bench.decisions import deployment
+from bench.measure import comparison
 from bench.measure.block import Method, Result
 from bench.measure.limits import Limits
 from bench.measure.rounds import REGRESSION, Goal
@@ -28,6 +29,7 @@ from bench.tasks import adopt
 
 TOLERANCE = 0.02
 """Largest share by which the new artifact may be slower, by default."""
+MIN_LAUNCHES = 3
 MAX_LAUNCHES = 12
 BUDGET_S = 120.0
 MAX_METRIC_LOSS = 0.01
@@ -190,7 +192,7 @@ def _cell(task: str, runtime: str | None, provider: str | None, batch: int, thre
 
 def goal(*, tolerance: float = TOLERANCE, max_launches: int = MAX_LAUNCHES, budget_s: float = BUDGET_S) -> Goal:
     """A goal that is met as soon as it is clear whether the new artifact is slower by more than the tolerance."""
-    few = min(Goal.min_launches, max_launches)
+    few = min(MIN_LAUNCHES, max_launches)
     return Goal(tolerance=tolerance, min_launches=few, max_launches=max_launches, budget_s=budget_s)
 
 
@@ -224,7 +226,8 @@ def measure(pair: Pair, goal: Goal, method: Method, *, max_metric_loss: float = 
         (new,) = group.ledgers
         if new.launches:
             break
-    found = group.comparison(new)
+    (fitted,) = comparison.fit([group.launched()])
+    found = fitted.against_baseline(new.name)
     assert found.ratio is not None
     assert found.control is not None
     judged = pair.new.quality
@@ -232,7 +235,7 @@ def measure(pair: Pair, goal: Goal, method: Method, *, max_metric_loss: float = 
     return Outcome(
         verdict=goal.regression(found),
         ratio=found.ratio,
-        control=found.control,
+        control=found.control.ratio(),
         num_launches=found.num_launches,
         new_ns=tuple(sample for launch in new.launches for sample in launch.samples_ns),
         quality=judged,

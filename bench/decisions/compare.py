@@ -152,7 +152,7 @@ class _Run:
 
     def __init__(self, results: Path, margin: float) -> None:
         found = folder.read(results, margin=margin)
-        self.folder, self.records = found.folder, found.records
+        self.folder, self.records, self.measurements = found.folder, found.records, found.measurements
         self.rows = {row.cell: row for row in found.rows}
         self.name = str(results)
         machines = [record.header.machine for record in found.records.values()]
@@ -273,7 +273,7 @@ def cells(results: Path, before: str, after: str, *, margin: float) -> Compared:
         change = dataclasses.replace(change, note="the same graph with the same weights on the same runtime")
     elif (note := _untimed(run.rows[before], run.rows[after])) is not None:
         change = dataclasses.replace(change, note=note)
-    elif (found := assemble.between(run.records, other.cell.path, one.cell.path)) is not None and found.effect:
+    elif (found := run.measurements.between(other.cell.path, one.cell.path)) is not None:
         change = dataclasses.replace(change, comparison=found)
     else:
         note = "they never ran in the same blocks, nor beside the same baseline"
@@ -350,11 +350,10 @@ def _change(path: str, old: _Run, new: _Run) -> Change:
         baseline = assemble.baseline_of(record, run.records)
         if baseline is None:
             return dataclasses.replace(change, note=f"its baseline {baselines[0]} is not among the results of {side}")
-        found.append(compare.against_baseline(record.launches, baseline.launches))
-    comparison = compare.change(found[1], found[0])
-    if comparison.effect is None:
+        found.append(run.measurements.between(record.cell.path, baseline.cell.path))
+    if found[0] is None or found[1] is None:
         return dataclasses.replace(change, note="no launch of it ran beside its baseline")
-    return dataclasses.replace(change, baseline=baselines[0], comparison=comparison)
+    return dataclasses.replace(change, baseline=baselines[0], comparison=compare.change(found[1], found[0]))
 
 
 def _untimed(before: Row, after: Row) -> str | None:

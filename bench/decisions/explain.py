@@ -8,7 +8,6 @@ from __future__ import annotations
 import collections
 import dataclasses
 import itertools
-import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -22,8 +21,8 @@ from bench.measure.comparison import Comparison
 from bench.measure.limits import Limits
 from bench.pipeline import inspection, provenance
 from bench.plugins import catalog
-from bench.records import assemble
 from bench.records.folder import Results
+from bench.records.measurements import Measurements
 from bench.records.rows import Row
 from bench.records.store import Record
 
@@ -158,7 +157,7 @@ def explain(stored: Results, cell: str, versus: str | None, *, tolerance: float 
         after=after,
         before=before,
         names=names,
-        measured=_measured(records, cell, other),
+        measured=_measured(stored.measurements, cell, other),
         steps=[_step(*step, limits) for step in zip(names_of_steps, [None, *steps], steps, strict=False)],
         drift=drift,
         drift_reason=drift_reason,
@@ -172,11 +171,8 @@ def _other(cell: Cell, versus: str | None) -> Cell | None:
     return None if other == cell else other
 
 
-def _measured(records: Mapping[str, Record], cell: str, other: Cell | None) -> Comparison | None:
-    if other is None or other.path not in records or other.group != records[cell].cell.group:
-        return None
-    found = assemble.between(records, cell, other.path)
-    return found if found and found.ratio and math.isfinite(found.ratio.high) else None  # of one launch it is not
+def _measured(measurements: Measurements, cell: str, other: Cell | None) -> Comparison | None:
+    return measurements.between(cell, other.path) if other is not None else None
 
 
 def _side(cell: Cell, row: Row | None, task: Task, artifact: Artifact, limits: Limits) -> Side:

@@ -1,12 +1,10 @@
 """The choice of the cell to ship under constraints, which the data may not decide.
 
-The contenders are the cells that qualify and that are not known to be slower than the fastest cell. A contender may be
-picked when it is known to be no slower than any other contender by more than a tolerance, with 95 % confidence over all
-contenders together. Among several such contenders the smallest file wins, because file sizes are known exactly. When no
-contender may be picked, the data do not decide, and the choice names the launches that would.
-
-Source: selection within an indifference zone, Bechhofer 1954, doi 10.1214/aoms/1177728845; comparisons with the best,
-Hsu 1984, doi 10.1214/aos/1176346732 (here with Bonferroni's correction).
+The contenders are the cells that qualify and that were not shown to be slower than the fastest cell by more than a
+tolerance. A contender may be picked when it was shown to be no slower than any other contender by more than the
+tolerance, with 95 % confidence over all contenders together. Among several such contenders the smallest file wins,
+because file sizes are known exactly. When no contender may be picked, the data do not decide, and the choice names the
+launches that would. See `bench.measure.selection`.
 """
 
 from __future__ import annotations
@@ -14,20 +12,25 @@ from __future__ import annotations
 import collections
 import dataclasses
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from bench.api.cell import Cell
 from bench.api.errors import InputError
-from bench.measure import stats
+from bench.measure import selection
 from bench.measure.comparison import Comparison
-from bench.records import assemble, ranking
+from bench.measure.questions import Aims
+from bench.measure.selection import Selection, select
+from bench.measure.stats import Estimate
+from bench.records import ranking
+from bench.records.measurements import Measurements
 from bench.records.pareto import undominated
 from bench.records.ranking import Group
 from bench.records.rows import Row
-from bench.records.store import Record
 
 FIRST_LAUNCHES = 6
 """Launches to ask for where there are too few launches to estimate how many would decide."""
+WITHIN = Aims().within
+"""A cell that is slower than the best by no more than this share is as good as the best."""
 MOST_LAUNCHES = 60
 """Largest number of launches that a choice asks for."""
 
@@ -80,10 +83,15 @@ class Choice:
         group: all rows of the request.
         qualified: rows that meet the constraints, fastest first.
         front: qualified rows that no other row beats in latency, size, memory and metric at once.
-        contenders: qualified rows that are not known to be slower than the fastest row, the fastest first.
+        contenders: qualified rows that were not shown to be slower than the fastest row by more than the tolerance, the
+            fastest first.
         picked: the row of the cell to ship; None when the data do not decide.
         regret: largest share by which the picked row may be slower than the fastest row; where no row was picked, the
             smallest such share of all contenders.
+        over_baseline: the picked row's ratio to the baseline, with an interval that holds although the row was
+            selected; None where no row was picked.
+        equal: paths of the other cells that were shown to be as good as the best within `WITHIN`.
+        untold: paths of the other cells that were neither shown to be as good nor shown to be slower by more.
         further: launches that would decide; None when a row was picked.
     """
 
@@ -93,20 +101,20 @@ class Choice:
     contenders: tuple[Row, ...]
     picked: Row | None
     regret: float
+    over_baseline: Estimate | None
+    equal: tuple[str, ...]
+    untold: tuple[str, ...]
     further: Further | None
 
 
-def choose(
-    records: Mapping[str, Record], rows: Sequence[Row], constraints: Constraints, *, tolerance: float, margin: float
-) -> Choice:
+def choose(measurements: Measurements, rows: Sequence[Row], constraints: Constraints, *, tolerance: float) -> Choice:
     """Choose among rows of one request.
 
     Args:
-        records: the current record of each cell path.
+        measurements: the model of the measurement, fitted to the records that the rows were made of.
         rows: the rows to choose among.
         constraints: the limits that the chosen cell must keep to.
         tolerance: largest share by which the picked cell may be slower than the fastest cell.
-        margin: largest difference that counts as noise, as a share.
 
     Raises:
         InputError: the rows are of several requests, or no row meets the constraints; the message names the nearest
@@ -122,21 +130,47 @@ def choose(
     qualified = qualifying(group, constraints)
     if not qualified:
         raise InputError(_none_qualifies(group, ranked, constraints))
-    fastest = qualified[0]
-    contenders = [fastest, *(row for row in qualified[1:] if not is_slower(records, row, fastest, margin))]
-    alpha = stats.ALPHA / max(1, len(contenders) - 1)
-    regrets = {row.cell: _regret(records, row, contenders, alpha) for row in contenders}
-    good = [row for row in contenders if regrets[row.cell] <= tolerance]
+    race = selected(measurements, qualified, within=tolerance)
+    by_cell = {row.cell: row for row in qualified}
+    contenders = [by_cell[name] for name in (race.first, *race.rivals)]
+    good = [row for row in contenders if race.regrets[row.cell] <= tolerance]
     picked = min(good, key=_preference) if good else None
+    near = selected(measurements, qualified, within=WITHIN)
+    named = picked.cell if picked else race.first
     return Choice(
         group=group,
         qualified=tuple(qualified),
         front=tuple(qualified[index] for index in undominated([_figures(row) for row in qualified])),
         contenders=tuple(contenders),
         picked=picked,
-        regret=regrets[picked.cell] if picked else min(regrets.values()),
-        further=None if picked else _further(records, contenders, alpha, tolerance),
+        regret=race.regrets[picked.cell] if picked else min(race.regrets.values()),
+        over_baseline=_over_baseline(measurements, picked, qualified) if picked else None,
+        equal=tuple(name for name in (near.first, *near.equal) if name != named),
+        untold=tuple(name for name in near.untold if name != named),
+        further=None if picked else _further(measurements, contenders, race, tolerance),
     )
+
+
+def selected(measurements: Measurements, rows: Sequence[Row], *, within: float) -> Selection:
+    """Select the fastest of some rows of one request, which are in order.
+
+    A row that was timed beside another baseline than the first cannot be compared, so it stays a rival.
+    """
+    fitted = measurements.of(rows[0].cell)
+    assert fitted is not None, "a row with a ratio was timed beside its baseline"
+    found = select(fitted, [row.cell for row in rows], within=within)
+    assert found is not None
+    apart = [row.cell for row in rows if row.cell not in fitted.names]
+    if not apart:
+        return found
+    regrets = dict.fromkeys((*found.regrets, *apart), math.inf)
+    return dataclasses.replace(found, rivals=(*found.rivals, *apart), regrets=regrets)
+
+
+def _over_baseline(measurements: Measurements, picked: Row, rows: Sequence[Row]) -> Estimate | None:
+    fitted = measurements.of(picked.cell)
+    assert fitted is not None
+    return selection.selected_ratio(fitted, picked.cell, fitted.baseline, [row.cell for row in rows])
 
 
 def of_one_request(rows: Sequence[Row], batch: int | None, threads: int | None) -> list[Row]:
@@ -169,19 +203,6 @@ def qualifying(group: Group, constraints: Constraints) -> list[Row]:
     found = [row for row in group.rows if ranking.is_ranked(row) and row.ratio is not None]
     found = [row for row in found if all(_meets(row, *limit) for limit in constraints.limits().values())]
     return sorted(found, key=lambda row: (getattr(row, by), row.cell))
-
-
-def is_slower(records: Mapping[str, Record], row: Row, other: Row, margin: float) -> bool:
-    """Whether a row's cell is known to be slower than another row's cell, by launches beside the same baseline.
-
-    Args:
-        records: the current record of each cell path.
-        row: the row of the cell that may be slower.
-        other: the row of the cell that it is compared with.
-        margin: largest difference that counts as noise, as a share.
-    """
-    found = assemble.between(records, row.cell, other.cell)
-    return found is not None and found.verdict(margin) == stats.SLOWER
 
 
 def _meets(row: Row, key: str, limit: float) -> bool:
@@ -218,29 +239,16 @@ def _preference(row: Row) -> tuple[float, float, int, str]:
     return (size, memory, len(Cell.from_path(row.cell).chain), row.cell)
 
 
-def _regret(records: Mapping[str, Record], row: Row, others: Sequence[Row], alpha: float) -> float:
-    """The largest share by which a row may be slower than the fastest of the others."""
-    found = [assemble.between(records, row.cell, other.cell) for other in others if other is not row]
-    return max([0.0, *(_bound(one, alpha) for one in found)])
-
-
-def _bound(found: Comparison | None, alpha: float) -> float:
-    """The largest share by which one cell may be slower than the other; only this side of the interval matters."""
-    if found is None or found.effect is None or found.num_launches < stats.MIN_LAUNCHES:
-        return math.inf
-    return found.effect.ratio(min(1.0, 2 * alpha)).high - 1
-
-
-def _further(records: Mapping[str, Record], contenders: Sequence[Row], alpha: float, tolerance: float) -> Further:
+def _further(measurements: Measurements, contenders: Sequence[Row], race: Selection, tolerance: float) -> Further:
     """The launches that would show that the fastest is no slower than any other by more than the tolerance."""
     fastest, *others = contenders
     open_to, more = [fastest], 0
     for row in others:
-        found = assemble.between(records, fastest.cell, row.cell)
-        if _bound(found, alpha) <= tolerance:
+        found = measurements.between(fastest.cell, row.cell)
+        if found is not None and found.effect and _is_within(found, race.alpha, tolerance):
             continue
         open_to.append(row)
-        needed = _needed(found, alpha, tolerance)
+        needed = _needed(found, race.alpha, tolerance)
         if needed is None:
             return Further(cells=tuple(row.cell for row in contenders), launches=None)
         more = max(more, needed - (found.num_launches if found else 0))
@@ -254,11 +262,16 @@ def _needed(found: Comparison | None, alpha: float, tolerance: float) -> int | N
 
     The estimate assumes that further launches vary as the present ones do; None where `MOST_LAUNCHES` are not enough.
     """
-    if found is None or found.effect is None or not math.isfinite(found.effect.half_width()):
+    if found is None or found.effect is None:
         return FIRST_LAUNCHES
-    room = math.log1p(tolerance) - min(0.0, found.effect.value)
     number = max(1, found.num_launches)
+    towards = dataclasses.replace(found.effect, value=min(0.0, found.effect.value))
     for launches in range(number + 1, max(number, MOST_LAUNCHES) + 2):
-        if found.effect.after(launches / number).half_width(min(1.0, 2 * alpha)) <= room:
+        if selection.highest(towards.after(launches / number), alpha) <= math.log1p(tolerance):
             return launches
     return None
+
+
+def _is_within(found: Comparison, alpha: float, tolerance: float) -> bool:
+    assert found.effect is not None
+    return selection.highest(found.effect, alpha) <= math.log1p(tolerance)

@@ -61,6 +61,6 @@ def compare(
         before=sides[0],
         after=sides[1],
         how=PAIRED,
-        changes=judged(changes, margin=goal.margin),
+        changes=judged(changes, margin=goal.aims.margin),
         remarks=(remark,) if remark else (),
     )

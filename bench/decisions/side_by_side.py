@@ -10,7 +10,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from bench.api.cell import Cell
 from bench.api.errors import BenchError, InputError
 from bench.decisions.compare import Change, same_graph
-from bench.measure import comparison
 from bench.measure.at_once import on_all_cores
 from bench.measure.block import Method, Result
 from bench.measure.rounds import Goal
@@ -23,6 +22,7 @@ from bench.plugins import catalog
 from bench.records import assemble
 from bench.records.lines import Failure, Header
 from bench.records.measured import Measured
+from bench.records.measurements import Measurements
 from bench.records.rows import Row
 
 SAME = "the same graph with the same weights"
@@ -82,8 +82,9 @@ def measure(found: Pairs, method: Method, goal: Goal, observer: Observer) -> lis
         else:
             launches = ledgers[cell].launches if cell in ledgers else ()
             measured[cell.path] = flow.measured(value, launches, failures.get(cell), time=now)
-    rows = {row.cell: row for row in assemble.rows(measured, margin=goal.margin)}
-    return [_change(pair, rows, measured) for pair in found]
+    fitted = Measurements(measured)
+    rows = {row.cell: row for row in assemble.rows(measured, margin=goal.aims.margin, measurements=fitted)}
+    return [_change(pair, rows, measured, fitted) for pair in found]
 
 
 def _verified(cells: Sequence[Cell], method: Method, observer: Observer) -> Mapping[Cell, Verified | Failure]:
@@ -114,7 +115,12 @@ def _timed(found: Pairs, verified: Mapping[Cell, Verified | Failure]) -> Iterato
             yield right[0], right[1]
 
 
-def _change(pair: tuple[Cell | None, Cell | None], rows: Mapping[str, Row], measured: Mapping[str, Measured]) -> Change:
+def _change(
+    pair: tuple[Cell | None, Cell | None],
+    rows: Mapping[str, Row],
+    measured: Mapping[str, Measured],
+    measurements: Measurements,
+) -> Change:
     one, other = pair
     before, after = (rows[cell.path] if cell is not None else None for cell in pair)
     name = next(cell.path.partition("/")[2] for cell in pair if cell is not None)
@@ -127,8 +133,8 @@ def _change(pair: tuple[Cell | None, Cell | None], rows: Mapping[str, Row], meas
     change = dataclasses.replace(change, same_file=same_graph(values[0].artifact, values[1].artifact))
     if change.same_file:
         return dataclasses.replace(change, note=SAME)
-    found = comparison.against_baseline(values[1].launches, values[0].launches)
-    if found.effect is None:
+    found = measurements.between(other.path, one.path)
+    if found is None:
         return dataclasses.replace(change, note=_reason(change))
     return dataclasses.replace(change, comparison=found)
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from bench.api.cell import Cell
 from bench.measure import comparison, stats
-from bench.measure.comparison import Comparison
+from bench.measure.comparison import Comparison, Fitted, Group, Series
 from bench.records.folder import Results
 from bench.records.rows import Row
 from bench.records.store import Record
@@ -54,42 +54,38 @@ def scalings(records: Mapping[str, Record], *, margin: float) -> list[Scaling]:
         if record.thread_launches and record.failure is None:
             one = dataclasses.replace(record.cell, threads=1)
             by_cell.setdefault(one, {})[record.cell.threads] = record
-    found = [_scaling(cell, by_threads, margin) for cell, by_threads in sorted(by_cell.items()) if 1 in by_threads]
+    cells = sorted(cell for cell, by_threads in by_cell.items() if 1 in by_threads)
+    fits = comparison.fit([_group(by_cell[cell]) for cell in cells])
+    found = [_scaling(cell, by_cell[cell], fitted, margin) for cell, fitted in zip(cells, fits, strict=True)]
     return [scaling for scaling in found if scaling.over_one]
 
 
-def _scaling(cell: Cell, by_threads: Mapping[int, Record], margin: float) -> Scaling:
-    base = by_threads[1].thread_launches
-    over_one, latency_ns = {}, {}
-    for count, record in sorted(by_threads.items()):
-        found = comparison.against_baseline(record.thread_launches, base)
-        median = stats.median_ns([launch.steady_ns for launch in record.thread_launches])
-        if found.ratio is None or median is None:
-            continue
-        latency_ns[count] = median.value
-        if count != 1:
-            over_one[count] = found
-    return Scaling(cell=cell, latency_ns=latency_ns, over_one=over_one, best=_best(over_one, margin))
+def _group(by_threads: Mapping[int, Record]) -> Group:
+    """A cell at several numbers of threads, each of which the machine's state may act on differently."""
+    series = {
+        count: Series(name=str(count), program=f"{record.cell.runtime}, {count}", launches=record.thread_launches)
+        for count, record in by_threads.items()
+    }
+    return Group(baseline=series[1], cells=list(series.values()))
 
 
-def _best(over_one: Mapping[int, Comparison], margin: float) -> tuple[int, ...]:
-    ratios = {1: 1.0} | {count: found.ratio.value for count, found in over_one.items() if found.ratio is not None}
-    fastest = min(ratios, key=lambda count: (ratios[count], count))
-    verdicts = {count: _verdict(over_one, count, fastest, margin) for count in ratios if count != fastest}
+def _scaling(cell: Cell, by_threads: Mapping[int, Record], fitted: Fitted, margin: float) -> Scaling:
+    counts = [count for count in sorted(by_threads) if str(count) in fitted.names]
+    latencies = {count: fitted.latency_ns(str(count)) for count in counts}
+    return Scaling(
+        cell=cell,
+        latency_ns={count: latency.value for count, latency in latencies.items() if latency is not None},
+        over_one={count: fitted.against_baseline(str(count)) for count in counts if count != 1},
+        best=_best(fitted, counts, margin) if counts else (),
+    )
+
+
+def _best(fitted: Fitted, counts: Sequence[int], margin: float) -> tuple[int, ...]:
+    """Numbers of threads that may be the fastest, see `Scaling`."""
+    fastest = min(counts, key=lambda count: (fitted.effect(str(count), "1").value, count))
+    verdicts = {count: fitted.between(str(count), str(fastest)).verdict(margin) for count in counts if count != fastest}
     equal = [count for count, verdict in verdicts.items() if verdict == stats.NOISE]
     if equal and min(equal) < fastest:  # threads that gain nothing are better left to others
         fewest = min(equal)
         return (*sorted(count for count in verdicts if count < fewest and verdicts[count] == stats.UNDECIDED), fewest)
     return tuple(sorted([fastest, *(count for count, verdict in verdicts.items() if verdict == stats.UNDECIDED)]))
-
-
-def _verdict(over_one: Mapping[int, Comparison], count: int, fastest: int, margin: float) -> str | None:
-    """The verdict on one number of threads against the fastest number."""
-    if fastest == 1:
-        return over_one[count].verdict(margin)
-    if count == 1:
-        opposite = {stats.FASTER: stats.SLOWER, stats.SLOWER: stats.FASTER}
-        verdict = over_one[fastest].verdict(margin)
-        return opposite.get(verdict, verdict) if verdict else None
-    one, other = over_one[count], over_one[fastest]
-    return comparison.quotient(one, other, one.control).verdict(margin)

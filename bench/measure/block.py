@@ -15,18 +15,19 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import msgspec
+import numpy as np
 
 from bench.api.cell import Cell
 from bench.api.errors import BenchError, ChildError
-from bench.measure import machine, stats
+from bench.measure import machine
 from bench.measure.at_once import on_all_cores
 from bench.measure.clock import BurstPlan
 from bench.measure.comparison import CELL, CONTROL, REFERENCE
 from bench.measure.launch import Launch, median_ns
+from bench.measure.levels import levels
 from bench.measure.limits import Limits
 from bench.measure.process import Child
 from bench.measure.session import Worker
-from bench.measure.stats import Pairs
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -235,7 +236,6 @@ def run_block(
 
 
 def _is_precise(seats: Sequence[_Seat], method: Method) -> bool:
-    """Whether the ratio of each worker to the reference is known so well that further passes would tell little."""
-    reference = tuple(next(seat.medians_ns for seat in seats if seat.role == REFERENCE))
-    pairs = [Pairs(cell_ns=tuple(seat.medians_ns), reference_ns=reference) for seat in seats if seat.role != REFERENCE]
-    return all(stats.centre_error(pair.log_ratios()) <= method.pass_error for pair in pairs)
+    """Whether the level of each worker is known so well that further passes would tell little."""
+    found = levels(np.array([seat.medians_ns for seat in seats]))
+    return bool(np.all(found.variances <= method.pass_error**2))

@@ -1,17 +1,45 @@
-"""Comparison of cells by their launches, paired block by block."""
+"""Comparison of cells by their launches, through all the blocks that connect them."""
 
 from __future__ import annotations
 
 import dataclasses
+import datetime
 import functools
-import math
 from collections.abc import Mapping, Sequence
 
-from bench.measure import stats
+import numpy as np
+
+from bench.measure import model, stats
 from bench.measure.launch import Launch
-from bench.measure.stats import Effect, Estimate, Pairs
+from bench.measure.levels import Levels, levels
+from bench.measure.model import Belief, Observation, Request
+from bench.measure.stats import Effect, Estimate
 
 REFERENCE, CONTROL, CELL = "reference", "control", "cell"
+USUAL = Belief()
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Series:
+    """The launches of one cell.
+
+    Attributes:
+        name: the cell's name among those that it is compared with.
+        program: what the machine's state acts on: the name of the cell's runtime.
+        launches: its launches; of a baseline, in the roles of the reference and of the control.
+    """
+
+    name: str
+    program: str
+    launches: Sequence[Launch]
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Group:
+    """Cells that answer the same request, and their common baseline, which need not be among them."""
+
+    baseline: Series
+    cells: Sequence[Series]
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -19,13 +47,14 @@ class Comparison:
     """A cell against its baseline, or against another cell.
 
     Attributes:
-        effect: logarithm of the ratio of latencies; None when the two never ran in one block.
-        control: ratio of the A/A control, from the baseline's blocks; None without a complete block.
+        effect: logarithm of the ratio of latencies; None when nothing connects the two.
+        control: the same of the A/A control: of the baseline's second copy over its first, whose true ratio is 1; None
+            without a block of both.
         num_launches: number of launches of the cell that were compared.
     """
 
     effect: Effect | None
-    control: Estimate | None
+    control: Effect | None
     num_launches: int
 
     @functools.cached_property
@@ -35,9 +64,110 @@ class Comparison:
 
     def verdict(self, margin: float) -> str | None:
         """See `stats.verdict`; None without a ratio."""
-        if self.ratio is None:
+        return stats.verdict(self.ratio, margin=margin) if self.ratio else None
+
+
+class Fitted:
+    """The cells of one group with their levels, as the model of the measurement estimates them."""
+
+    def __init__(self, group: Group, request: Request | None, launches: Mapping[str, int]) -> None:
+        self.baseline = group.baseline.name
+        self.num_launches = launches
+        self._request = request
+
+    @property
+    def names(self) -> Sequence[str]:
+        """Names of the cells that ran beside the baseline, the baseline's included."""
+        return tuple(self.num_launches)
+
+    @functools.cached_property
+    def control(self) -> Effect | None:
+        """The baseline's second copy over its first; None without a block of both."""
+        return self._request.control(self.baseline) if self._request else None
+
+    def effect(self, name: str, other: str) -> Effect:
+        """Logarithm of the ratio of two cells' latencies.
+
+        Raises:
+            KeyError: one of them never ran beside the baseline.
+        """
+        if self._request is None:
+            raise KeyError(name)
+        return self._request.difference(name, other)
+
+    def between(self, name: str, other: str) -> Comparison:
+        """One cell over another, through all the blocks that connect them; without an effect if nothing does."""
+        if self._request is None or not {name, other} <= self.num_launches.keys():
+            return Comparison(effect=None, control=self.control, num_launches=0)
+        return Comparison(effect=self.effect(name, other), control=self.control, num_launches=self.num_launches[name])
+
+    def against_baseline(self, name: str) -> Comparison:
+        """One cell over the baseline; the baseline over itself is 1, with no error."""
+        return self.between(name, self.baseline)
+
+    def latency_ns(self, name: str) -> Estimate | None:
+        """Latency of a cell in the usual state of the machine; None for a cell that never ran beside the baseline."""
+        if self._request is None or name not in self.num_launches:
             return None
-        return stats.verdict(self.ratio, self.control, num_launches=self.num_launches, margin=margin)
+        return self._request.latency(name).ratio()
+
+
+def fit(groups: Sequence[Group], belief: Belief = USUAL) -> list[Fitted]:
+    """Fit the model to the launches of all groups together, which share what is known of the noise.
+
+    Only blocks that held the baseline's reference count, so everything is connected. Launches that a repeated block
+    replaced do not count.
+    """
+    observed = [_observations(group) for group in groups]
+    requests = iter(model.fit([seen for seen, _ in observed if seen], belief))
+    return [
+        Fitted(group, next(requests) if seen else None, launches)
+        for group, (seen, launches) in zip(groups, observed, strict=True)
+    ]
+
+
+def _observations(group: Group) -> tuple[list[Observation], dict[str, int]]:
+    """The level of each launch of a group's blocks, and the number of launches of each cell that has some."""
+    blocks: dict[str, list[tuple[Series, Launch]]] = {
+        launch.block: [] for launch in group.baseline.launches if launch.role == REFERENCE
+    }
+    counts = {group.baseline.name: len(blocks)} if blocks else {}
+    everyone = [group.baseline, *(series for series in group.cells if series.name != group.baseline.name)]
+    for series in everyone:
+        for launch in series.launches:
+            if launch.block in blocks and launch.medians_ns:
+                blocks[launch.block].append((series, launch))
+                if series is not group.baseline:
+                    counts[series.name] = counts.get(series.name, 0) + 1
+    observations = []
+    for block, members in blocks.items():
+        # The workers of a block run the same passes, but a file may have lost the end of a line.
+        passes = min(len(launch.medians_ns) for _, launch in members)
+        found = _levels(tuple(launch.medians_ns[:passes] for _, launch in members))
+        time_s = min(map(_time_s, (launch for _, launch in members)))
+        observations += [
+            Observation(
+                cell=series.name,
+                program=series.program,
+                block=block,
+                time_s=time_s,
+                level=float(level),
+                variance=float(variance),
+            )
+            for (series, _), level, variance in zip(members, found.log_ns, found.variances, strict=True)
+        ]
+    return observations, counts
+
+
+@functools.lru_cache(maxsize=4096)
+def _levels(medians: tuple[tuple[float, ...], ...]) -> Levels:
+    """The levels of one block; kept, because a sweep asks again after every block."""
+    return levels(np.array(medians))
+
+
+def _time_s(launch: Launch) -> float:
+    """When a launch was stored, in seconds; 0 for a launch that was not stored."""
+    return datetime.datetime.fromisoformat(launch.time).timestamp() if launch.time else 0.0
 
 
 def by_block(launches: Sequence[Launch], role: str) -> dict[str, Launch]:
@@ -45,76 +175,13 @@ def by_block(launches: Sequence[Launch], role: str) -> dict[str, Launch]:
     return {launch.block: launch for launch in launches if launch.role == role}
 
 
-def controls(baseline: Sequence[Launch]) -> list[Pairs]:
-    """A/A comparisons of a baseline: one for each of its blocks."""
-    return _paired(by_block(baseline, CONTROL), by_block(baseline, REFERENCE))
-
-
-def _paired(launches: Mapping[str, Launch], others: Mapping[str, Launch]) -> list[Pairs]:
-    """The launches of two cells by block, paired pass by pass in the blocks that held both."""
-    return [
-        Pairs(cell_ns=launch.medians_ns, reference_ns=others[block].medians_ns)
-        for block, launch in launches.items()
-        if block in others
-    ]
-
-
-def _compared(pairs: Sequence[Pairs], baseline: Sequence[Launch]) -> Comparison:
-    """The comparison of a cell's launches with others of the same blocks, with the noise of the baseline's controls."""
-    null_pairs = controls(baseline)
-    control = stats.ratio(null_pairs, null_pairs)
-    return Comparison(effect=stats.effect(pairs, null_pairs), control=control, num_launches=len(pairs))
-
-
-def against_baseline(launches: Sequence[Launch], baseline: Sequence[Launch]) -> Comparison:
-    """Compare a cell's launches with the baseline's of the same blocks.
-
-    For the baseline itself, whose launches have other roles, the ratio is the A/A control's.
-    """
-    pairs = _paired(by_block(launches, CELL), by_block(baseline, REFERENCE))
-    return _compared(controls(baseline) if launches is baseline and not pairs else pairs, baseline)
-
-
-def between(launches: Sequence[Launch], others: Sequence[Launch], baseline: Sequence[Launch]) -> Comparison:
-    """Compare two cells that share a baseline: in the blocks that held both, or else through the baseline."""
-    pairs = _paired(_comparable(launches), _comparable(others))
-    if len(pairs) >= stats.MIN_LAUNCHES:
-        return _compared(pairs, baseline)
-    one, other = against_baseline(launches, baseline), against_baseline(others, baseline)
-    return quotient(one, other, one.control)
-
-
 def change(after: Comparison, before: Comparison) -> Comparison:
-    """How a cell moved against its baseline from one run to another, with the noise of both runs and both controls.
+    """How a cell moved against its baseline from one run to another, with the noise of both runs.
 
     Blocks of two runs never meet: the machine may be faster or slower in one of them, and only ratios can be compared.
     """
-    control = _quotient_of_controls(after.control, before.control) if after.control and before.control else None
-    return quotient(after, before, control)
-
-
-def quotient(one: Comparison, other: Comparison, control: Estimate | None) -> Comparison:
-    """Compare two cells, each of which was compared with the same baseline.
-
-    Args:
-        one: comparison of the first cell with the baseline.
-        other: comparison of the second cell with the baseline.
-        control: ratio of the A/A control of the new comparison.
-
-    Returns:
-        The first cell over the second; without an effect where one of the two comparisons has none.
-    """
-    effect = one.effect - other.effect if one.effect and other.effect else None
-    return Comparison(effect=effect, control=control, num_launches=min(one.num_launches, other.num_launches))
-
-
-def _quotient_of_controls(one: Estimate, other: Estimate) -> Estimate:
-    """Quotient of two ratios, with an interval that covers the uncertainty of both."""
-    # Half of the interval on the log scale, where the intervals of both ratios are symmetric.
-    value, half = one.value / other.value, math.hypot(*(math.log(each.high / each.value) for each in (one, other)))
-    return Estimate(value=value, low=value * math.exp(-half), high=value * stats.exp(half))
-
-
-def _comparable(launches: Sequence[Launch]) -> dict[str, Launch]:
-    """Launches by block: those in the role of a cell, or for a baseline those in the role of the reference."""
-    return by_block(launches, CELL) or by_block(launches, REFERENCE)
+    return Comparison(
+        effect=after.effect - before.effect if after.effect and before.effect else None,
+        control=after.control - before.control if after.control and before.control else None,
+        num_launches=min(after.num_launches, before.num_launches),
+    )

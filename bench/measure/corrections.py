@@ -26,7 +26,7 @@ from collections.abc import Sequence
 
 from bench.measure import stats
 from bench.measure.comparison import Comparison
-from bench.measure.stats import Effect, Error, Estimate
+from bench.measure.stats import Effect, Estimate
 
 MEDIAN_CHI2 = 0.454936  # median of the square of a standard normal variable
 FEWEST_CELLS = 5
@@ -41,13 +41,13 @@ class Judged:
         ratio: the ratio of latencies, with the interval that misses it with probability `alpha`.
         alpha: probability that the interval misses the ratio.
         p_value: adjusted for all comparisons: the smallest false discovery rate at which the comparison would be
-            selected; None where there were too few launches for a test.
+            selected.
         verdict: see `stats.verdict`; only a selected comparison is called `faster` or `slower`.
     """
 
     ratio: Estimate
     alpha: float
-    p_value: float | None
+    p_value: float
     verdict: str
 
 
@@ -61,7 +61,7 @@ def judge(comparisons: Sequence[Comparison], *, margin: float) -> list[Judged | 
     Returns:
         A result for each comparison, in their order; None for a comparison that has no ratio.
     """
-    tested = {index: effect for index, found in enumerate(comparisons) if (effect := _tested_effect(found))}
+    tested = {index: found.effect for index, found in enumerate(comparisons) if found.effect is not None}
     p_values = dict(zip(tested, adjusted([effect.p_value() for effect in tested.values()]), strict=True))
     num_selected = sum(p_value <= stats.ALPHA for p_value in p_values.values())
     judged: list[Judged | None] = []
@@ -69,24 +69,13 @@ def judge(comparisons: Sequence[Comparison], *, margin: float) -> list[Judged | 
         if found.effect is None:
             judged.append(None)
             continue
-        p_value = p_values.get(index)
-        is_selected = p_value is not None and p_value <= stats.ALPHA
+        p_value = p_values[index]
+        is_selected = p_value <= stats.ALPHA
         alpha = stats.ALPHA * num_selected / len(tested) if is_selected else stats.ALPHA
-        ratio, launches = found.effect.ratio(alpha), found.num_launches
-        verdict = stats.verdict(ratio, found.control, num_launches=launches, margin=margin, may_win=is_selected)
+        ratio = found.effect.ratio(alpha)
+        verdict = stats.verdict(ratio, margin=margin, may_win=is_selected)
         judged.append(Judged(ratio=ratio, alpha=alpha, p_value=p_value, verdict=verdict))
     return judged
-
-
-def _tested_effect(found: Comparison) -> Effect | None:
-    """The effect of a comparison that might get a verdict; None for any other comparison.
-
-    Whether a comparison might get a verdict does not depend on its difference, so comparisons that cannot get one are
-    left out of the correction without harm to the others.
-    """
-    if found.num_launches < stats.MIN_LAUNCHES or found.effect is None:
-        return None
-    return found.effect if math.isfinite(found.effect.half_width()) else None
 
 
 def adjusted(p_values: Sequence[float]) -> list[float]:
@@ -110,7 +99,7 @@ def drift(changes: Sequence[Comparison]) -> float:
     Returns:
         A standard deviation on the log scale; 0 for fewer than `FEWEST_CELLS` testable changes.
     """
-    effects = [effect for found in changes if (effect := _tested_effect(found))]
+    effects = [found.effect for found in changes if found.effect is not None]
     if len(effects) < FEWEST_CELLS:
         return 0.0
     shift = statistics.median(effect.value for effect in effects)
@@ -121,9 +110,8 @@ def drift(changes: Sequence[Comparison]) -> float:
 
 def with_drift(changes: Sequence[Comparison]) -> list[Comparison]:
     """The changes of the cells of one baseline, with their common drift added to the error of each."""
-    num_tested = sum(_tested_effect(found) is not None for found in changes)
-    error = Error(across=drift(changes), freedom=num_tested, within=0.0, launches=1)
-    if error.across == 0:
+    num_tested = sum(found.effect is not None for found in changes)
+    added = Effect(value=0.0, error=drift(changes), freedom=num_tested)
+    if added.error == 0:
         return list(changes)
-    added = Effect(value=0.0, errors=(error,))
     return [dataclasses.replace(found, effect=found.effect and found.effect - added) for found in changes]

@@ -1,23 +1,27 @@
-"""Rounds: every cell gets an estimate first, then the uncertain cells get further launches until they are settled.
+"""Rounds: every cell gets an estimate first, then launches go where a question is open that they can answer.
 
-Breadth first, so a sweep may be stopped at any time. Each launch is a fresh process in a block of cells drawn anew.
+Breadth first, so a sweep may be stopped at any time. Each launch is a fresh process in a block of cells drawn anew, and
+the launches of a cell are spread over the sweep, because the state of a machine lasts for minutes.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import datetime
 import itertools
+import math
 import random
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
+import msgspec
 import psutil
 
-from bench.measure import comparison as compare
-from bench.measure import stats
+from bench.measure import comparison, questions, stats
 from bench.measure.block import Method, Result, Subject, run_block
-from bench.measure.comparison import Comparison
+from bench.measure.comparison import Comparison, Fitted, Series
 from bench.measure.launch import Launch
+from bench.measure.questions import Aims, Contest, Question
 
 REGRESSION, FINE = "regression", "fine"
 MAX_WORKERS = 10  # a longer pass would let the machine drift between a burst and its reference's
@@ -26,35 +30,25 @@ MEMORY_SHARE = 0.6  # of the memory now free, for the workers of one block
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Goal:
-    """When a cell has been measured enough: an interval that is narrow enough, or a question that is answered.
+    """When a cell has been measured enough: its questions are answered, or cannot be answered by further launches.
 
     Attributes:
-        margin: half-width of the ratio's interval to reach, as a share, with a verdict.
-        tolerance: ask instead whether the cell is slower than its baseline by more than this share; None for the
-            margin alone.
+        aims: the precision at which questions count as answered.
+        tolerance: ask only whether the cell is slower than its baseline by more than this share; None for the questions
+            of a sweep.
         min_launches: fewest launches of a cell.
-        max_launches: most launches of a cell, when neither is reached.
+        max_launches: most launches of a cell.
         budget_s: seconds for all measuring; None is no limit.
     """
 
-    margin: float = 0.02
+    aims: Aims = Aims()
     tolerance: float | None = None
-    min_launches: int = 3
+    min_launches: int = 1
     max_launches: int = 6
     budget_s: float | None = None
 
-    def is_met(self, comparison: Comparison, num_launches: int) -> bool:
-        """Whether a cell with this comparison needs no further launch after `num_launches` launches."""
-        if comparison.ratio is None or num_launches < self.min_launches:
-            return False
-        if num_launches >= self.max_launches:
-            return True
-        if self.tolerance is not None:
-            return num_launches in self.looks() and self.regression(comparison) != stats.UNDECIDED
-        return comparison.verdict(self.margin) != stats.UNDECIDED and comparison.ratio.half_width <= self.margin
-
     def looks(self) -> tuple[int, ...]:
-        """Numbers of launches after which the question is asked: each look may be wrong, so they are few."""
+        """Numbers of launches after which the tolerance is asked about: each look may be wrong, so they are few."""
         found = []
         launches = self.min_launches
         while launches < self.max_launches:
@@ -65,14 +59,14 @@ class Goal:
     def regression(self, comparison: Comparison) -> str:
         """Whether the cell is slower by more than the tolerance: `regression`, `fine` or `undecided`.
 
-        The whole interval must lie on one side of the tolerance and of the noise that the A/A control shows. It is the
-        interval of 95 % over all looks together (Bonferroni), so wider than that of `Comparison.ratio`.
+        The whole interval must lie on one side of the tolerance and outside the noise floor. It is the interval of 95 %
+        over all looks together (Bonferroni), so wider than that of `Comparison.ratio`.
         """
-        if comparison.effect is None or comparison.control is None or comparison.num_launches < self.min_launches:
+        if comparison.effect is None or comparison.num_launches < self.min_launches:
             return stats.UNDECIDED
         assert self.tolerance is not None
         ratio = comparison.effect.ratio(stats.ALPHA / len(self.looks()))
-        if ratio.low > max(1 + self.tolerance, comparison.control.high, 1 + stats.NOISE_FLOOR):
+        if ratio.low > 1 + max(self.tolerance, stats.NOISE_FLOOR):
             return REGRESSION
         return FINE if ratio.high < 1 + self.tolerance else stats.UNDECIDED
 
@@ -85,12 +79,24 @@ class Ledger:
         failed: whether the subject failed in a block, and gets no further launches.
         num_stale: launches that count for the figures but not towards the goal, because the subject is to be measured
             again.
+        may_win: whether the subject may be the deployment to ship.
     """
 
     subject: Subject
     launches: list[Launch] = dataclasses.field(default_factory=list)
     failed: bool = False
     num_stale: int = 0
+    may_win: bool = True
+
+    @property
+    def name(self) -> str:
+        """The name of the subject among all subjects of a sweep."""
+        return self.subject.key
+
+    def series(self) -> Series:
+        """The launches so far."""
+        cell = self.subject.cell
+        return Series(name=self.name, program=cell.runtime, launches=tuple(self.launches))
 
 
 @dataclasses.dataclass(kw_only=True)
@@ -100,28 +106,9 @@ class Group:
     baseline: Ledger
     ledgers: list[Ledger]
 
-    _known: dict[tuple[str, int, int], Comparison] = dataclasses.field(default_factory=dict, repr=False)
-
-    def comparison(self, ledger: Ledger) -> Comparison:
-        """A cell against the group's baseline, by the launches so far."""
-        # Launches are only ever added, so the same numbers of launches are the same launches.
-        state = (ledger.subject.key, len(ledger.launches), len(self.baseline.launches))
-        if state not in self._known:
-            self._known[state] = compare.against_baseline(ledger.launches, self.baseline.launches)
-        return self._known[state]
-
-    def settled(self, ledger: Ledger, goal: Goal) -> bool:
-        """Whether a cell needs no further launch."""
-        if ledger.failed or self.baseline.failed:
-            return True
-        comparison = self.comparison(ledger)
-        return goal.is_met(comparison, comparison.num_launches - ledger.num_stale)
-
-    def num_wanted(self, ledger: Ledger, goal: Goal) -> int:
-        """An estimate of the number of launches that a cell still needs."""
-        if self.settled(ledger, goal):
-            return 0
-        return max(1, goal.min_launches - self.comparison(ledger).num_launches + ledger.num_stale)
+    def launched(self) -> comparison.Group:
+        """The group with the launches so far, for `comparison.fit`."""
+        return comparison.Group(baseline=self.baseline.series(), cells=[ledger.series() for ledger in self.ledgers])
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -130,15 +117,49 @@ class Progress:
 
     Attributes:
         num_round: number of the round, from 1; 0 before the first block.
-        num_settled: number of cells that need no further launch.
+        num_new: number of cells that have fewer launches than every cell gets.
+        num_open: number of questions that further launches may answer; see `bench.measure.questions`.
+        num_beyond: number of open questions that need more launches than a cell may have.
         num_cells: number of all cells.
         seconds_left: estimate from the durations of the blocks so far; at most the rest of the budget.
     """
 
     num_round: int
-    num_settled: int
+    num_new: int
+    num_open: int
+    num_beyond: int
     num_cells: int
     seconds_left: float
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class _Need:
+    """The further launches that a cell needs, and how urgently."""
+
+    launches: int = 0
+    urgency: float = 0.0
+
+    def with_question(self, question: Question) -> _Need:
+        return _Need(launches=max(self.launches, question.launches or 0), urgency=max(self.urgency, question.urgency))
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class _Standing:
+    """What is open in each group: the needs of its cells by name, and the questions."""
+
+    needs: Sequence[Mapping[str, _Need]]
+    questions: Sequence[Sequence[Question]]
+
+    def progress(self, num_round: int, groups: Sequence[Group], seconds_left: float) -> Progress:
+        flat = [question for group in self.questions for question in group]
+        return Progress(
+            num_round=num_round,
+            num_new=sum(math.isinf(need.urgency) for needs in self.needs for need in needs.values()),
+            num_open=sum(question.launches is not None for question in flat),
+            num_beyond=sum(question.launches is None for question in flat),
+            num_cells=sum(len(group.ledgers) for group in groups),
+            seconds_left=seconds_left,
+        )
 
 
 def measure(
@@ -150,12 +171,12 @@ def measure(
     report: Callable[[Progress], None],
     cut_blocks: bool = True,
 ) -> None:
-    """Run rounds of blocks until every cell is settled or the time is up.
+    """Run rounds of blocks until no question is open that further launches may answer, or the time is up.
 
     Args:
         groups: the cells and their baselines; their ledgers receive the new launches.
         method: how blocks are measured.
-        goal: when a cell is settled, and how much time there is.
+        goal: when a cell has been measured enough, and how much time there is.
         keep: stores the launches and failures of a block as soon as the block ends.
         report: called with the progress before the first block and after each block.
         cut_blocks: end a running block when the time is up; otherwise only no further block begins.
@@ -166,42 +187,111 @@ def measure(
     def out_of_time() -> bool:
         return goal.budget_s is not None and time.monotonic() - start >= goal.budget_s
 
-    def tell(num_round: int) -> None:
-        pairs = [(group, ledger) for group in groups for ledger in group.ledgers]
-        wanted = sum(group.num_wanted(ledger, goal) for group, ledger in pairs)
-        left = wanted * (sum(seconds_per_launch) / max(1, len(seconds_per_launch)))
+    def tell(num_round: int) -> _Standing:
+        standing = _standing(groups, goal)
+        launches = sum(need.launches for needs in standing.needs for need in needs.values())
+        left = launches * (sum(seconds_per_launch) / max(1, len(seconds_per_launch)))
         if goal.budget_s is not None:
             left = min(left, max(0.0, goal.budget_s - (time.monotonic() - start)))
-        settled = sum(group.settled(ledger, goal) for group, ledger in pairs)
-        report(Progress(num_round=num_round, num_settled=settled, num_cells=len(pairs), seconds_left=left))
+        report(standing.progress(num_round, groups, left))
+        return standing
 
-    tell(0)
+    standing = tell(0)
     for num_round in itertools.count(1):
-        plan = [(group, block) for group in groups for block in _blocks(group, goal)]
+        plan = _plan(groups, standing)
         if not plan:
             return
-        plan.sort(key=_fewest_launches)  # cells for which an earlier run had no time come first
-        for group, block in plan:
+        for index, block in plan:
+            group, needs = groups[index], standing.needs[index]
+            # The blocks before this one may have answered what its cells were waiting for.
+            wanted = [ledger for ledger in block if ledger.name in needs]
+            if not wanted and not (group.baseline.name in needs and not block):
+                continue
             if out_of_time():
                 return
             block_start = time.monotonic()
             until = out_of_time if cut_blocks else lambda: False
-            result = run_block(group.baseline.subject, [ledger.subject for ledger in block], method, out_of_time=until)
+            result = run_block(group.baseline.subject, [ledger.subject for ledger in wanted], method, out_of_time=until)
             _note(group, result)
             keep(result)
-            seconds_per_launch.append((time.monotonic() - block_start) / max(1, len(block)))
-            tell(num_round)
+            seconds_per_launch.append((time.monotonic() - block_start) / max(1, len(wanted)))
+            standing = tell(num_round)
 
 
-def _fewest_launches(planned: tuple[Group, list[Ledger]]) -> int:
-    """Number of launches of the planned block's least measured cell."""
-    group, block = planned
-    return min((group.comparison(ledger).num_launches for ledger in block), default=0)
+def _standing(groups: Sequence[Group], goal: Goal) -> _Standing:
+    """The needs of all cells, by the launches so far."""
+    fits = comparison.fit([group.launched() for group in groups])
+    contests = [_contest(group, fitted) for group, fitted in zip(groups, fits, strict=True)]
+    if goal.tolerance is None:
+        found = questions.open_questions(contests, goal.aims, most=goal.max_launches)
+    else:
+        found = [_tolerances(contest, goal) for contest in contests]
+    needs = [_needs(*each, goal) for each in zip(groups, fits, found, strict=True)]
+    return _Standing(needs=needs, questions=found)
 
 
-def _blocks(group: Group, goal: Goal) -> list[list[Ledger]]:
-    """The unsettled cells of a group in random order, cut into blocks that fit the machine's memory."""
-    waiting = [ledger for ledger in group.ledgers if not group.settled(ledger, goal)]
+def _contest(group: Group, fitted: Fitted) -> Contest:
+    sound = [] if group.baseline.failed else [ledger for ledger in group.ledgers if not ledger.failed]
+    return Contest(
+        fitted=fitted,
+        asked=[ledger.name for ledger in sound],
+        candidates=[ledger.name for ledger in sound if ledger.may_win],
+    )
+
+
+def _tolerances(contest: Contest, goal: Goal) -> list[Question]:
+    """The cells of which it is not yet known whether they are slower than the baseline by more than the tolerance."""
+    found = []
+    for name in contest.asked:
+        compared = contest.fitted.against_baseline(name)
+        at_look = compared.num_launches in goal.looks()
+        if compared.effect and not (at_look and goal.regression(compared) != stats.UNDECIDED):
+            more = 1 if compared.num_launches < goal.max_launches else None
+            found.append(Question(kind=questions.VERDICT, cells=(name,), launches=more))
+    return found
+
+
+def _needs(group: Group, fitted: Fitted, asked: Sequence[Question], goal: Goal) -> dict[str, _Need]:
+    """The cells of a group that get further launches, by name."""
+    if group.baseline.failed:
+        return {}
+    needs: dict[str, _Need] = {}
+    for ledger in group.ledgers:
+        missing = goal.min_launches + ledger.num_stale - fitted.num_launches.get(ledger.name, 0)
+        if missing > 0 and not ledger.failed:
+            needs[ledger.name] = _Need(launches=missing, urgency=math.inf)
+    full = {
+        ledger.name
+        for ledger in group.ledgers
+        if fitted.num_launches.get(ledger.name, 0) >= goal.max_launches + ledger.num_stale
+    }
+    for question in asked:
+        for name in question.cells:
+            # The baseline is in every block, and needs no launch of its own.
+            if question.launches is not None and name not in full and name != group.baseline.name:
+                needs[name] = needs.get(name, _Need()).with_question(question)
+    return needs
+
+
+def _plan(groups: Sequence[Group], standing: _Standing) -> list[tuple[int, list[Ledger]]]:
+    """The blocks of a round, each with the index of its group: cells without launches first, then the most urgent.
+
+    Groups take turns, so the launches of each are spread over the round.
+    """
+    blocks = [[(index, block) for block in _blocks(group, standing.needs[index])] for index, group in enumerate(groups)]
+    turns = [planned for turn in itertools.zip_longest(*blocks) for planned in turn if planned is not None]
+
+    def urgency(planned: tuple[int, list[Ledger]]) -> float:
+        index, block = planned
+        needs = standing.needs[index]
+        return max((needs[ledger.name].urgency for ledger in block), default=math.inf)
+
+    return sorted(turns, key=urgency, reverse=True)
+
+
+def _blocks(group: Group, needs: Mapping[str, _Need]) -> list[list[Ledger]]:
+    """The cells of a group that get a launch in random order, cut into blocks that fit the machine's memory."""
+    waiting = [ledger for ledger in group.ledgers if ledger.name in needs]
     others = [ledger for ledger in waiting if ledger is not group.baseline]
     budget = MEMORY_SHARE * psutil.virtual_memory().available
     twins = 2 * group.baseline.subject.rss_bytes
@@ -220,9 +310,10 @@ def _blocks(group: Group, goal: Goal) -> list[list[Ledger]]:
 
 
 def _note(group: Group, result: Result) -> None:
-    """Enter a block's launches and failures into the ledgers."""
-    ledgers = {ledger.subject.key: ledger for ledger in (group.baseline, *group.ledgers)}
+    """Enter a block's launches and failures into the ledgers; the model of the measurement needs their time."""
+    now = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+    ledgers = {ledger.name: ledger for ledger in (group.baseline, *group.ledgers)}
     for subject, launch in result.launches:
-        ledgers[subject.key].launches.append(launch)
+        ledgers[subject.key].launches.append(msgspec.structs.replace(launch, time=now))
     for failure in result.failures:
         ledgers[failure.subject.key].failed = True

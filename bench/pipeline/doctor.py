@@ -11,6 +11,7 @@ from bench.api.cell import Cell
 from bench.api.errors import ChildError, PluginError
 from bench.measure import comparison, machine
 from bench.measure.block import Method, run_block
+from bench.measure.comparison import Group, Series
 from bench.measure.limits import Limits
 from bench.measure.process import Child
 from bench.measure.session import Worker
@@ -111,7 +112,8 @@ def _noise() -> tuple[Estimate, float]:
         if result.failures:
             raise ChildError("error", f"the probe failed: {result.failures[0].error}")
         launches += [launch for _, launch in result.launches]
-    control = comparison.against_baseline(launches, launches).control
-    assert control is not None
+    series = Series(name=probe.cell.path, program=probe.cell.runtime, launches=launches)
+    (fitted,) = comparison.fit([Group(baseline=series, cells=[])])
+    assert fitted.control is not None
     medians = [median for launch in launches for median in launch.medians_ns]
-    return control, max(medians) / min(medians)
+    return fitted.control.ratio(), max(medians) / min(medians)

@@ -14,6 +14,7 @@ from bench.api.errors import BenchError
 from bench.measure import machine, rounds
 from bench.measure.at_once import on_all_cores
 from bench.measure.block import Method, Result
+from bench.measure.comparison import REFERENCE, by_block
 from bench.measure.rounds import Goal, Group, Ledger, Progress
 from bench.pipeline import opening, prepare, provenance, sweeps, verify
 from bench.pipeline.flow import Prepared, Verified
@@ -48,13 +49,15 @@ class Options:
     Attributes:
         method: how blocks are measured.
         goal: when a cell has been measured enough.
-        force: whether settled cells are measured again.
+        force: whether cells that have been measured enough are measured again.
+        max_metric_loss: largest share of the reference's metric that a cell may lose and still win.
         across_threads: compare each cell with itself at one thread, rather than with the task's baseline.
     """
 
     method: Method = Method()
     goal: Goal = Goal()
     force: bool = False
+    max_metric_loss: float = 0.01
     across_threads: bool = False
 
 
@@ -177,13 +180,15 @@ class Sweep:
             ledgers = {cell: self._ledger(members[cell]) for cell in {baseline: 0, **dict.fromkeys(timed)}}
             groups.append(Group(baseline=ledgers[baseline], ledgers=[ledgers[cell] for cell in timed]))
             if self._options.force:  # a baseline is not reset: other cells' launches need those beside them
-                ledgers[baseline].num_stale = groups[-1].comparison(ledgers[baseline]).num_launches
+                ledgers[baseline].num_stale = len(by_block(ledgers[baseline].launches, REFERENCE))
         return groups
 
     def _ledger(self, value: Verified) -> Ledger:
         record = self._records[value.key]
         launches = record.thread_launches if self._options.across_threads else record.launches
-        return Ledger(subject=opening.subject(value), launches=list(launches))
+        lost = value.quality.metric_loss
+        may_win = lost is not None and lost <= self._options.max_metric_loss
+        return Ledger(subject=opening.subject(value), launches=list(launches), may_win=may_win)
 
     def _measure(self, groups: Sequence[Group]) -> None:
         self._observer.stage("measure", sum(len(group.ledgers) for group in groups))

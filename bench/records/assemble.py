@@ -10,14 +10,16 @@ import numpy as np
 
 from bench.api.artifact import Facts
 from bench.api.errors import InputError
-from bench.measure import comparison, stats
-from bench.measure.comparison import Comparison
+from bench.measure import comparison, corrections, stats
+from bench.measure.comparison import Fitted
+from bench.measure.corrections import Judged
 from bench.measure.launch import Launch
+from bench.measure.questions import Aims
 from bench.measure.roofline import Peaks
-from bench.measure.rounds import Goal
 from bench.records import costs
 from bench.records.lines import Placed, Quality
 from bench.records.measured import Measured, same_as
+from bench.records.measurements import Measurements
 from bench.records.rows import Row
 
 QUANTIZED = frozenset({"DequantizeLinear", "DynamicQuantizeLSTM", "MatMulInteger", "com.microsoft.MatMulNBits"}) | {
@@ -31,8 +33,9 @@ def rows(
     records: Mapping[str, Measured],
     *,
     baseline: str | None = None,
-    margin: float = Goal().margin,
+    margin: float = Aims().margin,
     peaks: Mapping[int, Peaks] | None = None,
+    measurements: Measurements | None = None,
 ) -> list[Row]:
     """One row for each record, in the records' order.
 
@@ -41,6 +44,7 @@ def rows(
         baseline: compare with this cell instead of each group's own; rows of other groups have no ratio.
         margin: largest difference that counts as `noise`, as a share.
         peaks: peaks of the machine, by number of threads.
+        measurements: the model of the measurement, fitted to the records; None to fit it here.
 
     Raises:
         InputError: there is no result for `baseline`.
@@ -51,11 +55,38 @@ def rows(
     baseline = twins.get(baseline, baseline) if baseline is not None else None
     if baseline is not None and not records[baseline].launches:
         raise InputError(f"the baseline {baseline!r} has not been timed; `bench show {baseline}` says why")
-    found = [_row(record, records, twins.get(path), baseline, margin) for path, record in records.items()]
+    fitted = measurements or Measurements(records)
+    judged = _judged_rows(records, fitted, baseline, margin)
+    found = [
+        _row(record, records, twins.get(path), fitted.of(path), baseline, judged.get(path))
+        for path, record in records.items()
+    ]
     return costs.joined(found, records, peaks or {})
 
 
-def _row(record: Measured, records: Mapping[str, Measured], twin: str | None, other: str | None, margin: float) -> Row:
+def _judged_rows(
+    records: Mapping[str, Measured], measurements: Measurements, other: str | None, margin: float
+) -> dict[str, Judged | None]:
+    """The verdict on each timed cell against its baseline, or against `other`, corrected for the number of cells."""
+    compared = {}
+    for path in records:
+        fitted = measurements.of(path)
+        if fitted is None:
+            continue
+        reference = other or fitted.baseline
+        if reference != path and reference in fitted.names:
+            compared[path] = fitted.between(path, reference)
+    return dict(zip(compared, corrections.judge(list(compared.values()), margin=margin), strict=True))
+
+
+def _row(
+    record: Measured,
+    records: Mapping[str, Measured],
+    twin: str | None,
+    fitted: Fitted | None,
+    other: str | None,
+    judged: Judged | None,
+) -> Row:
     cell, quality, artifact = record.cell, record.quality, record.artifact
     coordinates: dict[str, Any] = {"cell": cell.path, **dataclasses.asdict(cell)}
     if (reason := _outdated(record, records)) is not None:
@@ -70,7 +101,7 @@ def _row(record: Measured, records: Mapping[str, Measured], twin: str | None, ot
         num_params=_num_params(artifact, quality),
         **(_judged(quality) if quality else {}),
         **(_timing(launches, cell.batch) if launches else {}),
-        **_comparison(record, records, other, margin),
+        **(_compared(cell.path, fitted, other, judged) if fitted else {}),
     )
 
 
@@ -125,14 +156,10 @@ def compared(record: Measured, records: Mapping[str, Measured]) -> list[Launch]:
 def _timing(launches: Sequence[Launch], batch: int) -> dict[str, Any]:
     """Latency, cold start and memory of a cell's launches."""
     samples = np.array([sample for launch in launches for sample in launch.samples_ns], float)
-    median = stats.median_ns([launch.steady_ns for launch in launches])
     phases = [launch.memory.phases for launch in launches]
     peaks = [max(phase[name].peak_rss_bytes for name in PHASES) for phase in phases]
     imported = [phase["imports"].rss_bytes for phase in phases]
     return {
-        "latency_p50_ns": median.value if median else None,
-        "latency_p50_low_ns": median.low if median else None,
-        "latency_p50_high_ns": median.high if median else None,
         "latency_p90_ns": stats.percentile_ns(samples, 90),
         "latency_p99_ns": stats.percentile_ns(samples, 99),
         "throughput_per_s": batch * 1e9 / float(samples.mean()),
@@ -145,23 +172,23 @@ def _timing(launches: Sequence[Launch], batch: int) -> dict[str, Any]:
     }
 
 
-def _comparison(record: Measured, records: Mapping[str, Measured], other: str | None, margin: float) -> dict[str, Any]:
-    """The ratio to the baseline, or to another cell of the same group."""
-    baseline = baseline_of(record, records)
-    if baseline is None or (other is not None and records[other].cell.group != record.cell.group):
-        return {}
-    if other is None:
-        found = comparison.against_baseline(record.launches, baseline.launches)
-    else:
-        found = comparison.between(record.launches, records[other].launches, baseline.launches)
-    control, ratio = found.control, found.ratio
-    figures: dict[str, Any] = {"aa_low": control.low, "aa_high": control.high} if control else {}
-    if record.cell.path == (other or baseline.cell.path):  # by definition; its own noise is the A/A interval
+def _compared(path: str, fitted: Fitted, other: str | None, judged: Judged | None) -> dict[str, Any]:
+    """The latency as the model estimates it, and the ratio to the baseline or to another cell of the same group."""
+    latency, control = fitted.latency_ns(path), fitted.control
+    figures: dict[str, Any] = {}
+    if latency is not None:
+        ends = {"latency_p50_low_ns": latency.low, "latency_p50_high_ns": latency.high}
+        figures |= {"latency_p50_ns": latency.value, **ends}
+    if control is not None:
+        figures |= {"aa_low": control.ratio().low, "aa_high": control.ratio().high}
+    reference = other or fitted.baseline
+    if path == reference:  # by definition; its own noise is the A/A interval
         return {**figures, "ratio": 1.0, "ratio_low": 1.0, "ratio_high": 1.0}
-    if ratio is not None and np.isfinite(ratio.high):
-        figures |= {"ratio": ratio.value, "ratio_low": ratio.low, "ratio_high": ratio.high}
-        figures["verdict"] = found.verdict(margin)
-    return figures
+    ratio = fitted.between(path, reference).ratio if reference in fitted.names else None
+    if ratio is None or judged is None:
+        return figures
+    figures |= {"ratio": ratio.value, "ratio_low": ratio.low, "ratio_high": ratio.high}
+    return {**figures, "verdict": judged.verdict, "q_value": judged.p_value}
 
 
 def baseline_of(record: Measured, records: Mapping[str, Measured]) -> Measured | None:
@@ -172,17 +199,3 @@ def baseline_of(record: Measured, records: Mapping[str, Measured]) -> Measured |
 def higher_is_better(records: Mapping[str, Measured]) -> dict[str, bool]:
     """By task, whether its metric is better when it is larger."""
     return {record.cell.task: record.quality.higher_is_better for record in records.values() if record.quality}
-
-
-def between(records: Mapping[str, Measured], one: str, other: str) -> Comparison | None:
-    """One cell against another of its group, by the launches that ran beside the baseline as it is now.
-
-    Returns:
-        None where one of them was not timed.
-    """
-    baseline = baseline_of(records[one], records)
-    if baseline is None or not records[other].launches:
-        return None
-    if other == baseline.cell.path:
-        return comparison.against_baseline(records[one].launches, baseline.launches)
-    return comparison.between(records[one].launches, records[other].launches, baseline.launches)

@@ -9,10 +9,11 @@ from pathlib import Path
 from bench.api.cell import Cell, matches
 from bench.api.errors import InputError, suggest
 from bench.measure import machine
+from bench.measure.questions import Aims
 from bench.measure.roofline import Peaks
-from bench.measure.rounds import Goal
 from bench.records import assemble, costs
 from bench.records import peaks as stored_peaks
+from bench.records.measurements import Measurements
 from bench.records.rows import Row
 from bench.records.store import Record, Store
 
@@ -25,6 +26,7 @@ class Results:
         folder: the machine's folder of results.
         records: the current record of each cell path.
         rows: one row for each record.
+        measurements: the model of the measurement, fitted to the records.
         peaks: peaks of the machine, by number of threads.
         margin: largest difference that the rows' verdicts count as noise, as a share.
     """
@@ -32,6 +34,7 @@ class Results:
     folder: Path
     records: Mapping[str, Record]
     rows: Sequence[Row]
+    measurements: Measurements
     peaks: Mapping[int, Peaks]
     margin: float
 
@@ -53,7 +56,7 @@ class Results:
         return dataclasses.replace(self, peaks=peaks, rows=costs.joined(self.rows, self.records, peaks))
 
 
-def read(results: Path, *, margin: float = Goal().margin, baseline: str | None = None) -> Results:
+def read(results: Path, *, margin: float = Aims().margin, baseline: str | None = None) -> Results:
     """Read the results of the machine that `machine_folder` finds, and make their rows.
 
     Args:
@@ -73,9 +76,9 @@ def read(results: Path, *, margin: float = Goal().margin, baseline: str | None =
 
 
 def stored(
-    store: Store, *, margin: float = Goal().margin, baseline: str | None = None, tasks: Container[str] | None = None
+    store: Store, *, margin: float = Aims().margin, baseline: str | None = None, tasks: Container[str] | None = None
 ) -> Results:
-    """The results in a store, which may be empty: every record is read and resampled once.
+    """The results in a store, which may be empty: every record is read once.
 
     Args:
         store: the store of one machine.
@@ -89,8 +92,9 @@ def stored(
     """
     records, peaks = store.current_records(), stored_peaks.read(store.folder)
     wanted = {path: record for path, record in records.items() if tasks is None or record.cell.task in tasks}
-    rows = assemble.rows(wanted, baseline=baseline, margin=margin, peaks=peaks)
-    return Results(folder=store.folder, records=wanted, rows=rows, peaks=peaks, margin=margin)
+    fitted = Measurements(wanted)
+    rows = assemble.rows(wanted, baseline=baseline, margin=margin, peaks=peaks, measurements=fitted)
+    return Results(folder=store.folder, records=wanted, rows=rows, measurements=fitted, peaks=peaks, margin=margin)
 
 
 def machine_folder(results: Path) -> Path:

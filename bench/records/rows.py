@@ -17,6 +17,8 @@ class Row:
         warning: a remark on a row that is otherwise sound, such as nodes that fell back to another provider.
         ratio: latency over the baseline's, paired; below 1 is faster; with its interval.
         verdict: `faster`, `slower`, `noise` or `undecided`; None for the baseline itself.
+        q_value: smallest false discovery rate, over all rows of the results, at which the row would be called faster or
+            slower (Benjamini and Hochberg's adjusted p-value).
         metric_loss: share of the reference's metric that is lost; negative where it is better.
         aa_low: interval of the ratio of the baseline to a second copy of itself in the same blocks.
         model_rss_bytes: growth of the peak over the process with its packages imported.
@@ -57,6 +59,7 @@ class Row:
     ratio_low: float | None = None
     ratio_high: float | None = None
     verdict: str | None = None
+    q_value: float | None = None
     aa_low: float | None = None
     aa_high: float | None = None
     load_ns: float | None = None

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from bench.api.errors import InputError
 from bench.decisions.best import Best
+from bench.decisions.pick import WITHIN
 from bench.measure.stats import Estimate
 from bench.records import ranking
 from bench.report import writing
@@ -34,8 +35,8 @@ def render(found: Sequence[Best], *, format: str) -> str:
         name = ranking.short_name(row)
         if row.precision not in (None, "float32"):
             name += f" in {row.precision}"
-        if one.rivals:
-            name += f" (not told apart from {len(one.rivals)} more)"
+        if near := near_the_best(one.equal, one.untold):
+            name += f" ({near})"
         metric = writing.DASH if row.metric is None else f"{row.metric:.4g} {row.metric_name}"
         lost = row.metric_loss or 0.0
         if abs(lost) >= LEAST_LOSS:
@@ -49,6 +50,19 @@ def render(found: Sequence[Best], *, format: str) -> str:
         ratios = [f"{ratio} {title}" for title, ratio in zip(titles[4:], over, strict=True)]
         texts.append("\n  ".join((request, name, f"{latency}, {metric}", ", ".join(ratios))))
     return "\n".join(texts) + "\n"
+
+
+def near_the_best(equal: Sequence[str], untold: Sequence[str]) -> str:
+    """How many cells are as good as the best, and of how many that cannot be told; empty where there are none.
+
+    Args:
+        equal: paths of the cells that were shown to be as good.
+        untold: paths of the cells that were neither shown to be as good nor shown to be slower by more.
+    """
+    within = f"within {100 * WITHIN:.2g} %"
+    shown = [f"{len(equal)} more shown to be as good {within}"] if equal else []
+    unknown = [f"{len(untold)} more not told apart"] if untold else []
+    return "; ".join(shown + unknown)
 
 
 def put_into(path: Path, table: str) -> str:

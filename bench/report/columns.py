@@ -195,7 +195,7 @@ def notes_of(row: Row, group: Group) -> str:
 
 
 def caption(group: Group) -> str:
-    """The baseline, the noise floor and the number of launches of a group, in plain sentences."""
+    """The baseline, the A/A control and the number of launches of a group, in plain sentences."""
     ranked = [row for row in group.rows if row.cell in group.numbers and row.num_launches]
     if not ranked:
         return "Nothing was timed."
@@ -206,7 +206,7 @@ def caption(group: Group) -> str:
     parts = [f"Baseline{'s' if len(baselines) > 1 else ''}: {names}." if names else missing]
     floors = dict.fromkeys((r.aa_low, r.aa_high) for r in baselines or ranked if r.aa_low and r.aa_high)
     spans = [f"{low:.3f} to {high:.3f}" for low, high in floors if low is not None and high is not None]
-    parts.append(f"Noise floor (the baseline against its own copy): {'; '.join(spans) or 'not measured'}.")
+    parts.append(f"The baseline over its own copy, truly 1: {'; '.join(spans) or 'not measured'}.")
     counts = sorted({row.num_launches for row in ranked})
     many = f"{counts[0]} to {counts[-1]} launches" if len(counts) > 1 else f"{counts[0]} launch"
     parts.append(f"{many}{'es' if len(counts) == 1 and counts[0] != 1 else ''} of each cell; brackets: 95 % interval.")

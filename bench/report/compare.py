@@ -176,7 +176,7 @@ def _content(compared: Compared) -> dict[str, Any]:
 
 def _record(change: Change) -> dict[str, Any]:
     judged = change.judged
-    control = change.comparison.control if change.comparison else None
+    control = change.comparison.control.ratio() if change.comparison and change.comparison.control else None
     known = judged if judged and math.isfinite(judged.ratio.high) else None
     return {
         "cell": change.cell,

@@ -13,13 +13,13 @@ from bench.api import NodeTime
 from bench.decisions.explain import Explanation, Side, Step
 from bench.decisions.operator_times import Change
 from bench.graphs.file.text import printable
-from bench.measure.rounds import Goal
+from bench.measure.questions import Aims
 from bench.pipeline.inspection import NUM_RUNS
 from bench.report import writing
 from bench.report.templates import fill
 
 WIDTH = 120
-MARGIN = Goal().margin
+MARGIN = Aims().margin
 MOST_LINES = 15
 """Lines shown of a table; the JSON has all of them."""
 MOST_OPERATORS = 4

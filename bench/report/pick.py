@@ -9,6 +9,7 @@ from pathlib import Path
 from bench.decisions.pick import Choice, Constraints
 from bench.records import ranking
 from bench.report import writing
+from bench.report.best import near_the_best
 from bench.report.templates import fill
 
 NAME = 40
@@ -53,6 +54,8 @@ def verdict(choice: Choice, results: Path, tolerance: float) -> str:
         "templates/pick.j2",
         choice=choice,
         tolerance=tolerance,
+        over_baseline=writing.interval(choice.over_baseline) if choice.over_baseline else None,
+        near=near_the_best(choice.equal, choice.untold),
         enough=math.ceil(100 * choice.regret) if math.isfinite(choice.regret) else 100,
         cells=shlex.join(choice.further.cells if choice.further else ()),
         option="" if results == RESULTS else f" --results {shlex.quote(str(results))}",

@@ -19,8 +19,7 @@ FORMATS = ("table", "md", "csv", "json", "latex")
 DROPPED_FIRST = ("precision", "model_rss_bytes", "size_bytes", "fidelity", "metric")  # when a terminal is too narrow
 LEGEND = (
     "Ratio: latency over the baseline's, paired; below 1 is faster. Verdicts: faster or slower, by more than the noise "
-    "floor; noise, any difference is smaller than the margin; undecided, the interval is too wide to say, or there was "
-    "one launch only. Memory: "
+    "floor; noise, any difference is smaller than the margin; undecided, the interval is too wide to say. Memory: "
     "growth of the peak resident set over the process with its packages imported."
 )
 STYLES = {"faster": "green", "slower": "dark_orange", "baseline": "bold", "broken": "red", "failed": "red"}

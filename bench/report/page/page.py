@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from bench.decisions.best import MAX_METRIC_LOSS, Best
+from bench.decisions.pick import WITHIN
 from bench.measure.launch import Launch
 from bench.measure.roofline import Peaks
 from bench.records import assemble, ranking
@@ -87,6 +88,7 @@ def page(
         machine=about.machine(shown),
         counts=about.counts(selection.rows),
         best=best,
+        within=WITHIN,
         sources=list(dict.fromkeys(source for one in best for source in one.over)),
         max_metric_loss=MAX_METRIC_LOSS,
         tasks=tasks,

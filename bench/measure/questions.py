@@ -1,0 +1,147 @@
+"""The questions of a sweep, and which of them the launches so far leave open.
+
+Each cell is asked for a verdict against the baseline. Among the candidates, the cells that keep to what is asked of a
+deployment, the sweep asks for a winner that is sure to be nearly as fast as any other, for the cells that are as good
+as the winner within a few per cent, and for the winner's gain. A cell gets launches only while a question about it is
+open and further launches can answer it; a cell that has a verdict and was shown to be slower than the winner gets none.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable, Sequence
+
+from bench.measure import corrections, stats
+from bench.measure.comparison import Comparison, Fitted
+from bench.measure.selection import highest, lowest, select
+from bench.measure.stats import Effect
+
+VERDICT, BEST, WITHIN, GAIN = "verdict", "best", "within", "gain"
+URGENCY = {BEST: 3.0, VERDICT: 2.0, WITHIN: 1.0, GAIN: 0.5}
+"""The order of questions whose answers are equally near."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Aims:
+    """The precision at which questions count as answered.
+
+    Attributes:
+        margin: largest difference that a verdict counts as noise, and the half-width of the interval of the winner's
+            gain, as shares.
+        within: a cell that is slower by no more than this share is as good as the winner.
+        regret: largest share by which the winner may be slower than another candidate.
+    """
+
+    margin: float = 0.02
+    within: float = 0.03
+    regret: float = 0.05
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Contest:
+    """The cells of one group in the eyes of a sweep.
+
+    Attributes:
+        fitted: the cells' levels by the launches so far.
+        asked: names of the cells that the sweep is about.
+        candidates: names of those among them that may win.
+    """
+
+    fitted: Fitted
+    asked: Sequence[str]
+    candidates: Sequence[str]
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Question:
+    """An open question, and the launches that would answer it.
+
+    Attributes:
+        kind: `verdict`, `best`, `within` or `gain`.
+        cells: names of the cells whose launches bear on it.
+        launches: further launches of each of these cells that would answer the question, if their scatter and the
+            estimate stay near what they are now; None where `most` launches would not.
+    """
+
+    kind: str
+    cells: tuple[str, ...]
+    launches: int | None
+
+    @property
+    def urgency(self) -> float:
+        """The larger, the sooner the question is worth a launch: answers that are near come first."""
+        return URGENCY[self.kind] / (self.launches or math.inf)
+
+
+def open_questions(contests: Sequence[Contest], aims: Aims, *, most: int) -> list[list[Question]]:
+    """The open questions of each contest about cells that have been launched.
+
+    Args:
+        contests: the groups of a sweep; verdicts are corrected for the number of cells of all of them.
+        aims: when a question counts as answered.
+        most: largest number of launches of a cell.
+    """
+    asked = [
+        (index, name, contest.fitted.against_baseline(name))
+        for index, contest in enumerate(contests)
+        for name in contest.asked
+        if name != contest.fitted.baseline and name in contest.fitted.names
+    ]
+    judged = corrections.judge([found for *_, found in asked], margin=aims.margin)
+    questions: list[list[Question]] = [_of_winner(contest, aims, most) for contest in contests]
+    for (index, name, found), one in zip(asked, judged, strict=True):
+        if one is not None and one.verdict == stats.UNDECIDED:
+            launches = _launches(found, most, lambda effect: _has_verdict(effect, aims))
+            questions[index].append(Question(kind=VERDICT, cells=(name,), launches=launches))
+    return questions
+
+
+def _of_winner(contest: Contest, aims: Aims, most: int) -> list[Question]:
+    """The open questions about the winner of a contest."""
+    fitted = contest.fitted
+    selection = select(fitted, contest.candidates, within=aims.within)
+    if selection is None:
+        return []
+    first, alpha = selection.first, selection.alpha
+    tests: dict[str, Callable[[Effect], bool]] = {
+        BEST: lambda effect: lowest(effect, alpha) >= -math.log1p(aims.regret),
+        WITHIN: lambda effect: (
+            highest(effect, alpha) <= math.log1p(aims.within) or lowest(effect, alpha) > math.log1p(aims.within)
+        ),
+    }
+    questions = []
+    for name in selection.rivals:
+        found = fitted.between(name, first)
+        assert found.effect is not None
+        kind = next((kind for kind, is_answered in tests.items() if not is_answered(found.effect)), None)
+        if kind is not None:
+            launches = _launches(found, most, tests[kind])
+            questions.append(Question(kind=kind, cells=(name, first), launches=launches))
+    gain = fitted.against_baseline(first)
+    if first != fitted.baseline and gain.effect and not _is_narrow(gain.effect, aims.margin):
+        launches = _launches(gain, most, lambda effect: _is_narrow(effect, aims.margin))
+        questions.append(Question(kind=GAIN, cells=(first,), launches=launches))
+    return questions
+
+
+def _launches(found: Comparison, most: int, is_answered: Callable[[Effect], bool]) -> int | None:
+    """Further launches after which a question may be answered; None where that takes more than `most` in all."""
+    assert found.effect is not None
+    # The estimate may move by its present error in either direction.
+    moved = [
+        dataclasses.replace(found.effect, value=found.effect.value + step * found.effect.error) for step in (0, -1, 1)
+    ]
+    for launches in range(found.num_launches + 1, most + 1):
+        times = launches / found.num_launches
+        if any(is_answered(effect.after(times)) for effect in moved):
+            return launches - found.num_launches
+    return None
+
+
+def _has_verdict(effect: Effect, aims: Aims) -> bool:
+    return stats.verdict(effect.ratio(), margin=aims.margin) != stats.UNDECIDED
+
+
+def _is_narrow(effect: Effect, share: float) -> bool:
+    return effect.half_width() <= math.log1p(share)

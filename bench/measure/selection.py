@@ -1,0 +1,111 @@
+"""Selection of the fastest of several candidates, with claims that hold although the data chose which to make.
+
+The candidate that looks fastest does so partly by luck, and its interval alone would be too good. So every claim here
+holds for all candidates at once that may have been chosen. That is Bonferroni's correction, but not for the number of
+all candidates: those that are far behind could not have been chosen, whatever the noise, and a tenth of the error
+probability is spent on telling them apart from the rivals.
+
+Sources: Bechhofer 1954, doi 10.1214/aoms/1177728845 (indifference zone); Hsu 1984, doi 10.1214/aos/1176346732
+(comparisons with the best); Zrnic and Fithian 2024, arXiv 2212.09009 (correction for the plausible selections).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Mapping, Sequence
+
+from bench.measure import stats
+from bench.measure.comparison import Fitted
+from bench.measure.stats import Effect, Estimate, exp
+
+SPENT = stats.ALPHA / 10
+"""Probability of error that goes into telling rivals from candidates that are far behind."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Selection:
+    """The candidate with the smallest estimate, and what is sure of it and of its rivals with 95 % confidence in all.
+
+    Attributes:
+        first: the candidate that looks fastest.
+        rivals: the other candidates that were not shown to be slower by more than `within`, fastest first.
+        regrets: by name, for the first candidate and its rivals, the largest share by which the candidate may be slower
+            than the fastest of all candidates.
+        within: largest share by which a candidate may be slower and still count as equally good.
+        alpha: probability of error of each comparison, on one side.
+    """
+
+    first: str
+    rivals: tuple[str, ...]
+    regrets: Mapping[str, float]
+    within: float
+    alpha: float
+
+    @property
+    def equal(self) -> tuple[str, ...]:
+        """Rivals that were shown to be within `within` of the fastest."""
+        return tuple(name for name in self.rivals if self.regrets[name] <= self.within)
+
+    @property
+    def untold(self) -> tuple[str, ...]:
+        """Rivals that were not told apart: neither shown to be equally good nor shown to be slower."""
+        return tuple(name for name in self.rivals if self.regrets[name] > self.within)
+
+
+def select(fitted: Fitted, candidates: Sequence[str], *, within: float) -> Selection | None:
+    """Select the fastest of the candidates that ran beside the baseline; None without any.
+
+    Args:
+        fitted: the cells of one group.
+        candidates: names of the cells to choose among.
+        within: largest share by which a candidate may be slower and still count as equally good.
+    """
+    levels = {name: fitted.effect(name, fitted.baseline).value for name in candidates if name in fitted.names}
+    if not levels:
+        return None
+    ordered = sorted(levels, key=lambda name: (levels[name], name))
+    first, others = ordered[0], ordered[1:]
+    each = SPENT / max(1, len(others))
+    rivals = [name for name in others if lowest(fitted.effect(name, first), each) <= math.log1p(within)]
+    alpha = (stats.ALPHA - SPENT) / max(1, len(rivals))
+    # Within the rivals the usual level tells more: those that are slower by more than the margin are no rivals.
+    rivals = [name for name in rivals if lowest(fitted.effect(name, first), alpha) <= math.log1p(within)]
+    best = (first, *rivals)  # the others are slower than the first candidate for sure
+    regrets = {
+        name: max([0.0, *(exp(highest(fitted.effect(name, other), alpha)) - 1 for other in best if other != name)])
+        for name in best
+    }
+    return Selection(first=first, rivals=tuple(rivals), regrets=regrets, within=within, alpha=alpha)
+
+
+def selected_ratio(fitted: Fitted, selected: str, other: str, candidates: Sequence[str]) -> Estimate | None:
+    """A selected cell over another one, with an interval that holds although the cell was selected for its speed.
+
+    Args:
+        fitted: the cells of one group.
+        selected: name of the cell that was selected among the candidates as the fastest.
+        other: name of the cell to compare with.
+        candidates: names of the cells that it was selected among.
+
+    Returns:
+        None where the two were not compared.
+    """
+    found = fitted.between(selected, other).effect
+    if found is None:
+        return None
+    others = [name for name in candidates if name != selected and name in fitted.names]
+    each = SPENT / max(1, len(others))
+    # Twice the half-width: both the data and the truth may lie that far from one another.
+    plausible = 1 + sum(lowest(fitted.effect(name, selected), each, times=2) <= 0 for name in others)
+    return found.ratio((stats.ALPHA - SPENT) / plausible if plausible > 1 else stats.ALPHA)
+
+
+def lowest(effect: Effect, alpha: float, times: float = 1.0) -> float:
+    """The least that the effect may be, on the log scale; wrong with probability `alpha`."""
+    return effect.value - times * effect.half_width(2 * alpha)
+
+
+def highest(effect: Effect, alpha: float) -> float:
+    """The most that the effect may be, on the log scale; wrong with probability `alpha`."""
+    return effect.value + effect.half_width(min(1.0, 2 * alpha))

@@ -1,0 +1,45 @@
+"""The model of the measurement, fitted once to the launches of all records."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from bench.measure import comparison
+from bench.measure.comparison import Comparison, Fitted, Group, Series
+from bench.records.measured import Measured
+
+
+class Measurements:
+    """The cells of all records, compared within the groups that share a baseline."""
+
+    def __init__(self, records: Mapping[str, Measured]) -> None:
+        """Fit the model.
+
+        Args:
+            records: the current record of each cell path.
+        """
+        members: dict[str, list[Series]] = {}
+        for path, record in records.items():
+            baseline = record.launches[-1].reference if record.launches else None
+            if baseline is not None and baseline in records and records[baseline].launches:
+                members.setdefault(baseline, []).append(_series(path, record))
+        groups = [
+            Group(baseline=_series(baseline, records[baseline]), cells=cells) for baseline, cells in members.items()
+        ]
+        fits = comparison.fit(groups)
+        self._of = {name: fitted for fitted in fits for name in fitted.names}
+
+    def of(self, path: str) -> Fitted | None:
+        """The group of a cell; None for a cell that was not timed beside the baseline as it is now."""
+        return self._of.get(path)
+
+    def between(self, one: str, other: str) -> Comparison | None:
+        """One cell over another of its group; None where one of them was not timed, or nothing connects the two."""
+        fitted = self._of.get(one)
+        if fitted is None or other not in fitted.names:
+            return None
+        return fitted.between(one, other)
+
+
+def _series(path: str, record: Measured) -> Series:
+    return Series(name=path, program=record.cell.runtime, launches=record.launches)

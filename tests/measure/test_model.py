@@ -1,0 +1,116 @@
+"""The model of the measurement: differences, their errors, and what the launches of other cells tell of them."""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+
+from bench.measure.model import Observation, Request, fit
+
+
+def observed(
+    levels: dict[tuple[str, int], float], *, apart_s: float = 3600, variance: float = 0.0
+) -> list[Observation]:
+    """Launches by cell and block; cells named `a...` and `b...` run on programs of their own."""
+    return [
+        Observation(cell=cell, program=cell[0], block=block, time_s=apart_s * block, level=level, variance=variance)
+        for (cell, block), level in levels.items()
+    ]
+
+
+def only(observations: list[Observation]) -> Request:
+    (request,) = fit([observations])
+    return request
+
+
+def test_difference_of_cells_that_share_all_blocks_is_the_mean_difference() -> None:
+    levels = {("a", 0): 1.0, ("b", 0): 1.5, ("a", 1): 2.0, ("b", 1): 2.6, ("a", 2): 0.5, ("b", 2): 1.2}
+    found = only(observed(levels)).difference("b", "a")
+    assert found.value == pytest.approx(0.6)
+    assert found.error > 0
+    back = only(observed(levels)).difference("a", "b")
+    assert (back.value, back.error, back.freedom) == pytest.approx((-found.value, found.error, found.freedom))
+
+
+def test_cells_that_never_met_are_compared_through_what_connects_them() -> None:
+    levels = {("a", 0): 1.0, ("b", 0): 1.5, ("b", 1): 5.5, ("b2", 1): 5.8}
+    request = only(observed(levels))
+    assert request.difference("b2", "a").value == pytest.approx(0.8)
+    assert request.difference("b2", "a").error > request.difference("b2", "b").error
+
+
+def test_cells_of_one_program_share_its_state() -> None:
+    """The machine slows a program in one block: the difference of two of its cells does not suffer."""
+    random = np.random.default_rng(3)
+    levels = {}
+    for block in range(8):
+        state = 0.2 * random.normal()
+        for cell in ("a", "b1", "b2"):
+            levels[cell, block] = (state if cell[0] == "b" else 0.0) + 0.003 * random.normal()
+    request = only(observed(levels))
+    assert request.difference("b1", "b2").half_width() < 0.02
+    assert request.difference("b1", "a").half_width() > 0.1
+    assert request.states["b"][0] > request.states["a"][0]
+
+
+def test_one_launch_is_enough_where_the_difference_is_large() -> None:
+    found = only(observed({("a", 0): 1.0, ("b", 0): 1.7})).difference("b", "a")
+    assert found.half_width() < 0.5
+    assert found.p_value() < 0.01
+    near = only(observed({("a", 0): 1.0, ("b", 0): 1.01})).difference("b", "a")
+    assert near.p_value() > 0.5
+
+
+def test_launches_of_other_cells_tell_how_far_to_believe_one_launch() -> None:
+    """A cell with a single launch has the interval of its program's cells."""
+    widths = []
+    for sd in (0.002, 0.05):
+        random = np.random.default_rng(5)
+        names = [f"b{number}" for number in range(8)]
+        levels = {(cell, block): sd * random.normal() for cell in ("a", *names) for block in range(4)}
+        levels["b-single", 0] = 0.3
+        widths.append(only(observed(levels)).difference("b-single", "b0").half_width())
+    assert widths[0] < 0.5 * widths[1]
+
+
+def test_launches_close_in_time_tell_less_than_launches_far_apart() -> None:
+    levels = {(cell, block): 0.001 * block * len(cell) for cell in ("a", "b") for block in range(4)}
+    near = only(observed(levels, apart_s=5)).difference("a", "b")
+    far = only(observed(levels, apart_s=3600)).difference("a", "b")
+    assert near.error > 1.5 * far.error
+
+
+def test_launches_never_agree_better_than_their_passes() -> None:
+    levels = {(cell, block): 1.0 for cell in ("a", "b") for block in range(6)}
+    found = only(observed(levels, variance=0.04**2)).difference("a", "b")
+    assert found.error >= 0.04 * math.sqrt(2 / 6)
+
+
+def test_cells_that_nothing_connects_are_an_error() -> None:
+    with pytest.raises(ValueError, match="no block connects"):
+        only(observed({("a", 0): 1.0, ("b", 1): 1.0}))
+    with pytest.raises(KeyError):
+        only(observed({("a", 0): 1.0, ("b", 0): 1.0})).difference("a", "c")
+
+
+def test_intervals_hold_the_truth_under_a_machine_state_that_lasts() -> None:
+    random = np.random.default_rng(7)
+    held = []
+    for _ in range(60):
+        state = {"a": 0.03 * random.normal(), "b": 0.01 * random.normal()}
+        levels = {}
+        for block in range(4):
+            state = {
+                key: 0.7 * value + math.sqrt(0.51) * sd * random.normal()
+                for (key, value), sd in zip(state.items(), (0.03, 0.01), strict=True)
+            }
+            for number, program in enumerate("abbbbb"):
+                levels[f"{program}{number}", block] = 0.1 * number + state[program] + 0.007 * random.normal()
+        request = only(observed(levels, apart_s=107))
+        for one, other in itertools.combinations(range(6), 2):
+            found = request.difference(f"{'abbbbb'[one]}{one}", f"{'abbbbb'[other]}{other}")
+            held.append(abs(found.value - 0.1 * (one - other)) <= found.half_width())
+    assert np.mean(held) >= 0.93
