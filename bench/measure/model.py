@@ -1,16 +1,16 @@
 """The model of the measurement: from the levels of all launches of a request to the ratio of any two cells.
 
-    level = cell + block + state of the program + launch
+    level = cell + block + state of the program + jolt of the program + launch
 
 All are on the scale of natural logarithms. The block is the state of the machine, which slows all programs alike. The
 machine also acts on programs differently: the state of a program (a runtime) is shared by all its cells and by
-neighbouring blocks, and fades over minutes. The launch is what differs from process to process: the layout of memory,
-the placement of threads, and the noise of the passes.
+neighbouring blocks, and fades over minutes; a jolt is shared by all its cells of one block alone. The launch is what
+differs from process to process: the layout of memory, the placement of threads, and the noise of the passes.
 
 Cells and blocks are fixed effects, estimated by generalized least squares, so two cells are compared through all blocks
-that connect them. States and launches are random; their variances are estimated by restricted maximum likelihood over
-all requests together. Few launches tell little of a variance, so that of each cell is drawn towards that of its
-program's cells, that of a program towards that of all cells, and all towards what such machines have shown. The
+that connect them. States, jolts and launches are random; their variances are estimated by restricted maximum likelihood
+over all requests together. Few launches tell little of a variance, so that of each cell is drawn towards that of its
+program's cells, that of a program towards that of all programs, and all towards what such machines have shown. The
 interval of a difference is Student's, with Satterthwaite's degrees of freedom.
 
 Sources: Patterson and Thompson 1971, doi 10.1093/biomet/58.3.545 (restricted maximum likelihood); Smyth 2004, doi
@@ -33,6 +33,9 @@ MAX_STEPS = 40
 CONVERGED = 0.02  # largest relative change of a variance in a step
 LEAST_VARIANCE = 1e-8  # of anything: 0.01 %
 LEAST_FREEDOM = 0.02  # fewer degrees of freedom say nothing of a variance
+STATE, JOLT = "state", "jolt"
+Effects = tuple[str, str]
+"""A kind of effect, `STATE` or `JOLT`, and the name of the program."""
 BELIEF_CELLS = 3.0  # cells' worth of belief in the variance across launches of all programs together
 
 
@@ -47,7 +50,9 @@ class Belief:
         launch: standard deviation across launches of a cell.
         launch_freedom: weight of the program's variance beside a cell's own launches, in degrees of freedom.
         state: standard deviation of a program's state.
-        state_freedom: weight of `state` beside the states that were seen, in degrees of freedom.
+        jolt: standard deviation of a program's jolts.
+        freedom: weight of `state` and of `jolt` beside those that were seen of all programs, in degrees of freedom.
+        program_freedom: weight of the variance of all programs beside that which was seen of one of them, likewise.
         block: standard deviation of the machine's state, which acts on all programs alike.
         block_freedom: weight of `block` beside the blocks that were seen, in degrees of freedom.
         fading_s: seconds after which two states are correlated by 1 / e.
@@ -55,11 +60,13 @@ class Belief:
 
     launch: float = 0.012
     launch_freedom: float = 4.0
-    state: float = 0.03
-    state_freedom: float = 3.0
+    state: float = 0.035
+    jolt: float = 0.01
+    freedom: float = 2.0
+    program_freedom: float = 4.0
     block: float = 0.05
     block_freedom: float = 3.0
-    fading_s: float = 300.0
+    fading_s: float = 600.0
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -109,12 +116,17 @@ class Request:
         self._block_time_B = np.array([time_N[block_N == number].min() for number in range(len(blocks))])
         program_N = np.array([seen.program for seen in observations])
         same_NN = np.equal.outer(program_N, program_N)
-        self._state_NN = {name: fading_NN * same_NN * (program_N == name) for name in dict.fromkeys(self.programs)}
+        shared = {STATE: fading_NN * same_NN, JOLT: np.equal.outer(block_N, block_N) * same_NN}
+        self._effect_NN = {
+            (kind, name): shared_NN * (program_N == name)
+            for kind, shared_NN in shared.items()
+            for name in dict.fromkeys(self.programs)
+        }
         passes_N = np.array([seen.variance for seen in observations])
         self._least_C = (passes_N @ self._is_cell_NC) / self._is_cell_NC.sum(axis=0)
         self.variances = np.maximum(self._least_C, 1e-4)
         self.freedoms = np.zeros(len(self.cells))
-        self.states: Mapping[str, tuple[float, float]] = {}
+        self.effects: Mapping[Effects, tuple[float, float]] = {}
         self.block_state = (0.0, 1.0)
 
     def difference(self, cell: str, other: str) -> Effect:
@@ -172,7 +184,7 @@ class Request:
 
     @functools.cached_property
     def _components(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """The estimates with the parts of their covariance: those of each cell's launches and of each program's state.
+        """The estimates with the parts of their covariance: those of each cell's launches, of each program's state and of its jolts.
 
         Returns:
             The levels of the cells and the mean of the blocks, of shape (R,); the parts of their covariance, of shape
@@ -186,10 +198,9 @@ class Request:
             own_RN = weights_RN[:, self._cell_N == index]
             parts.append(self.variances[index] * own_RN @ own_RN.T)
         parts += [
-            self.states[program][0] * weights_RN @ state_NN @ weights_RN.T
-            for program, state_NN in self._state_NN.items()
+            self.effects[name][0] * weights_RN @ effect_NN @ weights_RN.T for name, effect_NN in self._effect_NN.items()
         ]
-        freedom_P = np.array([*self.freedoms, *(self.states[program][1] for program in self._state_NN)])
+        freedom_P = np.array([*self.freedoms, *(self.effects[name][1] for name in self._effect_NN)])
         return weights_RN @ self._level_N, np.array(parts), freedom_P
 
     def _index(self, cell: str) -> int:
@@ -197,11 +208,12 @@ class Request:
             raise KeyError(cell)
         return self.cells.index(cell)
 
-    def estimate(self, states: Mapping[str, float]) -> None:
-        """Estimate the cells' levels, given the variances of the launches and of the programs' states."""
+    def estimate(self, effects: Mapping[Effects, tuple[float, float]]) -> None:
+        """Estimate the cells' levels, given the variances of the launches and of the programs' states and jolts."""
+        self.effects = effects
         covariance_NN = np.diag(self.variances[self._cell_N])
-        for program, state_NN in self._state_NN.items():
-            covariance_NN = covariance_NN + states[program] * state_NN
+        for name, effect_NN in self._effect_NN.items():
+            covariance_NN = covariance_NN + effects[name][0] * effect_NN
         precision_NN = np.linalg.inv(covariance_NN)
         weighted_NE = precision_NN @ self._design_NE
         self._estimator_EN = np.linalg.solve(self._design_NE.T @ weighted_NE, weighted_NE.T)
@@ -214,14 +226,14 @@ class Request:
         information_C = np.einsum("ic,ij,jc->c", self._is_cell_NC, self._residual_NN**2, self._is_cell_NC)
         return _evidence(self.variances, score_C, information_C)
 
-    def state_evidence(self) -> dict[str, tuple[float, float]]:
-        """For each program, the score and the information of the variance of its state."""
+    def evidence(self) -> dict[Effects, tuple[float, float]]:
+        """The score and the information of the variance of each program's state and of its jolts."""
         residual_N = self._residual_NN @ self._level_N
         found = {}
-        for program, state_NN in self._state_NN.items():
-            product_NN = self._residual_NN @ state_NN
-            score = float(residual_N @ state_NN @ residual_N - np.trace(product_NN))
-            found[program] = (score, float((product_NN * product_NN.T).sum()))
+        for name, effect_NN in self._effect_NN.items():
+            product_NN = self._residual_NN @ effect_NN
+            score = float(residual_N @ effect_NN @ residual_N - np.trace(product_NN))
+            found[name] = (score, float((product_NN * product_NN.T).sum()))
         return found
 
     def draw_launch_variances(self, programs: Mapping[str, float], belief: Belief) -> None:
@@ -260,20 +272,23 @@ def _fit(requests: Sequence[Sequence[Observation]], belief: Belief) -> list[Requ
     fitted = [Request(observations, belief.fading_s) for observations in requests]
     programs = sorted({program for request in fitted for program in request.programs})
     launch = dict.fromkeys(programs, belief.launch**2)
-    states = dict.fromkeys(programs, (belief.state**2, belief.state_freedom))
+    believed = {STATE: belief.state**2, JOLT: belief.jolt**2}
+    effects = {(kind, name): (variance, belief.freedom) for kind, variance in believed.items() for name in programs}
     for _ in range(MAX_STEPS):
-        before = np.concatenate([[value for value, _ in states.values()], *(request.variances for request in fitted)])
+        before = _variances(fitted, effects)
         for request in fitted:
-            request.estimate({program: value for program, (value, _) in states.items()})
+            request.estimate(effects)
             request.draw_launch_variances(launch, belief)
-        states = _states(fitted, states, belief)
+        effects = {
+            name: each
+            for kind in believed
+            for name, each in _drawn(fitted, effects, kind, believed[kind], belief).items()
+        }
         launch = _launch_variances(fitted, programs, belief)
-        after = np.concatenate([[value for value, _ in states.values()], *(request.variances for request in fitted)])
-        if np.max(np.abs(np.log(after / before))) < CONVERGED:
+        if np.max(np.abs(np.log(_variances(fitted, effects) / before))) < CONVERGED:
             break
     for request in fitted:
-        request.states = states
-        request.estimate({program: value for program, (value, _) in states.items()})
+        request.estimate(effects)
     squares, freedoms = zip(*(request.block_evidence() for request in fitted), strict=True)
     freedom = belief.block_freedom + sum(freedoms)
     for request in fitted:
@@ -281,19 +296,37 @@ def _fit(requests: Sequence[Sequence[Observation]], belief: Belief) -> list[Requ
     return fitted
 
 
-def _states(
-    fitted: Sequence[Request], states: Mapping[str, tuple[float, float]], belief: Belief
-) -> dict[str, tuple[float, float]]:
-    """For each program, the variance of its state and its degrees of freedom."""
-    evidence = [request.state_evidence() for request in fitted]
-    found = {}
-    for program, (variance, _) in states.items():
-        score, information = np.sum([seen[program] for seen in evidence if program in seen], axis=0)
-        (raw,), (freedom,) = _evidence(*map(np.atleast_1d, (np.float64(variance), score, information)))
-        total = belief.state_freedom + freedom
-        drawn = (belief.state_freedom * belief.state**2 + freedom * raw) / total
-        found[program] = (max(float(drawn), LEAST_VARIANCE), float(total))
-    return found
+def _variances(fitted: Sequence[Request], effects: Mapping[Effects, tuple[float, float]]) -> np.ndarray:
+    """All variances that are estimated."""
+    return np.concatenate([[value for value, _ in effects.values()], *(request.variances for request in fitted)])
+
+
+def _drawn(
+    fitted: Sequence[Request],
+    effects: Mapping[Effects, tuple[float, float]],
+    kind: str,
+    believed: float,
+    belief: Belief,
+) -> dict[Effects, tuple[float, float]]:
+    """For each program, the variance of one kind of effect and its degrees of freedom.
+
+    It is drawn towards the variance of all programs, and that towards `believed`.
+    """
+    evidence = [request.evidence() for request in fitted]
+    raw: dict[Effects, tuple[float, float]] = {}
+    for name, (variance, _) in effects.items():
+        if name[0] == kind:
+            score, information = np.sum([seen[name] for seen in evidence if name in seen], axis=0)
+            (value,), (freedom,) = _evidence(*map(np.atleast_1d, (np.float64(variance), score, information)))
+            raw[name] = (float(value), float(freedom))
+    weight = belief.freedom + sum(freedom for _, freedom in raw.values())
+    common = (belief.freedom * believed + sum(value * freedom for value, freedom in raw.values())) / weight
+    # What is known of all programs tells of one of them no more than their own differences allow.
+    lent = 1 / (1 / belief.program_freedom + 1 / weight)
+    return {
+        name: (max((lent * common + freedom * value) / (lent + freedom), LEAST_VARIANCE), lent + freedom)
+        for name, (value, freedom) in raw.items()
+    }
 
 
 def _launch_variances(fitted: Sequence[Request], programs: Sequence[str], belief: Belief) -> dict[str, float]:

@@ -212,7 +212,7 @@ def measure(
             block_start = time.monotonic()
             until = out_of_time if cut_blocks else lambda: False
             result = run_block(group.baseline.subject, [ledger.subject for ledger in wanted], method, out_of_time=until)
-            _note(group, result)
+            note(group, result)
             keep(result)
             seconds_per_launch.append((time.monotonic() - block_start) / max(1, len(wanted)))
             standing = tell(num_round)
@@ -309,11 +309,12 @@ def _blocks(group: Group, needs: Mapping[str, _Need]) -> list[list[Ledger]]:
     return blocks
 
 
-def _note(group: Group, result: Result) -> None:
+def note(group: Group, result: Result) -> None:
     """Enter a block's launches and failures into the ledgers; the model of the measurement needs their time."""
     now = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
     ledgers = {ledger.name: ledger for ledger in (group.baseline, *group.ledgers)}
     for subject, launch in result.launches:
-        ledgers[subject.key].launches.append(msgspec.structs.replace(launch, time=now))
+        timed = launch if launch.time else msgspec.structs.replace(launch, time=now)
+        ledgers[subject.key].launches.append(timed)
     for failure in result.failures:
         ledgers[failure.subject.key].failed = True

@@ -1,0 +1,168 @@
+"""Simulated sweeps in which the truth is known: different programs on a machine whose state drifts.
+
+A block's passes are made of the cell's true level, the state of the machine (shared by all), the state of the cell's
+program, an effect of the launch and the noise of the passes. The statistics that judge them are those of real sweeps:
+`rounds.measure` decides on the launches, and `comparison.fit` on the ratios.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+import itertools
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from bench.api.cell import Cell
+from bench.measure import rounds
+from bench.measure.block import Method, Request, Result, Subject
+from bench.measure.comparison import CELL, CONTROL, REFERENCE
+from bench.measure.launch import Launch
+from bench.measure.memory import Memory
+from bench.measure.rounds import Goal, Group, Ledger
+
+EPOCH = datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC)
+NOTHING = Request(operation=dict, arguments={})
+BASE_NS = 1e7
+SLOWED = 0.05
+"""Share of bursts that a neighbour slows, by 20 % on average."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Scenario:
+    """A kind of machine and of cells; standard deviations are on the log scale.
+
+    Attributes:
+        name: its name in the output.
+        machine: standard deviation of the machine's state.
+        programs: standard deviation of each program's state; the baseline has the first program.
+        fading_s: seconds after which a state is correlated by 1 / e.
+        jolts: share of the blocks in which the baseline's program is slowed by 15 %, both copies alike.
+        launch: standard deviations across launches that cells have in turn, the baseline first.
+        passes: standard deviation of a burst.
+        num_passes: bursts of each launch of a block.
+        block_s: seconds that a block takes.
+        offsets: true log-ratios of the cells to the baseline, in turn.
+        num_requests: requests of the sweep, with cells alike.
+    """
+
+    name: str
+    machine: float = 0.08
+    programs: tuple[float, ...] = (0.01, 0.01, 0.01)
+    fading_s: float = 300.0
+    jolts: float = 0.0
+    launch: tuple[float, ...] = (0.005,)
+    passes: float = 0.03
+    num_passes: int = 8
+    block_s: float = 12.0
+    offsets: tuple[float, ...]
+    num_requests: int = 2
+
+
+class World:
+    """A machine with its states, on which blocks run one after the other; it stands in for `run_block`."""
+
+    def __init__(self, scenario: Scenario, random: np.random.Generator) -> None:
+        self._scenario = scenario
+        self._random = random
+        self._numbers = itertools.count()
+        self.now_s = 0.0
+        self._states = [sd * random.normal() for sd in (scenario.machine, *scenario.programs)]
+        self.truth: dict[str, float] = {}
+
+    def groups(self) -> list[Group]:
+        """The groups of a sweep, with no launches yet."""
+        found = []
+        for request in range(self._scenario.num_requests):
+            ledgers = [
+                Ledger(subject=self._subject(request, number)) for number in range(len(self._scenario.offsets) + 1)
+            ]
+            found.append(Group(baseline=ledgers[0], ledgers=ledgers))
+        return found
+
+    def _subject(self, request: int, number: int) -> Subject:
+        program = number % len(self._scenario.programs)
+        cell = Cell.from_path(f"toy/null/native/v{number}/program{program}/cpu/b{request + 1}t1")
+        self.truth[cell.path] = self._scenario.offsets[number - 1] if number else 0.0
+        return Subject(cell=cell, key=cell.path, environment={}, imports=NOTHING, opening=NOTHING, rss_bytes=1)
+
+    def pass_time(self, seconds: float) -> None:
+        """Let the states drift."""
+        self.now_s += seconds
+        kept = math.exp(-seconds / self._scenario.fading_s)
+        sds = (self._scenario.machine, *self._scenario.programs)
+        self._states = [
+            kept * state + sd * math.sqrt(1 - kept**2) * self._random.normal()
+            for state, sd in zip(self._states, sds, strict=True)
+        ]
+
+    def run_block(self, baseline: Subject, subjects: Sequence[Subject], method: Method, **_: Any) -> Result:
+        """A block of launches, as `bench.measure.block.run_block` returns it."""
+        scenario, random = self._scenario, self._random
+        self.pass_time(scenario.block_s)
+        jolt = 0.15 if random.random() < scenario.jolts else 0.0
+        shared_P = np.cumsum(0.01 * random.normal(size=scenario.num_passes))
+        block = f"block {next(self._numbers)}"
+        launches = []
+        for subject, role in [(baseline, REFERENCE), (baseline, CONTROL), *((subject, CELL) for subject in subjects)]:
+            number = int(subject.cell.variant[1:])
+            program = number % len(scenario.programs)
+            level = math.log(BASE_NS) + self.truth[subject.cell.path] + self._states[0] + self._states[1 + program]
+            level += scenario.launch[number % len(scenario.launch)] * random.normal() + (jolt if program == 0 else 0)
+            noise_P = scenario.passes * random.standard_t(3, size=scenario.num_passes) / math.sqrt(3)
+            noise_P += (random.random(scenario.num_passes) < SLOWED) * random.exponential(0.2, scenario.num_passes)
+            bursts = np.exp(level + shared_P + noise_P)
+            launches.append((subject, self._launch(block, role, baseline.cell.path, bursts)))
+        return Result(launches=tuple(launches), failures=())
+
+    def _launch(self, block: str, role: str, reference: str, bursts_ns: np.ndarray) -> Launch:
+        return Launch(
+            launch=str(next(self._numbers)),
+            block=block,
+            role=role,
+            reference=reference,
+            steady_ns=tuple((round(ns),) for ns in bursts_ns),
+            load_ns=1,
+            first_inference_ns=1,
+            memory=Memory(method="kernel", phases={}),
+            time=(EPOCH + datetime.timedelta(seconds=self.now_s)).isoformat(),
+        )
+
+    def rounds(self, num_launches: int) -> list[Group]:
+        """A sweep with so many launches of every cell, whatever they show."""
+        groups = self.groups()
+        for _ in range(num_launches):
+            for group in groups:
+                others = list(self._random.permutation(np.array(group.ledgers[1:], dtype=object)))
+                for block in _batched(others, rounds.MAX_WORKERS - 2):
+                    result = self.run_block(group.baseline.subject, [ledger.subject for ledger in block], Method())
+                    rounds.note(group, result)
+        return groups
+
+    def race(self, goal: Goal) -> list[Group]:
+        """A sweep whose launches go where a question is open."""
+        groups = self.groups()
+        with _replaced(rounds, "run_block", self.run_block):
+            rounds.measure(groups, Method(), goal, keep=lambda _: None, report=lambda _: None)
+        return groups
+
+
+class _replaced:
+    """Another function in the place of a module's for a while."""
+
+    def __init__(self, module: Any, name: str, function: Callable[..., Any]) -> None:
+        self._module, self._name, self._function = module, name, function
+
+    def __enter__(self) -> None:
+        self._original = getattr(self._module, self._name)
+        setattr(self._module, self._name, self._function)
+
+    def __exit__(self, *_: object) -> None:
+        setattr(self._module, self._name, self._original)
+
+
+def _batched(values: Sequence[Any], size: int) -> list[Sequence[Any]]:
+    return [values[start : start + size] for start in range(0, len(values), size)]
