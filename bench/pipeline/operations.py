@@ -154,7 +154,7 @@ def _first_request(task: Task, inputs: str, batch: int) -> Arrays:
 
 
 def import_packages(*, cell: str, artifact: str) -> dict[str, Any]:
-    """Import all that opening an artifact needs; the time is approximate, because other workers start meanwhile."""
+    """Import all that opening an artifact needs; see `Launch.import_ns`."""
     known = Cell.from_path(cell)
     # Of the time of large imports, up to a third is garbage collections that find next to nothing.
     gc.disable()
