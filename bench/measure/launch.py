@@ -22,7 +22,8 @@ class Launch(msgspec.Struct, frozen=True, kw_only=True, tag="launch", tag_field=
         reference: path of the baseline that the block's launches are compared with.
         machine: state of the machine just before the worker was started.
         warmup_ns: samples of the first burst, which no figure uses.
-        cold_ns: for each pass, the samples taken just after waking.
+        cold_ns: for each pass, the samples taken just after waking; none where an inference is long, see
+            `bench.measure.clock.BurstPlan.for_inference`.
         steady_ns: for each pass, the samples from which the figures are computed.
         num_restless: number of bursts after which the worker's threads went on using the processor.
         import_ns: time to import all that opening the artifact needs, beside other workers as for `load_ns`.

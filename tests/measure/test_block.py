@@ -55,6 +55,7 @@ class Flaky(NullRuntime):
 
         def counted(feeds):
             left[0] -= 1
+            time.sleep(plan.get("run_s", 0))
             if left[0] == 0:
                 if plan.get("how") == "crash":
                     ctypes.string_at(0)
@@ -74,7 +75,7 @@ def make(plugin_folder: Path, tmp_path: Path) -> Any:
     inputs = prepare.inputs_of(catalog.task("toy"), METHOD.limits)
 
     def make(name: str, **model: Any) -> Subject:
-        """A cell whose variant has that name; `model` may hold `load_s`, `fail_at` and `how`."""
+        """A cell whose variant has that name; `model` may hold `load_s`, `run_s`, `fail_at` and `how`."""
         path = tmp_path / f"{name}.null"
         path.write_text(json.dumps({"rounds": 1, "scale": 2.0, **model}))
         artifact = Artifact(path=path, format="null", sha256=name, size_bytes=1)
@@ -136,6 +137,17 @@ def test_launches(make: Any, monkeypatch: pytest.MonkeyPatch) -> None:
         assert 0 <= launch.num_restless <= PASSES + 1
         json.dumps(msgspec.to_builtins(launch), allow_nan=False)
     assert is_gone([pid for _, pid in order.requests])
+
+
+@pytest.mark.parametrize(("run_s", "num_cold"), [(0.0, 1), (0.03, 0)])
+def test_no_inference_is_thrown_away_where_they_are_long(make: Any, run_s: float, num_cold: int) -> None:
+    method = dataclasses.replace(METHOD, burst=dataclasses.replace(METHOD.burst, long_ns=20_000_000))
+    result = run_block(make("raw"), [make("a", run_s=run_s)], method)
+    (launch,) = [launch for subject, launch in result.launches if subject.key == "a"]
+    assert [len(samples) for samples in launch.cold_ns] == [num_cold] * PASSES
+    assert [len(samples) for samples in launch.steady_ns] == [2] * PASSES
+    assert len(launch.warmup_ns) == 3  # which tells how long an inference is
+    assert all(len(samples) == 1 for samples in result.launches[0][1].cold_ns)
 
 
 def test_every_pass_has_every_worker_once_in_an_order_of_its_own(make: Any, monkeypatch: pytest.MonkeyPatch) -> None:
