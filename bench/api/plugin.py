@@ -150,6 +150,18 @@ class Task(Plugin, abc.ABC):
         folder = self.folder if of is None else task_path(of).parent
         return load_module(folder / f"{name}.py")
 
+    def import_packages(self, source: str) -> None:
+        """Import what `build` needs for a source, so that it is not counted as loading.
+
+        By default the files `<source>_model.py` beside `task.py` and beside those of the tasks in `uses`, if there are
+        any.
+        """
+        from bench.api.loading import load_module, task_path
+
+        for folder in (self.folder, *(task_path(name).parent for name in self.uses)):
+            if (file := folder / f"{source}_model.py").is_file():
+                load_module(file)
+
     @abc.abstractmethod
     def build(self, source: str, weights: Path) -> Any:
         """The trained float32 model in one framework, in inference mode, taking the inputs in order.
@@ -322,6 +334,10 @@ class Runtime(Plugin, abc.ABC):
         """Import what `open` needs, `imports` or else `requires`: imports are timed apart from loading a model."""
         for name in self.imports or self.requires:
             importlib.import_module(name)
+
+    def builds(self, artifact: Path) -> bool:
+        """Whether `open` makes the model of an artifact by `Task.build`, whose imports come before loading, too."""
+        return False
 
     @beside_figures
     def inspect(self, artifact: Path, *, provider: str, shapes: Mapping[str, Sequence[int]]) -> dict[str, Any]:

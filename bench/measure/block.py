@@ -1,7 +1,7 @@
 """A block: comparable cells alive in parked workers at the same time, run in short bursts in random order.
 
-Every block holds the baseline twice, once as the common reference and once as the A/A control. One worker runs at a
-time; a parked worker waits for its next request and uses no CPU.
+Every block holds the baseline twice, once as the common reference and once as the A/A control. Workers start and load
+on all cores at once; then one worker runs at a time, and a parked worker waits for its next request and uses no CPU.
 """
 
 from __future__ import annotations
@@ -98,6 +98,7 @@ class _Seat:
 
     Attributes:
         machine: state of the machine just before the worker was started.
+        loaded_beside: see `Launch`.
         replies: fields of `Launch` that the worker sent when it imported, opened and finished.
         bursts: replies to the bursts; the first burst is a warm-up, because runtimes tune themselves in their first
             inferences.
@@ -108,6 +109,7 @@ class _Seat:
     role: str
     child: Child
     machine: machine.State
+    loaded_beside: int
     replies: dict[str, Any] = dataclasses.field(default_factory=dict)
     bursts: list[_Burst] = dataclasses.field(default_factory=list)
     medians_ns: list[float] = dataclasses.field(default_factory=list)
@@ -118,7 +120,10 @@ class _Seat:
 
     def burst(self, method: Method) -> None:
         """Run one burst."""
-        arguments = dataclasses.asdict(method.burst)
+        plan = method.burst
+        if self.bursts:  # by the warm-up alone, so that all passes are alike
+            plan = plan.for_inference(median_ns(self.bursts[0].steady_ns))
+        arguments = dataclasses.asdict(plan)
         reply = self.child.request(Worker.burst, timeout_s=method.limits.burst_s, **arguments)
         self.bursts.append(msgspec.convert(reply, _Burst))
         if len(self.bursts) > 1:
@@ -133,6 +138,7 @@ class _Seat:
             "role": self.role,
             "reference": reference,
             "machine": self.machine,
+            "loaded_beside": self.loaded_beside,
             "warmup_ns": warmup.cold_ns + warmup.steady_ns,
             "cold_ns": [burst.cold_ns for burst in passes],
             "steady_ns": [burst.steady_ns for burst in passes],
@@ -178,45 +184,47 @@ def run_block(
         baseline: the cell with which the others are compared; it runs twice.
         subjects: the other cells; none for the baseline alone.
         method: how the block measures.
-        out_of_time: asked before each worker is opened and before each pass; once it is true, the block ends early.
+        out_of_time: asked, from any thread, before each worker is started and before each pass; once it is true, the
+            block ends early.
     """
     block, limits = uuid.uuid4().hex[:16], method.limits
     roles = [(baseline, REFERENCE), (baseline, CONTROL), *((subject, CELL) for subject in subjects)]
     seats: list[_Seat] = []
     failures: list[Failure] = []
+    loaded_beside = min(machine.num_cores(), len(roles)) - 1
+
+    def started(subject: Subject, role: str) -> _Seat:
+        state = machine.state()
+        child = workers.enter_context(Child(environment=subject.environment, memory_bytes=limits.memory_bytes))
+        return _Seat(subject=subject, role=role, child=child, machine=state, loaded_beside=loaded_beside)
+
+    def open_session(seat: _Seat) -> None:
+        if out_of_time():
+            raise _NothingToKeepError
+        seat.ask(seat.subject.imports, limits.open_s)
+        seat.ask(seat.subject.opening, limits.open_s)
 
     def drop(seat: _Seat, stage: str, error: ChildError) -> None:
         failures.append(Failure(subject=seat.subject, stage=stage, error=error))
         seat.child.kill()
         seats.remove(seat)
-
-    def check_baseline() -> None:
-        if any(failure.subject.key == baseline.key for failure in failures):
+        if seat.subject.key == baseline.key:
             raise _NothingToKeepError
 
-    def imported(seat: _Seat, outcome: BenchError | None) -> None:
+    def opened(seat: _Seat, outcome: BenchError | None) -> None:
         if isinstance(outcome, ChildError):
             drop(seat, "open", outcome)
 
-    def attempt(seat: _Seat, stage: str, step: Callable[[_Seat], None]) -> None:
+    def attempt(seat: _Seat, step: Callable[[_Seat], None]) -> None:
         try:
             step(seat)
         except ChildError as error:
-            drop(seat, stage, error)
-            check_baseline()
+            drop(seat, "measure", error)
 
     with contextlib.ExitStack() as workers, contextlib.suppress(_NothingToKeepError):
-        for subject, role in random.sample(roles, len(roles)):
-            state = machine.state()
-            child = workers.enter_context(Child(environment=subject.environment, memory_bytes=limits.memory_bytes))
-            seats.append(_Seat(subject=subject, role=role, child=child, machine=state))
-        # Imports take most of the time before the first pass, and are not compared.
-        on_all_cores(lambda seat: seat.ask(seat.subject.imports, limits.open_s), list(seats), imported)
-        check_baseline()
-        for seat in list(seats):
-            if out_of_time():
-                raise _NothingToKeepError
-            attempt(seat, "open", lambda seat: seat.ask(seat.subject.opening, limits.open_s))
+        # By this thread: a worker dies with the thread that started it.
+        seats += [started(subject, role) for subject, role in random.sample(roles, len(roles))]
+        on_all_cores(open_session, list(seats), opened)
         start = time.monotonic()
         for number in range(method.max_passes + 1):
             is_late = time.monotonic() - start > method.max_s
@@ -225,9 +233,9 @@ def run_block(
             if number > method.min_passes and _is_precise(seats, method):
                 break
             for seat in random.sample(seats, len(seats)):
-                attempt(seat, "measure", lambda seat: seat.burst(method))
+                attempt(seat, lambda seat: seat.burst(method))
         for seat in list(seats):
-            attempt(seat, "measure", lambda seat: seat.ask(FINISH, limits.burst_s))
+            attempt(seat, lambda seat: seat.ask(FINISH, limits.burst_s))
         order = (REFERENCE, CONTROL, CELL)
         seats.sort(key=lambda seat: (order.index(seat.role), seat.subject.cell))
         launches = tuple((seat.subject, seat.launch(block, baseline.cell.path)) for seat in seats)

@@ -22,12 +22,14 @@ class Launch(msgspec.Struct, frozen=True, kw_only=True, tag="launch", tag_field=
         reference: path of the baseline that the block's launches are compared with.
         machine: state of the machine just before the worker was started.
         warmup_ns: samples of the first burst, which no figure uses.
-        cold_ns: for each pass, the samples taken just after waking.
+        cold_ns: for each pass, the samples taken just after waking; none where an inference is long, see
+            `bench.measure.clock.BurstPlan.for_inference`.
         steady_ns: for each pass, the samples from which the figures are computed.
         num_restless: number of bursts after which the worker's threads went on using the processor.
-        import_ns: time to import the runtime's packages while other workers did the same.
+        import_ns: time to import all that opening the artifact needs, beside other workers as for `load_ns`.
         load_ns: time to open the artifact.
         first_inference_ns: time of the first inference with the opened artifact.
+        loaded_beside: largest number of other workers that started, imported, loaded or ran first at the same time.
         quiet: whether the worker's threads came to rest after the first inference.
         confined: which protections the system allowed, see `bench.measure.confine.confine`.
         memory: memory of the worker, by phase.
@@ -46,6 +48,7 @@ class Launch(msgspec.Struct, frozen=True, kw_only=True, tag="launch", tag_field=
     import_ns: int | None = None
     load_ns: int
     first_inference_ns: int
+    loaded_beside: int = 0
     quiet: bool = True
     confined: Mapping[str, bool] = {}
     memory: Memory

@@ -58,11 +58,10 @@ class Worker:
         """Which protections this system allows, and how the memory of this process is measured."""
         return {**self._confined, "memory_method": MemoryLog().method}
 
-    def burst(self, *, warm_ns: int, target_ns: int, min_runs: int, max_runs: int) -> dict[str, Any]:
+    def burst(self, **plan: int) -> dict[str, Any]:
         """Run the open session for a short while and become quiet again; the arguments are those of `BurstPlan`."""
         assert self._opened is not None
-        plan = clock.BurstPlan(warm_ns=warm_ns, target_ns=target_ns, min_runs=min_runs, max_runs=max_runs)
-        cold, steady = clock.burst(self._opened.session.run, self._opened.feeds, plan)
+        cold, steady = clock.burst(self._opened.session.run, self._opened.feeds, clock.BurstPlan(**plan))
         return {"cold_ns": cold, "steady_ns": steady, "quiet": clock.settle()}
 
     def finish(self) -> dict[str, Any]:

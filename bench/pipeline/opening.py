@@ -31,12 +31,12 @@ def arguments(cell: Cell, artifact: Path) -> dict[str, Any]:
 
 def subject(value: Verified) -> Subject:
     """A verified cell in the form that a block measures, which needs no knowledge of plugins."""
-    opened = {**arguments(value.cell, value.artifact.path), "inputs": str(value.inputs)}
+    known = arguments(value.cell, value.artifact.path)
     return Subject(
         cell=value.cell,
         key=value.key,
         environment=environment(value.cell),
-        imports=Request(operation=operations.import_packages, arguments={"runtime": value.cell.runtime}),
-        opening=Request(operation=operations.open_session, arguments=opened),
+        imports=Request(operation=operations.import_packages, arguments=known),
+        opening=Request(operation=operations.open_session, arguments={**known, "inputs": str(value.inputs)}),
         rss_bytes=value.quality.rss_bytes,
     )

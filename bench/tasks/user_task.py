@@ -101,6 +101,9 @@ class TorchTask(OwnTask):
     requires: ClassVar[tuple[str, ...]] = ("torch",)
     extra = "torch"
 
+    def import_packages(self, source: str) -> None:
+        from bench.tasks import torch_models  # noqa: F401 (imports PyTorch)
+
     def build(self, source: str, weights: Path) -> Any:
         from bench.tasks import torch_models
 

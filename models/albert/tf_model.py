@@ -17,6 +17,7 @@ from typing import Any
 import keras
 import numpy as np
 from keras import layers, ops
+from safetensors.numpy import load_file
 
 CONFIG = Path(__file__).with_name("config.json")
 SHARED = "encoder.albert_layer_groups.0.albert_layers.0"
@@ -102,8 +103,6 @@ def network(config: Path = CONFIG) -> Albert:
 
 def build(weights: Path, config: Path = CONFIG) -> Albert:
     """The trained network, from the safetensors file of the PyTorch one."""
-    from safetensors.numpy import load_file
-
     model = network(config)
     # A classifier has the rest of the network under this name.
     tensors = {name.removeprefix("albert."): tensor for name, tensor in load_file(weights).items()}

@@ -11,6 +11,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import torch
+from safetensors.torch import load_file
 from torch import nn
 from transformers import AlbertConfig, AlbertForSequenceClassification, AlbertModel
 
@@ -51,8 +52,6 @@ def network(config: Path = CONFIG) -> nn.Module:
 
 def build(weights: Path, config: Path = CONFIG) -> nn.Module:
     """The trained network, in inference mode, from a safetensors file."""
-    from safetensors.torch import load_file
-
     model = network(config)
     model.load_state_dict(load_file(weights))
     return model.eval()

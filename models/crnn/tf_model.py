@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import keras
 import tensorflow as tf
+from safetensors.numpy import load_file
 
 if TYPE_CHECKING:
     import numpy as np
@@ -100,8 +101,6 @@ class Crnn(keras.Model):
 
 def build(weights: Path) -> Crnn:
     """The trained network, from the safetensors file of the PyTorch one."""
-    from safetensors.numpy import load_file
-
     model = Crnn()
     model(keras.Input((1, 32, 400)), keras.Input((50, 2)))  # makes the variables
     tensors = load_file(weights)

@@ -10,6 +10,7 @@ Shapes: N batch, C channels, H rows and W columns of the image, T = W / 8 steps,
 from pathlib import Path
 
 import torch
+from safetensors.torch import load_file
 from torch import nn
 
 CHANNELS = (32, 64, 64, 128, 256)
@@ -53,8 +54,6 @@ class Crnn(nn.Module):
 
 def build(weights: Path) -> Crnn:
     """The trained network, in inference mode, from a safetensors file."""
-    from safetensors.torch import load_file
-
     model = Crnn()
     model.load_state_dict(load_file(weights))
     return model.eval()

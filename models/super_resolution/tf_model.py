@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import keras
+from safetensors.numpy import load_file
 
 if TYPE_CHECKING:
     import numpy as np
@@ -24,8 +25,6 @@ def build(weights: Path) -> keras.Model:
 
     It takes low-resolution luma (N, 1, H, W) in [0, 1] and returns high-resolution luma (N, 1, 3H, 3W), not clamped.
     """
-    from safetensors.numpy import load_file
-
     model = _untrained()
     tensors = load_file(weights)
     for name in ("conv1", "conv2", "conv3", "conv4"):

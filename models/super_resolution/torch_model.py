@@ -9,6 +9,7 @@ Shapes: N batch, C channels, H height and W width of the low-resolution image.
 from pathlib import Path
 
 import torch
+from safetensors.torch import load_file
 from torch import nn
 
 SCALE = 3
@@ -34,8 +35,6 @@ class Espcn(nn.Module):
 
 def build(weights: Path) -> Espcn:
     """The trained network, in inference mode, from a safetensors file."""
-    from safetensors.torch import load_file
-
     model = Espcn()
     model.load_state_dict(load_file(weights))
     return model.eval()

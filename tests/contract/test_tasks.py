@@ -167,6 +167,19 @@ def test_task_has_its_own_form_and_an_export_in_each_framework(task: str) -> Non
         assert len(exporters) >= 2
 
 
+@pytest.mark.parametrize(
+    "path", grouped(path for path, cell in CELLS.items() if not catalog.exporter(cell.exporter).sources)
+)
+def test_building_imports_no_package_late(path: str) -> None:
+    """In a process of its own: the time and the memory of an import would count as the model's."""
+    cell = CELLS[path]
+    if (reason := catalog.skip_reason(cell)) is not None:
+        pytest.skip(reason)
+    how = {"runtime": cell.runtime, "provider": cell.provider, "task": cell.task, "source": cell.source}
+    with Workers() as fresh:
+        assert fresh.run(plugin_child.late_imports, **how) == {"packages": []}
+
+
 @pytest.mark.parametrize("path", EXPORTS_AND_OTHERS)
 def test_agrees_with_the_reference_on_every_test_sample(path: str, laboratory: Laboratory) -> None:
     found = laboratory.found(path)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import random
+import threading
+import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -14,8 +17,8 @@ import pytest
 from bench.api.artifact import Artifact
 from bench.api.cell import Cell
 from bench.api.errors import ChildError
-from bench.measure import block
-from bench.measure.block import Method, Request, Result, Subject, run_block
+from bench.measure import block, machine
+from bench.measure.block import Method, Result, Subject, run_block
 from bench.measure.clock import BurstPlan
 from bench.measure.comparison import CELL, CONTROL, REFERENCE
 from bench.measure.limits import Limits
@@ -33,9 +36,9 @@ METHOD = Method(
     limits=Limits.of(step_s=30, memory_bytes=2**30),
 )
 FLAKY = '''
-"""The null runtime; an artifact may say at which run it fails."""
+"""The null runtime; an artifact may say how long it loads, and at which run it fails."""
 
-import ctypes, json
+import ctypes, json, time
 from bench.plugins.runtimes.null import NullRuntime
 
 
@@ -45,12 +48,14 @@ class Flaky(NullRuntime):
     def open(self, artifact, *, task, source, provider, threads):
         session = super().open(artifact, task=task, source=source, provider=provider, threads=threads)
         plan = json.loads(artifact.read_text())
+        time.sleep(plan.get("load_s", 0))
         if plan.get("fail_at") == "open":
             raise ValueError("cannot open")
         left, run = [plan.get("fail_at", -1)], session.run
 
         def counted(feeds):
             left[0] -= 1
+            time.sleep(plan.get("run_s", 0))
             if left[0] == 0:
                 if plan.get("how") == "crash":
                     ctypes.string_at(0)
@@ -70,7 +75,7 @@ def make(plugin_folder: Path, tmp_path: Path) -> Any:
     inputs = prepare.inputs_of(catalog.task("toy"), METHOD.limits)
 
     def make(name: str, **model: Any) -> Subject:
-        """A cell whose variant has that name; `model` may hold `fail_at` and `how`."""
+        """A cell whose variant has that name; `model` may hold `load_s`, `run_s`, `fail_at` and `how`."""
         path = tmp_path / f"{name}.null"
         path.write_text(json.dumps({"rounds": 1, "scale": 2.0, **model}))
         artifact = Artifact(path=path, format="null", sha256=name, size_bytes=1)
@@ -134,6 +139,17 @@ def test_launches(make: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     assert is_gone([pid for _, pid in order.requests])
 
 
+@pytest.mark.parametrize(("run_s", "num_cold"), [(0.0, 1), (0.03, 0)])
+def test_no_inference_is_thrown_away_where_they_are_long(make: Any, run_s: float, num_cold: int) -> None:
+    method = dataclasses.replace(METHOD, burst=dataclasses.replace(METHOD.burst, long_ns=20_000_000))
+    result = run_block(make("raw"), [make("a", run_s=run_s)], method)
+    (launch,) = [launch for subject, launch in result.launches if subject.key == "a"]
+    assert [len(samples) for samples in launch.cold_ns] == [num_cold] * PASSES
+    assert [len(samples) for samples in launch.steady_ns] == [2] * PASSES
+    assert len(launch.warmup_ns) == 3  # which tells how long an inference is
+    assert all(len(samples) == 1 for samples in result.launches[0][1].cold_ns)
+
+
 def test_every_pass_has_every_worker_once_in_an_order_of_its_own(make: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     random.seed(5)
     order = Order(monkeypatch)
@@ -145,32 +161,103 @@ def test_every_pass_has_every_worker_once_in_an_order_of_its_own(make: Any, monk
     assert all(set(one) == workers and len(one) == 4 for one in passes)
     assert len({tuple(one) for one in passes}) > 1
     kinds = [operation for operation, _ in order.requests]
-    assert kinds == ["import_packages"] * 4 + ["open_session"] * 4 + ["burst"] * 4 * (PASSES + 1) + ["finish"] * 4
+    assert set(kinds[:8]) == {"import_packages", "open_session"}
+    assert kinds[8:] == ["burst"] * 4 * (PASSES + 1) + ["finish"] * 4
+    for worker in workers:
+        assert [kind for kind, pid in order.requests if pid == worker][:2] == ["import_packages", "open_session"]
 
 
-def test_order_of_opening_is_random(make: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_order_of_starting_is_random(make: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """So that being first in memory is nobody's privilege."""
-    opened = []
+    orders = []
 
-    ask = block._Seat.ask
+    def refuse(step: Any, seats: Any, done: Any) -> None:
+        orders.append(tuple(seat.role for seat in seats))
+        raise KeyboardInterrupt
 
-    def refuse(seat: Any, request: Request, timeout_s: float) -> None:
-        if request is not seat.subject.opening:
-            return ask(seat, request, timeout_s)
-        opened.append(seat.role)
-        if len(opened) % 4 == 0:
-            raise KeyboardInterrupt
-        return None
-
-    monkeypatch.setattr(block._Seat, "ask", refuse)
+    monkeypatch.setattr(block, "on_all_cores", refuse)
     random.seed(6)
     subjects = [make("a"), make("b")]
     for _ in range(6):
         with pytest.raises(KeyboardInterrupt):
             run_block(make("raw"), subjects, METHOD)
-    orders = {tuple(opened[start : start + 4]) for start in range(0, len(opened), 4)}
-    assert len(orders) > 2
+    assert len(set(orders)) > 2
     assert all(sorted(order) == [CELL, CELL, CONTROL, REFERENCE] for order in orders)
+
+
+class Starting:
+    """Watches requests to start: those that run at the same time, and how many there are in all."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, *, meeting: threading.Barrier | None = None) -> None:
+        self.now, self.most, self.pids, self.bursts_meanwhile = 0, 0, set[int](), 0
+        lock, request = threading.Lock(), Child.request
+
+        def watch(child: Child, operation: Callable[..., Any], **arguments: Any) -> dict[str, Any]:
+            is_start = operation.__name__ in ("import_packages", "open_session")
+            with lock:
+                self.pids.add(child.pid)
+                self.now += is_start
+                self.most = max(self.most, self.now)
+                self.bursts_meanwhile += operation.__name__ == "burst" and self.now > 0
+            try:
+                if meeting is not None and operation.__name__ == "open_session":
+                    meeting.wait()
+                return request(child, operation, **arguments)
+            finally:
+                with lock:
+                    self.now -= is_start
+
+        monkeypatch.setattr(Child, "request", watch)
+
+
+def test_workers_load_on_all_cores_and_nothing_is_timed_meanwhile(make: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(machine, "num_cores", lambda: 2)
+    # Passed only when two workers are about to load at the same time.
+    starting = Starting(monkeypatch, meeting=threading.Barrier(2, timeout=30))
+    result = run_block(make("raw"), [make("a"), make("b")], METHOD)
+    assert starting.most == 2
+    assert starting.bursts_meanwhile == 0
+    assert [launch.loaded_beside for _, launch in result.launches] == [1, 1, 1, 1]
+
+
+def test_one_core_loads_one_worker_at_a_time(make: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(machine, "num_cores", lambda: 1)
+    starting = Starting(monkeypatch)
+    result = run_block(make("raw"), [make("a")], METHOD)
+    assert starting.most == 1
+    assert [launch.loaded_beside for _, launch in result.launches] == [0, 0, 0]
+
+
+def test_interrupt_while_loading_leaves_no_worker(make: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(machine, "num_cores", lambda: 2)
+    starting = Starting(monkeypatch)
+
+    def interrupt() -> bool:
+        if starting.pids:  # the first worker loads already
+            raise KeyboardInterrupt
+        return False
+
+    with pytest.raises(KeyboardInterrupt):
+        run_block(make("raw", load_s=600), [make("a", load_s=600)], METHOD, out_of_time=interrupt)
+    assert starting.pids
+    assert is_gone(sorted(starting.pids))
+
+
+def test_dead_baseline_does_not_wait_for_the_others(make: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    starting = Starting(monkeypatch)
+    begin = time.monotonic()
+    result = run_block(make("raw", fail_at="open"), [make("slow", load_s=600)], METHOD)
+    assert time.monotonic() - begin < 60
+    assert result.launches == ()
+    assert {failure[:2] for failure in failures(result)} == {("raw", "open")}
+    assert is_gone(sorted(starting.pids))
+
+
+def test_hang_while_loading_costs_its_limit_and_no_more(make: Any) -> None:
+    hasty = dataclasses.replace(METHOD, limits=dataclasses.replace(METHOD.limits, open_s=5))
+    result = run_block(make("raw"), [make("slow", load_s=600), make("good")], hasty)
+    assert failures(result) == [("slow", "open", "timeout")]
+    assert roles(result) == [("raw", REFERENCE), ("raw", CONTROL), ("good", CELL)]
 
 
 @pytest.mark.parametrize(

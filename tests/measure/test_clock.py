@@ -62,6 +62,16 @@ def test_cold_until_the_warm_time_has_passed_and_at_least_one(fake: FakeTime) ->
     assert clock.burst(taking(fake, 5), "feeds", plan(warm_ns=0, target_ns=5))[0] == [5]
 
 
+def test_of_long_inferences_the_first_counts_and_another(fake: FakeTime) -> None:
+    """The first is slower by the wake-up alone, of which the median of two shows half."""
+    usual = BurstPlan(long_ns=200)
+    assert usual.for_inference(199) is usual
+    assert usual.for_inference(200) == BurstPlan(warm_ns=0, min_cold=0, min_runs=2, long_ns=200)
+    long = BurstPlan(target_ns=10, min_runs=1).for_inference(10**9)
+    assert clock.burst(taking(fake, 205, 200), "feeds", long) == ([], [205, 200])
+    assert BurstPlan(min_runs=3).for_inference(10**9).min_runs == 3
+
+
 def test_warm_time_is_not_part_of_the_burst(fake: FakeTime) -> None:
     cold, steady = clock.burst(taking(fake, 1000, 10), "feeds", plan(warm_ns=20, target_ns=100))
     assert (len(cold), len(steady)) == (1, 10)

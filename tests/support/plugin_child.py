@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+import sys
+import unittest.mock
 from pathlib import Path
 from typing import Any
 
@@ -62,11 +64,30 @@ def run_small(
     return {}
 
 
+def late_imports(*, runtime: str, provider: str, task: str, source: str) -> dict[str, Any]:
+    """Packages that building a model imports although the runtime and the task imported theirs before."""
+
+    def imported() -> set[str]:
+        return {name.partition(".")[0] for name in sys.modules}
+
+    the_task = catalog.task(task)
+    catalog.runtime(runtime).import_packages()
+    the_task.import_packages(source)
+    weights = the_task.weights_path  # which a task may make
+    before = imported()
+    the_task.build(source, weights)
+    return {"packages": sorted(imported() - before - sys.stdlib_module_names)}
+
+
 def opened(runtime: str, provider: str, task: str, source: str, artifact: str) -> tuple[Any, dict[str, np.ndarray]]:
     """A session and the test split's inputs."""
     plugin, the_task = catalog.runtime(runtime), catalog.task(task)
     plugin.import_packages()
-    session = plugin.open(Path(artifact), task=the_task, source=source, provider=provider, threads=1)
+    if builds := plugin.builds(Path(artifact)):
+        the_task.import_packages(source)
+    with unittest.mock.patch.object(the_task, "build", wraps=the_task.build) as build:
+        session = plugin.open(Path(artifact), task=the_task, source=source, provider=provider, threads=1)
+    assert build.called == builds, f"{runtime} says that it {'' if builds else 'does not'} build, and that is not so"
     return session, dict(the_task.samples("test").inputs)
 
 

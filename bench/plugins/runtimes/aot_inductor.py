@@ -16,6 +16,9 @@ class AotInductor(TorchRuntime):
     def providers(self) -> tuple[str, ...]:
         return ("cpu",)
 
+    def builds(self, artifact: Path) -> bool:
+        return False
+
     def session(self, artifact: Path, *, task: Task, source: str, provider: str) -> Session:
         model = torch._inductor.aoti_load_package(str(artifact))
         num_params = model.loader.get_metadata().get("num_params")  # written by the exporter

@@ -32,6 +32,10 @@ class TorchFileTask(TorchTask):
 
     requires = ("torch", "safetensors")
 
+    def import_packages(self, source: str) -> None:
+        super().import_packages(source)
+        load(Path(self.origin))
+
     def model(self, weights: Path) -> Any:
         from bench.tasks import torch_models
 
@@ -42,6 +46,9 @@ class KerasFileTask(TensorFlowTask):
     """A file that builds a Keras model."""
 
     requires = ("tensorflow", "keras", "safetensors")
+
+    def import_packages(self, source: str) -> None:
+        load(Path(self.origin))
 
     def build(self, source: str, weights: Path) -> Any:
         model = built(Path(self.origin))

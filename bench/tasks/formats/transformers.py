@@ -37,6 +37,10 @@ class TransformersTask(TorchTask):
     requires = ("torch", "transformers", "safetensors")
     packages = ("numpy", "transformers", "safetensors")
 
+    def import_packages(self, source: str) -> None:
+        super().import_packages(source)
+        _architecture(self.folder)  # transformers imports the module of a class when the class is first named
+
     def model(self, weights: Path) -> Any:
         from bench.tasks import torch_models
 

@@ -39,6 +39,9 @@ class NumpyLayers(Runtime):
     def import_packages(self) -> None:
         import numpy  # noqa: F401
 
+    def builds(self, artifact: Path) -> bool:
+        return True
+
     def open(self, artifact: Path, *, task: Task, source: str, provider: str, threads: int) -> Session:
         self.check_provider(provider)
         return LayersSession(task.build(source, artifact), task.inputs[0].name)

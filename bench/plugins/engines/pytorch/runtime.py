@@ -69,6 +69,9 @@ class TorchRuntime(Runtime):
     def environment(self, threads: int) -> dict[str, str]:
         return {"OMP_NUM_THREADS": str(threads), "MKL_NUM_THREADS": str(threads)}
 
+    def builds(self, artifact: Path) -> bool:
+        return not torch_script.is_script(artifact)
+
     def open(self, artifact: Path, *, task: Task, source: str, provider: str, threads: int) -> Session:
         self.check_provider(provider)
         # Feeds may be read-only, and no model here writes to its inputs.

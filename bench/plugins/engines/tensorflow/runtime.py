@@ -27,6 +27,9 @@ class TfRuntime(Runtime):
     def environment(self, threads: int) -> dict[str, str]:
         return {"KERAS_BACKEND": "tensorflow", "TF_CPP_MIN_LOG_LEVEL": "2", "OMP_NUM_THREADS": str(threads)}
 
+    def builds(self, artifact: Path) -> bool:
+        return True
+
     def open(self, artifact: Path, *, task: Task, source: str, provider: str, threads: int) -> Session:
         self.check_provider(provider)
         tf.config.threading.set_intra_op_parallelism_threads(threads)
