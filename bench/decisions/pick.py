@@ -21,6 +21,7 @@ from bench.api.errors import InputError
 from bench.measure import stats
 from bench.measure.comparison import Comparison
 from bench.records import assemble, ranking
+from bench.records.metric_loss import Lost
 from bench.records.pareto import undominated
 from bench.records.ranking import Group
 from bench.records.rows import Row
@@ -30,6 +31,7 @@ FIRST_LAUNCHES = 6
 """Launches to ask for where there are too few launches to estimate how many would decide."""
 MOST_LAUNCHES = 60
 """Largest number of launches that a choice asks for."""
+METRIC = "--max-metric-drop"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -37,7 +39,8 @@ class Constraints:
     """Limits that a deployment must keep to; None is no limit.
 
     Attributes:
-        max_metric_loss: largest share of the reference's metric that may be lost.
+        max_metric_loss: largest share of the reference's metric that may be lost, with 95 % confidence; of a row whose
+            loss has no bound (see `Row.metric_loss_note`), largest share that its held-out samples lose.
         max_size_bytes: largest size of the file.
         max_memory_bytes: largest peak resident set of the process, its packages included.
         max_latency_ns: largest median latency.
@@ -51,7 +54,7 @@ class Constraints:
     def limits(self) -> dict[str, tuple[str, float]]:
         """By command-line option, the key of `Row` that it limits, and the limit."""
         found = {
-            "--max-metric-drop": ("metric_loss", self.max_metric_loss),
+            METRIC: ("metric_loss_high", self.max_metric_loss),
             "--max-size": ("size_bytes", self.max_size_bytes),
             "--max-memory": ("peak_rss_bytes", self.max_memory_bytes),
             "--max-latency": ("latency_p50_ns", self.max_latency_ns),
@@ -85,6 +88,7 @@ class Choice:
         regret: largest share by which the picked row may be slower than the fastest row; where no row was picked, the
             smallest such share of all contenders.
         further: launches that would decide; None when a row was picked.
+        too_few: see `too_few_samples`.
     """
 
     group: Group
@@ -94,6 +98,7 @@ class Choice:
     picked: Row | None
     regret: float
     further: Further | None
+    too_few: str | None = None
 
 
 def choose(
@@ -121,7 +126,8 @@ def choose(
         raise InputError(f"no cell of {group.title} has been timed and is right; `bench show` says why")
     qualified = qualifying(group, constraints)
     if not qualified:
-        raise InputError(_none_qualifies(group, ranked, constraints))
+        few = too_few_samples(records, group, constraints)
+        raise InputError("; ".join(filter(None, (_none_qualifies(group, ranked, constraints), few))))
     fastest = qualified[0]
     contenders = [fastest, *(row for row in qualified[1:] if not is_slower(records, row, fastest, margin))]
     alpha = stats.ALPHA / max(1, len(contenders) - 1)
@@ -136,6 +142,7 @@ def choose(
         picked=picked,
         regret=regrets[picked.cell] if picked else min(regrets.values()),
         further=None if picked else _further(records, contenders, alpha, tolerance),
+        too_few=too_few_samples(records, group, constraints),
     )
 
 
@@ -184,9 +191,54 @@ def is_slower(records: Mapping[str, Record], row: Row, other: Row, margin: float
     return found is not None and found.verdict(margin) == stats.SLOWER
 
 
+def too_few_samples(records: Mapping[str, Record], group: Group, constraints: Constraints) -> str | None:
+    """How many samples would show that cells keep the metric which lose no more than they may on those that there are.
+
+    Args:
+        records: the current record of each cell path.
+        group: the rows to choose among.
+        constraints: the limits, of which only that of the metric counts.
+
+    Returns:
+        A sentence without its full stop; None where there is no such cell.
+    """
+    limit = constraints.max_metric_loss
+    if limit is None:
+        return None
+    unsure = [
+        lost
+        for row in group.rows
+        if ranking.is_ranked(row) and not _meets(row, "metric_loss_high", limit)
+        if row.metric_loss is not None and row.metric_loss <= limit
+        if (quality := records[row.cell].quality) is not None and isinstance(lost := quality.lost, Lost)
+    ]
+    if not unsure:
+        return None
+    enough = [number for lost in unsure if (number := lost.enough(limit)) is not None]
+    many = f"{len(unsure)} cell{'s' if len(unsure) > 1 else ''}"
+    best = " for the best of them" if len(unsure) > 1 else ""
+    would = f"; about {_round_up(min(enough)):,} would do{best}" if enough else ""
+    return (
+        f"{unsure[0].num_samples:,} held-out samples are too few to say that {many} would lose at most "
+        f"{_human('metric_loss', limit)} of the metric{would}"
+    )
+
+
+def _round_up(number: int) -> int:
+    """The number with two significant digits, not below it."""
+    unit = 10 ** max(0, len(str(number)) - 2)
+    return -(-number // unit) * unit
+
+
 def _meets(row: Row, key: str, limit: float) -> bool:
-    value = getattr(row, key)
+    value = _value(row, key)
     return value is not None and value <= limit
+
+
+def _value(row: Row, key: str) -> float | None:
+    """A figure of a row; in place of a bound that the metric's loss does not have, the loss itself."""
+    value: float | None = getattr(row, key)
+    return row.metric_loss if key == "metric_loss_high" and value is None else value
 
 
 def _none_qualifies(group: Group, ranked: Sequence[Row], constraints: Constraints) -> str:
@@ -194,7 +246,7 @@ def _none_qualifies(group: Group, ranked: Sequence[Row], constraints: Constraint
     parts = []
     for option, (key, limit) in constraints.limits().items():
         number = sum(_meets(row, key, limit) for row in ranked)
-        values = [value for row in ranked if (value := getattr(row, key)) is not None]
+        values = [value for row in ranked if (value := _value(row, key)) is not None]
         least = f"; the least is {_human(key, min(values))}" if values and not number else ""
         parts.append(f"{option} {number} of {len(ranked)}{least}")
     return f"no cell of {group.title} meets all of it; alone, {', '.join(parts)}"
