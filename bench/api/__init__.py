@@ -7,6 +7,7 @@ from bench.api.plugin import Info as Info
 from bench.api.plugin import NodeTime as NodeTime
 from bench.api.plugin import Outputs as Outputs
 from bench.api.plugin import Plugin as Plugin
+from bench.api.plugin import Points as Points
 from bench.api.plugin import Runtime as Runtime
 from bench.api.plugin import Samples as Samples
 from bench.api.plugin import Session as Session

@@ -76,6 +76,23 @@ class Samples:
         return len(next(iter(self.inputs.values())))
 
 
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Points:
+    """What each sample of a split adds to the ranked metric, from which follows how well a lost share is known.
+
+    The share of the metric that other outputs lose is the mean of the points that their samples lose over `score`.
+
+    Attributes:
+        values: N float64 values, one for each sample; more is better.
+        score: the metric of these outputs as a score, in points a sample: the mean of `values`, or of what they lack.
+        most: the most points that one sample can lose.
+    """
+
+    values: np.ndarray
+    score: float
+    most: float
+
+
 class Plugin:
     """A plugin: its name, its file, and whether it can work on this machine."""
 
@@ -126,6 +143,8 @@ class Task(Plugin, abc.ABC):
     metric_name: ClassVar[str]
     """The key of `metrics` that ranks, with its unit, such as `psnr_db`."""
     higher_is_better: ClassVar[bool] = True
+    is_error_rate: ClassVar[bool] = False
+    """Whether the ranked metric is a share of errors: shares of it are then lost of what is right, 1 minus the rate."""
     closed_to: ClassVar[Mapping[str, str]] = {}
     """Methods of export (see `Exporter.method`) that cannot take the task's model, each with the reason."""
     close: ClassVar[float] = 1e-4
@@ -183,12 +202,24 @@ class Task(Plugin, abc.ABC):
     def metrics(self, outputs: Arrays, targets: Sequence[Any]) -> dict[str, float]:
         """Every metric by name with its unit; `metric_name` is among them."""
 
+    def points(self, outputs: Arrays, targets: Sequence[Any]) -> Points | str:
+        """What each sample adds to the ranked metric, or the reason why that cannot be told.
+
+        Without points, the share of the metric that a deployment loses has no interval. Samples count as independent,
+        so what depends on each other, such as parts of one photograph, is one sample.
+        """
+        return "its task does not tell what each sample adds to the metric"
+
     def relative_loss(self, metric: float, reference: float) -> float:
-        """Which share of the reference's ranked metric is lost: 0.01 is 1 %, a negative share is a gain."""
+        """Which share of the reference's score is lost: 0.01 is 1 %, a negative share is a gain.
+
+        The score is the ranked metric; of an error rate, 1 minus the rate.
+        """
         lost = reference - metric if self.higher_is_better else metric - reference
         if lost == 0:
             return 0.0
-        return lost / abs(reference) if reference else math.copysign(math.inf, lost)
+        score = 1 - reference if self.is_error_rate else reference
+        return lost / abs(score) if score else math.copysign(math.inf, lost)
 
 
 class Exporter(Plugin, abc.ABC):

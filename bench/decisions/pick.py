@@ -23,6 +23,7 @@ from bench.measure.selection import Selection, select
 from bench.measure.stats import Estimate
 from bench.records import ranking
 from bench.records.measurements import Measurements
+from bench.records.metric_loss import Lost
 from bench.records.pareto import undominated
 from bench.records.ranking import Group
 from bench.records.rows import Row
@@ -33,6 +34,7 @@ WITHIN = Aims().within
 """A cell that is slower than the best by no more than this share is as good as the best."""
 MOST_LAUNCHES = 60
 """Largest number of launches that a choice asks for."""
+METRIC = "--max-metric-drop"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -40,7 +42,8 @@ class Constraints:
     """Limits that a deployment must keep to; None is no limit.
 
     Attributes:
-        max_metric_loss: largest share of the reference's metric that may be lost.
+        max_metric_loss: largest share of the reference's metric that may be lost, with 95 % confidence; of a row whose
+            loss has no bound (see `Row.metric_loss_note`), largest share that its held-out samples lose.
         max_size_bytes: largest size of the file.
         max_memory_bytes: largest peak resident set of the process, its packages included.
         max_latency_ns: largest median latency.
@@ -54,7 +57,7 @@ class Constraints:
     def limits(self) -> dict[str, tuple[str, float]]:
         """By command-line option, the key of `Row` that it limits, and the limit."""
         found = {
-            "--max-metric-drop": ("metric_loss", self.max_metric_loss),
+            METRIC: ("metric_loss_high", self.max_metric_loss),
             "--max-size": ("size_bytes", self.max_size_bytes),
             "--max-memory": ("peak_rss_bytes", self.max_memory_bytes),
             "--max-latency": ("latency_p50_ns", self.max_latency_ns),
@@ -93,6 +96,7 @@ class Choice:
         equal: paths of the other cells that were shown to be as good as the best within `WITHIN`.
         untold: paths of the other cells that were neither shown to be as good nor shown to be slower by more.
         further: launches that would decide; None when a row was picked.
+        too_few: see `too_few_samples`.
     """
 
     group: Group
@@ -105,6 +109,7 @@ class Choice:
     equal: tuple[str, ...]
     untold: tuple[str, ...]
     further: Further | None
+    too_few: str | None = None
 
 
 def choose(measurements: Measurements, rows: Sequence[Row], constraints: Constraints, *, tolerance: float) -> Choice:
@@ -129,7 +134,8 @@ def choose(measurements: Measurements, rows: Sequence[Row], constraints: Constra
         raise InputError(f"no cell of {group.title} has been timed and is right; `bench show` says why")
     qualified = qualifying(group, constraints)
     if not qualified:
-        raise InputError(_none_qualifies(group, ranked, constraints))
+        few = too_few_samples(measurements, group, constraints)
+        raise InputError("; ".join(filter(None, (_none_qualifies(group, ranked, constraints), few))))
     race = selected(measurements, qualified, within=tolerance)
     by_cell = {row.cell: row for row in qualified}
     contenders = [by_cell[name] for name in (race.first, *race.rivals)]
@@ -148,6 +154,7 @@ def choose(measurements: Measurements, rows: Sequence[Row], constraints: Constra
         equal=tuple(name for name in (near.first, *near.equal) if name != named),
         untold=tuple(name for name in near.untold if name != named),
         further=None if picked else _further(measurements, contenders, race, tolerance),
+        too_few=too_few_samples(measurements, group, constraints),
     )
 
 
@@ -205,9 +212,54 @@ def qualifying(group: Group, constraints: Constraints) -> list[Row]:
     return sorted(found, key=lambda row: (getattr(row, by), row.cell))
 
 
+def too_few_samples(measurements: Measurements, group: Group, constraints: Constraints) -> str | None:
+    """How many samples would show that cells keep the metric which lose no more than they may on those that there are.
+
+    Args:
+        measurements: has the records that the rows were made of.
+        group: the rows to choose among.
+        constraints: the limits, of which only that of the metric counts.
+
+    Returns:
+        A sentence without its full stop; None where there is no such cell.
+    """
+    limit = constraints.max_metric_loss
+    if limit is None:
+        return None
+    unsure = [
+        lost
+        for row in group.rows
+        if ranking.is_ranked(row) and not _meets(row, "metric_loss_high", limit)
+        if row.metric_loss is not None and row.metric_loss <= limit
+        if (quality := measurements.records[row.cell].quality) is not None and isinstance(lost := quality.lost, Lost)
+    ]
+    if not unsure:
+        return None
+    enough = [number for lost in unsure if (number := lost.enough(limit)) is not None]
+    many = f"{len(unsure)} cell{'s' if len(unsure) > 1 else ''}"
+    best = " for the best of them" if len(unsure) > 1 else ""
+    would = f"; about {_round_up(min(enough)):,} would do{best}" if enough else ""
+    return (
+        f"{unsure[0].num_samples:,} held-out samples are too few to say that {many} would lose at most "
+        f"{_human('metric_loss', limit)} of the metric{would}"
+    )
+
+
+def _round_up(number: int) -> int:
+    """The number with two significant digits, not below it."""
+    unit = 10 ** max(0, len(str(number)) - 2)
+    return -(-number // unit) * unit
+
+
 def _meets(row: Row, key: str, limit: float) -> bool:
-    value = getattr(row, key)
+    value = _value(row, key)
     return value is not None and value <= limit
+
+
+def _value(row: Row, key: str) -> float | None:
+    """A figure of a row; in place of a bound that the metric's loss does not have, the loss itself."""
+    value: float | None = getattr(row, key)
+    return row.metric_loss if key == "metric_loss_high" and value is None else value
 
 
 def _none_qualifies(group: Group, ranked: Sequence[Row], constraints: Constraints) -> str:
@@ -215,7 +267,7 @@ def _none_qualifies(group: Group, ranked: Sequence[Row], constraints: Constraint
     parts = []
     for option, (key, limit) in constraints.limits().items():
         number = sum(_meets(row, key, limit) for row in ranked)
-        values = [value for row in ranked if (value := getattr(row, key)) is not None]
+        values = [value for row in ranked if (value := _value(row, key)) is not None]
         least = f"; the least is {_human(key, min(values))}" if values and not number else ""
         parts.append(f"{option} {number} of {len(ranked)}{least}")
     return f"no cell of {group.title} meets all of it; alone, {', '.join(parts)}"

@@ -184,7 +184,9 @@ class Request:
 
     @functools.cached_property
     def _components(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """The estimates with the parts of their covariance: those of each cell's launches, of each program's state and of its jolts.
+        """The estimates with the parts of their covariance.
+
+        A part belongs to a cell's launches, a program's state or its jolts.
 
         Returns:
             The levels of the cells and the mean of the blocks, of shape (R,); the parts of their covariance, of shape

@@ -71,7 +71,7 @@ def cost(*, artifact: str, shapes: dict[str, list[int]]) -> dict[str, Any]:
 
 def verify(*, cell: str, artifact: str, reference: str | None, save_outputs: str | None) -> dict[str, Any]:
     """Run a whole split through an artifact and judge the outputs against the outputs of the reference."""
-    from msgspec.structs import asdict  # only here: it would count in the memory of a worker that is measured
+    from msgspec import to_builtins  # only here: it would count in the memory of a worker that is measured
 
     from bench.pipeline import quality
 
@@ -88,7 +88,7 @@ def verify(*, cell: str, artifact: str, reference: str | None, save_outputs: str
         feeds = feeding.feeds(task, samples.inputs, [0] * known.batch)
         made_bytes = sum(output.nbytes for output in outputs.values()) * known.batch // samples.num_samples
         return {
-            **asdict(judged),
+            **to_builtins(judged),
             "precision": session.precision,
             "num_params": session.num_params,
             "input_shapes": {name: array.shape for name, array in feeds.items()},

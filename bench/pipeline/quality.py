@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 from bench.api import Arrays, Samples, Task
 from bench.graphs.deferred import np
+from bench.records import metric_loss
 from bench.records.lines import Quality
+from bench.records.metric_loss import Lost
 
 EXACT, CLOSE, DRIFTED, BROKEN = "exact", "close", "drifted", "broken"
 
@@ -40,6 +43,7 @@ def judge(task: Task, samples: Samples, outputs: Arrays, expected: Arrays | None
         "loss": _finite(float(task.loss(outputs, targets))),
         "metrics": {name: _finite(value) for name, value in metrics.items()},
     }
+    figures["lost"] = _lost(task, outputs, expected, targets)
     if absolute_error == 0:
         return Quality(**figures, metric_loss=0.0, fidelity=EXACT)
     reference_metric = float(task.metrics(expected, targets)[task.metric_name])
@@ -50,6 +54,20 @@ def judge(task: Task, samples: Samples, outputs: Arrays, expected: Arrays | None
         reason = f"{task.metric_name} is worse than the reference's by {lost:.4g}; at most {task.max_metric_loss:g}"
         return Quality(**figures, fidelity=BROKEN, reason=reason)
     return Quality(**figures, fidelity=CLOSE if relative_error <= task.close else DRIFTED)
+
+
+def _lost(task: Task, outputs: Arrays, expected: Arrays, targets: Sequence[Any]) -> Lost | str:
+    """What the samples lose of the ranked metric, or why that cannot be told."""
+    right = task.points(expected, targets)
+    if isinstance(right, str):
+        return right
+    own = task.points(outputs, targets)
+    assert not isinstance(own, str), f"{task.name} has points for some outputs only"
+    if not (np.isfinite(own.values).all() and np.isfinite(right.values).all()):
+        return "the points of a sample are not finite"
+    if not (right.score > 0 and right.most > 0):
+        return "the reference scores nothing"
+    return metric_loss.lost(own.values, right.values, score=right.score, most=right.most)
 
 
 def _rows(arrays: Arrays, num_samples: int) -> list[dict[str, np.ndarray]]:

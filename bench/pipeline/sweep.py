@@ -186,7 +186,7 @@ class Sweep:
     def _ledger(self, value: Verified) -> Ledger:
         record = self._records[value.key]
         launches = record.thread_launches if self._options.across_threads else record.launches
-        lost = value.quality.metric_loss
+        lost = value.quality.loss_bound
         may_win = lost is not None and lost <= self._options.max_metric_loss
         return Ledger(subject=opening.subject(value), launches=list(launches), may_win=may_win)
 

@@ -20,6 +20,7 @@ from bench.records import costs
 from bench.records.lines import Placed, Quality
 from bench.records.measured import Measured, same_as
 from bench.records.measurements import Measurements
+from bench.records.metric_loss import Lost
 from bench.records.rows import Row
 
 QUANTIZED = frozenset({"DequantizeLinear", "DynamicQuantizeLSTM", "MatMulInteger", "com.microsoft.MatMulNBits"}) | {
@@ -27,6 +28,8 @@ QUANTIZED = frozenset({"DequantizeLinear", "DynamicQuantizeLSTM", "MatMulInteger
 }
 """Operators of files whose weights are integers: the floats that are left are no count of parameters."""
 PHASES = ("load", "first_inference", "steady")
+EARLIER = "an earlier version verified it"
+"""Why a quality that says nothing of its samples has no bound on the metric that it loses."""
 
 
 def rows(
@@ -110,8 +113,18 @@ def _judged(quality: Quality) -> dict[str, Any]:
     return {
         **{name: getattr(quality, name) for name in same},
         "metric": (quality.metrics or {}).get(quality.metric_name or ""),
+        **_bound(quality),
         "placement": _placement(quality.placement),
     }
+
+
+def _bound(quality: Quality) -> dict[str, Any]:
+    """The most that may be lost of the metric, or why that cannot be told."""
+    if quality.metric_loss is None:
+        return {}
+    if isinstance(quality.lost, Lost):
+        return {"metric_loss_high": quality.lost.high()}
+    return {"metric_loss_note": quality.lost if isinstance(quality.lost, str) else EARLIER}
 
 
 def _num_params(artifact: Facts | None, quality: Quality | None) -> int | None:

@@ -10,6 +10,7 @@ import msgspec
 from bench.api.artifact import Facts
 from bench.api.errors import BenchError, ChildError
 from bench.measure.launch import Launch
+from bench.records.metric_loss import Lost
 
 
 class Header(msgspec.Struct, frozen=True, kw_only=True, tag="cell", tag_field="kind"):
@@ -72,6 +73,7 @@ class Quality(msgspec.Struct, frozen=True, kw_only=True, tag="quality", tag_fiel
         loss: mean loss of a sample.
         metrics: values by name; the name ends with the unit.
         metric_loss: share of the reference's ranked metric that is lost, see `Task.relative_loss`.
+        lost: what each sample loses of it, or why that cannot be told; unset in a line of an earlier version.
         max_abs_error: largest absolute difference of an element from the reference's element.
         relative_error: largest absolute difference over the largest magnitude of the same output.
         reason: why the outputs are broken; None where they are not broken.
@@ -95,6 +97,7 @@ class Quality(msgspec.Struct, frozen=True, kw_only=True, tag="quality", tag_fiel
     loss: float | None = None
     metrics: Mapping[str, float | None] | None = None
     metric_loss: float | None = None
+    lost: Lost | str | msgspec.UnsetType = msgspec.UNSET
     max_abs_error: float | None = None
     relative_error: float | None = None
     reason: str | None = None
@@ -110,6 +113,13 @@ class Quality(msgspec.Struct, frozen=True, kw_only=True, tag="quality", tag_fiel
     placement: Mapping[str, Placed] | None = None
     warning: str | None = None
     time: str | None = None
+
+    @property
+    def loss_bound(self) -> float | None:
+        """The share of the metric that may be lost: with 95 % confidence where that is known, or else the loss seen."""
+        if self.metric_loss is not None and isinstance(self.lost, Lost):
+            return self.lost.high()
+        return self.metric_loss
 
     @property
     def judges(self) -> tuple[str | None, str | None]:

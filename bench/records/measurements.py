@@ -10,7 +10,11 @@ from bench.records.measured import Measured
 
 
 class Measurements:
-    """The cells of all records, compared within the groups that share a baseline."""
+    """The cells of all records, compared within the groups that share a baseline.
+
+    Attributes:
+        records: the current record of each cell path.
+    """
 
     def __init__(self, records: Mapping[str, Measured]) -> None:
         """Fit the model.
@@ -18,6 +22,7 @@ class Measurements:
         Args:
             records: the current record of each cell path.
         """
+        self.records = records
         members: dict[str, list[Series]] = {}
         for path, record in records.items():
             baseline = record.launches[-1].reference if record.launches else None

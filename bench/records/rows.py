@@ -20,6 +20,8 @@ class Row:
         q_value: smallest false discovery rate, over all rows of the results, at which the row would be called faster or
             slower (Benjamini and Hochberg's adjusted p-value).
         metric_loss: share of the reference's metric that is lost; negative where it is better.
+        metric_loss_high: the largest share that may be lost, with 95 % confidence: see `bench.records.metric_loss`;
+            None where it has no bound, for the reason `metric_loss_note`.
         aa_low: interval of the ratio of the baseline to a second copy of itself in the same blocks.
         model_rss_bytes: growth of the peak over the process with its packages imported.
         num_samples: steady inferences timed, over all launches.
@@ -78,6 +80,8 @@ class Row:
     metric: float | None = None
     metric_name: str | None = None
     metric_loss: float | None = None
+    metric_loss_high: float | None = None
+    metric_loss_note: str | None = None
     max_abs_error: float | None = None
     num_launches: int = 0
     num_samples: int = 0

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from bench.api.errors import InputError
@@ -10,11 +10,12 @@ from bench.decisions.best import Best
 from bench.decisions.pick import WITHIN
 from bench.measure.stats import Estimate
 from bench.records import ranking
+from bench.records.rows import Row
 from bench.report import writing
 
 LEAST_LOSS = 5e-5
 """Smallest share of the metric whose loss is shown; a smaller loss would be written as 0 per cent."""
-NOTHING = "no cell that was timed keeps its metric; `bench show` lists them all"
+NOTHING = "no cell that was timed keeps its metric for sure; `bench show` lists them all, `bench pick` says why"
 BEGIN, END = "<!-- bench best: begin -->", "<!-- bench best: end -->"
 
 
@@ -38,9 +39,8 @@ def render(found: Sequence[Best], *, format: str) -> str:
         if near := near_the_best(one.equal, one.untold):
             name += f" ({near})"
         metric = writing.DASH if row.metric is None else f"{row.metric:.4g} {row.metric_name}"
-        lost = row.metric_loss or 0.0
-        if abs(lost) >= LEAST_LOSS:
-            metric += f" ({100 * abs(lost):.2g} % {'worse' if lost > 0 else 'better'})"
+        if said := ", ".join(_lost(row)):
+            metric += f" ({said})"
         over = [_ratio(one.over.get(source)) for source in sources]
         lines.append((request, name, f"{writing.milliseconds(row.latency_p50_ns, '.3g')} ms", metric, *over))
     if format == "md":
@@ -77,6 +77,17 @@ def put_into(path: Path, table: str) -> str:
     if not begin or not end or BEGIN in rest or END in tail:
         raise InputError(f"{path} must hold the lines {BEGIN} and {END}, once each and in this order")
     return f"{head}{BEGIN}\n{table}{END}{tail}"
+
+
+def _lost(row: Row) -> Iterator[str]:
+    """What is lost of the metric, and the most that may be lost."""
+    lost = row.metric_loss or 0.0
+    if abs(lost) >= LEAST_LOSS:
+        yield f"{100 * abs(lost):.2g} % {'worse' if lost > 0 else 'better'}"
+    if row.metric_loss_high is not None:
+        yield f"at most {100 * row.metric_loss_high:.2g} % worse"
+    elif row.metric_loss_note:
+        yield f"no bound: {row.metric_loss_note}"
 
 
 def _ratio(estimate: Estimate | None) -> str:

@@ -14,7 +14,7 @@ from bench.report.writing import DASH, one_line
 
 DEFAULT_COLUMNS = (
     *("cell", "latency_p50_ns", "ratio", "verdict"),
-    *("precision", "model_rss_bytes", "size_bytes", "metric", "fidelity"),
+    *("precision", "model_rss_bytes", "size_bytes", "metric", "metric_loss_high", "fidelity"),
 )
 WIDEST_TEXT = 32  # characters of a reason in a terminal's column; more is wrapped
 TIME = ((1e3, "µs"), (1e6, "ms"), (1e9, "s"))
@@ -41,6 +41,8 @@ TITLES = {
     "peak_share": "of the peak (%)",
     "roof_share": "of the roof (%)",
     "bound": "bound by",
+    "metric_loss": "metric loss (%)",
+    "metric_loss_high": "max drop (%)",
 }
 TEXT = {"notes", *(field.name for field in dataclasses.fields(Row) if str(field.type).startswith("str"))}
 
@@ -122,6 +124,8 @@ def _column(key: str, group: Group, task: Sequence[Row]) -> Column:
         decimals = _decimals([getattr(row, like) / factor for row in task if getattr(row, like)])
     elif key.endswith("_share"):
         factor, decimals = 0.01, 1
+    elif key in ("metric_loss", "metric_loss_high"):
+        factor, decimals = 0.01, 3
     elif key.startswith(("ratio", "aa_")):
         decimals = max(3, _decimals([row.ratio for row in task if row.ratio], digits=1))
     elif key == "metric" and len(names := {row.metric_name for row in task if row.metric_name}) == 1:
@@ -210,4 +214,8 @@ def caption(group: Group) -> str:
     counts = sorted({row.num_launches for row in ranked})
     many = f"{counts[0]} to {counts[-1]} launches" if len(counts) > 1 else f"{counts[0]} launch"
     parts.append(f"{many}{'es' if len(counts) == 1 and counts[0] != 1 else ''} of each cell; brackets: 95 % interval.")
+    if any(row.metric_loss_high is not None for row in ranked):
+        parts.append("Max drop: the largest share of the metric that may be lost, with 95 % confidence.")
+    reasons = dict.fromkeys(row.metric_loss_note for row in ranked if row.metric_loss_note)
+    parts += [f"No bound on the lost metric: {reason}." for reason in reasons]
     return " ".join(parts)

@@ -25,7 +25,7 @@ LEAST_METRIC, LEAST_SIZE = 1e-6, 1e-3
 """Smallest relative differences of a metric and of a file's size that are shown as changes."""
 SIDE_KEYS = (
     *("status", "reason", "fidelity", "same_as", "latency_p50_ns", "num_launches"),
-    *("metric", "metric_name", "metric_loss", "size_bytes", "peak_rss_bytes"),
+    *("metric", "metric_name", "metric_loss", "metric_loss_high", "size_bytes", "peak_rss_bytes"),
 )
 
 

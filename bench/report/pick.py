@@ -6,7 +6,7 @@ import math
 import shlex
 from pathlib import Path
 
-from bench.decisions.pick import Choice, Constraints
+from bench.decisions.pick import METRIC, Choice, Constraints
 from bench.records import ranking
 from bench.report import writing
 from bench.report.best import near_the_best
@@ -26,6 +26,11 @@ def front(choice: Choice, constraints: Constraints) -> str:
         f"{choice.group.title}: {len(choice.qualified)} of {ranked} timed cells are right{limits}.\n"
         f"Of these, no other beats {len(choice.front)} in latency, size, memory and metric at once:"
     )
+    notes = list(dict.fromkeys(row.metric_loss_note for row in choice.qualified if row.metric_loss_note))
+    if METRIC in constraints.limits() and notes:
+        title = (
+            f"{METRIC} is held against the loss on the held-out samples, without a bound: {'; '.join(notes)}.\n{title}"
+        )
     lines = [
         (
             writing.wrap_name(ranking.short_name(row), NAME),
@@ -39,7 +44,8 @@ def front(choice: Choice, constraints: Constraints) -> str:
     ]
     metric_name = next((row.metric_name for row in choice.front if row.metric_name), "metric")
     titles = ("cell", "latency p50 (ms)", "over the baseline", "size (MB)", "peak memory (MB)", metric_name)
-    return f"{title}\n\n{writing.plain(titles, lines, format='table')}\n"
+    few = f"{choice.too_few}.\n" if choice.too_few else ""
+    return f"{few}{title}\n\n{writing.plain(titles, lines, format='table')}\n"
 
 
 def verdict(choice: Choice, results: Path, tolerance: float) -> str:

@@ -115,6 +115,7 @@ def _judge(
             "data": str(data.resolve()),
             "metric_name": name,
             "higher_is_better": bool(getattr(module, "higher_is_better", True)),
+            "is_error_rate": bool(getattr(module, "is_error_rate", False)),
             "inputs_digest": cache.digest(inputs),
         }
     save_arrays(folder / DATASET, arrays)

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
-from bench.api import Arrays, Task, TensorSpec
+from bench.api import Arrays, Points, Task, TensorSpec
 from bench.api.errors import InputError
 from bench.graphs.deferred import np
 from bench.tasks import dataset
@@ -21,7 +21,10 @@ class JudgedTask(OwnTask):
 
 
 class Accuracy(JudgedTask):
-    """The share of targets, which are numbers of classes, that an output has right; the loss is the share of others."""
+    """The share of targets, which are numbers of classes, that an output has right; the loss is the share of others.
+
+    Where a sample has several targets, its points are the share of them that is right.
+    """
 
     metric_name = "accuracy"
     max_metric_loss = 0.5
@@ -32,14 +35,21 @@ class Accuracy(JudgedTask):
         return 1 - self.metrics(outputs, targets)["accuracy"]
 
     def metrics(self, outputs: Arrays, targets: Sequence[Any]) -> dict[str, float]:
-        output, expected = outputs[self.judged], np.stack(targets)
-        if not np.isfinite(output).all():
+        if not np.isfinite(outputs[self.judged]).all():
             return {"accuracy": math.nan}
+        return {"accuracy": float(np.mean(self._is_right(outputs, targets)))}
+
+    def points(self, outputs: Arrays, targets: Sequence[Any]) -> Points | str:
+        values = self._is_right(outputs, targets).reshape(len(targets), -1).mean(axis=1)
+        return Points(values=values, score=float(values.mean()), most=1.0)
+
+    def _is_right(self, outputs: Arrays, targets: Sequence[Any]) -> np.ndarray:
+        output, expected = outputs[self.judged], np.stack(targets)
         if output.ndim > expected.ndim:
             axis = class_axis(output.shape[1:], expected.shape[1:])
             assert axis is not None, "judge_of chose an output with such an axis"
             output = output.argmax(axis=axis + 1)
-        return {"accuracy": float(np.mean(output == expected))}
+        return output == expected
 
 
 class Rmse(JudgedTask):
@@ -58,9 +68,26 @@ class Rmse(JudgedTask):
     def metrics(self, outputs: Arrays, targets: Sequence[Any]) -> dict[str, float]:
         return {"rmse": math.sqrt(self.loss(outputs, targets))}
 
+    def points(self, outputs: Arrays, targets: Sequence[Any]) -> Points | str:
+        """Half of each sample's squared error, lost: a root grows by at most half of the share that its square grows.
+
+        An error has no largest value, so the most that a sample can lose is taken from the targets: an output is taken
+        to be no worse than the mean of all targets is for the target that is farthest from it.
+        """
+        expected = np.stack(targets).astype(np.float64)
+        errors = (outputs[self.judged].astype(np.float64) - expected) ** 2
+        errors_N, spread_N = (
+            values.reshape(len(targets), -1).mean(axis=1)
+            for values in (errors, (expected - expected.mean(axis=0)) ** 2)
+        )
+        return Points(values=-errors_N / 2, score=float(errors_N.mean()), most=float(spread_N.max()) / 2)
+
 
 class OwnMetrics(JudgedTask):
-    """A task with the samples and metrics of a Python file, which defines all of `dataset.NEEDED`."""
+    """A task with the samples and metrics of a Python file, which defines all of `dataset.NEEDED`.
+
+    With its optional function `per_sample`, the metric has an interval.
+    """
 
     max_metric_loss = math.inf
     data: ClassVar[str]
@@ -80,6 +107,32 @@ class OwnMetrics(JudgedTask):
         if not isinstance(found, Mapping) or self.metric_name not in found:
             raise InputError(f"{self.data}: metrics() must return a dict with {self.metric_name!r}, its metric_name")
         return {str(name): float(value) for name, value in found.items()}
+
+    def points(self, outputs: Arrays, targets: Sequence[Any]) -> Points | str:
+        """The values of the file's `per_sample`, down to its `worst`.
+
+        Raises:
+            InputError: they are not one number for each sample with the metric as their mean.
+        """
+        module = dataset.module(Path(self.data))
+        if not hasattr(module, "per_sample"):
+            return f"{Path(self.data).name} has no per_sample(outputs, targets)"
+        values = np.asarray(module.per_sample(outputs, targets), np.float64)
+        metric = self.metrics(outputs, targets)[self.metric_name]
+        if values.shape != (len(targets),) or not math.isclose(values.mean(), metric, rel_tol=1e-6, abs_tol=1e-9):
+            raise InputError(
+                f"{self.data}: per_sample() must return {len(targets)} numbers, whose mean is {self.metric_name}, "
+                f"{metric:.6g}; it returns shape {values.shape}, mean {values.mean() if values.size else math.nan:.6g}"
+            )
+        if self.higher_is_better or self.is_error_rate:
+            worst = float(getattr(module, "worst", 0.0 if self.higher_is_better else 1.0))
+        elif hasattr(module, "worst"):
+            worst = float(module.worst)
+        else:
+            return f"{Path(self.data).name} does not say how bad a sample can be: worst = ..."
+        sign = 1 if self.higher_is_better else -1
+        score = 1 - metric if self.is_error_rate else abs(metric)
+        return Points(values=sign * values, score=score, most=float(np.abs(values - worst).max()))
 
 
 def class_axis(output: Sequence[Any], target: Sequence[Any]) -> int | None:

@@ -11,7 +11,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from bench.api import Samples, Task, TensorSpec
+from bench.api import Points, Samples, Task, TensorSpec
 from bench.api.errors import InputError
 from bench.api.loading import dataset_path, load_module
 
@@ -106,6 +106,13 @@ class Albert(Task):
             answered_N, there_N = answers_N == label, targets_N == label
             f1.append(2 * np.sum(answered_N & there_N) / (np.sum(answered_N) + np.sum(there_N)))
         return {"accuracy": float(np.mean(answers_N == targets_N)), "macro_f1": float(np.mean(f1))}
+
+    def points(self, outputs: Arrays, targets: Sequence[Any]) -> Points | str:
+        """One point for each string whose language is told right."""
+        import numpy as np
+
+        values = (outputs["logits"].argmax(axis=1) == np.asarray(targets)).astype(np.float64)
+        return Points(values=values, score=float(values.mean()), most=1.0)
 
     def strings(self) -> ModuleType:
         """The module of the data set."""

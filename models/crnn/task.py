@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bench.api import Samples, Task, TensorSpec
+from bench.api import Points, Samples, Task, TensorSpec
 from bench.api.errors import InputError
 from bench.api.loading import dataset_path, load_module
 
@@ -48,6 +48,7 @@ class TextLines(Task):
     packages = ("numpy", "PIL", "safetensors")
     metric_name = "cer"
     higher_is_better = False
+    is_error_rate = True
     close = 1e-4
     max_metric_loss = 0.02  # one character in 50 more: of lines of 11 characters about every fifth is then wrong
 
@@ -91,12 +92,8 @@ class TextLines(Task):
         """
         import numpy as np
 
-        decoding = self.module("decoding")
         probabilities_NTK = outputs["probabilities"]
-        edits: list[float] = [
-            decoding.edit_distance(labels, target.labels)
-            for labels, target in zip(decoding.greedy_labels(probabilities_NTK), targets, strict=True)
-        ]
+        edits = self._edits(probabilities_NTK, targets)
         for row in np.flatnonzero(np.isnan(probabilities_NTK).any(axis=(1, 2))):
             edits[row] = math.nan
         figures = {}
@@ -108,6 +105,26 @@ class TextLines(Task):
             figures[f"cer{suffix}"] = sum(wrong) / num_characters if rows else math.nan
             figures[f"lines_right{suffix}"] = num_right / len(rows) if rows else math.nan
         return figures
+
+    def points(self, outputs: Arrays, targets: Sequence[Any]) -> Points | str:
+        """Of each line in a font of the training set, its characters less the edits that mend it.
+
+        A line of `NUM_STEPS` wrong characters can be read from an image, so that many edits can be lost.
+        """
+        import numpy as np
+
+        rows = [row for row, target in enumerate(targets) if not target.is_new_font]
+        kept = [targets[row] for row in rows]
+        edits = self._edits(outputs["probabilities"][rows], kept)
+        values = np.array([len(target.labels) - wrong for target, wrong in zip(kept, edits, strict=True)], np.float64)
+        return Points(values=values, score=float(values.mean()), most=NUM_STEPS)
+
+    def _edits(self, probabilities_NTK: np.ndarray, targets: Sequence[Any]) -> list[float]:
+        decoding = self.module("decoding")
+        return [
+            decoding.edit_distance(labels, target.labels)
+            for labels, target in zip(decoding.greedy_labels(probabilities_NTK), targets, strict=True)
+        ]
 
     def form_lines(self) -> ModuleType:
         """The module of the data set."""

@@ -8,11 +8,11 @@ Shapes: N samples, C channels (1), H height and W width in pixels.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bench.api import Samples, Task, TensorSpec
+from bench.api import Points, Samples, Task, TensorSpec
 from bench.api.errors import InputError
 from bench.api.loading import find, load_module
 
@@ -77,14 +77,22 @@ class SuperResolution(Task):
         import numpy as np
 
         quality = self.module("image_quality")
-        inner = slice(BORDER, -BORDER)
-        psnr, ssim = [], []
-        for hr_HW, target_HW in _unpadded(outputs, targets):
-            # Rounded but not cast to uint8: a NaN has to stay one.
-            image_HW = np.round(np.clip(hr_HW.astype(np.float64), 0, 1) * 255)
-            psnr.append(quality.psnr_db(image_HW[inner, inner], target_HW[inner, inner]))
-            ssim.append(quality.ssim(image_HW[inner, inner], target_HW[inner, inner]))
-        return {"psnr_db": float(np.mean(psnr)), "ssim": float(np.mean(ssim))}
+        ssim = [quality.ssim(*pair) for pair in _judged(outputs, targets)]
+        return {"psnr_db": float(np.mean(self._psnr_db(outputs, targets))), "ssim": float(np.mean(ssim))}
+
+    def points(self, outputs: Arrays, targets: Sequence[Any]) -> Points | str:
+        """The PSNR of each photograph, in dB: a sample is a photograph, for parts of one depend on each other.
+
+        A photograph is taken to lose at most `max_metric_loss`, about all that the network gains, unless one lost more.
+        """
+        import numpy as np
+
+        values = np.array(self._psnr_db(outputs, targets))
+        return Points(values=values, score=float(values.mean()), most=self.max_metric_loss)
+
+    def _psnr_db(self, outputs: Arrays, targets: Sequence[Any]) -> list[float]:
+        quality = self.module("image_quality")
+        return [quality.psnr_db(*pair) for pair in _judged(outputs, targets)]
 
     def bicubic(self, split: str) -> Arrays:
         """What bicubic interpolation makes of a split, in the form of the network's outputs: the baseline to beat."""
@@ -108,6 +116,17 @@ def _pad(image_HW: np.ndarray, size: int, mode: Any) -> np.ndarray:
 
     height, width = image_HW.shape
     return np.pad(image_HW, ((0, size - height), (0, size - width)), mode=mode)
+
+
+def _judged(outputs: Arrays, targets: Sequence[Any]) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Pairs of an image, clamped and rounded to 0 to 255, and its original, both (H, W) without their borders."""
+    import numpy as np
+
+    inner = slice(BORDER, -BORDER)
+    for hr_HW, target_HW in _unpadded(outputs, targets):
+        # Rounded but not cast to uint8: a NaN has to stay one.
+        image_HW = np.round(np.clip(hr_HW.astype(np.float64), 0, 1) * 255)
+        yield image_HW[inner, inner], target_HW[inner, inner]
 
 
 def _unpadded(outputs: Arrays, targets: Sequence[Any]) -> list[tuple[np.ndarray, np.ndarray]]:

@@ -14,6 +14,7 @@ from bench.decisions import best
 from bench.decisions.best import Best
 from bench.measure.comparison import CELL
 from bench.records.lines import Failure
+from bench.records.metric_loss import Lost
 from bench.records.store import Record
 from bench.report import best as report
 from support import records as made
@@ -86,11 +87,26 @@ def test_table() -> None:
     assert lines[0] == "| task | best deployment | latency p50 | metric | over tf's default | over torch's default |"
     cells = [text.strip() for text in lines[2].strip("|").split("|")]
     assert cells[0] == r"super\_resolution, batch 1, 1 thread"
-    assert cells[1:4] == ["tf/native/raw/tensorflow/cpu", "3 ms", "0.9962 accuracy (0.4 % worse)"]
+    assert cells[1:4] == [
+        "tf/native/raw/tensorflow/cpu",
+        "3 ms",
+        "0.9962 accuracy (0.4 % worse, no bound: an earlier version verified it)",
+    ]
     assert cells[4] == "itself"
     assert math.isclose(float(cells[5].split()[0]), 2000, rel_tol=0.01)
     with pytest.raises(InputError, match="keeps its metric"):
         report.render([], format="md")
+
+
+def test_table_says_how_much_of_the_metric_may_be_lost() -> None:
+    lost = Lost(num_samples=720, score=0.93, most=1.0)
+    quality = made.quality(metric_loss=0.0, lost=lost)
+    launches = [made.launch(block, CELL, ns * 2000, reference=TORCH) for block, ns in BLOCKS.items()]
+    cell = made.record(TF, *launches, quality=quality)
+    (found,) = best_of(cell, max_metric_loss=0.0045)
+    assert found.row.cell == TF
+    assert "0.75 accuracy (at most 0.45 % worse)" in report.render([found], format="md")
+    assert best_of(cell, max_metric_loss=0.004) == []
 
 
 def test_default_is_itself_however_noisy_the_controls_are() -> None:

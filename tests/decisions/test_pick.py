@@ -18,7 +18,9 @@ from bench.measure.comparison import CELL
 from bench.measure.memory import Memory
 from bench.records import assemble, folder, pareto
 from bench.records.lines import Failure
+from bench.records.metric_loss import Lost
 from bench.records.store import Record
+from bench.report import pick as pick_report
 from support import records as made
 
 BASE = "toy/null/native/raw/null/cpu/b1t1"
@@ -138,6 +140,51 @@ def test_memory_is_that_of_the_whole_process() -> None:
     hungry = dataclasses.replace(hungry, launches=[replace(launch, memory=memory) for launch in hungry.launches])
     assert variant(choose(hungry, modest, max_memory_bytes=499)) == "modest"
     assert variant(choose(hungry, modest, max_memory_bytes=500)) == "hungry"
+
+
+def unsure(name: str, factor: float, *, num_samples: int, lost: tuple[tuple[int, float], ...] = ()) -> Record:
+    """A cell whose held-out samples lose these points, of one each."""
+    found = cell(name, factor, noise=0.001)
+    samples = Lost(num_samples=num_samples, score=1.0, most=1.0, points=lost)
+    share = sum(points for _, points in lost) / num_samples
+    return dataclasses.replace(found, quality=made.quality(metric_loss=share, lost=samples))
+
+
+def test_a_metric_is_kept_when_its_bound_says_so() -> None:
+    """Neither loses anything on its samples, but a hundred samples can tell only a loss of 2.95 %."""
+    cells = (unsure("few", 0.3, num_samples=100), unsure("many", 0.5, num_samples=300))
+    assert variant(choose(*cells, max_metric_loss=0.03)) == "few"
+    found = choose(*cells, max_metric_loss=0.01)
+    assert variant(found) == "many"
+    said = "100 held-out samples are too few to say that 1 cell would lose at most 1 % of the metric"
+    assert found.too_few == f"{said}; about 300 would do"
+    assert pick_report.front(found, Constraints(max_metric_loss=0.01)).startswith(said)
+
+
+def test_a_cell_that_loses_more_than_it_may_needs_no_samples() -> None:
+    found = choose(unsure("lossy", 0.3, num_samples=300, lost=((1, 10.0),)), cell("raw2", 0.9), max_metric_loss=0.01)
+    assert found.too_few is None
+
+
+def test_where_no_split_is_large_enough_the_message_says_how_large_it_must_be() -> None:
+    few = dataclasses.replace(made.baseline(BASE, **BLOCKS), quality=unsure("raw", 1.0, num_samples=14).quality)
+    records = {BASE: few}
+    with pytest.raises(InputError) as refused:
+        pick.choose(records, assemble.rows(records), Constraints(max_metric_loss=0.01), tolerance=0.05, margin=0.02)
+    assert "--max-metric-drop 0 of 1; the least is 19 %" in str(refused.value)
+    assert "14 held-out samples are too few to say that 1 cell would lose at most 1 %" in str(refused.value)
+    assert str(refused.value).endswith("about 300 would do")
+
+
+def test_a_metric_without_a_bound_is_held_against_its_loss_and_the_front_says_so() -> None:
+    exempt = cell("exempt", 0.3, noise=0.001, lost=0.005)
+    assert exempt.quality is not None
+    exempt = dataclasses.replace(exempt, quality=replace(exempt.quality, lost="fidelity alone judges it"))
+    found = choose(exempt, max_metric_loss=0.01)
+    assert variant(found) == "exempt"
+    text = pick_report.front(found, Constraints(max_metric_loss=0.01))
+    assert "without a bound: fidelity alone judges it" in text
+    assert "without a bound" not in pick_report.front(found, Constraints())
 
 
 def test_what_nothing_meets_is_said_of_each() -> None:

@@ -10,9 +10,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from bench.api import Samples, Task, TensorSpec
+from bench.api import Points, Samples, Task, TensorSpec
 from bench.pipeline import quality
 from bench.records.lines import Quality
+from bench.records.metric_loss import Lost
 from bench.tasks.fidelity import FidelityTask
 
 NUM_SAMPLES = 4
@@ -73,6 +74,7 @@ def test_exact() -> None:
         metrics={"score": 100.0, "largest": 2.0},
         metric_name="score",
         metric_loss=0.0,
+        lost="its task does not tell what each sample adds to the metric",
         higher_is_better=True,
         max_abs_error=0.0,
         relative_error=0.0,
@@ -196,6 +198,50 @@ def test_lost_share_is_judged() -> None:
     found = judge(off_by(0.001))
     assert found.metric_loss == pytest.approx((100 - found.metrics["score"]) / 100)
     assert 0 < found.metric_loss < 0.01
+
+
+def test_an_error_rate_loses_a_share_of_what_is_right() -> None:
+    """0.12 characters of 100 that are read right but for 0.34 are no third of the metric."""
+
+    class RateOfErrors(Distance):
+        higher_is_better = False
+        is_error_rate = True
+
+    task = RateOfErrors(name="rate", path=Path("task.py"))
+    assert task.relative_loss(0.0046, 0.0034) == pytest.approx(0.0012 / 0.9966)
+    assert task.relative_loss(0.0022, 0.0034) == pytest.approx(-0.0012 / 0.9966)
+
+
+class Scored(Distance):
+    """The same metric with the points of each sample."""
+
+    def points(self, outputs: Mapping[str, np.ndarray], targets: Sequence[Any]) -> Points | str:
+        values = 100 - 100 * np.abs(outputs["y"] - np.stack(targets)).mean(axis=1)
+        return Points(values=values, score=float(values.mean()), most=100.0)
+
+
+SCORED = Scored(name="scored", path=Path("task.py"))
+
+
+def test_points_lost_by_each_sample_are_kept_with_the_share_as_their_mean() -> None:
+    found = judge(off_by(0.03), SCORED)
+    assert isinstance(found.lost, Lost)
+    assert (found.lost.num_samples, found.lost.score, found.lost.most) == (NUM_SAMPLES, 100.0, 100.0)
+    ((row, points),) = found.lost.points
+    assert (row, points) == (1, pytest.approx(1.0, rel=1e-5))
+    assert points / NUM_SAMPLES / found.lost.score == pytest.approx(found.metric_loss, rel=1e-5)
+
+
+def test_outputs_that_are_equal_lose_no_points_but_may() -> None:
+    found = judge(EXPECTED["y"].copy(), SCORED)
+    assert isinstance(found.lost, Lost)
+    assert found.lost.points == ()
+    assert found.lost.high() == pytest.approx(1 - 0.05 ** (1 / NUM_SAMPLES))
+
+
+def test_no_points_are_lost_where_the_reference_has_none() -> None:
+    worthless = {"y": EXPECTED["y"] + 1}
+    assert judge(EXPECTED["y"], SCORED, worthless).lost == "the reference scores nothing"
 
 
 def test_fidelity_loses_the_root_mean_square_of_its_error() -> None:

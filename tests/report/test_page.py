@@ -255,4 +255,6 @@ def test_results_without_anything_timed_have_a_page() -> None:
     (hostile,) = [path for path in records() if HOSTILE in path]
     found = {hostile: records()[hostile]}
 
-    assert "No cell that was timed keeps its metric." in page(found, assemble.rows(found), [], margin=0.02, peaks={})
+    assert "No cell that was timed keeps its metric for sure." in page(
+        found, assemble.rows(found), [], margin=0.02, peaks={}
+    )

@@ -53,6 +53,7 @@ FAST = timed(
     size_bytes=33_400_000,
     metric=0.98765,
     metric_name="accuracy",
+    metric_loss_high=0.004464,
 )
 SLOW = timed("crnn/tf/native/raw/tensorflow/cpu/b1t2", 51.0, 1.5, "slower", num_launches=5)
 BROKEN = timed(
@@ -186,20 +187,20 @@ def test_markdown_in_human_units():
     assert text.startswith("### crnn, batch 1, 2 threads\n")
     assert head == (
         "| \\# | cell | latency p50 (ms) [95 %] | ratio [95 %] | verdict | precision | memory (MB) | size (MB) "
-        "| metric (accuracy) | fidelity | notes |"
+        "| metric (accuracy) | max drop (%) | fidelity | notes |"
     )
     assert body(text) == [
         [
             *("1", "torch/torch\\_onnx/raw/onnxruntime/cpu", "17.40 [17.23, 17.57]", "0.512 [0.505, 0.519]", "faster"),
-            *("int8", "123.5", "33.40", "0.9877", "close", ""),
+            *("int8", "123.5", "33.40", "0.9877", "0.446", "close", ""),
         ],
         [
             *("2", "torch/native/raw/pytorch/cpu", "34.00 [33.66, 34.34]", "1.000", "baseline"),
-            *(DASH, DASH, DASH, DASH, "exact", ""),
+            *(DASH, DASH, DASH, DASH, DASH, "exact", ""),
         ],
         [
             *("3", "tf/native/raw/tensorflow/cpu", "51.00 [50.49, 51.51]", "1.500 [1.493, 1.507]", "slower"),
-            *(DASH, DASH, DASH, DASH, "close", ""),
+            *(DASH, DASH, DASH, DASH, DASH, "close", ""),
         ],
     ]
 
@@ -208,8 +209,16 @@ def test_the_caption_names_baseline_noise_floor_and_launches():
     caption = render([SLOW, BASELINE, FAST], format="md").strip().splitlines()[-1]
     assert caption == (
         "Baseline: torch/native/raw/pytorch/cpu. Noise floor (the baseline against its own copy): 0.991 to 1.012. "
-        f"3 to 5 launches of each cell; brackets: 95 % interval. {LEGEND}"
+        "3 to 5 launches of each cell; brackets: 95 % interval. "
+        f"Max drop: the largest share of the metric that may be lost, with 95 % confidence. {LEGEND}"
     )
+
+
+def test_the_caption_says_what_is_known_of_the_lost_metric():
+    shown = [dataclasses.replace(FAST, metric_loss_high=None, metric_loss_note="fidelity alone judges it"), FAST]
+    assert "No bound on the lost metric: fidelity alone judges it." in render(shown, format="md")
+    assert "Max drop: the largest share of the metric that may be lost" in render([FAST], format="md")
+    assert "lost metric" not in render([FAST], format="md")
 
 
 def test_the_caption_says_what_is_not_known():
@@ -284,7 +293,7 @@ def test_latex_escapes_and_keeps_brackets_out_of_row_options():
     text = render([FAST, FAILED], format="latex")
     assert r"  1 & torch/torch\_onnx/raw/onnxruntime/cpu & 17.40 {[}17.23, 17.57{]} & " in text
     assert r"died: a\textbar{}b \& 5\% of\_it\textbackslash{}n \\" in text
-    assert r"\begin{tabular}{rlrrllrrrll}" in text
+    assert r"\begin{tabular}{rlrrllrrrrll}" in text
     assert DASH not in text
 
 
@@ -320,11 +329,13 @@ def test_a_long_name_folds_no_other_column(width):
 
 
 def test_wide_table_shows_every_column_and_a_narrow_one_names_what_it_leaves_out():
-    wide, narrow = (render(EVERY, format="table", width=width) for width in (120, 80))
-    for title in ("latency p50", "ratio", "verdict", "precision", "memory", "size", "metric", "fidelity"):
+    wide, narrow = (render(EVERY, format="table", width=width) for width in (130, 80))
+    for title in ("latency p50", "ratio", "verdict", "precision", "memory", "size", "metric", "max drop", "fidelity"):
         assert title in wide
     assert "Left out" not in wide
-    assert "Left out at this width: precision, memory (MB), size (MB), fidelity." in " ".join(narrow.split())
+    assert "Left out at this width: precision, memory (MB), size (MB), fidelity, max drop (%)." in " ".join(
+        narrow.split()
+    )
     assert {"faster", "slower", "baseline", "broken"} <= set(narrow.split())
 
 

@@ -30,7 +30,7 @@ from bench.report.writing import one_line
 
 FOLDER = Path(__file__).parent
 COLUMNS = (
-    *("cell", "latency_p50_ns", "ratio", "verdict", "metric", "fidelity", "precision"),
+    *("cell", "latency_p50_ns", "ratio", "verdict", "metric", "metric_loss_high", "fidelity", "precision"),
     *("model_rss_bytes", "size_bytes", "load_ns", "first_inference_ns"),
 )
 WHERE_KNOWN = ("gmacs_per_s", "peak_share")

@@ -1,0 +1,126 @@
+"""How much of the metric a deployment may lose for all that its held-out samples tell: a one-sided 95 % bound.
+
+The bound is the 95 % quantile of the Bayesian bootstrap of the mean points lost, paired by sample, with one sample
+added that loses the most that a sample can lose. Where no sample differs, and where those that differ all lose
+the most, it is the exact (Clopper-Pearson) bound of the binomial distribution, so it is never zero; with many samples
+that differ, it is the percentile bound of the paired bootstrap. It needs no other assumption on the samples than that
+they are independent and that none can lose more; its coverage is known from proofs of special cases and from
+simulations: `benchmarks/metric_bounds.py` shows that of the metrics here.
+
+Sources: Gaffke 2005, "Three test statistics for a nonparametric one-sided hypothesis on the mean of a nonnegative
+variable", Mathematical Methods of Statistics 14(4); Learned-Miller and Thomas 2019, arXiv:1905.06208 (the same bound,
+and its coverage); Rubin 1981, doi 10.1214/aos/1176345338 (the Bayesian bootstrap); Davison and Hinkley 1988, doi
+10.1093/biomet/75.3.417 (saddlepoint instead of resampling).
+"""
+
+from __future__ import annotations
+
+import math
+
+import msgspec
+import numpy as np
+
+ALPHA = 0.05  # of the one-sided bound
+RESOLUTION = 1e-6
+"""Points lost that are a smaller share of the score are taken for none: they are the rounding of sums."""
+MOST_SAMPLES = 10_000_000
+"""Largest number of samples that is named as enough."""
+
+
+class Lost(msgspec.Struct, frozen=True, kw_only=True):
+    """How the samples of a split differ from the reference's in the ranked metric.
+
+    Attributes:
+        num_samples: number of samples that the metric is over.
+        score: the reference's score, in points a sample.
+        most: the most points that a sample can lose, see `bench.api.plugin.Points`.
+        points: number among the samples, and points lost, of each sample that differs; negative points are a gain.
+    """
+
+    num_samples: int
+    score: float
+    most: float
+    points: tuple[tuple[int, float], ...] = ()
+
+    def high(self, samples: float | None = None) -> float:
+        """The largest share of the score that may be lost, with 95 % confidence.
+
+        Args:
+            samples: of as many samples, which differ as often and by as much as those here; None for these.
+        """
+        each = (samples or self.num_samples) / self.num_samples
+        lost = np.array([points for _, points in self.points], float)
+        most = max(self.most, lost.max(initial=0.0))
+        if not len(lost):
+            return most * -math.expm1(math.log(ALPHA) / (each * self.num_samples)) / self.score
+        values, counts = np.unique(np.concatenate([lost, np.zeros(self.num_samples - len(lost))]), return_counts=True)
+        return _quantile(np.append(values, most), np.append(counts * each, 1.0)) / self.score
+
+    def enough(self, limit: float) -> int | None:
+        """The number of samples that would show a loss of at most `limit`, were they to differ as those here do.
+
+        Returns:
+            None where the samples here lose more than the limit, or `MOST_SAMPLES` were not enough.
+        """
+        low, high = self.num_samples, self.num_samples
+        while self.high(high) > limit:
+            low, high = high, 2 * high
+            if high > MOST_SAMPLES:
+                return None
+        while high - low > max(1, high // 100):
+            middle = (low + high) // 2
+            low, high = (middle, high) if self.high(middle) > limit else (low, middle)
+        return high
+
+
+def lost(values: np.ndarray, reference: np.ndarray, *, score: float, most: float) -> Lost:
+    """The points that each sample loses.
+
+    Args:
+        values: the points of each sample, N.
+        reference: the points of the reference's samples, N.
+        score: see `Lost`.
+        most: see `Lost`.
+    """
+    differences = np.asarray(reference, np.float64) - np.asarray(values, np.float64)
+    rows = np.flatnonzero(np.abs(differences) > RESOLUTION * abs(score))
+    points = tuple((int(row), float(f"{differences[row]:.6g}")) for row in rows)
+    return Lost(num_samples=len(differences), score=score, most=most, points=points)
+
+
+def _quantile(values: np.ndarray, counts: np.ndarray) -> float:
+    """The 1 - `ALPHA` quantile of a mean of values, K, whose weights are of the Dirichlet distribution of counts, K."""
+    mean, most = float(values @ counts / counts.sum()), float(values.max())
+    room = 1e-9 * (most - mean)
+    if mean + room >= most:
+        return most
+
+    def excess(level: float) -> float:
+        return _tail(values - level, counts) - ALPHA
+
+    from scipy import optimize  # only here: a worker that verifies imports this module and needs no bound
+
+    found = optimize.brentq(excess, mean + room, most - room, xtol=1e-12 * (most - mean), rtol=1e-10)
+    return float(found)
+
+
+def _tail(scales: np.ndarray, shapes: np.ndarray) -> float:
+    """Probability that a sum of gamma variables of these shapes, K, times these scales, K, is above zero.
+
+    The scales have both signs, and the sum's mean is below zero. By the formula of Lugannani and Rice 1980, doi
+    10.2307/1426607; the cumulant generating function of the sum is minus the sum of `shapes * log(1 - t * scales)`.
+    """
+
+    from scipy import optimize, special
+
+    def slope(t: float) -> float:
+        return float(np.sum(shapes * scales / (1 - t * scales)))
+
+    end = (1 - 1e-12) / float(scales.max())
+    t = optimize.brentq(slope, 0.0, end, rtol=1e-13)
+    root = math.sqrt(max(0.0, 2 * float(np.sum(shapes * np.log1p(-t * scales)))))
+    width = t * math.sqrt(float(np.sum(shapes * (scales / (1 - t * scales)) ** 2)))
+    if root < 1e-4:  # the formula is a difference of large numbers there
+        return 0.5
+    density = math.exp(-root * root / 2) / math.sqrt(2 * math.pi)
+    return float(special.ndtr(-root) + density * (1 / width - 1 / root))

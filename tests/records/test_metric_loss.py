@@ -1,0 +1,124 @@
+"""How much of the metric may be lost: the exact bound where few samples differ, and its coverage."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from bench.records import metric_loss
+from bench.records.metric_loss import Lost
+
+NUM_TRIALS = 2_000
+LEAST = 0.95 - 3 * math.sqrt(0.05 * 0.95 / NUM_TRIALS)
+
+
+def lost(losses: np.ndarray, *, score: float = 1.0, most: float = 1.0) -> Lost:
+    return metric_loss.lost(np.zeros(len(losses)), losses, score=score, most=most)
+
+
+@pytest.mark.parametrize("num_samples", [4, 14, 720])
+@pytest.mark.parametrize(("score", "most"), [(1.0, 1.0), (29.4, 1.0), (11.4, 50.0)])
+def test_no_difference_is_the_exact_bound_of_the_binomial(num_samples: int, score: float, most: float) -> None:
+    found = lost(np.zeros(num_samples), score=score, most=most)
+    assert found.points == ()
+    assert found.high() == pytest.approx(stats.beta.ppf(0.95, 1, num_samples) * most / score, rel=1e-9)
+
+
+@pytest.mark.parametrize(("num_samples", "wrong"), [(14, 1), (14, 5), (720, 1), (720, 3), (720, 40)])
+def test_losses_of_all_that_can_be_lost_have_the_bound_of_clopper_and_pearson(num_samples: int, wrong: int) -> None:
+    losses = np.zeros(num_samples)
+    losses[:wrong] = 1
+    exact = stats.beta.ppf(0.95, wrong + 1, num_samples - wrong)
+    assert exact <= lost(losses).high() <= 1.002 * exact
+
+
+@pytest.mark.parametrize("num_samples", [14, 300])
+def test_many_losses_have_the_quantile_of_the_bootstrap_with_one_sample_more(num_samples: int) -> None:
+    generator = np.random.default_rng(num_samples)
+    losses = generator.normal(0.02, 0.1, num_samples)
+    weights = generator.dirichlet(np.ones(num_samples + 1), 20_000)
+    drawn = weights @ np.append(losses, 1.0)
+    assert lost(losses).high() == pytest.approx(np.quantile(drawn, 0.95), rel=0.02)
+
+
+def test_gains_lower_the_bound() -> None:
+    both, one = np.zeros(720), np.zeros(720)
+    both[:2], one[0] = (1, -1), 1
+    assert lost(np.zeros(720)).high() < lost(both).high() < lost(one).high()
+
+
+def test_a_sample_that_loses_more_than_was_thought_possible_raises_what_is_possible() -> None:
+    losses = np.zeros(14)
+    losses[3] = 5.0
+    assert lost(losses).high() == pytest.approx(5 * stats.beta.ppf(0.95, 2, 13), rel=0.002)
+
+
+def test_the_rounding_of_sums_is_no_difference() -> None:
+    right = np.array([30.0, 28.0, 29.0])
+    found = metric_loss.lost(right - [1e-6, 0.25, -0.125], right, score=29.0, most=1.0)
+    assert found.points == ((1, 0.25), (2, -0.125))
+
+
+@pytest.mark.parametrize("limit", [0.001, 0.01, 0.05])
+def test_as_many_samples_as_are_called_enough_are_enough(limit: float) -> None:
+    number = lost(np.zeros(14), score=0.9).enough(limit)
+    assert number is not None
+    assert lost(np.zeros(number), score=0.9).high() <= limit
+    assert lost(np.zeros(int(0.97 * number)), score=0.9).high() > limit
+
+
+def test_enough_samples_that_differ_as_often() -> None:
+    losses = np.zeros(100)
+    losses[:3] = (1, -1, -1)
+    number = lost(losses).enough(0.01)
+    assert number is not None
+    assert number > 100
+    assert lost(np.tile(losses, number // 100)).high() == pytest.approx(0.01, rel=0.05)
+
+
+def test_no_number_of_samples_is_enough_where_more_is_lost() -> None:
+    losses = np.zeros(100)
+    losses[:3] = 1
+    assert lost(losses).enough(0.02) is None
+
+
+def test_samples_that_are_enough_already_are_enough() -> None:
+    assert lost(np.zeros(720)).enough(0.01) == 720
+
+
+Draw = Callable[[np.random.Generator], np.ndarray]
+
+
+def rarely(num_samples: int, chance: float) -> Draw:
+    return lambda generator: (generator.random(num_samples) < chance).astype(float)
+
+
+@pytest.mark.parametrize(
+    ("draw", "truth"),
+    [
+        (rarely(14, 0.1), 0.1),
+        (rarely(300, 0.0101), 0.0101),
+        (rarely(720, 0.0025), 0.0025),
+        (lambda generator: generator.choice([1.0, 0.0, -1.0], 720, p=[0.004, 0.993, 0.003]), 0.001),
+        (lambda generator: generator.choice([0.02, 1.0], 30, p=[0.97, 0.03]), 0.03 + 0.97 * 0.02),
+        (lambda generator: np.minimum(1, generator.exponential(0.1, 14)), 0.1 * (1 - math.exp(-10))),
+    ],
+    ids=["14 photographs", "300, about three", "720, about two", "lost and gained", "rare and large", "skewed"],
+)
+def test_the_bound_is_missed_at_most_as_often_as_it_says(draw: Draw, truth: float) -> None:
+    generator = np.random.default_rng(1)
+    held = sum(lost(draw(generator)).high() >= truth for _ in range(NUM_TRIALS))
+    assert held / NUM_TRIALS >= LEAST
+
+
+def test_a_bootstrap_of_the_same_samples_would_not_hold() -> None:
+    """What the added sample is for: without it, a split without a difference would show a loss of nothing."""
+    generator = np.random.default_rng(1)
+    draws = [rarely(300, 0.0101)(generator) for _ in range(200)]
+    highs = [np.quantile(generator.binomial(300, draw.mean(), 1000) / 300, 0.95) for draw in draws]
+    assert np.mean(np.array(highs) >= 0.0101) < 0.9
+    assert np.mean([lost(draw).high() >= 0.0101 for draw in draws]) >= 0.93
