@@ -13,7 +13,7 @@ from typing import Any
 
 import psutil
 
-from bench.api import Arrays, Task
+from bench.api import Arrays, Samples, Session, Task
 from bench.api.arrays import load_arrays, save_arrays
 from bench.api.cell import Cell
 from bench.measure import clock
@@ -85,16 +85,60 @@ def verify(*, cell: str, artifact: str, reference: str | None, save_outputs: str
         judged = quality.judge(task, samples, outputs, expected)
         if save_outputs is not None:
             save_arrays(Path(save_outputs), outputs)
-        feeds = feeding.feeds(task, samples.inputs, [0] * known.batch)
-        made_bytes = sum(output.nbytes for output in outputs.values()) * known.batch // samples.num_samples
-        return {
-            **to_builtins(judged),
-            "precision": session.precision,
-            "num_params": session.num_params,
-            "input_shapes": {name: array.shape for name, array in feeds.items()},
-            "io_bytes": sum(array.nbytes for array in feeds.values()) + made_bytes,
-            "rss_bytes": psutil.Process().memory_info().rss,
-        }
+        return {**to_builtins(judged), **_of_session(session, task, samples, outputs, known.batch)}
+
+
+def spot_check(
+    *, cell: str, artifact: str, inputs: str, reference: str, verified: dict[str, Any], by: str, outputs: str
+) -> dict[str, Any]:
+    """Run a few samples through an artifact that was verified with another batch or number of threads.
+
+    Args:
+        cell: path of the cell.
+        artifact: path of the artifact.
+        inputs: `.npz` file with the inputs of the split.
+        reference: `.npz` file with the outputs of the reference.
+        verified: fields of the `Quality` of the same artifact in the verified cell.
+        by: path of the verified cell.
+        outputs: `.npz` file with the outputs of the verified cell.
+
+    Returns:
+        Fields of the cell's `Quality` as `quality`, which is None where the outputs are not those of the verified cell.
+    """
+    import msgspec  # only here: it would count in the memory of a worker that is measured
+
+    from bench.pipeline import quality, spot
+    from bench.records.lines import Quality
+
+    known = Cell.from_path(cell)
+    task, runtime = catalog.task(known.task), catalog.runtime(known.runtime)
+    samples = Samples(inputs=load_arrays(Path(inputs)), targets=None)
+    rows = spot.rows(samples.num_samples, known.batch)
+    few = Samples(inputs=spot.rows_of(samples.inputs, rows), targets=None)
+    runtime.import_packages()
+    with runtime.open(Path(artifact), task=task, **_how(known)) as session:
+        made = feeding.run_all(session.run, task, few, known.batch)
+        figures = _of_session(session, task, few, made, known.batch)
+    beside_verified, beside_reference = (
+        quality.compare(task, made, spot.rows_of(load_arrays(Path(path)), rows)) for path in (outputs, reference)
+    )
+    whole = msgspec.convert(verified, Quality)
+    found = spot.vouched(whole, by, beside_verified, beside_reference, num_samples=len(rows))
+    figures["rss_bytes"] = max(figures["rss_bytes"], whole.rss_bytes)  # a few samples may take less than all of them
+    return {"quality": None if found is None else {**msgspec.to_builtins(found), **figures}}
+
+
+def _of_session(session: Session, task: Task, samples: Samples, outputs: Arrays, batch: int) -> dict[str, Any]:
+    """The fields of `Quality` on a session that has run samples, and on the size of its requests."""
+    feeds = feeding.feeds(task, samples.inputs, [0] * batch)
+    made_bytes = sum(output.nbytes for output in outputs.values()) * batch // samples.num_samples
+    return {
+        "precision": session.precision,
+        "num_params": session.num_params,
+        "input_shapes": {name: array.shape for name, array in feeds.items()},
+        "io_bytes": sum(array.nbytes for array in feeds.values()) + made_bytes,
+        "rss_bytes": psutil.Process().memory_info().rss,
+    }
 
 
 def _how(cell: Cell) -> dict[str, Any]:

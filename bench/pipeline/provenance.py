@@ -106,7 +106,8 @@ def record_key(cell: Cell, artifact: Artifact | None) -> str:
 
 def judge_digest(cell: Cell) -> str:
     """Hash of the code that judges a cell's outputs, counts its costs and inspects its artifact."""
-    functions = [code_digest(function) for function in (operations.verify, operations.cost, operations.inspect)]
+    asked = (operations.verify, operations.spot_check, operations.cost, operations.inspect)
+    functions = [code_digest(function) for function in asked]
     return cache.digest([*functions, plugin_digest(catalog.runtime(cell.runtime), counted=frozenset({"inspect"}))])
 
 

@@ -97,3 +97,17 @@ def _error(output: np.ndarray, reference: np.ndarray) -> tuple[float, float]:
     absolute = float(np.abs(output.astype(np.float64) - reference.astype(np.float64)).max(initial=0.0))
     scale = float(np.abs(reference.astype(np.float64)).max(initial=0.0))
     return absolute, absolute / scale if scale else absolute
+
+
+def compare(task: Task, outputs: Arrays, expected: Arrays) -> Quality:
+    """Judge outputs by their elements alone: a few samples may be too few for the task's metrics.
+
+    Returns:
+        The errors, and the fidelity: `broken` where the outputs cannot be compared, never for the metric.
+    """
+    if (reason := _malformed(outputs, expected)) is not None:
+        return Quality(fidelity=BROKEN, reason=reason)
+    errors = [_error(outputs[name], expected[name]) for name in expected]
+    absolute, relative = (max(each) for each in zip(*errors, strict=True))
+    fidelity = EXACT if absolute == 0 else CLOSE if relative <= task.close else DRIFTED
+    return Quality(fidelity=fidelity, max_abs_error=_finite(absolute), relative_error=_finite(relative))

@@ -22,7 +22,7 @@ from bench.pipeline.quality import BROKEN
 from bench.pipeline.verify import Reference
 from bench.plugins import catalog
 from bench.records.lines import Failure, Header, Reset, ThreadLaunch
-from bench.records.measured import same_as, what_runs
+from bench.records.measured import same_as, what_answers, what_runs
 from bench.records.store import LAUNCH, SCHEMA, THREAD_LAUNCH, Record, Store
 
 
@@ -138,33 +138,47 @@ class Sweep:
         same: dict[object, list[Prepared]] = {}
         for value in cells:
             same.setdefault(what_runs(value.cell, value.artifact) or value.cell, []).append(value)
+        alike: dict[object, list[list[Prepared]]] = {}
+        for values in sorted(same.values(), key=lambda values: values[0].cell.group):
+            alike.setdefault(what_answers(values[0].cell, values[0].artifact), []).append(values)
         found: dict[Cell, Verified] = {}
 
-        def judge(thing: object) -> Verified | Failure:
-            """Judge cells that all run the same graph once, or take the quality that an earlier run stored."""
-            reference = references[same[thing][0].cell.task]
+        def judge(thing: object) -> list[Verified | Failure]:
+            """Judge cells that differ in batch and threads alone; cells that run the same graph are judged once."""
+            reference = references[alike[thing][0][0].cell.task]
             if isinstance(reference, BenchError):
-                return Failure.of("verify", reference)
-            stored = (self._records[value.key].quality for value in same[thing])
-            return verify.verified(same[thing][0], reference, self._limits, [quality for quality in stored if quality])
+                return [Failure.of("verify", reference)] * len(alike[thing])
+            first = [
+                next((value for value in values if value.cell == reference.cell), values[0]) for values in alike[thing]
+            ]
+            stored = {
+                one.cell: [quality for value in values if (quality := self._records[value.key].quality)]
+                for one, values in zip(first, alike[thing], strict=True)
+            }
+            return verify.verified(first, reference, self._limits, stored)
 
-        def judged(thing: object, outcome: Verified | Failure | BenchError) -> None:
-            assert not isinstance(outcome, BenchError)
-            for value in same[thing]:
-                if isinstance(outcome, Failure):
-                    self._stopped(value.cell, outcome, value)
-                    continue
-                record, now = self._records[value.key], outcome.quality
-                quality = record.quality
-                if quality is None or quality.judges != now.judges:
-                    quality = now
-                    self._store.append(value.key, quality)
-                    self._records[value.key] = dataclasses.replace(record, quality=quality, failure=None)
-                found[value.cell] = Verified(**vars(value), quality=quality, inputs=outcome.inputs)
-                self._observer.cell(value.cell, now.fidelity)
+        def judged(thing: object, outcomes: list[Verified | Failure] | BenchError) -> None:
+            assert not isinstance(outcomes, BenchError)
+            for values, outcome in zip(alike[thing], outcomes, strict=True):
+                self._judged(values, outcome, found)
 
-        on_all_cores(judge, same, judged, threads=lambda thing: same[thing][0].cell.threads)
+        on_all_cores(judge, alike, judged, threads=lambda thing: alike[thing][0][0].cell.threads)
         return [found[value.cell] for value in cells if value.cell in found]
+
+    def _judged(self, cells: Sequence[Prepared], outcome: Verified | Failure, found: dict[Cell, Verified]) -> None:
+        """Store the quality of cells that run the same graph, or the failure that stopped them."""
+        for value in cells:
+            if isinstance(outcome, Failure):
+                self._stopped(value.cell, outcome, value)
+                continue
+            record, now = self._records[value.key], outcome.quality
+            quality = record.quality
+            if quality is None or quality.judges != now.judges:
+                quality = now
+                self._store.append(value.key, quality)
+                self._records[value.key] = dataclasses.replace(record, quality=quality, failure=None)
+            found[value.cell] = Verified(**vars(value), quality=quality, inputs=outcome.inputs)
+            self._observer.cell(value.cell, now.fidelity)
 
     def _groups(self, cells: Sequence[Verified], wanted: set[Cell]) -> list[Group]:
         """The cells to time, in groups with their baselines, without broken cells and repetitions of the same graph."""

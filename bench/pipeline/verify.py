@@ -5,7 +5,8 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import functools
-from collections.abc import Mapping, Sequence
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -33,12 +34,23 @@ class Reference:
     Attributes:
         cell: the reference cell.
         outputs: `.npz` file with its outputs.
-        digest: digest of all that the outputs depend on.
+        digest: digest of all that the outputs and their quality depend on.
+        quality: the quality that was told when the outputs were made.
     """
 
     cell: Cell
     outputs: Path
     digest: str
+    quality: Quality
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class _Whole:
+    """A cell whose outputs for the whole split were judged, with the `.npz` file of the outputs."""
+
+    cell: Cell
+    quality: Quality
+    outputs: Path
 
 
 def reference_of(task: Task, limits: Limits, failed: prepare.FailedSteps | None = None) -> Reference:
@@ -63,12 +75,13 @@ def reference_of(task: Task, limits: Limits, failed: prepare.FailedSteps | None 
             raise ArtifactError(f"reference {cell}: {error.reason}") from error
         if judged.fidelity != quality.EXACT:
             raise ArtifactError(f"reference {cell}: {judged.reason}")
-        return {"cell": cell.path}
+        return {"cell": cell.path, "quality": msgspec.to_builtins(judged)}
 
-    code = [provenance.plugin_digest(runtime), provenance.code_digest(operations.verify)]
+    code = [provenance.plugin_digest(runtime), provenance.judge_digest(cell)]
     parts = [cell.path, artifact.sha256, provenance.versions(runtime.requires), *code, *provenance.subject(task)]
     digest = cache.digest([provenance.SCHEMA, "reference", *parts])
-    return Reference(cell=cell, outputs=cache.obtain(digest, "outputs.npz", make)[0], digest=digest)
+    outputs, entry = cache.obtain(digest, "outputs.npz", make)
+    return Reference(cell=cell, outputs=outputs, digest=digest, quality=msgspec.convert(entry["quality"], Quality))
 
 
 def from_name(cell: Cell, limits: Limits, failed: prepare.FailedSteps | None = None) -> Verified | Failure:
@@ -88,35 +101,80 @@ def from_name(cell: Cell, limits: Limits, failed: prepare.FailedSteps | None = N
         reference = reference_of(catalog.task(cell.task), limits, failed)
     except BenchError as error:
         return Failure.of("verify", error)
-    return verified(value, reference, limits)
+    return verified([value], reference, limits)[0]
 
 
 def verified(
-    value: Prepared, reference: Reference, limits: Limits, stored: Sequence[Quality] = ()
-) -> Verified | Failure:
-    """Judge a prepared cell's outputs against the reference.
+    values: Sequence[Prepared],
+    reference: Reference,
+    limits: Limits,
+    stored: Mapping[Cell, Sequence[Quality]] | None = None,
+) -> list[Verified | Failure]:
+    """Judge cells that run the same graph on the same runtime and provider, with other batches and numbers of threads.
+
+    The whole split goes through the first cell that has no quality yet. Each further cell runs a few samples, and
+    the whole split only where its outputs are not those of the first cell, see `bench.pipeline.spot`.
 
     Args:
-        value: the prepared cell.
-        reference: the reference of the cell's task.
-        limits: time and memory of the worker.
-        stored: qualities of the same outputs that earlier runs stored; the first that was judged by the code of now,
-            against the reference of now, is reused.
+        values: the prepared cells, those with the smallest batch and the fewest threads first.
+        reference: the reference of the cells' task.
+        limits: time and memory of each worker.
+        stored: by cell, qualities of the same outputs that earlier runs stored; the first that was judged by the code
+            of now, against the reference of now, is reused.
 
     Returns:
-        The verified cell, or the failure that stopped it.
+        In the order of the cells, the verified cell or the failure that stopped it.
     """
-    try:
-        inputs = prepare.inputs_of(catalog.task(value.cell.task), limits)
-        judge = provenance.judge_digest(value.cell)
-        known = next((quality for quality in stored if quality.judges == (judge, reference.digest)), None)
-        if known is None:
-            judged = verify(value.cell, value.artifact, reference.outputs, limits)
-            origin = {"reference": reference.cell.path, "reference_digest": reference.digest}
-            known = replace(judged, **origin, judged_by=judge)
-    except BenchError as error:
-        return Failure.of("verify", error)
-    return Verified(**vars(value), quality=known, inputs=inputs)
+    found: list[Verified | Failure] = []
+    whole: _Whole | None = None
+    with tempfile.TemporaryDirectory() as folder:
+        for value in values:
+            try:
+                inputs = prepare.inputs_of(catalog.task(value.cell.task), limits)
+                judge = provenance.judge_digest(value.cell)
+                known = next(
+                    (item for item in (stored or {}).get(value.cell, ()) if item.judges == (judge, reference.digest)),
+                    None,
+                )
+                if value.cell == reference.cell:
+                    known = known or reference.quality
+                    whole = whole or _Whole(cell=value.cell, quality=reference.quality, outputs=reference.outputs)
+                if known is None and whole is not None:
+                    known = spot_check(value, inputs, whole, reference, limits)
+                if known is None:
+                    outputs = Path(folder, "outputs.npz") if whole is None and value is not values[-1] else None
+                    known = verify(value.cell, value.artifact, reference.outputs, limits, save_outputs=outputs)
+                    if outputs is not None and known.fidelity != quality.BROKEN:
+                        whole = _Whole(cell=value.cell, quality=known, outputs=outputs)
+            except BenchError as error:
+                found.append(Failure.of("verify", error))
+                continue
+            origin = {"reference": reference.cell.path, "reference_digest": reference.digest, "judged_by": judge}
+            found.append(Verified(**vars(value), quality=replace(known, **origin), inputs=inputs))
+    return found
+
+
+def spot_check(value: Prepared, inputs: Path, whole: _Whole, reference: Reference, limits: Limits) -> Quality | None:
+    """Run a few samples through a cell, and compare its outputs with those of the same artifact in a verified cell.
+
+    Returns:
+        The cell's quality, or None where the whole split must tell it.
+
+    Raises:
+        ChildError: the artifact does not run.
+    """
+    cell, artifact = value.cell, value.artifact
+    with opening.worker(cell, memory_bytes=limits.memory_bytes) as child:
+        ask = functools.partial(child.request, timeout_s=limits.verify_s)
+        opened = opening.arguments(cell, artifact.path)
+        verified = {
+            "inputs": str(inputs),
+            "verified": msgspec.to_builtins(whole.quality),
+            "by": whole.cell.path,
+            "outputs": str(whole.outputs),
+        }
+        fields = ask(operations.spot_check, **opened, **verified, reference=str(reference.outputs))["quality"]
+        return None if fields is None else _inspected(fields, artifact, ask, opened)
 
 
 def verify(
@@ -142,18 +200,36 @@ def verify(
         opened = opening.arguments(cell, artifact.path)
         paths = {"reference": reference, "save_outputs": save_outputs}
         files: dict[str, Any] = {name: str(path) if path else None for name, path in paths.items()}
-        fields = ask(operations.verify, **opened, **files)
-        shapes = fields["input_shapes"]
-        if artifact.format == "onnx":
-            with contextlib.suppress(ChildError):  # the outputs of a file that cannot be analysed are no less right
-                fields["cost"] = ask(operations.cost, artifact=str(artifact.path), shapes=shapes)
-        judged = _quality(fields)
-        try:
-            told = ask(operations.inspect, **opened, shapes=shapes)
-            return _quality({**fields, **{name: told[name] for name in INSPECTED if name in told}})
-        except ChildError as error:
-            warning = f"its precision, and where its nodes run, cannot be told: {error.reason}"
-            return replace(judged, precision=None, warning=warning)
+        return _inspected(ask(operations.verify, **opened, **files), artifact, ask, opened)
+
+
+def _inspected(
+    fields: Mapping[str, Any], artifact: Artifact, ask: Callable[..., dict[str, Any]], opened: Mapping[str, Any]
+) -> Quality:
+    """A quality with the artifact's cost, and with what the runtime tells of how it runs the artifact.
+
+    Args:
+        fields: fields of `Quality` that the worker sent.
+        artifact: the artifact.
+        ask: sends a request to the worker.
+        opened: see `opening.arguments`.
+
+    Raises:
+        ChildError: the fields cannot be read.
+    """
+    shapes = fields["input_shapes"]
+    cost: dict[str, Any] | None = None
+    if artifact.format == "onnx":
+        with contextlib.suppress(ChildError):  # the outputs of a file that cannot be analysed are no less right
+            cost = ask(operations.cost, artifact=str(artifact.path), shapes=shapes)
+    fields = {**fields, "cost": cost}
+    judged = _quality(fields)
+    try:
+        told = ask(operations.inspect, **opened, shapes=shapes)
+        return _quality({**fields, **{name: told[name] for name in INSPECTED if name in told}})
+    except ChildError as error:
+        warning = f"its precision, and where its nodes run, cannot be told: {error.reason}"
+        return replace(judged, precision=None, warning=warning)
 
 
 def _quality(fields: Mapping[str, Any]) -> Quality:

@@ -70,6 +70,10 @@ class Quality(msgspec.Struct, frozen=True, kw_only=True, tag="quality", tag_fiel
         reference: path of the cell whose outputs count as right.
         reference_digest: digest of all that the reference's outputs depend on.
         judged_by: digest of the code that judged the outputs.
+        verified_by: path of the cell whose outputs for the whole split were judged, where this cell differs from it in
+            batch and threads alone and gave the same outputs for a few samples; unset where the outputs of this cell
+            itself were judged.
+        num_spot_samples: number of those few samples.
         loss: mean loss of a sample.
         metrics: values by name; the name ends with the unit.
         metric_loss: share of the reference's ranked metric that is lost, see `Task.relative_loss`.
@@ -84,7 +88,7 @@ class Quality(msgspec.Struct, frozen=True, kw_only=True, tag="quality", tag_fiel
         num_params: parameters of the model as its framework counts them.
         input_shapes: shapes of the inputs of one inference, by input name.
         io_bytes: size of the inputs and outputs of one inference.
-        rss_bytes: resident memory of the worker after the split.
+        rss_bytes: resident memory of the worker after the split; of several workers, that of the largest.
         cost: static cost; None where the artifact is no ONNX file, or cannot be analysed.
         placement: parts of the artifact by provider, see `Runtime.inspect`.
         warning: a remark on a row that is otherwise sound.
@@ -94,6 +98,8 @@ class Quality(msgspec.Struct, frozen=True, kw_only=True, tag="quality", tag_fiel
     reference: str | None = None
     reference_digest: str | None = None
     judged_by: str | None = None
+    verified_by: str | msgspec.UnsetType = msgspec.UNSET
+    num_spot_samples: int | msgspec.UnsetType = msgspec.UNSET
     loss: float | None = None
     metrics: Mapping[str, float | None] | None = None
     metric_loss: float | None = None

@@ -47,6 +47,15 @@ def what_runs(cell: Cell, artifact: Facts | None) -> object | None:
     return (cell.group, cell.runtime, cell.provider, artifact.canonical)
 
 
+def what_answers(cell: Cell, artifact: Facts | None) -> object:
+    """A value that is equal for cells that run the same graph on the same runtime and provider.
+
+    Such cells differ in batch and threads alone, so that their outputs are the same but for rounding.
+    """
+    single = dataclasses.replace(cell, batch=1, threads=1)
+    return what_runs(single, artifact) or single
+
+
 def same_as(cells: Sequence[Measured]) -> dict[str, str]:
     """Cells that need no timing of their own: from the path of each to the path of a cell that runs the same graph.
 

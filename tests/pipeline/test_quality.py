@@ -277,3 +277,19 @@ def test_without_targets_the_reference_is_the_target() -> None:
     found = quality.judge(task, samples, {"y": off_by(0.003)}, EXPECTED)
     assert found.fidelity == "drifted"
     assert found.metrics["score"] == pytest.approx(100 - 0.3 / 12, rel=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("scale", "fidelity"),
+    [(1.0, "exact"), (1 + 5e-7, "close"), (1.01, "drifted"), (3.0, "drifted"), (np.nan, "broken")],
+)
+def test_elements_are_compared_without_a_metric(scale: float, fidelity: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Distance, "metrics", None)
+    expected = {"y": np.linspace(-2, 2, 6, dtype=np.float32).reshape(2, 3)}
+    found = quality.compare(
+        Distance(name="distance", path=Path()), {"y": (expected["y"] * scale).astype(np.float32)}, expected
+    )
+    assert found.fidelity == fidelity
+    if fidelity != "broken":
+        assert found.max_abs_error == pytest.approx(2 * (scale - 1), rel=0.3)
+        assert found.relative_error == pytest.approx(scale - 1, rel=0.3)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from msgspec import UNSET
+
 from bench.measure.launch import Launch
 from bench.records import launches
 from bench.records.assemble import PHASES
@@ -18,7 +20,7 @@ LONGEST_TEXT = 600
 ENDS = {end for ends in INTERVALS.values() for end in ends}
 IN_PATH = {"cell", "task", "source", "exporter", "variant", "runtime", "provider", "batch", "threads"}
 IN_NOTE = {"reason", "warning"}
-CHECKED = ("reference", "metrics", "relative_error", "input_shapes")
+CHECKED = ("reference", "verified_by", "num_spot_samples", "metrics", "relative_error", "input_shapes")
 STATE = {"load_1m": "load {}", "clock_mhz": "{} MHz", "governor": "governor {}", "temperature_c": "{} °C"}
 
 Section = dict[str, Any]
@@ -81,7 +83,7 @@ def _making(record: Record) -> list[Section]:
     made |= {key: value for key, value in info.items() if key != "versions"}
     operators = (artifact and artifact.operators) or {}
     counts = sorted(operators.items(), key=lambda item: (-item[1], item[0]))
-    checked = {key: getattr(record.quality, key, None) for key in CHECKED}
+    checked = {key: value for key in CHECKED if (value := getattr(record.quality, key, UNSET)) is not UNSET}
     return [
         {"title": "How it was made", "lines": _lines({**made, "recorded": header.time})},
         {"title": "Packages that made it", "lines": _lines(info.get("versions") or {})},

@@ -1,0 +1,68 @@
+"""Spot checks: an artifact that was verified in one cell gives the same outputs with another batch or more threads."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from msgspec.structs import replace
+
+from bench.api import Arrays
+from bench.graphs.deferred import np
+from bench.pipeline.quality import CLOSE, EXACT
+from bench.records.lines import Quality
+
+FEWEST_SAMPLES = 8
+SAME = (EXACT, CLOSE)
+"""Fidelities of outputs that are the same but for rounding, by the task's own tolerance."""
+
+
+def rows(num_samples: int, batch: int) -> list[int]:
+    """Indices of the samples to check: whole batches, spread evenly over the split, its first and last sample included.
+
+    Args:
+        num_samples: number of samples in the split.
+        batch: number of samples in an inference.
+    """
+    num_rows = min(num_samples, -(-FEWEST_SAMPLES // batch) * batch)
+    return [round(number * (num_samples - 1) / max(1, num_rows - 1)) for number in range(num_rows)]
+
+
+def rows_of(arrays: Arrays, rows: Sequence[int]) -> dict[str, np.ndarray]:
+    """The rows with these indices of arrays that have the samples along their first axis."""
+    return {name: array[list(rows)] for name, array in arrays.items()}
+
+
+def vouched(
+    verified: Quality, by: str, beside_verified: Quality, beside_reference: Quality, *, num_samples: int
+) -> Quality | None:
+    """The quality of a spot-checked cell, on its outputs; the fields on its session are those of the verified cell.
+
+    The checked outputs must be `exact` or `close` beside those of the verified cell, and beside the reference's as well
+    where the verified cell's whole outputs are.
+
+    Args:
+        verified: quality of the verified cell.
+        by: path of the verified cell.
+        beside_verified: judgement of the checked outputs against those of the verified cell.
+        beside_reference: judgement of the checked outputs against those of the reference.
+        num_samples: number of checked samples.
+
+    Returns:
+        The quality of the verified cell, with the larger errors of both cells; None where the cell must be verified
+        with the whole split.
+    """
+    if beside_verified.fidelity not in SAME or (verified.fidelity in SAME and beside_reference.fidelity not in SAME):
+        return None
+    is_exact = verified.fidelity == EXACT and beside_verified.fidelity == EXACT
+    errors = {
+        name: max(getattr(each, name) or 0.0 for each in (verified, beside_reference))
+        for name in ("max_abs_error", "relative_error")
+    }
+    return replace(
+        verified,
+        fidelity=CLOSE if verified.fidelity == EXACT and not is_exact else verified.fidelity,
+        verified_by=by,
+        num_spot_samples=num_samples,
+        time=None,
+        **errors,
+    )
