@@ -1,5 +1,7 @@
 """The toy task: doubling eight numbers, for trying the harness in seconds without a framework."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
