@@ -9,6 +9,7 @@ from rich.console import Console, ConsoleOptions, RenderResult
 from rich.text import Text
 
 from bench.api.errors import InputError, suggest
+from bench.measure.stats import ALPHA, FASTER, NOISE, SLOWER
 from bench.records.ranking import Group, Selection, select, short_name
 from bench.records.rows import COLUMNS, Row
 from bench.report import writing
@@ -77,6 +78,18 @@ def render(
     return render_selection(selection, format=format, width=width)
 
 
+def legend_of(rows: Sequence[Row]) -> str:
+    """What ratios, verdicts and memory mean, and how many of the rows' verdicts are expected to be false."""
+    winners = [row.q_value for row in rows if row.verdict in (FASTER, SLOWER) and row.q_value is not None]
+    equal = sum(row.verdict == NOISE for row in rows)
+    if not winners and not equal:
+        return LEGEND
+    # Of rows called at a false discovery rate q, a share q may be false; an interval of 95 % misses one end by 2.5 %.
+    false = len(winners) * max(winners, default=0.0) + equal * ALPHA / 2
+    many = f"{false:.1f}" if false >= 0.1 else "0.1"
+    return f"{LEGEND} Of the {len(winners) + equal} verdicts here, at most {many} are expected to be false."
+
+
 def raw(selection: Selection) -> list[dict[str, object]]:
     """The selected columns of each row by key, in raw units, as values that JSON can hold."""
     keys = selection.columns or COLUMNS
@@ -105,14 +118,14 @@ def render_selection(selection: Selection, *, format: str, width: int | None = N
 
 def _markdown(group: Group, columns: Sequence[Column], lines: Sequence[Sequence[str]]) -> str:
     table = writing.markdown([column.title for column in columns], lines, [column.is_text for column in columns])
-    legend = writing.escape_markdown(f"{caption(group)} {LEGEND}")
+    legend = writing.escape_markdown(f"{caption(group)} {legend_of(group.rows)}")
     return f"### {writing.escape_markdown(group.title)}\n\n{table}\n{legend}\n"
 
 
 def _latex(group: Group, columns: Sequence[Column], lines: Sequence[Sequence[str]]) -> str:
     return fill(
         "templates/latex.j2",
-        caption=f"{group.title}. {caption(group)} {LEGEND}".translate(LATEX),
+        caption=f"{group.title}. {caption(group)} {legend_of(group.rows)}".translate(LATEX),
         alignment="".join("l" if column.is_text else "r" for column in columns),
         lines=[[text.translate(LATEX) for text in line] for line in ([column.title for column in columns], *lines)],
     )
@@ -132,7 +145,8 @@ class TerminalTable:
             yield Text(("\n" if index else "") + group.title, style="bold")
             yield from self._tables(group, options.max_width)
         if self.selection.groups:
-            yield Text(("\n" if len(self.selection.groups) > 1 else "") + LEGEND, style="dim")
+            legend = legend_of(self.selection.rows)
+            yield Text(("\n" if len(self.selection.groups) > 1 else "") + legend, style="dim")
 
     def _tables(self, group: Group, width: int) -> RenderResult:
         is_default = self.selection.columns is None

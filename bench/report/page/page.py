@@ -96,7 +96,7 @@ def page(
         ids=ids,
         facets={facet: sorted({_facet(row, facet) for row in rows} - {""}) for facet in FACETS},
         looks={name: (COLOURS.index(look.colour), MARKERS.index(look.marker)) for name, look in looks},
-        legend=tables.LEGEND,
+        legend=tables.legend_of(rows),
         margin=margin,
         most_points=MOST_SAMPLES,
         versions=about.versions(shown),
