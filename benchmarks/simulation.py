@@ -11,8 +11,9 @@ import dataclasses
 import datetime
 import itertools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
+from unittest import mock
 
 import numpy as np
 
@@ -89,6 +90,10 @@ class World:
         self.truth[cell.path] = self._scenario.offsets[number - 1] if number else 0.0
         return Subject(cell=cell, key=cell.path, environment={}, imports=NOTHING, opening=NOTHING, rss_bytes=1)
 
+    def latency_ns(self, name: str) -> float:
+        """The true latency of a cell in the usual state of the machine."""
+        return BASE_NS * math.exp(self.truth[name])
+
     def pass_time(self, seconds: float) -> None:
         """Let the states drift."""
         self.now_s += seconds
@@ -145,23 +150,9 @@ class World:
     def race(self, goal: Goal) -> list[Group]:
         """A sweep whose launches go where a question is open."""
         groups = self.groups()
-        with _replaced(rounds, "run_block", self.run_block):
+        with mock.patch.object(rounds, "run_block", self.run_block):
             rounds.measure(groups, Method(), goal, keep=lambda _: None, report=lambda _: None)
         return groups
-
-
-class _replaced:
-    """Another function in the place of a module's for a while."""
-
-    def __init__(self, module: Any, name: str, function: Callable[..., Any]) -> None:
-        self._module, self._name, self._function = module, name, function
-
-    def __enter__(self) -> None:
-        self._original = getattr(self._module, self._name)
-        setattr(self._module, self._name, self._function)
-
-    def __exit__(self, *_: object) -> None:
-        setattr(self._module, self._name, self._original)
 
 
 def _batched(values: Sequence[Any], size: int) -> list[Sequence[Any]]:

@@ -64,7 +64,7 @@ class Belief:
     jolt: float = 0.01
     freedom: float = 2.0
     program_freedom: float = 4.0
-    block: float = 0.05
+    block: float = 0.08
     block_freedom: float = 3.0
     fading_s: float = 600.0
 

@@ -1,0 +1,160 @@
+"""Coverage and error rates of the statistics, in simulated sweeps of different programs on a machine that drifts.
+
+For each scenario and number of launches: how often a ratio's 95 % interval holds the truth, how often a cell that is no
+different from the baseline is called faster or slower, and how often the claims about the selected cell are false. The
+last line of a scenario is of sweeps that choose their launches by their open questions, as `bench run` does.
+"""
+
+from __future__ import annotations
+
+import argparse
+import collections
+import concurrent.futures
+import dataclasses
+import math
+from collections.abc import Sequence
+
+import instrument
+import numpy as np
+from simulation import Scenario, World
+
+from bench.measure import comparison, corrections, selection, stats
+from bench.measure.comparison import Fitted
+from bench.measure.rounds import Goal, Group
+
+LEAST_COVERAGE = 0.93
+MOST_FALSE = 0.05
+LAUNCHES = (1, 2, 3, 6)
+RACE = 0
+"""Stands for the launches of a sweep that chooses them by its open questions."""
+WITHIN = 0.03
+SPREAD = (0.0, 0.0, 0.0, 0.01, -0.01, 0.03, -0.03, 0.1, -0.1, 0.5, -0.5, -0.2)
+ALIKE = tuple(-0.3 + 0.002 * (number % 15) for number in range(30))
+SCENARIOS = (
+    Scenario(name="quiet machine", programs=(0.003, 0.003, 0.003), offsets=SPREAD),
+    Scenario(name="states of 1 %", programs=(0.01, 0.01, 0.01), offsets=SPREAD),
+    Scenario(name="states of 3 %", programs=(0.03, 0.03, 0.03), offsets=SPREAD),
+    Scenario(name="states of 6 %", programs=(0.06, 0.06, 0.06), offsets=SPREAD),
+    Scenario(name="states of 3 % for 2 minutes", programs=(0.03, 0.03, 0.03), fading_s=120, offsets=SPREAD),
+    Scenario(name="states of 3 % for 10 minutes", programs=(0.03, 0.03, 0.03), fading_s=600, offsets=SPREAD),
+    Scenario(name="baseline 6 %, others 1 %", programs=(0.06, 0.01, 0.01), offsets=SPREAD),
+    Scenario(name="baseline slowed in 1 of 5 blocks", jolts=0.2, offsets=SPREAD),
+    Scenario(name="noisy beside quiet", launch=(0.003, 0.01, 0.003, 0.03), offsets=SPREAD),
+    Scenario(name="noisy, states 6, 1, 3 %", programs=(0.06, 0.01, 0.03), launch=(0.003, 0.03, 0.01), offsets=SPREAD),
+    Scenario(name="best of 30", launch=(0.003, 0.01, 0.02), offsets=ALIKE, num_requests=1),
+)
+
+
+@dataclasses.dataclass(kw_only=True)
+class Rate:
+    """How often something happened of how often it could have."""
+
+    times: float = 0.0
+    of: float = 0.0
+
+    def add(self, times: float, of: float = 1.0) -> None:
+        """Count further cases."""
+        self.times += times
+        self.of += of
+
+    @property
+    def share(self) -> float:
+        """The rate; not a number where there was no case."""
+        return self.times / self.of if self.of else math.nan
+
+
+Rates = dict[str, Rate]
+
+
+def judge(groups: Sequence[Group], world: World, rates: Rates) -> None:
+    """Hold all claims about a sweep against the truth."""
+    fits = comparison.fit([group.launched() for group in groups])
+    compared = []
+    for group, fitted in zip(groups, fits, strict=True):
+        names = [ledger.name for ledger in group.ledgers[1:]]
+        for name in names:
+            found, truth = fitted.against_baseline(name), world.truth[name]
+            compared.append((found, truth))
+            assert found.effect is not None
+            rates["covered"].add(abs(found.effect.value - truth) <= found.effect.half_width())
+            rates["half-width"].add(found.effect.half_width())
+            latency = fitted.latency_ns(name)
+            assert latency is not None
+            rates["p50 covered"].add(latency.low <= world.latency_ns(name) <= latency.high)
+            rates["launches"].add(fitted.num_launches[name])
+        _judge_selection(fitted, names, world, rates)
+    for one, (_, truth) in zip(corrections.judge([found for found, _ in compared], margin=0.02), compared, strict=True):
+        assert one is not None
+        is_winner = one.verdict in (stats.FASTER, stats.SLOWER)
+        rates["open"].add(one.verdict == stats.UNDECIDED)
+        if truth == 0:
+            rates["false winners"].add(is_winner)
+        if is_winner:
+            rates["wrong side"].add((one.verdict == stats.FASTER) != (truth < 0))
+        if one.verdict == stats.NOISE:
+            rates["false noise"].add(abs(truth) > math.log1p(0.02))
+
+
+def _judge_selection(fitted: Fitted, names: Sequence[str], world: World, rates: Rates) -> None:
+    chosen = selection.select(fitted, names, within=WITHIN)
+    assert chosen is not None
+    best = min(world.truth[name] for name in names)
+    ratio = selection.selected_ratio(fitted, chosen.first, fitted.baseline, names)
+    assert ratio is not None
+    rates["winner covered"].add(ratio.low <= math.exp(world.truth[chosen.first]) <= ratio.high)
+    plain = fitted.against_baseline(chosen.first).ratio
+    assert plain is not None
+    rates["uncorrected"].add(plain.low <= math.exp(world.truth[chosen.first]) <= plain.high)
+    wrong = [math.expm1(world.truth[name] - best) > regret + 1e-9 for name, regret in chosen.regrets.items()]
+    rates["false regrets"].add(any(wrong))
+
+
+def run(scenario: Scenario, launches: int, trials: int, seed: int) -> Rates:
+    """The rates of many sweeps."""
+    random = np.random.default_rng(seed)
+    rates: Rates = collections.defaultdict(Rate)
+    for _ in range(trials):
+        world = World(scenario, random)
+        judge(world.rounds(launches) if launches else world.race(Goal()), world, rates)
+    return dict(rates)
+
+
+def failures_of(scenario: Scenario, launches: int, rates: Rates) -> list[str]:
+    """The rates that are not as they must be."""
+    where = f"{scenario.name}, {launches or 'chosen'} launches"
+    low = [name for name in ("covered", "p50 covered", "winner covered") if rates[name].share < LEAST_COVERAGE]
+    false = ("false winners", "wrong side", "false noise", "false regrets")
+    high = [name for name in false if name in rates and rates[name].share > MOST_FALSE]
+    return [f"{where}: {name} {rates[name].share:.3f}" for name in (*low, *high)]
+
+
+def main() -> None:
+    """Run all scenarios and print a line for each number of launches."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--trials", type=int, default=2000, help="sweeps of each scenario and number of launches")
+    parser.add_argument("--only", default="", help="scenarios whose name holds this text")
+    parser.add_argument("--launches", type=int, nargs="*", default=(*LAUNCHES, RACE), help="0: as the questions ask")
+    parser.add_argument("--processes", type=int, default=2)
+    arguments = parser.parse_args()
+    failures = []
+    with concurrent.futures.ProcessPoolExecutor(arguments.processes) as pool:
+        cases = [
+            (scenario, launches)
+            for scenario in SCENARIOS
+            if arguments.only in scenario.name
+            for launches in arguments.launches
+        ]
+        waiting = [
+            pool.submit(run, scenario, launches, arguments.trials, seed)
+            for seed, (scenario, launches) in enumerate(cases)
+        ]
+        for (scenario, launches), result in zip(cases, waiting, strict=True):
+            rates = result.result()
+            figures = "  ".join(f"{name} {rate.share:.3f}" for name, rate in rates.items())
+            print(f"{scenario.name:32} {launches or 'race':>4}  {figures}", flush=True)
+            failures += failures_of(scenario, launches, rates)
+    instrument.finish(failures)
+
+
+if __name__ == "__main__":
+    main()
