@@ -129,7 +129,7 @@ def fit(groups: Sequence[Group], belief: Belief = USUAL) -> list[Fitted]:
 def _observations(group: Group) -> tuple[list[Observation], dict[str, int]]:
     """The level of each launch of a group's blocks, and the number of launches of each cell that has some."""
     blocks: dict[str, list[tuple[Series, Launch]]] = {
-        launch.block: [] for launch in group.baseline.launches if launch.role == REFERENCE
+        launch.block: [] for launch in group.baseline.launches if launch.role == REFERENCE and launch.medians_ns
     }
     counts = {group.baseline.name: len(blocks)} if blocks else {}
     everyone = [group.baseline, *(series for series in group.cells if series.name != group.baseline.name)]

@@ -30,7 +30,7 @@ class Levels:
     Attributes:
         log_ns: for each launch, the natural logarithm of its latency in nanoseconds, without the effects of the passes
             (whose median is 0).
-        variances: of `log_ns` by the noise of the passes alone; 0 where a single pass does not tell.
+        variances: of `log_ns` by the noise of the passes alone; 0 where a single pass or a single launch does not tell.
     """
 
     log_ns: np.ndarray
@@ -48,6 +48,8 @@ def levels(passes_LP: np.ndarray) -> Levels:
     for _ in range(MAX_STEPS):
         effect_P = np.median(logs_LP - level_L[:, None], axis=0)
         level_L = np.median(logs_LP - effect_P, axis=1)
+    if len(passes_LP) == 1:  # alone, its noise cannot be told from the effects of the passes
+        return Levels(log_ns=level_L, variances=np.zeros(1))
     scale_L1 = _scales(logs_LP)[:, None]
     for _ in range(MAX_STEPS):
         inside_LP = np.maximum(0.0, 1 - ((logs_LP - level_L[:, None] - effect_P) / (BISQUARE * scale_L1)) ** 2)

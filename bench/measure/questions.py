@@ -13,7 +13,7 @@ import math
 from collections.abc import Callable, Sequence
 
 from bench.measure import corrections, stats
-from bench.measure.comparison import Comparison, Fitted
+from bench.measure.comparison import Fitted
 from bench.measure.selection import highest, lowest, select
 from bench.measure.stats import Effect
 
@@ -91,8 +91,8 @@ def open_questions(contests: Sequence[Contest], aims: Aims, *, most: int) -> lis
     judged = corrections.judge([found for *_, found in asked], margin=aims.margin)
     questions: list[list[Question]] = [_of_winner(contest, aims, most) for contest in contests]
     for (index, name, found), one in zip(asked, judged, strict=True):
-        if one is not None and one.verdict == stats.UNDECIDED:
-            launches = _launches(found, most, lambda effect: _has_verdict(effect, aims))
+        if found.effect and one is not None and one.verdict == stats.UNDECIDED:
+            launches = _launches(found.effect, found.num_launches, most, lambda effect: _has_verdict(effect, aims))
             questions[index].append(Question(kind=VERDICT, cells=(name,), launches=launches))
     return questions
 
@@ -116,26 +116,30 @@ def _of_winner(contest: Contest, aims: Aims, most: int) -> list[Question]:
         assert found.effect is not None
         kind = next((kind for kind, is_answered in tests.items() if not is_answered(found.effect)), None)
         if kind is not None:
-            launches = _launches(found, most, tests[kind])
+            fewest = min(fitted.num_launches[name], fitted.num_launches[first])
+            launches = _launches(found.effect, fewest, most, tests[kind])
             questions.append(Question(kind=kind, cells=(name, first), launches=launches))
     gain = fitted.against_baseline(first)
     if first != fitted.baseline and gain.effect and not _is_narrow(gain.effect, aims.margin):
-        launches = _launches(gain, most, lambda effect: _is_narrow(effect, aims.margin))
+        launches = _launches(gain.effect, gain.num_launches, most, lambda effect: _is_narrow(effect, aims.margin))
         questions.append(Question(kind=GAIN, cells=(first,), launches=launches))
     return questions
 
 
-def _launches(found: Comparison, most: int, is_answered: Callable[[Effect], bool]) -> int | None:
-    """Further launches after which a question may be answered; None where that takes more than `most` in all."""
-    assert found.effect is not None
+def _launches(effect: Effect, launches: int, most: int, is_answered: Callable[[Effect], bool]) -> int | None:
+    """Further launches after which a question may be answered; None where that takes more than `most` in all.
+
+    Args:
+        effect: the difference that the question is about.
+        launches: number of launches so far; of two cells, that of the cell with fewer, whose error weighs most.
+        most: largest number of launches of a cell.
+        is_answered: whether an effect answers the question.
+    """
     # The estimate may move by its present error in either direction.
-    moved = [
-        dataclasses.replace(found.effect, value=found.effect.value + step * found.effect.error) for step in (0, -1, 1)
-    ]
-    for launches in range(found.num_launches + 1, most + 1):
-        times = launches / found.num_launches
-        if any(is_answered(effect.after(times)) for effect in moved):
-            return launches - found.num_launches
+    moved = [dataclasses.replace(effect, value=effect.value + step * effect.error) for step in (0, -1, 1)]
+    for number in range(launches + 1, most + 1):
+        if any(is_answered(found.after(number / launches)) for found in moved):
+            return number - launches
     return None
 
 

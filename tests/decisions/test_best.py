@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,9 @@ from bench.api.errors import InputError
 from bench.decisions import best
 from bench.decisions.best import Best
 from bench.measure.comparison import CELL
+from bench.records import assemble
 from bench.records.lines import Failure
+from bench.records.measurements import Measurements
 from bench.records.metric_loss import Lost
 from bench.records.store import Record
 from bench.report import best as report
@@ -33,8 +36,13 @@ def cell(path: str, factor: float, *, lost: float | None = 0.0, **more: Any) -> 
 
 def best_of(*cells: Record, max_metric_loss: float = 0.01) -> list[Best]:
     records = [made.baseline(TORCH, **BLOCKS), *cells]
-    by_path = {record.cell.path: record for record in records}
-    return best.best(by_path, max_metric_loss=max_metric_loss, margin=0.02)
+    return best_in({record.cell.path: record for record in records}, max_metric_loss)
+
+
+def best_in(records: Mapping[str, Record], max_metric_loss: float = 0.01) -> list[Best]:
+    measurements = Measurements(records)
+    rows = assemble.rows(records, measurements=measurements)
+    return best.best(measurements, rows, max_metric_loss=max_metric_loss)
 
 
 def test_fastest_of_those_that_keep_the_metric() -> None:
@@ -46,7 +54,7 @@ def test_fastest_of_those_that_keep_the_metric() -> None:
         cell(ORT.format("fp16"), 0.1, lost=0.0, failure=Failure(stage="verify", reason="no")),
     )
     assert found.row.cell == ORT.format("raw")
-    assert found.rivals == ()
+    assert (found.equal, found.untold) == ((), ())
     assert list(found.over) == ["tf", "torch"]
     torch, tf = found.over["torch"], found.over["tf"]
     assert torch is not None
@@ -61,16 +69,57 @@ def test_allowed_loss_decides() -> None:
     assert [best_of(*cells, max_metric_loss=share)[0].row.variant for share in (0.01, 0.02)] == ["raw", "int8_dynamic"]
 
 
-def test_cells_that_cannot_be_told_apart_are_named() -> None:
-    (found,) = best_of(cell(ORT.format("raw"), 0.5), cell(ORT.format("onnxsim"), 0.501), cell(TF, 1.25))
-    assert (found.row.variant, found.rivals) == ("raw", (ORT.format("onnxsim"),))
+def wobbling(path: str, factor: float, wobble: float) -> Record:
+    """A cell whose launches differ by up to `wobble`."""
+    each = zip(BLOCKS.items(), (1 + wobble, 1 - wobble, 1.0), strict=True)
+    launches = [
+        made.launch(block, CELL, round(1000 * ns * factor * more), reference=TORCH) for (block, ns), more in each
+    ]
+    return made.record(path, *launches, quality=made.quality(metric_loss=0.0))
+
+
+def beside(*cells: Record) -> Best:
+    blocks = {block: 1000 * ns for block, ns in BLOCKS.items()}
+    (found,) = best_in({record.cell.path: record for record in (made.baseline(TORCH, **blocks), *cells)})
+    return found
+
+
+def test_cells_as_good_and_cells_not_told_apart_are_named() -> None:
+    """One differs by 0.1 % with quiet launches; of the other's launches one is 20 % slower than another."""
+    first, equal = wobbling(ORT.format("raw"), 0.5, 0.0), wobbling(ORT.format("onnxsim"), 0.5005, 0.0)
+    unclear, far = wobbling(ORT.format("onnxslim"), 0.51, 0.1), wobbling(TF, 1.25, 0.01)
+    found = beside(first, unclear, far)
+    assert (found.row.variant, found.equal, found.untold) == ("raw", (), (ORT.format("onnxslim"),))
+    found = beside(first, equal, far)
+    assert {*found.equal, *found.untold} == {ORT.format("onnxsim")}, "far behind, the other is not named"
+    text = report.render([found], format="table")
+    assert ("1 more shown to be as good within 3 %" in text) == bool(found.equal)
+
+
+def test_interval_over_a_default_allows_for_the_selection() -> None:
+    """Five cells that may each have been selected widen the interval, and cells far behind do not."""
+    near = [wobbling(ORT.format(f"v{number}"), 0.5, 0.01) for number in range(5)]
+    far = [wobbling(ORT.format(f"v{number}"), 0.9, 0.01) for number in range(1, 5)]
+    widths = []
+    for cells in ([near[0], *far], near):
+        found = beside(*cells).over["torch"]
+        assert found is not None
+        widths.append(found.half_width)
+    assert widths[1] > 1.2 * widths[0]
+
+
+def test_words_for_what_is_near_the_best() -> None:
+    assert report.near_the_best((), ()) == ""
+    assert report.near_the_best(("a", "b"), ()) == "2 more shown to be as good within 3 %"
+    assert report.near_the_best((), ("c",)) == "1 more not told apart"
+    assert report.near_the_best(("a",), ("b", "c")) == "1 more shown to be as good within 3 %; 2 more not told apart"
 
 
 def test_default_itself_may_be_the_best_and_the_other_missing() -> None:
     baseline = made.baseline(TORCH, **BLOCKS)
     assert best_of() == []  # its quality says nothing of a lost metric: an old record
     exact = made.record(TORCH, *baseline.launches, quality=made.quality(metric_loss=0.0))
-    (found,) = best.best({TORCH: exact}, max_metric_loss=0.01, margin=0.02)
+    (found,) = best_in({TORCH: exact})
     assert found.row.cell == TORCH
     text = report.render([found], format="md")
     assert "itself" in text
@@ -118,7 +167,7 @@ def test_default_is_itself_however_noisy_the_controls_are() -> None:
         for line in lines
     ]
     exact = made.record(TORCH, *noisy, quality=made.quality(metric_loss=0.0))
-    (found,) = best.best({TORCH: exact}, max_metric_loss=0.01, margin=0.02)
+    (found,) = best_in({TORCH: exact})
     torch = found.over["torch"]
     assert torch is not None
     assert (torch.value, torch.low, torch.high) == (1.0, 1.0, 1.0)

@@ -42,6 +42,12 @@ def test_one_pass_tells_no_error() -> None:
     assert list(found.variances) == [0, 0]
 
 
+def test_launch_alone_in_its_block_is_the_median_of_its_passes() -> None:
+    found = levels(np.array([[100.0, 110.0, 900.0]]))
+    assert np.exp(found.log_ns) == pytest.approx([110])
+    assert list(found.variances) == [0]
+
+
 @pytest.mark.parametrize("noise", [normal, neighbours])
 @pytest.mark.parametrize(("num_launches", "num_passes"), [(3, 5), (3, 15), (10, 5), (10, 30)])
 def test_claimed_error_is_the_true_error(num_launches: int, num_passes: int, noise: Noise) -> None:

@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 
 from bench.api.errors import InputError
-from bench.measure.comparison import CELL, REFERENCE
+from bench.measure.comparison import CELL, CONTROL, REFERENCE
 from bench.records import assemble
 from bench.records.lines import Failure
+from bench.records.measurements import Measurements
 from bench.records.rows import COLUMNS, Row
 from bench.records.store import Record
 from support import records as made
@@ -18,9 +19,9 @@ KEYS = (
     "cell task source exporter variant runtime provider precision batch threads status reason fidelity same_as "
     "placement warning "
     "latency_p50_ns latency_p50_low_ns latency_p50_high_ns latency_p90_ns latency_p99_ns throughput_per_s "
-    "ratio ratio_low ratio_high verdict aa_low aa_high load_ns first_inference_ns peak_rss_bytes model_rss_bytes "
-    "size_bytes num_params macs macs_per_byte gmacs_per_s peak_share roof_share bound loss metric metric_name "
-    "metric_loss metric_loss_high metric_loss_note max_abs_error num_launches num_samples"
+    "ratio ratio_low ratio_high verdict q_value aa_low aa_high load_ns first_inference_ns peak_rss_bytes "
+    "model_rss_bytes size_bytes num_params macs macs_per_byte gmacs_per_s peak_share roof_share bound loss metric "
+    "metric_name metric_loss metric_loss_high metric_loss_note max_abs_error num_launches num_samples"
 )
 
 BASELINE, HALVE, PRUNE, OTHER_GROUP = made.BASELINE, made.HALVE, made.PRUNE, made.OTHER_GROUP
@@ -43,11 +44,11 @@ def test_figures_of_a_cell() -> None:
     assert (row.status, row.reason, row.fidelity, row.precision) == ("ok", None, "close", "float32")
     assert (row.loss, row.metric, row.metric_name, row.max_abs_error) == (0.25, 0.75, "accuracy", 0.5)
     assert (row.num_launches, row.num_samples) == (2, 2 * 2 * PASSES)
-    # Samples are 499, 501, 999 and 1001, as many of each.
-    assert row.latency_p50_ns == 750
+    # The medians are 500 and 1000, and the usual state of the machine lies between its two blocks.
+    assert row.latency_p50_ns == pytest.approx((500 * 1000) ** 0.5)
     assert row.latency_p50_low_ns is not None
     assert row.latency_p50_high_ns is not None
-    assert 500 <= row.latency_p50_low_ns <= 750 <= row.latency_p50_high_ns <= 1000
+    assert row.latency_p50_low_ns < row.latency_p50_ns < row.latency_p50_high_ns
     assert row.throughput_per_s == pytest.approx(2 * 1e9 / 750)  # two samples an inference
     assert (row.latency_p90_ns, row.latency_p99_ns) == (None, None)  # too few samples
     assert (row.load_ns, row.first_inference_ns) == (1000, 2000)
@@ -62,35 +63,76 @@ def test_ratio_and_verdict() -> None:
     assert row.ratio == pytest.approx(0.5, rel=1e-2)
     assert row.ratio_low is not None
     assert row.ratio_high is not None
-    assert row.ratio_low <= row.ratio <= row.ratio_high
+    assert row.ratio_low < row.ratio < row.ratio_high < 0.6
     assert row.verdict == "faster"
-    assert (row.aa_low, row.aa_high) == (pytest.approx(1), pytest.approx(1))
+    assert row.q_value is not None
+    assert 0 < row.q_value < 0.05
+    assert row.aa_low is not None
+    assert row.aa_high is not None
+    assert 0.9 < row.aa_low < 1 < row.aa_high
+    assert row.aa_low * row.aa_high == pytest.approx(1), "the copies are equal"
+
+
+def test_control_is_the_second_copy_over_the_first() -> None:
+    lines = [launch(block, role, ns) for block in "ab" for role, ns in ((REFERENCE, 1000), (CONTROL, 1100))]
+    row = rows(record(BASELINE, *lines), record(HALVE, launch("a", CELL, 500)))[HALVE]
+    assert row.aa_low is not None
+    assert row.aa_high is not None
+    assert row.aa_low * row.aa_high == pytest.approx((1101 / 1001) ** 2)
+
+
+@pytest.mark.parametrize("others", [0, 4])
+def test_verdicts_are_corrected_for_the_number_of_rows(others: int) -> None:
+    """Cells that are as fast as the baseline have the p-value 1, so the smallest counts as often as there are cells."""
+    found = [baseline(**dict.fromkeys("abc", 1_000_000))]
+    found += [
+        record(
+            HALVE,
+            *[launch(block, CELL, ns) for block, ns in zip("abc", (1_100_000, 1_110_000, 1_120_000), strict=True)],
+        )
+    ]
+    found += [
+        record(HALVE.replace("halve", f"v{number}"), *[launch(block, CELL, 1_000_000) for block in "abc"])
+        for number in range(others)
+    ]
+    compared = Measurements({item.cell.path: item for item in found}).between(HALVE, BASELINE)
+    assert compared is not None
+    assert compared.effect is not None
+    row = rows(*found)[HALVE]
+    assert row.q_value == pytest.approx((1 + others) * compared.effect.p_value())
+    assert row.q_value < 0.05
+    assert row.verdict == "slower"
+    assert compared.ratio is not None
+    assert (row.ratio, row.ratio_low, row.ratio_high) == (compared.ratio.value, compared.ratio.low, compared.ratio.high)
 
 
 def test_baseline_row_is_one_by_definition() -> None:
     row = rows(baseline())[BASELINE]
-    assert (row.ratio, row.ratio_low, row.ratio_high, row.verdict) == (1.0, 1.0, 1.0, None)
-    assert (row.aa_low, row.aa_high) == (pytest.approx(1), pytest.approx(1))
+    assert (row.ratio, row.ratio_low, row.ratio_high, row.verdict, row.q_value) == (1.0, 1.0, 1.0, None, None)
+    assert row.aa_low is not None
+    assert row.aa_high is not None
+    assert 0.9 < row.aa_low < 1 < row.aa_high
     assert row.num_launches == 4
     assert row.same_as is None
 
 
 def test_percentiles_appear_when_there_are_enough_samples() -> None:
     samples = [list(range(1, 101))]
-    row = rows(baseline(), record(HALVE, launch("a", CELL, 1, steady_ns=samples)))[HALVE]
-    assert (row.latency_p50_ns, row.latency_p90_ns, row.latency_p99_ns) == (50.5, 90, None)
+    row = rows(baseline(a=1000), record(HALVE, launch("a", CELL, 1, steady_ns=samples)))[HALVE]
+    assert (pytest.approx(row.latency_p50_ns), row.latency_p90_ns, row.latency_p99_ns) == (50.5, 90, None)
 
 
 def test_cold_samples_are_not_latency() -> None:
-    row = rows(record(HALVE, launch("a", CELL, 500)))[HALVE]
-    assert row.latency_p50_ns == 501
+    row = rows(baseline(a=1000), record(HALVE, launch("a", CELL, 500)))[HALVE]
+    assert row.latency_p50_ns == pytest.approx(501)
+    assert row.throughput_per_s == pytest.approx(2 * 1e9 / 501)
 
 
 TIMING = [
     name
     for name in COLUMNS
     if name.startswith(("latency_", "ratio", "aa_")) or name.endswith(("_per_s", "_ns", "rss_bytes"))
-] + ["verdict"]
+] + ["verdict", "q_value"]
 
 
 def test_not_measured_is_none_not_zero() -> None:
@@ -171,9 +213,11 @@ def test_another_baseline() -> None:
     assert found[BASELINE].verdict == "slower"
     assert found[OTHER_GROUP].ratio is None  # it answers another request
     assert found[OTHER_GROUP].latency_p50_ns is not None
+    usual = rows(*records)
     assert {path: row.latency_p50_ns for path, row in found.items()} == {
-        path: row.latency_p50_ns for path, row in rows(*records).items()
+        path: row.latency_p50_ns for path, row in usual.items()
     }
+    assert found[BASELINE].ratio == pytest.approx(1 / usual[HALVE].ratio)
 
 
 def test_baseline_without_a_result() -> None:
@@ -181,16 +225,20 @@ def test_baseline_without_a_result() -> None:
         rows(baseline(), baseline=PRUNE)
 
 
-def test_one_launch_has_no_verdict_but_an_estimate() -> None:
-    row = rows(baseline(a=1000), record(HALVE, launch("a", CELL, 500)))[HALVE]
-    assert row.ratio == pytest.approx(0.5, rel=1e-2)
-    assert row.verdict == "undecided"
+def test_one_launch_has_a_verdict_where_the_difference_is_large() -> None:
+    large, small = (
+        rows(baseline(a=1_000_000), record(HALVE, launch("a", CELL, ns)))[HALVE] for ns in (500_000, 995_000)
+    )
+    assert (large.ratio, large.verdict) == (pytest.approx(0.5, rel=1e-4), "faster")
+    assert (small.ratio, small.verdict) == (pytest.approx(0.995, rel=1e-4), "undecided")
+    assert small.num_launches == 1
 
 
 def test_launch_whose_baseline_is_lost_has_no_ratio() -> None:
+    """Nor has it a latency in the usual state of the machine, which the baseline's blocks would tell."""
     row = rows(record(HALVE, launch("a", CELL, 500)))[HALVE]
-    assert (row.ratio, row.verdict, row.aa_low) == (None, None, None)
-    assert row.latency_p50_ns == 501
+    assert (row.status, row.latency_p50_ns, row.ratio, row.verdict, row.aa_low) == ("ok", None, None, None, None)
+    assert row.num_launches == 1
 
 
 def test_results_beside_a_baseline_that_has_changed_are_out_of_the_table() -> None:
@@ -201,7 +249,7 @@ def test_results_beside_a_baseline_that_has_changed_are_out_of_the_table() -> No
 
 def test_launches_beside_an_older_baseline_count_for_nothing() -> None:
     row = rows(baseline(b=1000), record(HALVE, launch("a", CELL, 500), launch("b", CELL, 700)))[HALVE]
-    assert (row.num_launches, row.latency_p50_ns) == (1, 701)
+    assert (row.num_launches, row.latency_p50_ns) == (1, pytest.approx(701))
 
 
 def test_results_of_other_weights_are_out_of_the_table() -> None:
@@ -212,11 +260,18 @@ def test_results_of_other_weights_are_out_of_the_table() -> None:
     assert "other weights" in str(found[HALVE].reason)
 
 
-def test_interval_that_is_not_finite_is_none() -> None:
-    """JSON has no infinity."""
+def test_baseline_whose_copy_is_lost_is_enough_for_a_ratio() -> None:
     alone = record(BASELINE, launch("a", REFERENCE, 1000))
     row = rows(alone, record(HALVE, launch("a", CELL, 500)))[HALVE]
-    assert (row.ratio, row.ratio_low, row.ratio_high, row.verdict) == (None, None, None, None)
+    assert (row.ratio, row.verdict) == (pytest.approx(501 / 1001), "faster")
+    assert (row.aa_low, row.aa_high) == (None, None)
+
+
+def test_baseline_that_ran_alone_is_no_reason_to_lose_its_other_blocks() -> None:
+    """In block a its copy and the cell failed."""
+    lines = baseline(b=1000).launches
+    row = rows(record(BASELINE, launch("a", REFERENCE, 3000), *lines), record(HALVE, launch("b", CELL, 500)))[HALVE]
+    assert (row.ratio, row.verdict) == (pytest.approx(501 / 1001), "faster")
 
 
 def test_margin_decides_what_is_noise() -> None:

@@ -11,6 +11,7 @@ from bench.decisions.best import best
 from bench.measure.comparison import CELL
 from bench.records import assemble
 from bench.records.lines import Failure
+from bench.records.measurements import Measurements
 from bench.records.store import Record, Store
 from bench.report.page.page import page
 from support import records as made
@@ -62,5 +63,6 @@ def store(results: Path) -> Path:
 def text() -> str:
     """The page of these records."""
     found = records()
-    rows = assemble.rows(found)
-    return page(found, rows, best(found, rows=rows, max_metric_loss=0.01, margin=0.02), margin=0.02, peaks={})
+    measurements = Measurements(found)
+    rows = assemble.rows(found, measurements=measurements)
+    return page(found, rows, best(measurements, rows, max_metric_loss=0.01), margin=0.02, peaks={})

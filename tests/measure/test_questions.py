@@ -1,0 +1,176 @@
+"""Questions of a sweep: which are open, what would answer them, and which cells they are about."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+
+import pytest
+
+from bench.measure.questions import BEST, GAIN, VERDICT, WITHIN, Aims, Contest, Question, open_questions
+from support import known
+
+MOST = 6
+
+
+def contest(
+    ratios: Mapping[str, float],
+    error: float | Mapping[str, float],
+    *,
+    candidates: Sequence[str] = (),
+    asked: Sequence[str] | None = None,
+    launches: Mapping[str, int] | None = None,
+) -> Contest:
+    fitted = known.fitted(ratios, error, launches=launches)
+    return Contest(fitted=fitted, asked=list(ratios) if asked is None else asked, candidates=candidates)
+
+
+def asked(found: Contest, *, most: int = MOST, **aims: float) -> dict[tuple[str, tuple[str, ...]], int | None]:
+    """The open questions by kind and cells, with the launches that they need."""
+    (questions,) = open_questions([found], Aims(**aims), most=most)
+    return {(question.kind, question.cells): question.launches for question in questions}
+
+
+def launches_of(found: Contest, kind: str, *, most: int = MOST) -> int | None:
+    (launches,) = [launches for (of, _), launches in asked(found, most=most).items() if of == kind]
+    return launches
+
+
+@pytest.mark.parametrize(
+    ("ratio", "error"),
+    [(0.5, 0.02), (1.5, 0.02), (1.03, 0.005), (1.0, 0.002), (1.0025, 0.0005)],
+)
+def test_cell_with_a_verdict_has_no_question(ratio: float, error: float) -> None:
+    """Faster, slower twice, and noise twice."""
+    assert asked(contest({"a": ratio}, error)) == {}
+
+
+@pytest.mark.parametrize(("ratio", "error"), [(0.97, 0.02), (1.05, 0.03), (1.0, 0.012)])
+def test_cell_without_a_verdict_has_one(ratio: float, error: float) -> None:
+    assert list(asked(contest({"a": ratio}, error))) == [(VERDICT, ("a",))]
+
+
+def test_launches_that_a_verdict_needs_by_hand() -> None:
+    """1.96 errors must leave the floor of 0.5 % free, or stay within 2 %; the estimate may move by one error."""
+    # 4 % may become 6.2 %, and 1.96 x 2.2 % x sqrt(3 / 4) is 3.7 %.
+    assert asked(contest({"a": math.exp(0.04)}, 0.022)) == {(VERDICT, ("a",)): 1}
+    # 1.96 x 1.4 % x sqrt(3 / 6) is 1.94 %, and with five launches 2.1 %.
+    assert asked(contest({"a": 1.0}, 0.014)) == {(VERDICT, ("a",)): 3}
+    # 1.96 x 1.5 % x sqrt(3 / 6) is 2.08 %, and 1.5 % less the floor is no more either.
+    assert asked(contest({"a": 1.0}, 0.015)) == {(VERDICT, ("a",)): None}
+
+
+def test_question_that_the_allowed_launches_cannot_answer() -> None:
+    hopeless = contest({"a": 1.0}, 0.1)
+    assert launches_of(hopeless, VERDICT) is None
+    assert Question(kind=VERDICT, cells=("a",), launches=None).urgency == 0
+    # Moved by 10 %, it needs 1.96 x 10 % x sqrt(3 / n) < 9.5 %: 13 launches.
+    assert launches_of(hopeless, VERDICT, most=13) == 10
+    assert launches_of(hopeless, VERDICT, most=12) is None
+    full = contest({"a": 0.97}, 0.02, launches={"a": MOST})
+    assert asked(full) == {(VERDICT, ("a",)): None}
+
+
+def test_verdicts_are_corrected_for_the_cells_of_all_contests() -> None:
+    """Alone, 2.1 standard errors beyond 0 and the floor is enough; among forty cells without a difference it is not."""
+    one = contest({"a": math.exp(0.0265)}, 0.01)
+    assert asked(one) == {}
+    others = contest({f"v{number}": 1.0 for number in range(40)}, 0.001)
+    first, second = open_questions([one, others], Aims(), most=MOST)
+    assert [(question.kind, question.cells) for question in first] == [(VERDICT, ("a",))]
+    assert second == []
+
+
+def test_only_what_was_asked_and_has_run_gets_a_verdict() -> None:
+    ratios = {"a": 0.97, "b": 0.97}
+    found = contest(ratios, 0.02, asked=["baseline", "b", "absent"])
+    assert list(asked(found)) == [(VERDICT, ("b",))]
+
+
+def test_winner_is_asked_until_it_may_be_slower_by_no_more_than_the_regret() -> None:
+    """One rival, 5 % less what was spent on one side: 1.70 standard errors of the difference."""
+    for sd, is_open in ((0.035, True), (0.025, False)):
+        found = contest(
+            {"first": 0.5, "rival": 0.5},
+            {"first": sd / math.sqrt(2), "rival": sd / math.sqrt(2)},
+            candidates=["first", "rival"],
+        )
+        assert ((BEST, ("rival", "first")) in asked(found)) == is_open
+    assert 1.6954 * 0.025 < math.log(1.05) < 1.6954 * 0.035
+
+
+def test_rival_is_asked_until_it_is_equal_or_slower() -> None:
+    """The winner is known; whether the rival is within 3 % of it is not."""
+
+    def found(ratio: float, sd: float) -> dict[tuple[str, tuple[str, ...]], int | None]:
+        return asked(contest({"first": 0.5, "rival": 0.5 * ratio}, sd, candidates=["first", "rival"]))
+
+    assert list(found(1.02, 0.008)) == [(WITHIN, ("rival", "first"))]
+    assert found(1.02, 0.002) == {}
+    assert found(1.06, 0.008) == {}
+
+
+def test_gain_is_asked_until_its_interval_is_as_narrow_as_the_margin() -> None:
+    """1.96 standard errors must be 2 %, so one error 1.01 %; after twice the launches 1.3 % are 0.92 %."""
+    assert asked(contest({"first": 0.5, "far": 0.9}, {"first": 0.010, "far": 0.01}, candidates=["first"])) == {}
+    found = contest({"first": 0.5, "far": 0.9}, {"first": 0.013, "far": 0.01}, candidates=["first"])
+    assert asked(found) == {(GAIN, ("first",)): 2}, "five launches: 1.96 x 1.3 % x sqrt(3 / 5) = 1.97 %"
+    assert asked(found, margin=0.05) == {}
+
+
+def test_baseline_that_wins_has_no_gain() -> None:
+    assert asked(contest({"a": 1.5}, 0.05, candidates=["baseline", "a"])) == {}
+
+
+def test_decided_slower_cell_gets_nothing_however_wide_its_interval() -> None:
+    ratios = {"first": 0.5, "slow": 0.9, "slower": 2.0}
+    errors = {"first": 0.005, "slow": 0.03, "slower": 0.2}
+    assert asked(contest(ratios, errors, candidates=list(ratios))) == {}
+
+
+def test_only_candidates_are_in_the_race() -> None:
+    """The fastest of all loses too much of its metric: it has its verdict, and nobody is compared with it."""
+    ratios = {"wrong": 0.3, "first": 0.5, "rival": 0.5}
+    found = asked(contest(ratios, 0.02, candidates=["first", "rival"]))
+    assert {cells for kind, cells in found if kind in (BEST, WITHIN)} == {("rival", "first")}
+    assert {cells for kind, cells in found if kind == GAIN} == {("first",)}
+    assert asked(contest(ratios, 0.02)) == {}, "nor is there a race without candidates"
+
+
+def test_candidates_that_have_not_run_are_not_waited_for() -> None:
+    assert asked(contest({"first": 0.5}, 0.001, candidates=["first", "absent"])) == {}
+
+
+def test_rival_with_all_its_launches_waits_for_the_first() -> None:
+    """The launches of the first alone may tell them apart: those of the rival are no reason to give up."""
+    ratios, errors = {"first": 0.5, "rival": 0.5}, {"first": 0.03, "rival": 0.005}
+    found = contest(ratios, errors, candidates=list(ratios), launches={"first": 1, "rival": MOST})
+    assert found.fitted.num_launches["rival"] == MOST
+    questions = {kind: launches for (kind, _), launches in asked(found).items()}
+    assert questions[BEST] is not None
+    full = contest(ratios, errors, candidates=list(ratios), launches={"first": MOST, "rival": MOST})
+    assert {kind: launches for (kind, _), launches in asked(full).items()}[BEST] is None
+
+
+def test_baseline_that_ran_in_every_block_may_be_a_rival() -> None:
+    """It has more launches than any cell may have, and the winner one."""
+    found = contest(
+        {"first": 0.999}, {"first": 0.03}, candidates=["first", "baseline"], launches={"first": 1, "baseline": 40}
+    )
+    kinds = {kind: (cells, launches) for (kind, cells), launches in asked(found).items()}
+    cells, launches = kinds[BEST]
+    assert cells == ("baseline", "first")
+    assert launches is not None
+
+
+def test_answers_that_are_near_are_the_most_urgent() -> None:
+    near, far = (Question(kind=VERDICT, cells=("a",), launches=launches) for launches in (1, 4))
+    assert near.urgency > far.urgency > 0
+    ranked = [Question(kind=kind, cells=("a",), launches=1).urgency for kind in (BEST, VERDICT, WITHIN, GAIN)]
+    assert ranked == sorted(ranked, reverse=True)
+    assert len(set(ranked)) == 4
+
+
+def test_no_contest_no_question() -> None:
+    assert open_questions([], Aims(), most=MOST) == []
+    assert asked(Contest(fitted=known.fitted({}, 0.01), asked=["baseline"], candidates=["baseline"])) == {}

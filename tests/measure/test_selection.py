@@ -1,0 +1,169 @@
+"""Selection of the fastest: hand values, and claims that must hold although the data chose which to make."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from scipy import special
+
+from bench.measure import selection, stats
+from bench.measure.comparison import Fitted
+from bench.measure.selection import Selection, select, selected_ratio
+from support import known
+
+WITHIN = 0.03
+SD = 0.02
+TRIALS = 400
+
+
+def chosen(fitted: Fitted, *candidates: str, within: float = WITHIN) -> Selection:
+    found = select(fitted, candidates or [name for name in fitted.names if name != "baseline"], within=within)
+    assert found is not None
+    return found
+
+
+def normal(alpha: float) -> float:
+    return float(-special.ndtri(alpha))
+
+
+def test_fastest_comes_first_and_slower_cells_are_no_rivals() -> None:
+    found = chosen(known.fitted({"slow": 0.8, "fast": 0.5, "near": 0.51}, 0.001))
+    assert (found.first, found.rivals) == ("fast", ("near",))
+    assert found.equal == ("near",)
+    assert found.untold == ()
+
+
+def test_regret_is_the_upper_end_of_the_difference_by_hand() -> None:
+    """One rival: 4.5 % on one side, after a tenth of the 5 % was spent; its error is 0.01 times the root of 2."""
+    found = chosen(known.fitted({"fast": 1.0, "near": 1.01}, 0.01))
+    half = normal(0.045) * 0.01 * math.sqrt(2)
+    assert found.alpha == pytest.approx(0.045)
+    assert found.regrets["fast"] == pytest.approx(math.exp(-math.log(1.01) + half) - 1, rel=1e-6)
+    assert found.regrets["near"] == pytest.approx(math.exp(math.log(1.01) + half) - 1, rel=1e-6)
+
+
+def test_regret_is_over_the_most_dangerous_rival() -> None:
+    """The noisy cell looks slowest, and may still be the fastest by most."""
+    errors = {"fast": 0.001, "near": 0.001, "noisy": 0.05}
+    found = chosen(known.fitted({"fast": 1.0, "near": 1.005, "noisy": 1.02}, errors))
+    assert found.rivals == ("near", "noisy")
+    alpha = (stats.ALPHA - selection.SPENT) / 2
+    over_noisy = -math.log(1.02) + normal(alpha) * math.hypot(0.001, 0.05)
+    assert found.regrets["fast"] == pytest.approx(math.exp(over_noisy) - 1, rel=1e-6)
+    over_noisy += math.log(1.005)
+    assert found.regrets["near"] == pytest.approx(math.exp(over_noisy) - 1, rel=1e-6)
+
+
+def test_the_only_candidate_has_no_regret() -> None:
+    found = chosen(known.fitted({"fast": 0.5, "slow": 0.9}, 0.1), "slow")
+    assert (found.first, found.rivals, found.regrets) == ("slow", (), {"slow": 0.0})
+
+
+def test_first_that_is_sure_to_be_the_fastest_has_no_regret() -> None:
+    found = chosen(known.fitted({"fast": 0.5, "near": 0.505}, 0.0001))
+    assert found.rivals == ("near",)
+    assert found.regrets["fast"] == 0
+    assert 0.0099 < found.regrets["near"] < 0.011
+
+
+def test_equal_and_untold() -> None:
+    """Both look 1 % slower; of one it is known within 0.4 %, of the other within 9 %."""
+    errors = {"fast": 0.001, "sure": 0.001, "unsure": 0.04}
+    found = chosen(known.fitted({"fast": 1.0, "sure": 1.01, "unsure": 1.01}, errors, freedom=30))
+    assert found.rivals == ("sure", "unsure")
+    assert found.untold == ("sure", "unsure"), "either may be slower than the unsure one by more than 3 %"
+    found = chosen(known.fitted({"fast": 1.0, "sure": 1.01, "unsure": 1.06}, {**errors, "unsure": 0.02}, freedom=30))
+    assert (found.equal, found.untold) == (("sure",), ("unsure",))
+
+
+def test_margin_decides_who_is_a_rival() -> None:
+    fitted = known.fitted({"fast": 1.0, "slower": 1.04}, 0.001)
+    assert chosen(fitted, within=0.03).rivals == ()
+    assert chosen(fitted, within=0.05).rivals == ("slower",)
+
+
+def test_ties_are_broken_by_name() -> None:
+    assert chosen(known.fitted({"b": 1.0, "a": 1.0}, 0.01)).first == "a"
+
+
+def test_the_baseline_may_win() -> None:
+    found = chosen(known.fitted({"slow": 1.2}, 0.01), "baseline", "slow")
+    assert (found.first, found.rivals) == ("baseline", ())
+
+
+def test_candidates_that_never_ran_are_no_candidates() -> None:
+    fitted = known.fitted({"fast": 0.5}, 0.01)
+    assert chosen(fitted, "fast", "absent").first == "fast"
+    assert select(fitted, ["absent"], within=WITHIN) is None
+    assert select(fitted, [], within=WITHIN) is None
+    assert selected_ratio(fitted, "fast", "absent", ["fast"]) is None
+
+
+def test_far_candidates_cost_nothing() -> None:
+    """Two rivals among a hundred that are far behind have the claims of two alone, and the ratio of one has its own."""
+    two = {"fast": 0.5, "near": 0.505}
+    many = {**two, **{f"far{number}": 0.7 for number in range(100)}}
+    alone, among = (chosen(known.fitted(ratios, 0.01)) for ratios in (two, many))
+    assert (among.first, among.rivals, among.regrets) == (alone.first, alone.rivals, alone.regrets)
+    lone = {"fast": 0.5, **{f"far{number}": 0.9 for number in range(100)}}
+    fitted = known.fitted(lone, 0.01)
+    assert selected_ratio(fitted, "fast", "baseline", list(lone)) == fitted.effect("fast", "baseline").ratio()
+
+
+def test_rivals_widen_the_ratio_of_the_selected_by_their_number() -> None:
+    """Ten cells that may each have been selected: 4.5 % over ten, on two sides."""
+    ratios = {f"v{number}": 0.5 for number in range(10)}
+    found = selected_ratio(known.fitted(ratios, 0.01), "v0", "baseline", list(ratios))
+    assert found is not None
+    assert math.log(found.high / found.value) == pytest.approx(normal(0.0045 / 2) * 0.01, rel=1e-6)
+    assert found.value == pytest.approx(0.5)
+
+
+def drawn(random: np.random.Generator, truths: np.ndarray, sds: np.ndarray) -> Fitted:
+    """Estimates of cells whose true logarithms over the baseline's are known."""
+    names = [f"v{number:02}" for number in range(len(truths))]
+    values = truths + sds * random.normal(size=len(truths))
+    return known.fitted(dict(zip(names, np.exp(values), strict=True)), dict(zip(names, sds.tolist(), strict=True)))
+
+
+@pytest.mark.parametrize("gap", [0.0, 0.01, 0.03])
+def test_interval_of_the_best_of_thirty_covers_its_own_ratio(gap: float) -> None:
+    """Cells that are equal, or slower by `gap` each: the one that looks fastest does so by luck."""
+    random = np.random.default_rng(1)
+    truths = gap * np.arange(30)
+    plain = corrected = 0
+    wider = []
+    for _ in range(TRIALS):
+        fitted = drawn(random, truths, np.full(30, SD))
+        candidates = [name for name in fitted.names if name != "baseline"]
+        first = chosen(fitted, *candidates).first
+        truth = truths[int(first[1:])]
+        effect = fitted.effect(first, "baseline")
+        plain += abs(effect.value - truth) <= effect.half_width()
+        ratio = selected_ratio(fitted, first, "baseline", candidates)
+        assert ratio is not None
+        corrected += math.log(ratio.low) <= truth <= math.log(ratio.high)
+        wider.append(math.log(ratio.high / ratio.value) / effect.half_width())
+    assert corrected / TRIALS >= 0.945
+    if gap == 0:
+        assert plain / TRIALS <= 0.7, "the usual interval is far from its 95 %"
+    if gap == 0.03:
+        assert np.mean(wider) <= 1.45, "the tenth of the cells that are near cost less than all thirty, a factor of 1.6"
+
+
+@pytest.mark.parametrize("spread", [0.0, 0.02, 0.2])
+def test_regrets_and_rivals_hold_for_all_cells_at_once(spread: float) -> None:
+    """Thirty cells, some of them noisy; spread evenly from the fastest on."""
+    random = np.random.default_rng(2)
+    truths, sds = np.linspace(0.0, spread, 30), np.resize([0.005, 0.01, 0.03], 30)
+    regret_held = lost = 0
+    for _ in range(TRIALS):
+        found = chosen(drawn(random, truths, sds))
+        behind = {name: math.expm1(truths[int(name[1:])]) for name in (found.first, *found.rivals)}
+        regret_held += all(found.regrets[name] >= behind[name] for name in behind)
+        good = {f"v{number:02}" for number in range(30) if truths[number] <= 0}
+        lost += not good <= behind.keys()
+    assert regret_held / TRIALS >= 0.945
+    assert lost / TRIALS <= 0.055, "a cell that is as fast as any is not called slower"

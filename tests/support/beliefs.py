@@ -1,0 +1,21 @@
+"""Beliefs so firm that no launch changes them: errors of the model of the measurement can then be computed by hand."""
+
+from __future__ import annotations
+
+from bench.measure.model import Belief
+
+FIRM = 1e12
+"""Degrees of freedom beside which no launches count."""
+
+
+def firm(*, launch: float, state: float = 1e-4, block: float = 1e-4, fading_s: float = 300.0) -> Belief:
+    """Standard deviations of launches, states and blocks that the model takes as they are."""
+    return Belief(
+        launch=launch,
+        launch_freedom=FIRM,
+        state=state,
+        state_freedom=FIRM,
+        block=block,
+        block_freedom=FIRM,
+        fading_s=fading_s,
+    )
