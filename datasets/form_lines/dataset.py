@@ -1,4 +1,4 @@
-"""Form-field text lines: 500 to measure by and 128 to calibrate with, as files that are the same everywhere.
+"""Form-field text lines: 1,700 to measure by and 128 to calibrate with, as files that are the same everywhere.
 
 `load` reads only what is committed beside this file. It was generated: `python datasets/form_lines/make.py` writes it
 anew, and `generate.py` makes the large splits that a network is trained and validated on.
@@ -24,7 +24,7 @@ FOLDER = Path(__file__).parent
 lexicon: Any = load_module(FOLDER / "lexicon.py")
 
 ALPHABET: str = lexicon.ALPHABET
-PARTS = {"test": (("validation", 300), ("new_fonts", 200)), "train": (("train", 128),)}
+PARTS = {"test": (("validation", 1_500), ("new_fonts", 200)), "train": (("train", 128),)}
 """What a committed split holds: the first lines of generated ones."""
 HEADER = "split\tfont\tfield\ttext"
 LINE_HEIGHT = 32
@@ -53,8 +53,8 @@ def load(split: str) -> list[Line]:
     """The committed lines of a split, always in the same order.
 
     Args:
-        split: `test` (300 lines in fonts of the training set, then 200 in new ones; no text of them is in the training
-            set) or `train` (the first 128 lines of the training set).
+        split: `test` (1,500 lines in fonts of the training set, then 200 in new ones; no text of them is in the
+            training set) or `train` (the first 128 lines of the training set).
 
     Raises:
         InputError: there is no such split, or a file is missing or is not the one that was committed.

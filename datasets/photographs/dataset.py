@@ -1,8 +1,9 @@
-"""Photographs for super-resolution: four held out for the quality figures, crops of eleven others for calibration.
+"""Photographs for super-resolution: 14 held out for the quality figures, crops of eleven others for calibration.
 
 `load` reads only the PNG files committed beside this file. The full photographs come from the wheels of scikit-image,
-scikit-learn and matplotlib; they are needed to train and to rebuild the PNG files with
-`python datasets/photographs/dataset.py`. README.md has their sources and licences.
+scikit-learn, matplotlib and PyWavelets and from a package of Debian; those of the first three are needed to train, and
+all of them to rebuild the PNG files with `python datasets/photographs/dataset.py`. README.md has their sources and
+licences.
 
 Shapes: H height and W width in pixels, both multiples of 3 in a high-resolution image. Every image is luma (Y of
 JPEG's YCbCr), uint8.
@@ -32,7 +33,25 @@ TEST = {
     "camera": "skimage/data/camera.png",
     "chelsea": "skimage/data/chelsea.png",
     "coffee": "skimage/data/coffee.png",
+    "ascent": "pywt/data/ascent.npz",
 }
+"""Whole photographs, by the wheel that holds them."""
+WALLPAPERS = {
+    "aitzgorri": "aitzgorri_by_Aitzol_Berasategi.jpg",
+    "friends": "friends_by_Aitzol_Berasategi.jpg",
+    "life": "life_by_Aitzol_Berasategi.jpg",
+    "picosdeeuropa": "picosdeeuropa_by_Aitzol_Berasategi.jpg",
+    "sunset": "sunset_by_Aitzol_Berasategi.jpg",
+    "fig": "Picture_0B_by_freespace.jpg",
+    "brushes": "Picture_1A_by_freespace.jpg",
+    "wine": "Wine_by_Jakkub_Mede.jpg",
+    "seeding": "seeding_by_Clements_Engelhardt.jpg",
+}
+"""Held out, too: photographs of several megapixels, by the file in the folder that `PACKAGE` installs."""
+PACKAGE = "lomiri-wallpapers-16.04"
+BACKGROUNDS = Path("/usr/share/backgrounds")
+LONGEST = 510
+"""Pixels of the longer side that a wallpaper is made small to."""
 TRAIN = {
     "china": "sklearn/datasets/images/china.jpg",
     "flower": "sklearn/datasets/images/flower.jpg",
@@ -48,13 +67,25 @@ TRAIN = {
 }
 TWO_CROPS = ("china", "flower", "grace_hopper", "rocket", "hubble_deep_field")
 """Photographs with two calibration crops, for the variety in them; the others give one."""
-DISTRIBUTIONS = {"skimage": "scikit-image", "sklearn": "scikit-learn", "matplotlib": "matplotlib"}
+DISTRIBUTIONS = {
+    "skimage": "scikit-image", "sklearn": "scikit-learn", "matplotlib": "matplotlib", "pywt": "PyWavelets",
+}  # fmt: skip
 
 SHA256 = {
     "test/astronaut.png": "1ade759d00d245702f70d14599c905867d2c43357eec8e907b3c737bade2e4e5",
     "test/camera.png": "5e950abfc6f8bf39e7e2361e73d173f79ef022925a5cfcb92069462c289539e7",
     "test/chelsea.png": "c712c5a8f33a2dfb1227558f9f9d7610ce1a78a9d550515dbd38ec56d943391c",
     "test/coffee.png": "f3619a6d0c1a84248c4d0bc86cbd7deb871f81d288eeb8dee234a8e566db21e3",
+    "test/ascent.png": "8940c3f00261dd30f90e219ce8291b1a55e9303fcaf15aa51d98e12f6fdbf0d1",
+    "test/aitzgorri.png": "1ac885b521aa01e2dbb5eb7077a458d5b13602ae45c3209b2b81b5c1c19b9c4d",
+    "test/friends.png": "0d0123fab49ccb1c49ca0aa3a647c9d77e606e456282084a0fba23296ab77ebd",
+    "test/life.png": "4dbd6e152994ab11985e8518e2003952099859eb5c2f19c33cb0b379a3038828",
+    "test/picosdeeuropa.png": "3d27a04145db6bd1c7dcefad8285f11cb64ebdd960b351c18b745cc50f075097",
+    "test/sunset.png": "e2d633cc48adab9cc691e7cd53646e060d00d473b1da849fae4767065a660b89",
+    "test/fig.png": "7354523925bc44af6556492be99e1c33830dbb8f73605de2324345afab187c17",
+    "test/brushes.png": "a7e08fe851b39162172e76db6f762c290ceacd6ea56a7908017a50f3509bcfd5",
+    "test/wine.png": "2e16ae95c02c8645bab36851b9959afd8f49efc601f8c576804822b86e57f54f",
+    "test/seeding.png": "d2f8f3173bbb35dfeb1536746cf96e94bd1a88ce00624ad3e6bf98d4a3fb6813",
     "train/china-1.png": "bbc9216afffacbdfb21fe866c728cb9e71695b13c5c8e2869d40716e331befe9",
     "train/china-2.png": "fb8601443418e53279b38421f96c59e6560c7673c73aeaafe8e32889cbcea610",
     "train/flower-1.png": "75b3a734c393eee61cfeeec59865d3cda6220b459b615bdcd8a309f1791eeeb6",
@@ -79,7 +110,7 @@ def load(split: str) -> Photographs:
     """The committed images of a split with their names, always in the same order.
 
     Args:
-        split: `test` (four held-out photographs) or `train` (16 textured crops of training photographs).
+        split: `test` (14 held-out photographs) or `train` (16 textured crops of training photographs).
 
     Returns:
         Pairs of a name and a uint8 array (H, W).
@@ -129,8 +160,24 @@ def pixel_hash(image_HW: np.ndarray) -> str:
 
 
 def held_out_photographs() -> Photographs:
-    """The four photographs of the test split, made anew from the scikit-image wheel."""
+    """The first five photographs of the test split, made anew from the wheels."""
     return [(name, _read_from_wheel(place)) for name, place in TEST.items()]
+
+
+def wallpapers(folder: Path = BACKGROUNDS) -> Photographs:
+    """The other photographs of the test split, made anew from the files that `PACKAGE` installs.
+
+    Raises:
+        InputError: a file is missing.
+    """
+    found = []
+    for name, file in WALLPAPERS.items():
+        if not (folder / file).is_file():
+            raise InputError(f"photograph missing: {folder / file}", fix=f"apt-get install {PACKAGE}")
+        luma_HW = _luma(folder / file)
+        height, width = (round(side * LONGEST / max(luma_HW.shape)) for side in luma_HW.shape)
+        found.append((name, crop_to_scale(_resize(luma_HW, height, width))))
+    return found
 
 
 def calibration_crops() -> Photographs:
@@ -181,7 +228,6 @@ def _read_committed(name: str) -> np.ndarray:
 def _read_from_wheel(place: str) -> np.ndarray:
     """Luma of a file given as `<package>/<path inside it>`, found without importing the package."""
     import numpy as np
-    from PIL import Image
 
     package, _, inside = place.partition("/")
     spec = importlib.util.find_spec(package)
@@ -189,9 +235,16 @@ def _read_from_wheel(place: str) -> np.ndarray:
     path = next((folder / inside for folder in folders if (folder / inside).is_file()), None)
     if path is None:
         raise InputError(f"{place} not found in an installed package", fix=f"pip install {DISTRIBUTIONS[package]}")
+    image_HW = np.load(path)["data"] if path.suffix == ".npz" else _luma(path)
+    return np.ascontiguousarray(crop_to_scale(image_HW))
+
+
+def _luma(path: Path) -> np.ndarray:
+    import numpy as np
+    from PIL import Image
+
     with Image.open(path) as image:
-        luma = image if image.mode == "L" else image.convert("RGB").convert("YCbCr").getchannel("Y")
-        return np.ascontiguousarray(crop_to_scale(np.asarray(luma)))
+        return np.asarray(image if image.mode == "L" else image.convert("RGB").convert("YCbCr").getchannel("Y"))
 
 
 def _resize(image_HW: np.ndarray, height: int, width: int) -> np.ndarray:
@@ -205,7 +258,8 @@ def rebuild() -> None:
     """Write every committed file anew and print its sum, with a note where it differs from the one kept here."""
     from PIL import Image
 
-    for split, images in (("test", held_out_photographs()), ("train", calibration_crops())):
+    held_out = [*held_out_photographs(), *wallpapers()]
+    for split, images in (("test", held_out), ("train", calibration_crops())):
         (FOLDER / split).mkdir(exist_ok=True)
         for name, image_HW in images:
             file = f"{split}/{name}.png"

@@ -73,7 +73,7 @@ class TextLines(Task):
                    is_new_font=line.is_new_font)
             for line in lines
         ]  # fmt: skip
-        names = tuple(f"{row:03} {line.text}" for row, line in enumerate(lines))
+        names = tuple(f"{row:04} {line.text}" for row, line in enumerate(lines))
         return Samples(inputs={"image": image_NCHW, "flag": flag_NTC}, targets=targets, names=names)
 
     def loss(self, outputs: Arrays, targets: Sequence[Any]) -> float:

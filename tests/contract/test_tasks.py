@@ -19,7 +19,8 @@ from bench.api.cell import RAW, Cell
 from bench.api.errors import BenchError
 from bench.plugins import catalog
 from bench.records.lines import Quality
-from bench.tasks.fidelity import FidelityTask
+from bench.records.metric_loss import RESOLUTION, Lost
+from bench.tasks.fidelity import EXEMPT, FidelityTask
 from support import plugin_child
 from support.workers import Workers
 
@@ -206,6 +207,19 @@ def test_has_the_same_loss_and_metrics(path: str, laboratory: Laboratory) -> Non
     assert found.metrics == pytest.approx(reference.metrics, rel=5e-5)
     if not task.metric_name.endswith("_db"):
         assert found.metrics[task.metric_name] == reference.metrics[task.metric_name]
+
+
+@pytest.mark.parametrize("path", EXPORTS_AND_OTHERS)
+def test_points_lost_by_the_samples_make_up_the_share_that_is_lost(path: str, laboratory: Laboratory) -> None:
+    found = laboratory.found(path).judged
+    if isinstance(catalog.task(CELLS[path].task), FidelityTask):
+        assert found.lost == EXEMPT
+        return
+    assert isinstance(found.lost, Lost)
+    assert found.metric_loss is not None
+    share = sum(points for _, points in found.lost.points) / found.lost.num_samples / found.lost.score
+    assert share == pytest.approx(found.metric_loss, abs=RESOLUTION)
+    assert found.metric_loss < found.lost.high() <= 0.01
 
 
 @pytest.mark.parametrize("path", EXPORTS_AND_OTHERS)

@@ -136,6 +136,13 @@ def test_metrics_are_those_counted_by_hand(task):
     assert task.metric_name in metrics
 
 
+def test_points_are_the_strings_whose_language_is_told(task):
+    points = task.points(logits({0: 1.0}, {1: 1.0}, {1: 1.0}, {2: 1.0}), [0, 0, 1, 2])
+
+    assert points.values.tolist() == [1, 0, 1, 1]
+    assert (points.score, points.most) == (3 / 4, 1)
+
+
 def test_macro_f1_is_that_of_scikit_learn(task):
     f1_score = pytest.importorskip("sklearn.metrics").f1_score
     generator = np.random.default_rng(0)

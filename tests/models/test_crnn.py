@@ -8,6 +8,7 @@ import pytest
 
 from bench.api.errors import InputError
 from bench.plugins import catalog
+from bench.records import metric_loss
 
 NUM_PARAMETERS = 1_492_398
 BATCH = 50
@@ -93,7 +94,7 @@ def perfect(targets):
     return {"probabilities": np.concatenate(rows)}
 
 
-@pytest.mark.parametrize(("split", "num_seen", "num_new"), [("test", 300, 200), ("train", 128, 0)])
+@pytest.mark.parametrize(("split", "num_seen", "num_new"), [("test", 1500, 200), ("train", 128, 0)])
 def test_samples_fit_the_declared_inputs(task, split, num_seen, num_new):
     samples = task.samples(split)
     image_NCHW, flag_NTC = samples.inputs["image"], samples.inputs["flag"]
@@ -130,7 +131,7 @@ def test_perfect_outputs_have_no_loss_and_no_errors(task, samples):
 
 
 def test_error_rate_is_edits_over_characters_of_each_kind_of_font(task, samples):
-    targets = [samples.targets[row] for row in (0, 1, 300)]
+    targets = [samples.targets[row] for row in (0, 1, 1500)]
     assert [target.text for target in targets[:2]] == ["56 68 282330", "24.01.1977"]
     outputs = perfect(targets)
     outputs["probabilities"][0] = spelling([40, 40, 3])[0]  # two letters that are not in it: 12 edits
@@ -142,6 +143,35 @@ def test_error_rate_is_edits_over_characters_of_each_kind_of_font(task, samples)
     assert metrics["lines_right"] == 1 / 2
     assert metrics["cer_new_fonts"] == 1
     assert metrics["lines_right_new_fonts"] == 0
+
+
+def test_points_are_the_characters_that_are_read_of_lines_in_fonts_of_the_training_set(task, samples):
+    targets = [samples.targets[row] for row in (0, 1, 1500)]
+    outputs = perfect(targets)
+    outputs["probabilities"][0] = spelling([40, 40, 3])[0]  # 12 edits of 12 characters
+    outputs["probabilities"][1] = spelling([*targets[1].labels, 7])[0]  # a character too many
+    outputs["probabilities"][2] = spelling([])[0]
+
+    points = task.points(outputs, targets)
+
+    assert points.values.tolist() == [0, 9]
+    assert points.score / 11 == pytest.approx(1 - task.metrics(outputs, targets)["cer"])
+    assert points.most == 50
+
+
+def test_a_line_loses_no_more_than_the_most(task, samples):
+    """Fifty characters read into any line of the split."""
+    noise = {"probabilities": np.tile(spelling([1, 2] * 25), (samples.num_samples, 1, 1))}
+    right = task.points(perfect(samples.targets), samples.targets)
+    lost = right.values - task.points(noise, samples.targets).values
+
+    assert 49 <= lost.max() <= right.most
+
+
+def test_lines_are_enough_to_show_that_less_than_a_hundredth_is_lost(task, samples):
+    right = task.points(perfect(samples.targets), samples.targets)
+
+    assert metric_loss.lost(right.values, right.values, score=right.score, most=right.most).high() < 0.009
 
 
 def test_figures_over_no_lines_are_nan(task, samples):
@@ -266,7 +296,7 @@ def test_parameter_count_in_keras(keras_model):
 def test_frameworks_agree_on_every_line(samples, torch_outputs, keras_outputs):
     expected, actual = torch_outputs["probabilities"], keras_outputs["probabilities"]
 
-    assert expected.shape == (500, 50, 46)
+    assert expected.shape == (1700, 50, 46)
     np.testing.assert_allclose(expected.sum(axis=2), 1, atol=1e-5)
     error_N = np.abs(actual - expected).max(axis=(1, 2)) / np.abs(expected).max(axis=(1, 2))
     assert error_N.max() <= 1e-4, samples.names[error_N.argmax()]
