@@ -78,7 +78,7 @@ def verify(*, cell: str, artifact: str, reference: str | None, save_outputs: str
     known = Cell.from_path(cell)
     task, runtime = catalog.task(known.task), catalog.runtime(known.runtime)
     samples = task.samples("test")
-    runtime.import_packages()
+    import_packages(cell=cell, artifact=artifact)
     with runtime.open(Path(artifact), task=task, **_how(known)) as session:
         outputs = feeding.run_all(session.run, task, samples, known.batch)
         expected = load_arrays(Path(reference)) if reference is not None else None
@@ -115,7 +115,7 @@ def spot_check(
     samples = Samples(inputs=load_arrays(Path(inputs)), targets=None)
     rows = spot.rows(samples.num_samples, known.batch)
     few = Samples(inputs=spot.rows_of(samples.inputs, rows), targets=None)
-    runtime.import_packages()
+    import_packages(cell=cell, artifact=artifact)
     with runtime.open(Path(artifact), task=task, **_how(known)) as session:
         made = feeding.run_all(session.run, task, few, known.batch)
         figures = _of_session(session, task, few, made, known.batch)
