@@ -95,7 +95,7 @@ class Bench:
         variant = item.cell.variant
         speeds = NOISY if variant in self.noisy else self.speeds.get(variant, [1000])
         samples = ((speeds[min(self.launches(variant), len(speeds)) - 1],),) * 5
-        return made.launch(block, role, 1000, launch=str(next(self._numbers)), steady_ns=samples)
+        return made.launch(block, role, 1000, launch=str(next(self._numbers)), steady_ns=samples, time=None)
 
     def measure(self, *groups: Group, **goal: Any) -> None:
         rounds.measure(groups, METHOD, Goal(**goal), keep=self.kept.append, report=self.reports.append)
