@@ -25,6 +25,7 @@ from bench.api.errors import InputError
 from bench.decisions import check
 from bench.decisions.check import Outcome
 from bench.measure import stats
+from bench.measure.block import Method
 from bench.measure.limits import Limits
 from bench.report.check import line
 from bench.tasks import adopt
@@ -124,7 +125,7 @@ class Guard:
         goal = check.goal(tolerance=tolerance, max_launches=max_launches, budget_s=budget_s)
         for note in pair.notes:
             warnings.warn(f"{self._name}: {note}", stacklevel=2)
-        outcome = check.measure(pair, goal, check.method(self._limits), max_metric_loss=max_metric_loss)
+        outcome = check.measure(pair, goal, Method(limits=self._limits), max_metric_loss=max_metric_loss)
         self._benchmark.extra_info.update(_told(outcome))
         self._times_s = replayed_s(sample / 1e9 for sample in outcome.new_ns)
         self._benchmark.pedantic(lambda: None, rounds=len(outcome.new_ns))

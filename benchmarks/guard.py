@@ -17,6 +17,7 @@ import onnx
 from onnx import TensorProto, helper, numpy_helper
 
 from bench.decisions import check
+from bench.measure.block import Method
 from bench.measure.limits import Limits
 from bench.report.check import line
 
@@ -61,7 +62,7 @@ def main() -> None:
         pairs = {name: check.pair_of_files(files["pinned"], files[name], batch=16, limits=limits) for name in passed}
         for repeat in range(arguments.repeats):
             for name in passed:
-                outcome = check.measure(pairs[name], check.goal(tolerance=TOLERANCE), check.method(limits))
+                outcome = check.measure(pairs[name], check.goal(tolerance=TOLERANCE), Method(limits=limits))
                 passed[name] += outcome.passed
                 print(
                     f"{repeat + 1:3}  {name:11} {'passed' if outcome.passed else 'failed'}  {line(outcome)}", flush=True

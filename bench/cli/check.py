@@ -44,6 +44,7 @@ def check(
     """
     from bench.api.errors import InputError
     from bench.decisions import check as guard
+    from bench.measure.block import Method
     from bench.measure.limits import Limits
     from bench.report import check as report
 
@@ -63,7 +64,7 @@ def check(
     goal = guard.goal(tolerance=units.share(tolerance), max_launches=launches, budget_s=units.seconds(budget))
     max_metric_loss = units.share(max_metric_drop, zero=True)
     options.say_notes(pair.notes)
-    outcome = guard.measure(pair, goal, guard.method(limits), max_metric_loss=max_metric_loss)
+    outcome = guard.measure(pair, goal, Method(limits=limits), max_metric_loss=max_metric_loss)
     typer.echo(f"{pair.new.cell}: {report.line(outcome)}")
     if not outcome.passed:
         raise typer.Exit(REGRESSION)

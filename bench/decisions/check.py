@@ -196,11 +196,6 @@ def goal(*, tolerance: float = TOLERANCE, max_launches: int = MAX_LAUNCHES, budg
     return Goal(tolerance=tolerance, min_launches=few, max_launches=max_launches, budget_s=budget_s)
 
 
-def method(limits: Limits) -> Method:
-    """A method with more passes than a sweep: three workers take longer to start than to run."""
-    return Method(max_passes=240, max_s=12.0, limits=limits)
-
-
 def measure(pair: Pair, goal: Goal, method: Method, *, max_metric_loss: float = MAX_METRIC_LOSS) -> Outcome:
     """Launch both artifacts side by side until it is clear whether the new one is slower by more than the tolerance.
 

@@ -2,12 +2,14 @@
 
 Every block holds the baseline twice, once as the common reference and once as the A/A control. Workers start and load
 on all cores at once; then one worker runs at a time, and a parked worker waits for its next request and uses no CPU.
+Where others took a worker's processor time, the passes are repeated once, and those count that lost less.
 """
 
 from __future__ import annotations
 
 import contextlib
 import dataclasses
+import itertools
 import random
 import time
 import uuid
@@ -19,13 +21,13 @@ import numpy as np
 
 from bench.api.cell import Cell
 from bench.api.errors import BenchError, ChildError
-from bench.measure import machine
+from bench.measure import machine, passes
 from bench.measure.at_once import on_all_cores
 from bench.measure.clock import BurstPlan
 from bench.measure.comparison import CELL, CONTROL, REFERENCE
 from bench.measure.launch import Launch, median_ns
-from bench.measure.levels import levels
 from bench.measure.limits import Limits
+from bench.measure.lost_time import Lost, Watch
 from bench.measure.process import Child
 from bench.measure.session import Worker
 
@@ -60,6 +62,7 @@ class Subject:
 
 
 FINISH = Request(operation=Worker.finish, arguments={})
+ROLES = (REFERENCE, CONTROL, CELL)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -67,20 +70,39 @@ class Method:
     """How a block measures.
 
     Attributes:
-        fewest_passes: least number of bursts of each worker when the time of the sweep or of the block is up.
-        min_passes: least number of bursts of each worker while there is time.
+        min_passes: least number of bursts of each worker.
         max_passes: largest number of bursts of each worker.
-        pass_error: passes go on until no cell's log-ratio has a larger standard error within its launch.
-        max_s: seconds after which the block's time is up, since slow cells gain more by launches than by passes.
+        max_s: seconds after which passes end, so that the launches of a cell are spread over a sweep.
+        launch_sd: the belief how far launches of one cell lie apart that have no noise within them, as the standard
+            deviation of their logarithms: the larger, the fewer passes and the more launches are worth their time.
+        max_lost_share: passes are repeated if a worker lost more of its time to others.
     """
 
-    fewest_passes: int = 5
-    min_passes: int = 15
-    max_passes: int = 60
-    pass_error: float = 0.004
-    max_s: float = 8.0
+    min_passes: int = 5
+    max_passes: int = 200
+    max_s: float = 20.0
+    launch_sd: float = 0.012
+    max_lost_share: float = 0.05
     burst: BurstPlan = BurstPlan()
     limits: Limits = Limits()
+
+
+class Repeats:
+    """Whether to repeat passes: no more in a sweep once `MOST_IN_VAIN` repeats in a row lost too much as well."""
+
+    MOST_IN_VAIN = 3
+
+    def __init__(self) -> None:
+        self._in_vain = 0
+
+    @property
+    def are_worthwhile(self) -> bool:
+        """Whether any of the latest repeats lost little time to others."""
+        return self._in_vain < self.MOST_IN_VAIN
+
+    def note(self, *, helped: bool) -> None:
+        """Note whether a repeat lost little time to others."""
+        self._in_vain = 0 if helped else self._in_vain + 1
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -93,6 +115,18 @@ class _Burst:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
+class _Part:
+    """The passes of one worker that become one launch: its bursts, and the medians of their steady samples."""
+
+    bursts: list[_Burst] = dataclasses.field(default_factory=list)
+    medians_ns: list[float] = dataclasses.field(default_factory=list)
+
+    def add(self, burst: _Burst) -> None:
+        self.bursts.append(burst)
+        self.medians_ns.append(median_ns(burst.steady_ns))
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
 class _Seat:
     """One worker of a block and its replies so far.
 
@@ -100,9 +134,8 @@ class _Seat:
         machine: state of the machine just before the worker was started.
         loaded_beside: see `Launch`.
         replies: fields of `Launch` that the worker sent when it imported, opened and finished.
-        bursts: replies to the bursts; the first burst is a warm-up, because runtimes tune themselves in their first
-            inferences.
-        medians_ns: medians of the steady samples, one for each burst after the first.
+        parts: the first is the warm-up, a single burst, because runtimes tune themselves in their first inferences;
+            then the passes, and these repeated.
     """
 
     subject: Subject
@@ -111,8 +144,7 @@ class _Seat:
     machine: machine.State
     loaded_beside: int
     replies: dict[str, Any] = dataclasses.field(default_factory=dict)
-    bursts: list[_Burst] = dataclasses.field(default_factory=list)
-    medians_ns: list[float] = dataclasses.field(default_factory=list)
+    parts: list[_Part] = dataclasses.field(default_factory=list)
 
     def ask(self, request: Request, timeout_s: float) -> None:
         """Send a request whose reply holds fields of `Launch`."""
@@ -121,30 +153,27 @@ class _Seat:
     def burst(self, method: Method) -> None:
         """Run one burst."""
         plan = method.burst
-        if self.bursts:  # by the warm-up alone, so that all passes are alike
-            plan = plan.for_inference(median_ns(self.bursts[0].steady_ns))
+        if len(self.parts) > 1:  # by the warm-up alone, so that all passes are alike
+            plan = plan.for_inference(self.parts[0].medians_ns[0])
         arguments = dataclasses.asdict(plan)
         reply = self.child.request(Worker.burst, timeout_s=method.limits.burst_s, **arguments)
-        self.bursts.append(msgspec.convert(reply, _Burst))
-        if len(self.bursts) > 1:
-            self.medians_ns.append(median_ns(self.bursts[-1].steady_ns))
+        self.parts[-1].add(msgspec.convert(reply, _Burst))
 
-    def launch(self, block: str, reference: str) -> Launch:
-        """The launch of a worker that has finished."""
-        warmup, *passes = self.bursts
+    def launch(self, place: int, **shared: Any) -> Launch:
+        """The launch of one part, when the worker has finished; `shared` are fields of it."""
+        warmup, part = self.parts[0].bursts[0], self.parts[place]
+        warmed = [warmup] if place == 1 else []
         measured = {
             "launch": uuid.uuid4().hex[:16],
-            "block": block,
             "role": self.role,
-            "reference": reference,
             "machine": self.machine,
             "loaded_beside": self.loaded_beside,
-            "warmup_ns": warmup.cold_ns + warmup.steady_ns,
-            "cold_ns": [burst.cold_ns for burst in passes],
-            "steady_ns": [burst.steady_ns for burst in passes],
-            "num_restless": sum(not burst.quiet for burst in self.bursts),
+            "warmup_ns": [sample for burst in warmed for sample in (*burst.cold_ns, *burst.steady_ns)],
+            "cold_ns": [burst.cold_ns for burst in part.bursts],
+            "steady_ns": [burst.steady_ns for burst in part.bursts],
+            "num_restless": sum(not burst.quiet for burst in [*warmed, *part.bursts]),
         }
-        return msgspec.convert({**measured, **self.replies}, Launch)
+        return msgspec.convert({**measured, **self.replies, **shared}, Launch)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -162,10 +191,17 @@ class _NothingToKeepError(Exception):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Result:
-    """Launches by subject, the baseline's reference and control first, and the cells that failed."""
+    """What a block brought.
+
+    Attributes:
+        launches: by subject, the baseline's reference and control first.
+        failures: the cells that failed.
+        superseded: launches that do not count, because the same workers lost less time to others in `launches`.
+    """
 
     launches: tuple[tuple[Subject, Launch], ...]
     failures: tuple[Failure, ...]
+    superseded: tuple[tuple[Subject, Launch], ...] = ()
 
 
 def run_block(
@@ -174,6 +210,7 @@ def run_block(
     method: Method,
     *,
     out_of_time: Callable[[], bool] = lambda: False,
+    repeats: Repeats | None = None,
 ) -> Result:
     """Measure some cells beside their baseline, with one launch of each cell.
 
@@ -186,64 +223,157 @@ def run_block(
         method: how the block measures.
         out_of_time: asked, from any thread, before each worker is started and before each pass; once it is true, the
             block ends early.
+        repeats: what the blocks of a sweep share, so that no pass is repeated in vain again and again.
     """
-    block, limits = uuid.uuid4().hex[:16], method.limits
-    roles = [(baseline, REFERENCE), (baseline, CONTROL), *((subject, CELL) for subject in subjects)]
-    seats: list[_Seat] = []
-    failures: list[Failure] = []
-    loaded_beside = min(machine.num_cores(), len(roles)) - 1
+    with contextlib.ExitStack() as workers:
+        block = _Block(baseline, method, out_of_time)
+        with contextlib.suppress(_NothingToKeepError):
+            begin = time.monotonic()
+            block.open(
+                [(baseline, REFERENCE), (baseline, CONTROL), *((subject, CELL) for subject in subjects)], workers
+            )
+            block.warm_up()
+            lost = [block.measure(time.monotonic() - begin)]
+            if block.wants_repeat(lost[0], repeats or Repeats()):
+                lost.append(block.measure_again())
+                if repeats is not None:
+                    repeats.note(helped=not block.is_too_much(lost[1]))
+            return block.result(lost)
+        return Result(launches=(), failures=tuple(block.failures))
 
-    def started(subject: Subject, role: str) -> _Seat:
-        state = machine.state()
-        child = workers.enter_context(Child(environment=subject.environment, memory_bytes=limits.memory_bytes))
-        return _Seat(subject=subject, role=role, child=child, machine=state, loaded_beside=loaded_beside)
 
-    def open_session(seat: _Seat) -> None:
-        if out_of_time():
-            raise _NothingToKeepError
-        seat.ask(seat.subject.imports, limits.open_s)
-        seat.ask(seat.subject.opening, limits.open_s)
+class _Block:
+    """The workers of one block, and the steps that they take together."""
 
-    def drop(seat: _Seat, stage: str, error: ChildError) -> None:
-        failures.append(Failure(subject=seat.subject, stage=stage, error=error))
-        seat.child.kill()
-        seats.remove(seat)
-        if seat.subject.key == baseline.key:
-            raise _NothingToKeepError
+    def __init__(self, baseline: Subject, method: Method, out_of_time: Callable[[], bool]) -> None:
+        self.failures: list[Failure] = []
+        self._seats: list[_Seat] = []
+        self._baseline = baseline
+        self._method = method
+        self._out_of_time = out_of_time
 
-    def opened(seat: _Seat, outcome: BenchError | None) -> None:
-        if isinstance(outcome, ChildError):
-            drop(seat, "open", outcome)
+    def open(self, members: Sequence[tuple[Subject, str]], workers: contextlib.ExitStack) -> None:
+        """Start a worker for each subject in its role, and open their sessions, on all cores at once."""
+        loaded_beside = min(machine.num_cores(), len(members)) - 1
+        limits = self._method.limits
+        # By this thread: a worker dies with the thread that started it.
+        for subject, role in random.sample(members, len(members)):
+            state = machine.state()
+            child = workers.enter_context(Child(environment=subject.environment, memory_bytes=limits.memory_bytes))
+            seat = _Seat(subject=subject, role=role, child=child, machine=state, loaded_beside=loaded_beside)
+            self._seats.append(seat)
 
-    def attempt(seat: _Seat, step: Callable[[_Seat], None]) -> None:
+        def open_session(seat: _Seat) -> None:
+            if self._out_of_time():
+                raise _NothingToKeepError
+            seat.ask(seat.subject.imports, limits.open_s)
+            seat.ask(seat.subject.opening, limits.open_s)
+
+        def opened(seat: _Seat, outcome: BenchError | None) -> None:
+            if isinstance(outcome, ChildError):
+                self._drop(seat, "open", outcome)
+
+        on_all_cores(open_session, list(self._seats), opened)
+
+    def warm_up(self) -> None:
+        """Run the first burst of each worker."""
+        self._begin_part()
+        self._run_pass()
+
+    def measure(self, set_up_s: float) -> Lost:
+        """Run passes until further ones would tell less than further launches, and return the time lost meanwhile.
+
+        Args:
+            set_up_s: seconds that the block took so far.
+        """
+        method, watch, start = self._method, self._begin_part(), time.monotonic()
+        for number in itertools.count():
+            passed_s = time.monotonic() - start
+            if number >= method.min_passes and (
+                number >= method.max_passes
+                or passed_s >= method.max_s
+                or self._out_of_time()
+                or number >= self._best_number(set_up_s, passed_s / number)
+            ):
+                return watch.lost()
+            self._run_pass()
+        raise AssertionError
+
+    def _best_number(self, set_up_s: float, pass_s: float) -> float:
+        """See `passes.best_number`."""
+        pass_sd = passes.pass_sd(np.array([seat.parts[-1].medians_ns for seat in self._seats]))
+        launch_sd = self._method.launch_sd
+        return passes.best_number(set_up_s=set_up_s, pass_s=pass_s, pass_sd=pass_sd, launch_sd=launch_sd)
+
+    def is_too_much(self, lost: Lost) -> bool:
+        """Whether a worker lost so much time that its passes are worth a repeat."""
+        return lost.most is not None and lost.most > self._method.max_lost_share
+
+    def wants_repeat(self, lost: Lost, repeats: Repeats) -> bool:
+        """Whether to run the passes again, after passes in which so much was lost."""
+        return self.is_too_much(lost) and repeats.are_worthwhile and not self._out_of_time()
+
+    def measure_again(self) -> Lost:
+        """Run as many passes as before, fewer if the time is up, and return the time lost meanwhile."""
+        number = len(self._seats[0].parts[-1].bursts)
+        watch = self._begin_part()
+        for done in range(number):
+            if done >= self._method.min_passes and self._out_of_time():
+                break
+            self._run_pass()
+        return watch.lost()
+
+    def result(self, lost: Sequence[Lost]) -> Result:
+        """End the workers' sessions.
+
+        Args:
+            lost: what was lost in the passes, and in these repeated, if they were.
+        """
+        for seat in list(self._seats):
+            self._attempt(seat, lambda seat: seat.ask(FINISH, self._method.limits.burst_s))
+        self._seats.sort(key=lambda seat: (ROLES.index(seat.role), seat.subject.cell))
+        # By the time lost alone: a choice by the figures would be biased.
+        best = min(lost, key=lambda each: each.most or 0.0)
+        found = {
+            each is best: self._launches(place, each, each is not best) for place, each in enumerate(lost, start=1)
+        }
+        return Result(launches=found[True], failures=tuple(self.failures), superseded=found.get(False, ()))
+
+    def _launches(self, place: int, lost: Lost, superseded: bool) -> tuple[tuple[Subject, Launch], ...]:
+        shared = {
+            "block": uuid.uuid4().hex[:16],
+            "reference": self._baseline.cell.path,
+            "steal_share": lost.steal_share,
+            "superseded": superseded,
+        }
+        shares = lost.run_delay_shares
+        return tuple(
+            (seat.subject, seat.launch(place, **shared, run_delay_share=shares[seat.child.pid])) for seat in self._seats
+        )
+
+    def _begin_part(self) -> Watch:
+        for seat in self._seats:
+            seat.parts.append(_Part())
+        return Watch(seat.child.pid for seat in self._seats)
+
+    def _run_pass(self) -> None:
+        for seat in random.sample(self._seats, len(self._seats)):
+            self._attempt(seat, lambda seat: seat.burst(self._method))
+
+    def _attempt(self, seat: _Seat, step: Callable[[_Seat], None]) -> None:
         try:
             step(seat)
         except ChildError as error:
-            drop(seat, "measure", error)
+            self._drop(seat, "measure", error)
 
-    with contextlib.ExitStack() as workers, contextlib.suppress(_NothingToKeepError):
-        # By this thread: a worker dies with the thread that started it.
-        seats += [started(subject, role) for subject, role in random.sample(roles, len(roles))]
-        on_all_cores(open_session, list(seats), opened)
-        start = time.monotonic()
-        for number in range(method.max_passes + 1):
-            is_late = time.monotonic() - start > method.max_s
-            if number > method.fewest_passes and (is_late or out_of_time()):
-                break
-            if number > method.min_passes and _is_precise(seats, method):
-                break
-            for seat in random.sample(seats, len(seats)):
-                attempt(seat, lambda seat: seat.burst(method))
-        for seat in list(seats):
-            attempt(seat, lambda seat: seat.ask(FINISH, limits.burst_s))
-        order = (REFERENCE, CONTROL, CELL)
-        seats.sort(key=lambda seat: (order.index(seat.role), seat.subject.cell))
-        launches = tuple((seat.subject, seat.launch(block, baseline.cell.path)) for seat in seats)
-        return Result(launches=launches, failures=tuple(failures))
-    return Result(launches=(), failures=tuple(failures))
+    def _drop(self, seat: _Seat, stage: str, error: ChildError) -> None:
+        """Let a cell that failed leave the block.
 
-
-def _is_precise(seats: Sequence[_Seat], method: Method) -> bool:
-    """Whether the level of each worker is known so well that further passes would tell little."""
-    found = levels(np.array([seat.medians_ns for seat in seats]))
-    return bool(np.all(found.variances <= method.pass_error**2))
+        Raises:
+            _NothingToKeepError: it is the baseline.
+        """
+        self.failures.append(Failure(subject=seat.subject, stage=stage, error=error))
+        seat.child.kill()
+        self._seats.remove(seat)
+        if seat.subject.key == self._baseline.key:
+            raise _NothingToKeepError

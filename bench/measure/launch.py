@@ -30,6 +30,11 @@ class Launch(msgspec.Struct, frozen=True, kw_only=True, tag="launch", tag_field=
         load_ns: time to open the artifact.
         first_inference_ns: time of the first inference with the opened artifact.
         loaded_beside: largest number of other workers that started, imported, loaded or ran first at the same time.
+        steal_share: share of the machine's time in which a hypervisor ran other machines; None where the system does
+            not tell, as for the next.
+        run_delay_share: share of the worker's time in which its threads waited for a core.
+        superseded: whether the same worker's passes were repeated with less of these two: then no figure uses this
+            launch, and that other one counts.
         quiet: whether the worker's threads came to rest after the first inference.
         confined: which protections the system allowed, see `bench.measure.confine.confine`.
         memory: memory of the worker, by phase.
@@ -49,6 +54,9 @@ class Launch(msgspec.Struct, frozen=True, kw_only=True, tag="launch", tag_field=
     load_ns: int
     first_inference_ns: int
     loaded_beside: int = 0
+    steal_share: float | None = None
+    run_delay_share: float | None = None
+    superseded: bool = False
     quiet: bool = True
     confined: Mapping[str, bool] = {}
     memory: Memory

@@ -18,7 +18,7 @@ import msgspec
 import psutil
 
 from bench.measure import comparison, questions, stats
-from bench.measure.block import Method, Result, Subject, run_block
+from bench.measure.block import Method, Repeats, Result, Subject, run_block
 from bench.measure.comparison import Comparison, Fitted, Series
 from bench.measure.launch import Launch
 from bench.measure.questions import Aims, Contest, Question
@@ -183,6 +183,7 @@ def measure(
     """
     start = time.monotonic()
     seconds_per_launch: list[float] = []
+    repeats = Repeats()
 
     def out_of_time() -> bool:
         return goal.budget_s is not None and time.monotonic() - start >= goal.budget_s
@@ -211,7 +212,8 @@ def measure(
                 return
             block_start = time.monotonic()
             until = out_of_time if cut_blocks else lambda: False
-            result = run_block(group.baseline.subject, [ledger.subject for ledger in wanted], method, out_of_time=until)
+            subjects = [ledger.subject for ledger in wanted]
+            result = run_block(group.baseline.subject, subjects, method, out_of_time=until, repeats=repeats)
             note(group, result)
             keep(result)
             seconds_per_launch.append((time.monotonic() - block_start) / max(1, len(wanted)))

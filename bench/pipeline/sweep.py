@@ -217,7 +217,7 @@ class Sweep:
     def _keep(self, result: Result) -> None:
         """Store the result of a block; the baseline's launches first, for the others mean nothing without them."""
         kind = THREAD_LAUNCH if self._options.across_threads else LAUNCH
-        for subject, launch in result.launches:
+        for subject, launch in (*result.launches, *result.superseded):
             if subject.key in self._to_reset:
                 self._to_reset.remove(subject.key)
                 self._store.append(subject.key, Reset(launches=kind))

@@ -66,6 +66,8 @@ class Record(Measured):
             match line:
                 case Quality():
                     quality = line
+                case Launch() if line.superseded:
+                    pass
                 case Launch():  # by its identifier, for the same line may have been appended twice
                     launches[line.kind][line.launch] = line
                 case Reset():

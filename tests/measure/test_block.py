@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import math
 import random
 import threading
 import time
@@ -17,11 +18,12 @@ import pytest
 from bench.api.artifact import Artifact
 from bench.api.cell import Cell
 from bench.api.errors import ChildError
-from bench.measure import block, machine
-from bench.measure.block import Method, Result, Subject, run_block
+from bench.measure import block, machine, passes
+from bench.measure.block import Method, Repeats, Result, Subject, run_block
 from bench.measure.clock import BurstPlan
 from bench.measure.comparison import CELL, CONTROL, REFERENCE
 from bench.measure.limits import Limits
+from bench.measure.lost_time import Lost
 from bench.measure.process import Child
 from bench.pipeline import opening, prepare
 from bench.pipeline.flow import Verified
@@ -32,6 +34,7 @@ PASSES = 4
 METHOD = Method(
     min_passes=PASSES,
     max_passes=PASSES,
+    max_lost_share=math.inf,  # other tests may run at the same time
     burst=BurstPlan(warm_ns=0, target_ns=0, min_runs=2, max_runs=2),
     limits=Limits.of(step_s=30, memory_bytes=2**30),
 )
@@ -287,11 +290,18 @@ def test_failing_baseline_keeps_nothing(make: Any, model: dict[str, Any], monkey
     assert is_gone([pid for _, pid in order.requests])
 
 
+LONGER = dataclasses.replace(METHOD, min_passes=2, max_passes=50, launch_sd=1e-9)
+"""As many passes as there is time for: launches are believed to agree but for the noise within them."""
+
+
+def num_passes(result: Result) -> list[int]:
+    return [len(launch.steady_ns) for _, launch in result.launches]
+
+
 def test_time_that_runs_out_ends_a_block_after_the_fewest_passes(make: Any) -> None:
-    longer = Method(fewest_passes=2, max_passes=50, pass_error=0.0, burst=METHOD.burst, limits=METHOD.limits)
     times = iter([False] * 3)  # one for each worker that is opened
-    result = run_block(make("raw"), [make("a")], longer, out_of_time=lambda: next(times, True))
-    assert [len(launch.steady_ns) for _, launch in result.launches] == [2, 2, 2]
+    result = run_block(make("raw"), [make("a")], LONGER, out_of_time=lambda: next(times, True))
+    assert num_passes(result) == [2, 2, 2]
 
 
 def test_time_that_runs_out_before_the_first_pass_leaves_nothing(make: Any) -> None:
@@ -299,18 +309,28 @@ def test_time_that_runs_out_before_the_first_pass_leaves_nothing(make: Any) -> N
 
 
 def test_block_that_takes_too_long_ends(make: Any) -> None:
-    longer = Method(fewest_passes=2, max_passes=50, pass_error=0.0, max_s=0.0, burst=METHOD.burst, limits=METHOD.limits)
-    result = run_block(make("raw"), [], longer)
-    assert [len(launch.steady_ns) for _, launch in result.launches] == [2, 2]
+    assert num_passes(run_block(make("raw"), [], dataclasses.replace(LONGER, max_s=0.0))) == [2, 2]
 
 
-def test_block_that_is_precise_ends(make: Any) -> None:
-    def passes(pass_error: float) -> int:
-        method = Method(min_passes=2, max_passes=6, pass_error=pass_error, burst=METHOD.burst, limits=METHOD.limits)
-        return len(run_block(make("raw"), [], method).launches[0][1].steady_ns)
+@pytest.mark.parametrize(("best", "passes_made"), [(0.5, 2), (3.5, 4), (99.0, 6)], ids=["least", "best", "most"])
+def test_passes_go_on_until_launches_tell_more(
+    make: Any, monkeypatch: pytest.MonkeyPatch, best: float, passes_made: int
+) -> None:
+    asked: list[dict[str, float]] = []
 
-    assert passes(pass_error=1e9) == 2
-    assert passes(pass_error=0.0) == 6
+    def best_number(**costs: float) -> float:
+        asked.append(costs)
+        return best
+
+    monkeypatch.setattr(passes, "best_number", best_number)
+    method = dataclasses.replace(LONGER, max_passes=6, launch_sd=0.03)
+    result = run_block(make("raw", run_s=0.002), [make("a", run_s=0.002, load_s=0.5)], method)
+    assert num_passes(result) == [passes_made] * 3
+    for costs in asked:
+        assert 0.5 <= costs["set_up_s"] < 30  # with the load
+        assert 3 * 3 * 0.002 <= costs["pass_s"] < 2  # three inferences of each of three workers
+        assert costs["launch_sd"] == 0.03
+        assert 0 < costs["pass_sd"] < 3
 
 
 def test_interrupt_leaves_no_worker(make: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -341,3 +361,98 @@ def test_a_hang_costs_its_limit_and_no_more(make: Any, monkeypatch: pytest.Monke
     result = run_block(make("raw"), [make("bad"), make("good")], METHOD)
     assert failures(result) == [("bad", "measure", "timeout")]
     assert len(result.launches) == 3
+
+
+REPEATING = dataclasses.replace(METHOD, max_lost_share=Method.max_lost_share)
+
+
+class Losing:
+    """Stands for the watch over lost time: in each part the worst-off worker loses the next of these shares."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, *shares: float | None) -> None:
+        left = list(shares)
+
+        class Watch:
+            def __init__(self, pids: Any) -> None:
+                self.pids = list(pids)
+
+            def lost(self) -> Lost:
+                share = left.pop(0)
+                delays = dict.fromkeys(self.pids, None if share is None else 0.0)
+                delays[max(self.pids)] = share
+                return Lost(steal_share=None if share is None else 0.001, run_delay_shares=delays)
+
+        monkeypatch.setattr(block, "Watch", lambda pids: Watch(pids))
+        self.left = left
+
+
+def test_passes_in_which_a_worker_lost_time_are_repeated(make: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    order = Order(monkeypatch)
+    Losing(monkeypatch, 0.06, 0.02)
+    result = run_block(make("raw"), [make("a")], REPEATING)
+    assert len(order.passes(num_workers=3)) == 1 + 2 * PASSES  # one warm-up
+    assert len({pid for _, pid in order.requests}) == 3
+    assert [(s.key, launch.role) for s, launch in result.superseded] == roles(result)
+    counted, superseded = ([launch for _, launch in part] for part in (result.launches, result.superseded))
+    assert {launch.superseded for launch in counted} == {False}
+    assert {launch.superseded for launch in superseded} == {True}
+    assert max(launch.run_delay_share or 0 for launch in counted) == 0.02
+    assert max(launch.run_delay_share or 0 for launch in superseded) == 0.06
+    assert {launch.steal_share for launch in counted} == {0.001}
+    assert len({launch.block for launch in counted}) == len({launch.block for launch in superseded}) == 1
+    assert counted[0].block != superseded[0].block
+    assert len({launch.launch for launch in (*counted, *superseded)}) == 6
+    assert all(len(launch.steady_ns) == PASSES for launch in (*counted, *superseded))
+    assert not any(one.steady_ns == two.steady_ns for one, two in zip(counted, superseded, strict=True))
+    assert [len(launch.warmup_ns) for launch in counted] == [0] * 3
+    assert [len(launch.warmup_ns) for launch in superseded] == [3] * 3
+
+
+def test_repeat_that_lost_more_does_not_count(make: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    Losing(monkeypatch, 0.06, 0.07)
+    result = run_block(make("raw"), [], REPEATING)
+    assert max(launch.run_delay_share or 0 for _, launch in result.launches) == 0.06
+    assert max(launch.run_delay_share or 0 for _, launch in result.superseded) == 0.07
+
+
+@pytest.mark.parametrize("share", [0.05, None], ids=["little was lost", "the system does not tell"])
+def test_other_passes_are_not_repeated(make: Any, monkeypatch: pytest.MonkeyPatch, share: float | None) -> None:
+    Losing(monkeypatch, share if share is None else share - 0.001)
+    result = run_block(make("raw"), [make("a")], REPEATING)
+    assert result.superseded == ()
+    assert {launch.steal_share for _, launch in result.launches} == {None if share is None else 0.001}
+    assert (None in {launch.run_delay_share for _, launch in result.launches}) == (share is None)
+
+
+def test_time_that_is_up_allows_no_repeat(make: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    Losing(monkeypatch, 0.06)
+    times = iter([False] * 2)  # one for each worker that is opened
+    result = run_block(make("raw"), [], REPEATING, out_of_time=lambda: next(times, True))
+    assert result.superseded == ()
+    assert num_passes(result) == [PASSES, PASSES]
+
+
+def test_cell_that_fails_in_the_repeat_leaves_both(make: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    Losing(monkeypatch, 0.06, 0.02)
+    result = run_block(make("raw"), [make("bad", fail_at=2 + 3 * (PASSES + 2))], REPEATING)
+    assert failures(result) == [("bad", "measure", "error")]
+    assert roles(result) == [("raw", REFERENCE), ("raw", CONTROL)]
+    assert [subject.key for subject, _ in result.superseded] == ["raw", "raw"]
+
+
+def test_no_more_repeats_after_three_in_vain(make: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    repeats = Repeats()
+    losing = Losing(monkeypatch, 0.06, 0.07, 0.06, 0.01, *(0.06, 0.07) * 3, 0.06)
+    repeated = [bool(run_block(make("raw"), [], REPEATING, repeats=repeats).superseded) for _ in range(6)]
+    assert repeated == [True, True, True, True, True, False]
+    assert losing.left == []
+
+
+def test_time_that_workers_lose_is_read_from_the_system(make: Any) -> None:
+    if not Path("/proc/self/schedstat").exists():
+        pytest.skip("this kernel keeps no schedstat")
+    for _, launch in run_block(make("raw", run_s=0.001), [], METHOD).launches:
+        assert launch.run_delay_share is not None
+        assert 0 <= launch.run_delay_share < 1
+        assert launch.steal_share is not None
+        assert 0 <= launch.steal_share < 1

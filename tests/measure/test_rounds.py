@@ -18,7 +18,7 @@ import pytest
 from bench.api.cell import Cell
 from bench.api.errors import ChildError
 from bench.measure import questions, rounds, stats
-from bench.measure.block import Failure, Method, Result, Subject
+from bench.measure.block import Failure, Method, Repeats, Result, Subject
 from bench.measure.comparison import CELL, CONTROL, REFERENCE, Comparison
 from bench.measure.launch import Launch
 from bench.measure.questions import BEST, VERDICT, Aims, Question
@@ -53,6 +53,7 @@ class Bench:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.blocks: list[list[str]] = []
+        self.repeats: list[Repeats] = []
         self.kept: list[Result] = []
         self.reports: list[Progress] = []
         self.noisy: set[str] = set()
@@ -70,9 +71,16 @@ class Bench:
         monkeypatch.setattr(rounds, "datetime", SimpleNamespace(datetime=clock, UTC=datetime.UTC))
 
     def _run(
-        self, baseline: Subject, subjects: Sequence[Subject], method: Method, *, out_of_time: Callable[[], bool]
+        self,
+        baseline: Subject,
+        subjects: Sequence[Subject],
+        method: Method,
+        *,
+        out_of_time: Callable[[], bool],
+        repeats: Repeats,
     ) -> Result:
         assert method is METHOD
+        self.repeats.append(repeats)
         self.now += self.seconds_per_block
         self.hours += 1
         self.blocks.append([item.cell.variant for item in subjects])
@@ -314,15 +322,21 @@ def test_no_budget_no_block(bench: Bench) -> None:
     assert bench.blocks == []
 
 
+def test_blocks_of_a_sweep_share_what_repeats_brought(bench: Bench) -> None:
+    bench.measure(group("a", "b"), min_launches=2, max_launches=2)
+    assert len(bench.repeats) > 1
+    assert len(set(map(id, bench.repeats))) == 1
+
+
 def test_block_knows_when_time_is_up(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     answers = []
     run = rounds.run_block
 
-    def ask(*arguments: Any, out_of_time: Callable[[], bool]) -> Result:
+    def ask(*arguments: Any, out_of_time: Callable[[], bool], **options: Any) -> Result:
         answers.append(out_of_time())
         bench.now += 100
         answers.append(out_of_time())
-        return run(*arguments, out_of_time=out_of_time)
+        return run(*arguments, out_of_time=out_of_time, **options)
 
     monkeypatch.setattr(rounds, "run_block", ask)
     bench.measure(group("a"), budget_s=50.0)

@@ -46,7 +46,7 @@ class Silent:
 
 tiny = BurstPlan(warm_ns=0, target_ns=0, min_runs=2, max_runs=2)
 limits = Limits.of(step_s=60, memory_bytes=2**30)
-method = Method(min_passes=3, max_passes=3, burst=tiny, limits=limits)
+method = Method(min_passes=3, max_passes=3, max_lost_share=9, burst=tiny, limits=limits)
 store = Store(Path("results"), machine.name())
 Sweep(store, Options(method=method, goal=Goal(min_launches=2, max_launches=2)), Silent()).run(
     sweeps.select(["toy/*"], None)

@@ -134,6 +134,16 @@ def test_launch_appended_twice_stands_once(store: Store) -> None:
     assert launches(store) == ["one", "two"]
 
 
+def test_superseded_launch_stays_in_the_file_and_counts_nowhere(store: Store, file: Path) -> None:
+    superseded = replace(launch("two"), superseded=True)
+    append(store, HEADER, launch("one"), superseded, ThreadLaunch(**asdict(superseded)))
+    assert launches(store) == ["one"]
+    record = store.read(KEY)
+    assert record is not None
+    assert record.thread_launches == ()
+    assert [line.launch for line in read_lines(file) if isinstance(line, Launch)] == ["one", "two", "two"]
+
+
 def test_reset_of_one_kind_of_launches_leaves_the_other(store: Store) -> None:
     beside = ThreadLaunch(**asdict(launch("two")))
     append(store, HEADER, QUALITY, launch("one"), beside, Reset(launches="thread_launch"))
@@ -205,19 +215,16 @@ def test_field_of_the_wrong_type_is_named(store: Store, file: Path, text: bytes,
         store.read(KEY)
 
 
-def _spelt(content: object) -> str:
-    return json.dumps(content, separators=(",", ":"))
-
-
 def test_published_lines_are_written_as_they_were_read() -> None:
-    """Nothing of a stored line is lost or spelt otherwise; fields that are newer than the line are added to it."""
+    """Nothing of a stored line is lost or spelt otherwise; fields that are newer than the line have a default."""
     files = sorted(PUBLISHED.glob("*/*.jsonl"))
     assert files
     for path in files:
-        stored = [json.loads(line) for line in path.read_text().splitlines()]
-        written = [msgspec.to_builtins(line) for line in read_lines(path)]
-        kept = [{key: new[key] for key in new if key in old} for old, new in zip(stored, written, strict=True)]
-        assert list(map(_spelt, kept)) == path.read_text().splitlines()
+        texts = path.read_text().splitlines()
+        for line, text in zip(read_lines(path), texts, strict=True):
+            read, written = json.loads(text), msgspec.to_builtins(line)
+            kept = {name: value for name, value in written.items() if name in read}
+            assert json.dumps(kept, separators=(",", ":")) == text
 
 
 def test_line_that_is_not_json_is_refused_and_nothing_is_written(store: Store, file: Path) -> None:
