@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 import random
 import time
 import uuid
@@ -59,6 +60,7 @@ class Subject:
     rss_bytes: int
 
 
+MOST_FIRST = 1 << 16
 FINISH = Request(operation=Worker.finish, arguments={})
 
 
@@ -118,18 +120,18 @@ class _Seat:
         """Send a request whose reply holds fields of `Launch`."""
         self.replies.update(self.child.request(request.operation, timeout_s=timeout_s, **request.arguments))
 
-    def burst(self, method: Method) -> None:
-        """Run one burst."""
+    def burst(self, method: Method, request: int) -> None:
+        """Run one burst of inferences that answer the same request."""
         plan = method.burst
         if self.bursts:  # by the warm-up alone, so that all passes are alike
             plan = plan.for_inference(median_ns(self.bursts[0].steady_ns))
         arguments = dataclasses.asdict(plan)
-        reply = self.child.request(Worker.burst, timeout_s=method.limits.burst_s, **arguments)
+        reply = self.child.request(Worker.burst, timeout_s=method.limits.burst_s, request=request, **arguments)
         self.bursts.append(msgspec.convert(reply, _Burst))
         if len(self.bursts) > 1:
             self.medians_ns.append(median_ns(self.bursts[-1].steady_ns))
 
-    def launch(self, block: str, reference: str) -> Launch:
+    def launch(self, block: str, reference: str, first_request: int) -> Launch:
         """The launch of a worker that has finished."""
         warmup, *passes = self.bursts
         measured = {
@@ -142,6 +144,7 @@ class _Seat:
             "warmup_ns": warmup.cold_ns + warmup.steady_ns,
             "cold_ns": [burst.cold_ns for burst in passes],
             "steady_ns": [burst.steady_ns for burst in passes],
+            "first_request": first_request,
             "num_restless": sum(not burst.quiet for burst in self.bursts),
         }
         return msgspec.convert({**measured, **self.replies}, Launch)
@@ -225,6 +228,7 @@ def run_block(
         # By this thread: a worker dies with the thread that started it.
         seats += [started(subject, role) for subject, role in random.sample(roles, len(roles))]
         on_all_cores(open_session, list(seats), opened)
+        first_request = random.randrange(MOST_FIRST)  # so that few passes of many blocks see all requests
         start = time.monotonic()
         for number in range(method.max_passes + 1):
             is_late = time.monotonic() - start > method.max_s
@@ -232,13 +236,14 @@ def run_block(
                 break
             if number > method.min_passes and _is_precise(seats, method):
                 break
+            request = first_request + max(0, number - 1)  # the warm-up runs that of the first pass
             for seat in random.sample(seats, len(seats)):
-                attempt(seat, lambda seat: seat.burst(method))
+                attempt(seat, functools.partial(_Seat.burst, method=method, request=request))
         for seat in list(seats):
             attempt(seat, lambda seat: seat.ask(FINISH, limits.burst_s))
         order = (REFERENCE, CONTROL, CELL)
         seats.sort(key=lambda seat: (order.index(seat.role), seat.subject.cell))
-        launches = tuple((seat.subject, seat.launch(block, baseline.cell.path)) for seat in seats)
+        launches = tuple((seat.subject, seat.launch(block, baseline.cell.path, first_request)) for seat in seats)
         return Result(launches=launches, failures=tuple(failures))
     return Result(launches=(), failures=tuple(failures))
 
