@@ -12,7 +12,9 @@ from bench.cli import options, units
 
 def best(
     *,
-    max_metric_drop: Annotated[str, typer.Option(help="Largest share of the metric that may be lost.")] = "1%",
+    max_metric_drop: Annotated[
+        str, typer.Option(help="Largest share of the metric that may be lost, with 95 % confidence.")
+    ] = "1%",
     margin: options.Margin = "2%",
     results: options.Results = options.RESULTS,
     into: Annotated[

@@ -20,7 +20,7 @@ def pick(
     ],
     *,
     max_metric_drop: Annotated[
-        str | None, typer.Option(help="Largest share of the metric that may be lost, such as 1%.")
+        str | None, typer.Option(help="Largest share of the metric that may be lost, with 95 % confidence, such as 1%.")
     ] = None,
     max_size: Annotated[str | None, typer.Option(help="Largest file, such as 10MB.")] = None,
     max_memory: Annotated[

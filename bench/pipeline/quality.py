@@ -66,7 +66,7 @@ def _lost(task: Task, outputs: Arrays, expected: Arrays, targets: Sequence[Any])
     if not (np.isfinite(own.values).all() and np.isfinite(right.values).all()):
         return "the points of a sample are not finite"
     if not (right.score > 0 and right.most > 0):
-        return "the reference scores nothing"
+        return "the score of the reference, or all that a sample can lose of it, is zero"
     return metric_loss.lost(own.values, right.values, score=right.score, most=right.most)
 
 

@@ -241,7 +241,10 @@ def test_outputs_that_are_equal_lose_no_points_but_may() -> None:
 
 def test_no_points_are_lost_where_the_reference_has_none() -> None:
     worthless = {"y": EXPECTED["y"] + 1}
-    assert judge(EXPECTED["y"], SCORED, worthless).lost == "the reference scores nothing"
+    assert (
+        judge(EXPECTED["y"], SCORED, worthless).lost
+        == "the score of the reference, or all that a sample can lose of it, is zero"
+    )
 
 
 def test_fidelity_loses_the_root_mean_square_of_its_error() -> None:

@@ -12,6 +12,7 @@ from bench.measure.comparison import CELL
 from bench.records import assemble
 from bench.records.lines import Failure
 from bench.records.measurements import Measurements
+from bench.records.metric_loss import Lost
 from bench.records.store import Record, Store
 from bench.report.page.page import page
 from support import records as made
@@ -21,6 +22,8 @@ BROKEN = "toy/null/native/broken/null/cpu/b2t1"
 HOSTILE = "<script>alert(1)</script>"
 REASON = """</script></style>--><img src="https://example.org/x.png" onerror="alert(2)">'"&amp;{{ 7 * 7 }}"""
 NUM_SAMPLES = 250
+LOST = Lost(num_samples=5_000, score=0.75, most=1.0, points=tuple((row, 1.0) for row in range(25)))
+"""One sample in 200 is lost, 0.67 % of the metric; with 95 % confidence no more than 0.93 % of it."""
 
 
 def cell(path: str, factor: float, **quality: object) -> Record:
@@ -34,7 +37,7 @@ def records() -> dict[str, Record]:
     """Four cells of `toy`, one of them with more samples than the page keeps, and one of a task with a hostile name."""
     found = {
         BASELINE: made.baseline(a=1_000_000, b=2_000_000),
-        HALVE: cell(HALVE, 0.5, metrics={"accuracy": 0.7449}, metric_loss=0.0068),
+        HALVE: cell(HALVE, 0.5, metrics={"accuracy": 0.745}, metric_loss=1 / 150, lost=LOST),
         PRUNE: cell(PRUNE, 1.5, metrics={"accuracy": 0.76}, metric_loss=-0.0133),
         BROKEN: cell(BROKEN, 0.25, metrics={"accuracy": 0.1}, fidelity="broken", reason=REASON, metric_loss=0.87),
     }
