@@ -16,7 +16,6 @@ from bench.api.errors import InputError
 from bench.cli import main
 from bench.decisions import compare as compared
 from bench.decisions.compare import Change, Compared
-from bench.measure import stats
 from bench.measure.comparison import CELL
 from bench.records.lines import Failure
 from bench.records.store import Record, Store
@@ -53,12 +52,6 @@ def store(folder: Path, *records: Record, machine: dict[str, Any] = MACHINE, **h
         for line in filter(None, lines):
             kept.append(key, line)
     return folder
-
-
-@pytest.fixture(autouse=True)
-def few_resamples(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The intervals of medians are none of these tests' business, and take most of their time."""
-    monkeypatch.setattr(stats, "NUM_RESAMPLES", 10)
 
 
 @pytest.fixture

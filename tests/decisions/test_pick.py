@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from bench.measure.comparison import CELL
 from bench.measure.memory import Memory
 from bench.records import assemble, folder, pareto
 from bench.records.lines import Failure
+from bench.records.measurements import Measurements
 from bench.records.metric_loss import Lost
 from bench.records.store import Record
 from bench.report import pick as pick_report
@@ -41,9 +43,13 @@ def cell(name: str, factor: float, *, noise: float = 0.0, size: int = 31, lost: 
 
 def choose(*cells: Record, tolerance: float = 0.05, **constraints: Any) -> Choice:
     baseline = made.baseline(BASE, **BLOCKS)
-    records = {record.cell.path: record for record in (baseline, *cells)}
-    rows = assemble.rows(records)
-    return pick.choose(records, rows, Constraints(**constraints), tolerance=tolerance, margin=0.02)
+    return choose_in({record.cell.path: record for record in (baseline, *cells)}, tolerance=tolerance, **constraints)
+
+
+def choose_in(records: Mapping[str, Record], *, tolerance: float = 0.05, **constraints: Any) -> Choice:
+    measurements = Measurements(records)
+    rows = assemble.rows(records, measurements=measurements)
+    return pick.choose(measurements, rows, Constraints(**constraints), tolerance=tolerance)
 
 
 def variant(found: Choice) -> str | None:
@@ -109,8 +115,7 @@ def test_launches_that_are_asked_for_are_enough() -> None:
         ]
         path = BASE.replace("raw", name)
         records[path] = made.record(path, *launches, quality=made.quality(metric_loss=0.0))
-    again = pick.choose(records, assemble.rows(records), Constraints(), tolerance=0.05, margin=0.04)
-    assert again.picked is not None
+    assert choose_in(records).picked is not None
 
 
 @pytest.mark.parametrize(
@@ -204,7 +209,7 @@ def test_wrong_and_failed_cells_are_not_picked() -> None:
 def test_only_one_request_at_a_time() -> None:
     records = {path: made.baseline(path, **BLOCKS) for path in (BASE, BASE.replace("b1", "b2"))}
     with pytest.raises(InputError, match="one request, not 2"):
-        pick.choose(records, assemble.rows(records), Constraints(), tolerance=0.05, margin=0.02)
+        choose_in(records)
 
 
 def test_front_holds_what_no_other_beats() -> None:
@@ -224,7 +229,7 @@ def test_launches_are_counted_from_the_cell_that_has_most() -> None:
     alone = [made.launch(block, CELL, 500_000, reference=BASE) for block in "xyz"]
     one = made.record(one.cell.path, *one.launches, *alone, quality=made.quality(metric_loss=0.0))
     records = {record.cell.path: record for record in (baseline, one, other)}
-    choice = pick.choose(records, assemble.rows(records), Constraints(), tolerance=0.05, margin=0.02)
+    choice = choose_in(records)
     together = choose(cell("one", 0.5, noise=0.04), cell("other", 0.5, noise=-0.04))
     assert together.further is not None
     assert choice.further is not None
@@ -243,8 +248,14 @@ def test_what_launches_cannot_decide_is_said() -> None:
 def test_command_says_what_would_decide(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     cells = (made.baseline(BASE, **BLOCKS), cell("one", 0.5, noise=0.1), cell("other", 0.51, noise=-0.1))
     records = {record.cell.path: record for record in cells}
+    measurements = Measurements(records)
     found = folder.Results(
-        folder=Path("some where"), records=records, rows=assemble.rows(records), peaks={}, margin=0.02
+        folder=Path("some where"),
+        records=records,
+        rows=assemble.rows(records),
+        measurements=measurements,
+        peaks={},
+        margin=0.02,
     )
     monkeypatch.setattr(folder, "read", lambda *_, **__: found)
     monkeypatch.setattr(sys, "argv", ["bench", "pick", "toy", "--results", "some where"])

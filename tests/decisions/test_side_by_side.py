@@ -128,8 +128,9 @@ def test_second_is_held_against_the_first(workers: Workers) -> None:
     assert change.judged.ratio.value == pytest.approx(1.2, rel=1e-5)
     assert change.before is not None
     assert change.after is not None
-    assert (change.before.latency_p50_ns, change.after.latency_p50_ns) == (1_000_001, 1_200_001)
-    assert workers.blocks == Goal.min_launches
+    assert change.before.latency_p50_ns == pytest.approx(1_000_001)
+    assert change.after.latency_p50_ns == pytest.approx(1_200_001)
+    assert workers.blocks <= Goal.max_launches
 
 
 def test_same_graph_is_not_timed(workers: Workers) -> None:

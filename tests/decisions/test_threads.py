@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import math
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -11,12 +11,12 @@ from msgspec.structs import asdict
 from bench.api.errors import InputError
 from bench.decisions import threads as scalability
 from bench.decisions.threads import Scaling
-from bench.measure.comparison import CELL, CONTROL, REFERENCE, Comparison
-from bench.measure.stats import Effect, Error, Estimate
+from bench.measure.comparison import CELL, CONTROL, REFERENCE
 from bench.records import assemble
 from bench.records.lines import ThreadLaunch
 from bench.records.store import Record
 from bench.report import threads
+from support import known
 from support import records as made
 
 ONE = "toy/null/native/raw/null/cpu/b4t1"
@@ -68,26 +68,41 @@ def test_numbers_that_cannot_be_told_apart_are_all_named() -> None:
     assert scaling(noise=0.3, t2=0.95).best == (1, 2)
 
 
-def known(half: float) -> Error:
-    return Error(across=half / 1.96, freedom=math.inf, within=0.0, launches=3)
+def best_of(ratios: Mapping[int, float], errors: Mapping[int, float] | float) -> tuple[int, ...]:
+    """Of numbers of threads, by their latency over that at one thread and its standard error."""
+    each = errors if isinstance(errors, Mapping) else dict.fromkeys(ratios, errors)
+    names = {str(count): ratio for count, ratio in ratios.items()}
+    fitted = known.fitted(names, {str(count): error for count, error in each.items()})
+    return scalability._best(fitted, list(ratios), 0.02)
 
 
 def test_fewer_threads_that_may_be_as_good_are_named() -> None:
     """4 are the fastest and 2 as good; whether 1 is cannot be said."""
-    found = {
-        count: Comparison(
-            effect=Effect(
-                value=math.log(ratio), errors=(Error(across=half / 1.96, freedom=math.inf, within=0.0, launches=3),)
-            ),
-            control=Estimate(value=1, low=0.999, high=1.001),
-            num_launches=3,
-        )
-        for count, ratio, half in ((2, 0.999, 0.001), (4, 0.99, 0.09))
-    }
-    assert scalability._verdict(found, 1, 4, 0.02) == "undecided"
-    assert scalability._best(found, 0.02) == (1, 2, 4)
-    found[4] = Comparison(effect=found[2].effect, control=found[2].control, num_launches=3)
-    assert scalability._best(found, 0.02) == (1,)
+    assert best_of({1: 1.0, 2: 0.98, 4: 0.979}, {1: 0.02, 2: 0.001, 4: 0.001}) == (1, 2)
+    assert best_of({1: 1.0, 2: 0.9, 4: 0.899}, {1: 0.02, 2: 0.001, 4: 0.001}) == (2,)
+    assert best_of({1: 1.0, 2: 0.999, 4: 0.999}, 0.001) == (1,)
+
+
+def test_more_threads_that_may_be_faster_are_named() -> None:
+    assert best_of({1: 1.0, 2: 0.5, 4: 0.501}, {1: 0.01, 2: 0.01, 4: 0.01}) == (2, 4)
+    assert best_of({1: 1.0, 2: 0.5, 4: 0.7}, {1: 0.01, 2: 0.01, 4: 0.01}) == (2,)
+
+
+def test_latency_by_threads_is_that_of_the_usual_block() -> None:
+    found = scaling(t2=0.5)
+    usual = (1_000_001 * 2_000_001 * 1_500_001) ** (1 / 3)
+    assert found.latency_ns == {1: pytest.approx(usual), 2: pytest.approx(usual / 2, rel=1e-4)}
+    assert {count: compared.num_launches for count, compared in found.over_one.items()} == {2: 3}
+
+
+def test_each_number_of_threads_is_a_program_of_its_own() -> None:
+    """The machine slowed two threads alone in one block: launches that differ by so much are no basis for a verdict."""
+    quiet, wobbling = scaling(t2=0.97), scaling(noise=0.1, t2=0.97)
+    effects = [found.over_one[2].effect for found in (quiet, wobbling)]
+    assert effects[0] is not None
+    assert effects[1] is not None
+    assert effects[1].half_width() > 1.5 * effects[0].half_width()
+    assert wobbling.best == (1, 2)
 
 
 def test_table_has_latency_throughput_and_the_best() -> None:

@@ -17,7 +17,7 @@ from support import records as made
 
 PASSES = 6
 MISSING = Comparison(effect=None, control=None, num_launches=0)
-LAUNCH, STATE, BLOCK = 0.01, 0.02, 0.05
+LAUNCH, STATE, JOLT, BLOCK = 0.01, 0.02, 0.015, 0.05
 NORMAL = 1.959964
 
 
@@ -46,7 +46,7 @@ def group(baseline: Sequence[Launch], programs: Mapping[str, str] | None = None,
 
 def fit(baseline: Sequence[Launch], programs: Mapping[str, str] | None = None, **cells: Sequence[Launch]) -> Fitted:
     """Fitted with variances that are known, so that errors can be computed by hand."""
-    belief = beliefs.firm(launch=LAUNCH, state=STATE, block=BLOCK)
+    belief = beliefs.firm(launch=LAUNCH, state=STATE, jolt=JOLT, block=BLOCK)
     (found,) = comparison.fit([group(baseline, programs, **cells)], belief)
     return found
 
@@ -77,21 +77,21 @@ def test_error_of_a_ratio_by_hand() -> None:
     assert found.effect.half_width() == pytest.approx(NORMAL * LAUNCH * math.sqrt(0.75), rel=1e-3)
 
 
-def test_programs_have_states_that_do_not_cancel() -> None:
-    """Hours lie between the blocks: each adds a state of both programs."""
+def test_programs_have_states_and_jolts_that_do_not_cancel() -> None:
+    """Hours lie between the blocks: each adds a state and a jolt of both programs."""
     found = fit(baseline(), {"one": "other"}, one=cell(a=500, b=1000)).against_baseline("one")
     assert found.effect is not None
-    assert found.effect.error == pytest.approx(math.sqrt((1.5 * LAUNCH**2 + 2 * STATE**2) / 2), rel=1e-3)
+    assert found.effect.error == pytest.approx(math.sqrt((1.5 * LAUNCH**2 + 2 * STATE**2 + 2 * JOLT**2) / 2), rel=1e-3)
 
 
 def test_blocks_of_the_same_minute_share_their_states() -> None:
-    """A second block tells of the launches, and next to nothing of the state."""
+    """A second block tells of the launches and the jolts, and next to nothing of the state."""
     now = made.time_of("a")
     lines = [launch(block, role, 1000, time=now) for block in "ab" for role in (REFERENCE, CONTROL)]
     own = [launch(block, CELL, 500, time=now) for block in "ab"]
     found = fit(lines, {"one": "other"}, one=own).against_baseline("one")
     assert found.effect is not None
-    assert found.effect.error == pytest.approx(math.sqrt(1.5 * LAUNCH**2 / 2 + 2 * STATE**2), rel=1e-3)
+    assert found.effect.error == pytest.approx(math.sqrt((1.5 * LAUNCH**2 + 2 * JOLT**2) / 2 + 2 * STATE**2), rel=1e-3)
 
 
 def test_effects_are_those_of_generalized_least_squares() -> None:
@@ -114,7 +114,7 @@ def test_effects_are_those_of_generalized_least_squares() -> None:
         ]
     )
     same = [[(b, programs.get(n)) == (c, programs.get(m)) for c, m in seats] for b, n in seats]
-    covariance = STATE**2 * np.array(same, float) + LAUNCH**2 * np.eye(len(seats))
+    covariance = (STATE**2 + JOLT**2) * np.array(same, float) + LAUNCH**2 * np.eye(len(seats))
     precision = np.linalg.inv(covariance)
     of_estimates = np.linalg.inv(design.T @ precision @ design)
     estimates = of_estimates @ design.T @ precision @ np.log(latencies)
@@ -134,7 +134,7 @@ def test_latency_is_that_of_the_usual_block() -> None:
     latency = found.latency_ns("one")
     assert latency is not None
     assert latency.value == pytest.approx(500)
-    error = math.sqrt((LAUNCH**2 + STATE**2 + BLOCK**2) / 2)
+    error = math.sqrt((LAUNCH**2 + STATE**2 + JOLT**2 + BLOCK**2) / 2)
     assert math.log(latency.high / latency.value) == pytest.approx(NORMAL * error, rel=1e-3)
     of_baseline = found.latency_ns("baseline")
     assert of_baseline is not None
@@ -303,7 +303,7 @@ def test_groups_share_what_is_known_of_a_program() -> None:
 
 
 class Machine:
-    """Blocks hours apart on a machine whose speed varies by 4 %; each program has a state of 2 % beside it."""
+    """Blocks hours apart on a machine whose speed varies by 4 %, and that acts on each program by 2 % beside it."""
 
     def __init__(self, random: np.random.Generator, num_blocks: int, launch_sd: float) -> None:
         self.blocks = [f"block {number}" for number in range(num_blocks)]

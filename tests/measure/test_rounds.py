@@ -308,6 +308,13 @@ def test_launches_have_the_time_of_their_block(bench: Bench) -> None:
     assert times == [[hour for hour in hours for _ in range(2)], hours]
 
 
+def test_launch_that_has_a_time_keeps_it() -> None:
+    found = group("a")
+    subject, launch = found.ledgers[1].subject, made.launch("a", CELL, 1000)
+    rounds.note(found, Result(launches=((subject, launch),), failures=()))
+    assert found.ledgers[1].launches == [launch]
+
+
 def test_budget_stops(bench: Bench) -> None:
     """Ten seconds a block: the block that begins before the end is finished, none begins after it."""
     names = [f"v{number}" for number in range(40)]

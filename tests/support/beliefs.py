@@ -8,13 +8,15 @@ FIRM = 1e12
 """Degrees of freedom beside which no launches count."""
 
 
-def firm(*, launch: float, state: float = 1e-4, block: float = 1e-4, fading_s: float = 300.0) -> Belief:
-    """Standard deviations of launches, states and blocks that the model takes as they are."""
+def firm(
+    *, launch: float, state: float = 1e-4, jolt: float = 1e-4, block: float = 1e-4, fading_s: float = 300.0
+) -> Belief:
+    """Standard deviations of launches, states, jolts and blocks that the model takes as they are."""
     return Belief(
         launch=launch,
         launch_freedom=FIRM,
         state=state,
-        jolt=1e-6,
+        jolt=jolt,
         freedom=FIRM,
         program_freedom=FIRM,
         block=block,
