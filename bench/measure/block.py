@@ -255,8 +255,14 @@ class _Block:
         self._first_request = random.randrange(MOST_FIRST)  # so that few passes of many blocks see all requests
 
     def open(self, members: Sequence[tuple[Subject, str]], workers: contextlib.ExitStack) -> None:
-        """Start a worker for each subject in its role, and open their sessions, on all cores at once."""
-        loaded_beside = min(machine.num_cores(), len(members)) - 1
+        """Start a worker for each subject in its role, and open their sessions.
+
+        Packages are imported on all cores at once. Loads and first inferences are figures of their own, so they run at
+        the same time only while there is a core for each of their threads: beside another worker, the first inference
+        of two threads on two cores took up to 15 times as long.
+        """
+        threads = max(subject.cell.threads for subject, _ in members)
+        loaded_beside = min(max(1, machine.num_cores() // threads), len(members)) - 1
         limits = self._method.limits
         # By this thread: a worker dies with the thread that started it.
         for subject, role in random.sample(members, len(members)):
@@ -265,17 +271,19 @@ class _Block:
             seat = _Seat(subject=subject, role=role, child=child, machine=state, loaded_beside=loaded_beside)
             self._seats.append(seat)
 
-        def open_session(seat: _Seat) -> None:
+        def ask(request: Request, seat: _Seat) -> None:
             if self._out_of_time():
                 raise _NothingToKeepError
-            seat.ask(seat.subject.imports, limits.open_s)
-            seat.ask(seat.subject.opening, limits.open_s)
+            seat.ask(request, limits.open_s)
 
-        def opened(seat: _Seat, outcome: BenchError | None) -> None:
+        def answered(seat: _Seat, outcome: BenchError | None) -> None:
             if isinstance(outcome, ChildError):
                 self._drop(seat, "open", outcome)
 
-        on_all_cores(open_session, list(self._seats), opened)
+        on_all_cores(lambda seat: ask(seat.subject.imports, seat), list(self._seats), answered)
+        on_all_cores(
+            lambda seat: ask(seat.subject.opening, seat), list(self._seats), answered, threads=lambda _: threads
+        )
 
     def warm_up(self) -> None:
         """Run the first burst of each worker."""

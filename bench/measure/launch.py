@@ -31,7 +31,7 @@ class Launch(msgspec.Struct, frozen=True, kw_only=True, tag="launch", tag_field=
         import_ns: time to import all that opening the artifact needs, beside other workers as for `load_ns`.
         load_ns: time to open the artifact.
         first_inference_ns: time of the first inference with the opened artifact.
-        loaded_beside: largest number of other workers that started, imported, loaded or ran first at the same time.
+        loaded_beside: largest number of other workers that loaded or ran first at the same time, on cores of their own.
         steal_share: share of the machine's time in which a hypervisor ran other machines; None where the system does
             not tell, as for the next.
         run_delay_share: share of the worker's time in which its threads waited for a core.

@@ -24,7 +24,8 @@ from bench.measure.launch import Launch
 from bench.measure.questions import Aims, Contest, Question
 
 REGRESSION, FINE = "regression", "fine"
-MAX_WORKERS = 10  # a longer pass would let the machine drift between a burst and its reference's
+MAX_WORKERS = 14  # a longer pass would let the machine drift between a burst and its reference's
+FIRST_SHARE = 1 / 3  # of the budget, for the passes of the first round: the rest is for open questions
 MEMORY_SHARE = 0.6  # of the memory now free, for the workers of one block
 
 
@@ -202,6 +203,9 @@ def measure(
         plan = _plan(groups, standing)
         if not plan:
             return
+        if num_round == 1 and goal.budget_s is not None:
+            # A round that takes the whole budget would leave no launch for what it leaves open.
+            method = dataclasses.replace(method, max_s=min(method.max_s, FIRST_SHARE * goal.budget_s / len(plan)))
         for index, block in plan:
             group, needs = groups[index], standing.needs[index]
             # The blocks before this one may have answered what its cells were waiting for.
