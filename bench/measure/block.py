@@ -271,19 +271,17 @@ class _Block:
             seat = _Seat(subject=subject, role=role, child=child, machine=state, loaded_beside=loaded_beside)
             self._seats.append(seat)
 
-        def ask(request: Request, seat: _Seat) -> None:
+        def load(seat: _Seat) -> None:
             if self._out_of_time():
                 raise _NothingToKeepError
-            seat.ask(request, limits.open_s)
+            seat.ask(seat.subject.opening, limits.open_s)
 
         def answered(seat: _Seat, outcome: BenchError | None) -> None:
             if isinstance(outcome, ChildError):
                 self._drop(seat, "open", outcome)
 
-        on_all_cores(lambda seat: ask(seat.subject.imports, seat), list(self._seats), answered)
-        on_all_cores(
-            lambda seat: ask(seat.subject.opening, seat), list(self._seats), answered, threads=lambda _: threads
-        )
+        on_all_cores(lambda seat: seat.ask(seat.subject.imports, limits.open_s), list(self._seats), answered)
+        on_all_cores(load, list(self._seats), answered, threads=lambda _: threads)
 
     def warm_up(self) -> None:
         """Run the first burst of each worker."""

@@ -59,6 +59,8 @@ class Bench:
         self.noisy: set[str] = set()
         self.speeds: dict[str, list[int]] = {}
         """Latency of each launch in turn, the last one for all later ones; 1000 for variants that are not named."""
+        self.max_s: list[float] = []
+        """Seconds that the passes of each block may take."""
         self.failing: dict[str, int] = {}
         """Variants that fail, and at which of their blocks."""
         self.seconds_per_block = 10.0
@@ -79,7 +81,8 @@ class Bench:
         out_of_time: Callable[[], bool],
         repeats: Repeats,
     ) -> Result:
-        assert method is METHOD
+        assert dataclasses.replace(method, max_s=METHOD.max_s) == METHOD
+        self.max_s.append(method.max_s)
         self.repeats.append(repeats)
         self.now += self.seconds_per_block
         self.hours += 1
@@ -142,7 +145,7 @@ def test_groups_take_turns_in_a_round(bench: Bench) -> None:
     bench.measure(group("a", threads=1), group("b", threads=2), min_launches=2, max_launches=2)
     assert bench.blocks == [["a"], ["b"], ["a"], ["b"]]
     bench.blocks.clear()
-    names = [f"v{number}" for number in range(17)]
+    names = [f"v{number}" for number in range(25)]
     bench.measure(group(*names, threads=1), group("b", threads=2), max_launches=1)
     assert [block == ["b"] for block in bench.blocks] == [False, True, False, False]
 
@@ -217,8 +220,8 @@ def test_open_questions_become_fewer(bench: Bench) -> None:
 
 
 def test_answer_of_an_earlier_block_spares_a_planned_launch(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Ten cells make two blocks of a round; the first one of the second round answers the questions about odd cells."""
-    names = [f"v{number}" for number in range(10)]
+    """Fourteen cells make two blocks of a round; the first of the second round answers the questions of odd cells."""
+    names = [f"v{number}" for number in range(14)]
 
     def is_open(name: str) -> bool:
         return len(bench.blocks) < 3 or (len(bench.blocks) == 3 and int(name[1:]) % 2 == 0)
@@ -231,7 +234,7 @@ def test_answer_of_an_earlier_block_spares_a_planned_launch(bench: Bench, monkey
     monkeypatch.setattr(questions, "open_questions", open_questions)
     random.seed(1)
     bench.measure(group(*names))
-    assert [len(block) for block in bench.blocks[:3]] == [8, 2, 8]
+    assert [len(block) for block in bench.blocks[:3]] == [12, 2, 12]
     evens = {name for name in names if is_open(name) or int(name[1:]) % 2 == 0}
     left = {name for name in evens if name not in bench.blocks[2]}
     assert [set(block) for block in bench.blocks[3:]] == ([left] if left else [])
@@ -324,6 +327,17 @@ def test_budget_stops(bench: Bench) -> None:
     assert bench.reports[-1].seconds_left == 0
 
 
+def test_first_round_leaves_time_for_questions(bench: Bench) -> None:
+    """Its passes take a third of the budget at most: here of 90 seconds, in three blocks."""
+    bench.noisy = {"v0"}
+    bench.measure(group(*[f"v{number}" for number in range(30)]), max_launches=2, budget_s=90.0)
+    assert bench.max_s[:3] == [10.0] * 3
+    bench.max_s.clear()
+    bench.measure(group("a"), max_launches=1, budget_s=1e6)
+    bench.measure(group("a"), max_launches=1)
+    assert bench.max_s == [METHOD.max_s] * 2
+
+
 def test_no_budget_no_block(bench: Bench) -> None:
     bench.measure(group("a"), budget_s=-1.0)
     assert bench.blocks == []
@@ -351,8 +365,8 @@ def test_block_knows_when_time_is_up(bench: Bench, monkeypatch: pytest.MonkeyPat
 
 
 def test_block_has_at_most_so_many_workers(bench: Bench) -> None:
-    bench.measure(group(*[f"v{number}" for number in range(20)]), min_launches=1, max_launches=1)
-    assert [len(block) + 2 for block in bench.blocks] == [rounds.MAX_WORKERS, rounds.MAX_WORKERS, 6]
+    bench.measure(group(*[f"v{number}" for number in range(30)]), min_launches=1, max_launches=1)
+    assert [len(block) + 2 for block in bench.blocks] == [rounds.MAX_WORKERS, rounds.MAX_WORKERS, 8]
 
 
 def test_block_fits_the_free_memory(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
