@@ -36,11 +36,11 @@ def run(
         str | None, typer.Option(help="Memory for each process, such as 4GiB; half of the machine's by default.")
     ] = None,
     results: options.Results = options.RESULTS,
-    force: Annotated[bool, typer.Option("--force", help="Measure again what is already settled.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Measure again what is measured already.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the cells and stop.")] = False,
     strict: Annotated[bool, typer.Option("--strict", help="Exit with 1 when a row failed.")] = False,
 ) -> None:
-    """Run a sweep, or measure one model; what is already settled is not measured again."""
+    """Run a sweep, or measure one model; cells without an open question are not measured again."""
     from rich.console import Console
 
     from bench.api import loading
