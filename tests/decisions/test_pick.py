@@ -17,6 +17,7 @@ from bench.decisions import pick
 from bench.decisions.pick import Choice, Constraints
 from bench.measure.comparison import CELL
 from bench.measure.memory import Memory
+from bench.measure.selection import Selection
 from bench.records import assemble, folder, pareto
 from bench.records.lines import Failure
 from bench.records.measurements import Measurements
@@ -126,6 +127,22 @@ def test_launches_that_are_asked_for_decide() -> None:
     assert 1 <= len(asked) <= 3
     assert found.picked is not None
     assert asked[0] >= asked[-1] / 3
+
+
+def test_fastest_that_was_not_shown_to_be_as_good_is_not_said_to_be(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The small file is picked; the one that looks fastest may be 4 % slower than another, so nobody says 3 %."""
+    paths = [BASE.replace("raw", name) for name in ("fast", "small", "sure")]
+    regrets = dict(zip(paths, (0.04, 0.045, 0.02), strict=True))
+    monkeypatch.setattr(
+        pick,
+        "selected",
+        lambda *_, within: Selection(
+            first=paths[0], rivals=tuple(paths[1:]), regrets=regrets, within=within, alpha=0.02
+        ),
+    )
+    found = choose(cell("fast", 0.5, size=9), cell("small", 0.5, size=1), cell("sure", 0.5, size=9))
+    assert variant(found) == "small"
+    assert (found.equal, found.untold) == ((paths[2],), (paths[0],))
 
 
 @pytest.mark.parametrize(
