@@ -1,4 +1,4 @@
-"""Stored results are read, and the model fitted to them, once for each command, and once for each refresh of the live table."""
+"""Results are read and fitted once for each command, and once for each refresh of the live table."""
 
 from __future__ import annotations
 
