@@ -70,8 +70,8 @@ class Watch:
         if self._stage == "measure" and self._progress is not None:
             now = self._progress
             left = f", about {_minutes(now.seconds_left)} left" if now.seconds_left else ""
-            new = f"{now.num_new} of {now.num_cells} cells not measured yet, " if now.num_new else ""
-            beyond = f" ({now.num_beyond} need more launches than are allowed)" if now.num_beyond else ""
+            new = f"{now.num_new} of {now.num_cells} cells not launched yet, " if now.num_new else ""
+            beyond = f", {now.num_beyond} that the allowed launches cannot answer" if now.num_beyond else ""
             questions = "question" if now.num_open == 1 else "questions"
             return f"{clock} round {now.num_round}: {new}{now.num_open} {questions} open{beyond}{left}"
         return f"{clock} {VERBS.get(self._stage, '')} {self._done} of {self._total}"

@@ -40,7 +40,7 @@ def run(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the cells and stop.")] = False,
     strict: Annotated[bool, typer.Option("--strict", help="Exit with 1 when a row failed.")] = False,
 ) -> None:
-    """Run a sweep, or measure one model; launches go where a question is open."""
+    """Run a sweep, or measure one model; cells without an open question are not measured again."""
     from rich.console import Console
 
     from bench.api import loading

@@ -19,7 +19,7 @@ from bench.measure import corrections, stats
 from bench.measure.comparison import Comparison
 from bench.measure.corrections import Judged
 from bench.pipeline.quality import BROKEN
-from bench.records import assemble, folder, ranking
+from bench.records import assemble, folder
 from bench.records.rows import Row
 from bench.records.store import Record
 
@@ -369,7 +369,7 @@ def _missing(row: Row) -> str | None:
         return row.status
     if row.fidelity == BROKEN:
         return "broken"
-    return "not timed" if row.same_as is None and not ranking.is_ranked(row) else None
+    return "not timed" if row.same_as is None and not row.num_launches else None
 
 
 def same_graph(one: Facts | None, other: Facts | None) -> bool | None:

@@ -143,6 +143,7 @@ def choose(measurements: Measurements, rows: Sequence[Row], constraints: Constra
     picked = min(good, key=_preference) if good else None
     near = selected(measurements, qualified, within=WITHIN)
     named = picked.cell if picked else race.first
+    others = [name for name in (near.first, *near.rivals) if name != named]
     return Choice(
         group=group,
         qualified=tuple(qualified),
@@ -151,8 +152,8 @@ def choose(measurements: Measurements, rows: Sequence[Row], constraints: Constra
         picked=picked,
         regret=race.regrets[picked.cell] if picked else min(race.regrets.values()),
         over_baseline=_over_baseline(measurements, picked, qualified) if picked else None,
-        equal=tuple(name for name in (near.first, *near.equal) if name != named),
-        untold=tuple(name for name in near.untold if name != named),
+        equal=tuple(name for name in others if near.regrets[name] <= WITHIN),
+        untold=tuple(name for name in others if near.regrets[name] > WITHIN),
         further=None if picked else _further(measurements, contenders, race, tolerance),
         too_few=too_few_samples(measurements, group, constraints),
     )

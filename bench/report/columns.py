@@ -211,10 +211,11 @@ def caption(group: Group) -> str:
     parts = [f"Baseline{'s' if len(baselines) > 1 else ''}: {names}." if names else missing]
     floors = dict.fromkeys((r.aa_low, r.aa_high) for r in baselines or ranked if r.aa_low and r.aa_high)
     spans = [f"{low:.3f} to {high:.3f}" for low, high in floors if low is not None and high is not None]
-    parts.append(f"The baseline over its own copy, truly 1: {'; '.join(spans) or 'not measured'}.")
+    parts.append(f"The baseline's second copy over its first, truly 1: {'; '.join(spans) or 'not measured'}.")
     counts = sorted({row.num_launches for row in ranked})
     many = f"{counts[0]} to {counts[-1]} launches" if len(counts) > 1 else f"{counts[0]} launch"
-    parts.append(f"{many}{'es' if len(counts) == 1 and counts[0] != 1 else ''} of each cell; brackets: 95 % interval.")
+    many += "es" if len(counts) == 1 and counts[0] != 1 else ""
+    parts.append(f"{many} of each cell; brackets: 95 % interval of each row alone.")
     if any(row.metric_loss_high is not None for row in ranked):
         parts.append("Max drop: the largest share of the metric that may be lost, with 95 % confidence.")
     reasons = dict.fromkeys(row.metric_loss_note for row in ranked if row.metric_loss_note)

@@ -26,9 +26,10 @@ DROPPED_FIRST = (
     "metric",
 )  # when a terminal is too narrow
 LEGEND = (
-    "Ratio: latency over the baseline's, paired; below 1 is faster. Verdicts: faster or slower, by more than the noise "
-    "floor; noise, any difference is smaller than the margin; undecided, the interval is too wide to say. Memory: "
-    "growth of the peak resident set over the process with its packages imported."
+    "Ratio: latency over the baseline's, through the blocks that connect them; below 1 is faster. Verdicts, corrected "
+    "for the number of rows: faster or slower, by more than 0.5 %; noise, any difference is smaller than the margin; "
+    "undecided, the launches do not say. Memory: growth of the peak resident set over the process with its packages "
+    "imported."
 )
 STYLES = {"faster": "green", "slower": "dark_orange", "baseline": "bold", "broken": "red", "failed": "red"}
 LATEX_NAMES = {

@@ -13,7 +13,7 @@ from bench.cli.interrupts import Heeding
 from bench.measure.rounds import Progress
 
 CELL = Cell.from_path("toy/null/native/raw/null/cpu/b1t1")
-PROGRESS = Progress(num_round=1, num_settled=0, num_cells=1, seconds_left=1.0)
+PROGRESS = Progress(num_round=1, num_new=1, num_open=0, num_beyond=0, num_cells=1, seconds_left=1.0)
 REPORTS: list[Callable[[Heeding], None]] = [
     lambda it: it.stage("measure", 1),
     lambda it: it.cell(CELL, "exact"),

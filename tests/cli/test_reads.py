@@ -1,10 +1,11 @@
-"""Stored results are read and resampled once for each command, and once for each refresh of the live table."""
+"""Results are read and fitted once for each command, and once for each refresh of the live table."""
 
 from __future__ import annotations
 
 import collections
 import io
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,8 @@ from rich.console import Console
 
 from bench.api.cell import Cell
 from bench.cli import main, progress
-from bench.measure import stats
+from bench.measure import comparison
+from bench.measure.comparison import Fitted, Group
 from bench.records import folder
 from bench.records.store import Record, Store
 from support import page_records as made
@@ -25,28 +27,28 @@ def results(tmp_path: Path) -> Path:
 
 
 class Counts:
-    """How often each file was read, and how often samples were resampled."""
+    """How often each file was read, and how many groups the model was fitted to."""
 
     def __init__(self) -> None:
         self.reads: collections.Counter[str] = collections.Counter()
-        self.resampled = 0
+        self.fitted: list[int] = []
 
 
 @pytest.fixture
 def counts(monkeypatch: pytest.MonkeyPatch) -> Counts:
     found = Counts()
-    read, median_ns = Store.read, stats.median_ns
+    read, fit = Store.read, comparison.fit
 
     def counted_read(self: Store, key: str) -> Record | None:
         found.reads[key] += 1
         return read(self, key)
 
-    def counted_median(launches: list[list[list[int]]]) -> stats.Estimate | None:
-        found.resampled += 1
-        return median_ns(launches)
+    def counted_fit(groups: Sequence[Group]) -> list[Fitted]:
+        found.fitted.append(len(groups))
+        return fit(groups)
 
     monkeypatch.setattr(Store, "read", counted_read)
-    monkeypatch.setattr(stats, "median_ns", counted_median)
+    monkeypatch.setattr(comparison, "fit", counted_fit)
     return found
 
 
@@ -74,7 +76,7 @@ def test_a_command_reads_each_record_once(
     keys = {path.stem for path in (results / "machine").glob("*.jsonl")}
     assert len(keys) == 4
     assert counts.reads == dict.fromkeys(keys, 1)
-    assert counts.resampled == len(keys)
+    assert counts.fitted == [1]
 
 
 def test_the_tables_of_a_sweep_need_no_second_reading(
@@ -85,7 +87,7 @@ def test_the_tables_of_a_sweep_need_no_second_reading(
         main.main()
 
     assert set(counts.reads.values()) == {1}
-    assert counts.resampled == len(counts.reads)
+    assert counts.fitted == [1]
 
 
 def test_a_refresh_of_the_live_table_reads_each_record_once(results: Path, counts: Counts) -> None:
@@ -94,16 +96,18 @@ def test_a_refresh_of_the_live_table_reads_each_record_once(results: Path, count
     with progress.observer(console, lambda: folder.stored(store, tasks={"toy"}).of(cells)) as watch:
         watch.measured(cells)
         assert set(counts.reads.values()) == {1}
-        assert counts.resampled == len(counts.reads)
-        watch.progress(progress.Progress(num_round=1, num_settled=0, num_cells=2, seconds_left=1.0))
+        assert counts.fitted == [1]
+        watch.progress(
+            progress.Progress(num_round=1, num_new=0, num_open=1, num_beyond=0, num_cells=2, seconds_left=1.0)
+        )
         watch.cell(cells[0], "exact")
         assert set(counts.reads.values()) == {1}, "a status line needs no results"
         watch.measured(cells)
         assert set(counts.reads.values()) == {2}
 
 
-def test_other_tasks_are_not_resampled(results: Path, counts: Counts) -> None:
+def test_the_model_is_not_fitted_to_other_tasks(results: Path, counts: Counts) -> None:
     found = folder.stored(Store(results, "machine"), tasks={"another"})
 
     assert found.rows == []
-    assert counts.resampled == 0
+    assert counts.fitted == [0]

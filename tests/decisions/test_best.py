@@ -138,7 +138,7 @@ def test_table() -> None:
     assert cells[0] == r"super\_resolution, batch 1, 1 thread"
     assert cells[1:4] == [
         "tf/native/raw/tensorflow/cpu",
-        "3 ms",
+        "2.88 ms",
         "0.9962 accuracy (0.4 % worse, no bound: an earlier version verified it)",
     ]
     assert cells[4] == "itself"

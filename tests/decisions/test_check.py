@@ -62,13 +62,14 @@ def test_verdict(ratio: float, verdict: str, monkeypatch: pytest.MonkeyPatch) ->
     ran = blocks(monkeypatch, ratio * 0.999, ratio * 1.001)
     outcome = check.measure(pair(), check.goal(), Method())
     assert (outcome.verdict, outcome.passed) == (verdict, verdict == "fine")
-    assert len(ran) == outcome.num_launches == 3
+    assert len(ran) == outcome.num_launches
+    assert len(ran) in (3, 6), "a look that decides, and no launch after it"
     assert outcome.ratio.value == pytest.approx(ratio, rel=1e-3)
 
 
 def test_it_goes_on_until_it_is_clear(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The first launches differ by more than the tolerance; many of them do not any more."""
-    ran = blocks(monkeypatch, 0.985, 1.01)
+    """After the first look the interval still reaches beyond the tolerance."""
+    ran = blocks(monkeypatch, 1.009, 1.011)
     outcome = check.measure(pair(), check.goal(), Method())
     assert outcome.verdict == "fine"
     assert 3 < len(ran) < check.MAX_LAUNCHES
@@ -96,7 +97,7 @@ def test_no_launch_begins_after_the_time_is_up(monkeypatch: pytest.MonkeyPatch) 
 
 def test_what_there_is_when_the_time_is_up_is_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
     """After 2 launches it is not clear; the time is up after 3, between two looks, and then it is."""
-    ran = blocks(monkeypatch, 1.05, 1.06, 1.055)
+    ran = blocks(monkeypatch, 1.042, 1.046, 1.044)
     monkeypatch.setattr(rounds, "time", SimpleNamespace(monotonic=lambda: float(len(ran))))
     outcome = check.measure(pair(), replace(check.goal(budget_s=3.0), min_launches=2), Method())
     assert (len(ran), outcome.verdict) == (3, "regression")

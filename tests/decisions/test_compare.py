@@ -60,7 +60,7 @@ def compare(tmp_path: Path) -> Callable[..., Compared]:
 
     def called(before: list[Record], after: list[Record], *globs: str) -> Compared:
         old, new = store(tmp_path / "A", *before), store(tmp_path / "B", *after)
-        return compared.folders(old, new, globs, margin=0.02, force=False)
+        return compared.folders(old, new, globs, margin=0.2, force=False)
 
     return called
 
@@ -94,7 +94,7 @@ def test_slower_first_and_no_verdict_for_the_baseline(compare: Callable[..., Com
     assert "3 cells compared: 1 slower, 1 faster, 0 undecided, 1 noise." in text
     assert "the medians beside it are for orientation alone" in " ".join(text.split())
     row = next(line.split() for line in text.splitlines() if line.startswith(BASELINE))
-    assert row[1:] == ["1", "3", "3", "1.000", writing.DASH], "its medians, and how its cells moved"
+    assert row[1:] == ["1.26", "3.78", "3", "1.000", writing.DASH], "its medians, and how its cells moved"
 
 
 def test_correction_counts_the_cells(tmp_path: Path) -> None:
@@ -203,7 +203,7 @@ def test_different_machines_are_refused_unless_forced(tmp_path: Path) -> None:
     new = store(tmp_path / "B", baseline(), cell(HALVE, 0.5), machine={**MACHINE, "num_cores": 64})
     with pytest.raises(InputError, match=r"Fast, 2 cores, 24 GiB.*Fast, 64 cores, 24 GiB.*--force"):
         compared.folders(old, new, margin=0.02, force=False)
-    forced = compared.folders(old, new, margin=0.02, force=True)
+    forced = compared.folders(old, new, margin=0.2, force=True)
     assert of(forced, HALVE).verdict == "noise"
     assert "warning: different machines" in compared_table.render(forced, format="table")
 
@@ -225,11 +225,12 @@ def test_json_has_everything_and_no_endless_number(tmp_path: Path) -> None:
     old = store(tmp_path / "A", made.baseline(a=1_000_000), cell(HALVE, 0.5, blocks=("a",)), lone)
     new = store(tmp_path / "B", made.baseline(a=1_000_000), cell(HALVE, 0.6, blocks=("a",)), lone)
     content = json.loads(compared_table.render(compared.folders(old, new, margin=0.02, force=False), format="json"))
-    assert content["counts"]["undecided"] == 2, "one launch is none"
+    assert (content["counts"]["slower"], content["counts"]["undecided"]) == (1, 1)
     rows = {row["cell"]: row for row in content["cells"]}
     assert rows[HALVE]["ratio"] == pytest.approx(1.2, rel=1e-5)
-    assert (rows[HALVE]["p_adjusted"], rows[HALVE]["verdict"]) == (None, "undecided")
-    assert rows[HALVE]["before"]["latency_p50_ns"] == 500_001
+    assert rows[HALVE]["verdict"] == "slower"
+    assert 0 < rows[HALVE]["p_adjusted"] < 0.05, "one launch is enough for a large difference"
+    assert rows[HALVE]["before"]["latency_p50_ns"] == pytest.approx(500_001)
     assert rows[BASELINE]["is_baseline"] is True
     assert content["a"] == {"name": str(tmp_path / "A"), "machine": "here", "cells": 3}
     assert all(isinstance(row["ratio"], float | None) for row in content["cells"])

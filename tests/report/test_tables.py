@@ -208,8 +208,8 @@ def test_markdown_in_human_units():
 def test_the_caption_names_baseline_noise_floor_and_launches():
     caption = render([SLOW, BASELINE, FAST], format="md").strip().splitlines()[-1]
     assert caption == (
-        "Baseline: torch/native/raw/pytorch/cpu. Noise floor (the baseline against its own copy): 0.991 to 1.012. "
-        "3 to 5 launches of each cell; brackets: 95 % interval. "
+        "Baseline: torch/native/raw/pytorch/cpu. The baseline's second copy over its first, truly 1: 0.991 to 1.012. "
+        "3 to 5 launches of each cell; brackets: 95 % interval of each row alone. "
         f"Max drop: the largest share of the metric that may be lost, with 95 % confidence. {LEGEND}"
     )
 
@@ -223,10 +223,11 @@ def test_the_caption_says_what_is_known_of_the_lost_metric():
 
 def test_the_caption_says_what_is_not_known():
     alone = dataclasses.replace(SLOW, num_launches=1)
-    assert "The baseline is not among these rows. Noise floor" in render([alone], format="md")
+    assert "The baseline is not among these rows. The baseline's second copy" in render([alone], format="md")
     text = render([dataclasses.replace(alone, ratio=None)], format="md")
     assert (
-        "The baseline was not timed. Noise floor (the baseline against its own copy): not measured. 1 launch of" in text
+        "The baseline was not timed. The baseline's second copy over its first, truly 1: not measured. 1 launch of"
+        in text
     )
     assert "Nothing was timed." in render([SKIPPED], format="md")
 
