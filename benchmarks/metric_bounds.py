@@ -104,7 +104,7 @@ POPULATIONS = (
 def main() -> None:
     """Simulate each population and print a line for it."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--trials", type=int, default=10_000)
+    parser.add_argument("--trials", type=int, default=2_000)
     trials = parser.parse_args().trials
     least = 1 - metric_loss.ALPHA - 3 * math.sqrt(metric_loss.ALPHA * (1 - metric_loss.ALPHA) / trials)
     failures = []
