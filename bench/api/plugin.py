@@ -132,6 +132,9 @@ class Task(Plugin, abc.ABC):
     batched: ClassVar[bool] = True
     """Whether the first axis of every input and output is that of the samples. If not, a sample is a whole request, the
     arrays of a split have one axis more than those of a request, and the only batch is 1."""
+    one_input: ClassVar[bool] = False
+    """Whether an inference takes the same time for all inputs of one shape, as in a network of convolutions alone: then
+    a cell is timed on one request, or else on several."""
     dataset: ClassVar[str | None] = None
     """Name of the folder under `datasets/` that `samples` reads; its files are part of a result's key."""
     weights: ClassVar[str | None] = "weights.safetensors"

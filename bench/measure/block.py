@@ -61,6 +61,7 @@ class Subject:
     rss_bytes: int
 
 
+MOST_FIRST = 1 << 16
 FINISH = Request(operation=Worker.finish, arguments={})
 ROLES = (REFERENCE, CONTROL, CELL)
 
@@ -150,13 +151,13 @@ class _Seat:
         """Send a request whose reply holds fields of `Launch`."""
         self.replies.update(self.child.request(request.operation, timeout_s=timeout_s, **request.arguments))
 
-    def burst(self, method: Method) -> None:
-        """Run one burst."""
+    def burst(self, method: Method, request: int) -> None:
+        """Run one burst of inferences that answer the same request."""
         plan = method.burst
         if len(self.parts) > 1:  # by the warm-up alone, so that all passes are alike
             plan = plan.for_inference(self.parts[0].medians_ns[0])
         arguments = dataclasses.asdict(plan)
-        reply = self.child.request(Worker.burst, timeout_s=method.limits.burst_s, **arguments)
+        reply = self.child.request(Worker.burst, timeout_s=method.limits.burst_s, request=request, **arguments)
         self.parts[-1].add(msgspec.convert(reply, _Burst))
 
     def launch(self, place: int, **shared: Any) -> Launch:
@@ -251,6 +252,7 @@ class _Block:
         self._baseline = baseline
         self._method = method
         self._out_of_time = out_of_time
+        self._first_request = random.randrange(MOST_FIRST)  # so that few passes of many blocks see all requests
 
     def open(self, members: Sequence[tuple[Subject, str]], workers: contextlib.ExitStack) -> None:
         """Start a worker for each subject in its role, and open their sessions, on all cores at once."""
@@ -343,6 +345,7 @@ class _Block:
         shared = {
             "block": uuid.uuid4().hex[:16],
             "reference": self._baseline.cell.path,
+            "first_request": self._first_request,
             "steal_share": lost.steal_share,
             "superseded": superseded,
         }
@@ -357,8 +360,10 @@ class _Block:
         return Watch(seat.child.pid for seat in self._seats)
 
     def _run_pass(self) -> None:
+        """Run one burst of each worker; the passes of each part begin with the same request."""
+        request = self._first_request + len(self._seats[0].parts[-1].bursts)
         for seat in random.sample(self._seats, len(self._seats)):
-            self._attempt(seat, lambda seat: seat.burst(self._method))
+            self._attempt(seat, lambda seat: seat.burst(self._method, request))
 
     def _attempt(self, seat: _Seat, step: Callable[[_Seat], None]) -> None:
         try:

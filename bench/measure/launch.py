@@ -25,6 +25,8 @@ class Launch(msgspec.Struct, frozen=True, kw_only=True, tag="launch", tag_field=
         cold_ns: for each pass, the samples taken just after waking; none where an inference is long, see
             `bench.measure.clock.BurstPlan.for_inference`.
         steady_ns: for each pass, the samples from which the figures are computed.
+        num_requests: number of the requests that the passes ran in turn, one in each pass.
+        first_request: number of the first pass's request; its value is shared by all launches of the block.
         num_restless: number of bursts after which the worker's threads went on using the processor.
         import_ns: time to import all that opening the artifact needs, beside other workers as for `load_ns`.
         load_ns: time to open the artifact.
@@ -49,6 +51,8 @@ class Launch(msgspec.Struct, frozen=True, kw_only=True, tag="launch", tag_field=
     warmup_ns: tuple[int, ...] = ()
     cold_ns: tuple[tuple[int, ...], ...] = ()
     steady_ns: tuple[tuple[int, ...], ...]
+    num_requests: int = 1
+    first_request: int = 0
     num_restless: int = 0
     import_ns: int | None = None
     load_ns: int

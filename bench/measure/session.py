@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import importlib
 import operator
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from bench.api import Arrays, Session
@@ -15,16 +15,16 @@ from bench.measure.memory import MemoryLog
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Opened:
-    """An open session with the request that is measured.
+    """An open session with the requests that are measured.
 
     Attributes:
-        feeds: host arrays by input name, of one inference.
+        requests: host arrays by input name, for each of some inferences: at least one.
         memory: memory of the phases so far.
         facts: fields of `Launch` that were measured while the session was opened.
     """
 
     session: Session
-    feeds: Arrays
+    requests: Sequence[Arrays]
     memory: MemoryLog
     facts: Mapping[str, Any]
 
@@ -58,10 +58,17 @@ class Worker:
         """Which protections this system allows, and how the memory of this process is measured."""
         return {**self._confined, "memory_method": MemoryLog().method}
 
-    def burst(self, **plan: int) -> dict[str, Any]:
-        """Run the open session for a short while and become quiet again; the arguments are those of `BurstPlan`."""
+    def burst(self, *, request: int = 0, **plan: int) -> dict[str, Any]:
+        """Run the open session for a short while and become quiet again.
+
+        Args:
+            request: number of the request that all inferences of the burst answer; after the last one comes the first.
+            plan: the fields of `BurstPlan`.
+        """
         assert self._opened is not None
-        cold, steady = clock.burst(self._opened.session.run, self._opened.feeds, clock.BurstPlan(**plan))
+        requests = self._opened.requests
+        feeds = requests[request % len(requests)]
+        cold, steady = clock.burst(self._opened.session.run, feeds, clock.BurstPlan(**plan))
         return {"cold_ns": cold, "steady_ns": steady, "quiet": clock.settle()}
 
     def finish(self) -> dict[str, Any]:
@@ -69,5 +76,5 @@ class Worker:
         assert self._opened is not None
         opened, self._opened = self._opened, None
         with opened.session, opened.memory.phase("steady"):
-            opened.session.run(opened.feeds)
+            opened.session.run(opened.requests[0])
         return {"memory": opened.memory.as_json()}

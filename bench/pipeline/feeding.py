@@ -1,12 +1,41 @@
-"""Requests cut from the samples of a split, and inference on a whole split."""
+"""Requests cut from the samples of a split: those that are timed, and inference on the whole split."""
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Sequence
 
 from bench.api import Arrays, Outputs, Samples, Task
 from bench.api.errors import ArtifactError, InputError
 from bench.graphs.deferred import np
+
+MOST_REQUESTS = 16
+MOST_BYTES = 1 << 26
+"""Largest size of all timed requests together: workers of a block hold them at the same time."""
+
+
+def timed(task: Task, inputs: Arrays, batch: int) -> list[dict[str, np.ndarray]]:
+    """The requests whose latency is measured: samples of the split in a random order, which is always the same.
+
+    Args:
+        task: the task.
+        inputs: input arrays of the split by name, with the samples along the first axis.
+        batch: number of samples in a request.
+
+    Returns:
+        One request where the task says so; otherwise as many as the split has, at most `MOST_REQUESTS`, and no more
+        than fit into `MOST_BYTES`. Where the split has fewer samples than a request, they repeat.
+    """
+    num_samples = len(next(iter(inputs.values())))
+    # By hashes rather than by a generator of random numbers, whose order another version may change.
+    order = sorted(range(num_samples), key=lambda row: hashlib.sha256(str(row).encode()).digest())
+    request_bytes = batch * sum(array.nbytes for array in inputs.values()) // num_samples
+    wanted = 1 if task.one_input else min(MOST_REQUESTS, -(-num_samples // batch))
+    fitting = max(1, MOST_BYTES // max(1, request_bytes))
+    return [
+        feeds(task, inputs, [order[(start + row) % num_samples] for row in range(batch)])
+        for start in range(0, min(wanted, fitting) * batch, batch)
+    ]
 
 
 def feeds(task: Task, inputs: Arrays, rows: Sequence[int]) -> dict[str, np.ndarray]:

@@ -191,7 +191,7 @@ def drift(
 
 
 def _first_request(task: Task, inputs: str, batch: int) -> Arrays:
-    """The first samples of a split, as many as a request has; no other sample stays in the memory that is measured."""
+    """The first samples of a split, as many as a request has."""
     samples = load_arrays(Path(inputs))
     num_samples = len(next(iter(samples.values())))
     return feeding.feeds(task, samples, [row % num_samples for row in range(batch)])
@@ -219,16 +219,21 @@ def _import_packages(cell: Cell, artifact: Path) -> None:
 
 
 def open_session(*, cell: str, artifact: str, inputs: str) -> Opened:
-    """Open an artifact and run it once; the time and the memory of each step are recorded."""
+    """Open an artifact and run its first request; the time and the memory of each step are recorded."""
     known = Cell.from_path(cell)
     task, runtime, how = catalog.task(known.task), catalog.runtime(known.runtime), _how(known)
-    feeds = _first_request(task, inputs, known.batch)
+    requests = feeding.timed(task, load_arrays(Path(inputs)), known.batch)
     memory = MemoryLog()
     with memory.phase("imports"):
         _import_packages(known, Path(artifact))
     with memory.phase("load"):
         load_ns, session = clock.time_call(lambda: runtime.open(Path(artifact), task=task, **how))
     with memory.phase("first_inference"):
-        first_inference_ns = clock.time_call_ns(lambda: session.run(feeds))
-    facts = {"load_ns": load_ns, "first_inference_ns": first_inference_ns, "quiet": clock.settle()}
-    return Opened(session=session, feeds=feeds, memory=memory, facts=facts)
+        first_inference_ns = clock.time_call_ns(lambda: session.run(requests[0]))
+    facts = {
+        "load_ns": load_ns,
+        "first_inference_ns": first_inference_ns,
+        "num_requests": len(requests),
+        "quiet": clock.settle(),
+    }
+    return Opened(session=session, requests=requests, memory=memory, facts=facts)

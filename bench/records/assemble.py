@@ -10,7 +10,7 @@ import numpy as np
 
 from bench.api.artifact import Facts
 from bench.api.errors import InputError
-from bench.measure import comparison, corrections, stats
+from bench.measure import comparison, corrections, inputs, stats
 from bench.measure.comparison import Fitted
 from bench.measure.corrections import Judged
 from bench.measure.launch import Launch
@@ -176,6 +176,7 @@ def _timing(launches: Sequence[Launch], batch: int) -> dict[str, Any]:
         "latency_p90_ns": stats.percentile_ns(samples, 90),
         "latency_p99_ns": stats.percentile_ns(samples, 99),
         "throughput_per_s": batch * 1e9 / float(samples.mean()),
+        "input_spread": inputs.spread(launches),
         "load_ns": float(np.median([launch.load_ns for launch in launches])),
         "first_inference_ns": float(np.median([launch.first_inference_ns for launch in launches])),
         "peak_rss_bytes": int(np.median(peaks)),

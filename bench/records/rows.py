@@ -24,6 +24,8 @@ class Row:
             None where it has no bound, for the reason `metric_loss_note`.
         aa_low: interval of the ratio of the baseline to a second copy of itself in the same blocks.
         model_rss_bytes: growth of the peak over the process with its packages imported.
+        input_spread: standard deviation of the latency between inputs, as a share of it; None where it is no more than
+            noise, or where a single input was timed.
         num_samples: steady inferences timed, over all launches.
         macs: of one inference with the whole batch: of the file, or of the task's plain ONNX export where the file is
             no ONNX.
@@ -57,6 +59,7 @@ class Row:
     latency_p90_ns: float | None = None
     latency_p99_ns: float | None = None
     throughput_per_s: float | None = None
+    input_spread: float | None = None
     ratio: float | None = None
     ratio_low: float | None = None
     ratio_high: float | None = None

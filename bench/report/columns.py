@@ -36,6 +36,7 @@ TITLES = {
     "num_params": "parameters",
     "macs": "MACs",
     "throughput_per_s": "throughput (1/s)",
+    "input_spread": "spread over inputs (%)",
     "macs_per_byte": "MACs/byte",
     "gmacs_per_s": "GMAC/s",
     "peak_share": "of the peak (%)",
@@ -124,7 +125,7 @@ def _column(key: str, group: Group, task: Sequence[Row]) -> Column:
         decimals = _decimals([getattr(row, like) / factor for row in task if getattr(row, like)])
     elif key.endswith("_share"):
         factor, decimals = 0.01, 1
-    elif key in ("metric_loss", "metric_loss_high"):
+    elif key in ("metric_loss", "metric_loss_high", "input_spread"):
         factor, decimals = 0.01, 3
     elif key.startswith(("ratio", "aa_")):
         decimals = max(3, _decimals([row.ratio for row in task if row.ratio], digits=1))

@@ -36,6 +36,7 @@ class SuperResolution(Task):
     sources = ("torch", "tf")
     inputs = (TensorSpec(name="lr", dtype="float32", shape=("batch", 1, "height", "width")),)
     outputs = (TensorSpec(name="hr", dtype="float32", shape=("batch", 1, "hr_height", "hr_width")),)
+    one_input = True  # convolutions alone
     dataset = "photographs"
     packages = ("numpy", "PIL", "safetensors")
     metric_name = "psnr_db"

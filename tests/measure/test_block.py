@@ -13,19 +13,20 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+import numpy as np
 import pytest
 
 from bench.api.artifact import Artifact
 from bench.api.cell import Cell
 from bench.api.errors import ChildError
-from bench.measure import block, machine, passes
+from bench.measure import block, inputs, machine, passes
 from bench.measure.block import Method, Repeats, Result, Subject, run_block
 from bench.measure.clock import BurstPlan
 from bench.measure.comparison import CELL, CONTROL, REFERENCE
 from bench.measure.limits import Limits
 from bench.measure.lost_time import Lost
 from bench.measure.process import Child
-from bench.pipeline import opening, prepare
+from bench.pipeline import feeding, opening, prepare
 from bench.pipeline.flow import Verified
 from bench.plugins import catalog
 from bench.records.lines import Quality
@@ -58,7 +59,7 @@ class Flaky(NullRuntime):
 
         def counted(feeds):
             left[0] -= 1
-            time.sleep(plan.get("run_s", 0))
+            time.sleep(plan.get("run_s", 0) + plan.get("input_s", 0) * float(feeds["x"][0, 0]))
             if left[0] == 0:
                 if plan.get("how") == "crash":
                     ctypes.string_at(0)
@@ -78,7 +79,7 @@ def make(plugin_folder: Path, tmp_path: Path) -> Any:
     inputs = prepare.inputs_of(catalog.task("toy"), METHOD.limits)
 
     def make(name: str, **model: Any) -> Subject:
-        """A cell whose variant has that name; `model` may hold `load_s`, `run_s`, `fail_at` and `how`."""
+        """A cell whose variant has that name; `model` may hold `load_s`, `run_s`, `input_s`, `fail_at` and `how`."""
         path = tmp_path / f"{name}.null"
         path.write_text(json.dumps({"rounds": 1, "scale": 2.0, **model}))
         artifact = Artifact(path=path, format="null", sha256=name, size_bytes=1)
@@ -94,10 +95,12 @@ class Order:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.requests: list[tuple[str, int]] = []
+        self.inputs: list[int] = []
         request = Child.request
 
         def note(child: Child, operation: Callable[..., Any], **arguments: Any) -> dict[str, Any]:
             self.requests.append((operation.__name__, child.pid))
+            self.inputs += [arguments["request"]] if operation.__name__ == "burst" else []
             return request(child, operation, **arguments)
 
         monkeypatch.setattr(Child, "request", note)
@@ -140,6 +143,32 @@ def test_launches(make: Any, monkeypatch: pytest.MonkeyPatch) -> None:
         assert 0 <= launch.num_restless <= PASSES + 1
         json.dumps(msgspec.to_builtins(launch), allow_nan=False)
     assert is_gone([pid for _, pid in order.requests])
+
+
+def test_workers_of_a_pass_answer_the_same_request_and_the_next_pass_another(
+    make: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    order = Order(monkeypatch)
+    result = run_block(make("raw"), [make("a")], METHOD)
+    (first,) = {launch.first_request for _, launch in result.launches}
+    assert {launch.num_requests for _, launch in result.launches} == {8}  # of sixteen samples, two in each
+    passes = [order.inputs[start : start + 3] for start in range(0, len(order.inputs), 3)]
+    warmup, numbers = passes[0], [first + number for number in range(PASSES)]
+    assert warmup == [first] * 3
+    assert passes[1:] == [[number] * 3 for number in numbers]
+    assert run_block(make("raw"), [], METHOD).launches[0][1].first_request != first, "each block begins with another"
+
+
+def test_spread_over_inputs_is_that_of_the_model(make: Any) -> None:
+    """A model that sleeps longer the larger the first number of its input, beside one that always sleeps as long."""
+    method = dataclasses.replace(METHOD, min_passes=48, max_passes=48)
+    result = run_block(make("raw", run_s=0.002), [make("a", run_s=0.002, input_s=0.002)], method)
+    task = catalog.task("toy")
+    requests = feeding.timed(task, task.samples("test").inputs, 2)
+    times = np.log([0.002 + 0.002 * float(request["x"][0, 0]) for request in requests])
+    launches = {subject.key: launch for subject, launch in result.launches}
+    assert inputs.spread([launches["a"]]) == pytest.approx(float(np.std(times, ddof=1)), rel=0.2)
+    assert (inputs.spread([launches["raw"]]) or 0.0) < 0.03
 
 
 @pytest.mark.parametrize(("run_s", "num_cold"), [(0.0, 1), (0.03, 0)])
@@ -351,10 +380,10 @@ def test_interrupt_leaves_no_worker(make: Any, monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_a_hang_costs_its_limit_and_no_more(make: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    def hang(seat: Any, method: Method) -> None:
+    def hang(seat: Any, method: Method, request: int) -> None:
         if seat.subject.key == "bad":
             raise ChildError("timeout", "no answer within 1 s")
-        real(seat, method)
+        real(seat, method, request)
 
     real = block._Seat.burst
     monkeypatch.setattr(block._Seat, "burst", hang)
@@ -406,6 +435,8 @@ def test_passes_in_which_a_worker_lost_time_are_repeated(make: Any, monkeypatch:
     assert not any(one.steady_ns == two.steady_ns for one, two in zip(counted, superseded, strict=True))
     assert [len(launch.warmup_ns) for launch in counted] == [0] * 3
     assert [len(launch.warmup_ns) for launch in superseded] == [3] * 3
+    (first,) = {launch.first_request for launch in (*counted, *superseded)}
+    assert order.inputs[::3] == [first, *([first + number for number in range(PASSES)] * 2)], "the same requests again"
 
 
 def test_repeat_that_lost_more_does_not_count(make: Any, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -74,6 +74,11 @@ def launch(block: str, role: str, ns: int, *, reference: str = BASELINE, **more:
     return Launch(**{**fields, **more})
 
 
+def replaced(found: Launch, **changed: Any) -> Launch:
+    """The same launch with other values for some fields."""
+    return replace(found, **changed)
+
+
 def record(
     path: str,
     *launches: Launch,

@@ -69,7 +69,7 @@ def text_of(key: str, value: object) -> str:
             return f"{value:.0f} B"
         factor, unit = scale([value], steps)
         return f"{digits(value / factor, 4)} {unit}".strip()
-    if key in ("metric_loss", "metric_loss_high") or key.endswith("_share"):
+    if key in ("metric_loss", "metric_loss_high", "input_spread") or key.endswith("_share"):
         return f"{100 * float(str(value)):.3g} %"
     if isinstance(value, float):
         return f"{value:.4f}" if key.startswith(("ratio", "aa_")) else f"{value:.5g}"
