@@ -435,6 +435,8 @@ def test_passes_in_which_a_worker_lost_time_are_repeated(make: Any, monkeypatch:
     assert not any(one.steady_ns == two.steady_ns for one, two in zip(counted, superseded, strict=True))
     assert [len(launch.warmup_ns) for launch in counted] == [0] * 3
     assert [len(launch.warmup_ns) for launch in superseded] == [3] * 3
+    (first,) = {launch.first_request for launch in (*counted, *superseded)}
+    assert order.inputs[::3] == [first, *([first + number for number in range(PASSES)] * 2)], "the same requests again"
 
 
 def test_repeat_that_lost_more_does_not_count(make: Any, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import pytest
@@ -18,7 +19,7 @@ from support import records as made
 KEYS = (
     "cell task source exporter variant runtime provider precision batch threads status reason fidelity same_as "
     "placement warning "
-    "latency_p50_ns latency_p50_low_ns latency_p50_high_ns latency_p90_ns latency_p99_ns throughput_per_s "
+    "latency_p50_ns latency_p50_low_ns latency_p50_high_ns latency_p90_ns latency_p99_ns throughput_per_s input_spread "
     "ratio ratio_low ratio_high verdict q_value aa_low aa_high load_ns first_inference_ns peak_rss_bytes "
     "model_rss_bytes size_bytes num_params macs macs_per_byte gmacs_per_s peak_share roof_share bound loss metric "
     "metric_name metric_loss metric_loss_high metric_loss_note max_abs_error num_launches num_samples"
@@ -286,3 +287,20 @@ def test_margin_decides_what_is_noise() -> None:
 def test_direction_of_metrics() -> None:
     records = {item.cell.path: item for item in (record(HALVE), record(PRUNE, quality=None))}
     assert assemble.higher_is_better(records) == {"toy": True}
+
+
+def test_spread_over_inputs_is_that_of_all_launches() -> None:
+    """Inferences of two requests in turn, the second 10 % longer, with noise of 0.1 %."""
+
+    def passes(first: int) -> tuple[tuple[int, ...], ...]:
+        longer = [1.1 if (first + number) % 2 else 1.0 for number in range(12)]
+        return tuple((round(1e6 * (1 + 0.001 * (number % 3)) * longer[number]),) for number in range(12))
+
+    lines = [
+        launch(f"block {first}", role, 1, steady_ns=passes(first), num_requests=2, first_request=first)
+        for first in range(2)
+        for role in (REFERENCE, CONTROL)
+    ]
+    sd = math.log(1.1) / math.sqrt(2)  # of two values
+    assert rows(record(BASELINE, *lines))[BASELINE].input_spread == pytest.approx(sd, rel=0.02)
+    assert rows(baseline())[BASELINE].input_spread is None
