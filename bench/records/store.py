@@ -29,7 +29,7 @@ from bench.measure.launch import Launch
 from bench.records.lines import Failure, Header, Line, Quality, Reset
 from bench.records.measured import Measured
 
-SCHEMA = 1  # of the lines, and of the measuring code that fills them: raise it when old figures no longer compare
+SCHEMA = 2  # of the lines, and of the measuring code that fills them: raise it when old figures no longer compare
 CURRENT = "current.json"
 WRITING = ".writing-"  # begins the name of a file that is not whole yet
 LAUNCH, THREAD_LAUNCH = "launch", "thread_launch"
