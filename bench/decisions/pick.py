@@ -95,6 +95,7 @@ class Choice:
             selected; None where no row was picked.
         equal: paths of the other cells that were shown to be as good as the best within `WITHIN`.
         untold: paths of the other cells that were neither shown to be as good nor shown to be slower by more.
+        all_slower: whether every other qualified row was shown to be slower than the fastest by more than the tolerance.
         further: launches that would decide; None when a row was picked.
         too_few: see `too_few_samples`.
     """
@@ -108,6 +109,7 @@ class Choice:
     over_baseline: Estimate | None
     equal: tuple[str, ...]
     untold: tuple[str, ...]
+    all_slower: bool
     further: Further | None
     too_few: str | None = None
 
@@ -143,7 +145,8 @@ def choose(measurements: Measurements, rows: Sequence[Row], constraints: Constra
     picked = min(good, key=_preference) if good else None
     near = selected(measurements, qualified, within=WITHIN)
     named = picked.cell if picked else race.first
-    others = [name for name in (near.first, *near.rivals) if name != named]
+    others = [name for name in (near.first, *near.others) if name != named]
+    equal = [name for name in others if near.regrets.get(name, math.inf) <= WITHIN]
     return Choice(
         group=group,
         qualified=tuple(qualified),
@@ -152,8 +155,9 @@ def choose(measurements: Measurements, rows: Sequence[Row], constraints: Constra
         picked=picked,
         regret=race.regrets[picked.cell] if picked else min(race.regrets.values()),
         over_baseline=_over_baseline(measurements, picked, qualified) if picked else None,
-        equal=tuple(name for name in others if near.regrets[name] <= WITHIN),
-        untold=tuple(name for name in others if near.regrets[name] > WITHIN),
+        equal=tuple(equal),
+        untold=tuple(name for name in others if name not in {*equal, *near.slower}),
+        all_slower=len(race.slower) == len(race.others),
         further=None if picked else _further(measurements, contenders, race, tolerance),
         too_few=too_few_samples(measurements, group, constraints),
     )
@@ -172,7 +176,8 @@ def selected(measurements: Measurements, rows: Sequence[Row], *, within: float) 
     if not apart:
         return found
     regrets = dict.fromkeys((*found.regrets, *apart), math.inf)
-    return dataclasses.replace(found, rivals=(*found.rivals, *apart), regrets=regrets)
+    others = (*found.others, *apart)
+    return dataclasses.replace(found, others=others, rivals=(*found.rivals, *apart), regrets=regrets)
 
 
 def _over_baseline(measurements: Measurements, picked: Row, rows: Sequence[Row]) -> Estimate | None:

@@ -29,7 +29,10 @@ class Selection:
 
     Attributes:
         first: the candidate that looks fastest.
-        rivals: the other candidates that were not shown to be slower by more than `within`, fastest first.
+        others: the other candidates, fastest first.
+        rivals: those of the others that may be the fastest of all but for `within`.
+        slower: those of the others that were shown to be slower than the first by more than `within`. That is a stronger
+            statement than to be no rival: the first candidate was chosen by the data, so it is about pairs.
         regrets: by name, for the first candidate and its rivals, the largest share by which the candidate may be slower
             than the fastest of all candidates.
         within: largest share by which a candidate may be slower and still count as equally good.
@@ -37,7 +40,9 @@ class Selection:
     """
 
     first: str
+    others: tuple[str, ...]
     rivals: tuple[str, ...]
+    slower: tuple[str, ...]
     regrets: Mapping[str, float]
     within: float
     alpha: float
@@ -49,8 +54,8 @@ class Selection:
 
     @property
     def untold(self) -> tuple[str, ...]:
-        """Rivals that were not told apart: neither shown to be equally good nor shown to be slower."""
-        return tuple(name for name in self.rivals if self.regrets[name] > self.within)
+        """Candidates that were not told apart: neither shown to be equally good nor shown to be slower by more."""
+        return tuple(name for name in self.others if name not in {*self.equal, *self.slower})
 
 
 def select(fitted: Fitted, candidates: Sequence[str], *, within: float) -> Selection | None:
@@ -71,12 +76,29 @@ def select(fitted: Fitted, candidates: Sequence[str], *, within: float) -> Selec
     alpha = (stats.ALPHA - SPENT) / max(1, len(rivals))
     # Within the rivals the usual level tells more: those that are slower by more than the margin are no rivals.
     rivals = [name for name in rivals if lowest(fitted.effect(name, first), alpha) <= math.log1p(within)]
-    best = (first, *rivals)  # the others are slower than the first candidate for sure
+    best = (first, *rivals)  # one of them is the fastest for sure
     regrets = {
         name: max([0.0, *(exp(highest(fitted.effect(name, other), alpha)) - 1 for other in best if other != name)])
         for name in best
     }
-    return Selection(first=first, rivals=tuple(rivals), regrets=regrets, within=within, alpha=alpha)
+    pairs = _num_plausible(fitted, first, others) * max(1, len(others))
+    behind = [lowest(fitted.effect(name, first), (stats.ALPHA - SPENT) / pairs) for name in others]
+    return Selection(
+        first=first,
+        others=tuple(others),
+        rivals=tuple(rivals),
+        slower=tuple(name for name, least in zip(others, behind, strict=True) if least > math.log1p(within)),
+        regrets=regrets,
+        within=within,
+        alpha=alpha,
+    )
+
+
+def _num_plausible(fitted: Fitted, selected: str, others: Sequence[str]) -> int:
+    """The number of candidates that might have been selected, the selected one included."""
+    each = SPENT / max(1, len(others))
+    # Twice the half-width: both the data and the truth may lie that far from one another.
+    return 1 + sum(lowest(fitted.effect(name, selected), each, times=2) <= 0 for name in others)
 
 
 def selected_ratio(fitted: Fitted, selected: str, other: str, candidates: Sequence[str]) -> Estimate | None:
@@ -95,9 +117,7 @@ def selected_ratio(fitted: Fitted, selected: str, other: str, candidates: Sequen
     if found is None:
         return None
     others = [name for name in candidates if name != selected and name in fitted.names]
-    each = SPENT / max(1, len(others))
-    # Twice the half-width: both the data and the truth may lie that far from one another.
-    plausible = 1 + sum(lowest(fitted.effect(name, selected), each, times=2) <= 0 for name in others)
+    plausible = _num_plausible(fitted, selected, others)
     return found.ratio((stats.ALPHA - SPENT) / plausible if plausible > 1 else stats.ALPHA)
 
 

@@ -103,8 +103,10 @@ def _row(
         size_bytes=artifact.size_bytes if artifact else None,
         num_params=_num_params(artifact, quality),
         **(_judged(quality) if quality else {}),
-        **(_timing(launches, cell.batch) if launches else {}),
-        **(_compared(cell.path, fitted, other, judged) if fitted else {}),
+        **{
+            **(_timing(launches, cell.batch) if launches else {}),
+            **(_compared(cell.path, fitted, other, judged) if fitted else {}),
+        },
     )
 
 
@@ -169,10 +171,12 @@ def compared(record: Measured, records: Mapping[str, Measured]) -> list[Launch]:
 def _timing(launches: Sequence[Launch], batch: int) -> dict[str, Any]:
     """Latency, cold start and memory of a cell's launches."""
     samples = np.array([sample for launch in launches for sample in launch.samples_ns], float)
+    medians = [median for launch in launches for median in launch.medians_ns]
     phases = [launch.memory.phases for launch in launches]
     peaks = [max(phase[name].peak_rss_bytes for name in PHASES) for phase in phases]
     imported = [phase["imports"].rss_bytes for phase in phases]
     return {
+        "latency_p50_ns": float(np.median(medians)) if medians else None,  # where no baseline places it in the model
         "latency_p90_ns": stats.percentile_ns(samples, 90),
         "latency_p99_ns": stats.percentile_ns(samples, 99),
         "throughput_per_s": batch * 1e9 / float(samples.mean()),
