@@ -95,7 +95,8 @@ class Choice:
             selected; None where no row was picked.
         equal: paths of the other cells that were shown to be as good as the best within `WITHIN`.
         untold: paths of the other cells that were neither shown to be as good nor shown to be slower by more.
-        all_slower: whether every other qualified row was shown to be slower than the fastest by more than the tolerance.
+        all_slower: whether every other qualified row was shown to be slower than the fastest by more than the
+            tolerance.
         further: launches that would decide; None when a row was picked.
         too_few: see `too_few_samples`.
     """

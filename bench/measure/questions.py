@@ -3,7 +3,8 @@
 Each cell is asked for a verdict against the baseline. Among the candidates, the cells that keep to what is asked of a
 deployment, the sweep asks for a winner that is sure to be nearly as fast as any other, for the cells that are as good
 as the winner within a few per cent, and for the winner's gain. A cell gets launches only while a question about it is
-open and further launches can answer it; a cell that has a verdict and was shown to be slower than the winner gets none.
+open, first where few launches are expected to answer it; a cell that has a verdict and was shown to be slower than the
+winner gets none.
 """
 
 from __future__ import annotations
@@ -20,6 +21,8 @@ from bench.measure.stats import Effect
 VERDICT, BEST, WITHIN, GAIN = "verdict", "best", "within", "gain"
 URGENCY = {BEST: 3.0, VERDICT: 2.0, WITHIN: 1.0, GAIN: 0.5}
 """The order of questions whose answers are equally near."""
+FAR = 100
+"""Launches that a question counts as needing where the allowed launches are not expected to answer it."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -71,7 +74,7 @@ class Question:
     @property
     def urgency(self) -> float:
         """The larger, the sooner the question is worth a launch: answers that are near come first."""
-        return URGENCY[self.kind] / (self.launches or math.inf)
+        return URGENCY[self.kind] / (self.launches or FAR)
 
 
 def open_questions(contests: Sequence[Contest], aims: Aims, *, most: int) -> list[list[Question]]:

@@ -1,4 +1,4 @@
-"""Rounds: every cell gets an estimate first, then launches go where a question is open that they can answer.
+"""Rounds: every cell gets an estimate first, then launches go where a question is open that they may answer.
 
 Breadth first, so a sweep may be stopped at any time. Each launch is a fresh process in a block of cells drawn anew, and
 the launches of a cell are spread over the sweep, because the state of a machine lasts for minutes.
@@ -31,7 +31,7 @@ MEMORY_SHARE = 0.6  # of the memory now free, for the workers of one block
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Goal:
-    """When a cell has been measured enough: its questions are answered, or cannot be answered by further launches.
+    """When a cell has been measured enough: its questions are answered, or it has all the launches that it may have.
 
     Attributes:
         aims: the precision at which questions count as answered.
@@ -119,8 +119,8 @@ class Progress:
     Attributes:
         num_round: number of the round, from 1; 0 before the first block.
         num_new: number of cells that have fewer launches than every cell gets.
-        num_open: number of questions that further launches may answer; see `bench.measure.questions`.
-        num_beyond: number of open questions that need more launches than a cell may have.
+        num_open: number of open questions about cells that may have further launches; see `bench.measure.questions`.
+        num_beyond: number of open questions whose cells have all the launches that they may have.
         num_cells: number of all cells.
         seconds_left: estimate from the durations of the blocks so far; at most the rest of the budget.
     """
@@ -140,8 +140,10 @@ class _Need:
     launches: int = 0
     urgency: float = 0.0
 
-    def with_question(self, question: Question) -> _Need:
-        return _Need(launches=max(self.launches, question.launches or 0), urgency=max(self.urgency, question.urgency))
+    def with_question(self, question: Question, most: int) -> _Need:
+        """The need of a cell that may have `most` further launches when the question is added."""
+        launches = max(self.launches, min(question.launches or most, most))
+        return _Need(launches=launches, urgency=max(self.urgency, question.urgency))
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -152,12 +154,16 @@ class _Standing:
     questions: Sequence[Sequence[Question]]
 
     def progress(self, num_round: int, groups: Sequence[Group], seconds_left: float) -> Progress:
-        flat = [question for group in self.questions for question in group]
+        waiting = [
+            any(name in needs for name in question.cells)
+            for needs, group in zip(self.needs, self.questions, strict=True)
+            for question in group
+        ]
         return Progress(
             num_round=num_round,
             num_new=sum(math.isinf(need.urgency) for needs in self.needs for need in needs.values()),
-            num_open=sum(question.launches is not None for question in flat),
-            num_beyond=sum(question.launches is None for question in flat),
+            num_open=sum(waiting),
+            num_beyond=len(waiting) - sum(waiting),
             num_cells=sum(len(group.ledgers) for group in groups),
             seconds_left=seconds_left,
         )
@@ -172,7 +178,7 @@ def measure(
     report: Callable[[Progress], None],
     cut_blocks: bool = True,
 ) -> None:
-    """Run rounds of blocks until no question is open that further launches may answer, or the time is up.
+    """Run rounds of blocks until no question is open about a cell that may have further launches, or the time is up.
 
     Args:
         groups: the cells and their baselines; their ledgers receive the new launches.
@@ -266,16 +272,15 @@ def _needs(group: Group, fitted: Fitted, asked: Sequence[Question], goal: Goal) 
         missing = goal.min_launches + ledger.num_stale - fitted.num_launches.get(ledger.name, 0)
         if missing > 0 and not ledger.failed:
             needs[ledger.name] = _Need(launches=missing, urgency=math.inf)
-    full = {
-        ledger.name
+    left = {
+        ledger.name: goal.max_launches + ledger.num_stale - fitted.num_launches.get(ledger.name, 0)
         for ledger in group.ledgers
-        if fitted.num_launches.get(ledger.name, 0) >= goal.max_launches + ledger.num_stale
     }
     for question in asked:
         for name in question.cells:
             # The baseline is in every block, and needs no launch of its own.
-            if question.launches is not None and name not in full and name != group.baseline.name:
-                needs[name] = needs.get(name, _Need()).with_question(question)
+            if left.get(name, 0) > 0 and name != group.baseline.name:
+                needs[name] = needs.get(name, _Need()).with_question(question, left[name])
     return needs
 
 

@@ -31,8 +31,8 @@ class Selection:
         first: the candidate that looks fastest.
         others: the other candidates, fastest first.
         rivals: those of the others that may be the fastest of all but for `within`.
-        slower: those of the others that were shown to be slower than the first by more than `within`. That is a stronger
-            statement than to be no rival: the first candidate was chosen by the data, so it is about pairs.
+        slower: those of the others that were shown to be slower than the first by more than `within`. That says more
+            than to be no rival: the first candidate was chosen by the data, so it is a statement about pairs.
         regrets: by name, for the first candidate and its rivals, the largest share by which the candidate may be slower
             than the fastest of all candidates.
         within: largest share by which a candidate may be slower and still count as equally good.

@@ -63,7 +63,8 @@ def test_launches_that_a_verdict_needs_by_hand() -> None:
 def test_question_that_the_allowed_launches_cannot_answer() -> None:
     hopeless = contest({"a": 1.0}, 0.1)
     assert launches_of(hopeless, VERDICT) is None
-    assert Question(kind=VERDICT, cells=("a",), launches=None).urgency == 0
+    unlikely = Question(kind=BEST, cells=("a",), launches=None)
+    assert 0 < unlikely.urgency < Question(kind=GAIN, cells=("a",), launches=12).urgency
     # Moved by 10 %, it needs 1.96 x 10 % x sqrt(3 / n) < 9.5 %: 13 launches.
     assert launches_of(hopeless, VERDICT, most=13) == 10
     assert launches_of(hopeless, VERDICT, most=12) is None

@@ -167,3 +167,23 @@ def test_regrets_and_rivals_hold_for_all_cells_at_once(spread: float) -> None:
         lost += not good <= behind.keys()
     assert regret_held / TRIALS >= 0.945
     assert lost / TRIALS <= 0.055, "a cell that is as fast as any is not called slower"
+
+
+@pytest.mark.parametrize(("sd", "number"), [(0.03, 30), (0.1, 10), (0.1, 30)])
+def test_equal_cells_are_rarely_shown_to_be_slower(sd: float, number: int) -> None:
+    """The fastest of many equal cells looks fast by luck, and all others are compared with it."""
+    random = np.random.default_rng(3)
+    names = [f"v{index:02}" for index in range(number)]
+    wrong = 0
+    for _ in range(TRIALS):
+        levels = sd * random.normal(size=number)
+        found = chosen(known.fitted(dict(zip(names, np.exp(levels), strict=True)), sd))
+        wrong += bool(found.slower)
+        assert set(found.slower) | set(found.equal) | set(found.untold) == set(found.others)
+    assert wrong <= 0.05 * TRIALS
+
+
+def test_cells_that_are_slower_for_sure_are_named() -> None:
+    found = chosen(known.fitted({"slow": 0.8, "fast": 0.5, "near": 0.51}, 0.001))
+    assert found.slower == ("slow",)
+    assert found.others == ("near", "slow")
