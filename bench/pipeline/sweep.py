@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 import msgspec
@@ -193,6 +193,7 @@ class Sweep:
                 continue  # nothing to compare, or nothing to compare it with
             ledgers = {cell: self._ledger(members[cell]) for cell in {baseline: 0, **dict.fromkeys(timed)}}
             groups.append(Group(baseline=ledgers[baseline], ledgers=[ledgers[cell] for cell in timed]))
+            self._mark_candidates(groups[-1], members)
             if self._options.force:  # a baseline is not reset: other cells' launches need those beside them
                 ledgers[baseline].num_stale = len(by_block(ledgers[baseline].launches, REFERENCE))
         return groups
@@ -200,9 +201,21 @@ class Sweep:
     def _ledger(self, value: Verified) -> Ledger:
         record = self._records[value.key]
         launches = record.thread_launches if self._options.across_threads else record.launches
-        lost = value.quality.loss_bound
-        may_win = lost is not None and lost <= self._options.max_metric_loss
-        return Ledger(subject=opening.subject(value), launches=list(launches), may_win=may_win)
+        return Ledger(subject=opening.subject(value), launches=list(launches))
+
+    def _mark_candidates(self, group: Group, values: Mapping[Cell, Verified]) -> None:
+        """Say which cells of a group may win: those that keep their metric.
+
+        Where the split is too small to be sure of any cell, those are candidates that keep it on the split.
+        """
+        most = self._options.max_metric_loss
+        qualities = {ledger.name: values[ledger.subject.cell].quality for ledger in group.ledgers}
+        sure = {name for name, found in qualities.items() if found.loss_bound is not None and found.loss_bound <= most}
+        seen = {
+            name for name, found in qualities.items() if found.metric_loss is not None and found.metric_loss <= most
+        }
+        for ledger in group.ledgers:
+            ledger.may_win = ledger.name in (sure or seen)
 
     def _measure(self, groups: Sequence[Group]) -> None:
         self._observer.stage("measure", sum(len(group.ledgers) for group in groups))

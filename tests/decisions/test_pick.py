@@ -137,7 +137,13 @@ def test_fastest_that_was_not_shown_to_be_as_good_is_not_said_to_be(monkeypatch:
         pick,
         "selected",
         lambda *_, within: Selection(
-            first=paths[0], rivals=tuple(paths[1:]), regrets=regrets, within=within, alpha=0.02
+            first=paths[0],
+            others=tuple(paths[1:]),
+            rivals=tuple(paths[1:]),
+            slower=(),
+            regrets=regrets,
+            within=within,
+            alpha=0.02,
         ),
     )
     found = choose(cell("fast", 0.5, size=9), cell("small", 0.5, size=1), cell("sure", 0.5, size=9))

@@ -236,9 +236,10 @@ def test_one_launch_has_a_verdict_where_the_difference_is_large() -> None:
 
 
 def test_launch_whose_baseline_is_lost_has_no_ratio() -> None:
-    """Nor has it a latency in the usual state of the machine, which the baseline's blocks would tell."""
+    """Its latency is that of its own samples, without the interval that the baseline's blocks would give."""
     row = rows(record(HALVE, launch("a", CELL, 500)))[HALVE]
-    assert (row.status, row.latency_p50_ns, row.ratio, row.verdict, row.aa_low) == ("ok", None, None, None, None)
+    assert (row.status, row.latency_p50_ns, row.ratio, row.verdict, row.aa_low) == ("ok", 501.0, None, None, None)
+    assert (row.latency_p50_low_ns, row.latency_p50_high_ns) == (None, None)
     assert row.num_launches == 1
 
 
