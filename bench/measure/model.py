@@ -4,8 +4,9 @@
 
 All are on the scale of natural logarithms. The block is the state of the machine, which slows all programs alike. The
 machine also acts on programs differently: the state of a program (a runtime) is shared by all its cells and by
-neighbouring blocks, and fades over minutes; a jolt is shared by all its cells of one block alone. The launch is what
-differs from process to process: the layout of memory, the placement of threads, and the noise of the passes.
+neighbouring blocks, of all requests, and fades over minutes; a smaller part of it belongs to one request alone. A jolt
+is shared by the program's cells of one block. The launch is what differs from process to process: the layout of memory,
+the placement of threads, and the noise of the passes.
 
 Cells and blocks are fixed effects, estimated by generalized least squares, so two cells are compared through all blocks
 that connect them. States, jolts and launches are random; their variances are estimated by restricted maximum likelihood
@@ -22,7 +23,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import math
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 
 import numpy as np
 from threadpoolctl import threadpool_limits
@@ -33,9 +34,9 @@ MAX_STEPS = 40
 CONVERGED = 0.02  # largest relative change of a variance in a step
 LEAST_VARIANCE = 1e-8  # of anything: 0.01 %
 LEAST_FREEDOM = 0.02  # fewer degrees of freedom say nothing of a variance
-STATE, JOLT = "state", "jolt"
+STATE, OWN, JOLT = "state", "own state", "jolt"
 Effects = tuple[str, str]
-"""A kind of effect, `STATE` or `JOLT`, and the name of the program."""
+"""A kind of effect, `STATE`, `OWN` or `JOLT`, and the name of the program."""
 BELIEF_CELLS = 3.0  # cells' worth of belief in the variance across launches of all programs together
 
 
@@ -49,7 +50,8 @@ class Belief:
     Attributes:
         launch: standard deviation across launches of a cell.
         launch_freedom: weight of the program's variance beside a cell's own launches, in degrees of freedom.
-        state: standard deviation of a program's state.
+        state: standard deviation of a program's state, which all requests share.
+        own_state: standard deviation of a program's further state, which each request has for itself.
         jolt: standard deviation of a program's jolts.
         freedom: weight of `state` and of `jolt` beside those that were seen of all programs, in degrees of freedom.
         program_freedom: weight of the variance of all programs beside that which was seen of one of them, likewise.
@@ -61,12 +63,13 @@ class Belief:
     launch: float = 0.012
     launch_freedom: float = 4.0
     state: float = 0.035
+    own_state: float = 0.012
     jolt: float = 0.01
-    freedom: float = 2.0
-    program_freedom: float = 4.0
+    freedom: float = 1.5
+    program_freedom: float = 10.0
     block: float = 0.08
     block_freedom: float = 3.0
-    fading_s: float = 600.0
+    fading_s: float = 300.0
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -91,43 +94,27 @@ class Observation:
 
 
 class Request:
-    """Launches of the cells of one request, and what the fit makes of them: see `fit`.
+    """The cells of one request, as the fit to all requests estimates them: see `fit`.
 
-    Raises:
-        ValueError: some cells never ran in a block that connects them with the others.
+    Attributes:
+        cells: names of the cells.
     """
 
-    def __init__(self, observations: Sequence[Observation], fading_s: float) -> None:
-        self.cells = sorted({seen.cell for seen in observations})
-        program_of = {seen.cell: seen.program for seen in observations}
-        self.programs = [program_of[cell] for cell in self.cells]
-        blocks = list(dict.fromkeys(seen.block for seen in observations))
-        self._cell_N = np.array([self.cells.index(seen.cell) for seen in observations])
-        self._block_N = block_N = np.array([blocks.index(seen.block) for seen in observations])
-        self._level_N = np.array([seen.level for seen in observations])
-        self._is_cell_NC = np.equal.outer(self._cell_N, np.arange(len(self.cells))).astype(float)
-        is_block_NB = np.equal.outer(block_N, np.arange(1, len(blocks))).astype(float)  # the first one is the origin
-        self._design_NE = np.hstack([self._is_cell_NC, is_block_NB])
-        if np.linalg.matrix_rank(self._design_NE) < self._design_NE.shape[1]:
-            raise ValueError("no block connects all cells")
-        time_N = np.array([seen.time_s for seen in observations])
-        fading_NN = _fading(time_N, fading_s)
-        self._fading_s = fading_s
-        self._block_time_B = np.array([time_N[block_N == number].min() for number in range(len(blocks))])
-        program_N = np.array([seen.program for seen in observations])
-        same_NN = np.equal.outer(program_N, program_N)
-        shared = {STATE: fading_NN * same_NN, JOLT: np.equal.outer(block_N, block_N) * same_NN}
-        self._effect_NN = {
-            (kind, name): shared_NN * (program_N == name)
-            for kind, shared_NN in shared.items()
-            for name in dict.fromkeys(self.programs)
-        }
-        passes_N = np.array([seen.variance for seen in observations])
-        self._least_C = (passes_N @ self._is_cell_NC) / self._is_cell_NC.sum(axis=0)
-        self.variances = np.maximum(self._least_C, 1e-4)
-        self.freedoms = np.zeros(len(self.cells))
-        self.effects: Mapping[Effects, tuple[float, float]] = {}
-        self.block_state = (0.0, 1.0)
+    def __init__(self, joint: _Joint, number: int) -> None:
+        self._joint = joint
+        self._number = number
+        self._start = int(np.searchsorted(joint.request_C, number))
+        self.cells = joint.cells[self._start : int(np.searchsorted(joint.request_C, number, side="right"))]
+
+    @property
+    def effects(self) -> Mapping[Effects, tuple[float, float]]:
+        """Variances of the programs' states and jolts, with their degrees of freedom."""
+        return self._joint.effects
+
+    @property
+    def variances(self) -> np.ndarray:
+        """Variances across launches of the request's cells, of shape (C,)."""
+        return self._joint.variances[self._start : self._start + len(self.cells)]
 
     def difference(self, cell: str, other: str) -> Effect:
         """Level of one cell minus that of another: the logarithm of the ratio of their latencies.
@@ -143,33 +130,32 @@ class Request:
         Raises:
             KeyError: a cell without launches.
         """
-        share = float(_fading(self._block_time_B, self._fading_s).mean())  # of the variance of one block
-        return self._effect({self._index(cell): 1.0, -1: 1.0}, [(self.block_state[0] * share, self.block_state[1])])
-
-    def block_evidence(self) -> tuple[float, float]:
-        """Sum of squares of the blocks' effects about their mean, and the degrees of freedom that they are worth."""
-        effects_B = np.append(self._estimator_EN[len(self.cells) :] @ self._level_N, 0.0)
-        share = 1 - float(_fading(self._block_time_B, self._fading_s).mean())  # what blocks so near one another show
-        return float(((effects_B - effects_B.mean()) ** 2).sum()), len(effects_B) * share
+        share = self._joint.shared_by_blocks(self._number)  # of the variance of one block
+        variance, freedom = self._joint.block_state
+        return self._effect({self._index(cell): 1.0, -1: 1.0}, [(variance * share, freedom)])
 
     def control(self, cell: str) -> Effect | None:
         """Second launch over first, in the blocks that held the cell twice; None where no block did.
 
         Both run the same program in the same minutes, so only the launches differ.
         """
-        index = self._index(cell)
-        rows = [
-            np.flatnonzero((self._block_N == block) & (self._cell_N == index)) for block in np.unique(self._block_N)
+        joint, index = self._joint, self._start + self._index(cell)
+        own_N = np.flatnonzero(joint.cell_N == index)
+        pairs = [
+            pair for block in np.unique(joint.block_N[own_N]) if len(pair := own_N[joint.block_N[own_N] == block]) == 2
         ]
-        pairs = [pair for pair in rows if len(pair) == 2]
         if not pairs:
             return None
-        value = float(np.mean([self._level_N[second] - self._level_N[first] for first, second in pairs]))
         return Effect(
-            value=value,
-            error=math.sqrt(2 * float(self.variances[index]) / len(pairs)),
-            freedom=float(self.freedoms[index]),
+            value=float(np.mean([joint.level_N[second] - joint.level_N[first] for first, second in pairs])),
+            error=math.sqrt(2 * float(joint.variances[index]) / len(pairs)),
+            freedom=float(joint.freedoms[index]),
         )
+
+    def _index(self, cell: str) -> int:
+        if cell not in self.cells:
+            raise KeyError(cell)
+        return self.cells.index(cell)
 
     def _effect(self, weights: Mapping[int, float], others: Sequence[tuple[float, float]] = ()) -> Effect:
         """A weighted sum of rows of `_components`; `others` are further variances in it, with degrees of freedom."""
@@ -186,65 +172,212 @@ class Request:
     def _components(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """The estimates with the parts of their covariance.
 
-        A part belongs to a cell's launches, a program's state or its jolts.
+        A part belongs to a cell's launches, a program's states or its jolts.
 
         Returns:
             The levels of the cells and the mean of the blocks, of shape (R,); the parts of their covariance, of shape
             (P, R, R); and the degrees of freedom of each part's variance, of shape (P,).
         """
-        num_cells = len(self.cells)
-        mean_N = self._estimator_EN[num_cells:].sum(axis=0) / len(self._block_time_B)
-        weights_RN = np.vstack([self._estimator_EN[:num_cells], mean_N])
-        parts = []
-        for index in range(num_cells):
-            own_RN = weights_RN[:, self._cell_N == index]
-            parts.append(self.variances[index] * own_RN @ own_RN.T)
-        parts += [
-            self.effects[name][0] * weights_RN @ effect_NN @ weights_RN.T for name, effect_NN in self._effect_NN.items()
-        ]
-        freedom_P = np.array([*self.freedoms, *(self.effects[name][1] for name in self._effect_NN)])
-        return weights_RN @ self._level_N, np.array(parts), freedom_P
+        return self._joint.components(slice(self._start, self._start + len(self.cells)), self._number)
 
-    def _index(self, cell: str) -> int:
-        if cell not in self.cells:
-            raise KeyError(cell)
-        return self.cells.index(cell)
 
-    def estimate(self, effects: Mapping[Effects, tuple[float, float]]) -> None:
-        """Estimate the cells' levels, given the variances of the launches and of the programs' states and jolts."""
-        self.effects = effects
-        covariance_NN = np.diag(self.variances[self._cell_N])
-        for name, effect_NN in self._effect_NN.items():
-            covariance_NN = covariance_NN + effects[name][0] * effect_NN
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class _Program:
+    """The launches of one program, and how its effects are shared by them.
+
+    Attributes:
+        members_n: indices of the program's launches.
+        is_block_nb: whether a launch ran in each of the program's blocks.
+        kernels: by kind of effect, the correlation of the effects of each two blocks.
+    """
+
+    members_n: np.ndarray
+    is_block_nb: np.ndarray
+    kernels: Mapping[str, np.ndarray]
+
+
+class _Joint:
+    """The launches of all requests, and the estimates at the present variances.
+
+    Raises:
+        ValueError: some cells of a request never ran in a block that connects them with the others.
+    """
+
+    def __init__(self, requests: Sequence[Sequence[Observation]], belief: Belief) -> None:
+        self._belief = belief
+        everything = [(number, seen) for number, observations in enumerate(requests) for seen in observations]
+        cells = sorted({(number, seen.cell) for number, seen in everything})
+        program_of = {(number, seen.cell): seen.program for number, seen in everything}
+        blocks = list(dict.fromkeys((number, seen.block) for number, seen in everything))
+        self.cells = [cell for _, cell in cells]
+        self.request_C = np.array([number for number, _ in cells])
+        self.programs = [program_of[cell] for cell in cells]
+        self.cell_N = _positions(cells, ((number, seen.cell) for number, seen in everything))
+        self.block_N = _positions(blocks, ((number, seen.block) for number, seen in everything))
+        self.level_N = np.array([seen.level for _, seen in everything])
+        self._request_B = np.array([number for number, _ in blocks])
+        time_N = np.array([seen.time_s for _, seen in everything])
+        self._time_B = np.array([time_N[self.block_N == block].min() for block in range(len(blocks))])
+        # The first block of each request is the origin of its levels.
+        self._later_B = np.flatnonzero(np.diff(self._request_B, prepend=-1) == 0)
+        self._design_NE = np.hstack(
+            [np.equal.outer(self.cell_N, np.arange(len(cells))), np.equal.outer(self.block_N, self._later_B)]
+        ).astype(float)
+        if np.linalg.matrix_rank(self._design_NE) < self._design_NE.shape[1]:
+            raise ValueError("no block connects all cells")
+        self._programs = {name: self._program(name) for name in sorted(set(self.programs))}
+        passes_N = np.array([seen.variance for _, seen in everything])
+        self._least_C = np.bincount(self.cell_N, passes_N) / np.bincount(self.cell_N)
+        self.variances = np.maximum(self._least_C, belief.launch**2)
+        self.freedoms = np.zeros(len(cells))
+        self._believed = {STATE: belief.state**2, OWN: belief.own_state**2, JOLT: belief.jolt**2}
+        self.effects = {
+            (kind, name): (variance, belief.freedom)
+            for kind, variance in self._believed.items()
+            for name in self._programs
+        }
+        self.block_state = (0.0, 1.0)
+
+    def _program(self, name: str) -> _Program:
+        members_n = np.flatnonzero(np.array([self.programs[cell] == name for cell in self.cell_N]))
+        blocks_b, of_n = np.unique(self.block_N[members_n], return_inverse=True)
+        fading_bb = _fading(self._time_B[blocks_b], self._belief.fading_s)
+        request_b = self._request_B[blocks_b]
+        kernels = {STATE: fading_bb, OWN: fading_bb * np.equal.outer(request_b, request_b), JOLT: np.eye(len(blocks_b))}
+        is_block_nb = np.equal.outer(of_n, np.arange(len(blocks_b))).astype(float)
+        return _Program(members_n=members_n, is_block_nb=is_block_nb, kernels=kernels)
+
+    def fit(self) -> None:
+        """Estimate the variances, and the levels given these."""
+        launch = dict.fromkeys(self._programs, self._belief.launch**2)
+        for _ in range(MAX_STEPS):
+            before = self._all_variances()
+            self._estimate()
+            self._draw_launch_variances(launch)
+            evidence = self._evidence()
+            for kind in self._believed:
+                self.effects |= self._drawn(kind, evidence)
+            launch = self._launch_variances()
+            if np.max(np.abs(np.log(self._all_variances() / before))) < CONVERGED:
+                break
+        self._estimate()
+        self._estimate_blocks()
+
+    def _all_variances(self) -> np.ndarray:
+        return np.concatenate([[value for value, _ in self.effects.values()], self.variances])
+
+    def _estimate(self) -> None:
+        """Estimate the levels, given the variances, by generalized least squares."""
+        covariance_NN = np.diag(self.variances[self.cell_N])
+        for name, program in self._programs.items():
+            effect_bb = sum(self.effects[kind, name][0] * kernel_bb for kind, kernel_bb in program.kernels.items())
+            covariance_NN[np.ix_(program.members_n, program.members_n)] += (
+                program.is_block_nb @ effect_bb @ program.is_block_nb.T
+            )
         precision_NN = np.linalg.inv(covariance_NN)
         weighted_NE = precision_NN @ self._design_NE
         self._estimator_EN = np.linalg.solve(self._design_NE.T @ weighted_NE, weighted_NE.T)
         self._residual_NN = precision_NN - weighted_NE @ self._estimator_EN
 
-    def launch_evidence(self) -> tuple[np.ndarray, np.ndarray]:
-        """Each cell's variance across launches as the residuals tell it, and degrees of freedom, both of shape (C,)."""
-        residual_N = self._residual_NN @ self._level_N
-        score_C = (residual_N**2 - np.diag(self._residual_NN)) @ self._is_cell_NC
-        information_C = np.einsum("ic,ij,jc->c", self._is_cell_NC, self._residual_NN**2, self._is_cell_NC)
-        return _evidence(self.variances, score_C, information_C)
+    def _draw_launch_variances(self, programs: Mapping[str, float]) -> None:
+        """Estimate each cell's variance across launches, drawn towards its program's."""
+        residual_N = self._residual_NN @ self.level_N
+        score_C = np.bincount(self.cell_N, residual_N**2 - np.diag(self._residual_NN))
+        is_cell_NC = self._design_NE[:, : len(self.cells)]
+        information_C = ((self._residual_NN**2 @ is_cell_NC) * is_cell_NC).sum(axis=0)
+        raw_C, freedom_C = _scored(self.variances, score_C, information_C)
+        prior_C = np.array([programs[program] for program in self.programs])
+        self.freedoms = self._belief.launch_freedom + freedom_C
+        drawn_C = (self._belief.launch_freedom * prior_C + freedom_C * raw_C) / self.freedoms
+        self.variances = np.maximum(drawn_C, np.maximum(self._least_C, LEAST_VARIANCE))
 
-    def evidence(self) -> dict[Effects, tuple[float, float]]:
-        """The score and the information of the variance of each program's state and of its jolts."""
-        residual_N = self._residual_NN @ self._level_N
+    def _launch_variances(self) -> dict[str, float]:
+        """For each program, the typical variance across launches of its cells, drawn towards that of all cells."""
+        weight_C = 1 - self._belief.launch_freedom / self.freedoms  # the share of own launches in a cell's variance
+        log_C = weight_C * np.log(self.variances)
+        believed = BELIEF_CELLS * math.log(self._belief.launch**2)
+        common = (believed + log_C.sum()) / (BELIEF_CELLS + weight_C.sum())
         found = {}
-        for name, effect_NN in self._effect_NN.items():
-            product_NN = self._residual_NN @ effect_NN
-            score = float(residual_N @ effect_NN @ residual_N - np.trace(product_NN))
-            found[name] = (score, float((product_NN * product_NN.T).sum()))
+        for name in self._programs:
+            own_C = np.array([program == name for program in self.programs])
+            log = (BELIEF_CELLS * common + log_C[own_C].sum()) / (BELIEF_CELLS + weight_C[own_C].sum())
+            found[name] = math.exp(log)
         return found
 
-    def draw_launch_variances(self, programs: Mapping[str, float], belief: Belief) -> None:
-        """Estimate each cell's variance across launches, drawn towards its program's."""
-        raw_C, freedom_C = self.launch_evidence()
-        prior_C = np.array([programs[program] for program in self.programs])
-        self.freedoms = belief.launch_freedom + freedom_C
-        drawn_C = (belief.launch_freedom * prior_C + freedom_C * raw_C) / self.freedoms
-        self.variances = np.maximum(drawn_C, np.maximum(self._least_C, LEAST_VARIANCE))
+    def _evidence(self) -> dict[Effects, tuple[float, float]]:
+        """The variance of each program's states and jolts as the residuals tell it, and degrees of freedom."""
+        residual_N = self._residual_NN @ self.level_N
+        found = {}
+        for name, program in self._programs.items():
+            member_nn = self._residual_NN[np.ix_(program.members_n, program.members_n)]
+            residual_bb = program.is_block_nb.T @ member_nn @ program.is_block_nb
+            residual_b = residual_N[program.members_n] @ program.is_block_nb
+            for kind, kernel_bb in program.kernels.items():
+                product_bb = residual_bb @ kernel_bb
+                score = np.array([residual_b @ kernel_bb @ residual_b - np.trace(product_bb)])
+                information = np.array([(product_bb * product_bb.T).sum()])
+                (value,), (freedom,) = _scored(np.array([self.effects[kind, name][0]]), score, information)
+                found[kind, name] = (float(value), float(freedom))
+        return found
+
+    def _drawn(self, kind: str, evidence: Mapping[Effects, tuple[float, float]]) -> dict[Effects, tuple[float, float]]:
+        """For each program, the variance of one kind of effect and its degrees of freedom.
+
+        It is drawn towards the variance of all programs, and that towards the belief.
+        """
+        own = {name: evidence[kind, name] for name in self._programs}
+        weight = self._belief.freedom + sum(freedom for _, freedom in own.values())
+        believed = self._belief.freedom * self._believed[kind]
+        common = (believed + sum(value * freedom for value, freedom in own.values())) / weight
+        # What is known of all programs tells of one of them no more than their own differences allow.
+        lent = 1 / (1 / self._belief.program_freedom + 1 / weight)
+        return {
+            (kind, name): (max((lent * common + freedom * value) / (lent + freedom), LEAST_VARIANCE), lent + freedom)
+            for name, (value, freedom) in own.items()
+        }
+
+    def _block_rows(self, number: int) -> np.ndarray:
+        """Rows of the estimator that belong to the blocks of a request, but for its first block, which has none."""
+        return len(self.cells) + np.flatnonzero(self._request_B[self._later_B] == number)
+
+    def shared_by_blocks(self, number: int) -> float:
+        """The variance of the mean of a request's blocks over that of one of them."""
+        return float(_fading(self._time_B[self._request_B == number], self._belief.fading_s).mean())
+
+    def _estimate_blocks(self) -> None:
+        """Estimate the variance of the machine's state from the effects of the blocks about their mean."""
+        squares, freedom = self._belief.block_freedom * self._belief.block**2, self._belief.block_freedom
+        for number in np.unique(self._request_B):
+            effects_B = np.append(self._estimator_EN[self._block_rows(number)] @ self.level_N, 0.0)
+            squares += float(((effects_B - effects_B.mean()) ** 2).sum())
+            freedom += len(effects_B) * (1 - self.shared_by_blocks(number))  # blocks near one another show less
+        self.block_state = (squares / freedom, freedom)
+
+    def components(self, cells: slice, number: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """See `Request._components`."""
+        num_blocks = int((self._request_B == number).sum())
+        mean_N = self._estimator_EN[self._block_rows(number)].sum(axis=0) / num_blocks
+        weights_RN = np.vstack([self._estimator_EN[cells], mean_N])
+        order_N = np.argsort(self.cell_N, kind="stable")
+        bounds = np.cumsum(np.bincount(self.cell_N))[:-1]
+        parts, freedoms = [], []
+        for index, own_N in enumerate(np.split(order_N, bounds)):
+            own_RN = weights_RN[:, own_N]
+            parts.append(self.variances[index] * own_RN @ own_RN.T)
+            freedoms.append(self.freedoms[index])
+        for name, program in self._programs.items():
+            own_Rb = weights_RN[:, program.members_n] @ program.is_block_nb
+            for kind, kernel_bb in program.kernels.items():
+                variance, freedom = self.effects[kind, name]
+                parts.append(variance * own_Rb @ kernel_bb @ own_Rb.T)
+                freedoms.append(freedom)
+        return weights_RN @ self.level_N, np.array(parts), np.array(freedoms)
+
+
+def _positions(known: Sequence[Hashable], values: Iterable[Hashable]) -> np.ndarray:
+    """The position of each value among the known ones."""
+    position = {value: index for index, value in enumerate(known)}
+    return np.array([position[value] for value in values])
 
 
 def _fading(time_N: np.ndarray, fading_s: float) -> np.ndarray:
@@ -252,7 +385,7 @@ def _fading(time_N: np.ndarray, fading_s: float) -> np.ndarray:
     return np.asarray(np.exp(-np.abs(np.subtract.outer(time_N, time_N)) / fading_s))
 
 
-def _evidence(variance: np.ndarray, score: np.ndarray, information: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _scored(variance: np.ndarray, score: np.ndarray, information: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Fisher's scoring step for variances, and the degrees of freedom that the information is worth."""
     freedom = information * variance**2
     knows = freedom > LEAST_FREEDOM
@@ -261,84 +394,14 @@ def _evidence(variance: np.ndarray, score: np.ndarray, information: np.ndarray) 
 
 
 def fit(requests: Sequence[Sequence[Observation]], belief: Belief = Belief()) -> list[Request]:
-    """Fit the model to the launches of several requests, which share what is known of the variances.
+    """Fit the model to the launches of several requests.
 
     Raises:
         ValueError: cells of a request that no block connects.
     """
+    if not requests:
+        return []
     with threadpool_limits(1, user_api="blas"):  # the matrices are small: threads would only wait for one another
-        return _fit(requests, belief) if requests else []
-
-
-def _fit(requests: Sequence[Sequence[Observation]], belief: Belief) -> list[Request]:
-    fitted = [Request(observations, belief.fading_s) for observations in requests]
-    programs = sorted({program for request in fitted for program in request.programs})
-    launch = dict.fromkeys(programs, belief.launch**2)
-    believed = {STATE: belief.state**2, JOLT: belief.jolt**2}
-    effects = {(kind, name): (variance, belief.freedom) for kind, variance in believed.items() for name in programs}
-    for _ in range(MAX_STEPS):
-        before = _variances(fitted, effects)
-        for request in fitted:
-            request.estimate(effects)
-            request.draw_launch_variances(launch, belief)
-        effects = {
-            name: each
-            for kind in believed
-            for name, each in _drawn(fitted, effects, kind, believed[kind], belief).items()
-        }
-        launch = _launch_variances(fitted, programs, belief)
-        if np.max(np.abs(np.log(_variances(fitted, effects) / before))) < CONVERGED:
-            break
-    for request in fitted:
-        request.estimate(effects)
-    squares, freedoms = zip(*(request.block_evidence() for request in fitted), strict=True)
-    freedom = belief.block_freedom + sum(freedoms)
-    for request in fitted:
-        request.block_state = ((belief.block_freedom * belief.block**2 + sum(squares)) / freedom, freedom)
-    return fitted
-
-
-def _variances(fitted: Sequence[Request], effects: Mapping[Effects, tuple[float, float]]) -> np.ndarray:
-    """All variances that are estimated."""
-    return np.concatenate([[value for value, _ in effects.values()], *(request.variances for request in fitted)])
-
-
-def _drawn(
-    fitted: Sequence[Request],
-    effects: Mapping[Effects, tuple[float, float]],
-    kind: str,
-    believed: float,
-    belief: Belief,
-) -> dict[Effects, tuple[float, float]]:
-    """For each program, the variance of one kind of effect and its degrees of freedom.
-
-    It is drawn towards the variance of all programs, and that towards `believed`.
-    """
-    evidence = [request.evidence() for request in fitted]
-    raw: dict[Effects, tuple[float, float]] = {}
-    for name, (variance, _) in effects.items():
-        if name[0] == kind:
-            score, information = np.sum([seen[name] for seen in evidence if name in seen], axis=0)
-            (value,), (freedom,) = _evidence(*map(np.atleast_1d, (np.float64(variance), score, information)))
-            raw[name] = (float(value), float(freedom))
-    weight = belief.freedom + sum(freedom for _, freedom in raw.values())
-    common = (belief.freedom * believed + sum(value * freedom for value, freedom in raw.values())) / weight
-    # What is known of all programs tells of one of them no more than their own differences allow.
-    lent = 1 / (1 / belief.program_freedom + 1 / weight)
-    return {
-        name: (max((lent * common + freedom * value) / (lent + freedom), LEAST_VARIANCE), lent + freedom)
-        for name, (value, freedom) in raw.items()
-    }
-
-
-def _launch_variances(fitted: Sequence[Request], programs: Sequence[str], belief: Belief) -> dict[str, float]:
-    """For each program, the typical variance across launches of its cells, drawn towards that of all cells."""
-    weights: dict[str, float] = dict.fromkeys(programs, 0.0)
-    sums: dict[str, float] = dict.fromkeys(programs, 0.0)
-    for request in fitted:
-        for program, variance, freedom in zip(request.programs, request.variances, request.freedoms, strict=True):
-            weight = 1 - belief.launch_freedom / freedom  # the share of the cell's own launches in its variance
-            weights[program] += weight
-            sums[program] += weight * math.log(variance)
-    common = (BELIEF_CELLS * math.log(belief.launch**2) + sum(sums.values())) / (BELIEF_CELLS + sum(weights.values()))
-    return {name: math.exp((BELIEF_CELLS * common + sums[name]) / (BELIEF_CELLS + weights[name])) for name in programs}
+        joint = _Joint(requests, belief)
+        joint.fit()
+        return [Request(joint, number) for number in range(len(requests))]

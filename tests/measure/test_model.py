@@ -115,3 +115,19 @@ def test_intervals_hold_the_truth_under_a_machine_state_that_lasts() -> None:
             found = request.difference(f"{'abbbbb'[one]}{one}", f"{'abbbbb'[other]}{other}")
             held.append(abs(found.value - 0.1 * (one - other)) <= found.half_width())
     assert np.mean(held) >= 0.93
+
+
+def test_state_that_one_request_shows_is_known_in_another() -> None:
+    """Program b slows by a fifth for ten minutes: a request that ran only then has the ratio of the others."""
+    slowed = {block: 0.2 if 10 <= block < 20 else 0.0 for block in range(30)}
+    noise = np.random.default_rng(2).normal(scale=0.003, size=(30, 2))
+    levels = {("a", block): noise[block, 0] for block in slowed}
+    levels |= {("b", block): 0.5 + slowed[block] + noise[block, 1] for block in slowed}
+    first = observed(levels, apart_s=60)
+    second = [
+        Observation(cell=cell, program=cell, block="late", time_s=60 * 15, level=level, variance=0.0)
+        for cell, level in (("a", 0.0), ("b", 0.3 + 0.2))
+    ]
+    alone, (_, beside) = only(second), fit([first, second])
+    assert alone.difference("b", "a").value == pytest.approx(0.5)
+    assert 0.3 < beside.difference("b", "a").value < 0.4

@@ -16,6 +16,7 @@ def firm(
         launch=launch,
         launch_freedom=FIRM,
         state=state,
+        own_state=1e-6,
         jolt=jolt,
         freedom=FIRM,
         program_freedom=FIRM,
