@@ -30,7 +30,7 @@ def run(
         typer.Option(help="Time for measuring, such as 10m; 1m by default with --model alone, else no limit."),
     ] = None,
     margin: Annotated[str, typer.Option(help="Half-width of the ratio's interval to aim at.")] = "2%",
-    launches: Annotated[int, typer.Option(min=1, help="Most launches of a cell.")] = 6,
+    launches: Annotated[int, typer.Option(min=1, help="Most launches of a cell.")] = 12,
     timeout: Annotated[str | None, typer.Option(help="Time for each step of a cell, such as 5m.")] = None,
     memory: Annotated[
         str | None, typer.Option(help="Memory for each process, such as 4GiB; half of the machine's by default.")
