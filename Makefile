@@ -61,6 +61,7 @@ instrument: install  ## measure the instrument itself: repeatability, false alar
 	$(BIN)/python benchmarks/startup.py
 	$(BIN)/python benchmarks/overhead.py
 	$(BIN)/python benchmarks/verdicts.py
+	$(BIN)/python benchmarks/coverage.py
 	$(BIN)/python benchmarks/metric_bounds.py
 	$(BIN)/python benchmarks/repeatability.py
 	$(BIN)/python benchmarks/guard.py
