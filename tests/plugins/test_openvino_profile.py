@@ -14,7 +14,10 @@ from support import variant_graphs as graphs
 
 
 def test_a_model_is_run(tmp_path: Path) -> None:
-    """OpenVINO puts Conv and Relu together."""
+    """OpenVINO puts Conv and Relu together.
+
+    Its profiler counts whole microseconds, so the layers must take some.
+    """
     pytest.importorskip("openvino")
     model = graphs.model_of(
         [
@@ -23,8 +26,8 @@ def test_a_model_is_run(tmp_path: Path) -> None:
             helper.make_node("MaxPool", ["b"], ["y"], kernel_shape=[2, 2]),
         ],
         {"w": np.ones((5, 3, 3, 3), np.float32)},
-        inputs={"x": ["batch", 3, 8, 8]},
-        outputs={"y": ["batch", 5, 5, 5]},
+        inputs={"x": ["batch", 3, 128, 128]},
+        outputs={"y": ["batch", 5, 125, 125]},
     )
     onnx.save(model, tmp_path / "model.onnx")
     found = catalog.runtime("openvino").profile_nodes(
@@ -33,7 +36,7 @@ def test_a_model_is_run(tmp_path: Path) -> None:
         source="onnx",
         provider="cpu",
         threads=1,
-        feeds={"x": np.ones((1, 3, 8, 8), np.float32)},
+        feeds={"x": np.ones((1, 3, 128, 128), np.float32)},
         num_runs=3,
     )
     assert found is not None
@@ -44,5 +47,4 @@ def test_a_model_is_run(tmp_path: Path) -> None:
     assert by_operator["Convolution"].makes == ("b",)
     assert "y" in by_operator["Pooling"].covers
     assert {one.provider for one in found} == {"cpu"}
-    assert all(one.time_ns >= 0 for one in found)
-    assert sum(one.time_ns for one in found) > 0
+    assert by_operator["Convolution"].time_ns > 1_000
