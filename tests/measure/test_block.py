@@ -4,122 +4,24 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import math
 import random
 import threading
 import time
-from collections.abc import Callable, Sequence
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
 import numpy as np
 import pytest
 
-from bench.api.artifact import Artifact
-from bench.api.cell import Cell
 from bench.api.errors import ChildError
 from bench.measure import block, inputs, machine, passes
-from bench.measure.block import Method, Repeats, Result, Subject, run_block
-from bench.measure.clock import BurstPlan
+from bench.measure.block import Method, run_block
 from bench.measure.comparison import CELL, CONTROL, REFERENCE
-from bench.measure.limits import Limits
-from bench.measure.lost_time import Lost
 from bench.measure.process import Child
-from bench.pipeline import feeding, opening, prepare
-from bench.pipeline.flow import Verified
+from bench.pipeline import feeding
 from bench.plugins import catalog
-from bench.records.lines import Quality
-
-PASSES = 4
-METHOD = Method(
-    min_passes=PASSES,
-    max_passes=PASSES,
-    max_lost_share=math.inf,  # other tests may run at the same time
-    burst=BurstPlan(warm_ns=0, target_ns=0, min_runs=2, max_runs=2),
-    limits=Limits.of(step_s=30, memory_bytes=2**30),
-)
-FLAKY = '''
-"""The null runtime; an artifact may say how long it loads, and at which run it fails."""
-
-import ctypes, json, time
-from bench.plugins.runtimes.null import NullRuntime
-
-
-class Flaky(NullRuntime):
-    default_for = ()
-
-    def open(self, artifact, *, task, source, provider, threads):
-        session = super().open(artifact, task=task, source=source, provider=provider, threads=threads)
-        plan = json.loads(artifact.read_text())
-        time.sleep(plan.get("load_s", 0))
-        if plan.get("fail_at") == "open":
-            raise ValueError("cannot open")
-        left, run = [plan.get("fail_at", -1)], session.run
-
-        def counted(feeds):
-            left[0] -= 1
-            time.sleep(plan.get("run_s", 0) + plan.get("input_s", 0) * float(feeds["x"][0, 0]))
-            if left[0] == 0:
-                if plan.get("how") == "crash":
-                    ctypes.string_at(0)
-                raise ValueError("cannot run")
-            return run(feeds)
-
-        session.run = counted
-        return session
-'''
-
-
-@pytest.fixture
-def make(plugin_folder: Path, tmp_path: Path) -> Any:
-    (plugin_folder / "runtimes").mkdir()
-    (plugin_folder / "runtimes" / "flaky.py").write_text(FLAKY)
-    catalog.forget()
-    inputs = prepare.inputs_of(catalog.task("toy"), METHOD.limits)
-
-    def make(name: str, **model: Any) -> Subject:
-        """A cell whose variant has that name; `model` may hold `load_s`, `run_s`, `input_s`, `fail_at` and `how`."""
-        path = tmp_path / f"{name}.null"
-        path.write_text(json.dumps({"rounds": 1, "scale": 2.0, **model}))
-        artifact = Artifact(path=path, format="null", sha256=name, size_bytes=1)
-        cell = Cell.from_path(f"toy/null/native/{name}/flaky/cpu/b2t1")
-        quality = Quality(fidelity="exact")
-        return opening.subject(Verified(cell=cell, key=name, artifact=artifact, inputs=inputs, quality=quality))
-
-    return make
-
-
-class Order:
-    """Notes each request to each worker, in order."""
-
-    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.requests: list[tuple[str, int]] = []
-        self.inputs: list[int] = []
-        request = Child.request
-
-        def note(child: Child, operation: Callable[..., Any], **arguments: Any) -> dict[str, Any]:
-            self.requests.append((operation.__name__, child.pid))
-            self.inputs += [arguments["request"]] if operation.__name__ == "burst" else []
-            return request(child, operation, **arguments)
-
-        monkeypatch.setattr(Child, "request", note)
-
-    def passes(self, num_workers: int) -> list[list[int]]:
-        pids = [pid for operation, pid in self.requests if operation == "burst"]
-        return [pids[start : start + num_workers] for start in range(0, len(pids), num_workers)]
-
-
-def roles(result: Result) -> list[tuple[str, str]]:
-    return [(subject.key, launch.role) for subject, launch in result.launches]
-
-
-def failures(result: Result) -> list[tuple[str, str, str]]:
-    return [(failure.subject.key, failure.stage, failure.error.kind) for failure in result.failures]
-
-
-def is_gone(pids: Sequence[int]) -> bool:
-    return not any(Path("/proc", str(pid)).exists() for pid in pids)
+from support.blocks import METHOD, PASSES, Order, failures, is_gone, num_passes, roles
 
 
 def test_launches(make: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -323,10 +225,6 @@ LONGER = dataclasses.replace(METHOD, min_passes=2, max_passes=50, launch_sd=1e-9
 """As many passes as there is time for: launches are believed to agree but for the noise within them."""
 
 
-def num_passes(result: Result) -> list[int]:
-    return [len(launch.steady_ns) for _, launch in result.launches]
-
-
 def test_time_that_runs_out_ends_a_block_after_the_fewest_passes(make: Any) -> None:
     times = iter([False] * 3)  # one for each worker that is opened
     result = run_block(make("raw"), [make("a")], LONGER, out_of_time=lambda: next(times, True))
@@ -390,100 +288,3 @@ def test_a_hang_costs_its_limit_and_no_more(make: Any, monkeypatch: pytest.Monke
     result = run_block(make("raw"), [make("bad"), make("good")], METHOD)
     assert failures(result) == [("bad", "measure", "timeout")]
     assert len(result.launches) == 3
-
-
-REPEATING = dataclasses.replace(METHOD, max_lost_share=Method.max_lost_share)
-
-
-class Losing:
-    """Stands for the watch over lost time: in each part the worst-off worker loses the next of these shares."""
-
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, *shares: float | None) -> None:
-        left = list(shares)
-
-        class Watch:
-            def __init__(self, pids: Any) -> None:
-                self.pids = list(pids)
-
-            def lost(self) -> Lost:
-                share = left.pop(0)
-                delays = dict.fromkeys(self.pids, None if share is None else 0.0)
-                delays[max(self.pids)] = share
-                return Lost(steal_share=None if share is None else 0.001, run_delay_shares=delays)
-
-        monkeypatch.setattr(block, "Watch", lambda pids: Watch(pids))
-        self.left = left
-
-
-def test_passes_in_which_a_worker_lost_time_are_repeated(make: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    order = Order(monkeypatch)
-    Losing(monkeypatch, 0.06, 0.02)
-    result = run_block(make("raw"), [make("a")], REPEATING)
-    assert len(order.passes(num_workers=3)) == 1 + 2 * PASSES  # one warm-up
-    assert len({pid for _, pid in order.requests}) == 3
-    assert [(s.key, launch.role) for s, launch in result.superseded] == roles(result)
-    counted, superseded = ([launch for _, launch in part] for part in (result.launches, result.superseded))
-    assert {launch.superseded for launch in counted} == {False}
-    assert {launch.superseded for launch in superseded} == {True}
-    assert max(launch.run_delay_share or 0 for launch in counted) == 0.02
-    assert max(launch.run_delay_share or 0 for launch in superseded) == 0.06
-    assert {launch.steal_share for launch in counted} == {0.001}
-    assert len({launch.block for launch in counted}) == len({launch.block for launch in superseded}) == 1
-    assert counted[0].block != superseded[0].block
-    assert len({launch.launch for launch in (*counted, *superseded)}) == 6
-    assert all(len(launch.steady_ns) == PASSES for launch in (*counted, *superseded))
-    assert not any(one.steady_ns == two.steady_ns for one, two in zip(counted, superseded, strict=True))
-    assert [len(launch.warmup_ns) for launch in counted] == [0] * 3
-    assert [len(launch.warmup_ns) for launch in superseded] == [3] * 3
-    (first,) = {launch.first_request for launch in (*counted, *superseded)}
-    assert order.inputs[::3] == [first, *([first + number for number in range(PASSES)] * 2)], "the same requests again"
-
-
-def test_repeat_that_lost_more_does_not_count(make: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    Losing(monkeypatch, 0.06, 0.07)
-    result = run_block(make("raw"), [], REPEATING)
-    assert max(launch.run_delay_share or 0 for _, launch in result.launches) == 0.06
-    assert max(launch.run_delay_share or 0 for _, launch in result.superseded) == 0.07
-
-
-@pytest.mark.parametrize("share", [0.05, None], ids=["little was lost", "the system does not tell"])
-def test_other_passes_are_not_repeated(make: Any, monkeypatch: pytest.MonkeyPatch, share: float | None) -> None:
-    Losing(monkeypatch, share if share is None else share - 0.001)
-    result = run_block(make("raw"), [make("a")], REPEATING)
-    assert result.superseded == ()
-    assert {launch.steal_share for _, launch in result.launches} == {None if share is None else 0.001}
-    assert (None in {launch.run_delay_share for _, launch in result.launches}) == (share is None)
-
-
-def test_time_that_is_up_allows_no_repeat(make: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    Losing(monkeypatch, 0.06)
-    times = iter([False] * 2)  # one for each worker that is opened
-    result = run_block(make("raw"), [], REPEATING, out_of_time=lambda: next(times, True))
-    assert result.superseded == ()
-    assert num_passes(result) == [PASSES, PASSES]
-
-
-def test_cell_that_fails_in_the_repeat_leaves_both(make: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    Losing(monkeypatch, 0.06, 0.02)
-    result = run_block(make("raw"), [make("bad", fail_at=2 + 3 * (PASSES + 2))], REPEATING)
-    assert failures(result) == [("bad", "measure", "error")]
-    assert roles(result) == [("raw", REFERENCE), ("raw", CONTROL)]
-    assert [subject.key for subject, _ in result.superseded] == ["raw", "raw"]
-
-
-def test_no_more_repeats_after_three_in_vain(make: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    repeats = Repeats()
-    losing = Losing(monkeypatch, 0.06, 0.07, 0.06, 0.01, *(0.06, 0.07) * 3, 0.06)
-    repeated = [bool(run_block(make("raw"), [], REPEATING, repeats=repeats).superseded) for _ in range(6)]
-    assert repeated == [True, True, True, True, True, False]
-    assert losing.left == []
-
-
-def test_time_that_workers_lose_is_read_from_the_system(make: Any) -> None:
-    if not Path("/proc/self/schedstat").exists():
-        pytest.skip("this kernel keeps no schedstat")
-    for _, launch in run_block(make("raw", run_s=0.001), [], METHOD).launches:
-        assert launch.run_delay_share is not None
-        assert 0 <= launch.run_delay_share < 1
-        assert launch.steal_share is not None
-        assert 0 <= launch.steal_share < 1

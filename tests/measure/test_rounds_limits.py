@@ -1,0 +1,154 @@
+"""Rounds, with fake blocks: budgets, the size of blocks, cells that fail, and what is kept and reported."""
+
+from __future__ import annotations
+
+import dataclasses
+import random
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+import psutil
+import pytest
+
+from bench.measure import rounds
+from bench.measure.block import Result
+from bench.measure.rounds import Goal, Ledger, Progress
+from support.fake_blocks import GIB, METHOD, Bench, group, subject
+
+
+def test_budget_stops(bench: Bench) -> None:
+    """Ten seconds a block: the block that begins before the end is finished, none begins after it."""
+    names = [f"v{number}" for number in range(40)]
+    bench.measure(group(*names), budget_s=25.0)
+    assert len(bench.blocks) == 3
+    assert len(bench.kept) == 3
+    assert bench.reports[-1].seconds_left == 0
+
+
+def test_first_round_leaves_time_for_questions(bench: Bench) -> None:
+    """Its passes take a third of the budget at most: here of 90 seconds, in three blocks."""
+    bench.noisy = {"v0"}
+    bench.measure(group(*[f"v{number}" for number in range(30)]), max_launches=2, budget_s=90.0)
+    assert bench.max_s[:3] == [10.0] * 3
+    bench.max_s.clear()
+    bench.measure(group("a"), max_launches=1, budget_s=1e6)
+    bench.measure(group("a"), max_launches=1)
+    assert bench.max_s == [METHOD.max_s] * 2
+
+
+def test_no_budget_no_block(bench: Bench) -> None:
+    bench.measure(group("a"), budget_s=-1.0)
+    assert bench.blocks == []
+
+
+def test_blocks_of_a_sweep_share_what_repeats_brought(bench: Bench) -> None:
+    bench.measure(group("a", "b"), min_launches=2, max_launches=2)
+    assert len(bench.repeats) > 1
+    assert len(set(map(id, bench.repeats))) == 1
+
+
+def test_block_knows_when_time_is_up(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    answers = []
+    run = rounds.run_block
+
+    def ask(*arguments: Any, out_of_time: Callable[[], bool], **options: Any) -> Result:
+        answers.append(out_of_time())
+        bench.now += 100
+        answers.append(out_of_time())
+        return run(*arguments, out_of_time=out_of_time, **options)
+
+    monkeypatch.setattr(rounds, "run_block", ask)
+    bench.measure(group("a"), budget_s=50.0)
+    assert answers == [False, True]
+
+
+def test_block_has_at_most_so_many_workers(bench: Bench) -> None:
+    bench.measure(group(*[f"v{number}" for number in range(30)]), min_launches=1, max_launches=1)
+    assert [len(block) + 2 for block in bench.blocks] == [rounds.MAX_WORKERS, rounds.MAX_WORKERS, 8]
+
+
+def test_block_fits_the_free_memory(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of 10 GiB, 6 are for workers; the baseline takes two of 1 GiB each."""
+    monkeypatch.setattr(psutil, "virtual_memory", lambda: SimpleNamespace(available=10 * GIB))
+    bench.measure(group(*"abcdefgh", rss_bytes=GIB), min_launches=1, max_launches=1)
+    assert [len(block) for block in bench.blocks] == [4, 4]
+
+
+def test_cell_larger_than_the_memory_is_tried_alone(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(psutil, "virtual_memory", lambda: SimpleNamespace(available=GIB))
+    bench.measure(group("a", "b", rss_bytes=2 * GIB), min_launches=1, max_launches=1)
+    assert sorted(map(len, bench.blocks)) == [1, 1]
+
+
+def test_blocks_are_drawn_anew(bench: Bench) -> None:
+    """So that no two cells always share their neighbours."""
+    random.seed(3)
+    bench.measure(group(*[f"v{number}" for number in range(16)]), min_launches=4, max_launches=4)
+    assert len({frozenset(block) for block in bench.blocks}) > 4
+
+
+def test_baseline_alone(bench: Bench) -> None:
+    bench.measure(group(), min_launches=3)
+    assert bench.blocks == [[], [], []]
+    assert [len(result.launches) for result in bench.kept] == [2, 2, 2]
+
+
+def test_baseline_that_has_its_launches_is_measured_only_for_others(bench: Bench) -> None:
+    measured = group()
+    bench.measure(measured, min_launches=3)
+    measured.ledgers.append(Ledger(subject=subject("late"), launches=[]))
+    assert bench.again(measured, min_launches=3, max_launches=3) == [["late"]] * 3
+
+
+def test_baseline_that_nobody_asked_for_is_not_reported(bench: Bench) -> None:
+    bench.measure(group("a", wanted=False), min_launches=2, max_launches=2)
+    assert bench.blocks == [["a"]] * 2
+    assert {report.num_cells for report in bench.reports} == {1}
+
+
+def test_failed_cell_leaves(bench: Bench) -> None:
+    bench.failing = {"bad": 2}
+    groups = group("bad", "good")
+    bench.measure(groups, min_launches=4, max_launches=4)
+    assert bench.counts() == {"bad": 2, "good": 4}
+    assert sum(len(result.failures) for result in bench.kept) == 1
+    bad = groups.ledgers[1]
+    assert (bad.subject.cell.variant, bad.failed, len(bad.launches)) == ("bad", True, 1)
+
+
+def test_failing_baseline_stops_its_group_and_no_other(bench: Bench) -> None:
+    bench.failing = {"raw": 2}
+    first, second = group("a", threads=1), group("b", threads=2)
+    bench.measure(first, second, min_launches=3, max_launches=3)
+    assert first.baseline.failed != second.baseline.failed
+    # The baseline's second block is the second group's first.
+    assert bench.blocks == [["a"], ["b"], ["a"], ["a"]]
+
+
+def test_progress(bench: Bench) -> None:
+    bench.speeds = {"a": [3000], "b": [3000], "c": [3000]}
+    bench.measure(group("a", "b", "c"), min_launches=2, max_launches=2)
+    nothing = Progress(num_round=0, num_new=4, num_open=0, num_beyond=0, num_cells=4, seconds_left=0)
+    first, middle, last = bench.reports
+    assert first == nothing
+    assert (middle.num_round, middle.num_new) == (1, 4)
+    assert middle.seconds_left == pytest.approx(4 * 10 / 3)  # three cells took ten seconds, four launches are to come
+    assert last == dataclasses.replace(nothing, num_round=2, num_new=0)
+
+
+def test_progress_of_a_baseline_that_failed(bench: Bench) -> None:
+    bench.failing = {"raw": 1}
+    bench.measure(group("a", "b"))
+    assert bench.reports[-1] == Progress(num_round=1, num_new=0, num_open=0, num_beyond=0, num_cells=3, seconds_left=0)
+
+
+def test_every_block_is_kept_before_the_next(bench: Bench) -> None:
+    seen = []
+
+    def keep(result: Result) -> None:
+        seen.append((len(bench.blocks), len(result.launches)))
+
+    goal = Goal(min_launches=3, max_launches=3)
+    rounds.measure([group("a")], METHOD, goal, keep=keep, report=lambda _: None)
+    assert seen == [(1, 3), (2, 3), (3, 3)]
