@@ -19,6 +19,7 @@ from bench.graphs.shapes.dims import symbol
 from bench.graphs.shapes.engine import compile_shapes
 from bench.graphs.shapes.rules import RULES
 from support import shape_inference
+from support.shape_inference import graph_model
 
 DEPEND_ON_DATA = {
     *("Compress", "ImageDecoder", "NonMaxSuppression", "NonZero", "StringNormalizer", "StringSplit", "Unique"),
@@ -115,19 +116,6 @@ def test_expressions_give_the_shapes_of_onnx_tests(cases: list[Any]) -> None:
             assert found[name] == made.shape, case.name
             num_checked += 1
     assert num_checked > 1700
-
-
-def graph_model(
-    nodes: list[onnx.NodeProto], inputs: dict[str, list[Any]], *outputs: str, **stored: Any
-) -> onnx.ModelProto:
-    graph = helper.make_graph(
-        nodes,
-        "g",
-        [helper.make_tensor_value_info(name, TensorProto.FLOAT, shape) for name, shape in inputs.items()],
-        [helper.make_tensor_value_info(name, TensorProto.FLOAT, None) for name in outputs],
-        [numpy_helper.from_array(np.asarray(value), name) for name, value in stored.items()],
-    )
-    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)])
 
 
 def conv_model() -> onnx.ModelProto:
@@ -279,127 +267,12 @@ def test_reshape_follows_sizes_computed_in_the_graph() -> None:
     assert tensors["y"].shape == (6, 20)
 
 
-def body(nodes: list[onnx.NodeProto], inputs: list[onnx.ValueInfoProto], *outputs: str) -> onnx.GraphProto:
-    made = [helper.make_tensor_value_info(name, TensorProto.FLOAT, None) for name in outputs]
-    return helper.make_graph(nodes, "body", inputs, made)
-
-
-def loop_model(*, grows: bool = False) -> onnx.ModelProto:
-    """x (N, 4): five times a MatMul, its results stacked; or a Concat with itself."""
-    inputs = [
-        helper.make_tensor_value_info("i", TensorProto.INT64, []),
-        helper.make_tensor_value_info("c", TensorProto.BOOL, []),
-        helper.make_tensor_value_info("v", TensorProto.FLOAT, None),
-    ]
-    step = (
-        helper.make_node("Concat", ["v", "v"], ["v2"], axis=0)
-        if grows
-        else helper.make_node("MatMul", ["v", "w"], ["v2"])
-    )
-    inner = [helper.make_node("Identity", ["c"], ["c2"]), step, helper.make_node("Relu", ["v2"], ["s"])]
-    nodes = [
-        helper.make_node(
-            "Loop", ["five", "true", "x"], ["y", "stack"], name="loop", body=body(inner, inputs, "c2", "v2", "s")
-        )
-    ]
-    stored = {"five": np.array(5), "true": np.array(True), "w": np.zeros((4, 4), np.float32)}
-    return graph_model(nodes, {"x": ["N", 4]}, "y", "stack", **stored)
-
-
-def test_loops_keep_the_shapes_that_do_not_change() -> None:
-    tensors = shape_inference.infer(loop_model(), dims={"N": 3})
-
-    assert tensors["y"].shape == (3, 4)
-    assert tensors["stack"].shape == (5, 3, 4)
-    assert tensors["loop.body:v2"].shape == (3, 4)
-    assert tensors["loop.body:i"].shape == ()
-
-
-def test_loops_do_not_claim_a_shape_that_changes() -> None:
-    tensors = shape_inference.infer(loop_model(grows=True), dims={"N": 3})
-
-    assert tensors["y"].shape is None
-    assert tensors["y"].bytes is None
-    assert tensors["loop.body:v"].shape is None
-
-
-@pytest.mark.parametrize(("flag", "expected"), [(None, None), (True, (2, 3)), (False, (6,))])
-def test_branches_agree_or_are_chosen(flag: bool | None, expected: tuple[int, ...] | None) -> None:
-    nodes = [
-        helper.make_node(
-            "If", ["flag"], ["y"], name="if",
-            then_branch=body([helper.make_node("Relu", ["x"], ["t"])], [], "t"),
-            else_branch=body([helper.make_node("Reshape", ["x", "flat"], ["e"])], [], "e"),
-        )
-    ]  # fmt: skip
-    stored: dict[str, Any] = {"flat": np.array([-1])}
-    if flag is None:
-        nodes.insert(0, helper.make_node("ReduceMax", ["x"], ["top"], keepdims=0))
-        nodes.insert(1, helper.make_node("Cast", ["top"], ["flag"], to=TensorProto.BOOL))
-    else:
-        stored["flag"] = np.array(flag)
-    tensors = shape_inference.infer(graph_model(nodes, {"x": [2, 3]}, "y", **stored))
-
-    assert tensors["y"].shape == expected
-    assert tensors["if.then_branch:t"].shape == (2, 3)
-    assert tensors["if.else_branch:e"].shape == (6,)
-
-
-def test_branches_may_list_their_weights_as_inputs() -> None:
-    branch = body([helper.make_node("Add", ["x", "w"], ["t"])], [], "t")
-    branch.initializer.append(numpy_helper.from_array(np.zeros((4, 1, 1), np.float32), "w"))
-    branch.input.append(helper.make_tensor_value_info("w", TensorProto.FLOAT, [4, 1, 1]))
-    choice = helper.make_node("If", ["flag"], ["y"], then_branch=branch, else_branch=branch)
-    tensors = shape_inference.infer(graph_model([choice], {"x": [2, 3]}, "y", flag=np.array(True)))
-
-    assert tensors["y"].shape == (4, 2, 3)
-
-
-def test_bodies_are_given_as_many_values_as_they_take() -> None:
-    inputs = [helper.make_tensor_value_info(name, TensorProto.FLOAT, None) for name in ("state", "row")]
-    inner = body([helper.make_node("Add", ["state", "row"], ["next"])], inputs, "next")
-    for number, message in ((1, "gives its body 1 values; it takes 2"), (2, "scans 2 of 1 inputs along 2 axes")):
-        scan = helper.make_node("Scan", ["x"], ["y"], body=inner, num_scan_inputs=number)
-        with pytest.raises(InputError, match=message):
-            shape_inference.infer(graph_model([scan], {"x": [3, 4]}, "y"))
-
-
 def test_elements_that_no_rule_needs_are_not_read() -> None:
     """w: 4 bytes of data for 6 elements; the shape of an Elu follows from the stated shape alone."""
     model = graph_model([helper.make_node("Elu", ["w"], ["y"])], {}, "y")
     model.graph.initializer.append(TensorProto(name="w", data_type=TensorProto.FLOAT, dims=[2, 3], raw_data=bytes(4)))
 
     assert shape_inference.infer(model)["y"].shape == (2, 3)
-
-
-def test_scans_take_their_steps_from_what_they_scan() -> None:
-    inputs = [helper.make_tensor_value_info(name, TensorProto.FLOAT, None) for name in ("state", "row")]
-    inner = [helper.make_node("Add", ["state", "row"], ["next"]), helper.make_node("Relu", ["next"], ["out"])]
-    nodes = [
-        helper.make_node(
-            "Scan", ["start", "x"], ["last", "all"], body=body(inner, inputs, "next", "out"), num_scan_inputs=1
-        )
-    ]
-    tensors = shape_inference.infer(graph_model(nodes, {"start": [4], "x": ["T", 4]}, "last", "all"), dims={"T": 9})
-
-    assert tensors["last"].shape == (4,)
-    assert tensors["all"].shape == (9, 4)
-
-
-def test_local_functions_are_followed() -> None:
-    double = helper.make_function(
-        "local",
-        "Double",
-        ["a"],
-        ["b"],
-        [helper.make_node("Concat", ["a", "a"], ["b"], axis=0)],
-        [helper.make_opsetid("", 18)],
-    )
-    model = graph_model([helper.make_node("Double", ["x"], ["y"], domain="local")], {"x": ["N", 2]}, "y")
-    model.functions.append(double)
-    model.opset_import.append(helper.make_opsetid("local", 1))
-
-    assert shape_inference.infer(model, dims={"N": 3})["y"].shape == (6, 2)
 
 
 def test_what_an_unknown_operator_makes_is_what_the_file_says() -> None:

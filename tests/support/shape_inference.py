@@ -1,10 +1,13 @@
-"""Shape inference of a model in memory, for tests."""
+"""Shape inference of a model in memory, for tests, and small models to infer the shapes of."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
+import numpy as np
 import onnx
+from onnx import TensorProto, helper, numpy_helper
 
 from bench.graphs.file import settled
 from bench.graphs.file.lazy import Stored
@@ -30,3 +33,17 @@ def infer(
     stored = Stored(model=settled.settle(model), path=None)
     bound, _ = bind_inputs(stored.model, shapes=shapes, dims=dims)
     return tensors.tensors(inference.infer(stored, bound))
+
+
+def graph_model(
+    nodes: list[onnx.NodeProto], inputs: dict[str, list[Any]], *outputs: str, **stored: Any
+) -> onnx.ModelProto:
+    """A model of nodes with float inputs of given shapes, float outputs of no stated shape, and stored tensors."""
+    graph = helper.make_graph(
+        nodes,
+        "g",
+        [helper.make_tensor_value_info(name, TensorProto.FLOAT, shape) for name, shape in inputs.items()],
+        [helper.make_tensor_value_info(name, TensorProto.FLOAT, None) for name in outputs],
+        [numpy_helper.from_array(np.asarray(value), name) for name, value in stored.items()],
+    )
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)])

@@ -356,62 +356,6 @@ def test_num_params(tmp_path: Path) -> None:
     assert num_params(tmp_path / "model.onnx") == 12 + 4 + 1
 
 
-def counted(nodes: list[onnx.NodeProto], weights: dict[str, np.ndarray], folder: Path, outputs: str = "y") -> int:
-    x, *results = (helper.make_tensor_value_info(name, TensorProto.FLOAT, None) for name in ("x", *outputs.split()))
-    stored = [numpy_helper.from_array(array, name) for name, array in weights.items()]
-    graph = helper.make_graph(nodes, "graph", [x], results, stored)
-    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)]), folder / "counted.onnx")
-    return num_params(folder / "counted.onnx")
-
-
-FOUR = np.ones(4, np.float32)
-NORMALIZATION = dict.fromkeys(("scale", "shift", "mean", "variance"), FOUR)
-
-
-def test_statistics_of_a_normalization_are_no_parameters(tmp_path: Path) -> None:
-    normalization = helper.make_node("BatchNormalization", ["x", "scale", "shift", "mean", "variance"], ["y"])
-    assert counted([normalization], NORMALIZATION, tmp_path) == 2 * 4
-
-
-def test_statistics_that_are_used_for_something_else_are_parameters(tmp_path: Path) -> None:
-    normalization = helper.make_node("BatchNormalization", ["x", "scale", "shift", "mean", "variance"], ["z"])
-    shift = helper.make_node("Add", ["z", "mean"], ["y"])
-    assert counted([normalization, shift], NORMALIZATION, tmp_path) == 3 * 4
-    assert counted([normalization, shift], NORMALIZATION, tmp_path, outputs="y variance") == 4 * 4
-
-
-def test_statistics_in_constant_nodes(tmp_path: Path) -> None:
-    constants = [
-        helper.make_node("Constant", [], [name], value=numpy_helper.from_array(array))
-        for name, array in NORMALIZATION.items()
-    ]
-    normalization = helper.make_node("BatchNormalization", ["x", *NORMALIZATION], ["y"])
-    assert counted([*constants, normalization], {}, tmp_path) == 2 * 4
-
-
-def test_scales_of_a_resize_are_no_parameters(tmp_path: Path) -> None:
-    weights = {"regions": np.zeros(8, np.float32), "scales": FOUR, "bias": FOUR}
-    nodes = [
-        helper.make_node("Resize", ["x", "regions", "scales"], ["larger"]),
-        helper.make_node("Add", ["larger", "bias"], ["y"]),
-    ]
-    assert counted(nodes, weights, tmp_path) == 4
-
-
-def test_bias_of_a_single_output_is_a_parameter(tmp_path: Path) -> None:
-    nodes = [helper.make_node("MatMul", ["x", "w"], ["h"]), helper.make_node("Add", ["h", "b"], ["y"])]
-    weights = {"w": np.ones((4, 1), np.float32), "b": np.ones(1, np.float32)}
-    assert counted(nodes, weights, tmp_path) == 4 + 1
-
-
-def test_constant_node_with_a_list_of_floats(tmp_path: Path) -> None:
-    nodes = [
-        helper.make_node("Constant", [], ["c"], value_floats=[1.0, 2.0, 3.0]),
-        helper.make_node("Add", ["x", "c"], ["y"]),
-    ]
-    assert counted(nodes, {}, tmp_path) == 3
-
-
 def test_operators_are_counted_inside_subgraphs_too(tmp_path: Path) -> None:
     branch = helper.make_graph(
         [helper.make_node("Neg", ["x"], ["n"]), helper.make_node("Gelu", ["n"], ["b"], domain="com.microsoft")],
