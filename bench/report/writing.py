@@ -20,6 +20,8 @@ from rich.text import Text
 if TYPE_CHECKING:
     from bench.measure.stats import Estimate
 
+AFTER_A_NUMBER = re.compile(r"(?<=\d) (?=(?:%|°C|[nµm]?s|[kMG]?B|GiB|dB|MHz|GB/s|GMAC/s)(?![A-Za-z]))")
+"""The blank between a number and its unit."""
 DASH = "\N{EN DASH}"
 """The text in place of a figure that is not known."""
 
@@ -42,6 +44,11 @@ def megabytes(size_bytes: int | None) -> str:
 def one_line(text: str) -> str:
     """A text as one line without control characters; reasons quote other people's messages."""
     return " ".join("".join(letter if letter.isprintable() else " " for letter in text).split())
+
+
+def unbroken(text: str) -> str:
+    """A text in which no line ends between a number and its unit or percent sign (no-break spaces, U+00A0)."""
+    return AFTER_A_NUMBER.sub("\N{NO-BREAK SPACE}", text)
 
 
 def wrap_name(name: str, width: int) -> str:

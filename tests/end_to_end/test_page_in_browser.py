@@ -182,6 +182,32 @@ def test_a_phone_needs_no_sideways_scrolling(opened: Any) -> None:
     assert window.page.evaluate("document.getElementById('detail').getBoundingClientRect().width") <= PHONE["width"]
 
 
+@pytest.mark.parametrize("scripts", [True, False])
+def test_a_table_that_is_too_wide_scrolls_in_its_own_box(opened: Any, scripts: bool) -> None:
+    page = opened(viewport={"width": 1300, "height": 900}, java_script_enabled=scripts).page
+    widths = "[document.documentElement.scrollWidth, document.querySelector('#task-toy .wide').scrollWidth]"
+    assert page.evaluate(widths)[0] <= 1300
+
+    page.locator("#task-toy table.rows").evaluate("table => { table.style.minWidth = '1700px'; }")
+    page.wait_for_timeout(200)  # the script is told of new sizes before the next frame
+
+    assert page.evaluate(widths)[0] <= 1300
+    assert page.evaluate(widths)[1] == 1700
+
+
+def test_the_heading_of_a_table_that_fits_stays_in_sight(opened: Any) -> None:
+    page = opened(viewport={"width": 1300, "height": 300}).page
+
+    page.locator("#task-toy table.rows tbody tr").last.evaluate("row => row.scrollIntoView({block: 'center'})")
+
+    head, table, bar = (
+        page.locator(selector).bounding_box()
+        for selector in ("#task-toy table.rows thead th >> nth=0", "#task-toy table.rows", "#bar")
+    )
+    assert head["y"] > table["y"] + 1
+    assert head["y"] == pytest.approx(bar["y"] + bar["height"], abs=1)
+
+
 def test_print_has_every_task_and_no_controls(opened: Any) -> None:
     window = opened(color_scheme="dark")
 

@@ -7,6 +7,7 @@ import dataclasses
 import hashlib
 import html.parser
 import json
+import re
 from typing import Any
 
 import pytest
@@ -243,13 +244,47 @@ def test_axes() -> None:
 
 @pytest.mark.parametrize(("most", "is_log"), [(19e6, False), (21e6, True)])
 def test_a_wide_range_gets_a_logarithmic_axis(most: float, is_log: bool) -> None:
-    rows = [dataclasses.replace(row, load_ns=ns) for row, ns in zip(toy_rows(), (1e6, most), strict=False)]
+    values, unit = [1e6, 0.0, most], (1e6, "ms")
 
-    axis = axis_of("time", rows, rows, "load_ns")
+    axis = axis_of("time", values, unit)
 
     assert axis.is_log is is_log
-    assert ("log scale" in axis.title) is is_log
-    assert axis_of("time", rows, rows, "load_ns", from_zero=True).low == 0.0
+    assert axis.title == ("time (ms, log scale)" if is_log else "time (ms)")
+    assert axis_of("time", values, unit, from_zero=True).low == 0.0
+
+
+def test_whiskers_are_of_the_comparison_and_the_caption_says_so(reader: Reader) -> None:
+    """The latency's own interval, from half to twice of it, is that of the machine's state, which all cells share."""
+    rows = [
+        dataclasses.replace(row, latency_p50_low_ns=row.latency_p50_ns / 2, latency_p50_high_ns=2 * row.latency_p50_ns)
+        for row in toy_rows()
+        if row.latency_p50_ns
+    ]
+    found = tracks.lines(shown(rows), rows, {row.cell: records()[row.cell].launches for row in rows})
+    axis, by_cell = found.axes[0], {line.row.cell: line for line in found.lines}
+
+    for cell in (HALVE, PRUNE):
+        row = by_cell[cell].row
+        assert row.latency_p50_ns
+        assert row.ratio
+        assert row.ratio_low
+        assert row.ratio_high
+        scale = row.latency_p50_ns / row.ratio
+        ends = (axis.at(scale * row.ratio_low), axis.at(row.latency_p50_ns), axis.at(scale * row.ratio_high))
+        assert by_cell[cell].bars[0].point == ends
+        assert ends[0] < ends[1] < ends[2]
+    low, value, high = by_cell[BASELINE].bars[0].point or (0.0, 0.0, 0.0)
+    assert low == value == high
+    assert any("95\N{NO-BREAK SPACE}% interval of the ratio to the baseline" in text for text in reader.texts["p"])
+
+
+def test_no_line_ends_between_a_number_and_its_unit(source: str, reader: Reader) -> None:
+    broken = re.findall(r"\d (?:%|ms|µs|ns|kB|MB|GB|GiB|dB)\b|\d %", source)
+    texts = " ".join(reader.texts["section"])
+
+    assert broken == []
+    assert re.search(r"\d\N{NO-BREAK SPACE}ms", texts)
+    assert "95\N{NO-BREAK SPACE}% confidence" in texts
 
 
 def test_results_without_anything_timed_have_a_page() -> None:

@@ -8,7 +8,7 @@ import pytest
 from bench.records.pareto import labels
 from bench.records.ranking import select, short_name
 from bench.records.rows import Row
-from bench.report.figures import plots
+from bench.report.figures import plots, whiskers
 from bench.report.figures.canvas import COLOURS, MARKERS, looks_of, place_labels
 from bench.report.figures.plots import draw
 
@@ -87,7 +87,36 @@ def test_latency_is_sorted_with_ratio_and_verdict_and_broken_last(tmp_path):
     assert [text for text in found if text in notes] == notes
     assert "onnxruntime" in found
     assert "crnn, batch 1, 2 threads: latency" in found
-    assert any("95 % interval" in text for text in found)
+    assert any("95\N{NO-BREAK SPACE}% interval of the ratio to the baseline" in text for text in found)
+
+
+def test_whisker_is_the_interval_of_the_ratio_at_the_latency():
+    """Cells of one figure share the machine's state, which the latency's own interval holds."""
+    row = make(1, latency_p50_ns=4e6, ratio=0.5, ratio_low=0.45, ratio_high=0.6, latency_p50_high_ns=9e6)
+    assert whiskers.whisker(row) == pytest.approx((3.6e6, 4.8e6))
+    assert whiskers.drawn_latencies([row, make(latency_p50_ns=5e6)]) == pytest.approx([4e6, 3.6e6, 4.8e6, 5e6])
+
+
+@pytest.mark.parametrize(
+    "figures",
+    [
+        {"ratio": 1.0, "ratio_low": 1.0, "ratio_high": 1.0},
+        {"ratio": None},
+        {"ratio_low": 0.1, "ratio_high": float("inf")},
+        {"latency_p50_ns": None, "ratio_low": 0.9, "ratio_high": 1.1},
+    ],
+    ids=["baseline", "no ratio", "endless", "no latency"],
+)
+def test_no_whisker_where_nothing_is_compared(figures):
+    assert whiskers.whisker(make(1, **figures)) is None
+
+
+def test_latency_axis_ends_beyond_the_whiskers_and_not_beyond_the_latencys_own_interval(tmp_path):
+    """From 10 to 199 ms: a whisker up to 220 ms makes the range wider than twenty, the latency's interval does not."""
+    own, compared = {"latency_p50_high_ns": 1e9}, {"ratio": 1.0, "ratio_low": 0.9, "ratio_high": 220 / 199}
+    for figures, label in ((own, "(ms)"), (compared, "(ms, log scale)")):
+        draw([make(**ONLY_TIMED), make(1, latency_p50_ns=199e6, **ONLY_TIMED, **figures)], tmp_path)
+        assert f"latency p50 {label}, lower is better \N{LEFTWARDS ARROW}" in texts(tmp_path / "crnn-latency.svg")
 
 
 @pytest.mark.parametrize(("slowest_ms", "label"), [(199, "(ms)"), (220, "(ms, log scale)")])

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bench.records.store import write_atomically
+from bench.report.writing import unbroken
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -116,7 +117,7 @@ def sheet(
     item = text_width(handle.get_label() for handle in handles) + 0.55
     num_columns = max(1, min(len(handles), int((width - 2 * MARGIN) / item)))
     legend = LINE * 1.15 * math.ceil(len(handles) / num_columns) + 0.1 if handles else 0.0
-    notes = textwrap.wrap(footnote, int((width - 2 * MARGIN) / 0.062))
+    notes = textwrap.wrap(unbroken(footnote), int((width - 2 * MARGIN) / 0.062))
     bottom = MARGIN + LINE * len(notes)
     height = TITLE + legend + sum((PANEL_TITLE if name else GAP) + panel + X_AXIS for name, panel in panels) + bottom
     figure = Figure(figsize=(width, height))
@@ -146,7 +147,7 @@ def name_lines(axes: Axes, lines: Sequence[Line]) -> None:
     for index, (line, label) in enumerate(zip(lines, axes.get_yticklabels(), strict=True)):
         label.set_fontweight("bold" if line.is_bold else "normal")
         beside = axes.get_yaxis_transform()
-        write(axes, line.note, (1, index), (6, 0), is_bold=line.is_bold, xycoords=beside, va="center")
+        write(axes, line.note, (1, index), (6, 0), is_bold=line.is_bold, xycoords=beside, va="center_baseline")
 
 
 def write(

@@ -14,6 +14,7 @@ from bench.records.ranking import Group, is_baseline, is_ranked, is_timed, selec
 from bench.records.rows import Row
 from bench.report.columns import BYTES, scale, unit_of
 from bench.report.figures import canvas
+from bench.report.figures.whiskers import MEANING, drawn_latencies, whisker
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -116,19 +117,20 @@ def _note(row: Row) -> str:
     return f"{row.ratio:.3f} {verdict}".strip() if row.ratio is not None else verdict
 
 
-def _interval(row: Row, unit: float) -> list[list[float]] | None:
-    """Lengths below and above the median, as matplotlib's `xerr` takes them."""
-    p50, low, high = row.latency_p50_ns, row.latency_p50_low_ns, row.latency_p50_high_ns
-    if p50 is None or low is None or high is None:
+def _whisker(row: Row, unit: float) -> list[list[float]] | None:
+    """Lengths of the whisker below and above the latency, as matplotlib's `xerr` takes them."""
+    ends = whisker(row)
+    if ends is None or row.latency_p50_ns is None:
         return None
-    return [[max(0.0, p50 - low) / unit], [max(0.0, high - p50) / unit]]
+    low, high = ends
+    return [[max(0.0, row.latency_p50_ns - low) / unit], [max(0.0, high - row.latency_p50_ns) / unit]]
 
 
 def _latency_axis(axes: Axes, rows: Sequence[Row], unit: float, name: str) -> None:
     """Set up an axis of latency: from zero, or logarithmic where the range is wide, which its label says."""
     from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
-    ends = [x for row in rows for x in (row.latency_p50_low_ns, row.latency_p50_ns, row.latency_p50_high_ns) if x]
+    ends = drawn_latencies(rows)
     least, most = (min(ends) / unit, max(ends) / unit) if ends else (1.0, 1.0)
     label = f"latency p50 ({name}), lower is better \N{LEFTWARDS ARROW}"
     if most > LOG_RANGE * least:
@@ -149,7 +151,7 @@ def _latency(groups: list[Group], looks: Mapping[str, canvas.Look]) -> Figure | 
         return None
     rows = _rows(shown)
     unit, unit_name = unit_of("latency_p50_ns", rows)
-    footnote = "Bars: 95 % interval of the median. Right: ratio to the baseline (dashed), paired, and verdict."
+    footnote = f"{MEANING} Right: ratio to the baseline (dashed), and verdict."
     if any(row.fidelity == "broken" for row in rows):
         footnote += " Hollow: broken, its outputs are too far from the reference; not ranked."
     handles = canvas.handles_of((row.runtime for row in rows), looks, as_bars=False)
@@ -173,7 +175,7 @@ def _point(
     axes.errorbar(
         row.latency_p50_ns / unit,
         y,
-        xerr=_interval(row, unit),
+        xerr=_whisker(row, unit),
         color=look.colour,
         marker=look.marker,
         markersize=size,
@@ -272,7 +274,7 @@ def _accuracy(groups: list[Group], looks: Mapping[str, canvas.Look], is_higher_b
         left=0.75,
         right=canvas.text_width(text for key in keys for text, _ in key) + 0.25,
         handles=canvas.handles_of((row.runtime for row in rows), looks, as_bars=False),
-        footnote="Bars: 95 % interval of the median. Line and numbers: the Pareto front, which no other cell beats in "
+        footnote=f"{MEANING} Line and numbers: the Pareto front, which no other cell beats in "
         "both; figures that agree to four digits count as equal. B: the baseline off the front. Hollow: "
         f"broken, never on the front; at the edge where it lies beyond the axis. {_absent(groups, shown)}",
     )

@@ -7,8 +7,9 @@ import math
 from collections.abc import Sequence
 
 from bench.records.rows import Row
-from bench.report.columns import INTERVALS, unit_of
+from bench.report.columns import unit_of
 from bench.report.figures.plots import LOG_RANGE
+from bench.report.figures.whiskers import drawn_latencies
 
 LOWER, HIGHER = "lower is better", "higher is better"
 MOST_TICKS = 6
@@ -60,22 +61,25 @@ class Axis:
         return [(self.at(value * self.factor), f"{value:.6g}") for value in values]
 
 
-def axis_of(title: str, rows: Sequence[Row], task: Sequence[Row], key: str, *, from_zero: bool = False) -> Axis:
+def axis_of(title: str, values: Sequence[float], unit: tuple[float, str], *, from_zero: bool = False) -> Axis:
     """An axis from zero, or a logarithmic one where the range is wide, which its title says.
 
     Args:
         title: title of the axis, without a unit.
-        rows: the rows that are drawn.
-        task: all rows of the task, whose values choose the unit.
-        key: the key of `Row` that is drawn, with the ends of its interval.
+        values: the values that are drawn, in the base unit; zeros do not count.
+        unit: size of the unit in base units, and its name.
         from_zero: whether the axis is never logarithmic, because lengths are compared.
     """
-    factor, unit = unit_of(key, task)
-    drawn = (key, *INTERVALS.get(key, ()))
-    values = [value for row in rows for end in drawn if (value := getattr(row, end))]
-    least, most = (min(values), max(values)) if values else (1.0, 1.0)
+    factor, name = unit
+    drawn = list(filter(None, values))
+    least, most = (min(drawn), max(drawn)) if drawn else (1.0, 1.0)
     if most > LOG_RANGE * least and not from_zero:
         return Axis(
-            title=f"{title} ({unit}, log scale)", low=least / 1.25, high=most * 1.25, factor=factor, is_log=True
+            title=f"{title} ({name}, log scale)", low=least / 1.25, high=most * 1.25, factor=factor, is_log=True
         )
-    return Axis(title=f"{title} ({unit})", low=0.0, high=most * 1.04, factor=factor)
+    return Axis(title=f"{title} ({name})", low=0.0, high=most * 1.04, factor=factor)
+
+
+def latency_axis(rows: Sequence[Row], task: Sequence[Row]) -> Axis:
+    """An axis of latencies and their whiskers, in the unit that suits all rows of the task."""
+    return axis_of("latency p50", drawn_latencies(rows), unit_of("latency_p50_ns", task))

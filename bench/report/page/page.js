@@ -48,6 +48,11 @@
     root.style.setProperty("--bar", `${height}px`);
   }).observe(bar);
 
+  // A table that is too wide scrolls in its own box; the heading of any other stays in sight.
+  const fit = (box) => box.classList.toggle("scrolls", box.firstElementChild.offsetWidth > box.clientWidth);
+  const watch = new ResizeObserver((entries) => entries.forEach((entry) => fit(entry.target.closest(".wide"))));
+  for (const box of all(".wide")) for (const watched of [box, box.firstElementChild]) watch.observe(watched);
+
   // Filter.
   const facets = all("select:not([name=sort])", filter).map((select) => select.name);
   function pattern(word) {
@@ -68,7 +73,7 @@
       if (mark.matches(".line")) mark.hidden = !fits;
       else mark.classList.toggle("faint", !fits);
     }
-    for (const table of tables) table.nextElementSibling.hidden = all("tbody tr:not([hidden])", table).length > 0;
+    for (const table of tables) table.parentElement.nextElementSibling.hidden = all("tbody tr:not([hidden])", table).length > 0;
     const count = (within) => all("table.rows tbody tr:not([hidden])", within).length;
     links.forEach((link) => {
       const section = sections.find((one) => one.dataset.task === link.dataset.task);

@@ -20,13 +20,14 @@ from bench.records.rows import Row
 from bench.records.store import Record
 from bench.report import columns, tables
 from bench.report.columns import Column
+from bench.report.figures import whiskers
 from bench.report.figures.canvas import COLOURS, MARKERS, digits, looks_of
 from bench.report.page import about
 from bench.report.page.details import details
 from bench.report.page.scatters import Scatter, against_latency, roofline
 from bench.report.page.tracks import Lines, lines
 from bench.report.templates import fill
-from bench.report.writing import one_line
+from bench.report.writing import one_line, unbroken
 
 FOLDER = Path(__file__).parent
 COLUMNS = (
@@ -81,9 +82,9 @@ def page(
         request = _request(group, selection, records, launches, peaks.get(group.threads))
         tasks.setdefault(group.task, []).append(request)
     found = [details(row, records[row.cell], launches[row.cell]) for row in selection.rows]
-    script = (FOLDER / "page.js").read_text(encoding="utf-8")
+    script = unbroken((FOLDER / "page.js").read_text(encoding="utf-8"))
     shown = [records[cell] for cell in ids]
-    return fill(
+    html = fill(
         "page/page.html.j2",
         machine=about.machine(shown),
         counts=about.counts(selection.rows),
@@ -98,6 +99,7 @@ def page(
         looks={name: (COLOURS.index(look.colour), MARKERS.index(look.marker)) for name, look in looks},
         legend=tables.legend_of(rows),
         margin=margin,
+        whiskers=whiskers.MEANING,
         most_points=MOST_SAMPLES,
         versions=about.versions(shown),
         short_name=ranking.short_name,
@@ -112,6 +114,7 @@ def page(
         script_hash=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
         data=embedded(found),
     )
+    return unbroken(html)
 
 
 def embedded(value: object) -> str:

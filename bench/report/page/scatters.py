@@ -11,9 +11,10 @@ from bench.measure.roofline import Peaks
 from bench.records import pareto
 from bench.records.ranking import Group, is_baseline, is_timed
 from bench.records.rows import Row
+from bench.report.columns import unit_of
 from bench.report.figures.canvas import label_offsets
 from bench.report.figures.plots import metric_limits, metric_title
-from bench.report.page.axes import HIGHER, LOWER, Axis, axis_of
+from bench.report.page.axes import HIGHER, LOWER, Axis, axis_of, latency_axis
 
 WIDTH, HEIGHT = 330, 250
 """Size of a panel in pixels for placing labels; a browser may draw the panel wider."""
@@ -83,14 +84,14 @@ def against_latency(group: Group, task: Sequence[Row], *, higher_is_better: bool
         found.append(_pareto(title, measured, task, y, "metric", higher=higher_is_better))
     for name, key in (("file size", "size_bytes"), ("memory", "model_rss_bytes")):
         if known := [row for row in rows if getattr(row, key) is not None]:
-            y = axis_of(name, known, task, key)
+            y = axis_of(name, [getattr(row, key) for row in known], unit_of(key, task))
             found.append(_pareto(f"Latency and {name}", known, task, y, key, higher=False))
     return found
 
 
 def _pareto(title: str, rows: Sequence[Row], task: Sequence[Row], y: Axis, key: str, *, higher: bool) -> Scatter:
     value = operator.attrgetter(key)
-    x = axis_of("latency p50", rows, task, "latency_p50_ns")
+    x = latency_axis(rows, task)
     labels = pareto.labels(rows, value, higher_is_better=higher)
     front = pareto.front(labels)
     places = {row.cell: (x.at(row.latency_p50_ns or 0.0), round(100 - y.at(value(row) or 0.0), 2)) for row in rows}

@@ -9,8 +9,10 @@ from bench.measure.launch import Launch
 from bench.records.launches import memory_tops
 from bench.records.ranking import Group, is_baseline, is_ranked, is_timed
 from bench.records.rows import Row
+from bench.report.columns import unit_of
 from bench.report.figures.canvas import digits
-from bench.report.page.axes import HIGHER, Axis, axis_of
+from bench.report.figures.whiskers import whisker
+from bench.report.page.axes import HIGHER, Axis, axis_of, latency_axis
 
 Part = tuple[str, float, float]
 """Kind, start and length of a segment, in per cent."""
@@ -18,11 +20,11 @@ Part = tuple[str, float, float]
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Bar:
-    """The drawing of one cell on one track: a point with its interval, or segments end to end.
+    """The drawing of one cell on one track: a point with its whisker, or segments end to end.
 
     Attributes:
         text: the value as text, beside the track.
-        point: the low end of the interval, the value and the high end, in per cent; None where segments are drawn.
+        point: the low end of the whisker, the value and the high end, in per cent; None where segments are drawn.
         segments: the segments, from the left to the right.
     """
 
@@ -63,9 +65,10 @@ def lines(group: Group, task: Sequence[Row], launches: Mapping[str, Sequence[Lau
         launches: by cell path, the launches that the figures of the row were made of.
     """
     rows = sorted(filter(is_timed, group.rows), key=lambda row: (not is_ranked(row), row.latency_p50_ns or 0.0))
-    latency = axis_of("latency p50", rows, task, "latency_p50_ns")
-    memory = axis_of("peak memory", rows, task, "peak_rss_bytes", from_zero=True)
-    size = axis_of("file size", rows, task, "size_bytes", from_zero=True)
+    latency = latency_axis(rows, task)
+    peaks, sizes = ([getattr(row, key) or 0 for row in rows] for key in ("peak_rss_bytes", "size_bytes"))
+    memory = axis_of("peak memory", peaks, unit_of("peak_rss_bytes", task), from_zero=True)
+    size = axis_of("file size", sizes, unit_of("size_bytes", task), from_zero=True)
     share = Axis(title="share of the peak (%)", better=HIGHER, low=0.0, high=1.0, factor=0.01)
     shares = [share] if any(row.peak_share is not None for row in rows) else []
     found = []
@@ -81,7 +84,7 @@ def lines(group: Group, task: Sequence[Row], launches: Mapping[str, Sequence[Lau
 
 def _latency(row: Row, axis: Axis) -> Bar:
     value = row.latency_p50_ns or 0.0
-    low, high = (value if end is None else end for end in (row.latency_p50_low_ns, row.latency_p50_high_ns))
+    low, high = whisker(row) or (value, value)
     return Bar(text=digits(value / axis.factor, 4), point=(axis.at(low), axis.at(value), axis.at(high)))
 
 
@@ -106,4 +109,4 @@ def _share(row: Row, axis: Axis) -> Bar:
     if row.peak_share is None:
         return Bar(text="")
     kind = f"bound-{row.bound}" if row.bound in ("compute", "memory") else "size"
-    return Bar(text=f"{100 * row.peak_share:.3g} %", segments=((kind, 0.0, axis.at(row.peak_share)),))
+    return Bar(text=f"{digits(100 * row.peak_share, 3)} %", segments=((kind, 0.0, axis.at(row.peak_share)),))
