@@ -28,6 +28,8 @@ INTERVALS = {
     "latency_p50_ns": ("latency_p50_low_ns", "latency_p50_high_ns"),
     "ratio": ("ratio_low", "ratio_high"),
 }
+INTERVAL = " [95 %]"
+"""The end of the title of a column whose figures have intervals."""
 TITLES = {
     "latency_p50_low_ns": "latency p50, low",
     "latency_p50_high_ns": "latency p50, high",
@@ -88,6 +90,16 @@ class Column:
         values = tuple(value if self.is_text else value.replace(" [", "\n[") for value in self.values)
         return dataclasses.replace(self, values=values)
 
+    @property
+    def has_interval(self) -> bool:
+        """Whether the figures have intervals."""
+        return self.title.endswith(INTERVAL)
+
+    def without_interval(self) -> Column:
+        """The column without its intervals, stacked or not."""
+        values = tuple(re.sub(r"\s\[.*", "", value) for value in self.values)
+        return dataclasses.replace(self, title=self.title.removesuffix(INTERVAL), values=values)
+
     def heading(self) -> str:
         """The title with its unit on a line of its own."""
         return re.sub(r" (?=[\[(])", "\n", self.title, count=1)
@@ -138,7 +150,7 @@ def _column(key: str, group: Group, task: Sequence[Row]) -> Column:
         has_interval = key in INTERVALS and DASH not in (value, low, high) and not (key == "ratio" and low == high)
         values.append(f"{value} [{low}, {high}]" if has_interval else value)
     if any("[" in value for value in values):
-        title += " [95 %]"
+        title += INTERVAL
     return Column(key, title, tuple(values))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Sequence
 
 from rich.console import Console, ConsoleOptions, RenderResult
@@ -13,7 +14,7 @@ from bench.measure.stats import ALPHA, FASTER, NOISE, SLOWER
 from bench.records.ranking import Group, Selection, select, short_name
 from bench.records.rows import COLUMNS, Row
 from bench.report import writing
-from bench.report.columns import Column, caption, columns_of, notes_of, verdict_of
+from bench.report.columns import Column, caption, columns_of, notes_of, title_of, verdict_of
 from bench.report.templates import fill
 
 FORMATS = ("table", "md", "csv", "json", "latex")
@@ -153,7 +154,7 @@ class TerminalTable:
         is_default = self.selection.columns is None
         rows = tuple(row for row in group.rows if row.status == "ok" or not is_default)
         shown = dataclasses.replace(group, rows=rows)
-        columns, dropped = _fit(columns_of(shown, self.selection, notes=False), width)
+        columns, dropped, whole = _fit(columns_of(shown, self.selection, notes=False), width)
         if rows:
             verdicts = [verdict_of(row, group).split()[0] for row in rows]
             yield writing.table_of(
@@ -174,30 +175,39 @@ class TerminalTable:
                 yield Text("\n".join("  " + writing.wrap_name(name, width - 2).replace("\n", "\n  ") for name in names))
         yield Text(caption(group), style="dim")
         if dropped:
-            yield Text(f"Left out at this width: {', '.join(dropped)}.", style="dim")
+            left_out = f"Left out at this width: {', '.join(dropped)}; COLUMNS={whole} bench show leaves nothing out."
+            yield Text(left_out, style="dim")
 
 
 def _style(key: str, verdict: str) -> str:
     return STYLES.get(verdict, "") if key in ("verdict", "ratio") or verdict in ("baseline", "broken") else ""
 
 
-def _fit(columns: list[Column], width: int) -> tuple[list[Column], list[str]]:
-    """The columns that fit a width, and the titles of those that were left out.
+def _fit(columns: list[Column], width: int) -> tuple[list[Column], list[str], int]:
+    """The columns that fit a width, the titles of what was left out, and the least width that leaves nothing out.
 
-    Names stay whole where they fit. Otherwise names and intervals are broken into lines; where that is not enough,
-    columns are left out.
+    Names stay whole where they fit. Otherwise names and intervals are broken into lines; where that is not enough, the
+    interval of the latency is left out, which says nothing of the differences between rows, and then columns are.
     """
     names = next((column.values for column in columns if column.key == "cell"), ())
     if _room(columns, width) >= max(map(len, names), default=0):
-        return columns, []
+        return columns, [], width
     columns, dropped = [column.stacked() for column in columns], []
-    needed = max(map(_width_in_three_lines, names), default=0)
+    needed = _width_of_names(names)
+    whole = width - _room(columns, width) + needed
+    if width < whole:
+        dropped = [f"interval of {title_of(column.key)}" for column in columns if _is_of_latency(column)]
+        columns = [column.without_interval() if _is_of_latency(column) else column for column in columns]
     for column in (*(column for key in DROPPED_FIRST for column in columns if column.key == key), *reversed(columns)):
         if _room(columns, width) < needed and len(columns) > 3 and column in columns and column.key != "cell":
             columns.remove(column)
             dropped.append(column.title)
     wrapped = tuple(writing.wrap_name(name, max(_room(columns, width), 12)) for name in names)
-    return [dataclasses.replace(c, values=wrapped) if c.key == "cell" else c for c in columns], dropped
+    return [dataclasses.replace(c, values=wrapped) if c.key == "cell" else c for c in columns], dropped, whole
+
+
+def _is_of_latency(column: Column) -> bool:
+    return column.key == "latency_p50_ns" and column.has_interval
 
 
 def _room(columns: Sequence[Column], width: int) -> int:
@@ -205,6 +215,13 @@ def _room(columns: Sequence[Column], width: int) -> int:
     return width - sum(column.width() for column in columns if column.key != "cell") - 2 * (len(columns) - 1)
 
 
-def _width_in_three_lines(name: str) -> int:
+def _width_of_names(names: Sequence[str]) -> int:
+    """The width in which four of five names have at most two lines, as their intervals have, and all at most three."""
+    two = sorted(_width_in_lines(name, 2) for name in names)
+    three = [_width_in_lines(name, 3) for name in names]
+    return max([*three, *two[: math.ceil(0.8 * len(two))]], default=0)
+
+
+def _width_in_lines(name: str, most: int) -> int:
     wrapped = ((width, writing.wrap_name(name, width).split("\n")) for width in range(8, len(name) + 9))
-    return next(width for width, lines in wrapped if len(lines) <= 3 and max(map(len, lines)) <= width)
+    return next(width for width, lines in wrapped if len(lines) <= most and max(map(len, lines)) <= width)

@@ -4,6 +4,7 @@ import csv
 import dataclasses
 import io
 import json
+import re
 
 import pytest
 from rich.console import Console
@@ -334,10 +335,28 @@ def test_wide_table_shows_every_column_and_a_narrow_one_names_what_it_leaves_out
     for title in ("latency p50", "ratio", "verdict", "precision", "memory", "size", "metric", "max drop", "fidelity"):
         assert title in wide
     assert "Left out" not in wide
-    assert "Left out at this width: precision, memory (MB), size (MB), fidelity, max drop (%)." in " ".join(
-        narrow.split()
-    )
+    assert "[17.23, 17.57]" not in narrow
+    assert "[0.505, 0.519]" in narrow
+    said = " ".join(narrow.split())
+    assert "Left out at this width: interval of latency p50, precision, memory (MB), size (MB), fidelity" in said
     assert {"faster", "slower", "baseline", "broken"} <= set(narrow.split())
+
+
+def test_the_width_that_is_told_is_the_least_that_leaves_nothing_out():
+    narrow = " ".join(render(EVERY, format="table", width=80).split())
+    width = int(re.search(r"COLUMNS=(\d+) bench show leaves nothing out", narrow)[1])
+    assert "Left out" not in render(EVERY, format="table", width=width)
+    assert "Left out at this width: interval of latency p50" in render(EVERY, format="table", width=width - 1)
+
+
+def test_interval_of_the_latency_is_left_out_before_any_column():
+    """It is that of the machine's state, for the most part, which all rows share."""
+    wide = next(width for width in range(80, 200) if "Left out" not in render(EVERY, format="table", width=width))
+    text = render(EVERY, format="table", width=wide - 1)
+    assert "[17.23, 17.57]" in render(EVERY, format="table", width=wide)
+    assert "[17.23, 17.57]" not in text
+    assert "Left out at this width: interval of latency p50; COLUMNS" in text
+    assert "precision" in text
 
 
 def test_table_of_chosen_columns_has_the_rows_without_figures_too():
