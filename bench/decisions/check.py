@@ -63,7 +63,11 @@ class Outcome:
         num_launches: launches of the new artifact that were compared.
         new_ns: steady samples of the new artifact, in nanoseconds.
         quality: quality of the new artifact's outputs, with the pinned artifact's outputs as the reference.
-        is_right: whether the outputs are not broken, and lose no more of the metric than is allowed.
+        max_metric_loss: largest share of the metric that may be lost on the samples.
+        is_right: whether the outputs are not broken, and lose no more of the metric than is allowed. The loss on the
+            samples is judged, not its bound for other samples: a guard asks whether the artifact changed, which the
+            outputs of both for the same samples tell for sure, and with few samples even equal outputs have a bound
+            above any limit.
     """
 
     verdict: str
@@ -72,6 +76,7 @@ class Outcome:
     num_launches: int
     new_ns: tuple[int, ...]
     quality: Quality
+    max_metric_loss: float
     is_right: bool
 
     @property
@@ -234,5 +239,6 @@ def measure(pair: Pair, goal: Goal, method: Method, *, max_metric_loss: float = 
         num_launches=found.num_launches,
         new_ns=tuple(sample for launch in new.launches for sample in launch.samples_ns),
         quality=judged,
+        max_metric_loss=max_metric_loss,
         is_right=judged.fidelity != quality.BROKEN and (lost is None or lost <= max_metric_loss),
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bench.decisions.check import Outcome
+from bench.records.metric_loss import Lost
 from bench.report.writing import interval
 
 
@@ -11,8 +12,20 @@ def line(outcome: Outcome) -> str:
     launches = f"after {outcome.num_launches} launch{'es' if outcome.num_launches > 1 else ''}"
     judged = outcome.quality
     why = f" ({judged.reason})" if judged.reason else ""
-    if judged.fidelity == "drifted" and judged.metric_loss is not None:
-        change = "worse" if judged.metric_loss >= 0 else "better"
-        why = f", {100 * abs(judged.metric_loss):.2g} % {change}" + ("" if outcome.is_right else ": too much")
     ratio = f"{interval(outcome.ratio)} times the pinned one's latency"
-    return f"{ratio} {launches}: {outcome.verdict}; outputs {judged.fidelity}{why}"
+    return f"{ratio} {launches}: {outcome.verdict}; outputs {judged.fidelity}{why or _loss(outcome)}"
+
+
+def _loss(outcome: Outcome) -> str:
+    """The loss that was judged, its limit, and the bound of the loss on other samples; empty for equal outputs."""
+    judged = outcome.quality
+    if judged.metric_loss is None or judged.fidelity == "exact":
+        return ""
+    share = 100 * abs(judged.metric_loss)
+    samples = f"the {judged.lost.num_samples:,} samples" if isinstance(judged.lost, Lost) else "the samples"
+    change = f"{share if share >= 0.005 else 0:.2g} % {'worse' if judged.metric_loss >= 0 else 'better'} on {samples}"
+    allowed = f"a loss of {100 * outcome.max_metric_loss:.2g} % is allowed"
+    bound = ""
+    if isinstance(judged.lost, Lost):
+        bound = f"; on others like them at most {100 * judged.lost.high():.2g} % worse, with 95 % confidence"
+    return f", {change}: {'' if outcome.is_right else 'too much, '}{allowed}{bound}"

@@ -18,6 +18,7 @@ from bench.measure.block import Failure, Method, Result, Subject
 from bench.measure.comparison import CELL, CONTROL, REFERENCE
 from bench.pipeline.flow import Verified
 from bench.records.lines import Quality
+from bench.records.metric_loss import Lost
 from bench.report.check import line
 from bench.testing import replayed_s
 from support import records as made
@@ -116,7 +117,23 @@ def test_metric_that_is_lost(lost: float | None, passed: bool, monkeypatch: pyte
     outcome = check.measure(pair("drifted", lost=lost), check.goal(), Method(), max_metric_loss=0.01)
     assert outcome.passed == passed
     if lost == 0.011:
-        assert line(outcome).endswith("fine; outputs drifted, 1.1 % worse: too much")
+        assert line(outcome).endswith("drifted, 1.1 % worse on the samples: too much, a loss of 1 % is allowed")
+
+
+def test_loss_on_the_samples_is_judged_and_its_bound_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One of fifty samples is lost, 2 %; with so few, the bound of even the same outputs is 5.8 %."""
+    blocks(monkeypatch, 0.5)
+    lost = Lost(num_samples=50, score=1.0, most=1.0, points=((7, 1.0),))
+    quality = made.quality(fidelity="close", metric_loss=0.02, lost=lost)
+    two = Pair(pinned=verified("pinned", made.quality()), new=verified("new", quality))
+    outcome = check.measure(two, check.goal(), Method(), max_metric_loss=0.02)
+    assert outcome.passed
+    assert lost.high() == pytest.approx(0.0914, abs=0.0005), "the bound of Clopper and Pearson, 1 of 50"
+    assert line(outcome).endswith(
+        "fine; outputs close, 2 % worse on the 50 samples: a loss of 2 % is allowed; "
+        "on others like them at most 9.1 % worse, with 95 % confidence"
+    )
+    assert not check.measure(two, check.goal(), Method(), max_metric_loss=0.019).passed
 
 
 def test_failure_names_the_artifact(monkeypatch: pytest.MonkeyPatch) -> None:

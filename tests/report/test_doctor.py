@@ -32,6 +32,7 @@ OUTCOME = Outcome(
     num_launches=3,
     new_ns=(),
     quality=Quality(fidelity="exact", max_abs_error=0.0, metric_loss=0.0),
+    max_metric_loss=0.01,
     is_right=True,
 )
 
@@ -72,9 +73,16 @@ def test_a_noisy_and_hot_machine() -> None:
         ({"quality": Quality(fidelity="broken", reason="NaN"), "is_right": False}, "fine; outputs broken (NaN)"),
         (
             {"quality": Quality(fidelity="drifted", metric_loss=0.02), "is_right": False},
-            "outputs drifted, 2 % worse: too much",
+            "outputs drifted, 2 % worse on the samples: too much, a loss of 1 % is allowed",
         ),
-        ({"quality": Quality(fidelity="drifted", metric_loss=-0.01)}, "outputs drifted, 1 % better"),
+        (
+            {"quality": Quality(fidelity="drifted", metric_loss=-0.01)},
+            "drifted, 1 % better on the samples: a loss of 1 % is allowed",
+        ),
+        (
+            {"quality": Quality(fidelity="close", metric_loss=1e-9)},
+            "close, 0 % worse on the samples: a loss of 1 % is allowed",
+        ),
     ],
 )
 def test_the_line_of_a_check(changes: dict[str, Any], end: str) -> None:
