@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import zipfile
+import zlib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -30,15 +31,20 @@ def load_arrays(path: Path) -> dict[str, np.ndarray]:
     """Read all arrays of an `.npz` file that a user gave.
 
     Raises:
-        InputError: the file cannot be read, or is no `.npz` file.
+        InputError: the file cannot be read, or is no `.npz` file of plain arrays.
     """
     import numpy as np
 
     try:
         with np.load(path, allow_pickle=False) as file:
             return dict(file)
-    except (OSError, ValueError, TypeError, AttributeError, zipfile.BadZipFile) as error:
-        raise InputError(f"cannot read {path} as arrays by input name (an .npz file): {error}") from error
+    except OSError as error:
+        raise InputError(f"cannot read {path}: {error.strerror or error}") from error
+    except (ValueError, TypeError, AttributeError, EOFError, zipfile.BadZipFile, zlib.error) as error:
+        raise InputError(
+            f"{path} is no .npz file of plain arrays by input name, as numpy.savez writes it: it is another kind of "
+            "file, damaged, or holds Python objects"
+        ) from error
 
 
 def generate(generator: np.random.Generator, dtype: str, shape: tuple[int, ...]) -> np.ndarray:

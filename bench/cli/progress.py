@@ -49,7 +49,7 @@ class Watch:
     def stage(self, name: str, total: int) -> None:
         """A stage of `total` cells begins."""
         self._stage, self._total, self._done = name, total, 0
-        self._changed(f"{VERBS[name]} {total} cells")
+        self._changed(f"{VERBS[name]} {_count(total, 'cell')}")
 
     def cell(self, cell: Cell, outcome: str) -> None:
         """A cell is through the present stage, or failed in it."""
@@ -58,7 +58,7 @@ class Watch:
 
     def measured(self, cells: Sequence[Cell]) -> None:
         """Launches of these cells were stored."""
-        self._changed(f"{len(cells)} launches stored")
+        self._changed(f"{_count(len(cells), 'launch', 'launches')} stored")
 
     def progress(self, progress: Progress) -> None:
         """The measurement went on as far as `progress` says."""
@@ -70,10 +70,9 @@ class Watch:
         if self._stage == "measure" and self._progress is not None:
             now = self._progress
             left = f", about {_minutes(now.seconds_left)} left" if now.seconds_left else ""
-            new = f"{now.num_new} of {now.num_cells} cells not launched yet, " if now.num_new else ""
+            new = f"{now.num_new} of {_count(now.num_cells, 'cell')} not launched yet, " if now.num_new else ""
             beyond = f", {now.num_beyond} that the allowed launches cannot answer" if now.num_beyond else ""
-            questions = "question" if now.num_open == 1 else "questions"
-            return f"{clock} round {now.num_round}: {new}{now.num_open} {questions} open{beyond}{left}"
+            return f"{clock} round {now.num_round}: {new}{_count(now.num_open, 'question')} open{beyond}{left}"
         return f"{clock} {VERBS.get(self._stage, '')} {self._done} of {self._total}"
 
     def _changed(self, event: str) -> None:
@@ -111,6 +110,11 @@ class LiveWatch(Watch):
 
     def _changed(self, event: str) -> None:
         self._live.update(Group(Text(f"{self._status()}  {event}", style="bold"), self._table), refresh=True)
+
+
+def _count(number: int, one: str, many: str | None = None) -> str:
+    """A number with its noun, such as `1 cell` or `2 cells`."""
+    return f"{number} {one if number == 1 else many or one + 's'}"
 
 
 def _minutes(seconds: float) -> str:

@@ -40,7 +40,10 @@ def run(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the cells and stop.")] = False,
     strict: Annotated[bool, typer.Option("--strict", help="Exit with 1 when a row failed.")] = False,
 ) -> None:
-    """Run a sweep, or measure one model; cells without an open question are not measured again."""
+    """Run a sweep, or measure one model; cells without an open question are not measured again.
+
+    Exits with 1 when no cell could be timed.
+    """
     from rich.console import Console
 
     from bench.api import loading
@@ -55,6 +58,7 @@ def run(
     from bench.pipeline import sweeps
     from bench.pipeline.sweep import Options, Sweep
     from bench.records import folder
+    from bench.records.ranking import is_timed
     from bench.records.store import Store
     from bench.tasks import adopt
 
@@ -98,5 +102,8 @@ def run(
         typer.echo(sweep_tables("threads", found, shown, "table"), nl=False)
     else:
         print_table(shown)
+    if not across_threads and not any(is_timed(row) or row.same_as for row in shown):
+        options.say("no cell could be timed; the table says why")
+        raise typer.Exit(1)
     if strict and any(row.status == "failed" or row.fidelity == "broken" for row in shown):
         raise typer.Exit(1)

@@ -51,9 +51,17 @@ def judge(task: Task, samples: Samples, outputs: Arrays, expected: Arrays | None
     sign = 1 if task.higher_is_better else -1
     lost = sign * (reference_metric - metrics[task.metric_name])
     if not lost <= task.max_metric_loss:  # a metric that is no number counts as lost
-        reason = f"{task.metric_name} is worse than the reference's by {lost:.4g}; at most {task.max_metric_loss:g}"
+        by, most = _told_apart(lost, task.max_metric_loss)
+        unit = " dB" if task.metric_name.endswith("_db") else ""
+        reason = f"{task.metric_name} is worse than the reference's by {by}{unit}; at most {most}{unit} is allowed"
         return Quality(**figures, fidelity=BROKEN, reason=reason)
     return Quality(**figures, fidelity=CLOSE if relative_error <= task.close else DRIFTED)
+
+
+def _told_apart(value: float, limit: float) -> tuple[str, str]:
+    """Two different numbers with as many digits, four at least, as tell them apart."""
+    texts = ((f"{value:.{digits}g}", f"{limit:.{digits}g}") for digits in range(4, 18))
+    return next(pair for pair in texts if pair[0] != pair[1])
 
 
 def _lost(task: Task, outputs: Arrays, expected: Arrays, targets: Sequence[Any]) -> Lost | str:

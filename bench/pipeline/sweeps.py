@@ -6,7 +6,9 @@ import contextlib
 import dataclasses
 import inspect
 import itertools
+import shlex
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import TypeVar
 
 from bench.api import Exporter, Plugin, errors, loading
@@ -214,7 +216,9 @@ def _checked(cell: Cell) -> Cell:
 
 
 def _nearest(glob: str, pool: Sequence[Cell]) -> str:
-    """A suggestion for the first part of a glob that no cell has."""
+    """A suggestion for the first part of a glob that no cell has; a path of a model is no glob."""
+    if Path(glob).exists():
+        return f"to measure the model in {glob}: `bench run --model {shlex.quote(glob)}`"
     fields = ("task", "source", "exporter", "variant", "runtime", "provider")
     for part in glob.split("/"):
         names = {getattr(cell, field) for cell in pool for field in fields}

@@ -71,8 +71,13 @@ def _stacked(folder: Path) -> Arrays:
 def _load_array(path: Path) -> np.ndarray:
     try:
         return np.load(path, allow_pickle=False)
-    except (OSError, ValueError) as error:
-        raise InputError(f"cannot read {path} as an array: {error}") from error
+    except OSError as error:
+        raise InputError(f"cannot read {path}: {error.strerror or error}") from error
+    except (ValueError, EOFError) as error:
+        raise InputError(
+            f"{path} is no .npy file of a plain array, as numpy.save writes it: it is another kind of file, damaged, "
+            "or holds Python objects"
+        ) from error
 
 
 @functools.cache

@@ -89,6 +89,7 @@ def save_model(path: Path) -> bytes:
         (["run", "--model", "missing.onnx"], "no such file or folder: missing.onnx"),
         (["run", "--model", "."], r"no task\.py, saved_model\.pb or config\.json in .*--model takes a \.keras file"),
         (["run", "--dim", "N=4"], "--dim, --shape and --trust are about a model of your own; name it with --model"),
+        (["run", "mine.onnx"], r"no cell matches 'mine.onnx'; to measure .*mine.onnx: `bench run --model mine.onnx`"),
         (["show"], "no such folder: results; `bench run` makes it"),
         (["plot"], "no such folder: results; `bench run` makes it"),
         ([], "no command"),
@@ -96,6 +97,7 @@ def save_model(path: Path) -> bytes:
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
 def test_wrong_usage(arguments: list[str], says: str, bench: Bench, tmp_path: Path) -> None:
+    save_model(tmp_path / "mine.onnx")
     assert re.search(says, refused(bench(*arguments)), re.IGNORECASE)
     assert not (tmp_path / "results").exists()
 

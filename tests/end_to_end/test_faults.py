@@ -49,9 +49,10 @@ LATE = {
     f"{RAW}/faulty_late/hang/b1t1": "no answer within 3 s",
     f"{RAW}/faulty_late/memory/b1t1": OUT_OF_MEMORY,
 }
+WORSE = "accuracy is worse than the reference's by 1; at most 0.01 is allowed"
 BROKEN = {
-    "toy/null/native/faulty-scale3/null/cpu/b1t1": "accuracy is worse than the reference's by 1; at most 0.01",
-    f"{RAW}/faulty_run/scale3/b1t1": "accuracy is worse than the reference's by 1; at most 0.01",
+    "toy/null/native/faulty-scale3/null/cpu/b1t1": WORSE,
+    f"{RAW}/faulty_run/scale3/b1t1": WORSE,
     f"{RAW}/faulty_run/nan/b1t1": "output y holds 16 values that are not finite, of 128",
     f"{RAW}/faulty_run/shape/b1t1": "output y has shape (16, 7); the reference has (16, 8)",
 }
@@ -126,8 +127,14 @@ def test_failures_are_tried_again_and_success_clears_them(faulty: Harness) -> No
 
 def test_broken_outputs_are_no_success(faulty: Harness) -> None:
     faulty.quick = True
-    faulty.run("run", f"{RAW}/faulty_run/nan/b1t1", *LIMITS, "--strict", code=1)
-    faulty.run("run", f"{RAW}/faulty_run/nan/b1t1", *LIMITS)
+    faulty.run("run", f"{RAW}/faulty_run/nan/b1t1", BASELINE, *LIMITS, "--strict", code=1)
+    faulty.run("run", f"{RAW}/faulty_run/nan/b1t1", BASELINE, *LIMITS)
+
+
+def test_run_that_timed_no_cell_is_no_success(faulty: Harness) -> None:
+    faulty.quick = True
+    faulty.run("run", f"{RAW}/faulty_run/nan/b1t1", *LIMITS, code=1)
+    assert faulty.stderr().splitlines()[-1] == "bench: no cell could be timed; the table says why"
 
 
 def test_failing_reference_is_the_reason_of_every_cell_of_its_task(faulty: Harness) -> None:
@@ -155,7 +162,7 @@ def test_baseline_that_fails_while_measured_stops_its_group_with_a_reason(faulty
     text = text.replace('return ("raise", "exit", "segfault", "hang", "memory")', 'return ("cpu",)')
     runtime.write_text(text.replace("default_for = ()", "").replace('self._fault == "raise"', "True"))
     faulty.environment["BENCH_PATH"] = f"{faulty.folder}:{FAULTS}"
-    faulty.run("run", BASELINE, f"{RAW}/chatty/cpu/b1t1", *LIMITS)
+    faulty.run("run", BASELINE, f"{RAW}/chatty/cpu/b1t1", *LIMITS, code=1)
     rows = faulty.rows()
     assert (rows[BASELINE]["status"], rows[BASELINE]["reason"]) == ("failed", "RuntimeError: tired")
     other = rows[f"{RAW}/chatty/cpu/b1t1"]

@@ -111,7 +111,22 @@ def test_fidelity_by_size_of_the_difference(task: Task, difference: float, expec
 
 @pytest.mark.parametrize("task", [TASK, LOWER], ids=["higher is better", "lower is better"])
 def test_reason_of_a_lost_metric(task: Task) -> None:
-    assert judge(off_by(1.2), task).reason == "score is worse than the reference's by 10; at most 5"
+    assert judge(off_by(1.2), task).reason == "score is worse than the reference's by 10; at most 5 is allowed"
+
+
+class Ratio(Distance):
+    """The metric is a ratio in decibels."""
+
+    metric_name = "snr_db"
+    max_metric_loss = 110.0
+
+    def metrics(self, outputs: Mapping[str, np.ndarray], targets: Sequence[Any]) -> dict[str, float]:
+        return {"snr_db": 120.0 if (outputs["y"] == 2).all() else 9.9998}
+
+
+def test_reason_has_the_unit_and_digits_that_differ() -> None:
+    found = judge(off_by(1.2), Ratio(name="ratio", path=Path("task.py")))
+    assert found.reason == "snr_db is worse than the reference's by 110.0002 dB; at most 110 dB is allowed"
 
 
 @pytest.mark.parametrize("task", [TASK, LOWER], ids=["higher is better", "lower is better"])
