@@ -12,8 +12,8 @@ from bench.report import writing
 from bench.report.best import near_the_best
 from bench.report.templates import fill
 
-NAME = 40
-"""Characters of a name on one line, so that the table fits a usual terminal."""
+NARROWEST_NAME = 16
+"""Characters of a name on one line, at least."""
 RESULTS = Path("results")
 """Folder of the results that commands take by default."""
 
@@ -33,7 +33,6 @@ def front(choice: Choice, constraints: Constraints) -> str:
         )
     lines = [
         (
-            writing.wrap_name(ranking.short_name(row), NAME),
             writing.milliseconds(row.latency_p50_ns),
             f"{row.ratio:.3f} [{row.ratio_low:.3f}, {row.ratio_high:.3f}]",
             writing.megabytes(row.size_bytes),
@@ -43,9 +42,16 @@ def front(choice: Choice, constraints: Constraints) -> str:
         for row in choice.front
     ]
     metric_name = next((row.metric_name for row in choice.front if row.metric_name), "metric")
-    titles = ("cell", "latency p50 (ms)", "over the baseline", "size (MB)", "peak memory (MB)", metric_name)
+    titles = ("latency p50\n(ms)", "over the\nbaseline", "size\n(MB)", "peak memory\n(MB)", metric_name)
+    widths = [
+        max(len(part) for text in column for part in text.split("\n")) for column in zip(titles, *lines, strict=True)
+    ]
+    room = max(NARROWEST_NAME, writing.terminal_width() - sum(widths) - 2 * len(widths))
+    named = [
+        (writing.wrap_name(ranking.short_name(row), room), *line) for row, line in zip(choice.front, lines, strict=True)
+    ]
     few = f"{choice.too_few}.\n" if choice.too_few else ""
-    return f"{few}{title}\n\n{writing.plain(titles, lines, format='table')}\n"
+    return f"{few}{title}\n\n{writing.plain(('cell', *titles), named, format='table')}\n"
 
 
 def verdict(choice: Choice, results: Path, tolerance: float) -> str:
