@@ -38,6 +38,8 @@ def main() -> None:
     parser.add_argument("--planted-budget", default="30s", help="time for measuring each slowdown, each turn")
     parser.add_argument("--busy", type=int, default=0, help="processes that load the machine meanwhile")
     arguments = parser.parse_args()
+    budgets = {"pair_budget": arguments.pair_budget, "planted_budget": arguments.planted_budget}
+    sweeps.keep(arguments.results, **budgets, every_s=arguments.every, busy=arguments.busy)
     plugins = planted.revisions(arguments.results / "plugins")
     with instrument.busy(arguments.busy):
         # These sweeps also fill the cache, so that every turn takes the same time.

@@ -56,6 +56,7 @@ def main() -> None:
     parser.add_argument("--budget", default="30s", help="time for measuring in each of our runs")
     parser.add_argument("--busy", type=int, default=0, help="processes that load the machine meanwhile")
     arguments = parser.parse_args()
+    sweeps.keep(arguments.results, budget=arguments.budget, busy=arguments.busy)
     python, model = environment(), export(arguments.results / "model")
     sweeps.run([CELL], arguments.results / "first", budget="1s")  # fills the cache
     _output([python, PEERS / "same_outputs.py", model, num_tokens()])

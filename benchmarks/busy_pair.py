@@ -25,6 +25,7 @@ def main() -> None:
     parser.add_argument("--budget", default="2m", help="time for measuring in each run")
     parser.add_argument("--busy", type=int, default=2, help="processes that load the machine meanwhile")
     arguments = parser.parse_args()
+    sweeps.keep(arguments.results, budget=arguments.budget, busy=arguments.busy)
     cells = {threads: CELL.format(threads) for threads in MAX_LOG_SD}
     runs = []
     with instrument.busy(arguments.busy):

@@ -77,6 +77,16 @@ def run(cells: Sequence[str], results: Path, *, budget: str, plugins: Path | Non
     return Swept(results=results, **figures)
 
 
+def keep(results: Path, **settings: object) -> None:
+    """Note how a folder is measured, and refuse to go on in one that was measured otherwise."""
+    noted = results / "settings.json"
+    results.mkdir(parents=True, exist_ok=True)
+    if not noted.is_file():
+        noted.write_text(json.dumps(settings))
+    elif (before := json.loads(noted.read_text())) != settings:
+        raise SystemExit(f"{results} was measured with {before}, not with {settings}; name another folder")
+
+
 def sleep_until(then_s: float) -> None:
     """Wait for a time, in seconds since 1970."""
     time.sleep(max(0.0, then_s - time.time()))
