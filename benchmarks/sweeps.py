@@ -105,7 +105,7 @@ class Spread:
         num_sweeps: the number of sweeps.
         num_holding: the number of their intervals that hold the median of the ratios.
         median: the median of the ratios.
-        log_sd: standard deviation of the logarithms of the ratios.
+        log_sd: standard deviation of the logarithms of the ratios; NaN of one sweep.
     """
 
     num_sweeps: int
@@ -121,7 +121,7 @@ class Spread:
 
 
 def spread_of(rows: Sequence[Row]) -> Spread:
-    """The spread of one cell's rows of at least two sweeps."""
+    """The spread of one cell's rows, one of each sweep."""
     ratios = [row.ratio for row in rows if row.ratio is not None]
     ends = [(row.ratio_low, row.ratio_high) for row in rows]
     median = statistics.median(ratios)
@@ -129,5 +129,5 @@ def spread_of(rows: Sequence[Row]) -> Spread:
         num_sweeps=len(rows),
         num_holding=sum(low is not None and high is not None and low <= median <= high for low, high in ends),
         median=median,
-        log_sd=statistics.stdev(math.log(ratio) for ratio in ratios),
+        log_sd=statistics.stdev(map(math.log, ratios)) if len(ratios) > 1 else math.nan,
     )
