@@ -58,7 +58,7 @@ class Scenario:
     launch: tuple[float, ...] = (0.005,)
     passes: float = 0.03
     num_passes: int = 8
-    block_s: float = 12.0
+    block_s: float = 48.0
     offsets: tuple[float, ...]
     num_requests: int = 2
 

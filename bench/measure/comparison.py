@@ -10,13 +10,13 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from bench.measure import model, stats
+from bench.measure.joint import USUAL, Belief, Observation
 from bench.measure.launch import Launch
 from bench.measure.levels import Levels, levels
-from bench.measure.model import Belief, Observation, Request
+from bench.measure.model import Request
 from bench.measure.stats import Effect, Estimate
 
 REFERENCE, CONTROL, CELL = "reference", "control", "cell"
-USUAL = Belief()
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -8,7 +8,8 @@ import math
 import numpy as np
 import pytest
 
-from bench.measure.model import JOLT, STATE, Observation, Request, fit
+from bench.measure.joint import JOLT, STATE, Observation
+from bench.measure.model import Request, fit
 
 
 def observed(
@@ -51,10 +52,31 @@ def test_cells_of_one_program_share_its_state() -> None:
         for cell in ("a", "b1", "b2", "c"):
             levels[cell, block] = (state if cell[0] == "b" else 0.0) + 0.003 * random.normal()
     request = only(observed(levels))
-    assert request.difference("b1", "b2").half_width() < 0.02
-    assert request.difference("b1", "a").half_width() > 0.1
-    shared = {program: request.effects[STATE, program][0] + request.effects[JOLT, program][0] for program in "abc"}
+    between, beside = request.difference("b1", "b2"), request.difference("b1", "a")
+    assert between.half_width() < 0.02
+    assert beside.half_width() > 5 * between.half_width()
+    assert abs(beside.value) < beside.half_width()
+    shared = {
+        program: request.effects[STATE, program].value + request.effects[JOLT, program].value for program in "abc"
+    }
     assert shared["b"] > 2 * max(shared["a"], shared["c"]), "two programs alone would not tell which of them it is"
+
+
+def test_one_jolt_among_many_blocks_hardly_moves_the_ratio_or_its_interval() -> None:
+    """A program is slowed by 20 % in one of ten blocks, in both of its copies."""
+    noise = np.random.default_rng(4).normal(scale=0.004, size=(10, 4))
+    found = {}
+    for jolt in (0.0, 0.2):
+        launches = []
+        for block in range(10):
+            for number, cell in enumerate(("a", "a", "b", "c")):
+                level = (
+                    noise[block, number] + (0.5 if cell == "b" else 0.0) + (jolt if cell == "a" and block == 3 else 0)
+                )
+                launches += observed({(cell, block): level}, apart_s=30)
+        found[jolt] = only(launches).difference("b", "a")
+    assert found[0.2].value == pytest.approx(found[0.0].value, abs=0.006), "the mean would be 0.02 off"
+    assert found[0.2].half_width() < 1.5 * found[0.0].half_width()
 
 
 def test_one_launch_is_enough_where_the_difference_is_large() -> None:

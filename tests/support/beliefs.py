@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bench.measure.model import Belief
+from bench.measure.joint import Belief
 
 FIRM = 1e12
 """Degrees of freedom beside which no launches count."""
@@ -18,6 +18,7 @@ def firm(
         state=state,
         own_state=1e-6,
         jolt=jolt,
+        jolt_tail=FIRM,
         freedom=FIRM,
         program_freedom=FIRM,
         block=block,

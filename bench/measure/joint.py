@@ -1,0 +1,336 @@
+"""The joint estimate of all levels and variances of the model of the measurement, over all requests of a sweep.
+
+The variances of states, jolts and launches are estimated by restricted maximum likelihood. Few launches tell little of
+a variance, so that of each cell is drawn towards that of its program's cells, that of a program towards that of all
+programs, and all towards what such machines have shown. Jolts have the long tails of Student's t: in most blocks a
+program is hardly jolted, and in some by ten per cent and more.
+
+Sources: Patterson and Thompson 1971, doi 10.1093/biomet/58.3.545 (restricted maximum likelihood); Smyth 2004, doi
+10.2202/1544-6115.1027 (variances drawn towards each other); Lange, Little and Taylor 1989, doi 10.2307/2290063
+(Student's t as a weight for each effect).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+
+import numpy as np
+
+from bench.measure import variances
+from bench.measure.variances import Evidence, Variance
+
+MAX_STEPS = 40
+CONVERGED = 0.02  # largest relative change of a variance in a step
+LEAST_VARIANCE = 1e-8  # of anything: 0.01 %
+STATE, OWN, JOLT = "state", "own state", "jolt"
+KINDS = (STATE, OWN, JOLT)
+Effects = tuple[str, str]
+"""A kind of effect, `STATE`, `OWN` or `JOLT`, and the name of the program."""
+BELIEF_CELLS = 3.0  # cells' worth of belief in the variance across launches of all programs together
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Belief:
+    """What is believed of the variances before any launch, on the log scale.
+
+    The figures are those of `results/reference` and of repeated runs on shared machines of two cores: launches of one
+    cell differ by 0.3 to 5 %, and states of programs by 0.6 to 6 %.
+
+    Attributes:
+        launch: standard deviation across launches of a cell.
+        launch_freedom: weight of the program's variance beside a cell's own launches, in degrees of freedom.
+        state: standard deviation of a program's state, which all requests share.
+        own_state: standard deviation of a program's further state, which each request has for itself.
+        jolt: standard deviation of a program's jolts.
+        jolt_tail: degrees of freedom of Student's t, by which jolts are distributed.
+        freedom: weight of `state`, `own_state` and `jolt` beside those that were seen of all programs, in degrees of
+            freedom.
+        program_freedom: weight of the variance of all programs beside that which was seen of one of them, likewise.
+        block: standard deviation of the machine's state, which acts on all programs alike.
+        block_freedom: weight of `block` beside the blocks that were seen, in degrees of freedom.
+        fading_s: seconds after which two states are correlated by 1 / e.
+    """
+
+    launch: float = 0.012
+    launch_freedom: float = 4.0
+    state: float = 0.03
+    own_state: float = 0.006
+    jolt: float = 0.014
+    jolt_tail: float = 5.0
+    freedom: float = 2.0
+    program_freedom: float = 4.0
+    block: float = 0.08
+    block_freedom: float = 3.0
+    fading_s: float = 450.0
+
+
+USUAL = Belief()
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Observation:
+    """The level of one launch.
+
+    Attributes:
+        cell: path of the cell.
+        program: what the machine's state acts on: the name of the cell's runtime.
+        block: identifier of the block.
+        time_s: when it ran, in seconds from any origin.
+        level: natural logarithm of the latency in nanoseconds.
+        variance: of `level` by the passes of the launch alone; the variance across launches is never taken as less.
+    """
+
+    cell: str
+    program: str
+    block: Hashable
+    time_s: float
+    level: float
+    variance: float
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class _Program:
+    """The launches of one program, and how its effects are shared by them.
+
+    Attributes:
+        members_n: indices of the program's launches.
+        is_block_nb: whether a launch ran in each of the program's blocks.
+        kernels: by kind of effect, the correlation of the effects of each two blocks.
+    """
+
+    members_n: np.ndarray
+    is_block_nb: np.ndarray
+    kernels: Mapping[str, np.ndarray]
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Components:
+    """Estimates of a request with the parts of their covariance; a part is due to a cell's launches or to an effect.
+
+    Attributes:
+        values: the levels of the cells, and last the mean of the blocks, of shape (R,).
+        covariances: the parts of their covariance, of shape (P, R, R).
+        freedoms: degrees of freedom of each part, of shape (P,).
+        common: what the parts' errors have in common, of shape (K, P) for K kinds of effect: see `Variance.common`.
+    """
+
+    values: np.ndarray
+    covariances: np.ndarray
+    freedoms: np.ndarray
+    common: np.ndarray
+
+
+class Joint:
+    """The launches of all requests, and the estimates at the present variances.
+
+    Raises:
+        ValueError: some cells of a request never ran in a block that connects them with the others.
+    """
+
+    def __init__(self, requests: Sequence[Sequence[Observation]], belief: Belief) -> None:
+        self._belief = belief
+        everything = [(number, seen) for number, observations in enumerate(requests) for seen in observations]
+        cells = sorted({(number, seen.cell) for number, seen in everything})
+        program_of = {(number, seen.cell): seen.program for number, seen in everything}
+        blocks = list(dict.fromkeys((number, seen.block) for number, seen in everything))
+        self.cells = [cell for _, cell in cells]
+        self.request_C = np.array([number for number, _ in cells])
+        self.programs = [program_of[cell] for cell in cells]
+        self.cell_N = _positions(cells, ((number, seen.cell) for number, seen in everything))
+        self.block_N = _positions(blocks, ((number, seen.block) for number, seen in everything))
+        self.level_N = np.array([seen.level for _, seen in everything])
+        self._request_B = np.array([number for number, _ in blocks])
+        time_N = np.array([seen.time_s for _, seen in everything])
+        self._time_B = np.array([time_N[self.block_N == block].min() for block in range(len(blocks))])
+        # The first block of each request is the origin of its levels.
+        self._later_B = np.flatnonzero(np.diff(self._request_B, prepend=-1) == 0)
+        self._design_NE = np.hstack(
+            [np.equal.outer(self.cell_N, np.arange(len(cells))), np.equal.outer(self.block_N, self._later_B)]
+        ).astype(float)
+        if np.linalg.matrix_rank(self._design_NE) < self._design_NE.shape[1]:
+            raise ValueError("no block connects all cells")
+        self._programs = {name: self._program(name) for name in sorted(set(self.programs))}
+        passes_N = np.array([seen.variance for _, seen in everything])
+        self._least_C = np.bincount(self.cell_N, passes_N) / np.bincount(self.cell_N)
+        self.variances = np.maximum(self._least_C, belief.launch**2)
+        self.freedoms = np.zeros(len(cells))
+        self._believed = {STATE: belief.state**2, OWN: belief.own_state**2, JOLT: belief.jolt**2}
+        self.effects = {
+            (kind, name): Variance(value=variance, freedom=belief.freedom)
+            for kind, variance in self._believed.items()
+            for name in self._programs
+        }
+        self.block_state = Variance(value=0.0, freedom=1.0)
+
+    def _program(self, name: str) -> _Program:
+        members_n = np.flatnonzero(np.array([self.programs[cell] == name for cell in self.cell_N]))
+        blocks_b, of_n = np.unique(self.block_N[members_n], return_inverse=True)
+        fading_bb = _fading(self._time_B[blocks_b], self._belief.fading_s)
+        request_b = self._request_B[blocks_b]
+        kernels = {STATE: fading_bb, OWN: fading_bb * np.equal.outer(request_b, request_b), JOLT: np.eye(len(blocks_b))}
+        is_block_nb = np.equal.outer(of_n, np.arange(len(blocks_b))).astype(float)
+        return _Program(members_n=members_n, is_block_nb=is_block_nb, kernels=kernels)
+
+    def fit(self) -> None:
+        """Estimate the variances, and the levels given these."""
+        launch = dict.fromkeys(self._programs, self._belief.launch**2)
+        for _ in range(MAX_STEPS):
+            before = self._all_variances()
+            self._estimate()
+            self._draw_launch_variances(launch)
+            found = self._evidence()
+            for kind in KINDS:
+                self.effects |= self._drawn(kind, found)
+            self._weigh_jolts()
+            launch = self._launch_variances()
+            if np.max(np.abs(np.log(self._all_variances() / before))) < CONVERGED:
+                break
+        self._estimate()
+        self._estimate_blocks()
+
+    def _weigh_jolts(self) -> None:
+        """Give each jolt a variance of its own, as its size tells: the scale mixture of normals that is Student's t."""
+        tail = self._belief.jolt_tail
+        residual_N = self._residual_NN @ self.level_N
+        for name, program in self._programs.items():
+            variance = self.effects[JOLT, name].value
+            own_b = variance * np.diag(program.kernels[JOLT])
+            expected_b = own_b * (residual_N[program.members_n] @ program.is_block_nb)
+            left_b = own_b - own_b**2 * np.diag(self._residuals_of(program))
+            weight_b = (tail + 1) / (tail + (expected_b**2 + np.maximum(left_b, 0.0)) / variance)
+            program.kernels[JOLT][:] = np.diag(1 / weight_b)
+
+    def _residuals_of(self, program: _Program) -> np.ndarray:
+        """The residual matrix summed over the program's launches of each two blocks."""
+        member_nn = self._residual_NN[np.ix_(program.members_n, program.members_n)]
+        return np.asarray(program.is_block_nb.T @ member_nn @ program.is_block_nb)
+
+    def _all_variances(self) -> np.ndarray:
+        return np.concatenate([[effect.value for effect in self.effects.values()], self.variances])
+
+    def _estimate(self) -> None:
+        """Estimate the levels, given the variances, by generalized least squares."""
+        covariance_NN = np.diag(self.variances[self.cell_N])
+        for name, program in self._programs.items():
+            effect_bb = sum(self.effects[kind, name].value * kernel_bb for kind, kernel_bb in program.kernels.items())
+            covariance_NN[np.ix_(program.members_n, program.members_n)] += (
+                program.is_block_nb @ effect_bb @ program.is_block_nb.T
+            )
+        precision_NN = np.linalg.inv(covariance_NN)
+        weighted_NE = precision_NN @ self._design_NE
+        self._estimator_EN = np.linalg.solve(self._design_NE.T @ weighted_NE, weighted_NE.T)
+        self._residual_NN = precision_NN - weighted_NE @ self._estimator_EN
+
+    def _draw_launch_variances(self, programs: Mapping[str, float]) -> None:
+        """Estimate each cell's variance across launches, drawn towards its program's."""
+        residual_N = self._residual_NN @ self.level_N
+        score_C = np.bincount(self.cell_N, residual_N**2 - np.diag(self._residual_NN))
+        is_cell_NC = self._design_NE[:, : len(self.cells)]
+        information_C = ((self._residual_NN**2 @ is_cell_NC) * is_cell_NC).sum(axis=0)
+        raw_C, freedom_C = _scored(self.variances, score_C, information_C)
+        prior_C = np.array([programs[program] for program in self.programs])
+        self.freedoms = self._belief.launch_freedom + freedom_C
+        drawn_C = (self._belief.launch_freedom * prior_C + freedom_C * raw_C) / self.freedoms
+        self.variances = np.maximum(drawn_C, np.maximum(self._least_C, LEAST_VARIANCE))
+
+    def _launch_variances(self) -> dict[str, float]:
+        """For each program, the typical variance across launches of its cells, drawn towards that of all cells."""
+        weight_C = 1 - self._belief.launch_freedom / self.freedoms  # the share of own launches in a cell's variance
+        log_C = weight_C * np.log(self.variances)
+        believed = BELIEF_CELLS * math.log(self._belief.launch**2)
+        common = (believed + log_C.sum()) / (BELIEF_CELLS + weight_C.sum())
+        found = {}
+        for name in self._programs:
+            own_C = np.array([program == name for program in self.programs])
+            log = (BELIEF_CELLS * common + log_C[own_C].sum()) / (BELIEF_CELLS + weight_C[own_C].sum())
+            found[name] = math.exp(log)
+        return found
+
+    def _evidence(self) -> dict[Effects, Evidence]:
+        """What the residuals tell of the variance of each program's states and jolts."""
+        residual_N = self._residual_NN @ self.level_N
+        found = {}
+        for name, program in self._programs.items():
+            residual_bb = self._residuals_of(program)
+            residual_b = residual_N[program.members_n] @ program.is_block_nb
+            for kind, kernel_bb in program.kernels.items():
+                product_bb = residual_bb @ kernel_bb
+                found[kind, name] = variances.evidence(
+                    self.effects[kind, name].value,
+                    score=float(residual_b @ kernel_bb @ residual_b - np.trace(product_bb)),
+                    information=float((product_bb * product_bb.T).sum()),
+                )
+        return found
+
+    def _drawn(self, kind: str, found: Mapping[Effects, Evidence]) -> dict[Effects, Variance]:
+        """The variance of one kind of effect, of each program."""
+        drawn = variances.drawn(
+            {name: found[kind, name] for name in self._programs},
+            believed=self._believed[kind],
+            belief_freedom=self._belief.freedom,
+            own_freedom=self._belief.program_freedom,
+        )
+        return {(kind, name): variance for name, variance in drawn.items()}
+
+    def _block_rows(self, number: int) -> np.ndarray:
+        """Rows of the estimator that belong to the blocks of a request, but for its first block, which has none."""
+        return len(self.cells) + np.flatnonzero(self._request_B[self._later_B] == number)
+
+    def shared_by_blocks(self, number: int) -> float:
+        """The variance of the mean of a request's blocks over that of one of them."""
+        return float(_fading(self._time_B[self._request_B == number], self._belief.fading_s).mean())
+
+    def _estimate_blocks(self) -> None:
+        """Estimate the variance of the machine's state from the effects of the blocks about their mean."""
+        squares, freedom = self._belief.block_freedom * self._belief.block**2, self._belief.block_freedom
+        for number in np.unique(self._request_B):
+            effects_B = np.append(self._estimator_EN[self._block_rows(number)] @ self.level_N, 0.0)
+            squares += float(((effects_B - effects_B.mean()) ** 2).sum())
+            freedom += len(effects_B) * (1 - self.shared_by_blocks(number))  # blocks near one another show less
+        self.block_state = Variance(value=squares / freedom, freedom=freedom)
+
+    def components(self, cells: slice, number: int) -> Components:
+        """The estimates of a request whose cells have these positions among all cells."""
+        num_blocks = int((self._request_B == number).sum())
+        mean_N = self._estimator_EN[self._block_rows(number)].sum(axis=0) / num_blocks
+        weights_RN = np.vstack([self._estimator_EN[cells], mean_N])
+        order_N = np.argsort(self.cell_N, kind="stable")
+        bounds = np.cumsum(np.bincount(self.cell_N))[:-1]
+        parts, freedoms = [], self.freedoms.tolist()
+        for variance, own_N in zip(self.variances, np.split(order_N, bounds), strict=True):
+            parts.append(variance * weights_RN[:, own_N] @ weights_RN[:, own_N].T)
+        common_KP = np.zeros((len(KINDS), len(parts) + len(self.effects)))
+        for name, program in self._programs.items():
+            own_Rb = weights_RN[:, program.members_n] @ program.is_block_nb
+            for kind, kernel_bb in program.kernels.items():
+                effect = self.effects[kind, name]
+                common_KP[KINDS.index(kind), len(parts)] = effect.common
+                parts.append(effect.value * own_Rb @ kernel_bb @ own_Rb.T)
+                freedoms.append(effect.freedom)
+        return Components(
+            values=weights_RN @ self.level_N,
+            covariances=np.array(parts),
+            freedoms=np.array(freedoms),
+            common=common_KP,
+        )
+
+
+def _positions(known: Sequence[Hashable], values: Iterable[Hashable]) -> np.ndarray:
+    """The position of each value among the known ones."""
+    position = {value: index for index, value in enumerate(known)}
+    return np.array([position[value] for value in values])
+
+
+def _fading(time_N: np.ndarray, fading_s: float) -> np.ndarray:
+    """Correlation of the states at each two times."""
+    return np.asarray(np.exp(-np.abs(np.subtract.outer(time_N, time_N)) / fading_s))
+
+
+def _scored(variance: np.ndarray, score: np.ndarray, information: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Fisher's scoring step for variances, and the degrees of freedom that the information is worth."""
+    freedom = information * variance**2
+    knows = freedom > variances.LEAST_FREEDOM
+    step = np.divide(score, information, out=np.zeros_like(score), where=knows)
+    return np.maximum(0.0, variance + step), np.where(knows, freedom, 0.0)
