@@ -35,8 +35,11 @@ SCENARIOS = (
     Scenario(name="states of 1 %", programs=(0.01, 0.01, 0.01), offsets=SPREAD),
     Scenario(name="states of 3 %", programs=(0.03, 0.03, 0.03), offsets=SPREAD),
     Scenario(name="states of 6 %", programs=(0.06, 0.06, 0.06), offsets=SPREAD),
-    Scenario(name="states of 3 % for 2 minutes", programs=(0.03, 0.03, 0.03), fading_s=120, offsets=SPREAD),
-    Scenario(name="states of 3 % for 10 minutes", programs=(0.03, 0.03, 0.03), fading_s=600, offsets=SPREAD),
+    Scenario(name="states of 3 % that last 2 minutes", programs=(0.03, 0.03, 0.03), fading_s=120, offsets=SPREAD),
+    Scenario(name="states of 3 % that last 10 minutes", programs=(0.03, 0.03, 0.03), fading_s=600, offsets=SPREAD),
+    Scenario(name="states of 3 %, each request's own", programs=(0.03, 0.03, 0.03), share_states=False, offsets=SPREAD),
+    Scenario(name="states of 6 %, a sweep of 2 minutes", programs=(0.06, 0.06, 0.06), block_s=12, offsets=SPREAD),
+    Scenario(name="states of 3 %, a sweep of 2 minutes", programs=(0.03, 0.03, 0.03), block_s=12, offsets=SPREAD),
     Scenario(name="baseline 6 %, others 1 %", programs=(0.06, 0.01, 0.01), offsets=SPREAD),
     Scenario(name="baseline slowed in 1 of 5 blocks", jolts=0.2, offsets=SPREAD),
     Scenario(name="noisy beside quiet", launch=(0.003, 0.01, 0.003, 0.03), offsets=SPREAD),
@@ -151,7 +154,7 @@ def main() -> None:
         for (scenario, launches), result in zip(cases, waiting, strict=True):
             rates = result.result()
             figures = "  ".join(f"{name} {rate.share:.3f}" for name, rate in rates.items())
-            print(f"{scenario.name:32} {launches or 'race':>4}  {figures}", flush=True)
+            print(f"{scenario.name:34} {launches or 'race':>4}  {figures}", flush=True)
             failures += failures_of(scenario, launches, rates)
     instrument.finish(failures)
 

@@ -83,7 +83,7 @@ def template(moved: bool, descriptors: list[int]) -> None:
 def start(num_workers: int, arguments: list[str]) -> tuple[subprocess.Popen[bytes], list[tuple[TextIO, TextIO]]]:
     """Start this script with a pair of pipes for each worker."""
     theirs: list[int] = []
-    ours = []
+    ours: list[tuple[TextIO, TextIO]] = []
     for _ in range(num_workers):
         (reading, asking), (answering, writing) = os.pipe(), os.pipe()
         theirs += [reading, writing]

@@ -45,9 +45,10 @@ class Scenario:
         launch: standard deviations across launches that cells have in turn, the baseline first.
         passes: standard deviation of a burst.
         num_passes: bursts of each launch of a block.
-        block_s: seconds that a block takes.
+        block_s: seconds from one block to the next; those of a sweep's other requests lie between them.
         offsets: true log-ratios of the cells to the baseline, in turn.
         num_requests: requests of the sweep, with cells alike.
+        share_states: whether a program's state is that of all requests; otherwise each request has its own.
     """
 
     name: str
@@ -61,6 +62,11 @@ class Scenario:
     block_s: float = 48.0
     offsets: tuple[float, ...]
     num_requests: int = 2
+    share_states: bool = True
+
+    def state_sds(self) -> tuple[float, ...]:
+        """Standard deviations of the machine's state and of the programs' states, of one request after the other."""
+        return (self.machine, *self.programs * (1 if self.share_states else self.num_requests))
 
 
 class World:
@@ -71,7 +77,7 @@ class World:
         self._random = random
         self._numbers = itertools.count()
         self.now_s = 0.0
-        self._states = [sd * random.normal() for sd in (scenario.machine, *scenario.programs)]
+        self._states = [sd * random.normal() for sd in scenario.state_sds()]
         self.truth: dict[str, float] = {}
 
     def groups(self) -> list[Group]:
@@ -98,7 +104,7 @@ class World:
         """Let the states drift."""
         self.now_s += seconds
         kept = math.exp(-seconds / self._scenario.fading_s)
-        sds = (self._scenario.machine, *self._scenario.programs)
+        sds = self._scenario.state_sds()
         self._states = [
             kept * state + sd * math.sqrt(1 - kept**2) * self._random.normal()
             for state, sd in zip(self._states, sds, strict=True)
@@ -115,7 +121,8 @@ class World:
         for subject, role in [(baseline, REFERENCE), (baseline, CONTROL), *((subject, CELL) for subject in subjects)]:
             number = int(subject.cell.variant[1:])
             program = number % len(scenario.programs)
-            level = math.log(BASE_NS) + self.truth[subject.cell.path] + self._states[0] + self._states[1 + program]
+            first = 1 if scenario.share_states else 1 + (subject.cell.batch - 1) * len(scenario.programs)
+            level = math.log(BASE_NS) + self.truth[subject.cell.path] + self._states[0] + self._states[first + program]
             level += scenario.launch[number % len(scenario.launch)] * random.normal() + (jolt if program == 0 else 0)
             noise_P = scenario.passes * random.standard_t(3, size=scenario.num_passes) / math.sqrt(3)
             noise_P += (random.random(scenario.num_passes) < SLOWED) * random.exponential(0.2, scenario.num_passes)

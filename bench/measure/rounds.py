@@ -209,9 +209,10 @@ def measure(
         plan = _plan(groups, standing)
         if not plan:
             return
+        how = method
         if num_round == 1 and goal.budget_s is not None:
             # A round that takes the whole budget would leave no launch for what it leaves open.
-            method = dataclasses.replace(method, max_s=min(method.max_s, FIRST_SHARE * goal.budget_s / len(plan)))
+            how = dataclasses.replace(method, max_s=min(method.max_s, FIRST_SHARE * goal.budget_s / len(plan)))
         for index, block in plan:
             group, needs = groups[index], standing.needs[index]
             # The blocks before this one may have answered what its cells were waiting for.
@@ -223,7 +224,7 @@ def measure(
             block_start = time.monotonic()
             until = out_of_time if cut_blocks else lambda: False
             subjects = [ledger.subject for ledger in wanted]
-            result = run_block(group.baseline.subject, subjects, method, out_of_time=until, repeats=repeats)
+            result = run_block(group.baseline.subject, subjects, how, out_of_time=until, repeats=repeats)
             note(group, result)
             keep(result)
             seconds_per_launch.append((time.monotonic() - block_start) / max(1, len(wanted)))
