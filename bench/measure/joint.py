@@ -90,19 +90,35 @@ class Observation:
     variance: float
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
+@dataclasses.dataclass(kw_only=True)
 class _Program:
-    """The launches of one program, and how its effects are shared by them.
+    """The launches of one program, how its effects are shared by them, and what the present estimate leaves of them.
+
+    Launches of two programs are independent, so all matrices over launches are kept for each program alone.
 
     Attributes:
         members_n: indices of the program's launches.
+        cells_c: indices of its cells.
+        is_cell_nc: whether a launch is of each of the cells.
         is_block_nb: whether a launch ran in each of the program's blocks.
+        design_nE: the program's rows of the design: its cell and its block among all estimates.
         kernels: by kind of effect, the correlation of the effects of each two blocks.
+        residual_nn: the residual matrix of restricted maximum likelihood.
+        residual_n: this matrix times the levels.
     """
 
     members_n: np.ndarray
+    cells_c: np.ndarray
+    is_cell_nc: np.ndarray
     is_block_nb: np.ndarray
+    design_nE: np.ndarray  # noqa: N815 (the axis is of all estimates)
     kernels: Mapping[str, np.ndarray]
+    residual_nn: np.ndarray = dataclasses.field(default_factory=lambda: np.zeros((0, 0)))
+    residual_n: np.ndarray = dataclasses.field(default_factory=lambda: np.zeros(0))
+
+    def residuals_of_blocks(self) -> tuple[np.ndarray, np.ndarray]:
+        """`residual_nn` and `residual_n`, summed over the launches of each block."""
+        return self.is_block_nb.T @ self.residual_nn @ self.is_block_nb, self.residual_n @ self.is_block_nb
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -146,12 +162,12 @@ class Joint:
         self._time_B = np.array([time_N[self.block_N == block].min() for block in range(len(blocks))])
         # The first block of each request is the origin of its levels.
         self._later_B = np.flatnonzero(np.diff(self._request_B, prepend=-1) == 0)
-        self._design_NE = np.hstack(
+        design_NE = np.hstack(
             [np.equal.outer(self.cell_N, np.arange(len(cells))), np.equal.outer(self.block_N, self._later_B)]
         ).astype(float)
-        if np.linalg.matrix_rank(self._design_NE) < self._design_NE.shape[1]:
+        if np.linalg.matrix_rank(design_NE.T @ design_NE, hermitian=True) < design_NE.shape[1]:
             raise ValueError("no block connects all cells")
-        self._programs = {name: self._program(name) for name in sorted(set(self.programs))}
+        self._programs = {name: self._program(name, design_NE) for name in sorted(set(self.programs))}
         passes_N = np.array([seen.variance for _, seen in everything])
         self._least_C = np.bincount(self.cell_N, passes_N) / np.bincount(self.cell_N)
         self.variances = np.maximum(self._least_C, belief.launch**2)
@@ -164,14 +180,24 @@ class Joint:
         }
         self.block_state = Variance(value=0.0, freedom=1.0)
 
-    def _program(self, name: str) -> _Program:
-        members_n = np.flatnonzero(np.array([self.programs[cell] == name for cell in self.cell_N]))
+    def _program(self, name: str, design_NE: np.ndarray) -> _Program:
+        cells_c = np.flatnonzero(np.array([program == name for program in self.programs]))
+        members_n = np.flatnonzero(np.isin(self.cell_N, cells_c))
         blocks_b, of_n = np.unique(self.block_N[members_n], return_inverse=True)
         fading_bb = _fading(self._time_B[blocks_b], self._belief.fading_s)
         request_b = self._request_B[blocks_b]
-        kernels = {STATE: fading_bb, OWN: fading_bb * np.equal.outer(request_b, request_b), JOLT: np.eye(len(blocks_b))}
-        is_block_nb = np.equal.outer(of_n, np.arange(len(blocks_b))).astype(float)
-        return _Program(members_n=members_n, is_block_nb=is_block_nb, kernels=kernels)
+        return _Program(
+            members_n=members_n,
+            cells_c=cells_c,
+            is_cell_nc=np.equal.outer(self.cell_N[members_n], cells_c).astype(float),
+            is_block_nb=np.equal.outer(of_n, np.arange(len(blocks_b))).astype(float),
+            design_nE=design_NE[members_n],
+            kernels={
+                STATE: fading_bb,
+                OWN: fading_bb * np.equal.outer(request_b, request_b),
+                JOLT: np.eye(len(blocks_b)),
+            },
+        )
 
     def fit(self) -> None:
         """Estimate the variances, and the levels given these."""
@@ -193,42 +219,44 @@ class Joint:
     def _weigh_jolts(self) -> None:
         """Give each jolt a variance of its own, as its size tells: the scale mixture of normals that is Student's t."""
         tail = self._belief.jolt_tail
-        residual_N = self._residual_NN @ self.level_N
         for name, program in self._programs.items():
+            residual_bb, residual_b = program.residuals_of_blocks()
             variance = self.effects[JOLT, name].value
             own_b = variance * np.diag(program.kernels[JOLT])
-            expected_b = own_b * (residual_N[program.members_n] @ program.is_block_nb)
-            left_b = own_b - own_b**2 * np.diag(self._residuals_of(program))
-            weight_b = (tail + 1) / (tail + (expected_b**2 + np.maximum(left_b, 0.0)) / variance)
+            left_b = np.maximum(own_b - own_b**2 * np.diag(residual_bb), 0.0)
+            weight_b = (tail + 1) / (tail + ((own_b * residual_b) ** 2 + left_b) / variance)
             program.kernels[JOLT][:] = np.diag(1 / weight_b)
-
-    def _residuals_of(self, program: _Program) -> np.ndarray:
-        """The residual matrix summed over the program's launches of each two blocks."""
-        member_nn = self._residual_NN[np.ix_(program.members_n, program.members_n)]
-        return np.asarray(program.is_block_nb.T @ member_nn @ program.is_block_nb)
 
     def _all_variances(self) -> np.ndarray:
         return np.concatenate([[effect.value for effect in self.effects.values()], self.variances])
 
     def _estimate(self) -> None:
         """Estimate the levels, given the variances, by generalized least squares."""
-        covariance_NN = np.diag(self.variances[self.cell_N])
+        precisions, weighted = {}, {}
         for name, program in self._programs.items():
             effect_bb = sum(self.effects[kind, name].value * kernel_bb for kind, kernel_bb in program.kernels.items())
-            covariance_NN[np.ix_(program.members_n, program.members_n)] += (
-                program.is_block_nb @ effect_bb @ program.is_block_nb.T
-            )
-        precision_NN = np.linalg.inv(covariance_NN)
-        weighted_NE = precision_NN @ self._design_NE
-        self._estimator_EN = np.linalg.solve(self._design_NE.T @ weighted_NE, weighted_NE.T)
-        self._residual_NN = precision_NN - weighted_NE @ self._estimator_EN
+            covariance_nn = program.is_block_nb @ effect_bb @ program.is_block_nb.T
+            covariance_nn[np.diag_indices_from(covariance_nn)] += self.variances[self.cell_N[program.members_n]]
+            precisions[name] = np.linalg.inv(covariance_nn)
+            weighted[name] = precisions[name] @ program.design_nE
+        programs = self._programs.items()
+        normal_EE = sum(program.design_nE.T @ weighted[name] for name, program in programs)
+        self._estimator_EN = np.empty((len(normal_EE), len(self.level_N)))
+        solved = np.linalg.solve(normal_EE, np.vstack([weighted[name] for name, _ in programs]).T)
+        self._estimator_EN[:, np.concatenate([program.members_n for _, program in programs])] = solved
+        estimate_E = self._estimator_EN @ self.level_N
+        for name, program in programs:
+            level_n = self.level_N[program.members_n]
+            program.residual_nn = precisions[name] - weighted[name] @ self._estimator_EN[:, program.members_n]
+            program.residual_n = precisions[name] @ level_n - weighted[name] @ estimate_E
 
     def _draw_launch_variances(self, programs: Mapping[str, float]) -> None:
         """Estimate each cell's variance across launches, drawn towards its program's."""
-        residual_N = self._residual_NN @ self.level_N
-        score_C = np.bincount(self.cell_N, residual_N**2 - np.diag(self._residual_NN))
-        is_cell_NC = self._design_NE[:, : len(self.cells)]
-        information_C = ((self._residual_NN**2 @ is_cell_NC) * is_cell_NC).sum(axis=0)
+        score_C, information_C = np.zeros(len(self.cells)), np.zeros(len(self.cells))
+        for program in self._programs.values():
+            of_cell = program.is_cell_nc
+            score_C[program.cells_c] = (program.residual_n**2 - np.diag(program.residual_nn)) @ of_cell
+            information_C[program.cells_c] = ((program.residual_nn**2 @ of_cell) * of_cell).sum(axis=0)
         raw_C, freedom_C = _scored(self.variances, score_C, information_C)
         prior_C = np.array([programs[program] for program in self.programs])
         self.freedoms = self._belief.launch_freedom + freedom_C
@@ -242,19 +270,17 @@ class Joint:
         believed = BELIEF_CELLS * math.log(self._belief.launch**2)
         common = (believed + log_C.sum()) / (BELIEF_CELLS + weight_C.sum())
         found = {}
-        for name in self._programs:
-            own_C = np.array([program == name for program in self.programs])
-            log = (BELIEF_CELLS * common + log_C[own_C].sum()) / (BELIEF_CELLS + weight_C[own_C].sum())
+        for name, program in self._programs.items():
+            own_c = program.cells_c
+            log = (BELIEF_CELLS * common + log_C[own_c].sum()) / (BELIEF_CELLS + weight_C[own_c].sum())
             found[name] = math.exp(log)
         return found
 
     def _evidence(self) -> dict[Effects, Evidence]:
         """What the residuals tell of the variance of each program's states and jolts."""
-        residual_N = self._residual_NN @ self.level_N
         found = {}
         for name, program in self._programs.items():
-            residual_bb = self._residuals_of(program)
-            residual_b = residual_N[program.members_n] @ program.is_block_nb
+            residual_bb, residual_b = program.residuals_of_blocks()
             for kind, kernel_bb in program.kernels.items():
                 product_bb = residual_bb @ kernel_bb
                 found[kind, name] = variances.evidence(
