@@ -9,7 +9,7 @@ MERMAID_VERSION := 11.17.2
 MERMAID := build/mermaid/package/dist/mermaid.min.js
 RUN := $(BIN)/bench
 RESULTS ?= results
-BUDGET ?= 12m
+BUDGET ?= 14m
 SHARED := -n 2 --dist loadgroup --no-loadscope-reorder
 FAST := api measure graphs records tasks pipeline decisions report cli
 

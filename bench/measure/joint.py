@@ -56,7 +56,7 @@ class Belief:
     launch: float = 0.012
     launch_freedom: float = 4.0
     state: float = 0.03
-    own_state: float = 0.006
+    own_state: float = 0.012
     jolt: float = 0.014
     jolt_tail: float = 5.0
     freedom: float = 2.0

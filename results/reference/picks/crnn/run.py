@@ -1,4 +1,4 @@
-"""crnn/torch/torch_onnx/int8_dynamic/onnxruntime/cpu/b1t1
+"""crnn/torch/torch_openvino/raw/openvino/cpu-bf16/b1t1
 
     from run import predict
     outputs = predict(feeds)
@@ -14,20 +14,34 @@ Run as a program, it sends the held-out samples through the model and prints wha
 
 from pathlib import Path
 
-import onnxruntime
+import tarfile
+import tempfile
+
+import openvino
 
 
 def load(path, outputs):
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = 1
-    options.inter_op_num_threads = 1
-    session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
-    return lambda feeds: dict(zip(outputs, session.run(outputs, dict(feeds)), strict=True))
+    core = openvino.Core()
+    settings = {"INFERENCE_PRECISION_HINT": "bf16", "INFERENCE_NUM_THREADS": 1, "NUM_STREAMS": 1}
+    if path.suffix == ".onnx":
+        compiled = core.compile_model(path, "CPU", settings)
+    else:  # OpenVINO IR, its two files in one archive
+        with tempfile.TemporaryDirectory() as folder, tarfile.open(path) as archive:
+            archive.extractall(folder, filter="data")
+            compiled = core.compile_model(f"{folder}/model.xml", "CPU", settings)
+    ports = [compiled.output(name) for name in outputs]
+    infer = compiled.create_infer_request().infer
+
+    def run(feeds):
+        results = infer(dict(feeds))
+        return {name: results[port] for name, port in zip(outputs, ports, strict=True)}
+
+    return run
 
 
 OUTPUTS = ['probabilities']
 FOLDER = Path(__file__).resolve().parent
-predict = load(FOLDER / 'model.onnx', OUTPUTS)
+predict = load(FOLDER / 'model.openvino', OUTPUTS)
 
 if __name__ == "__main__":
     import bench
