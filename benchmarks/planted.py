@@ -78,13 +78,9 @@ def true_slowdowns(place: Path, budget: str) -> dict[int, float]:
     return found
 
 
-def trials(turns: Sequence[dict[int, Swept]], apart_s: float) -> list[Trial]:
-    """Compare the plain folder of each turn with those of the first turn that began so much later."""
-    found = []
-    for number, before in enumerate(turns):
-        later = [after for after in turns[number + 1 :] if after[0].start_s - before[0].start_s >= apart_s]
-        found += [_trial(percent, before[0], later[0][percent]) for percent in PERCENTS if later]
-    return found
+def trials(before: Swept, after: dict[int, Swept]) -> list[Trial]:
+    """Compare a plain folder with each of the folders of a later turn."""
+    return [_trial(percent, before, swept) for percent, swept in after.items()]
 
 
 def _trial(percent: int, before: Swept, after: Swept) -> Trial:

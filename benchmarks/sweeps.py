@@ -59,9 +59,8 @@ def run(cells: Sequence[str], results: Path, *, budget: str, plugins: Path | Non
         budget: time for measuring, such as `30s`.
         plugins: a folder of plugins that come before all others.
     """
-    over = results.with_name(f"{results.name}.json")
-    if over.is_file():
-        return Swept(results=results, **json.loads(over.read_text()))
+    if (before := over(results)) is not None:
+        return before
     shutil.rmtree(results, ignore_errors=True)
     results.mkdir(parents=True)
     path = {"BENCH_PATH": str(plugins)} if plugins else {}
@@ -73,8 +72,18 @@ def run(cells: Sequence[str], results: Path, *, budget: str, plugins: Path | Non
     if done.returncode != 0:
         raise SystemExit(f"`{' '.join(command)}` failed; {log} has what it printed")
     figures = {"start_s": start_s, "wall_s": time.monotonic() - begin}
-    over.write_text(json.dumps(figures))
+    _note_of(results).write_text(json.dumps(figures))
     return Swept(results=results, **figures)
+
+
+def over(results: Path) -> Swept | None:
+    """The sweep of a folder of results, where it is over already."""
+    note = _note_of(results)
+    return Swept(results=results, **json.loads(note.read_text())) if note.is_file() else None
+
+
+def _note_of(results: Path) -> Path:
+    return results.with_name(f"{results.name}.json")
 
 
 def keep(results: Path, **settings: object) -> None:
