@@ -43,10 +43,10 @@ def main() -> None:
     sweeps.keep(arguments.results, **budgets, every_s=arguments.every, busy=arguments.busy)
     plugins = planted.revisions(arguments.results / "plugins")
     with instrument.busy(arguments.busy):
-        # These sweeps also fill the cache, so that all others take the same time.
         truth = planted.true_slowdowns(arguments.results / "same_blocks", "2m")
-        sweeps.run([PAIR], arguments.results / "first", budget="1s")
-        planted.turn(arguments.results / "first_planted", plugins, "1s")
+        sweeps.fill_cache([PAIR], arguments.results / "first")
+        for percent, folder in plugins.items():
+            sweeps.fill_cache([planted.TODAY], arguments.results / f"first_plus{percent}", plugins=folder)
         pairs: list[Swept] = []
         befores: list[Swept] = []
         for number in range(arguments.trials):

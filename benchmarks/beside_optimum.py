@@ -59,7 +59,7 @@ def main() -> None:
     arguments = parser.parse_args()
     sweeps.keep(arguments.results, budget=arguments.budget, busy=arguments.busy)
     python, model = environment(), export(arguments.results / "model")
-    sweeps.run([CELL], arguments.results / "first", budget="1s")  # fills the cache
+    sweeps.fill_cache([CELL], arguments.results / "first")
     _output([python, PEERS / "same_outputs.py", model, num_tokens()])
     figures: dict[str, list[tuple[float, float]]] = {"bench": [], "optimum-benchmark": []}
     with instrument.busy(arguments.busy):

@@ -29,7 +29,7 @@ def main() -> None:
     cells = {threads: CELL.format(threads) for threads in MAX_LOG_SD}
     runs = []
     with instrument.busy(arguments.busy):
-        sweeps.run(list(cells.values()), arguments.results / "first", budget="1s")  # fills the cache
+        sweeps.fill_cache(list(cells.values()), arguments.results / "first")
         for repeat in range(arguments.repeats):
             place = arguments.results / f"run{repeat + 1:02}"
             runs.append(sweeps.run(list(cells.values()), place, budget=arguments.budget))

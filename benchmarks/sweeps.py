@@ -49,7 +49,9 @@ class Swept:
         return row
 
 
-def run(cells: Sequence[str], results: Path, *, budget: str, plugins: Path | None = None) -> Swept:
+def run(
+    cells: Sequence[str], results: Path, *, budget: str, plugins: Path | None = None, may_fail: bool = False
+) -> Swept:
     """Measure cells with `bench run` and nothing measured before, unless the sweep of this folder is over already.
 
     Args:
@@ -58,6 +60,7 @@ def run(cells: Sequence[str], results: Path, *, budget: str, plugins: Path | Non
             ending `.json` says that the sweep is over; one with the ending `.log` has what it printed.
         budget: time for measuring, such as `30s`.
         plugins: a folder of plugins that come before all others.
+        may_fail: whether the command may exit with 1.
     """
     if (before := over(results)) is not None:
         return before
@@ -69,11 +72,16 @@ def run(cells: Sequence[str], results: Path, *, budget: str, plugins: Path | Non
     start_s, begin = time.time(), time.monotonic()
     with log.open("w") as file:
         done = subprocess.run(command, cwd=TOP, env={**os.environ, **path}, stdout=file, stderr=subprocess.STDOUT)
-    if done.returncode != 0:
+    if done.returncode != 0 and not (may_fail and done.returncode == 1):
         raise SystemExit(f"`{' '.join(command)}` failed; {log} has what it printed")
     figures = {"start_s": start_s, "wall_s": time.monotonic() - begin}
     _note_of(results).write_text(json.dumps(figures))
     return Swept(results=results, **figures)
+
+
+def fill_cache(cells: Sequence[str], results: Path, *, plugins: Path | None = None) -> None:
+    """Prepare and verify cells, so that later sweeps of them only measure; there is no time for a launch."""
+    run(cells, results, budget="1s", plugins=plugins, may_fail=True)
 
 
 def over(results: Path) -> Swept | None:
