@@ -112,8 +112,9 @@ def verified(
 ) -> list[Verified | Failure]:
     """Judge cells that run the same graph on the same runtime and provider, with other batches and numbers of threads.
 
-    The whole split goes through the first cell that has no quality yet. Each further cell runs a few samples, and
-    the whole split only where its outputs are not those of the first cell, see `bench.pipeline.spot`.
+    The whole split goes through the first cell that has no quality yet; if the reference is one of these cells but for
+    its batch and threads, it has gone through the reference. Each further cell runs a few samples, and the whole split
+    only where its outputs are not those of the first cell, see `bench.pipeline.spot`.
 
     Args:
         values: the prepared cells, those with the smallest batch and the fewest threads first.
@@ -127,6 +128,8 @@ def verified(
     """
     found: list[Verified | Failure] = []
     whole: _Whole | None = None
+    if any(_runs_like(value.cell, reference.cell) for value in values):
+        whole = _Whole(cell=reference.cell, quality=reference.quality, outputs=reference.outputs)
     with tempfile.TemporaryDirectory() as folder:
         for value in values:
             try:
@@ -138,7 +141,6 @@ def verified(
                 )
                 if value.cell == reference.cell:
                     known = known or reference.quality
-                    whole = whole or _Whole(cell=value.cell, quality=reference.quality, outputs=reference.outputs)
                 if known is None and whole is not None:
                     known = spot_check(value, inputs, whole, reference, limits)
                 if known is None:
@@ -152,6 +154,11 @@ def verified(
             origin = {"reference": reference.cell.path, "reference_digest": reference.digest, "judged_by": judge}
             found.append(Verified(**vars(value), quality=replace(known, **origin), inputs=inputs))
     return found
+
+
+def _runs_like(cell: Cell, other: Cell) -> bool:
+    """Whether two cells differ in their batch and threads alone."""
+    return dataclasses.replace(cell, batch=other.batch, threads=other.threads) == other
 
 
 def spot_check(value: Prepared, inputs: Path, whole: _Whole, reference: Reference, limits: Limits) -> Quality | None:

@@ -196,6 +196,8 @@ def test_reference_runs_once_and_vouches_for_its_other_settings(runs: Path, monk
     assert (own.fidelity, own.reference, own.verified_by) == (EXACT, reference.cell.path, UNSET)
     assert own.rss_bytes > 2**20
     assert (other.fidelity, other.verified_by) == (EXACT, cells[0].path)
+    (alone,) = qualities(verify.verified(values[1:], reference, LIMITS))
+    assert (alone.fidelity, alone.verified_by) == (EXACT, cells[0].path), "the reference need not be among the cells"
     assert verify.reference_of(catalog.task("toy"), LIMITS) == reference, "from the cache, with its quality"
 
 
