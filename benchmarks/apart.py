@@ -40,7 +40,7 @@ def main() -> None:
     parser.add_argument("--busy", type=int, default=0, help="processes that load the machine meanwhile")
     arguments = parser.parse_args()
     budgets = {"pair_budget": arguments.pair_budget, "planted_budget": arguments.planted_budget}
-    sweeps.keep(arguments.results, **budgets, every_s=arguments.every, busy=arguments.busy)
+    sweeps.keep(arguments.results, **budgets, every_s=arguments.every, apart_s=arguments.apart, busy=arguments.busy)
     plugins = planted.revisions(arguments.results / "plugins")
     with instrument.busy(arguments.busy):
         truth = planted.true_slowdowns(arguments.results / "same_blocks", "2m")

@@ -48,12 +48,15 @@ class Sweep:
 
 def read(results: Path) -> Sweep:
     """The sweep of a folder of results."""
-    rows, near = {}, set()
+    rows: dict[str, Row] = {}
+    near: set[str] = set()
     for group in ranking.select(folder.read(results).rows).groups:
-        ranked = [row for row in group.rows if ranking.is_ranked(row) and row.ratio is not None]
-        best = min((row.ratio for row in ranked), default=math.nan)
-        rows |= {row.cell: row for row in ranked if row.verdict}
-        near |= {row.cell for row in ranked if row.verdict and row.ratio <= NEAR * best}
+        ratios = {row.cell: row.ratio for row in group.rows if ranking.is_ranked(row) and row.ratio is not None}
+        timed = {row.cell: row for row in group.rows if row.cell in ratios and row.verdict}
+        near |= {cell for cell in timed if ratios[cell] <= NEAR * min(ratios.values())}
+        rows |= timed
+    if not near:
+        raise SystemExit(f"no cell of {results} was compared")
     return Sweep(rows=rows, near=frozenset(near), half_width=statistics.median(half_width(rows[cell]) for cell in near))
 
 
@@ -80,7 +83,10 @@ def within(first: Sweep, second: Sweep, cells: Iterable[str], narrow_to: float |
 
 
 def contradicting(first: Sweep, second: Sweep) -> tuple[int, int]:
-    """How many verdicts contradict each other, of how many that both sweeps decide."""
+    """How many verdicts contradict each other, of how many that both sweeps decide.
+
+    `faster` contradicts `slower`; `noise` says that a difference is below the margin, and contradicts neither.
+    """
     pairs = [(first.rows[cell].verdict, second.rows[cell].verdict) for cell in first.rows.keys() & second.rows.keys()]
     decided = [pair for pair in pairs if set(pair) <= set(DECIDED)]
     return sum(one != other for one, other in decided), len(decided)
@@ -98,6 +104,8 @@ def judge(sweeps: Sequence[Sweep]) -> list[str]:
     for (number, first), (other, second) in itertools.combinations(enumerate(sweeps, 1), 2):
         both = first.rows.keys() & second.rows.keys()
         near = both & (first.near | second.near)
+        if not near:
+            raise SystemExit(f"sweeps {number} and {other} share no cell near the best")
         wrong, decided = contradicting(first, second)
         apart = [_log_difference(first.rows[cell], second.rows[cell]) for cell in near]
         rms = math.sqrt(statistics.mean(difference**2 for difference in apart))

@@ -149,9 +149,9 @@ def main() -> None:
     between = np.mean([(each["a"].mean() - each["b"].mean()) ** 2 / 2 for each in found])
     over = [np.mean([each[name].mean() for name in TEMPLATES]) - each["fresh"].mean() for each in found]
     print(f"started processes differ by {fresh:.2%}, forks of one template by {math.sqrt(within):.2%}")
-    ratio = math.sqrt(between / (within / FORKS))
+    ratio = math.sqrt(between) / (fresh / math.sqrt(FORKS))
     print(f"means of templates differ {ratio:.1f} times as much as those of independent launches would")
-    print(f"forks over started processes: {np.mean(over):+.2%} +- {np.std(over) / math.sqrt(len(over)):.2%}")
+    print(f"forks over started processes: {np.mean(over):+.2%} +- {np.std(over, ddof=1) / math.sqrt(len(over)):.2%}")
     return None
 
 

@@ -155,7 +155,7 @@ def choose(measurements: Measurements, rows: Sequence[Row], constraints: Constra
         contenders=tuple(contenders),
         picked=picked,
         regret=race.regrets[picked.cell] if picked else min(race.regrets.values()),
-        over_baseline=_over_baseline(measurements, picked, qualified) if picked else None,
+        over_baseline=_over_baseline(measurements, picked, qualified, tolerance) if picked else None,
         equal=tuple(equal),
         untold=tuple(name for name in others if name not in {*equal, *near.slower}),
         all_slower=len(race.slower) == len(race.others),
@@ -181,10 +181,11 @@ def selected(measurements: Measurements, rows: Sequence[Row], *, within: float) 
     return dataclasses.replace(found, others=others, rivals=(*found.rivals, *apart), regrets=regrets)
 
 
-def _over_baseline(measurements: Measurements, picked: Row, rows: Sequence[Row]) -> Estimate | None:
+def _over_baseline(measurements: Measurements, picked: Row, rows: Sequence[Row], tolerance: float) -> Estimate | None:
     fitted = measurements.of(picked.cell)
     assert fitted is not None
-    return selection.selected_ratio(fitted, picked.cell, fitted.baseline, [row.cell for row in rows])
+    names = [row.cell for row in rows]
+    return selection.selected_ratio(fitted, picked.cell, fitted.baseline, names, within=tolerance)
 
 
 def of_one_request(rows: Sequence[Row], batch: int | None, threads: int | None) -> list[Row]:

@@ -56,7 +56,7 @@ class Belief:
     launch: float = 0.012
     launch_freedom: float = 4.0
     state: float = 0.03
-    own_state: float = 0.012
+    own_state: float = 0.025
     jolt: float = 0.014
     jolt_tail: float = 5.0
     freedom: float = 2.0
@@ -225,7 +225,8 @@ class Joint:
             own_b = variance * np.diag(program.kernels[JOLT])
             left_b = np.maximum(own_b - own_b**2 * np.diag(residual_bb), 0.0)
             weight_b = (tail + 1) / (tail + ((own_b * residual_b) ** 2 + left_b) / variance)
-            program.kernels[JOLT][:] = np.diag(1 / weight_b)
+            # Half way, as for variances: a jolt that is given room explains more, and would be given too much.
+            program.kernels[JOLT][:] = np.diag(np.sqrt(np.diag(program.kernels[JOLT]) / weight_b))
 
     def _all_variances(self) -> np.ndarray:
         return np.concatenate([[effect.value for effect in self.effects.values()], self.variances])
@@ -298,7 +299,10 @@ class Joint:
             belief_freedom=self._belief.freedom,
             own_freedom=self._belief.program_freedom,
         )
-        return {(kind, name): variance for name, variance in drawn.items()}
+        return {
+            (kind, name): variances.approached(variance, self.effects[kind, name].value)
+            for name, variance in drawn.items()
+        }
 
     def _block_rows(self, number: int) -> np.ndarray:
         """Rows of the estimator that belong to the blocks of a request, but for its first block, which has none."""
@@ -309,13 +313,25 @@ class Joint:
         return float(_fading(self._time_B[self._request_B == number], self._belief.fading_s).mean())
 
     def _estimate_blocks(self) -> None:
-        """Estimate the variance of the machine's state from the effects of the blocks about their mean."""
-        squares, freedom = self._belief.block_freedom * self._belief.block**2, self._belief.block_freedom
+        """Estimate the variance of the machine's state from the effects of each request's blocks about their mean.
+
+        Blocks that are near one another in time, of any request, show nearly the same state, so the sum of squares has
+        Satterthwaite's degrees of freedom.
+        """
+        squares = 0.0
         for number in np.unique(self._request_B):
             effects_B = np.append(self._estimator_EN[self._block_rows(number)] @ self.level_N, 0.0)
             squares += float(((effects_B - effects_B.mean()) ** 2).sum())
-            freedom += len(effects_B) * (1 - self.shared_by_blocks(number))  # blocks near one another show less
-        self.block_state = Variance(value=squares / freedom, freedom=freedom)
+        together_BB = np.equal.outer(self._request_B, self._request_B)
+        centred_BB = np.eye(len(together_BB)) - together_BB / together_BB.sum(axis=1)
+        product_BB = centred_BB @ _fading(self._time_B, self._belief.fading_s)
+        expected = float(np.trace(product_BB))  # of the sum of squares, in variances of one block
+        belief, freedom = self._belief.block_freedom, 0.0
+        value = belief * self._belief.block**2
+        if expected > 0:
+            freedom = expected**2 / float((product_BB * product_BB.T).sum())
+            value += freedom * squares / expected
+        self.block_state = Variance(value=value / (belief + freedom), freedom=belief + freedom)
 
     def components(self, cells: slice, number: int) -> Components:
         """The estimates of a request whose cells have these positions among all cells."""
@@ -328,12 +344,15 @@ class Joint:
         for variance, own_N in zip(self.variances, np.split(order_N, bounds), strict=True):
             parts.append(variance * weights_RN[:, own_N] @ weights_RN[:, own_N].T)
         common_KP = np.zeros((len(KINDS), len(parts) + len(self.effects)))
+        # The weights that stand for Student's t are estimates themselves; its information about a mean is less.
+        tail = self._belief.jolt_tail
+        factors = {STATE: 1.0, OWN: 1.0, JOLT: (tail + 3) / (tail + 1)}
         for name, program in self._programs.items():
             own_Rb = weights_RN[:, program.members_n] @ program.is_block_nb
             for kind, kernel_bb in program.kernels.items():
                 effect = self.effects[kind, name]
                 common_KP[KINDS.index(kind), len(parts)] = effect.common
-                parts.append(effect.value * own_Rb @ kernel_bb @ own_Rb.T)
+                parts.append(factors[kind] * effect.value * own_Rb @ kernel_bb @ own_Rb.T)
                 freedoms.append(effect.freedom)
         return Components(
             values=weights_RN @ self.level_N,

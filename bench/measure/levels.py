@@ -15,7 +15,7 @@ import dataclasses
 
 import numpy as np
 
-MAX_STEPS = 12  # of polishing and of Huber's estimate; either has converged long before
+MAX_STEPS = 12  # of polishing and of the bisquare; either has converged long before
 BISQUARE = 4.685  # residuals beyond so many standard deviations count for nothing
 LEAST_WEIGHT = 0.001  # of a burst however far off: the weights of a pass must not all be zero
 NORMAL_MAD = 1.4826  # standard deviation of a normal variable over its median absolute deviation
@@ -60,6 +60,7 @@ def levels(passes_LP: np.ndarray) -> Levels:
     if passes_LP.shape[1] == 1:
         return Levels(log_ns=level_L, variances=np.zeros(len(level_L)))
     slope_L = np.maximum(0.3, (inside_LP * (5 * inside_LP - 4)).mean(axis=1))
+    # Of many passes this is 25 % too much, which makes up for the scale of few passes being an estimate itself.
     return Levels(log_ns=level_L, variances=scale_L1[:, 0] ** 2 / slope_L / (passes_LP.shape[1] - 1))
 
 

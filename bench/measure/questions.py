@@ -21,7 +21,7 @@ from bench.measure.stats import Effect
 VERDICT, BEST, WITHIN, GAIN = "verdict", "best", "within", "gain"
 URGENCY = {BEST: 3.0, VERDICT: 2.0, WITHIN: 1.0, GAIN: 0.5}
 """The order of questions whose answers are equally near."""
-FAR = 100
+FAR = 1_000_000
 """Launches that a question counts as needing where the allowed launches are not expected to answer it."""
 
 
@@ -103,25 +103,28 @@ def open_questions(contests: Sequence[Contest], aims: Aims, *, most: int) -> lis
 def _of_winner(contest: Contest, aims: Aims, most: int) -> list[Question]:
     """The open questions about the winner of a contest."""
     fitted = contest.fitted
-    selection = select(fitted, contest.candidates, within=aims.within)
-    if selection is None:
+    near_best = select(fitted, contest.candidates, within=aims.regret)
+    near = select(fitted, contest.candidates, within=aims.within)
+    if near_best is None or near is None:
         return []
-    first, alpha = selection.first, selection.alpha
-    tests: dict[str, Callable[[Effect], bool]] = {
-        BEST: lambda effect: lowest(effect, alpha) >= -math.log1p(aims.regret),
-        WITHIN: lambda effect: (
-            highest(effect, alpha) <= math.log1p(aims.within) or lowest(effect, alpha) > math.log1p(aims.within)
-        ),
-    }
-    questions = []
-    for name in selection.rivals:
-        found = fitted.between(name, first)
-        assert found.effect is not None
-        kind = next((kind for kind, is_answered in tests.items() if not is_answered(found.effect)), None)
-        if kind is not None:
-            fewest = min(fitted.num_launches[name], fitted.num_launches[first])
-            launches = _launches(found.effect, fewest, most, tests[kind])
-            questions.append(Question(kind=kind, cells=(name, first), launches=launches))
+    first = near.first
+
+    def is_best(effect: Effect) -> bool:
+        return lowest(effect, near_best.alpha) >= -math.log1p(aims.regret)
+
+    def is_told(effect: Effect) -> bool:
+        within = math.log1p(aims.within)
+        return highest(effect, near.alpha) <= within or lowest(effect, near.alpha) > within
+
+    questions: list[Question] = []
+    for kind, rivals, is_answered in ((BEST, near_best.rivals, is_best), (WITHIN, near.rivals, is_told)):
+        for name in rivals:
+            found = fitted.between(name, first)
+            assert found.effect is not None
+            if not is_answered(found.effect) and (name, first) not in [question.cells for question in questions]:
+                fewest = min(fitted.num_launches[name], fitted.num_launches[first])
+                launches = _launches(found.effect, fewest, most, is_answered)
+                questions.append(Question(kind=kind, cells=(name, first), launches=launches))
     gain = fitted.against_baseline(first)
     if first != fitted.baseline and gain.effect and not _is_narrow(gain.effect, aims.margin):
         launches = _launches(gain.effect, gain.num_launches, most, lambda effect: _is_narrow(effect, aims.margin))

@@ -25,7 +25,10 @@ SPENT = stats.ALPHA / 10
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Selection:
-    """The candidate with the smallest estimate, and what is sure of it and of its rivals with 95 % confidence in all.
+    """The candidate with the smallest estimate, and what is sure of it and of its rivals.
+
+    All regrets of up to `within` together are true with 95 % confidence, and so are all statements that candidates are
+    slower. A larger regret is a bound for candidates that are not told apart, to compare such candidates by.
 
     Attributes:
         first: the candidate that looks fastest.
@@ -94,14 +97,20 @@ def select(fitted: Fitted, candidates: Sequence[str], *, within: float) -> Selec
     )
 
 
-def _num_plausible(fitted: Fitted, selected: str, others: Sequence[str]) -> int:
-    """The number of candidates that might have been selected, the selected one included."""
+def _num_plausible(fitted: Fitted, selected: str, others: Sequence[str], within: float = 0.0) -> int:
+    """The number of candidates that might have been selected, the selected one included.
+
+    Args:
+        within: largest share by which a candidate may be slower than the fastest and still be selected.
+    """
     each = SPENT / max(1, len(others))
     # Twice the half-width: both the data and the truth may lie that far from one another.
-    return 1 + sum(lowest(fitted.effect(name, selected), each, times=2) <= 0 for name in others)
+    return 1 + sum(lowest(fitted.effect(name, selected), each, times=2) <= math.log1p(within) for name in others)
 
 
-def selected_ratio(fitted: Fitted, selected: str, other: str, candidates: Sequence[str]) -> Estimate | None:
+def selected_ratio(
+    fitted: Fitted, selected: str, other: str, candidates: Sequence[str], *, within: float = 0.0
+) -> Estimate | None:
     """A selected cell over another one, with an interval that holds although the cell was selected for its speed.
 
     Args:
@@ -109,6 +118,7 @@ def selected_ratio(fitted: Fitted, selected: str, other: str, candidates: Sequen
         selected: name of the cell that was selected among the candidates as the fastest.
         other: name of the cell to compare with.
         candidates: names of the cells that it was selected among.
+        within: largest share by which a candidate may be slower than the fastest and still be selected.
 
     Returns:
         None where the two were not compared.
@@ -117,8 +127,9 @@ def selected_ratio(fitted: Fitted, selected: str, other: str, candidates: Sequen
     if found is None:
         return None
     others = [name for name in candidates if name != selected and name in fitted.names]
-    plausible = _num_plausible(fitted, selected, others)
-    return found.ratio((stats.ALPHA - SPENT) / plausible if plausible > 1 else stats.ALPHA)
+    if not others:
+        return found.ratio()
+    return found.ratio((stats.ALPHA - SPENT) / _num_plausible(fitted, selected, others, within))
 
 
 def lowest(effect: Effect, alpha: float, times: float = 1.0) -> float:

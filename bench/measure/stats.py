@@ -58,18 +58,11 @@ class Effect:
         half = self.half_width(alpha)
         return Estimate(value=math.exp(self.value), low=exp(self.value - half), high=exp(self.value + half))
 
-    def p_value(self, floor: float = 0.0) -> float:
-        """Probability of so large an estimate where the true logarithm is no larger than `floor`, on either side."""
-        beyond = max(0.0, abs(self.value) - floor)
+    def p_value(self) -> float:
+        """Probability of so large an estimate, on either side, where the true logarithm is 0."""
         if self.error == 0:
-            return float(beyond == 0)
-        return float(min(1.0, 2 * special.stdtr(self.freedom, -beyond / self.error)))
-
-    def p_at_least(self, bound: float) -> float:
-        """Probability of so small an estimate where the true logarithm is at least `bound`: a test on one side."""
-        if self.error == 0:
-            return float(self.value >= bound)
-        return float(special.stdtr(self.freedom, (self.value - bound) / self.error))
+            return float(self.value == 0)
+        return float(min(1.0, 2 * special.stdtr(self.freedom, -abs(self.value) / self.error)))
 
     def after(self, times: float) -> Effect:
         """The effect to expect after `times` as many launches, if these scatter as the launches so far."""

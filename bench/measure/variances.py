@@ -9,6 +9,7 @@ from collections.abc import Mapping
 import numpy as np
 
 LEAST_FREEDOM = 0.02  # fewer degrees of freedom say nothing of a variance
+LARGEST_LOG = 20.0  # of a variance: in a first step, residuals may ask for more than a float holds
 LARGEST_STEP = 1.0  # of the logarithm of a variance, because the likelihood is a parabola near its top only
 
 
@@ -17,7 +18,8 @@ class Evidence:
     """What residuals tell of a variance.
 
     Attributes:
-        log: logarithm of the variance that would make the residuals most likely, as far as one step can tell.
+        log: logarithm of the variance that would make the residuals most likely, if the likelihood were a parabola. It
+            is none far from its top, so an estimate must not follow by more than `LARGEST_STEP` at once.
         freedom: degrees of freedom that the residuals are worth; 0 where they tell nothing.
     """
 
@@ -52,8 +54,17 @@ def evidence(variance: float, score: float, information: float) -> Evidence:
     freedom = information * variance**2
     if freedom <= LEAST_FREEDOM:
         return Evidence(log=math.log(variance), freedom=0.0)
-    step = score * variance / freedom
-    return Evidence(log=math.log(variance) + max(-LARGEST_STEP, min(LARGEST_STEP, step)), freedom=freedom)
+    return Evidence(log=math.log(variance) + score * variance / freedom, freedom=freedom)
+
+
+def approached(found: Variance, before: float) -> Variance:
+    """A variance half way from the estimate before, on the log scale, and no further than `LARGEST_STEP`.
+
+    Variances that explain the same residuals move together, each by the whole of what is missing, so whole steps would
+    swing about the answer. Only steps are bounded, not the evidence: where nothing moves any more, all of it counts.
+    """
+    step = math.log(found.value / before) / 2
+    return dataclasses.replace(found, value=before * math.exp(max(-LARGEST_STEP, min(LARGEST_STEP, step))))
 
 
 def drawn(
@@ -62,9 +73,9 @@ def drawn(
     """Variances of one kind, by program: each drawn towards that of all programs, and that towards the belief.
 
     The logarithms of the programs' variances are taken as normal about a common mean, and that mean as normal about the
-    belief; the result is the posterior mean, with its error. On the logarithms, a belief does not bar variances that
-    are many times smaller: a prior on the variance itself, such as the inverse chi-squared, hardly lets it fall below
-    a third of the belief. Source: Gelman 2006, doi 10.1214/06-BA117A.
+    belief; the result is the mode of the posterior, with its error. On the logarithms, a belief does not bar variances
+    that are many times smaller: a prior on the variance itself, such as the inverse chi-squared, hardly lets it fall
+    below a third of the belief. Source: Gelman 2006, doi 10.1214/06-BA117A.
 
     Args:
         known: what the residuals tell of each program.
@@ -82,7 +93,9 @@ def drawn(
         share = own_freedom / (own_freedom + own.freedom)
         log = share * common + (1 - share) * own.log
         error = share**2 * 2 / weight + 2 / (own_freedom + own.freedom)
-        found[name] = Variance(value=math.exp(log), freedom=2 / error, common=share * math.sqrt(2 / weight))
+        found[name] = Variance(
+            value=math.exp(min(log, LARGEST_LOG)), freedom=2 / error, common=share * math.sqrt(2 / weight)
+        )
     return found
 
 

@@ -83,11 +83,13 @@ def render(
 def legend_of(rows: Sequence[Row]) -> str:
     """What ratios, verdicts and memory mean, and how many of the rows' verdicts are expected to be false."""
     winners = [row.q_value for row in rows if row.verdict in (FASTER, SLOWER) and row.q_value is not None]
+    num_tested = sum(row.q_value is not None for row in rows)
     equal = sum(row.verdict == NOISE for row in rows)
     if not winners and not equal:
         return LEGEND
-    # Of rows called at a false discovery rate q, a share q may be false; an interval of 95 % misses one end by 2.5 %.
-    false = len(winners) * max(winners, default=0.0) + equal * ALPHA / 2
+    # A cell without a difference is called with a probability of at most the false discovery rate q, so some rows of
+    # all may hold as many false calls as q of all that were tested; an interval of 95 % misses one end by 2.5 %.
+    false = num_tested * max(winners, default=0.0) + equal * ALPHA / 2
     many = f"{false:.1f}" if false >= 0.1 else "0.1"
     return f"{LEGEND} Of the {len(winners) + equal} verdicts here, at most {many} are expected to be false."
 

@@ -63,7 +63,10 @@ def test_cells_of_one_program_share_its_state() -> None:
 
 
 def test_one_jolt_among_many_blocks_hardly_moves_the_ratio_or_its_interval() -> None:
-    """A program is slowed by 20 % in one of ten blocks, in both of its copies."""
+    """A program is slowed by 20 % in one of ten blocks, in both of its copies.
+
+    Were jolts normal, the ratio would be 0.017 off.
+    """
     noise = np.random.default_rng(4).normal(scale=0.004, size=(10, 4))
     found = {}
     for jolt in (0.0, 0.2):
@@ -75,8 +78,8 @@ def test_one_jolt_among_many_blocks_hardly_moves_the_ratio_or_its_interval() -> 
                 )
                 launches += observed({(cell, block): level}, apart_s=30)
         found[jolt] = only(launches).difference("b", "a")
-    assert found[0.2].value == pytest.approx(found[0.0].value, abs=0.006), "the mean would be 0.02 off"
-    assert found[0.2].half_width() < 1.5 * found[0.0].half_width()
+    assert found[0.2].value == pytest.approx(found[0.0].value, abs=0.004)
+    assert found[0.2].half_width() < 1.7 * found[0.0].half_width()
 
 
 def test_one_launch_is_enough_where_the_difference_is_large() -> None:

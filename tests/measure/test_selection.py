@@ -109,7 +109,9 @@ def test_far_candidates_cost_nothing() -> None:
     assert (among.first, among.rivals, among.regrets) == (alone.first, alone.rivals, alone.regrets)
     lone = {"fast": 0.5, **{f"far{number}": 0.9 for number in range(100)}}
     fitted = known.fitted(lone, 0.01)
-    assert selected_ratio(fitted, "fast", "baseline", list(lone)) == fitted.effect("fast", "baseline").ratio()
+    spent = fitted.effect("fast", "baseline").ratio(stats.ALPHA - selection.SPENT)
+    assert selected_ratio(fitted, "fast", "baseline", list(lone)) == spent, "only telling them apart has a price"
+    assert selected_ratio(fitted, "fast", "baseline", ["fast"]) == fitted.effect("fast", "baseline").ratio()
 
 
 def test_rivals_widen_the_ratio_of_the_selected_by_their_number() -> None:
