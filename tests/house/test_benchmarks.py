@@ -129,3 +129,22 @@ def test_simulated_sweeps_of_a_quiet_machine_are_covered(scripts: Any) -> None:
     assert coverage.failures_of(quiet, 2, rates | {"covered": coverage.Rate(times=9, of=10)}) == [
         "quiet machine, 2 launches: covered 0.900"
     ]
+
+
+def test_sweeps_that_contradict_each_other_fail(scripts: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    between = scripts("between_sweeps")
+
+    def sweep(ratio: float, half: float, verdict: str) -> Any:
+        row = SimpleNamespace(ratio=ratio, ratio_low=ratio * math.exp(-half), ratio_high=ratio * math.exp(half))
+        row.verdict = verdict
+        return between.Sweep(rows={"cell": row}, near=frozenset({"cell"}), half_width=half)
+
+    faster, slower, near = sweep(0.9, 0.05, "faster"), sweep(1.1, 0.05, "slower"), sweep(0.95, 0.05, "noise")
+    assert between.contradicting(faster, slower) == (1, 1)
+    assert between.contradicting(faster, near) == (0, 0)
+    # The ratios differ by 5.4 %; both half-widths make 7.1 %, and narrowed to 3 % they make 4.2 %.
+    assert between.within(faster, near, ["cell"]) == 1
+    assert between.within(faster, near, ["cell"], narrow_to=0.03) == 0
+    assert between.judge([faster, near]) == []
+    assert between.judge([faster, slower]) == ["1 and 2 contradict each other"]
+    assert "1 of 1 verdicts contradict; within both half-widths 0.0% of 1 cells" in capsys.readouterr().out

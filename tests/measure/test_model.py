@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import math
 
@@ -156,3 +157,20 @@ def test_state_that_one_request_shows_is_known_in_another() -> None:
     alone, (_, beside) = only(second), fit([first, second])
     assert alone.difference("b", "a").value == pytest.approx(0.5)
     assert 0.3 < beside.difference("b", "a").value < 0.4
+
+
+def test_blocks_of_the_same_minutes_show_one_state_of_the_machine() -> None:
+    """Two requests whose blocks take turns tell hardly more of the machine than one of them alone."""
+    random = np.random.default_rng(6)
+    states = 0.1 * random.normal(size=6)
+
+    def request(name: str) -> list[Observation]:
+        levels = {(f"a-{name}", block): states[block] for block in range(6)}
+        return observed({**levels, **{(f"b-{name}", block): states[block] for block in range(6)}}, apart_s=120)
+
+    alone, near = (fit(requests)[0].latency("a-0") for requests in ([request("0")], [request("0"), request("1")]))
+    far = observed({(f"{cell}-1", block): states[block] for cell in "ab" for block in range(6)}, apart_s=120)
+    later = [dataclasses.replace(seen, time_s=seen.time_s + 1e6) for seen in far]
+    apart = fit([request("0"), later])[0].latency("a-0")
+    assert near.freedom < 1.1 * alone.freedom
+    assert apart.freedom > 1.3 * alone.freedom

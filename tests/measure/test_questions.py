@@ -175,3 +175,15 @@ def test_answers_that_are_near_are_the_most_urgent() -> None:
 def test_no_contest_no_question() -> None:
     assert open_questions([], Aims(), most=MOST) == []
     assert asked(Contest(fitted=known.fitted({}, 0.01), asked=["baseline"], candidates=["baseline"])) == {}
+
+
+def test_winner_is_asked_for_at_the_tolerance_of_a_pick() -> None:
+    """Cells that are 4 % slower are no rivals within 3 %, but within the 5 % that a winner may be slower they are."""
+    ratios = {"a": 0.5, "b": 0.5, **{f"slow{number}": 0.52 for number in range(4)}}
+    errors = {"b": 0.028, **{f"slow{number}": 0.002 for number in range(4)}}
+    alone, among = (
+        contest(dict(list(ratios.items())[:size]), errors, candidates=list(ratios)[:size], asked=()) for size in (2, 6)
+    )
+    # One rival leaves 4.5 % of error and 1.70 x 2.8 % = 4.7 %; five leave 0.9 % each and 2.37 x 2.8 % = 6.6 %.
+    assert (BEST, ("b", "a")) not in asked(alone)
+    assert (BEST, ("b", "a")) in asked(among)

@@ -189,3 +189,15 @@ def test_cells_that_are_slower_for_sure_are_named() -> None:
     found = chosen(known.fitted({"slow": 0.8, "fast": 0.5, "near": 0.51}, 0.001))
     assert found.slower == ("slow",)
     assert found.others == ("near", "slow")
+
+
+def test_selection_for_another_merit_may_have_selected_any_cell_that_is_nearly_as_fast() -> None:
+    """A cell that is 4 % slower for sure cannot be the fastest, but the smallest of those within 5 %."""
+    fitted = known.fitted({"fast": 0.5, "small": 0.52}, 0.001)
+    names = ["fast", "small"]
+    fastest = selected_ratio(fitted, "fast", "baseline", names)
+    smallest = selected_ratio(fitted, "small", "baseline", names, within=0.05)
+    assert fastest is not None
+    assert smallest is not None
+    assert math.log(fastest.high / fastest.value) == pytest.approx(normal(0.045 / 2) * 0.001, rel=1e-6)
+    assert math.log(smallest.high / smallest.value) == pytest.approx(normal(0.045 / 4) * 0.001, rel=1e-6)

@@ -13,7 +13,7 @@ from bench.api.errors import InputError
 from bench.records.ranking import select
 from bench.records.rows import COLUMNS, Row
 from bench.report.columns import scale
-from bench.report.tables import LEGEND, TerminalTable, render
+from bench.report.tables import LEGEND, TerminalTable, legend_of, render
 from bench.report.writing import DASH
 
 
@@ -388,3 +388,13 @@ def test_scale_is_the_unit_of_the_median():
     assert scale([1e6, 2e6, 3e9], ((1e3, "µs"), (1e6, "ms"), (1e9, "s"))) == (1e6, "ms")
     assert scale([], ((1e3, "µs"), (1e6, "ms"))) == (1e3, "µs")
     assert scale([0, float("nan")], ((1e3, "kB"), (1e6, "MB"))) == (1e3, "kB")
+
+
+def test_calls_that_may_be_false_are_counted_over_all_tested_rows():
+    """A row without a difference is called at the rate of all rows, so rows that were not called count, too."""
+    called = make("toy/torch/torch_onnx/raw/onnxruntime/cpu/b1t1", verdict="faster", q_value=0.04)
+    others = [
+        make(f"toy/torch/torch_onnx/v{number}/onnxruntime/cpu/b1t1", verdict="undecided", q_value=0.5)
+        for number in range(19)
+    ]
+    assert legend_of([called, *others]).endswith("Of the 1 verdicts here, at most 0.8 are expected to be false.")
