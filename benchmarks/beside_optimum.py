@@ -54,7 +54,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("results", type=Path, help="folder of the results; the same folder again goes on")
     parser.add_argument("--repeats", type=int, default=10)
-    parser.add_argument("--budget", default="30s", help="time for measuring in each of our runs")
+    parser.add_argument("--budget", default="20s", help="time for measuring in each of our runs")
     parser.add_argument("--busy", type=int, default=0, help="processes that load the machine meanwhile")
     arguments = parser.parse_args()
     sweeps.keep(arguments.results, budget=arguments.budget, busy=arguments.busy)
