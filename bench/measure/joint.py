@@ -56,12 +56,12 @@ class Belief:
     launch: float = 0.012
     launch_freedom: float = 4.0
     state: float = 0.03
-    own_state: float = 0.025
+    own_state: float = 0.012
     jolt: float = 0.014
     jolt_tail: float = 5.0
     freedom: float = 2.0
     program_freedom: float = 4.0
-    block: float = 0.08
+    block: float = 0.16
     block_freedom: float = 3.0
     fading_s: float = 450.0
 

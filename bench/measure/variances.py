@@ -9,8 +9,13 @@ from collections.abc import Mapping
 import numpy as np
 
 LEAST_FREEDOM = 0.02  # fewer degrees of freedom say nothing of a variance
-LARGEST_LOG = 20.0  # of a variance: in a first step, residuals may ask for more than a float holds
-LARGEST_STEP = 1.0  # of the logarithm of a variance, because the likelihood is a parabola near its top only
+MOST_SURPRISE = 1.0
+"""Most that residuals may be too large or too small, relative to what a variance lets expect, as evidence about it.
+
+So evidence moves a variance by no more than its degrees of freedom over those of the belief. A machine that jumps from
+one state to another and stays there is not the process of the model, and few degrees of freedom would ask for variances
+that no machine has. This is the bounded influence of Huber 1964, doi 10.1214/aoms/1177703732.
+"""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -18,8 +23,7 @@ class Evidence:
     """What residuals tell of a variance.
 
     Attributes:
-        log: logarithm of the variance that would make the residuals most likely, if the likelihood were a parabola. It
-            is none far from its top, so an estimate must not follow by more than `LARGEST_STEP` at once.
+        log: logarithm of the variance that would make the residuals most likely, as far as `MOST_SURPRISE` lets it be.
         freedom: degrees of freedom that the residuals are worth; 0 where they tell nothing.
     """
 
@@ -54,17 +58,17 @@ def evidence(variance: float, score: float, information: float) -> Evidence:
     freedom = information * variance**2
     if freedom <= LEAST_FREEDOM:
         return Evidence(log=math.log(variance), freedom=0.0)
-    return Evidence(log=math.log(variance) + score * variance / freedom, freedom=freedom)
+    surprise = score * variance / freedom
+    return Evidence(log=math.log(variance) + max(-MOST_SURPRISE, min(MOST_SURPRISE, surprise)), freedom=freedom)
 
 
 def approached(found: Variance, before: float) -> Variance:
-    """A variance half way from the estimate before, on the log scale, and no further than `LARGEST_STEP`.
+    """A variance half way from the estimate before, on the log scale.
 
     Variances that explain the same residuals move together, each by the whole of what is missing, so whole steps would
-    swing about the answer. Only steps are bounded, not the evidence: where nothing moves any more, all of it counts.
+    swing about the answer.
     """
-    step = math.log(found.value / before) / 2
-    return dataclasses.replace(found, value=before * math.exp(max(-LARGEST_STEP, min(LARGEST_STEP, step))))
+    return dataclasses.replace(found, value=math.sqrt(before * found.value))
 
 
 def drawn(
@@ -93,9 +97,7 @@ def drawn(
         share = own_freedom / (own_freedom + own.freedom)
         log = share * common + (1 - share) * own.log
         error = share**2 * 2 / weight + 2 / (own_freedom + own.freedom)
-        found[name] = Variance(
-            value=math.exp(min(log, LARGEST_LOG)), freedom=2 / error, common=share * math.sqrt(2 / weight)
-        )
+        found[name] = Variance(value=math.exp(log), freedom=2 / error, common=share * math.sqrt(2 / weight))
     return found
 
 

@@ -22,20 +22,21 @@ def test_steps_of_scoring_end_at_the_most_likely_variance() -> None:
     assert step.freedom == pytest.approx(40)
 
 
-def test_steps_are_bounded_but_not_the_evidence() -> None:
-    """Two squares whose mean is 36 times the variance of all programs, from which programs differ by 4 degrees."""
-    variance, steps = 1.0, []
+@pytest.mark.parametrize("freedom", [2.0, 40.0])
+def test_few_residuals_move_a_variance_by_a_bounded_amount(freedom: float) -> None:
+    """The mean square is 36 times the variance of all programs, from which programs differ by 4 degrees of freedom."""
+    variance = before = 1.0
     for _ in range(60):
-        known = {"a": evidence(variance, score=2 * (36 / variance**2 - 1 / variance), information=2 / variance**2)}
+        score = freedom * (36 / variance**2 - 1 / variance)
+        known = {"a": evidence(variance, score=score, information=freedom / variance**2)}
         found = drawn(known, believed=1.0, belief_freedom=1e9, own_freedom=4.0)["a"]
-        moved = approached(found, variance).value
-        steps.append(abs(math.log(moved / variance)))
-        variance = moved
-    assert max(steps) == pytest.approx(1.0), "the first step asks for 35 / 3, half of which is too much"
-    assert steps[-1] < 1e-6
-    # At the mode of the posterior, prior and likelihood pull equally hard.
-    assert 4 * math.log(variance) == pytest.approx(2 * (36 / variance - 1), rel=1e-4)
-    assert variance > 7
+        before, variance = variance, approached(found, variance).value
+    assert variance == pytest.approx(before, rel=1e-6), "at rest"
+    if freedom == 2:
+        assert math.log(variance) == pytest.approx(2 / 4)
+    else:  # where the belief pulls as the residuals do, that is the top of the posterior
+        assert 4 * math.log(variance) == pytest.approx(freedom * (36 / variance - 1), rel=1e-3)
+        assert variance > 25
 
 
 def test_residuals_without_information_leave_the_variance() -> None:
