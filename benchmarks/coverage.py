@@ -34,7 +34,7 @@ SCENARIOS = (
     Scenario(name="quiet machine", machine=0.01, programs=(0.003, 0.003, 0.003), offsets=SPREAD),
     Scenario(name="states of 1 %", programs=(0.01, 0.01, 0.01), offsets=SPREAD),
     Scenario(name="states of 3 %", programs=(0.03, 0.03, 0.03), offsets=SPREAD),
-    Scenario(name="states of 6 %", machine=0.2, programs=(0.06, 0.06, 0.06), offsets=SPREAD),
+    Scenario(name="states of 6 %", programs=(0.06, 0.06, 0.06), offsets=SPREAD),
     Scenario(name="states of 3 % that last 2 minutes", programs=(0.03, 0.03, 0.03), fading_s=120, offsets=SPREAD),
     Scenario(name="states of 3 % that last 10 minutes", programs=(0.03, 0.03, 0.03), fading_s=600, offsets=SPREAD),
     Scenario(name="states of 3 %, each request's own", programs=(0.03, 0.03, 0.03), share_states=False, offsets=SPREAD),

@@ -61,7 +61,7 @@ class Belief:
     jolt_tail: float = 5.0
     freedom: float = 2.0
     program_freedom: float = 4.0
-    block: float = 0.16
+    block: float = 0.08
     block_freedom: float = 3.0
     fading_s: float = 450.0
 
