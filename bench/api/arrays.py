@@ -47,11 +47,22 @@ def load_arrays(path: Path) -> dict[str, np.ndarray]:
         ) from error
 
 
-def generate(generator: np.random.Generator, dtype: str, shape: tuple[int, ...]) -> np.ndarray:
-    """Random numbers for an input: floats of a standard normal distribution, small integers, or bools."""
+def generate(
+    generator: np.random.Generator, dtype: str, shape: tuple[int, ...], domain: tuple[float, float] | None = None
+) -> np.ndarray:
+    """Random numbers for an input: floats of a standard normal distribution, small integers, or bools.
+
+    Args:
+        domain: the least and the largest value, between which numbers are uniform instead.
+    """
     import numpy as np
 
     kind = np.dtype(dtype)
+    if domain is not None:
+        low, high = domain
+        if kind.kind == "f":
+            return generator.uniform(low, high, shape).astype(kind)
+        return generator.integers(int(low), int(high), shape, endpoint=True).astype(kind)
     if kind.kind == "f":
         return generator.standard_normal(shape, dtype=np.float32).astype(kind)
     # Integers of 32 or 64 bits are nearly always indices, and every table has two rows; smaller ones are levels.

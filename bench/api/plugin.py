@@ -164,6 +164,10 @@ class Task(Plugin, abc.ABC):
         assert self.weights is not None, f"{self.name} has no weights file"
         return self.folder / self.weights
 
+    def native_path(self, source: str) -> Path:
+        """The file that a source's own runtime opens: the weights file."""
+        return self.weights_path
+
     def module(self, name: str, *, of: str | None = None) -> ModuleType:
         """The Python file `<name>.py` beside `task.py`, or beside that of a task named in `uses`."""
         from bench.api.loading import load_module, task_path
@@ -232,6 +236,8 @@ class Exporter(Plugin, abc.ABC):
     """Frameworks that it takes a model from; empty means every framework."""
     method: ClassVar[str | None] = None
     """How it reads the model, such as `torch.export` or `trace`: a task may be closed to a method."""
+    copies: ClassVar[bool] = False
+    """Whether it copies a file of the task as it is, so that the interface of the task follows from the file."""
     writes: ClassVar[str]
     """The format of the artifact: `onnx`, `torch`, `keras`, ..."""
 

@@ -31,7 +31,7 @@ Rows = Annotated[
 
 Own = Annotated[
     Path | None,
-    typer.Option(help="A model of your own: .onnx, .tflite, .keras, .pt, .pt2, a .py with a build(), or a folder."),
+    typer.Option(help="A model of your own: .onnx, .tflite, .keras, .xml, .pt, .pt2, a .py with build(), or a folder."),
 ]
 Dataset = Annotated[
     Path | None, typer.Option(help="Samples of the model: an .npz, a folder, or a .py with samples and metrics.")
@@ -45,6 +45,9 @@ Shapes = Annotated[
 Trust = Annotated[bool, typer.Option("--trust", help="Let code that the model's file holds run.")]
 
 Model = Annotated[Path, typer.Argument(help="An .onnx file.", show_default=False)]
+AnyModel = Annotated[
+    Path, typer.Argument(help="An .onnx file, or a model of a format that `bench run` takes.", show_default=False)
+]
 Inputs = Annotated[
     Path | None, typer.Option(help="Arrays to run on where shapes depend on data: an .npz file, by input name.")
 ]

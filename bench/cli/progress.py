@@ -1,7 +1,8 @@
-"""The progress of a sweep: a live table on a terminal, plain lines elsewhere."""
+"""The progress of a sweep: a live line or a live table on a terminal, plain lines elsewhere."""
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -16,29 +17,38 @@ from bench.records.ranking import select
 from bench.records.rows import Row
 from bench.report.tables import TerminalTable
 
+EVERY_S = 3.0
+"""Least time from one line of progress to the next where lines stay, such as in a file."""
+BAD = ("failed", "skipped")
 VERBS = {"prepare": "preparing", "verify": "verifying", "measure": "measuring"}
 
 
 @contextmanager
-def observer(console: Console, rows: Callable[[], list[Row]]) -> Iterator[Watch]:
-    """An observer of a sweep that prints on a console: with a live table where the console is a terminal.
+def observer(
+    console: Console, rows: Callable[[], list[Row]] | None = None, *, every_s: float = EVERY_S
+) -> Iterator[Watch]:
+    """An observer of a sweep that prints on a console: one line that is rewritten where the console is a terminal.
 
     Args:
         console: the console to print on.
-        rows: returns the rows as they are stored now; called once for each refresh of the table.
+        rows: returns the rows as they are stored now, for a table below the line; called once for each refresh of the
+            table. None for no table.
+        every_s: least time between two lines where the console is no terminal.
     """
     if not console.is_terminal:
-        yield Watch(console)
+        yield Watch(console, every_s)
         return
     with Live(console=console, transient=True, auto_refresh=False, vertical_overflow="ellipsis") as live:
         yield LiveWatch(console, live, rows)
 
 
 class Watch:
-    """Prints each step of a sweep in a line of its own."""
+    """Prints the steps of a sweep in lines of their own: stages and what went wrong, and a step every few seconds."""
 
-    def __init__(self, console: Console) -> None:
+    def __init__(self, console: Console, every_s: float = EVERY_S) -> None:
         self._console = console
+        self._every_s = every_s
+        self._printed = -math.inf
         self._stage = ""
         self._total = 0
         self._done = 0
@@ -49,12 +59,12 @@ class Watch:
     def stage(self, name: str, total: int) -> None:
         """A stage of `total` cells begins."""
         self._stage, self._total, self._done = name, total, 0
-        self._changed(f"{VERBS[name]} {_count(total, 'cell')}")
+        self._changed(f"{VERBS[name]} {_count(total, 'cell')}", must_tell=True)
 
     def cell(self, cell: Cell, outcome: str) -> None:
         """A cell is through the present stage, or failed in it."""
         self._done += self._stage != "measure"
-        self._changed(f"{cell}: {outcome}")
+        self._changed(f"{cell}: {outcome}", must_tell=outcome.startswith(BAD))
 
     def measured(self, cells: Sequence[Cell]) -> None:
         """Launches of these cells were stored."""
@@ -75,17 +85,18 @@ class Watch:
             return f"{clock} round {now.num_round}: {new}{_count(now.num_open, 'question')} open{beyond}{left}"
         return f"{clock} {VERBS.get(self._stage, '')} {self._done} of {self._total}"
 
-    def _changed(self, event: str) -> None:
-        line = f"{self._status()}{'; ' + event if event else ''}"
-        if line != self._last:
+    def _changed(self, event: str, *, must_tell: bool = False) -> None:
+        now, line = time.monotonic(), f"{self._status()}{'; ' + event if event else ''}"
+        if line != self._last and (must_tell or now - self._printed >= self._every_s):
             self._console.print(Text(line), soft_wrap=True)
-        self._last = line
+            self._printed = now
+            self._last = line
 
 
 class LiveWatch(Watch):
-    """Redraws a status line, and the table of results below it."""
+    """Redraws a status line, and the table of results below it if there is to be one."""
 
-    def __init__(self, console: Console, live: Live, rows: Callable[[], list[Row]]) -> None:
+    def __init__(self, console: Console, live: Live, rows: Callable[[], list[Row]] | None) -> None:
         super().__init__(console)
         self._live = live
         self._rows = rows
@@ -101,15 +112,18 @@ class LiveWatch(Watch):
         super().stage(name, total)
 
     def cell(self, cell: Cell, outcome: str) -> None:
-        if outcome.startswith(("failed", "skipped")):
+        if outcome.startswith(BAD):
             self._live.console.print(Text(f"{cell}: {outcome}", style="yellow"))
         super().cell(cell, outcome)
 
     def _redraw(self) -> None:
+        if self._rows is None:
+            return
         self._table = TerminalTable(select(row for row in self._rows() if row.num_launches))
 
-    def _changed(self, event: str) -> None:
-        self._live.update(Group(Text(f"{self._status()}  {event}", style="bold"), self._table), refresh=True)
+    def _changed(self, event: str, *, must_tell: bool = False) -> None:
+        line = Text(f"{self._status()}  {event}", style="bold", no_wrap=True, overflow="ellipsis")
+        self._live.update(Group(line, self._table) if self._table else line, refresh=True)
 
 
 def _count(number: int, one: str, many: str | None = None) -> str:

@@ -8,7 +8,7 @@ import typer
 
 from bench.cli import options, units
 
-FIRST_TABLE = "1m"
+FIRST_TABLE = "30s"
 """Time for measuring a model of one's own, unless `--budget` is given."""
 INTERRUPTED = 130
 """Exit code after Ctrl-C: 128 + SIGINT, as shells have it."""
@@ -27,7 +27,7 @@ def run(
     trust: options.Trust = False,
     budget: Annotated[
         str | None,
-        typer.Option(help="Time for measuring, such as 10m; 1m by default with --model alone, else no limit."),
+        typer.Option(help="Time for measuring, such as 10m; 30s by default with --model alone, else no limit."),
     ] = None,
     margin: Annotated[str, typer.Option(help="Half-width of the ratio's interval to aim at.")] = "2%",
     launches: Annotated[int, typer.Option(min=1, help="Most launches of a cell.")] = 12,
@@ -88,7 +88,7 @@ def run(
 
     try:
         with (
-            progress.observer(Console(stderr=True), lambda: stored().of(cells)) as observer,
+            progress.observer(Console(stderr=True), None if model else lambda: stored().of(cells)) as observer,
             Heeding(observer) as watch,
         ):
             Sweep(store, settings, watch).run(cells)

@@ -1,12 +1,13 @@
 """A step on the way to an artifact: call an exporter or a variant, then check its result.
 
-Every step leaves one file that is not empty and returns a dict; an ONNX file has the inputs and outputs of its task.
+Every step leaves one file that is not empty and returns a dict; an exported ONNX file has the inputs and outputs of its
+task, and a changed one those of the file before it.
 """
 
 from pathlib import Path
 
 from bench.api import Exporter, Info, Task
-from bench.graphs.file.interface import check_interface
+from bench.graphs.file.interface import check_interface, check_kept
 from bench.plugins.catalog import NamedVariant
 
 
@@ -23,8 +24,7 @@ def export(exporter: Exporter, task: Task, source: str, target: Path) -> Info:
     """
     info = exporter.export(task, source, target)
     _ensure_written(info, target)
-    # A model file that needs no export is copied; the interface of its task was generated from the file.
-    if target.suffix == ".onnx" and exporter.format(source) != source:
+    if target.suffix == ".onnx" and not exporter.copies:
         check_interface(target, task)
     return info
 
@@ -32,20 +32,20 @@ def export(exporter: Exporter, task: Task, source: str, target: Path) -> Info:
 def transform(named: NamedVariant, task: Task, source: Path, target: Path) -> Info:
     """Apply a variant to the artifact `source` and write the file `target`.
 
-    Sizes that an ONNX source has fixed may stay so; a variant that freezes may fix others, too.
+    An ONNX file keeps the interface of its source; a variant that freezes may fix sizes that the source leaves open.
 
     Returns:
         The facts to keep with the artifact, as the variant returned them.
 
     Raises:
-        ArtifactError: the ONNX file has other inputs or outputs than the task declares.
+        ArtifactError: the ONNX file has other inputs or outputs than its source.
         TypeError: the variant returned no dict.
         ValueError: the variant wrote no file.
     """
     info = named.variant.apply(source, target, option=named.option, task=task)
     _ensure_written(info, target)
     if target.suffix == ".onnx":
-        check_interface(target, task, target if named.variant.freezes else source)
+        check_kept(target, source, task, may_fix=named.variant.freezes)
     return info
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from bench.api import Arrays, TensorSpec
@@ -13,7 +13,7 @@ from bench.api.errors import InputError
 from bench.graphs.deferred import np
 from bench.graphs.file.foreign import OTHER_SIZE, guess_size
 from bench.graphs.shapes.given import GivenShape
-from bench.tasks import dataset, probe
+from bench.tasks import dataset, plausible, probe
 from bench.tasks.failures import one_line
 from bench.tasks.options import Asked, Found, Interface
 from bench.tasks.user_task import OwnTask, sized
@@ -55,30 +55,58 @@ def choose(
             raise InputError(f"input {spec.name!r} holds {spec.dtype}; only real numbers and bools can be fed")
     given = given_sizes(inputs, asked)
     sizes, interface = try_out(run, inputs, given, asked)
-    return interface.found(task, sizes=sizes, given=given, attributes=attributes)
+    notes = doubts(run, inputs, sizes, asked)
+    return interface.found(task, sizes=sizes, given=given, attributes=attributes, notes=notes)
+
+
+def doubts(
+    run: probe.Run,
+    inputs: Sequence[TensorSpec],
+    sizes: Mapping[str, int],
+    asked: Asked,
+    domains: Mapping[str, tuple[float, float]] = {},
+) -> tuple[str, ...]:
+    """Lines about outputs whose fidelity says little, see `plausible.doubts`; none where there are real samples."""
+    if asked.arrays is not None:
+        return ()
+    examples = (example_of(inputs, sizes, asked, domains, seed=seed) for seed in (0, 1))
+    return plausible.doubts(run, *examples)
 
 
 def try_out(
-    run: probe.Run, inputs: tuple[TensorSpec, ...], given: Mapping[str, int], asked: Asked
+    run: probe.Run,
+    inputs: tuple[TensorSpec, ...],
+    given: Mapping[str, int],
+    asked: Asked,
+    first: Iterable[Mapping[str, int]] = (),
+    domains: Mapping[str, tuple[float, float]] = {},
 ) -> tuple[dict[str, int], Interface]:
     """The first guess of sizes with which the model runs, and the model's interface.
+
+    Args:
+        run: runs the model once.
+        inputs: specs of the inputs, in order.
+        given: sizes by name that stay.
+        asked: sizes and samples that the user gave.
+        first: sizes to try before the guesses.
+        domains: the least and the largest value of made-up inputs, by name.
 
     Raises:
         NothingRunsError: the model runs with none of the guesses; the message has the first error.
         InputError: an output cannot be compared.
     """
     failures: list[tuple[dict[str, int], Exception]] = []
-    for sizes in guesses(inputs, given):
+    for sizes in itertools.chain(first, guesses(inputs, given)):
         try:
-            return sizes, probe.from_specs(run, inputs, example_of(inputs, sizes, asked))
+            return dict(sizes), probe.from_specs(run, inputs, example_of(inputs, sizes, asked, domains))
         except InputError:
             raise
         except Exception as error:
-            failures.append((sizes, error))
-    sizes, first = failures[0]
+            failures.append((dict(sizes), error))
+    sizes, reason = failures[0]
     with_sizes = " with " + ", ".join(f"{dim}={size}" for dim, size in sizes.items()) if sizes else ""
     fix = f"; say its sizes, such as --dim {next(iter(sizes))}=SIZE" if sizes else ""
-    raise NothingRunsError(f"it does not run{with_sizes}: {one_line(first)}{fix}") from first
+    raise NothingRunsError(f"it does not run{with_sizes}: {one_line(reason)}{fix}") from reason
 
 
 def given_sizes(inputs: Sequence[TensorSpec], asked: Asked) -> dict[str, int]:
@@ -130,7 +158,14 @@ def guesses(inputs: Sequence[TensorSpec], given: Mapping[str, int]) -> Iterator[
     yield from itertools.islice(tries, MOST_TRIES)
 
 
-def example_of(inputs: Sequence[TensorSpec], sizes: Mapping[str, int], asked: Asked) -> Arrays:
+def example_of(
+    inputs: Sequence[TensorSpec],
+    sizes: Mapping[str, int],
+    asked: Asked,
+    domains: Mapping[str, tuple[float, float]] = {},
+    *,
+    seed: int = 0,
+) -> Arrays:
     """Arrays of one request by input name: the data set's first sample, or made-up values.
 
     Raises:
@@ -145,5 +180,8 @@ def example_of(inputs: Sequence[TensorSpec], sizes: Mapping[str, int], asked: As
                 return {name: np.asarray(array[0]) for name, array in rows.items()}
             raise error
         return {name: array[:1] for name, array in rows.items()}
-    generator = np.random.default_rng(0)
-    return {spec.name: np.asarray(generate(generator, spec.dtype, sized(spec.shape, sizes))) for spec in inputs}
+    generator = np.random.default_rng(seed)
+    return {
+        spec.name: np.asarray(generate(generator, spec.dtype, sized(spec.shape, sizes), domains.get(spec.name)))
+        for spec in inputs
+    }

@@ -31,6 +31,8 @@ class OwnTask(FidelityTask):
     packages: ClassVar[tuple[str, ...]] = ("numpy",)
     sizes: ClassVar[Mapping[str, int]] = {}
     """The size of each dynamic dimension but the batch in made-up inputs, by name."""
+    domains: ClassVar[Mapping[str, tuple[float, float]]] = {}
+    """The least and the largest value of made-up inputs, by the names of inputs of which the model tells them."""
     origin: ClassVar[str] = ""
     """The model's path, where the weights file does not hold all of the model."""
     nested: ClassVar[bool] = False
@@ -78,16 +80,18 @@ class OwnTask(FidelityTask):
     def _made_up(self, num_samples: int, split: str) -> Arrays:
         """Made-up inputs of a split by name, the same each time.
 
-        They resemble the example where there is one; otherwise floats are normally distributed, and integers are safe
-        as indices.
+        They resemble the example where there is one, or lie in the domain that the model tells; otherwise floats are
+        normally distributed, and integers are safe as indices.
         """
         generator = np.random.default_rng(SEEDS[split])
         example = load_arrays(self.folder / EXAMPLE) if (self.folder / EXAMPLE).is_file() else None
         arrays = {}
         for spec in self.inputs:
             shape = (num_samples, *sized(spec.shape[1:] if self.batched else spec.shape, self.sizes))
-            drawn = like(generator, example[spec.name], shape) if example else generate(generator, spec.dtype, shape)
-            arrays[spec.name] = drawn
+            if example:
+                arrays[spec.name] = like(generator, example[spec.name], shape)
+            else:
+                arrays[spec.name] = generate(generator, spec.dtype, shape, self.domains.get(spec.name))
         return arrays
 
     def build(self, source: str, weights: Path) -> Any:

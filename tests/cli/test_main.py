@@ -33,7 +33,7 @@ def test_version(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[
 def test_one_is_not_many(number: int, stage: str, stored: str, new: str) -> None:
     file = io.StringIO()
     now = Progress(num_round=1, num_new=number, num_open=number, num_beyond=0, num_cells=number, seconds_left=0.0)
-    with progress.observer(Console(file=file), list) as watch:
+    with progress.observer(Console(file=file), every_s=0) as watch:
         watch.stage("prepare", number)
         watch.stage("measure", number)
         watch.progress(now)

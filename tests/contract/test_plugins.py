@@ -20,7 +20,7 @@ from bench.api import Exporter, Plugin, Task, cache, loading
 from bench.api.cell import RAW, Cell
 from bench.api.errors import BenchError, ChildError
 from bench.graphs.file.digest import canonical_digest
-from bench.graphs.file.interface import check_interface
+from bench.graphs.file.interface import check_kept
 from bench.plugins import catalog
 from support import plugin_child
 from support.workers import Workers
@@ -253,7 +253,7 @@ def test_variant_keeps_interface_and_outputs(name: str, workshop: Workshop, tmp_
         tried += 1
         assert list(target.parent.iterdir()) == [target], "an artifact is one file"
         if file_format == "onnx":
-            check_interface(target, task, target if variant.freezes else artifact)
+            check_kept(target, artifact, task, may_fix=variant.freezes)
         runtime = openers(file_format)[0]
         outputs = workshop.outputs(runtime, catalog.runtime(runtime).providers()[0], source, target)
         reference = workshop.reference(task)

@@ -82,6 +82,10 @@ class Harness:
             found += [line for line in map(json.loads, whole) if line["kind"] == kind]
         return found
 
+    def num_lines(self) -> int:
+        """Lines that are stored, of cells and of launches."""
+        return sum(path.read_bytes().count(b"\n") for path in self.files())
+
     def launch_ids(self) -> list[str]:
         return [line["launch"] for line in self.lines("launch")]
 

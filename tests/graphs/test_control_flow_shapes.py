@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from bench.api.errors import InputError
+from bench.graphs.costs.profile import profile
 from support import shape_inference
 from support.shape_inference import graph_model
 
@@ -56,6 +58,39 @@ def test_loops_do_not_claim_a_shape_that_changes() -> None:
     assert tensors["y"].shape is None
     assert tensors["y"].bytes is None
     assert tensors["loop.body:v"].shape is None
+
+
+def branched(then_size: int, else_size: int) -> onnx.ModelProto:
+    """x (1, 8): reshaped to one of two sizes, as data decide."""
+    branches = {
+        f"{name}_branch": body(
+            [helper.make_node("Reshape", ["x", f"{name}_shape"], [name], name=f"cut_{name}")], [], name
+        )
+        for name in ("then", "else")
+    }
+    nodes = [
+        helper.make_node("ReduceMax", ["x"], ["top"], keepdims=0),
+        helper.make_node("Cast", ["top"], ["flag"], to=TensorProto.BOOL),
+        helper.make_node("If", ["flag"], ["y"], name="if", **branches),
+    ]
+    shapes = {"then_shape": np.array([1, then_size]), "else_shape": np.array([1, else_size])}
+    return graph_model(nodes, {"x": [1, 8]}, "y", **shapes)
+
+
+def test_branch_that_cannot_run_with_these_sizes_is_told(tmp_path: Path) -> None:
+    onnx.save(branched(8, 512), tmp_path / "one.onnx")
+    found = profile(tmp_path / "one.onnx")
+    assert found.tensors["y"].shape == (1, 8)
+    told = "node 'if' (If): its else_branch cannot run with these sizes: node 'cut_else' (Reshape)"
+    assert any(note.startswith(told) for note in found.notes)
+
+
+def test_file_is_profiled_although_no_branch_can_run(tmp_path: Path) -> None:
+    onnx.save(branched(256, 512), tmp_path / "none.onnx")
+    found = profile(tmp_path / "none.onnx", observe=False)
+    assert found.tensors["y"].shape is None
+    assert sum("_branch cannot run with these sizes" in note for note in found.notes) == 2
+    assert not any("is counted" in note for note in found.notes)
 
 
 @pytest.mark.parametrize(("flag", "expected"), [(None, None), (True, (2, 3)), (False, (6,))])

@@ -70,17 +70,23 @@ def test_what_a_plugin_tells_is_handed_on(task: Task, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("wrong", "expected"),
+    ("wrong", "exported", "changed"),
     [
-        ({"output": "z"}, "outputs are z; the task's are y"),
-        ({"batch": 1}, r"input x is \(1, 4\) in the file; the task says \('batch', 4\)"),
+        ({"output": "z"}, "outputs are z; the task's are y", "outputs are z; those of the file before it are y"),
+        (
+            {"batch": 1},
+            r"input x is \(1, 4\) in the file; the task says \('batch', 4\)",
+            r"input x is \(1, 4\) in the file, and \(\?, 4\) in the file before it",
+        ),
     ],
     ids=["name", "fixed size"],
 )
-def test_another_interface_is_an_error(wrong: dict[str, Any], expected: str, task: Task, tmp_path: Path) -> None:
-    with pytest.raises(ArtifactError, match=expected):
+def test_another_interface_is_an_error(
+    wrong: dict[str, Any], exported: str, changed: str, task: Task, tmp_path: Path
+) -> None:
+    with pytest.raises(ArtifactError, match=exported):
         export(doubling(**wrong), task, "torch", tmp_path)
-    with pytest.raises(ArtifactError, match=expected):
+    with pytest.raises(ArtifactError, match=changed):
         transform(doubling(), doubling(**wrong), task, tmp_path, freezes=False)
 
 
@@ -90,5 +96,6 @@ def test_a_size_may_be_fixed_by_the_source_or_by_a_variant_that_freezes(task: Ta
     assert transform(doubling(), fixed, task, tmp_path, freezes=True) == {"told": "half"}
 
 
-def test_a_copied_source_is_taken_as_it_is(task: Task, tmp_path: Path) -> None:
+def test_a_copied_source_is_taken_as_it_is(task: Task, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Writes, "copies", True)
     assert export(doubling(batch=1), task, "onnx", tmp_path) == {"told": 1}

@@ -232,7 +232,64 @@ def test_keras_files_saved_models_and_tflite(examined: Examined, plugin_folder: 
             session = opener.open(task.weights_path, task=task, source="tflite", provider="cpu", threads=1)
             (output,) = session.run({"steps": inputs[:2]})
         np.testing.assert_allclose(output, expected, atol=1e-5)
+        if task.sources == ("tflite",):
+            for exporter, runtime in (("tflite_onnx", "onnxruntime"), ("tflite_openvino", "openvino")):
+                exported = outputs_of(task, exporter, runtime, tmp_path, {"steps": inputs[:1]})
+                np.testing.assert_allclose(exported, expected[:1], atol=1e-5)
         (plugin_folder / "models").rename(plugin_folder / f"done_{module}")
+
+
+def outputs_of(task: Task, exporter: str, runtime: str, folder: Path, feeds: dict[str, np.ndarray]) -> np.ndarray:
+    """The only output of a task's export on a runtime."""
+    (source,) = task.sources
+    artifact = folder / f"{exporter}.{catalog.exporter(exporter).format(source)}"
+    catalog.exporter(exporter).export(task, source, artifact)
+    opener = catalog.runtime(runtime)
+    with opener.open(artifact, task=task, source=source, provider="cpu", threads=1) as session:
+        (output,) = session.run(feeds)
+    return output
+
+
+def test_saved_model_whose_objects_cannot_be_restored(
+    examined: Examined, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As that of an optimizer of an older Keras: the graph of the signature is enough."""
+    import keras
+    import tensorflow as tf
+
+    model = keras.Sequential([keras.Input((6,), name="x"), keras.layers.Dense(4, activation="relu", name="head")])
+    model.export(tmp_path / "saved", verbose=False)
+    features = np.random.default_rng(0).normal(size=(3, 6)).astype(np.float32)
+    expected = model(features).numpy()
+
+    def refuse(path: str) -> None:
+        raise AttributeError("'_UserObject' object has no attribute 'add_slot'")
+
+    monkeypatch.setattr(tf.saved_model, "load", refuse)
+    task, _ = examined("saved_model", tmp_path / "saved", trust=True)
+    assert [(spec.name, spec.shape) for spec in task.inputs] == [("x", ("batch", 6))]
+    call = task.build("tf", task.weights_path)
+    np.testing.assert_allclose(call(tf.constant(features))[0].numpy(), expected, atol=1e-6)
+    assert sorted(tuple(weight.shape) for weight in call.trainable_weights) == [(4,), (6, 4)]
+
+
+def test_openvino_files(examined: Examined, plugin_folder: Path, tmp_path: Path) -> None:
+    from bench.plugins.engines.openvino import ir
+
+    openvino = ir.import_openvino()
+    parameter = openvino.opset8.parameter([-1, 4], np.float32, name="x")
+    doubled = openvino.opset8.multiply(parameter, openvino.opset8.constant(np.full((1, 4), 2, np.float32)))
+    openvino.save_model(openvino.Model([doubled], [parameter], "double"), tmp_path / "double.xml")
+    task, _ = examined("openvino", tmp_path / "double.xml")
+    (spec,) = task.inputs
+    assert (spec.dtype, spec.shape) == ("float32", ("batch", 4))
+    features = np.arange(8, dtype=np.float32).reshape(2, 4)
+    output = outputs_of(task, "native", "openvino", tmp_path, {spec.name: features})
+    np.testing.assert_array_equal(output, 2 * features)
+    (tmp_path / "double.bin").unlink()
+    (plugin_folder / "models").rename(plugin_folder / "done")
+    with pytest.raises(InputError, match=r"its weights, double\.bin, are not beside it"):
+        examined("openvino", tmp_path / "double.xml")
 
 
 def test_a_lambda_layer_takes_trust(examined: Examined, plugin_folder: Path, tmp_path: Path) -> None:

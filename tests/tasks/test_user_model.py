@@ -166,7 +166,7 @@ def test_external_data_become_part_of_the_file(in_constant: bool, tmp_path: Path
     data = data_file(tmp_path / "parts" / "w.bin")
     path = save(with_external("parts/w.bin", in_constant=in_constant), tmp_path / "model.onnx")
     assert foreign.inspect(path)["data"] == [str(data)]
-    foreign.embed(path, tmp_path / "whole.onnx")
+    foreign.write(path, tmp_path / "whole.onnx")
     model = onnx.load(tmp_path / "whole.onnx", load_external_data=False)
     weight = model.graph.node[0].attribute[0].t if in_constant else model.graph.initializer[0]
     assert weight.data_location == TensorProto.DEFAULT
@@ -193,7 +193,7 @@ def test_external_data_elsewhere_are_refused(location: str, says: str, in_consta
     (home / "link.bin").symlink_to(tmp_path / "outside.bin")
     (home / "linked").symlink_to(tmp_path)
     path = save(with_external(location, in_constant=in_constant), home / "model.onnx")
-    for refusal in (lambda: foreign.inspect(path), lambda: foreign.embed(path, tmp_path / "whole.onnx")):
+    for refusal in (lambda: foreign.inspect(path), lambda: foreign.write(path, tmp_path / "whole.onnx")):
         with pytest.raises(InputError, match=says):
             refusal()
     assert not (tmp_path / "whole.onnx").exists()
@@ -204,7 +204,7 @@ def test_external_data_too_large_for_one_file(tmp_path: Path) -> None:
         file.truncate(2**31)  # a hole, not bytes
     path = save(with_external("w.bin"), tmp_path / "model.onnx")
     with pytest.raises(InputError, match="one ONNX file holds 2 GiB"):
-        foreign.embed(path, tmp_path / "whole.onnx")
+        foreign.write(path, tmp_path / "whole.onnx")
 
 
 def test_a_file_becomes_a_task(plugin_folder: Path, tmp_path: Path) -> None:
@@ -349,3 +349,28 @@ def test_a_figure_that_is_not_finite_is_none() -> None:
     judged = quality.judge(task, task.samples("test"), {"y": -expected["y"]}, expected)
     assert judged.loss is None, "JSON has no infinity"
     assert judged.fidelity == "broken"
+
+
+def test_file_that_contradicts_itself_is_mended_and_kept(tmp_path: Path) -> None:
+    nodes = [helper.make_node("ReduceMax", ["x"], ["h"]), helper.make_node("Mul", ["x", "h"], ["y"])]
+    model = make_model([("x", FLOAT, ["batch", 8])], [("y", FLOAT, ["batch", 8])], nodes)
+    model.graph.value_info.append(helper.make_tensor_value_info("h", INT64, [1, 1]))
+    found = examined(model, tmp_path)
+    assert found.outputs == (TensorSpec(name="y", dtype="float32", shape=("batch", 8)),)
+    assert found.attributes == {"sources": ("onnx", "as_is")}
+    (note,) = found.notes
+    assert note.startswith("ONNX Runtime refuses the file as it is (")
+    assert note.endswith("and were dropped: 'h' is int64 of 1x1, not float of 1x1")
+    assert (tmp_path / "task" / OnnxTask.original).read_bytes() == model.SerializeToString()
+    task: Any = OnnxTask(name="mine", path=tmp_path / "task" / "task.py")
+    assert task.native_path("onnx") == tmp_path / "task" / "model.onnx"
+    assert task.native_path("as_is") == tmp_path / "task" / "original.onnx"
+
+
+def test_stated_rank_and_sizes_give_way_to_those_of_a_run(tmp_path: Path) -> None:
+    """ONNX Runtime only warns of an output whose rank is not the stated one."""
+    shape = numpy_helper.from_array(np.array([1, -1, 4], dtype=np.int64), "shape")
+    node = helper.make_node("Reshape", ["x", "shape"], ["y"])
+    made = make_model([("x", FLOAT, ["batch", 8])], [("y", FLOAT, ["length", "found"])], [node], [shape])
+    found = examined(made, tmp_path)
+    assert found.outputs[0].shape == (1, UNKNOWN, 4)

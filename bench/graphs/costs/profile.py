@@ -18,7 +18,7 @@ from bench.graphs.costs.nodes import NodeCost, Observed, node_costs, with_shapes
 from bench.graphs.deferred import np
 from bench.graphs.file import lazy as files
 from bench.graphs.file import settled
-from bench.graphs.shapes import inference, tensors
+from bench.graphs.shapes import fitting, tensors
 from bench.graphs.shapes.node import Value
 from bench.graphs.shapes.steps import Step, all_outputs, all_steps
 from bench.graphs.shapes.tensors import TensorInfo, tensor_info
@@ -129,10 +129,10 @@ def profile(
         stored = files.read(path)
         stored = dataclasses.replace(stored, model=settled.settle(stored.model))
         stack.callback(stored.files.clear)  # otherwise a profile that is kept would keep the files open
-        bound, guessed = tensors.bind_inputs(stored.model, shapes=wanted, dims=dims)
-        inferred = inference.infer(stored, bound)
+        fitted = fitting.infer(stored, *tensors.bind_inputs(stored.model, shapes=wanted, dims=dims))
+        inferred, bound, guessed = fitted.inferred, fitted.inputs, fitted.guessed
         steps = list(all_steps(inferred.steps))
-        notes = []
+        notes = [f"{dim} is {guessed[dim]}: {why}" for dim, why in fitted.reasons.items()]
         if guessed:
             notes.append("sizes left open were guessed: " + ", ".join(f"{dim}={size}" for dim, size in guessed.items()))
         runs: Observed = {}
@@ -226,7 +226,12 @@ def _notes(steps: Sequence[Step], nodes: Sequence[NodeCost], runs: Observed, cou
     for step in steps:
         if step.why_unknown:
             notes.append(f"{step.node.what}: {step.why_unknown}")
-        if step.bodies:
+        notes += [
+            f"{step.node.what}: its {body.path.rpartition('.')[2]} cannot run with these sizes: {body.why_not}"
+            for body in step.bodies
+            if body.why_not
+        ]
+        if not all(body.why_not for body in step.bodies):
             notes.append(_counted(step, runs))
     return notes
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from bench.graphs.deferred import np, onnx
 from bench.graphs.file.digest import all_graphs, all_nodes
 from bench.graphs.file.replace import replace_all
+from bench.graphs.file.settled import unlist_weights
 
 MOVES = ("Transpose", "Reshape", "Squeeze", "Unsqueeze", "Slice", "Concat")
 """Operators that only change the layout of their input."""
@@ -26,6 +27,7 @@ def load_settled(path: Path) -> onnx.ModelProto:
     model = onnx.load(path)
     if model.functions:
         model = onnx.inliner.inline_local_functions(model)
+    unlist_weights(model)
     _read_stored(model)
     _lay_out(model)
     drop_unread(model)

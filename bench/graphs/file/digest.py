@@ -276,13 +276,18 @@ def stored_names(graph: onnx.GraphProto) -> set[str]:
     return {tensor.name for tensor in graph.initializer} | {sparse.values.name for sparse in graph.sparse_initializer}
 
 
-def inferred_outputs(model: onnx.ModelProto) -> list[onnx.ValueInfoProto]:
-    """The outputs of a model with their types as onnx infers them from the inputs; what the model states is dropped."""
+def inferred(model: onnx.ModelProto) -> onnx.GraphProto:
+    """The main graph with the types that onnx infers from the inputs; what the model states is dropped, in place."""
     for graph in all_graphs(model):
         graph.ClearField("value_info")
     for value in model.graph.output:
         value.type.tensor_type.ClearField("shape")
-    return list(onnx.shape_inference.infer_shapes(model, data_prop=True).graph.output)
+    return onnx.shape_inference.infer_shapes(model, data_prop=True).graph
+
+
+def inferred_outputs(model: onnx.ModelProto) -> list[onnx.ValueInfoProto]:
+    """The outputs of the graph that `inferred` returns."""
+    return list(inferred(model).output)
 
 
 def all_graphs(model: onnx.ModelProto) -> Iterator[onnx.GraphProto]:

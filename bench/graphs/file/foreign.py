@@ -14,6 +14,7 @@ from bench.graphs.file.digest import fed_inputs, inferred_outputs
 from bench.graphs.file.dtypes import is_number, type_name
 from bench.graphs.file.lazy import read
 from bench.graphs.file.replace import replace_all
+from bench.graphs.file.stale import drop_stale
 from bench.graphs.file.text import value_type
 
 Shape = tuple[int | str | None, ...]
@@ -28,7 +29,7 @@ def inspect(path: Path) -> dict[str, Any]:
 
     Returns:
         `inputs` and `outputs` (fields of a `TensorSpec`), `data` (paths of its external data) and `rewritten` (a line
-        for each output that is no tensor, and that `embed` therefore leaves out or replaces).
+        for each output that is no tensor, and that `write` therefore leaves out or replaces).
 
     Raises:
         InputError: the file is no model, cannot be fed and compared, or needs a file outside its folder.
@@ -40,8 +41,14 @@ def inspect(path: Path) -> dict[str, Any]:
     return {"inputs": inputs, "outputs": outputs, "data": data, "rewritten": rewritten}
 
 
-def embed(path: Path, target: Path) -> None:
+def write(path: Path, target: Path, *, mend: bool = False) -> str | None:
     """Write a model with all its external data as one file, whose outputs are tensors alone.
+
+    Args:
+        mend: whether to drop what the file states wrongly, see `drop_stale`.
+
+    Returns:
+        A sentence that says what was mended; None if there was nothing to mend.
 
     Raises:
         InputError: as `inspect`; or the model is too large for one file.
@@ -51,8 +58,10 @@ def embed(path: Path, target: Path) -> None:
     size_bytes = sum(file.stat().st_size for file in (path, *stored.data_files()))
     if size_bytes > LARGEST_BYTES:
         raise InputError(f"with its external data it has {size_bytes / 2**30:.1f} GiB; one ONNX file holds 2 GiB")
+    mended = drop_stale(stored.model) if mend else None
     stored.embed(stored.model)
     target.write_bytes(stored.model.SerializeToString())
+    return mended
 
 
 def _keep_tensors(model: onnx.ModelProto) -> list[str]:

@@ -1,68 +1,131 @@
-"""Whether an ONNX file still has the inputs and outputs that its task declares."""
+"""Whether an ONNX file still has the inputs and outputs that its task declares, or those of the file it came from."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import dataclasses
+from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
 
 from bench.api import UNKNOWN, Task, TensorSpec
 from bench.api.errors import ArtifactError
 from bench.graphs.deferred import onnx
-from bench.graphs.file import lazy
 from bench.graphs.file.digest import fed_inputs, inferred_outputs
 
+Shape = tuple[int | None, ...]
+"""Sizes by axis; None for a size that the file leaves open."""
 
-def check_interface(path: Path, task: Task, source: Path | None = None) -> None:
-    """Compare names, dtypes and shapes of an ONNX file's inputs and outputs with the task's.
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Port:
+    """An input or output of a file.
+
+    Attributes:
+        dtype: NumPy's name of the element type.
+        shapes: the shape that the file states and the shape that follows from the inputs; those that are known.
+    """
+
+    dtype: str
+    shapes: tuple[Shape, ...]
+
+
+def check_interface(path: Path, task: Task) -> None:
+    """Compare names, dtypes and shapes of an exported ONNX file's inputs and outputs with the task's.
 
     A dimension without a size passes for any declared one; a fixed size where the task declares a dynamic dimension
     does not: the model would work for one batch size or image size only. Both the shapes that the file states and
     those that follow from its inputs are compared.
 
+    Raises:
+        ArtifactError: the interfaces differ; the message says where.
+    """
+    for kind, ports in _ports(path).items():
+        specs = {spec.name: spec for spec in _specs(task, kind)}
+        if sorted(ports) != sorted(specs):
+            raise ArtifactError(f"the file's {kind}s are {', '.join(ports)}; the task's are {', '.join(specs)}")
+        for name, spec in specs.items():
+            port = ports[name]
+            if port.dtype != spec.dtype:
+                raise ArtifactError(f"{kind} {name} is {port.dtype} in the file; the task says {spec.dtype}")
+            for shape in port.shapes:
+                if len(shape) != len(spec.shape) or any(map(_differs, shape, spec.shape)):
+                    raise ArtifactError(f"{kind} {name} is {_text(shape)} in the file; the task says {spec.shape}")
+
+
+def check_kept(path: Path, source: Path, task: Task, *, may_fix: bool) -> None:
+    """Ensure that an ONNX file has the inputs and outputs of the file that it was made from.
+
+    Names and dtypes must be the same; ranks and sizes where both files know them. What a file states of an output may
+    be wrong, so a shape is compared with what the source states and with what follows from the source's inputs.
+
     Args:
-        source: the ONNX file that this file was made from; sizes that it states may stay fixed. None to allow no
-            fixed size for a dynamic dimension.
+        source: the file that `path` was made from.
+        may_fix: whether dimensions that the source leaves open may have a size. If not, only those may that the task
+            declares to depend on the data or to have that size.
 
     Raises:
         ArtifactError: the interfaces differ; the message says where.
     """
+    before, after = _ports(source), _ports(path)
+    for kind, ports in after.items():
+        if sorted(ports) != sorted(before[kind]):
+            kept = f"those of the file before it are {', '.join(before[kind])}"
+            raise ArtifactError(f"the file's {kind}s are {', '.join(ports)}; {kept}")
+        declared = {spec.name: spec.shape for spec in _specs(task, kind)}
+        for name, port in ports.items():
+            old = before[kind][name]
+            if port.dtype != old.dtype:
+                raise ArtifactError(f"{kind} {name} is {port.dtype} in the file, and {old.dtype} in the file before it")
+            for shape in port.shapes if old.shapes else ():
+                allowed = declared.get(name, ()) if not may_fix else (UNKNOWN,) * len(shape)
+                if not any(_keeps(shape, known, allowed) for known in old.shapes):
+                    told = " or ".join(map(_text, dict.fromkeys(old.shapes)))
+                    raise ArtifactError(
+                        f"{kind} {name} is {_text(shape)} in the file, and {told} in the file before it"
+                    )
+
+
+def _specs(task: Task, kind: str) -> tuple[TensorSpec, ...]:
+    return task.inputs if kind == "input" else task.outputs
+
+
+def _ports(path: Path) -> Mapping[str, Mapping[str, Port]]:
+    """The inputs and outputs of a file by name, under `input` and `output`."""
     model = onnx.load(path, load_external_data=False)
-    graph = model.graph
-    frozen = _fixed_sizes(source) if source else {}
-    _check("input", task.inputs, fed_inputs(graph), frozen)
-    _check("output", task.outputs, graph.output, frozen)
-    _check("output", task.outputs, inferred_outputs(model), frozen)
+    inputs, stated = (
+        fed_inputs(model.graph),
+        [onnx.ValueInfoProto.FromString(value.SerializeToString()) for value in model.graph.output],
+    )
+    return {"input": _by_name(inputs), "output": _by_name(stated, inferred_outputs(model))}
 
 
-def _fixed_sizes(path: Path) -> dict[tuple[str, int], int]:
-    """Sizes that an ONNX file states of its inputs and outputs, by name and axis."""
-    graph = lazy.read(path).model.graph
-    return {
-        (value.name, axis): dim.dim_value
-        for value in (*graph.input, *graph.output)
-        for axis, dim in enumerate(value.type.tensor_type.shape.dim)
-        if dim.HasField("dim_value")
-    }
+def _by_name(*values: Iterable[onnx.ValueInfoProto]) -> dict[str, Port]:
+    ports: dict[str, Port] = {}
+    for value in (value for several in values for value in several):
+        tensor = value.type.tensor_type
+        known = ports.get(value.name, Port(dtype=_dtype(tensor.elem_type), shapes=()))
+        if tensor.HasField("shape"):
+            shape = tuple(dim.dim_value if dim.HasField("dim_value") else None for dim in tensor.shape.dim)
+            known = dataclasses.replace(known, shapes=(*known.shapes, shape))
+        ports[value.name] = known
+    return ports
 
 
-def _check(kind: str, specs: tuple[TensorSpec, ...], values: Iterable[Any], frozen: dict[tuple[str, int], int]) -> None:
-    types = {value.name: value.type.tensor_type for value in values}
-    names = [spec.name for spec in specs]
-    if sorted(types) != sorted(names):
-        raise ArtifactError(f"the file's {kind}s are {', '.join(types)}; the task's are {', '.join(names)}")
-    for spec in specs:
-        found = types[spec.name]
-        dtype = onnx.helper.tensor_dtype_to_np_dtype(found.elem_type).name
-        if dtype != spec.dtype:
-            raise ArtifactError(f"{kind} {spec.name} is {dtype} in the file; the task says {spec.dtype}")
-        if not found.HasField("shape"):
-            continue
-        sizes = [dim.dim_value if dim.HasField("dim_value") else None for dim in found.shape.dim]
-        fits = len(sizes) == len(spec.shape) and all(
-            size is None or dim in (size, UNKNOWN) or (isinstance(dim, str) and frozen.get((spec.name, axis)) == size)
-            for axis, (size, dim) in enumerate(zip(sizes, spec.shape, strict=True))
-        )
-        if not fits:
-            shape = ", ".join("?" if size is None else str(size) for size in sizes)
-            raise ArtifactError(f"{kind} {spec.name} is ({shape}) in the file; the task says {spec.shape}")
+def _dtype(number: int) -> str:
+    return str(onnx.helper.tensor_dtype_to_np_dtype(number).name)
+
+
+def _differs(size: int | None, dim: int | str) -> bool:
+    return size is not None and dim not in (size, UNKNOWN)
+
+
+def _keeps(shape: Shape, known: Shape, declared: tuple[int | str, ...]) -> bool:
+    """Whether a shape has the rank and the sizes of a known shape, but for open sizes that the task declares."""
+    if len(shape) != len(known):
+        return False
+    dims = declared if len(declared) == len(shape) else (None,) * len(shape)
+    pairs = zip(shape, known, dims, strict=True)
+    return all(size in (None, old) or (old is None and dim in (size, UNKNOWN)) for size, old, dim in pairs)
+
+
+def _text(shape: Shape) -> str:
+    return f"({', '.join('?' if size is None else str(size) for size in shape)})"

@@ -1,24 +1,40 @@
-"""A model prepared for a walk over its nodes: local functions are inlined, and each node has a name of its own."""
+"""A model prepared for a walk over its nodes: functions are inlined, nodes have names, and weights are no inputs."""
 
 from __future__ import annotations
 
 import itertools
 
 from bench.graphs.deferred import onnx
+from bench.graphs.file.digest import fed_inputs
+from bench.graphs.file.replace import replace_all
 
+WEIGHTS_APART = 4
+"""The first version of the format in which weights need not be listed as inputs."""
 HOLD_GRAPHS = ("If", "Loop", "Scan", "SequenceMap")
 """ONNX's own operators that have graphs as attributes; operators of other domains may have them, too."""
 
 
 def settle(model: onnx.ModelProto) -> onnx.ModelProto:
-    """Inline the local functions of a model, and give each node a name that no other node has.
+    """Inline the local functions of a model, give each node a name that no other node has, and unlist its weights.
 
     A model without local functions is changed in place.
     """
     if model.functions:
         model = onnx.inliner.inline_local_functions(model)
     _name_nodes(model.graph, set(), onnx.AttributeProto.GRAPH)
+    unlist_weights(model)
     return model
+
+
+def unlist_weights(model: onnx.ModelProto) -> None:
+    """Take the weights off the list of inputs, in place: before version 4 of the format, they had to stand there.
+
+    A weight that is listed is the default of an input, so tools take it for one that a request may replace.
+    """
+    fed = fed_inputs(model.graph)
+    if len(fed) < len(model.graph.input):
+        replace_all(model.graph.input, fed)
+        model.ir_version = max(model.ir_version, WEIGHTS_APART)
 
 
 def _name_nodes(graph: onnx.GraphProto, taken: set[str], holds_graph: int) -> None:

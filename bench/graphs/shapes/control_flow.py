@@ -57,18 +57,27 @@ def _only(value: Value | None) -> Any:
 
 
 def if_(node: Node, walk: GraphWalk, values: Scope) -> Outputs:
-    """Infer both branches; if it is not known which is taken, only properties on which they agree are known."""
+    """Infer both branches; if it is not known which is taken, only properties on which they agree are known.
+
+    A branch may be for inputs of other shapes. Then the other branch is taken; where neither can run, the file alone
+    does not tell what happens, and nothing is known of the outputs.
+    """
     condition = _only(node.input())
     taken = None if condition is None or isinstance(condition, Dim) else bool(condition)
     bodies = []
     for name, truth in BRANCHES.items():
         try:
             bodies.append(_body(node, walk, (), values, name))
-        except ShapeError:  # the branch is for inputs of other shapes
+        except ShapeError as error:
             if taken is truth:
                 raise
-            taken = not truth
-            bodies.append(Body(path=_subgraph(node, name)[1], steps=[], values={}, outputs=[], runs=None))
+            path = _subgraph(node, name)[1]
+            bodies.append(Body(path=path, steps=[], values={}, outputs=[], runs=None, why_not=str(error)))
+    fitting = [truth for truth, body in zip(BRANCHES.values(), bodies, strict=True) if body.why_not is None]
+    if not fitting:
+        return [], [dataclasses.replace(body, is_branch=True) for body in bodies]
+    if len(fitting) == 1:
+        (taken,) = fitting
     bodies = [
         dataclasses.replace(body, runs=None if taken is None else int(taken is truth), is_branch=True)
         for truth, body in zip(BRANCHES.values(), bodies, strict=True)

@@ -9,26 +9,31 @@ from __future__ import annotations
 
 import functools
 import itertools
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from bench.api.errors import InputError
-from bench.graphs.deferred import onnx
+from bench.graphs.deferred import np, onnx
 from bench.graphs.file.digest import fed_inputs
+from bench.graphs.file.dtypes import is_floating
 from bench.graphs.file.lazy import Stored, external_tensors
 from bench.graphs.file.wiring import constant_of
 from bench.graphs.shapes import control_flow
 from bench.graphs.shapes.dims import Dim, Size
-from bench.graphs.shapes.node import Node, UnknownError, Value, stored_value
+from bench.graphs.shapes.node import MAX_ELEMENTS, Node, UnknownError, Value, stored_value
 from bench.graphs.shapes.rules import RULES
 from bench.graphs.shapes.steps import Body, Inferred, Scope, Step
 
 
-def infer(stored: Stored, inputs: Mapping[str, Sequence[Size] | None]) -> Inferred:
+def infer(
+    stored: Stored, inputs: Mapping[str, Sequence[Size] | None], numbers: Mapping[str, float] | None = None
+) -> Inferred:
     """Infer the values of a settled model.
 
     Args:
         inputs: shapes of the graph's inputs, by name; an input that has none here keeps the shape that the file states.
+        numbers: the one value of the elements of inputs, by name, where it is known.
 
     Raises:
         InputError: the graph has a cycle or reads a value that no node makes, shapes do not fit, or external data are
@@ -37,6 +42,11 @@ def infer(stored: Stored, inputs: Mapping[str, Sequence[Size] | None]) -> Inferr
     model = stored.model
     walk = Walk(stored)
     given = {value.name: walk.declared(value.type, inputs.get(value.name)) for value in fed_inputs(model.graph)}
+    for name, number in (numbers or {}).items():
+        value = given.get(name)
+        if value is not None and value.numbers is not None and math.prod(value.numbers) <= MAX_ELEMENTS:
+            number = number if is_floating(value.dtype) else int(number)
+            given[name] = Value(value.dtype, value.shape, np.full(value.numbers, number, object))
     steps, values = walk.graph(model.graph, given, {}, "")
     return Inferred(model=model, steps=steps, values=values)
 

@@ -24,6 +24,7 @@ class Body:
         outputs: values of the subgraph's outputs, in order.
         runs: number of runs of the subgraph in each run of the node; None if the number depends on data.
         is_branch: whether the subgraph runs instead of other subgraphs of the node.
+        why_not: why the subgraph cannot run with these sizes; None if it can. It has no steps then.
     """
 
     path: str
@@ -32,6 +33,7 @@ class Body:
     outputs: Sequence[Value]
     runs: Size | None
     is_branch: bool = False
+    why_not: str | None = None
 
 
 class Step(NamedTuple):

@@ -2,9 +2,10 @@
 
 import functools
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
-from bench.api import Arrays, Outputs, Session
+from bench.api import Arrays, Outputs, Session, Task
 from bench.api.errors import ArtifactError
 
 
@@ -24,6 +25,28 @@ def ports(interpreter: Any) -> tuple[dict[str, Any], dict[str, Any]]:
         return runner.get_input_details(), runner.get_output_details()
     details = interpreter.get_input_details(), interpreter.get_output_details()
     inputs, outputs = ({str(detail["name"]): detail for detail in side} for side in details)
+    return inputs, outputs
+
+
+def places(path: Path, task: Task) -> tuple[list[int], list[int]]:
+    """Where the task's inputs, and its outputs, are among those of a file's graph, whose order converters keep.
+
+    Raises:
+        ArtifactError: as `ports`.
+    """
+    from ai_edge_litert.interpreter import Interpreter
+
+    interpreter = Interpreter(str(path), num_threads=1)
+    found = []
+    for named, order, specs in zip(
+        ports(interpreter),
+        (interpreter.get_input_details(), interpreter.get_output_details()),
+        (task.inputs, task.outputs),
+        strict=True,
+    ):
+        indices = [detail["index"] for detail in order]
+        found.append([indices.index(named[spec.name]["index"]) for spec in specs])
+    inputs, outputs = found
     return inputs, outputs
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from bench.api import Exporter, Info, Task
 
-FORMATS = {"tf": "keras"}
+FORMATS = {"tf": "keras", "as_is": "onnx"}
 """Formats by source, for sources whose format has another name."""
 
 
@@ -13,10 +13,11 @@ class Native(Exporter):
     """Copies the task's weights file, so that the framework's own runtime builds the model from it."""
 
     sources = ()
+    copies = True
 
     def format(self, source: str) -> str:
         return FORMATS.get(source, source)
 
     def export(self, task: Task, source: str, target: Path) -> Info:
-        shutil.copyfile(task.weights_path, target)
+        shutil.copyfile(task.native_path(source), target)
         return {}

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+import shutil
+from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import Any
 
 from bench.api import UNKNOWN, Arrays, TensorSpec
 from bench.graphs.deferred import onnxruntime
-from bench.graphs.file import foreign
+from bench.graphs.file import foreign, lazy
+from bench.graphs.file.domains import Domain, domains
 from bench.graphs.sessions import cpu_session
+from bench.graphs.shapes import fitting
+from bench.graphs.shapes.fitting import Proposal
 from bench.tasks import sizes
 from bench.tasks.failures import one_line
 from bench.tasks.formats import Format
@@ -17,6 +22,7 @@ from bench.tasks.options import Asked, Found, Interface
 from bench.tasks.user_task import OwnTask
 
 FORMAT = Format(described="an .onnx file", suffixes=(".onnx",))
+AS_IS = "as_is"
 
 
 class OnnxTask(OwnTask):
@@ -29,64 +35,128 @@ class OnnxTask(OwnTask):
 
     sources = ("onnx",)
     weights = "model.onnx"
+    original = "original.onnx"
+    """The file as it is, where the weights file is a mended copy of it: the source `as_is`."""
+
+    def native_path(self, source: str) -> Path:
+        return self.folder / self.original if source == AS_IS else self.weights_path
 
 
 def examine(path: Path, folder: Path, asked: Asked) -> Found:
     """Embed the external data of the file, and run it to learn the sizes and outputs that it leaves open.
 
-    A model that does not run here is taken as it states itself, with a note: another runtime may run it.
+    A file that ONNX Runtime refuses because of what it states wrongly is mended, and the mended copy is the task's. A
+    model that does not run here is taken as it states itself, with a note: another runtime may run it.
 
     Raises:
         InputError: the file is no model that can be fed and compared, or the sizes asked for are not the model's.
     """
-    told = foreign.inspect(path)
-    model = path
+    model, told, mended = path, foreign.inspect(path), None
     if told["data"] or told["rewritten"]:
         model = folder / OnnxTask.weights
-        foreign.embed(path, model)
-    inputs, stated = (tuple(TensorSpec(**spec) for spec in told[side]) for side in ("inputs", "outputs"))
+        foreign.write(path, model)
     notes = list(told["rewritten"])
+    session = _opened(model)
+    if isinstance(session, str) and (mended := _mended(model, folder)):
+        notes.append(f"ONNX Runtime refuses the file as it is ({session}); measured is a mended copy: {mended}")
+        session, told = _opened(folder / OnnxTask.weights), foreign.inspect(folder / OnnxTask.weights)
+    inputs, outputs = (tuple(TensorSpec(**spec) for spec in told[side]) for side in ("inputs", "outputs"))
     given = sizes.given_sizes(inputs, asked)
-    chosen: Mapping[str, int] = next(sizes.guesses(inputs, given))
-    outputs = stated
+    likely: Mapping[str, int] = next(sizes.guesses(inputs, given))
+    stored = lazy.read(folder / OnnxTask.weights if mended else model)
+    limits = domains(stored)
+    proposed = _fitting(stored, likely, given)
+    chosen: Mapping[str, int] = proposed[0].sizes if proposed else likely
     try:
-        chosen, outputs = _tried(model, inputs, stated, given, asked)
+        first = [proposal.sizes for proposal in proposed]
+        chosen, outputs, doubts = _tried(session, inputs, outputs, given, asked, first, limits)
+        notes += doubts
     except sizes.NothingRunsError as error:
         notes.append(f"it could not be tried here, so no size was checked: {error}")
+    notes += [
+        f"{dim} is {chosen[dim]} and not {likely[dim]}: {why}"
+        for dim, why in (proposed[0].reasons if proposed else {}).items()
+        if chosen[dim] != likely[dim]
+    ]
     batched = foreign.is_batched([spec.shape for spec in (*inputs, *outputs)])
     interface = Interface(inputs=inputs, outputs=outputs, batched=batched)
-    return interface.found(OnnxTask, notes=tuple(notes), sizes=chosen, given=given)
+    attributes: dict[str, Any] = {"domains": limits} if limits else {}
+    if mended:
+        attributes["sources"] = ("onnx", AS_IS)
+    return interface.found(OnnxTask, notes=tuple(notes), sizes=chosen, given=given, attributes=attributes)
+
+
+def _fitting(stored: lazy.Stored, likely: Mapping[str, int], given: Mapping[str, int]) -> list[Proposal]:
+    """Sizes that meet what the nodes require of them, best first."""
+    if likely.keys() <= given.keys():
+        return []
+    return list(fitting.proposals(fitting.requirements(stored), likely, given))
+
+
+def _opened(path: Path) -> onnxruntime.InferenceSession | str:
+    """A session of a model, or why ONNX Runtime cannot open it."""
+    onnxruntime.set_default_logger_severity(4)
+    try:
+        return cpu_session(path, optimized=True)
+    except Exception as error:
+        return one_line(error)
+
+
+def _mended(model: Path, folder: Path) -> str | None:
+    """Make a mended copy the weights of the task, and keep the model beside it, if ONNX Runtime opens the copy.
+
+    Returns:
+        What was mended; None if the copy is no better.
+    """
+    copy = folder / "mended.onnx"
+    mended = foreign.write(model, copy, mend=True)
+    if mended is None or isinstance(_opened(copy), str):
+        copy.unlink()
+        return None
+    shutil.copyfile(model, folder / OnnxTask.original)
+    copy.replace(folder / OnnxTask.weights)
+    return mended
 
 
 def _tried(
-    path: Path, inputs: tuple[TensorSpec, ...], stated: tuple[TensorSpec, ...], given: Mapping[str, int], asked: Asked
-) -> tuple[Mapping[str, int], tuple[TensorSpec, ...]]:
-    """Sizes with which the model runs, and its outputs, whose unknown dimensions are completed by the run.
+    session: onnxruntime.InferenceSession | str,
+    inputs: tuple[TensorSpec, ...],
+    stated: tuple[TensorSpec, ...],
+    given: Mapping[str, int],
+    asked: Asked,
+    first: Iterable[Mapping[str, int]],
+    limits: Mapping[str, Domain],
+) -> tuple[Mapping[str, int], tuple[TensorSpec, ...], tuple[str, ...]]:
+    """Sizes with which the model runs, its outputs, completed by the run, and lines about outputs that say little.
 
     Raises:
         NothingRunsError: ONNX Runtime cannot open the file, or the model runs with no size that was tried.
     """
-    onnxruntime.set_default_logger_severity(4)
-    try:
-        session = cpu_session(path, optimized=True)
-    except Exception as error:
-        raise sizes.NothingRunsError(one_line(error)) from error
+    if isinstance(session, str):
+        raise sizes.NothingRunsError(session)
     names = [spec.name for spec in stated]
 
     def run(feeds: Arrays) -> Arrays:
         return dict(zip(names, session.run(names, dict(feeds)), strict=True))
 
-    chosen, found = sizes.try_out(run, inputs, given, asked)
-    return chosen, tuple(_merged(spec, seen) for spec, seen in zip(stated, found.outputs, strict=True))
+    chosen, found = sizes.try_out(run, inputs, given, asked, first, limits)
+    outputs = tuple(_merged(spec, seen) for spec, seen in zip(stated, found.outputs, strict=True))
+    return chosen, outputs, sizes.doubts(run, inputs, chosen, asked, limits)
 
 
 def _merged(stated: TensorSpec, seen: TensorSpec) -> TensorSpec:
     """The output that a file states, with the dimensions of the output of a run where the file states none.
 
-    A seen size may be another with other data, so only names complete a shape of the same rank.
+    A seen size may be another with other data, so only names complete a shape of the same rank; a stated size that is
+    not the seen one is wrong.
     """
+
+    def merged(dim: int | str, other: int | str) -> int | str:
+        if isinstance(dim, int) and isinstance(other, int):
+            return other
+        return dim if dim != UNKNOWN or isinstance(other, int) else other
+
     shape = seen.shape
     if len(stated.shape) == len(seen.shape):
-        pairs = zip(stated.shape, seen.shape, strict=True)
-        shape = tuple(dim if dim != UNKNOWN or isinstance(other, int) else other for dim, other in pairs)
+        shape = tuple(map(merged, stated.shape, seen.shape))
     return dataclasses.replace(stated, shape=shape)

@@ -10,7 +10,7 @@ from typing import Any
 
 from bench.api.errors import InputError
 from bench.plugins.engines.archive import pack
-from bench.tasks import probe, sizes, tf_models
+from bench.tasks import probe, saved_graph, sizes, tf_models
 from bench.tasks.failures import refused
 from bench.tasks.formats import Format
 from bench.tasks.options import Asked, Found
@@ -46,7 +46,7 @@ def signature_call(loaded: Any, inputs: Sequence[str], outputs: Sequence[str] | 
 
 
 def opened(folder: Path) -> Any:
-    """The object that TensorFlow loads from a SavedModel folder.
+    """The object that TensorFlow loads from a SavedModel folder, or its graph where the objects cannot be restored.
 
     Raises:
         InputError: the folder holds no SavedModel, or the model has no signature `serving_default`.
@@ -54,8 +54,15 @@ def opened(folder: Path) -> Any:
     tf_models.configure()
     import tensorflow as tf
 
+    loaded: Any
     with refused("TensorFlow cannot load it"):
-        loaded = tf.saved_model.load(str(folder))
+        try:
+            loaded = tf.saved_model.load(str(folder))
+        except Exception as error:  # such as objects of an older Keras, which the signatures do not need
+            try:
+                loaded = saved_graph.load(folder)
+            except Exception:
+                raise error from None
     if SIGNATURE not in loaded.signatures:
         found = ", ".join(loaded.signatures) or "none"
         raise InputError(f"it has no signature {SIGNATURE!r}; its signatures: {found}")

@@ -1,0 +1,68 @@
+"""Drop the shapes and types that an ONNX file states of its tensors where they contradict what its nodes make."""
+
+from __future__ import annotations
+
+from bench.graphs.deferred import onnx
+from bench.graphs.file.digest import all_graphs, inferred
+from bench.graphs.file.replace import replace_all
+
+Stated = tuple[int, tuple[int | None, ...] | None]
+"""The element type, and the sizes by axis (None for an open size; None for an unknown rank)."""
+MOST_NAMED = 3
+
+
+def drop_stale(model: onnx.ModelProto) -> str | None:
+    """Drop stale statements from a model, in place.
+
+    Statements are optional and runtimes refuse a model that contradicts itself. Where inference finds none that is
+    wrong, all statements are dropped, because a runtime may infer more. Those of subgraphs are dropped in any case.
+
+    Returns:
+        A sentence that says what was dropped; None if there was nothing to drop.
+    """
+    graph = model.graph
+    made = inferred(onnx.ModelProto.FromString(model.SerializeToString()))
+    follows = {value.name: value for value in (*made.value_info, *made.output)}
+    in_subgraphs = 0
+    for inner in all_graphs(model):
+        if inner is not graph:
+            in_subgraphs += len(inner.value_info)
+            inner.ClearField("value_info")
+    stated = [*graph.value_info, *(value for value in graph.output if value.type.tensor_type.HasField("shape"))]
+    stale = [value for value in stated if value.name in follows and _contradict(value, follows[value.name])]
+    told = [f"{value.name!r} is {_text(value)}, not {_text(follows[value.name])}" for value in stale[:MOST_NAMED]]
+    dropped = {value.name for value in stale or stated}
+    replace_all(graph.value_info, (value for value in graph.value_info if value.name not in dropped))
+    for value in graph.output:
+        if value.name in dropped and value.name in follows:
+            value.CopyFrom(follows[value.name])
+        elif value.name in dropped:
+            value.type.tensor_type.ClearField("shape")
+    if stale:
+        more = f" and {len(stale) - MOST_NAMED} more" if len(stale) > MOST_NAMED else ""
+        return f"its stated shapes contradict its nodes, and were dropped: {', '.join(told)}{more}"
+    count = len(dropped) + in_subgraphs
+    return f"all {count} shapes that it states besides those of its inputs were dropped" if count else None
+
+
+def _contradict(one: onnx.ValueInfoProto, other: onnx.ValueInfoProto) -> bool:
+    (dtype, sizes), (other_dtype, other_sizes) = _stated(one), _stated(other)
+    if dtype and other_dtype and dtype != other_dtype:
+        return True
+    if sizes is None or other_sizes is None:
+        return False
+    return len(sizes) != len(other_sizes) or any(
+        None not in pair and pair[0] != pair[1] for pair in zip(sizes, other_sizes, strict=True)
+    )
+
+
+def _stated(value: onnx.ValueInfoProto) -> Stated:
+    tensor = value.type.tensor_type
+    sizes = tuple(dim.dim_value if dim.HasField("dim_value") else None for dim in tensor.shape.dim)
+    return tensor.elem_type, sizes if tensor.HasField("shape") else None
+
+
+def _text(value: onnx.ValueInfoProto) -> str:
+    dtype, sizes = _stated(value)
+    kind = onnx.TensorProto.DataType.Name(dtype).lower() if dtype else "?"
+    return f"{kind} of {'an unknown shape' if sizes is None else 'x'.join('?' if s is None else str(s) for s in sizes)}"

@@ -1,0 +1,30 @@
+"""OpenVINO's conversion of a TFLite file."""
+
+from pathlib import Path
+
+from bench.api import Exporter, Info, Task
+from bench.plugins.engines import litert
+from bench.plugins.engines.openvino import ir
+
+
+class TfLiteOpenVino(Exporter):
+    """OpenVINO IR in the precision of the file."""
+
+    sources = ("tflite",)
+    requires = ("ai_edge_litert", "openvino")
+    extra = "openvino"
+    writes = "openvino"
+
+    def export(self, task: Task, source: str, target: Path) -> Info:
+        openvino = ir.import_openvino()
+        file = task.native_path(source)
+        converted = openvino.convert_model(file)
+        inputs, outputs = litert.places(file, task)
+        ir.name_ports(
+            converted,
+            task,
+            inputs=[converted.inputs[place] for place in inputs],
+            outputs=[converted.outputs[place] for place in outputs],
+        )
+        ir.save(converted, target)
+        return {}

@@ -1,0 +1,57 @@
+"""OpenVINO's intermediate representation: an `.xml` file with the `.bin` file of its weights. It holds data alone."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from bench.api import Arrays
+from bench.api.errors import InputError
+from bench.plugins.engines.openvino import ir
+from bench.tasks import probe, sizes, tf_models
+from bench.tasks.failures import refused
+from bench.tasks.formats import Format
+from bench.tasks.options import Asked, Found
+from bench.tasks.user_task import OwnTask
+
+FORMAT = Format(described="an OpenVINO .xml file", suffixes=(".xml",))
+
+
+class OpenVinoTask(OwnTask):
+    """An OpenVINO model as it is, with its weights in one archive."""
+
+    sources = ("openvino",)
+    requires = ("openvino",)
+    extra = "openvino"
+    weights = "model.openvino"
+
+
+def examine(path: Path, folder: Path, asked: Asked) -> Found:
+    """Read the two files, run the model once to learn its outputs, and archive it with plain names.
+
+    Raises:
+        InputError: the files hold no model of OpenVINO, an input has no rank, or the model does not run.
+    """
+    openvino = ir.import_openvino()
+    if not path.with_suffix(".bin").is_file():
+        raise InputError(f"its weights, {path.with_suffix('.bin').name}, are not beside it")
+    core = openvino.Core()
+    with refused("OpenVINO cannot read it"):
+        model = core.read_model(path)
+    fields = []
+    for kind, ports in (("input", model.inputs), ("output", model.outputs)):
+        names = tf_models.unique([port.any_name if port.names else f"{kind}_{at}" for at, port in enumerate(ports)])
+        for name, port in zip(names, ports, strict=True):
+            port.get_tensor().set_names({name})
+    for port in model.inputs:
+        if port.partial_shape.rank.is_dynamic:
+            raise InputError(f"input {port.any_name!r} has no shape")
+        shape = [None if dim.is_dynamic else dim.get_length() for dim in port.partial_shape]
+        fields.append((port.any_name, port.element_type.to_dtype().name, shape))
+    ir.save(model, folder / OpenVinoTask.weights)
+    compiled = core.compile_model(model, "CPU", {"INFERENCE_PRECISION_HINT": "f32"})
+
+    def run(feeds: Arrays) -> Arrays:
+        made = compiled(dict(feeds))
+        return {port.any_name: made[port] for port in compiled.outputs}
+
+    return sizes.choose(OpenVinoTask, run, probe.specs_of(fields), asked)

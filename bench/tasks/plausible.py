@@ -1,0 +1,35 @@
+"""Whether the outputs of a model on made-up inputs can show that a deployment is wrong."""
+
+from __future__ import annotations
+
+from bench.api import Arrays
+from bench.graphs.deferred import np
+from bench.tasks.probe import Run
+
+SATURATED = 1e-6
+"""Probabilities that are nearer to 0 or to 1 do not move with small errors of the model."""
+
+
+def doubts(run: Run, first: Arrays, second: Arrays) -> tuple[str, ...]:
+    """Lines about the outputs whose fidelity says nothing, because they are always the same, or are saturated.
+
+    Args:
+        run: runs the model once.
+        first: made-up inputs by name.
+        second: other made-up inputs of the same shapes.
+    """
+    one, other = run(first), run(second)
+    lines = []
+    for name, array in one.items():
+        values = np.asarray(array)
+        what = None
+        if values.size and np.array_equal(values, np.asarray(other[name])):
+            what = "is the same for different made-up inputs"
+        elif values.dtype.kind == "f" and values.size > 1:
+            if not np.isfinite(values).all():
+                what = "is not finite for made-up inputs"
+            elif (np.minimum(np.abs(values), np.abs(values - 1)) < SATURATED).all():
+                what = "is 0 or 1 in every element for made-up inputs"
+        if what:
+            lines.append(f"output {name!r} {what}, so its fidelity says little; give real samples with --dataset")
+    return tuple(lines)

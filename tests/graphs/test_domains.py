@@ -1,0 +1,75 @@
+"""The values that the inputs of a file are made for."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+from bench.graphs.file.domains import domains
+from bench.graphs.file.lazy import Stored
+
+FLOAT, INT32, INT64, UINT8 = TensorProto.FLOAT, TensorProto.INT32, TensorProto.INT64, TensorProto.UINT8
+
+
+def found(kind: int, shape: list[Any], nodes: list[onnx.NodeProto], name: str = "x", **weights: Any) -> Any:
+    tensors = [numpy_helper.from_array(np.asarray(array), key) for key, array in weights.items()]
+    value, output = helper.make_tensor_value_info(name, kind, shape), helper.make_tensor_value_info("y", FLOAT, None)
+    graph = helper.make_graph(nodes, "g", [value], [output], tensors)
+    return domains(Stored(model=helper.make_model(graph), path=None)).get(name)
+
+
+def test_indices_stay_within_their_table() -> None:
+    nodes = [
+        helper.make_node("Cast", ["x"], ["wide"], to=INT64),
+        helper.make_node("Gather", ["table", "wide"], ["y"]),
+    ]
+    assert found(INT32, ["n", "length"], nodes, table=np.ones((1000, 4), np.float32)) == (0, 999)
+    gather = helper.make_node("Gather", ["table", "x"], ["y"], axis=1)
+    assert found(INT64, ["n", "length"], [gather], table=np.ones((1000, 4), np.float32)) == (0, 3)
+
+
+def test_the_data_of_a_gather_are_no_indices() -> None:
+    assert found(FLOAT, [8, 4], [helper.make_node("Gather", ["x", "rows"], ["y"])], rows=np.array([1])) is None
+
+
+def test_number_that_is_compared_is_the_one_to_feed() -> None:
+    """A rate of samples decides on the branch that runs."""
+    node = helper.make_node("Equal", ["x", "rate"], ["y"])
+    assert found(INT64, [], [node], rate=np.array(16000)) == (16000, 16000)
+
+
+@pytest.mark.parametrize(
+    ("name", "nodes"),
+    [
+        ("attention_mask", [helper.make_node("Cast", ["attention_mask"], ["y"], to=FLOAT)]),
+        ("valid", [helper.make_node("Cast", ["valid"], ["f"], to=FLOAT), helper.make_node("Sub", ["one", "f"], ["y"])]),
+    ],
+)
+def test_nothing_is_masked(name: str, nodes: list[onnx.NodeProto]) -> None:
+    assert found(INT64, ["n", "length"], nodes, name=name, one=np.float32(1)) == (1, 1)
+
+
+@pytest.mark.parametrize(
+    ("operator", "number", "expected"),
+    [
+        ("Div", np.float32(255), (0, 255)),
+        ("Mul", np.float32(1 / 255), (0, 255)),
+        ("Sub", np.float32([103.9, 116.8, 123.7]).reshape(3, 1, 1), (0, 255)),
+        ("Sub", np.float32([0.485, 0.456, 0.406]).reshape(3, 1, 1), (0, 1)),
+        ("Mul", np.float32(2), None),
+        ("Add", np.float32(255), None),
+    ],
+)
+def test_range_of_an_image_is_told_by_its_scale(operator: str, number: Any, expected: Any) -> None:
+    node = helper.make_node(operator, ["x", "c"], ["y"])
+    assert found(FLOAT, ["n", 3, 32, 32], [node], c=number) == expected
+    assert found(FLOAT, ["n", 32], [node], c=np.float32(255)) is None, "no image"
+
+
+def test_quantized_levels_are_all_used() -> None:
+    node = helper.make_node("QuantizeLinear", ["x", "scale", "zero"], ["y"])
+    assert found(FLOAT, ["n", 8], [node], scale=np.float32(0.5), zero=np.uint8(128)) == (-64.0, 63.5)

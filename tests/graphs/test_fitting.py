@@ -1,0 +1,150 @@
+"""Sizes of open dimensions that meet what the nodes of a model require."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+from bench.graphs.file.lazy import Stored
+from bench.graphs.shapes import fitting
+from bench.graphs.shapes.fitting import Proposal
+
+FLOAT, INT64, BOOL = TensorProto.FLOAT, TensorProto.INT64, TensorProto.BOOL
+Shape = list[int | str]
+
+
+def model(
+    inputs: dict[str, Shape], nodes: list[onnx.NodeProto], weights: dict[str, Any], opset: int = 17
+) -> onnx.ModelProto:
+    tensors = [numpy_helper.from_array(np.asarray(array), name) for name, array in weights.items()]
+    values = [helper.make_tensor_value_info(name, FLOAT, shape) for name, shape in inputs.items()]
+    output = helper.make_empty_tensor_value_info(nodes[-1].output[0])
+    output.type.tensor_type.elem_type = FLOAT
+    graph = helper.make_graph(nodes, "g", values, [output], tensors)
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=8)
+
+
+def proposed(made: onnx.ModelProto, likely: dict[str, int], fixed: tuple[str, ...] = ()) -> list[Proposal]:
+    required = fitting.requirements(Stored(model=made, path=None))
+    return list(fitting.proposals(required, likely, fixed))
+
+
+def runs(made: onnx.ModelProto, sizes: dict[str, int]) -> bool:
+    feeds = {
+        value.name: np.ones(
+            [sizes.get(dim.dim_param, dim.dim_value) for dim in value.type.tensor_type.shape.dim], np.float32
+        )
+        for value in made.graph.input
+    }
+    try:
+        session = onnxruntime.InferenceSession(made.SerializeToString(), providers=["CPUExecutionProvider"])
+        session.run(None, feeds)
+    except Exception:
+        return False
+    return True
+
+
+def recognizer() -> onnx.ModelProto:
+    """Lines of text: four strided convolutions and a pool leave one row of a height of 48 to 95."""
+    nodes, name = [], "x"
+    for number in range(4):
+        nodes.append(
+            helper.make_node(
+                "Conv", [name, f"w{number}"], [f"c{number}"], name=f"conv{number}", strides=[2, 2], pads=[1, 1, 1, 1]
+            )
+        )
+        name = f"c{number}"
+    nodes += [
+        helper.make_node("MaxPool", [name], ["pooled"], name="pool", kernel_shape=[3, 1], strides=[3, 1]),
+        helper.make_node("Squeeze", ["pooled", "axes"], ["y"], name="rows"),
+    ]
+    weights: dict[str, Any] = {
+        f"w{number}": np.ones((4, 3 if number == 0 else 4, 3, 3), np.float32) for number in range(4)
+    }
+    return model({"x": ["n", 3, "height", "width"]}, nodes, {**weights, "axes": np.array([2])})
+
+
+def test_height_that_leaves_one_row_is_found() -> None:
+    made, likely = recognizer(), {"n": 1, "height": 224, "width": 224}
+    assert not runs(made, likely)
+    first, *others = proposed(made, likely)
+    assert first.sizes == {"n": 1, "height": 48, "width": 224}
+    assert first.reasons == {"height": "node 'rows' (Squeeze) drops an axis of size 1, not 4"}
+    assert [proposal.sizes["height"] for proposal in others] == [40, 56, 60, 64]
+    assert runs(made, dict(first.sizes))
+
+
+def test_sizes_that_fit_are_kept() -> None:
+    (only,) = proposed(recognizer(), {"n": 1, "height": 64, "width": 100})
+    assert (only.sizes, only.reasons) == ({"n": 1, "height": 64, "width": 100}, {})
+
+
+def test_given_sizes_stay() -> None:
+    assert proposed(recognizer(), {"n": 1, "height": 224, "width": 224}, fixed=("height",)) == []
+
+
+def test_samples_that_a_product_needs_are_found() -> None:
+    """Frames of 64 samples, of which a matrix takes 8."""
+    nodes = [
+        helper.make_node("Reshape", ["x", "frames"], ["h"], name="cut"),
+        helper.make_node("Transpose", ["h"], ["turned"], perm=[1, 0]),
+        helper.make_node("MatMul", ["turned", "w"], ["y"], name="mix"),
+    ]
+    weights = {"frames": np.array([-1, 64]), "w": np.ones((8, 2), np.float32)}
+    made = model({"x": [1, "samples"]}, nodes, weights)
+    (first, *_) = proposed(made, {"samples": 16})
+    assert first.sizes == {"samples": 512}
+    assert runs(made, {"samples": 512})
+
+
+def test_dimensions_that_must_be_equal_are() -> None:
+    """A state has the batch of the data, whatever its dimension is called."""
+    nodes = [helper.make_node("GRU", ["x", "w", "r", "", "", "h"], ["y", "z"], name="gru", hidden_size=2)]
+    weights = {"w": np.ones((1, 6, 5), np.float32), "r": np.ones((1, 6, 2), np.float32)}
+    made = model({"x": ["length", "n", "features"], "h": [1, "rows", 2]}, nodes, weights)
+    (first, *_) = proposed(made, {"length": 16, "n": 1, "features": 16, "rows": 16})
+    assert first.sizes == {"length": 16, "n": 1, "features": 5, "rows": 1}
+    assert runs(made, dict(first.sizes))
+
+
+def test_largest_length_of_a_table_of_positions_is_kept_below() -> None:
+    nodes = [
+        helper.make_node("Shape", ["x"], ["length"], start=1, end=2),
+        helper.make_node("Slice", ["table", "zero", "length"], ["positions"], name="positions"),
+        helper.make_node("Add", ["x", "positions"], ["y"], name="add"),
+    ]
+    made = model({"x": ["n", "length_of_text"]}, nodes, {"table": np.ones(100, np.float32), "zero": np.array([0])})
+    (first, *_) = proposed(made, {"n": 1, "length_of_text": 224})
+    assert first.sizes == {"n": 1, "length_of_text": 100}
+
+
+def branch(name: str, target: list[int]) -> onnx.GraphProto:
+    shape = numpy_helper.from_array(np.array(target), f"shape_{name}")
+    node = helper.make_node("Reshape", ["x", f"shape_{name}"], [f"y_{name}"], name=f"cut_{name}")
+    return helper.make_graph([node], name, [], [helper.make_tensor_value_info(f"y_{name}", FLOAT, None)], [shape])
+
+
+@pytest.mark.parametrize(("targets", "size"), [(([1, 512], [1, 256]), 256), (([1, 16], [1, 256]), 16)])
+def test_one_branch_of_an_if_is_enough(targets: tuple[list[int], list[int]], size: int) -> None:
+    node = helper.make_node(
+        "If", ["long"], ["y"], then_branch=branch("then", targets[0]), else_branch=branch("else", targets[1])
+    )
+    made = model({"x": [1, "samples"]}, [node], {})
+    made.graph.input.append(helper.make_tensor_value_info("long", BOOL, []))
+    (first, *_) = proposed(made, {"samples": 16})
+    assert first.sizes["samples"] == size
+
+
+def test_what_no_sizes_meet_is_not_proposed() -> None:
+    nodes = [
+        helper.make_node("MatMul", ["x", "w"], ["h"], name="first"),
+        helper.make_node("MatMul", ["x", "v"], ["g"], name="second"),
+        helper.make_node("Add", ["h", "g"], ["y"]),
+    ]
+    made = model({"x": [1, "k"]}, nodes, {"w": np.ones((5, 2), np.float32), "v": np.ones((7, 2), np.float32)})
+    assert proposed(made, {"k": 16}) == []
