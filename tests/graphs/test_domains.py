@@ -42,6 +42,27 @@ def test_number_that_is_compared_is_the_one_to_feed() -> None:
     assert found(INT64, [], [node], rate=np.array(16000)) == (16000, 16000)
 
 
+def test_tokens_are_not_all_the_token_that_pads() -> None:
+    """The token that pads is compared with before the table is read."""
+    nodes = [
+        helper.make_node("Equal", ["x", "pad"], ["is_pad"]),
+        helper.make_node("Gather", ["table", "x"], ["y"]),
+    ]
+    assert found(INT64, [1, "length"], nodes, pad=np.array(1), table=np.ones((50, 4), np.float32)) == (0, 49)
+
+
+def test_constant_in_a_file_that_is_not_at_hand_tells_nothing() -> None:
+    scale = numpy_helper.from_array(np.float32(255), "c")
+    scale.data_location = TensorProto.EXTERNAL
+    scale.ClearField("raw_data")
+    value, output = (
+        helper.make_tensor_value_info("x", FLOAT, [1, 3, 8, 8]),
+        helper.make_tensor_value_info("y", FLOAT, None),
+    )
+    graph = helper.make_graph([helper.make_node("Div", ["x", "c"], ["y"])], "g", [value], [output], [scale])
+    assert domains(Stored(model=helper.make_model(graph), path=None)) == {}
+
+
 @pytest.mark.parametrize(
     ("name", "nodes"),
     [

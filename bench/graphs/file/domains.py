@@ -57,14 +57,14 @@ class _Use:
         wiring: the model.
         node: the node.
         position: of the input among those of the node.
-        is_float: whether the model's input holds floating-point numbers.
+        is_choice: whether the model's input is one number that is no floating-point number, such as a rate.
         is_image: whether it has the shape of images.
     """
 
     wiring: Wiring
     node: onnx.NodeProto
     position: int
-    is_float: bool
+    is_choice: bool
     is_image: bool
 
     def weight(self, position: int) -> onnx.TensorProto | None:
@@ -75,7 +75,7 @@ class _Use:
     def constant(self, position: int) -> np.ndarray | None:
         """The elements of a small weight that the node reads at a position."""
         tensor = self.weight(position)
-        if tensor is None or math.prod(tensor.dims) > MOST_ELEMENTS:
+        if tensor is None or math.prod(tensor.dims) > MOST_ELEMENTS or not self.wiring.stored.has(tensor):
             return None
         return np.asarray(self.wiring.stored.array(tensor))
 
@@ -97,7 +97,7 @@ def _told(wiring: Wiring, name: str, kind: onnx.TypeProto.Tensor) -> Iterator[Do
                 wiring=wiring,
                 node=node,
                 position=position,
-                is_float=is_floating(kind.elem_type),
+                is_choice=math.prod(sizes) == 1 and not is_floating(kind.elem_type),
                 is_image=is_image,
             )
             rule = RULES.get(node.op_type) if node.domain in ("", "ai.onnx") else None
@@ -118,7 +118,7 @@ def _of_table(use: _Use) -> Domain | None:
 
 def _of_comparison(use: _Use) -> Domain | None:
     number = use.operand
-    if number is None or number.size != 1 or use.is_float or number.item() == 0:  # a mask is compared with 0
+    if number is None or number.size != 1 or not use.is_choice:  # tokens are compared with the one that pads
         return None
     return (float(number.item()), float(number.item()))
 
