@@ -33,3 +33,13 @@ def test_output_that_shows_nothing_is_told(function: Callable[[np.ndarray], np.n
 
 def test_output_that_moves_is_not_doubted() -> None:
     assert told(lambda x: 1 / (1 + np.exp(-x))) == ()
+
+
+def test_model_that_refuses_other_inputs_is_told() -> None:
+    def run(x: np.ndarray) -> np.ndarray:
+        if x is SECOND["x"]:
+            raise IndexError("indices out of range")
+        return x
+
+    (line,) = told(run)
+    assert line.startswith("it runs with some made-up inputs and not with others (IndexError: indices out of range)")
