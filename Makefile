@@ -9,6 +9,7 @@ MERMAID_VERSION := 11.17.2
 MERMAID := build/mermaid/package/dist/mermaid.min.js
 RUN := $(BIN)/bench
 RESULTS ?= results
+REPORT := $(RESULTS)/report.html
 BUDGET ?= 14m
 SHARED := -n 2 --dist loadgroup --no-loadscope-reorder
 FAST := api measure graphs records tasks pipeline decisions report cli
@@ -30,8 +31,9 @@ $(MERMAID):  # draws the diagrams of the site; from its registry, for no package
 install: $(READY)  ## set up .venv with every framework, runtime and tool
 bench: install  ## the full sweep, to tables and plots under results/; goes on where it was stopped
 	$(RUN) run --budget $(BUDGET) --results $(RESULTS)
-	$(RUN) roofline --results $(RESULTS) --format md --output $(RESULTS)/roofline.md
-	$(MAKE) --no-print-directory report
+	@test -f $(REPORT) && test -z "$$(find $(RESULTS) bench -newer $(REPORT) \( -name '*.jsonl' -o -name '*.py' \) -print -quit)" \
+	|| { $(RUN) roofline --results $(RESULTS) --format md --output $(RESULTS)/roofline.md && \
+	$(MAKE) --no-print-directory report; }
 quick: install  ## a small sweep: the two frameworks and their plain exports, in under 3 minutes
 	$(RUN) run --sweep quick --launches 3 --budget 90s
 test: install  ## the tests: on two processes, and then those that measure time or threads by themselves

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
+import typer
+
 from bench.cli import options
 
 
@@ -10,9 +14,10 @@ def roofline(
     *,
     results: options.Results = options.RESULTS,
     format: options.Rows = "table",
+    force: Annotated[bool, typer.Option("--force", help="Measure again; the higher rate counts.")] = False,
     output: options.Output = None,
 ) -> None:
-    """This machine's peaks, measured anew in half a minute, and how near each cell comes to them."""
+    """This machine's peaks, measured once in half a minute, and how near each cell comes to them."""
     from rich.console import Console
 
     from bench.measure import machine, peaks
@@ -22,8 +27,9 @@ def roofline(
 
     stored = folder.read(results)
     threads = sorted({row.threads for row in stored.chosen(globs)})
-    if stored.folder.name == machine.name():
+    unknown = [number for number in threads if force or number not in stored.peaks]
+    if unknown and stored.folder.name == machine.name():
         with Console().status("measuring this machine's peaks"):
-            for number in threads:
+            for number in unknown:
                 stored = stored.under(stored_peaks.keep(stored.folder, number, peaks.ask(number)))
     options.write(report.render(stored.chosen(globs), stored.peaks, format=format), output)

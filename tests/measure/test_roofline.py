@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 
 import pytest
 
 from bench.api.errors import StoreError
+from bench.cli import main
+from bench.measure import machine
 from bench.measure import peaks as measuring
 from bench.measure.roofline import Peaks, place
 from bench.records import assemble
@@ -15,7 +18,7 @@ from bench.records import peaks as stored
 from bench.records.lines import Cost
 from bench.records.store import Record
 from bench.report import roofline
-from support import records
+from support import page_records, records
 
 PEAKS = Peaks(macs_per_s={"float32": 4e10, "int8": 8e10}, libraries={"float32": "a", "int8": "b"}, bytes_per_s=1e10)
 TORCH = "toy/torch/torch_onnx/raw/onnxruntime/cpu/b1t1"
@@ -139,3 +142,24 @@ def test_tables_have_peaks_and_places() -> None:
     assert found["peaks"]["1"]["bytes_per_s"] == 1e10
     assert found["cells"][0]["bound"] == "memory"
     assert "`bench roofline` measures them" in roofline.render(rows, {}, format="table")
+
+
+def test_peaks_that_are_known_are_measured_again_only_when_asked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    page_records.store(tmp_path)
+    monkeypatch.setattr(machine, "name", lambda: next(path.name for path in tmp_path.iterdir()))
+    asked: list[int] = []
+
+    def ask(threads: int) -> Peaks:
+        asked.append(threads)
+        return PEAKS
+
+    monkeypatch.setattr(measuring, "ask", ask)
+    for options, expected in (([], [1]), ([], []), (["--force"], [1])):
+        asked.clear()
+        monkeypatch.setattr(sys, "argv", ["bench", "roofline", "--results", str(tmp_path), *options])
+        with pytest.raises(SystemExit) as ended:
+            main.main()
+        assert (ended.value.code or 0, asked) == (0, expected)
+        assert "peak" in capsys.readouterr().out
