@@ -12,7 +12,7 @@ import collections
 import concurrent.futures
 import dataclasses
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import instrument
 import numpy as np
@@ -25,6 +25,8 @@ from bench.measure.rounds import Goal, Group
 LEAST_COVERAGE = 0.93
 MOST_FALSE = 0.05
 LAUNCHES = (1, 2, 3, 6)
+PART = 100
+"""Sweeps that one process simulates at a time."""
 RACE = 0
 """Stands for the launches of a sweep that chooses them by its open questions."""
 WITHIN = 0.03
@@ -115,13 +117,22 @@ def _judge_selection(fitted: Fitted, names: Sequence[str], world: World, rates: 
     rates["false slower"].add(any(share <= WITHIN for share in beyond.values()))
 
 
-def run(scenario: Scenario, launches: int, trials: int, seed: int) -> Rates:
+def run(scenario: Scenario, launches: int, trials: int, seed: Sequence[int]) -> Rates:
     """The rates of many sweeps."""
     random = np.random.default_rng(seed)
     rates: Rates = collections.defaultdict(Rate)
     for _ in range(trials):
         world = World(scenario, random)
         judge(world.rounds(launches) if launches else world.race(Goal()), world, rates)
+    return dict(rates)
+
+
+def summed(parts: Iterable[Rates]) -> Rates:
+    """The rates of all sweeps of several runs."""
+    rates: Rates = collections.defaultdict(Rate)
+    for part in parts:
+        for name, rate in part.items():
+            rates[name].add(rate.times, rate.of)
     return dict(rates)
 
 
@@ -144,18 +155,18 @@ def main() -> None:
     arguments = parser.parse_args()
     failures = []
     with concurrent.futures.ProcessPoolExecutor(arguments.processes) as pool:
-        cases = [
-            (scenario, launches)
-            for scenario in SCENARIOS
+        sizes = [min(PART, arguments.trials - start) for start in range(0, arguments.trials, PART)]
+        cases = {
+            (scenario.name, launches): [
+                pool.submit(run, scenario, launches, size, (number, launches, part)) for part, size in enumerate(sizes)
+            ]
+            for number, scenario in enumerate(SCENARIOS)
             if arguments.only in scenario.name
             for launches in arguments.launches
-        ]
-        waiting = [
-            pool.submit(run, scenario, launches, arguments.trials, seed)
-            for seed, (scenario, launches) in enumerate(cases)
-        ]
-        for (scenario, launches), result in zip(cases, waiting, strict=True):
-            rates = result.result()
+        }
+        scenarios = {scenario.name: scenario for scenario in SCENARIOS}
+        for (name, launches), waiting in cases.items():
+            scenario, rates = scenarios[name], summed(part.result() for part in waiting)
             figures = "  ".join(f"{name} {rate.share:.3f}" for name, rate in rates.items())
             print(f"{scenario.name:34} {launches or 'race':>4}  {figures}", flush=True)
             failures += failures_of(scenario, launches, rates)

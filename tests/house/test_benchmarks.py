@@ -123,7 +123,7 @@ def test_a_sweep_that_is_over_is_not_repeated(scripts: Any, tmp_path: Path, monk
 def test_simulated_sweeps_of_a_quiet_machine_are_covered(scripts: Any) -> None:
     coverage = scripts("coverage")
     quiet = coverage.SCENARIOS[0]
-    rates = coverage.run(quiet, 2, trials=20, seed=0)
+    rates = coverage.summed(coverage.run(quiet, 2, trials=10, seed=(0, part)) for part in range(2))
     assert rates["covered"].of == 20 * 2 * len(quiet.offsets)
     assert rates["covered"].share > 0.9
     assert coverage.failures_of(quiet, 2, rates | {"covered": coverage.Rate(times=9, of=10)}) == [
