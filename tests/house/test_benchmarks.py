@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import math
+import os
+import subprocess
 import sys
+import tomllib
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
@@ -148,3 +152,107 @@ def test_sweeps_that_contradict_each_other_fail(scripts: Any, capsys: pytest.Cap
     assert between.judge([faster, near]) == []
     assert between.judge([faster, slower]) == ["1 and 2 contradict each other"]
     assert "1 of 1 verdicts contradict; within both half-widths 0.0% of 1 cells" in capsys.readouterr().out
+
+
+def test_the_list_of_the_corpus_can_be_read(scripts: Any) -> None:
+    corpus, alone = scripts("corpus"), load_module(SCRIPTS / "peers" / "alone.py")
+    packages = tomllib.loads(corpus.LIST.read_text())["package"]
+    files = [file for package in packages for file in package["file"]]
+    assert len({(package["name"], package["version"]) for package in packages}) == len(packages)
+    assert len({file["path"] for file in files}) == len(files)
+    random = np.random.default_rng(0)
+    for text in (text for file in files for text in file["feeds"].values()):
+        assert alone.array(text, random).dtype.name == text.split()[0]
+
+
+def test_a_feed_lies_where_its_text_says(scripts: Any) -> None:
+    alone, random = load_module(SCRIPTS / "peers" / "alone.py"), np.random.default_rng(0)
+    assert alone.array("int64 scalar =16000", random) == 16000
+    tokens = alone.array("int64 4x100 3..5", random)
+    assert tokens.shape == (4, 100)
+    assert set(tokens.flat) == {3, 4, 5}
+    pixels = alone.array("float32 1000 0..255", random)
+    assert 0 <= pixels.min() < 10 < 245 < pixels.max() <= 255
+    assert alone.array("str 2", random).tolist() == ["a text", "a text"]
+    assert not alone.array("int64 3", random).any()
+
+
+def outcome_of(scripts: Any, name: str, **fields: Any) -> Any:
+    """An outcome of the corpus that is good, unless fields say otherwise."""
+    good = {
+        "alone": "",
+        "rows": {"ok": 8, "skipped": 5, "failed": 2},
+        "reasons": ["a reason"],
+        "decision": "onnx faster",
+    }
+    good |= {"run_s": 40.0, "run_error": "", "profile_s": 1.0, "profile_error": "", "domain": "images", "mib": 2.0}
+    return scripts("corpus").Outcome(name=name, **{**good, **fields})
+
+
+def test_a_file_of_the_corpus_is_good_with_a_profile_and_80_percent_of_its_rows(scripts: Any) -> None:
+    assert outcome_of(scripts, "a").is_good  # 8 of 10: skipped rows do not apply
+    assert not outcome_of(scripts, "a", rows={"ok": 7, "skipped": 5, "failed": 2}).is_good
+    assert not outcome_of(scripts, "a", rows={"ok": 0, "skipped": 5, "failed": 0}).is_good
+    assert not outcome_of(scripts, "a", profile_error="refused").is_good
+    assert not outcome_of(scripts, "a", run_error="hang").is_good
+    assert not outcome_of(scripts, "a", decision="").is_good
+
+
+def test_the_corpus_fails_below_97_percent_and_for_every_traceback_hang_and_difference(scripts: Any) -> None:
+    corpus = scripts("corpus")
+    good = [outcome_of(scripts, str(number)) for number in range(97)]
+    refused = outcome_of(scripts, "bad", run_error="bench: no")
+    alone = outcome_of(scripts, "alone", alone="it does not run", run_error="bench: no")
+    assert corpus.judge([*good, refused, refused, refused, alone], {}) == []
+    assert corpus.judge([*good, refused, refused, refused, refused], {}) == ["too few files have a table and a profile"]
+    crash, hang = outcome_of(scripts, "c", run_error="traceback"), outcome_of(scripts, "h", profile_error="hang")
+    assert corpus.judge([*good, crash, hang], {}) == ["c: traceback", "h: hang"]
+    assert corpus.judge([outcome_of(scripts, "slow", run_s=61.0)], {}) == ["tables take too long"]
+    same, other = corpus.Costs(macs=3, params=2), corpus.Costs(macs=4, params=2)
+    assert corpus.judge(good, {"a": (same, same)}) == []
+    assert corpus.judge(good, {"a": (same, other)}) == [f"a: {same}, not {other}"]
+    assert corpus.summary_line([*good, refused, alone]).startswith("99 files, 99 above 1 MiB. 98 run in their own")
+    table = corpus.table([outcome_of(scripts, "f"), alone], {"a": (same, other)})
+    assert "| f | images | 2.0 | yes | 8, 5, 2 | onnx faster | 40 | 1.0 s | a reason |" in table
+    assert "| alone | images | 2.0 | no | 8, 5, 2 | onnx faster | 40 | 1.0 s | bench: no |" in table
+    assert "| a | 3 | 4 | 2 | 2 |" in table
+
+
+def test_a_command_of_the_corpus_that_crashes_or_hangs_is_told(scripts: Any, tmp_path: Path) -> None:
+    corpus, log = scripts("corpus"), tmp_path / "log"
+
+    def told(code: str) -> str:
+        return corpus.timed([sys.executable, "-c", code], os.environ, 2.0, log)[1]
+
+    assert told("print(3)") == ""
+    assert told("raise SystemExit('bench: a reason')") == "bench: a reason"
+    assert told("1 / 0") == "traceback"
+    assert told("import time; time.sleep(60)") == "hang"
+    assert "bench: a reason" in log.read_text()
+
+
+def test_the_counter_of_the_corpus_counts_as_by_hand(tmp_path: Path) -> None:
+    weights = {
+        "kernel": np.ones((4, 3, 3, 3), np.float32),
+        "bias": np.ones(4, np.float32),
+        **{name: np.ones(4, np.float32) for name in ("scale", "shift", "mean", "variance")},
+        "sizes": np.array([0, -1], np.int64),
+        "matrix": np.ones((256, 5), np.float32),
+    }
+    nodes = [
+        helper.make_node("Conv", ["x", "kernel", "bias"], ["wide"], pads=[1, 1, 1, 1]),
+        helper.make_node("BatchNormalization", ["wide", "scale", "shift", "mean", "variance"], ["even"]),
+        helper.make_node("Reshape", ["even", "sizes"], ["flat"]),
+        helper.make_node("Gemm", ["flat", "matrix"], ["y"]),
+    ]
+    ports = [helper.make_tensor_value_info(*port) for port in (("x", 1, ["n", 3, 8, 8]), ("y", 1, ["n", 5]))]
+    stored = [numpy_helper.from_array(array, name) for name, array in weights.items()]
+    graph = helper.make_graph(nodes, "g", ports[:1], ports[1:], stored)
+    path = tmp_path / "model.onnx"
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path)
+    command = [sys.executable, str(SCRIPTS / "peers" / "counted.py"), str(path), '{"x": "float32 2x3x8x8"}']
+    counted = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+    assert counted == {
+        "macs": 2 * 4 * 8 * 8 * 3 * 9 + 2 * 5 * 256,
+        "params": 4 * 3 * 9 + 4 + 2 * 4 + 256 * 5,  # no running statistics, and no sizes
+    }
