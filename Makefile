@@ -31,7 +31,7 @@ $(MERMAID):  # draws the diagrams of the site; from its registry, for no package
 install: $(READY)  ## set up .venv with every framework, runtime and tool
 bench: install  ## the full sweep, to tables and plots under results/; goes on where it was stopped
 	$(RUN) run --budget $(BUDGET) --results $(RESULTS)
-	@test -f $(REPORT) && test -z "$$(find $(RESULTS) bench -newer $(REPORT) \( -name '*.jsonl' -o -name '*.py' \) -print -quit)" \
+	@test -f $(REPORT) && test -z "$$(find $(RESULTS) bench -newer $(REPORT) \( -name '*.jsonl' -o -name '*.py' -o -name '*.j2' -o -name '*.css' -o -name '*.js' \) -print -quit)" \
 	|| { $(RUN) roofline --results $(RESULTS) --format md --output $(RESULTS)/roofline.md && \
 	$(MAKE) --no-print-directory report; }
 quick: install  ## a small sweep: the two frameworks and their plain exports, in under 3 minutes

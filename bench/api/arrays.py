@@ -6,12 +6,15 @@ import zipfile
 import zlib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from bench.api.errors import InputError
 
 if TYPE_CHECKING:
     import numpy as np
+
+Domain: TypeAlias = "tuple[float | tuple[float, ...], float | tuple[float, ...]]"
+"""The least and the largest value of an input; tuples of an input with a domain for each place of its last axis."""
 
 
 def save_arrays(path: Path, arrays: Mapping[str, np.ndarray]) -> None:
@@ -48,12 +51,12 @@ def load_arrays(path: Path) -> dict[str, np.ndarray]:
 
 
 def generate(
-    generator: np.random.Generator, dtype: str, shape: tuple[int, ...], domain: tuple[float, float] | None = None
+    generator: np.random.Generator, dtype: str, shape: tuple[int, ...], domain: Domain | None = None
 ) -> np.ndarray:
     """Random numbers for an input: floats of a standard normal distribution, small integers, or bools.
 
     Args:
-        domain: the least and the largest value, between which numbers are uniform instead.
+        domain: the least and the largest value, between which numbers are uniform instead; of integers, one for all.
     """
     import numpy as np
 
@@ -62,6 +65,8 @@ def generate(
         low, high = domain
         if kind.kind == "f":
             return generator.uniform(low, high, shape).astype(kind)
+        assert not isinstance(low, tuple), "integers have one domain"
+        assert not isinstance(high, tuple)
         return generator.integers(int(low), int(high), shape, endpoint=True).astype(kind)
     if kind.kind == "f":
         return generator.standard_normal(shape, dtype=np.float32).astype(kind)

@@ -15,7 +15,7 @@ class Facts:
         sha256: SHA-256 of the file's content, in hexadecimal.
         size_bytes: size of the file.
         canonical: a digest that two files share if they are the same graph with the same weights; None for a format
-            whose graph is not read.
+            whose graph is not read, and for a file that stands alone (see `bench.api.plugin.Info`).
         num_params: parameters stored in the file, each counted once; None where the file does not tell.
         operators: the number of nodes of each operator; None for a format whose graph is not read.
         info: facts that the exporter or variant returned, with the seconds taken and the versions used.

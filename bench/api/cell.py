@@ -7,6 +7,7 @@ import fnmatch
 import re
 from collections.abc import Iterable
 
+from bench.api import sized
 from bench.api.errors import InputError
 
 RAW = "raw"  # the empty variant chain
@@ -20,6 +21,7 @@ class Cell:
     """One deployment: task / source / exporter / variant chain / runtime / provider / batch and threads.
 
     Attributes:
+        task: name of the task, with sizes where they are not its own: see `bench.api.sized`.
         variant: names of the variants joined by `+` in the order they are applied, or `raw`.
         batch: samples in one inference.
         threads: intra-op threads that the runtime may use.
@@ -68,9 +70,13 @@ class Cell:
         sizes = _SIZES.fullmatch(parts[-1])
         if len(parts) != 7 or sizes is None:
             raise InputError(f"not a cell: {path!r}; a cell reads task/source/exporter/variant/runtime/provider/b1t1")
-        for name in (part for field in parts[:-1] for part in field.split(CHAIN)):
+        task, mark, at = parts[0].partition(sized.MARK)
+        for name in (task, *(part for field in parts[1:-1] for part in field.split(CHAIN))):
             if _NAME.fullmatch(name) is None:
                 raise InputError(f"not a cell: {path!r}; {name!r} is not a name")
+        if mark and sized.SIZES.fullmatch(at) is None:
+            raise InputError(f"not a cell: {path!r}; sizes read {task}@height=224,width=224")
+        parts[0] = sized.in_order(parts[0])
         names = ("task", "source", "exporter", "variant", "runtime", "provider")
         return cls(**dict(zip(names, parts, strict=False)), batch=int(sizes[1]), threads=int(sizes[2]))
 

@@ -28,7 +28,11 @@ Arrays: TypeAlias = "Mapping[str, np.ndarray]"
 Outputs: TypeAlias = "Sequence[np.ndarray]"
 """Host arrays in the order of the task's outputs."""
 Info: TypeAlias = dict[str, Any]
-"""Facts to keep with an artifact as JSON, such as its opset."""
+"""Facts to keep with an artifact as JSON, such as its opset.
+
+`note` is a line to show beside the artifact's rows. Where `alone` is true, the artifact is verified and timed although
+another one has the same graph with the same weights.
+"""
 
 UNKNOWN = "?"
 _Method = TypeVar("_Method", bound=Callable[..., Any])
@@ -238,6 +242,8 @@ class Exporter(Plugin, abc.ABC):
     """How it reads the model, such as `torch.export` or `trace`: a task may be closed to a method."""
     copies: ClassVar[bool] = False
     """Whether it copies a file of the task as it is, so that the interface of the task follows from the file."""
+    freezes: ClassVar[bool] = False
+    """Whether it fixes dynamic dimensions, except the batch, to the sizes of the task's samples."""
     writes: ClassVar[str]
     """The format of the artifact: `onnx`, `torch`, `keras`, ..."""
 
@@ -289,9 +295,9 @@ class Variant(Plugin, abc.ABC):
 class Session(abc.ABC):
     """An opened artifact that answers requests."""
 
-    precision: str = "float32"
-    """The precision in which the model really runs: a session asks its runtime, where that may choose another. It is
-    read only after everything that is timed."""
+    precision: str | None = "float32"
+    """The precision in which the model really runs, None where that cannot be told: a session asks its runtime, where
+    that may choose another. It is read only after everything that is timed."""
     num_params: int | None = None
     """Parameters of the model, shared ones counted once, where the framework knows their number. The parameters of an
     ONNX file are counted in the file."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -10,10 +11,17 @@ from bench.cli import options, units
 
 if TYPE_CHECKING:
     from bench.records.folder import Results
+    from bench.tasks.adopt import Options
 
 
 def explain(
-    cell: Annotated[str, typer.Argument(help="A measured cell: its path, or a glob over it.", show_default=False)],
+    cell: Annotated[
+        str,
+        typer.Argument(
+            help="A measured cell: its path, a glob over it, or the file of a model of your own for its plain cell.",
+            show_default=False,
+        ),
+    ],
     *,
     vs: Annotated[
         str | None,
@@ -23,6 +31,10 @@ def explain(
         str | None,
         typer.Option(help="Error that is no drift, as a share of a tensor's magnitude; the task's own by default."),
     ] = None,
+    dataset: options.Dataset = None,
+    dim: options.Dims = None,
+    shape: options.Shapes = None,
+    trust: options.Trust = False,
     results: options.Results = options.RESULTS,
     format: options.Tables = "table",
 ) -> None:
@@ -32,29 +44,49 @@ def explain(
     """
     from rich.console import Console
 
+    from bench.api.errors import InputError
     from bench.decisions.explain import explain as find
     from bench.measure.limits import Limits
     from bench.records import folder
     from bench.report import explain as report
+    from bench.tasks.adopt import Options
 
     stored = folder.read(results)
-    chosen, other = _one(stored, cell), _one(stored, vs) if vs else None
+    given = options.own_model(dataset, dim, shape, trust)
+    names = [cell, *([vs] if vs else [])]
+    if given != Options() and not any(_is_model(stored, named) for named in names):
+        raise InputError("--dataset, --dim, --shape and --trust are about the file of a model; a cell has its own")
+    chosen, *others = [_one(stored, named, given) for named in names]
+    other = others[0] if others else None
     most = units.share(tolerance, zero=True) if tolerance else None
     with Console(stderr=True).status(f"explaining {chosen}"):
         found = find(stored, chosen, other, tolerance=most, limits=Limits.of(step_s=None, memory_bytes=None))
     typer.echo(report.render(found, format=format), nl=False)
 
 
-def _one(stored: Results, glob: str) -> str:
-    """The path of the one cell that a glob names.
+def _is_model(stored: Results, named: str) -> bool:
+    """Whether a text is the path of a model rather than a glob over the measured cells."""
+    from bench.api.cell import Cell, matches
+
+    return Path(named).exists() and not any(matches(Cell.from_path(row.cell), [named]) for row in stored.rows)
+
+
+def _one(stored: Results, named: str, given: Options) -> str:
+    """The path of the one cell that a glob or a model's file names.
 
     Raises:
-        InputError: the glob names no cell, or several.
+        InputError: the glob names no cell, or several; or the model was not measured, or cannot be used.
     """
     from bench.api.errors import InputError
+    from bench.decisions.explain import plain_cell
+    from bench.tasks import adopt
 
-    found = [row.cell for row in stored.chosen([glob])]
+    if _is_model(stored, named):
+        adopted = adopt.adopt(Path(named), given)
+        options.say_notes(adopted.notes)
+        return plain_cell(stored, adopted.name, Path(named))
+    found = [row.cell for row in stored.chosen([named])]
     if len(found) > 1:
         more = f" and {len(found) - 3} more" if len(found) > 3 else ""
-        raise InputError(f"one cell at a time; {glob!r} names {', '.join(found[:3])}{more}")
+        raise InputError(f"one cell at a time; {named!r} names {', '.join(found[:3])}{more}")
     return found[0]

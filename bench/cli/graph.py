@@ -1,38 +1,47 @@
-"""`bench graph`: compare ONNX models, look at them, and cut them."""
+"""`bench graph`: compare models, look at them, and cut them."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from bench.api.errors import InputError
 from bench.cli import options
-from bench.cli.options import Dims, Inputs, Model, Observe, Shapes
+from bench.cli.options import Dims, Inputs, Model, Observe, Shapes, Trust
 from bench.graphs import requests
+from bench.graphs.file.text import printable
 
-app = typer.Typer(help="Compare ONNX models, look at them, and cut them.", no_args_is_help=True)
-Target = Annotated[Path, typer.Argument(help="File to write.", show_default=False)]
+if TYPE_CHECKING:
+    from bench.pipeline.graph_files import GraphFile
+
+app = typer.Typer(
+    help="Compare models, look at them, and cut them; of another format than ONNX their plain export to ONNX.",
+    no_args_is_help=True,
+)
+Target = Annotated[Path, typer.Argument(help="ONNX file to write.", show_default=False)]
 
 
 @app.command()
 def diff(
     before: Model,
-    after: Annotated[
-        Path, typer.Argument(help="Another .onnx file, as what an optimizer made of it.", show_default=False)
-    ],
+    after: Annotated[Path, typer.Argument(help="Another model, as what an optimizer made of it.", show_default=False)],
     *,
+    shape: Shapes = None,
+    dim: Dims = None,
+    trust: Trust = False,
     format: options.Plain = "table",
     strict: Annotated[bool, typer.Option("--strict", help="Exit with 1 where they differ.")] = False,
 ) -> None:
     """Whether two models are the same computation, how often each operator is in them, and what differs."""
     from rich.console import Console
 
-    from bench.pipeline.files import ask, readable
+    from bench.pipeline.files import ask
     from bench.report.diff import diff_view
 
-    found = ask("compare", requests.diff, before, other=readable(after))
+    file, other = _whole(before, after, shape=shape, dim=dim, trust=trust)
+    found = ask("compare", requests.diff, file, other=str(other.path.absolute()))
     view = diff_view(before.name, after.name, found)
     if format == "json":
         typer.echo(view.as_json(), nl=False)
@@ -43,31 +52,37 @@ def diff(
 
 
 @app.command()
-def text(model: Model, *, output: options.Output = None) -> None:
+def text(
+    model: Model, *, shape: Shapes = None, dim: Dims = None, trust: Trust = False, output: options.Output = None
+) -> None:
     """A model as text, in onnx's own form; large weights are given by their place in the file."""
     from bench.pipeline.files import ask
 
-    options.write(ask("print", requests.text, model)["text"], output)
+    (file,) = _whole(model, shape=shape, dim=dim, trust=trust)
+    options.write(ask("print", requests.text, file)["text"], output)
 
 
 @app.command()
 def picture(
     model: Model,
-    target: Target,
+    target: Annotated[Path, typer.Argument(help="SVG file to write.", show_default=False)],
     *,
     shape: Shapes = None,
     dim: Dims = None,
     inputs: Inputs = None,
     observe: Observe = True,
+    trust: Trust = False,
 ) -> None:
     """A picture of a model as SVG: each node with its shapes, weights and MACs."""
     from bench.pipeline.files import ask
 
     if target.suffix != ".svg":
         raise InputError(f"a picture is an SVG file; {target} does not end with .svg")
-    found = ask("draw", requests.picture, model, **options.inputs_of(shape, dim, inputs, observe))
+    file = options.graph_file(model, shape, dim, trust)
+    found = ask("draw", requests.picture, file, **options.inputs_of(file, inputs, observe))
     options.write(found["svg"], target)
-    typer.echo("\n".join([str(target), *(f"note: {note}" for note in found["notes"])]))
+    typer.echo(str(target))
+    _say_below(found["notes"])
 
 
 @app.command()
@@ -81,11 +96,15 @@ def extract(
     output: Annotated[
         list[str] | None, typer.Option(help="Tensor to end at; the model's outputs if none is given.")
     ] = None,
+    shape: Shapes = None,
+    dim: Dims = None,
+    trust: Trust = False,
 ) -> None:
     """The part of a model between some of its tensors, as a model of its own."""
     from bench.pipeline.files import ask
 
-    found = ask("cut", requests.extract, model, target=str(target.absolute()), inputs=input or [], outputs=output or [])
+    (file,) = _whole(model, shape=shape, dim=dim, trust=trust)
+    found = ask("cut", requests.extract, file, target=str(target.absolute()), inputs=input or [], outputs=output or [])
     ends = [f"{kind} {name} {what}" for kind in ("input", "output") for name, what in found[f"{kind}s"].items()]
     typer.echo("  ".join([str(target), f"{found['num_nodes']} of {found['num_nodes_before']} nodes", *ends]))
 
@@ -100,16 +119,19 @@ def split(
     dim: Dims = None,
     inputs: Inputs = None,
     observe: Observe = True,
+    trust: Trust = False,
 ) -> None:
     """A model in consecutive parts of equal cost, which give the same outputs one after the other."""
     from bench.pipeline.files import ask
 
-    given = options.inputs_of(shape, dim, inputs, observe)
-    found = ask("cut", requests.split, model, folder=str(folder.absolute()), num_parts=parts, **given)
+    file = options.graph_file(model, shape, dim, trust)
+    given = options.inputs_of(file, inputs, observe)
+    found = ask("cut", requests.split, file, folder=str(folder.absolute()), num_parts=parts, **given)
     for part in found["parts"]:
         share = f"{100 * part['cost'] / found['cost']:.1f} % of {found['unit']}"
         ends = f"{', '.join(part['inputs'])} -> {', '.join(part['outputs'])}"
         typer.echo(f"{folder / part['file']}  {part['num_nodes']} nodes  {share}  {ends}")
+    _say_below(found["notes"])
 
 
 @app.command()
@@ -120,10 +142,31 @@ def fold(
     shape: Shapes = None,
     dim: Dims = None,
     free: Annotated[list[str] | None, typer.Option(help="Dynamic dimension that stays so, as the batch.")] = None,
+    trust: Trust = False,
 ) -> None:
     """A model for given sizes, without the arithmetic of shapes: what can be computed beforehand is a constant."""
     from bench.pipeline.files import ask
 
-    given = options.sizes(shape, dim)
-    found = ask("fold", requests.fold, model, target=str(target.absolute()), free=free or [], **given)
+    file = options.graph_file(model, shape, dim, trust)
+    sizes = {"shapes": file.shapes, "dims": file.dims, "free": free or []}
+    found = ask("fold", requests.fold, file, target=str(target.absolute()), **sizes)
     typer.echo(f"{target}  {found['num_nodes']} nodes of {found['num_nodes_before']}")
+    _say_below(found["notes"])
+
+
+def _say_below(notes: list[str]) -> None:
+    for note in notes:
+        typer.echo(f"note: {printable(note)}")
+
+
+def _whole(*models: Path, shape: list[str] | None, dim: list[str] | None, trust: bool) -> list[GraphFile]:
+    """The ONNX files of models for a command that needs no sizes, except to export a model.
+
+    Raises:
+        InputError: sizes are given, and no model is exported; or there is no ONNX file of a model.
+    """
+    files = [options.graph_file(model, shape, dim, trust) for model in models]
+    if (shape or dim) and all(file.exporter is None for file in files):
+        names = " and ".join(map(str, models))
+        raise InputError(f"--shape and --dim are for models that are exported to ONNX first; {names} needs no sizes")
+    return files

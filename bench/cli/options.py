@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
+import textwrap
 from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -14,6 +16,7 @@ from bench.graphs.file.text import printable
 from bench.graphs.shapes import given
 
 if TYPE_CHECKING:
+    from bench.pipeline.graph_files import GraphFile
     from bench.tasks.adopt import Options
 
 CELLS = "Cells, as globs over task/source/exporter/variant/runtime/provider/b1t1."
@@ -31,7 +34,10 @@ Rows = Annotated[
 
 Own = Annotated[
     Path | None,
-    typer.Option(help="A model of your own: .onnx, .tflite, .keras, .xml, .pt, .pt2, a .py with build(), or a folder."),
+    typer.Option(
+        help="A model of your own: .onnx, .tflite, .keras, .xml, .pkl, .joblib, .json, .ubj, .txt, .pt, .pt2, a .py "
+        "with build(), or a folder."
+    ),
 ]
 Dataset = Annotated[
     Path | None, typer.Option(help="Samples of the model: an .npz, a folder, or a .py with samples and metrics.")
@@ -44,8 +50,7 @@ Shapes = Annotated[
 ]
 Trust = Annotated[bool, typer.Option("--trust", help="Let code that the model's file holds run.")]
 
-Model = Annotated[Path, typer.Argument(help="An .onnx file.", show_default=False)]
-AnyModel = Annotated[
+Model = Annotated[
     Path, typer.Argument(help="An .onnx file, or a model of a format that `bench run` takes.", show_default=False)
 ]
 Inputs = Annotated[
@@ -76,24 +81,36 @@ def own_model(
     return found
 
 
-def sizes(shape: list[str] | None, dim: list[str] | None) -> dict[str, Any]:
-    """`--shape` and `--dim` as the requests of `bench.graphs.requests` take them: `shapes` and `dims`.
+def graph_file(model: Path, shape: list[str] | None, dim: list[str] | None, trust: bool) -> GraphFile:
+    """The ONNX file of the model that a command names, or of its plain export; its notes are said.
 
-    A dtype that was written with a shape is left out: an ONNX file says itself which dtype its inputs have.
-    """
-    shapes = {name: one.sizes for name, one in given.shapes_from(shape or (), zero=True).items()}
-    return {"shapes": shapes, "dims": given.dims_from(dim or (), zero=True)}
-
-
-def inputs_of(shape: list[str] | None, dim: list[str] | None, inputs: Path | None, observe: bool) -> dict[str, Any]:
-    """Values of the options `Shapes`, `Dims`, `Inputs` and `Observe` as the requests about an ONNX file take them.
+    Args:
+        model: the model, of any format that `bench run` takes.
+        shape, dim, trust: values of the options `Shapes`, `Dims` and `Trust`.
 
     Raises:
-        InputError: a text is not a shape or a size, or there is no such file of inputs.
+        InputError: a text is not a shape or a size, or there is no ONNX file of the model; the message says why.
+    """
+    from bench.measure.limits import Limits
+    from bench.pipeline import graph_files
+    from bench.tasks.adopt import Options
+
+    options = Options(dims=tuple(dim or ()), shapes=tuple(shape or ()), trust=trust)
+    file = graph_files.of_model(model, options, Limits.of(step_s=None, memory_bytes=None))
+    say_notes(file.notes)
+    return file
+
+
+def inputs_of(file: GraphFile, inputs: Path | None, observe: bool) -> dict[str, Any]:
+    """The sizes of a file, and the values of the options `Inputs` and `Observe`, as the requests about it take them.
+
+    Raises:
+        InputError: there is no such file of inputs.
     """
     from bench.pipeline.files import readable
 
-    return {**sizes(shape, dim), "observe": observe, "inputs": readable(inputs) if inputs else None}
+    arrays = readable(inputs) if inputs else None
+    return {"shapes": file.shapes, "dims": file.dims, "observe": observe, "inputs": arrays}
 
 
 def write(text: str | bytes, output: Path | None) -> None:
@@ -107,9 +124,13 @@ def write(text: str | bytes, output: Path | None) -> None:
 
 
 def say(*messages: str) -> None:
-    """Print messages for a person on the standard error stream, one line each."""
+    """Print messages for a person on the standard error stream, one line each; a terminal's lines break at blanks."""
     for message in messages:
-        print(f"bench: {message}", file=sys.stderr)
+        line = f"bench: {message}"
+        if sys.stderr.isatty():
+            width = shutil.get_terminal_size().columns
+            line = textwrap.fill(line, width, break_long_words=False, break_on_hyphens=False, subsequent_indent="  ")
+        print(line, file=sys.stderr)
 
 
 def say_notes(notes: Iterable[str]) -> None:

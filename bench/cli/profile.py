@@ -1,4 +1,4 @@
-"""`bench profile`: what an ONNX file costs before it is run."""
+"""`bench profile`: what a model costs before it is run."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from bench.cli import options
 
 
 def profile(
-    model: options.AnyModel,
+    model: options.Model,
     *,
     by: Annotated[
         Literal["node", "tensor", "weight", "buffer"],
@@ -31,30 +31,24 @@ def profile(
 ) -> None:
     """Shapes, MACs, parameters, bytes, zeros and planned memory of a model, before it is run.
 
-    A model of another format than ONNX is profiled by its plain export.
+    A model of another format than ONNX is profiled by its plain export to ONNX.
     """
     from rich.console import Console
 
     from bench.graphs import requests
     from bench.graphs.costs.profile import Profile
-    from bench.measure.limits import Limits
-    from bench.pipeline import graph_files
     from bench.pipeline.files import ask
     from bench.report import profile as report
-    from bench.tasks import adopt
 
-    about = adopt.Options(dims=tuple(dim or ()), shapes=tuple(shape or ()), trust=trust)
-    file = graph_files.of_model(model, about, Limits.of(step_s=None, memory_bytes=None))
-    options.say_notes(file.notes)
-    given = options.inputs_of(shape, dim, inputs, observe)
-    given["shapes"] = {**file.shapes, **given["shapes"]}
+    file = options.graph_file(model, shape, dim, trust)
+    given = options.inputs_of(file, inputs, observe)
     most = top if format == "table" else 0
     if by == "weight":
-        view = report.weights(model.name, ask("profile", requests.weights, file.path)["weights"])
+        view = report.weights(model.name, ask("profile", requests.weights, file)["weights"])
     elif by == "buffer":
-        view = report.memory(ask("profile", requests.memory, file.path, **given), most or None)
+        view = report.memory({**ask("profile", requests.memory, file, **given), "name": model.name}, most or None)
     else:
-        found = Profile.from_dict(ask("profile", requests.profile, file.path, **given))
+        found = Profile.from_dict({**ask("profile", requests.profile, file, **given), "name": model.name})
         view = report.tensors(found) if by == "tensor" else report.nodes(found, most or None)
     if format == "table" and output is None:
         Console().print(view.as_table())

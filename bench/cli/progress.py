@@ -19,7 +19,7 @@ from bench.report.tables import TerminalTable
 
 EVERY_S = 3.0
 """Least time from one line of progress to the next where lines stay, such as in a file."""
-BAD = ("failed", "skipped")
+BAD = ("skipped", "failed")
 VERBS = {"prepare": "preparing", "verify": "verifying", "measure": "measuring"}
 
 
@@ -32,11 +32,12 @@ def observer(
     Args:
         console: the console to print on.
         rows: returns the rows as they are stored now, for a table below the line; called once for each refresh of the
-            table. None for no table.
+            table. None for a short run, whose table follows soon: without a table, and without lines about cells that
+            went wrong, which are counted.
         every_s: least time between two lines where the console is no terminal.
     """
     if not console.is_terminal:
-        yield Watch(console, every_s)
+        yield Watch(console, every_s, tells_failures=rows is not None)
         return
     with Live(console=console, transient=True, auto_refresh=False, vertical_overflow="ellipsis") as live:
         yield LiveWatch(console, live, rows)
@@ -45,9 +46,11 @@ def observer(
 class Watch:
     """Prints the steps of a sweep in lines of their own: stages and what went wrong, and a step every few seconds."""
 
-    def __init__(self, console: Console, every_s: float = EVERY_S) -> None:
+    def __init__(self, console: Console, every_s: float = EVERY_S, *, tells_failures: bool = True) -> None:
         self._console = console
         self._every_s = every_s
+        self._tells_failures = tells_failures
+        self._num_bad = dict.fromkeys(BAD, 0)
         self._printed = -math.inf
         self._stage = ""
         self._total = 0
@@ -64,7 +67,15 @@ class Watch:
     def cell(self, cell: Cell, outcome: str) -> None:
         """A cell is through the present stage, or failed in it."""
         self._done += self._stage != "measure"
-        self._changed(f"{cell}: {outcome}", must_tell=outcome.startswith(BAD))
+        bad = next((kind for kind in BAD if outcome.startswith(kind)), None)
+        if bad is not None:
+            self._num_bad[bad] += 1
+            self._went_wrong(f"{cell}: {outcome}")
+        else:
+            self._changed(f"{cell}: {outcome}")
+
+    def _went_wrong(self, event: str) -> None:
+        self._changed(event if self._tells_failures else "", must_tell=self._tells_failures)
 
     def measured(self, cells: Sequence[Cell]) -> None:
         """Launches of these cells were stored."""
@@ -83,7 +94,8 @@ class Watch:
             new = f"{now.num_new} of {_count(now.num_cells, 'cell')} not launched yet, " if now.num_new else ""
             beyond = f", {now.num_beyond} that the allowed launches cannot answer" if now.num_beyond else ""
             return f"{clock} round {now.num_round}: {new}{_count(now.num_open, 'question')} open{beyond}{left}"
-        return f"{clock} {VERBS.get(self._stage, '')} {self._done} of {self._total}"
+        bad = "" if self._tells_failures else "".join(f", {num} {kind}" for kind, num in self._num_bad.items() if num)
+        return f"{clock} {VERBS.get(self._stage, '')} {self._done} of {self._total}{bad}"
 
     def _changed(self, event: str, *, must_tell: bool = False) -> None:
         now, line = time.monotonic(), f"{self._status()}{'; ' + event if event else ''}"
@@ -97,7 +109,7 @@ class LiveWatch(Watch):
     """Redraws a status line, and the table of results below it if there is to be one."""
 
     def __init__(self, console: Console, live: Live, rows: Callable[[], list[Row]] | None) -> None:
-        super().__init__(console)
+        super().__init__(console, tells_failures=rows is not None)
         self._live = live
         self._rows = rows
         self._table: RenderableType = ""
@@ -111,10 +123,10 @@ class LiveWatch(Watch):
             self._redraw()
         super().stage(name, total)
 
-    def cell(self, cell: Cell, outcome: str) -> None:
-        if outcome.startswith(BAD):
-            self._live.console.print(Text(f"{cell}: {outcome}", style="yellow"))
-        super().cell(cell, outcome)
+    def _went_wrong(self, event: str) -> None:
+        if self._tells_failures:
+            self._live.console.print(Text(event, style="yellow"))
+        super()._went_wrong(event)
 
     def _redraw(self) -> None:
         if self._rows is None:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping
 from typing import Annotated
 
 import typer
 
 from bench.cli import options, units
 
-FIRST_TABLE = "30s"
-"""Time for measuring a model of one's own, unless `--budget` is given."""
+FIRST_TABLE_S = 30
+"""Time for measuring a model of one's own, at each combination of sizes, unless `--budget` is given."""
 INTERRUPTED = 130
 """Exit code after Ctrl-C: 128 + SIGINT, as shells have it."""
 
@@ -22,12 +24,17 @@ def run(
     ] = None,
     model: options.Own = None,
     dataset: options.Dataset = None,
-    dim: options.Dims = None,
+    dim: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--dim", help="Sizes to measure of a dimension of any size, as height=224,448 or batch=1,4.", metavar="TEXT"
+        ),
+    ] = None,
     shape: options.Shapes = None,
     trust: options.Trust = False,
     budget: Annotated[
         str | None,
-        typer.Option(help="Time for measuring, such as 10m; 30s by default with --model alone, else no limit."),
+        typer.Option(help="Time for measuring, such as 10m; 30s a size by default with --model alone, else no limit."),
     ] = None,
     margin: Annotated[str, typer.Option(help="Half-width of the ratio's interval to aim at.")] = "2%",
     launches: Annotated[int, typer.Option(min=1, help="Most launches of a cell.")] = 12,
@@ -47,32 +54,40 @@ def run(
     from rich.console import Console
 
     from bench.api import loading
+    from bench.api.sized import family_of
     from bench.cli import progress
     from bench.cli.interrupts import Heeding
     from bench.cli.show import print_table, sweep_tables
+    from bench.decisions.sizes import families
+    from bench.graphs.shapes.given import axes_from
     from bench.measure import machine
     from bench.measure.block import Method
     from bench.measure.limits import Limits
     from bench.measure.questions import Aims
     from bench.measure.rounds import Goal
-    from bench.pipeline import sweeps
+    from bench.pipeline import sizing, sweeps
     from bench.pipeline.sweep import Options, Sweep
+    from bench.plugins import catalog
     from bench.records import folder
-    from bench.records.ranking import is_timed
     from bench.records.store import Store
+    from bench.report import next_step
+    from bench.report import sizes as by_size
     from bench.tasks import adopt
 
-    given = options.own_model(dataset, dim, shape, trust, is_named=model is not None)
+    axes = axes_from(dim or ())
+    given = options.own_model(dataset, None, shape, trust, is_named=model is not None)
+    sizes: Mapping[str, int] = {}
     if model is not None:
-        adopted = adopt.adopt(model, given)
+        adopted, axes = sizing.adopted(model, given, axes)
         options.say_notes(adopted.notes)
+        sizes = getattr(catalog.task(adopted.name), "sizes", {})
         if not globs and sweep is None:
-            sweep, budget = "full", budget or FIRST_TABLE
+            sweep, budget = "full", budget or f"{FIRST_TABLE_S * math.prod(map(len, axes.values()))}s"
         globs = [f"{adopted.name}/{glob}" for glob in globs or ["*"]]
-    for name in dict.fromkeys(glob.partition("/")[0] for glob in globs or []):
+    for name in dict.fromkeys(family_of(glob.partition("/")[0]) for glob in globs or []):
         if name not in loading.find("models"):
             adopt.recall(name)  # a model of one's own, measured before
-    cells = sweeps.select(globs or [], sweep)
+    cells = sizing.at_sizes(sweeps.select(globs or [], sweep), axes)
     if dry_run:
         typer.echo("\n".join(cell.path for cell in cells))
         return
@@ -102,8 +117,10 @@ def run(
         typer.echo(sweep_tables("threads", found, shown, "table"), nl=False)
     else:
         print_table(shown)
-    if not across_threads and not any(is_timed(row) or row.same_as for row in shown):
-        options.say("no cell could be timed; the table says why")
-        raise typer.Exit(1)
+    if not across_threads:
+        typer.echo(by_size.render(families(found.measurements, shown), format="table"), nl=False)
+        options.say(next_step.after(shown, sizes=sizes, results=results))
+        if not next_step.is_measured(shown):
+            raise typer.Exit(1)
     if strict and any(row.status == "failed" or row.fidelity == "broken" for row in shown):
         raise typer.Exit(1)

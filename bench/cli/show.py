@@ -29,9 +29,10 @@ def show(
     output: options.Output = None,
 ) -> None:
     """The table, from stored results."""
+    from bench.decisions.sizes import families
     from bench.records import folder, ranking
     from bench.records.rows import COLUMNS
-    from bench.report import frame, tables
+    from bench.report import frame, sizes, tables
 
     stored = folder.read(results, margin=units.share(margin), baseline=baseline)
     rows = stored.chosen(globs)
@@ -44,10 +45,14 @@ def show(
             raise InputError("Parquet is no text to print; name a file with --output")
         selection = ranking.select(rows, columns=chosen, sort=sort)
         options.write(frame.parquet(selection.rows, selection.columns or COLUMNS), output)
-    elif format == "table" and output is None:
+        return
+    by_size = families(stored.measurements, rows) if format in ("table", "md") and chosen is None else []
+    if format == "table" and output is None:
         print_table(rows, chosen, sort)
+        typer.echo(sizes.render(by_size, format=format), nl=False)
     else:
-        options.write(tables.render(rows, format=format, columns=chosen, sort=sort) + "\n", output)
+        table = tables.render(rows, format=format, columns=chosen, sort=sort)
+        options.write("\n".join(filter(None, (table, sizes.render(by_size, format=format)))) + "\n", output)
 
 
 def print_table(rows: Sequence[Row], columns: tuple[str, ...] | None = None, sort: str | None = None) -> None:

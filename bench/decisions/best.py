@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from bench.api import loading
 from bench.api.cell import Cell
+from bench.api.sized import family_of
 from bench.decisions import pick
 from bench.measure import selection
 from bench.measure.stats import Estimate
@@ -64,7 +65,7 @@ def best(measurements: Measurements, rows: Sequence[Row], *, max_metric_loss: fl
 
 def _defaults(row: Row) -> Sequence[Cell]:
     """The plain native cells of the task's frameworks, for the row's request; none where the task is not here."""
-    if row.task not in loading.find("models"):
+    if family_of(row.task) not in loading.find("models"):
         return ()
     return sweeps.baselines(row.task, row.batch, row.threads)
 

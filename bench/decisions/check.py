@@ -117,7 +117,8 @@ def pair_of_files(
         InputError: a file cannot be used, or the files differ in format, inputs or outputs.
         ArtifactError: an artifact does not run.
     """
-    pinned_task = catalog.task(adopt.adopt(pinned, options).name)
+    before = adopt.adopt(pinned, options)
+    pinned_task = catalog.task(before.name)
     pinned_artifact = prepare.artifact_of(_cell(pinned_task.name, runtime, provider, batch, threads), limits)
     ports = [(spec.name, spec.dtype) for spec in (*pinned_task.inputs, *pinned_task.outputs)]
     # The new file is adopted last, because the catalog finds the task that was adopted last where both share a name.
@@ -129,7 +130,10 @@ def pair_of_files(
     artifact = prepare.artifact_of(cell, limits)
     if artifact.format != pinned_artifact.format:
         raise InputError(f"{new} is {artifact.format}, and {pinned} is {pinned_artifact.format}")
-    return dataclasses.replace(pair(cell, pinned_artifact, artifact, limits), notes=adopted.notes)
+    notes = [note for note in adopted.notes if note in before.notes]  # such as sizes that were guessed for both
+    notes += [f"{pinned}: {note}" for note in before.notes if note not in notes]
+    notes += [f"{new}: {note}" for note in adopted.notes if note not in notes]
+    return dataclasses.replace(pair(cell, pinned_artifact, artifact, limits), notes=tuple(notes))
 
 
 def pair_of_pick(folder: Path, *, limits: Limits) -> Pair:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from bench.api import Task, cache, loading
+from bench.api import Task, cache, loading, sized
 from bench.api.arrays import load_arrays
 from bench.api.artifact import Artifact
 from bench.api.cell import Cell
@@ -151,7 +151,7 @@ def _task(name: str, is_wanted: Callable[[Task], bool]) -> Task:
     Raises:
         InputError: the task is neither on the search path nor in the cache.
     """
-    if name in loading.find("models"):
+    if sized.family_of(name) in loading.find("models"):
         return catalog.task(name)
     if (found := adopt.recall(name, is_wanted)) is None:
         raise InputError(f"the model of {name} is not here any more; `bench run --model` or BENCH_PATH brings it back")

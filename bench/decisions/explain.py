@@ -8,7 +8,9 @@ from __future__ import annotations
 import collections
 import dataclasses
 import itertools
+import shlex
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from bench.api import NodeTime, Task
@@ -19,7 +21,7 @@ from bench.decisions import deployment, operator_times
 from bench.measure import machine
 from bench.measure.comparison import Comparison
 from bench.measure.limits import Limits
-from bench.pipeline import inspection, provenance
+from bench.pipeline import inspection, provenance, sweeps
 from bench.plugins import catalog
 from bench.records.folder import Results
 from bench.records.measurements import Measurements
@@ -66,6 +68,7 @@ class Step:
         changed_nodes: number of nodes with a changed attribute or weight.
         changed_weights: number of changed and added weights.
         is_same: whether the graph and its weights are the same as before the step.
+        note: a line that the step tells of its artifact, such as a raised operator set.
     """
 
     step: str
@@ -77,6 +80,7 @@ class Step:
     changed_nodes: int | None = None
     changed_weights: int | None = None
     is_same: bool = False
+    note: str | None = None
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -165,6 +169,23 @@ def explain(stored: Results, cell: str, versus: str | None, *, tolerance: float 
     )
 
 
+def plain_cell(stored: Results, task: str, model: Path) -> str:
+    """The path of the measured cell that runs a user's model as it is.
+
+    Args:
+        stored: the stored results of one machine.
+        task: name of the task that was made of the model.
+        model: path of the model, for the message.
+
+    Raises:
+        InputError: the model was not measured.
+    """
+    plain = [cell.path for cell in sweeps.baselines(task, 1, 1) if cell.path in stored.records]
+    if not plain:
+        raise InputError(f"{model} was not measured; `bench run --model {shlex.quote(str(model))}` measures it")
+    return plain[0]
+
+
 def _other(cell: Cell, versus: str | None) -> Cell | None:
     """The cell to compare with; None where it would be the cell itself."""
     other = Cell.from_path(versus) if versus is not None else dataclasses.replace(cell, variant=RAW)
@@ -206,7 +227,8 @@ def _names(steps: Sequence[Artifact], limits: Limits) -> dict[str, str] | None:
 
 def _step(name: str, before: Artifact | None, after: Artifact, limits: Limits) -> Step:
     number = None if after.operators is None else sum(after.operators.values())
-    step = Step(step=name, path=str(after.path), size_bytes=after.size_bytes, num_nodes=number)
+    note = after.info.get("note")
+    step = Step(step=name, path=str(after.path), size_bytes=after.size_bytes, num_nodes=number, note=note)
     if before is None:
         return step
     if before.canonical is not None and before.canonical == after.canonical:

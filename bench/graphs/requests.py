@@ -100,25 +100,31 @@ def extract(*, path: str, target: str, inputs: Sequence[str], outputs: Sequence[
 
 
 def split(*, path: str, folder: str, num_parts: int, **given: Any) -> Result:
-    """Write a model as parts of equal cost into `folder`; returns the fields of a `Split`."""
+    """Write a model as parts of equal cost into `folder`.
+
+    Returns:
+        The fields of a `Split`, and `notes`: the notes of the model's profile.
+    """
     from bench.graphs.edits.split import split as in_parts
 
     found = _profiled(path, given)
-    return dataclasses.asdict(in_parts(lazy.read(Path(path)), found, Path(folder), num_parts))
+    parts = in_parts(lazy.read(Path(path)), found, Path(folder), num_parts)
+    return {**dataclasses.asdict(parts), "notes": found.notes}
 
 
 def fold(*, path: str, target: str, shapes: Sizes, dims: Mapping[str, int], free: Sequence[str]) -> Result:
     """Write a model without its shape arithmetic to `target`.
 
     Returns:
-        `num_nodes_before` and `num_nodes`, those of subgraphs included.
+        `num_nodes_before` and `num_nodes`, those of subgraphs included, and `notes`: lines about guessed sizes.
     """
     from bench.graphs.edits.fold import compute_graph
     from bench.graphs.edits.parts import save
     from bench.graphs.file.digest import all_nodes
 
     stored = lazy.read(Path(path))
+    num_before = sum(1 for _ in all_nodes(stored.model))
     folded = compute_graph(stored.model, shapes=shapes, dims=dims, free=free, path=stored.path)
-    counts = [sum(1 for _ in all_nodes(model)) for model in (stored.model, folded)]
-    save(folded, stored, Path(target))
-    return {"num_nodes_before": counts[0], "num_nodes": counts[1]}
+    num_nodes = sum(1 for _ in all_nodes(folded.model))
+    save(folded.model, stored, Path(target))
+    return {"num_nodes_before": num_before, "num_nodes": num_nodes, "notes": folded.notes}

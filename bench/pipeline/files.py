@@ -9,25 +9,26 @@ from typing import Any
 from bench.api.errors import ChildError, InputError
 from bench.measure.limits import Limits
 from bench.measure.process import ask_once
+from bench.pipeline.graph_files import GraphFile
 
 
-def ask(verb: str, request: Callable[..., dict[str, Any]], model: Path, **arguments: Any) -> dict[str, Any]:
+def ask(verb: str, request: Callable[..., dict[str, Any]], file: GraphFile, **arguments: Any) -> dict[str, Any]:
     """The answer of a child process to a request about an ONNX file.
 
     Args:
         verb: what is done to the model, for the message of an error.
         request: a function of `bench.graphs.requests`.
-        model: path of the file.
+        file: the file.
         **arguments: of that function, besides the path.
 
     Raises:
-        InputError: there is no such file, or the request failed; the message says why.
+        InputError: the request failed; the message says why.
     """
-    path, limits = readable(model), Limits.of(step_s=None, memory_bytes=None)
+    path, limits = str(file.path.absolute()), Limits.of(step_s=None, memory_bytes=None)
     try:
         return ask_once(request, timeout_s=limits.prepare_s, memory_bytes=limits.memory_bytes, path=path, **arguments)
     except ChildError as error:
-        raise InputError(f"cannot {verb} {model}: {error.reason}") from error
+        raise InputError(f"cannot {verb} {file.model}: {error.reason}") from error
 
 
 def readable(path: Path) -> str:

@@ -9,10 +9,13 @@ from pathlib import Path
 from bench.api import Task
 from bench.api.cell import RAW
 from bench.api.errors import BenchError, InputError
+from bench.graphs.shapes import given
 from bench.measure.limits import Limits
 from bench.pipeline import prepare, sweeps
 from bench.plugins import catalog
-from bench.tasks import adopt
+from bench.tasks import adopt, formats
+
+SUFFIX = ".onnx"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -21,13 +24,19 @@ class GraphFile:
 
     Attributes:
         path: the file.
-        shapes: shapes of its inputs by name, as the model was tried; empty for a file that was not tried.
+        model: the model that the user named.
+        exporter: name of the exporter that made the file; None for a file that is the model itself.
+        shapes: shapes of its inputs by name: as given, or of an export as the model was tried.
+        dims: sizes of its dynamic dimensions by name, as given; of an export they are in the shapes.
         notes: lines to tell the user.
     """
 
     path: Path
+    model: Path
+    exporter: str | None = None
     shapes: Mapping[str, Sequence[int]]
-    notes: tuple[str, ...]
+    dims: Mapping[str, int]
+    notes: tuple[str, ...] = ()
 
 
 def of_model(path: Path, options: adopt.Options, limits: Limits) -> GraphFile:
@@ -36,11 +45,14 @@ def of_model(path: Path, options: adopt.Options, limits: Limits) -> GraphFile:
     Raises:
         InputError: there is no such model, it needs `--trust`, or no exporter makes an ONNX file of it.
     """
-    if not path.is_dir() and path.suffix.lower() == ".onnx":
-        return GraphFile(path=path, shapes={}, notes=())
+    shapes = {name: one.sizes for name, one in given.shapes_from(options.shapes, zero=True).items()}
+    dims = given.dims_from(options.dims, zero=True)
+    if path.suffix.lower() == SUFFIX and not path.is_dir():
+        formats.format_of(path)  # refuses a file that is not there in the words of every format
+        return GraphFile(path=path, model=path, shapes=shapes, dims=dims)
     adopted = adopt.adopt(path, options)
     task = catalog.task(adopted.name)
-    reasons = []
+    reasons, failed = [], prepare.FailedSteps()
     for cell in sweeps.cells_of((task.name,), variants=(RAW,)):
         exporter = catalog.exporter(cell.exporter)
         if exporter.format(cell.source) != "onnx":
@@ -48,9 +60,12 @@ def of_model(path: Path, options: adopt.Options, limits: Limits) -> GraphFile:
         reason = exporter.skip() or exporter.refusal(task)
         try:
             if reason is None:
-                artifact = prepare.artifact_of(cell, limits)
-                notes = (*adopted.notes, f"this is its export by {cell.exporter}")
-                return GraphFile(path=artifact.path, shapes=_shapes(task), notes=notes)
+                artifact = prepare.artifact_of(cell, limits, failed)
+                notes = (*adopted.notes, f"{path} is read as its export by {cell.exporter}")
+                tried = {**_shapes(task, dims), **shapes}
+                return GraphFile(
+                    path=artifact.path, model=path, exporter=cell.exporter, shapes=tried, dims={}, notes=notes
+                )
         except BenchError as error:
             reason = str(error)
         reasons.append(f"{cell.exporter}: {reason}")
@@ -58,10 +73,15 @@ def of_model(path: Path, options: adopt.Options, limits: Limits) -> GraphFile:
     raise InputError(f"no ONNX file can be made of {path}: {told}")
 
 
-def _shapes(task: Task) -> dict[str, tuple[int, ...]]:
-    """Shapes of one request: the first sample's, with a batch of 1."""
+def _shapes(task: Task, dims: Mapping[str, int]) -> dict[str, tuple[int, ...]]:
+    """Shapes of one request: the first sample's, with a batch of 1, and with the sizes in `dims`."""
     inputs = task.samples("test").inputs
-    return {
-        spec.name: (1, *inputs[spec.name].shape[1:]) if task.batched else inputs[spec.name].shape[1:]
-        for spec in task.inputs
-    }
+    found = {}
+    for spec in task.inputs:
+        sample = inputs[spec.name].shape[1:]
+        sizes = (1, *sample) if task.batched else sample
+        found[spec.name] = tuple(
+            dims[dim] if isinstance(dim, str) and dim in dims else size
+            for dim, size in zip(spec.shape, sizes, strict=True)
+        )
+    return found

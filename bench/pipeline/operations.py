@@ -48,7 +48,7 @@ def facts(info: dict[str, Any], path: Path) -> dict[str, Any]:
 
     return {
         "info": info,
-        "canonical": canonical_digest(path),
+        "canonical": None if info.get("alone") else canonical_digest(path),
         "num_params": num_params(path),
         "operators": operator_counts(path),
     }

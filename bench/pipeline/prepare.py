@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 from collections.abc import Callable
 from pathlib import Path
@@ -11,6 +12,7 @@ from bench.api import Task, cache
 from bench.api.artifact import Artifact
 from bench.api.cell import Cell
 from bench.api.errors import ArtifactError, BenchError, ChildError, PluginError, RefusedError
+from bench.api.sized import family_of
 from bench.measure import clock
 from bench.measure.limits import Limits
 from bench.measure.process import ask_once
@@ -52,30 +54,40 @@ def prepared(cell: Cell, limits: Limits, failed: FailedSteps | None = None) -> P
 def artifact_of(cell: Cell, limits: Limits, failed: FailedSteps | None = None) -> Artifact:
     """The artifact that a cell runs, from the cache or made now, with every step before it.
 
+    Its `note`, if any, is the notes of all steps, each after the name of its step.
+
     Raises:
         ArtifactError: a step failed; the message names it.
     """
-    return steps_of(cell, limits, failed)[-1]
+    steps = steps_of(cell, limits, failed)
+    names = (cell.exporter, *cell.chain)
+    notes = [f"{name}: {made.info['note']}" for name, made in zip(names, steps, strict=True) if "note" in made.info]
+    last = steps[-1]
+    return dataclasses.replace(last, info={**last.info, "note": "; ".join(notes)}) if notes else last
 
 
 def steps_of(cell: Cell, limits: Limits, failed: FailedSteps | None = None) -> list[Artifact]:
     """The artifact of every step: the file that the exporter wrote, and the file that each variant made of it.
+
+    A task at other sizes shares the files of the task at its own sizes, up to a step that fixes sizes.
 
     Raises:
         ArtifactError: a step failed; the message names it.
     """
     made = functools.partial(_made, limits, {} if failed is None else failed)
     exporter = catalog.exporter(cell.exporter)
-    task = provenance.subject(catalog.task(cell.task))
-    recipe = provenance.recipe(exporter, task=task, source=cell.source)
-    request = {"task": cell.task, "source": cell.source, "exporter": cell.exporter}
+    task = cell.task if exporter.freezes else family_of(cell.task)
+    recipe = provenance.recipe(exporter, task=provenance.subject(catalog.task(task)), source=cell.source)
+    request = {"task": task, "source": cell.source, "exporter": cell.exporter}
     steps = [made(cell.exporter, exporter.format(cell.source), recipe, operations.export, request)]
     for name in cell.chain:
         named, before = catalog.variant(name), steps[-1]
         if before.format not in named.variant.formats:
             raise ArtifactError(f"{name} takes {' or '.join(named.variant.formats)}, not {before.format}")
-        recipe = provenance.recipe(named.variant, task=task, option=named.option, source=before.sha256)
-        request = {"task": cell.task, "variant": name, "source": str(before.path)}
+        task = cell.task if named.variant.freezes else task
+        subject = provenance.subject(catalog.task(task))
+        recipe = provenance.recipe(named.variant, task=subject, option=named.option, source=before.sha256)
+        request = {"task": task, "variant": name, "source": str(before.path)}
         steps.append(made(name, before.format, recipe, operations.transform, request))
     return steps
 

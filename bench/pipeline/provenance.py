@@ -24,6 +24,7 @@ from bench.api.cell import Cell
 from bench.measure import machine
 from bench.pipeline import operations
 from bench.plugins import catalog
+from bench.plugins.resized import Resized, resized
 from bench.records import store
 
 SCHEMA = 3  # raise it when the same recipe would make another file, or other facts about it
@@ -63,7 +64,10 @@ def task_digest(task: Task) -> str:
     used = [loading.task_path(name).parent for name in task.uses]
     code = [cache.digest_files(path for path in folder.glob("*.py") if path.name not in NOT_SOURCE) for folder in used]
     folder = cache.digest_folder(task.folder, without=NOT_SOURCE)
-    return cache.digest([folder, plugin_digest(task), *code, versions(task.packages)])
+    parts = [folder, plugin_digest(task), *code, versions(task.packages)]
+    if isinstance(task, Resized):
+        parts += [dict(task.at), code_digest(resized)]
+    return cache.digest(parts)
 
 
 @functools.cache

@@ -11,6 +11,7 @@ import msgspec
 from bench.api.artifact import Artifact
 from bench.api.cell import Cell
 from bench.api.errors import BenchError
+from bench.api.sized import family_of
 from bench.measure import machine, rounds
 from bench.measure.at_once import on_all_cores
 from bench.measure.block import Method, Result
@@ -275,6 +276,7 @@ class Sweep:
                 machine=machine.describe(),
                 versions=provenance.versions(catalog.runtime(cell.runtime).packages(cell.provider)),
                 subject=provenance.subject(catalog.task(cell.task)),
+                family=provenance.task_digest(catalog.task(family_of(cell.task))),
                 artifact=artifact.facts if artifact is not None else None,
             )
             self._store.append(key, header)

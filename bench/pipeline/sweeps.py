@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TypeVar
 
-from bench.api import Exporter, Plugin, errors, loading
+from bench.api import Exporter, Plugin, errors, loading, sized
 from bench.api.cell import CHAIN, RAW, Cell, matches
 from bench.api.errors import InputError, PluginError
 from bench.measure import machine
@@ -185,13 +185,25 @@ def select(globs: Sequence[str], sweep: str | None) -> list[Cell]:
         return named()[sweep or "full"]()
     pool = named()[sweep]() if sweep else everything()
     chosen: dict[Cell, None] = {}
-    for glob in globs:
+    for sized_glob in globs:
+        glob, at = _apart(sized_glob)
         is_path = glob.count("/") == 6 and not any(sign in glob for sign in "*?[")
         found = [_checked(Cell.from_path(glob))] if is_path else [cell for cell in pool if matches(cell, [glob])]
         if not found:
             raise InputError(f"no cell matches {glob!r}; {_nearest(glob, pool)}")
-        chosen |= dict.fromkeys(found)
+        chosen |= dict.fromkeys(dataclasses.replace(cell, task=cell.task + at) for cell in found)
+    for name in {cell.task for cell in chosen}:
+        catalog.task(name)  # refuses sizes that the task does not have
     return list(chosen)
+
+
+def _apart(glob: str) -> tuple[str, str]:
+    """A glob over cells of tasks at their own sizes, and the sizes that the glob names, as a task's name has them."""
+    task, slash, rest = glob.partition("/")
+    family, mark, at = task.partition(sized.MARK)
+    if mark and sized.SIZES.fullmatch(at) is None:
+        raise InputError(f"not sizes of a task: {task!r}; they read {family}@height=224,width=224")
+    return family + slash + rest, sized.in_order(task).removeprefix(family)
 
 
 def _checked(cell: Cell) -> Cell:

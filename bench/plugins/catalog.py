@@ -6,10 +6,11 @@ import functools
 import inspect
 from typing import TypeVar
 
-from bench.api import Exporter, Plugin, Runtime, Task, Variant
+from bench.api import Exporter, Plugin, Runtime, Task, Variant, sized
 from bench.api.cell import Cell
 from bench.api.errors import InputError, PluginError, suggest
 from bench.api.loading import _load_module, find, load_module, path_of
+from bench.plugins import resized
 
 P = TypeVar("P", bound=Plugin)
 
@@ -28,9 +29,11 @@ def _load(kind: str, name: str, base: type[P]) -> P:
     return classes[0](name=name, path=path)
 
 
+@functools.cache
 def task(name: str) -> Task:
-    """The task in the folder `models/<name>`."""
-    return _load("models", name, Task)
+    """The task in the folder `models/<name>`, at other sizes where the name tells some: see `bench.api.sized`."""
+    found, sizes = _load("models", sized.family_of(name), Task), sized.sizes_of(name)
+    return resized.resized(found, sizes) if sizes else found
 
 
 def exporter(name: str) -> Exporter:
@@ -81,7 +84,7 @@ def variant(name: str) -> NamedVariant:
 
 def forget() -> None:
     """Forget all plugins, so that the next call looks for them anew: call it after the search path has changed."""
-    for cached in (find, _load_module, _load, variants):
+    for cached in (find, _load_module, _load, task, variants):
         cached.cache_clear()
 
 

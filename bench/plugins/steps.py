@@ -4,10 +4,13 @@ Every step leaves one file that is not empty and returns a dict; an exported ONN
 task, and a changed one those of the file before it.
 """
 
+import tempfile
 from pathlib import Path
 
 from bench.api import Exporter, Info, Task
+from bench.graphs.edits.opset import told_if_raised
 from bench.graphs.file.interface import check_interface, check_kept
+from bench.graphs.file.settled import unlisted
 from bench.plugins.catalog import NamedVariant
 
 
@@ -32,20 +35,27 @@ def export(exporter: Exporter, task: Task, source: str, target: Path) -> Info:
 def transform(named: NamedVariant, task: Task, source: Path, target: Path) -> Info:
     """Apply a variant to the artifact `source` and write the file `target`.
 
-    An ONNX file keeps the interface of its source; a variant that freezes may fix sizes that the source leaves open.
+    An ONNX file keeps the interface of its source; a variant that freezes may fix sizes that the source leaves open. A
+    source that lists its weights as inputs, as old files do, is given to the variant as a copy that does not.
 
     Returns:
-        The facts to keep with the artifact, as the variant returned them.
+        The facts to keep with the artifact, as the variant returned them, and a `note` where the variant raised the
+        file's operator set.
 
     Raises:
         ArtifactError: the ONNX file has other inputs or outputs than its source.
         TypeError: the variant returned no dict.
         ValueError: the variant wrote no file.
     """
-    info = named.variant.apply(source, target, option=named.option, task=task)
+    with tempfile.TemporaryDirectory() as folder:
+        # Tools take a weight that is listed as an input for one that a request may replace.
+        given = unlisted(source, Path(folder)) if source.suffix == ".onnx" else source
+        info = named.variant.apply(given, target, option=named.option, task=task)
     _ensure_written(info, target)
     if target.suffix == ".onnx":
         check_kept(target, source, task, may_fix=named.variant.freezes)
+        if (note := told_if_raised(source, target)) is not None:
+            return {"note": note, **info}
     return info
 
 

@@ -103,6 +103,7 @@ def _row(
         size_bytes=artifact.size_bytes if artifact else None,
         num_params=_num_params(artifact, quality),
         **(_judged(quality) if quality else {}),
+        warning=_warning(artifact, quality),
         **{
             **(_timing(launches, cell.batch) if launches else {}),
             **(_compared(cell.path, fitted, other, judged) if fitted else {}),
@@ -111,13 +112,19 @@ def _row(
 
 
 def _judged(quality: Quality) -> dict[str, Any]:
-    same = ("precision", "fidelity", "warning", "loss", "metric_name", "metric_loss", "max_abs_error")
+    same = ("precision", "fidelity", "loss", "metric_name", "metric_loss", "max_abs_error")
     return {
         **{name: getattr(quality, name) for name in same},
         "metric": (quality.metrics or {}).get(quality.metric_name or ""),
         **_bound(quality),
         "placement": _placement(quality.placement),
     }
+
+
+def _warning(artifact: Facts | None, quality: Quality | None) -> str | None:
+    """What the runtime warns of, and what the steps that made the artifact note, joined by semicolons."""
+    told = (quality.warning if quality else None, artifact.info.get("note") if artifact else None)
+    return "; ".join(filter(None, told)) or None
 
 
 def _bound(quality: Quality) -> dict[str, Any]:

@@ -23,6 +23,7 @@ class Header(msgspec.Struct, frozen=True, kw_only=True, tag="cell", tag_field="k
         machine: see `bench.measure.machine.describe`.
         versions: versions of the packages that ran the cell, by distribution; None for a distribution that is missing.
         subject: digests of the task and of its dataset (None where it has none).
+        family: digest of the task at its own sizes; None in records of earlier versions.
         artifact: facts about the artifact; None where no artifact could be made.
         time: when the line was stored (ISO 8601).
     """
@@ -33,6 +34,7 @@ class Header(msgspec.Struct, frozen=True, kw_only=True, tag="cell", tag_field="k
     machine: Mapping[str, Any] = {}
     versions: Mapping[str, str | None] = {}
     subject: tuple[str | None, ...] = ()
+    family: str | None = None
     artifact: Facts | None = None
     time: str = ""
 

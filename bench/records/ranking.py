@@ -6,6 +6,7 @@ import dataclasses
 import math
 from collections.abc import Iterable, Mapping
 
+from bench.api import sized
 from bench.api.errors import InputError, suggest
 from bench.records.rows import COLUMNS, Row
 
@@ -83,9 +84,14 @@ def select(rows: Iterable[Row], *, columns: tuple[str, ...] | None = None, sort:
     for name in (*(columns or ()), *([sort.removeprefix("-")] if sort else [])):
         if name not in COLUMNS:
             raise InputError(f"no column named {name!r}; {suggest(name, COLUMNS)}")
-    ordered = sorted(rows, key=lambda row: (row.task, row.batch, row.threads, row.cell))
+    ordered = sorted(rows, key=lambda row: (*_sizes(row.task), row.batch, row.threads, row.cell))
     groups = tuple(_group(key, members, sort) for key, members in _by_request(ordered).items())
     return Selection(columns=tuple(dict.fromkeys(columns)) if columns else None, groups=groups)
+
+
+def _sizes(task: str) -> tuple[str, list[tuple[str, int]]]:
+    """The task's own name and its sizes, for an order by number."""
+    return sized.family_of(task), list(sized.sizes_of(task).items())
 
 
 def listed(rows: Iterable[Row], *, columns: tuple[str, ...]) -> Selection:

@@ -14,7 +14,8 @@ class Row:
         fidelity: `exact`, `close`, `drifted` or `broken`; a broken row has no place in a ranking.
         same_as: the cell whose artifact is the same graph with the same weights; this one was not timed.
         placement: how many nodes and which share of the MACs each provider runs.
-        warning: a remark on a row that is otherwise sound, such as nodes that fell back to another provider.
+        warning: a remark on a row that is otherwise sound, such as nodes that fell back to another provider, or an
+            operator set that a variant raised.
         ratio: latency over the baseline's, paired; below 1 is faster; with its interval.
         verdict: `faster`, `slower`, `noise` or `undecided`; None for the baseline itself.
         q_value: smallest false discovery rate, over all rows of the results, at which the row would be called faster or

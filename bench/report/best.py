@@ -47,8 +47,8 @@ def render(found: Sequence[Best], *, format: str) -> str:
         return writing.plain(titles, lines, format=format, num_names=2)
     texts = []
     for request, name, latency, metric, *over in lines:
-        ratios = [f"{ratio} {title}" for title, ratio in zip(titles[4:], over, strict=True)]
-        texts.append("\n  ".join((request, name, f"{latency}, {metric}", ", ".join(ratios))))
+        ratios = [f"{ratio} {title}" for title, ratio in zip(titles[4:], over, strict=True) if ratio != writing.DASH]
+        texts.append("\n  ".join(filter(None, (request, name, f"{latency}, {metric}", ", ".join(ratios)))))
     return "\n".join(texts) + "\n"
 
 

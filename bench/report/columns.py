@@ -91,6 +91,11 @@ class Column:
         return dataclasses.replace(self, values=values)
 
     @property
+    def is_unknown(self) -> bool:
+        """Whether no row has a value."""
+        return set(self.values) == {DASH}
+
+    @property
     def has_interval(self) -> bool:
         """Whether the figures have intervals."""
         return self.title.endswith(INTERVAL)

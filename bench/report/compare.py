@@ -71,7 +71,7 @@ def _name(cell: str, format: str) -> str:
 
 def _ratio(judged: Judged) -> str:
     ratio = judged.ratio
-    return writing.interval(ratio) if math.isfinite(ratio.high) else f"{ratio.value:.3f} [no interval]"
+    return writing.interval(ratio) if math.isfinite(ratio.high) else f"{writing.share(ratio.value)} [no interval]"
 
 
 def _medians(change: Change) -> list[str]:

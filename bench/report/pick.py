@@ -34,7 +34,7 @@ def front(choice: Choice, constraints: Constraints) -> str:
     lines = [
         (
             writing.milliseconds(row.latency_p50_ns),
-            f"{row.ratio:.3f} [{row.ratio_low:.3f}, {row.ratio_high:.3f}]",
+            f"{writing.share(row.ratio)} [{writing.share(row.ratio_low)}, {writing.share(row.ratio_high)}]",
             writing.megabytes(row.size_bytes),
             writing.megabytes(row.peak_rss_bytes),
             writing.DASH if row.metric is None else f"{row.metric:.4g}",

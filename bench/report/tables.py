@@ -24,8 +24,8 @@ DROPPED_FIRST = (
     "size_bytes",
     "fidelity",
     "metric_loss_high",
-    "metric",
-)  # when a terminal is too narrow
+)  # when a terminal is too narrow for names on few lines
+KEPT = ("cell", "verdict", "metric")
 LEGEND = (
     "Ratio: latency over the baseline's, through the blocks that connect them; below 1 is faster. Verdicts, corrected "
     "for the number of rows: faster or slower, by more than 0.5 %; noise, any difference is smaller than the margin; "
@@ -91,7 +91,8 @@ def legend_of(rows: Sequence[Row]) -> str:
     # all may hold as many false calls as q of all that were tested; an interval of 95 % misses one end by 2.5 %.
     false = num_tested * max(winners, default=0.0) + equal * ALPHA / 2
     many = f"{false:.1f}" if false >= 0.1 else "0.1"
-    return f"{LEGEND} Of the {len(winners) + equal} verdicts here, at most {many} are expected to be false."
+    num = len(winners) + equal
+    return f"{LEGEND} Of the {num} verdict{'s' if num > 1 else ''} here, at most {many} are expected to be false."
 
 
 def raw(selection: Selection) -> list[dict[str, object]]:
@@ -148,7 +149,7 @@ class TerminalTable:
         for index, group in enumerate(self.selection.groups):
             yield Text(("\n" if index else "") + group.title, style="bold")
             yield from self._tables(group, options.max_width)
-        if self.selection.groups:
+        if any(row.num_launches for row in self.selection.rows):
             legend = legend_of(self.selection.rows)
             yield Text(("\n" if len(self.selection.groups) > 1 else "") + legend, style="dim")
 
@@ -156,7 +157,8 @@ class TerminalTable:
         is_default = self.selection.columns is None
         rows = tuple(row for row in group.rows if row.status == "ok" or not is_default)
         shown = dataclasses.replace(group, rows=rows)
-        columns, dropped, whole = _fit(columns_of(shown, self.selection, notes=False), width)
+        wanted = columns_of(shown, self.selection, notes=False)
+        columns, dropped, whole = _fit([one for one in wanted if not (is_default and one.is_unknown)], width)
         if rows:
             verdicts = [verdict_of(row, group).split()[0] for row in rows]
             yield writing.table_of(
@@ -176,7 +178,7 @@ class TerminalTable:
                 yield Text(f"{verdict}: {reason}", style=STYLES.get(verdict, ""))
                 yield Text("\n".join("  " + writing.wrap_name(name, width - 2).replace("\n", "\n  ") for name in names))
         yield Text(caption(group), style="dim")
-        if dropped:
+        if dropped and rows:
             left_out = f"Left out at this width: {', '.join(dropped)}; COLUMNS={whole} bench show leaves nothing out."
             yield Text(left_out, style="dim")
 
@@ -189,7 +191,8 @@ def _fit(columns: list[Column], width: int) -> tuple[list[Column], list[str], in
     """The columns that fit a width, the titles of what was left out, and the least width that leaves nothing out.
 
     Names stay whole where they fit. Otherwise names and intervals are broken into lines; where that is not enough, the
-    interval of the latency is left out, which says nothing of the differences between rows, and then columns are.
+    interval of the latency is left out, which says nothing of the differences between rows, and then columns are. The
+    last columns stay even if names take more lines, as long as no part of a name is broken.
     """
     names = next((column.values for column in columns if column.key == "cell"), ())
     if _room(columns, width) >= max(map(len, names), default=0):
@@ -200,11 +203,14 @@ def _fit(columns: list[Column], width: int) -> tuple[list[Column], list[str], in
     if width < whole:
         dropped = [f"interval of {title_of(column.key)}" for column in columns if _is_of_latency(column)]
         columns = [column.without_interval() if _is_of_latency(column) else column for column in columns]
-    for column in (*(column for key in DROPPED_FIRST for column in columns if column.key == key), *reversed(columns)):
-        if _room(columns, width) < needed and len(columns) > 3 and column in columns and column.key != "cell":
+    least = max((_width_in_lines(name, len(name)) for name in names), default=0)
+    first = [(column, needed) for key in DROPPED_FIRST for column in columns if column.key == key]
+    last = [(column, least) for column in reversed(columns) if column.key not in KEPT]
+    for column, room in (*first, *last):
+        if _room(columns, width) < room and len(columns) > 3 and column in columns:
             columns.remove(column)
             dropped.append(column.title)
-    wrapped = tuple(writing.wrap_name(name, max(_room(columns, width), 12)) for name in names)
+    wrapped = tuple(writing.wrap_name(name, max(_room(columns, width), least)) for name in names)
     return [dataclasses.replace(c, values=wrapped) if c.key == "cell" else c for c in columns], dropped, whole
 
 

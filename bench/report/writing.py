@@ -28,7 +28,16 @@ DASH = "\N{EN DASH}"
 
 def interval(ratio: Estimate) -> str:
     """A ratio with its interval, such as `0.503 [0.498, 0.507]`."""
-    return f"{ratio.value:.3f} [{ratio.low:.3f}, {ratio.high:.3f}]"
+    return f"{share(ratio.value)} [{share(ratio.low)}, {share(ratio.high)}]"
+
+
+def share(ratio: float | None) -> str:
+    """A ratio with three decimals, such as `0.503`; a small one with two significant digits, such as `0.00027`."""
+    if ratio is None:
+        return DASH
+    if not 0 < ratio < 0.01:
+        return f"{ratio:.3f}"
+    return f"{ratio:.{1 - math.floor(math.log10(ratio))}f}"
 
 
 def milliseconds(time_ns: float | None, form: str = ".4g") -> str:

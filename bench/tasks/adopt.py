@@ -8,12 +8,13 @@ import os
 import re
 import shutil
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Any
 
 from bench.api import Task, cache, loading
 from bench.api.errors import ChildError, InputError, PluginError
+from bench.api.sized import family_of
 from bench.graphs.shapes import given
 from bench.measure.limits import Limits
 from bench.measure.process import ask_once
@@ -50,13 +51,14 @@ class Adopted:
     notes: tuple[str, ...] = ()
 
 
-def adopt(path: Path, options: Options = Options()) -> Adopted:
+def adopt(path: Path, options: Options = Options(), *, told: Collection[str] = ()) -> Adopted:
     """Make a task of a model, which this process and its children find by its name.
 
     Args:
         path: a model of one of `formats.known()`, or a folder with a `task.py`. External data of an `.onnx` file are in
             the file's folder.
         options: sizes, samples and trust; not for a folder with a `task.py`.
+        told: dimensions whose sizes the user told otherwise, so that no note is made of their guessed sizes.
 
     Raises:
         InputError: there is no model at the path, or it cannot be measured; the message says why.
@@ -68,7 +70,7 @@ def adopt(path: Path, options: Options = Options()) -> Adopted:
             raise InputError(f"{path} is a task with samples and sizes of its own; change its task.py instead")
         adopted = Adopted(name=_adopt_folder(path))
     else:
-        adopted = _adopt_model(path, options)
+        adopted = _adopt_model(path, options, told)
     task = catalog.task(adopted.name)
     missing = [attribute for attribute in NEEDED if not hasattr(task, attribute)]
     if missing:
@@ -78,10 +80,11 @@ def adopt(path: Path, options: Options = Options()) -> Adopted:
 
 def recall(name: str, wanted: Callable[[Task], bool] = lambda _: True) -> Task | None:
     """The newest task of that name in the cache for which `wanted` is true, or None; its model was measured before."""
-    if _name(name) != name:
+    family = family_of(name)
+    if _name(family) != family:
         return None
     before = os.environ.get("BENCH_PATH", "")
-    found = (cache.folder() / "tasks").glob(f"*/models/{name}/task.py")
+    found = (cache.folder() / "tasks").glob(f"*/models/{family}/task.py")
     for path in sorted(found, key=lambda path: path.stat().st_mtime, reverse=True):
         _put_first(path.parents[2])
         with contextlib.suppress(PluginError):  # an older version of this package wrote the file
@@ -107,7 +110,7 @@ def _adopt_folder(path: Path) -> str:
     return name
 
 
-def _adopt_model(path: Path, options: Options) -> Adopted:
+def _adopt_model(path: Path, options: Options, told: Collection[str]) -> Adopted:
     """Write the task's folder into the cache, and put it on the search path.
 
     Raises:
@@ -135,11 +138,8 @@ def _adopt_model(path: Path, options: Options) -> Adopted:
         key = cache.digest([SCHEMA, name, cache.digest_folder(folder)])
         weights, _ = cache.obtain(f"tasks/{key}", f"models/{name}/{found['weights']}", make)
     _put_first(weights.parents[2])
-    notes = list(found["notes"])
-    if found["guessed"]:
-        sizes = ", ".join(f"{dim}={size}" for dim, size in found["guessed"].items())
-        notes.append(f"sizes left open were guessed: {sizes}; say others with --dim")
-    return Adopted(name=name, notes=tuple(notes))
+    guessed = {dim: size for dim, size in found["guessed"].items() if dim not in told}
+    return Adopted(name=name, notes=(*found["notes"], *given.tell_guessed(guessed)))
 
 
 def _examine(module: str, path: Path, folder: Path, options: Options) -> dict[str, Any]:

@@ -99,14 +99,14 @@ def _outputs(run: Run, inputs: tuple[TensorSpec, ...], example: Arrays) -> tuple
         raise InputError("it has no outputs")
     shapes: dict[str, list[int | str]] = {name: list(array.shape) for name, array in first.items()}
     for dim, size in sizes.items():
-        other, found = _other(run, inputs, example, sizes, dim)
-        for name, array in (found or {}).items():
-            if array.ndim != first[name].ndim:
-                raise InputError(f"output {name!r} has now {first[name].ndim} axes, now {array.ndim}")
-            for axis, (before, after) in enumerate(zip(first[name].shape, array.shape, strict=True)):
-                if before != after:
-                    follows = (before, after) == (size, other) and shapes[name][axis] == before
-                    shapes[name][axis] = dim if follows else UNKNOWN
+        for other, found in _others(run, inputs, example, sizes, dim):
+            if any(array.ndim != first[name].ndim for name, array in found.items()):
+                continue  # as of a model that drops every axis of size 1: its outputs are those of this size
+            for name, array in found.items():
+                for axis, (before, after) in enumerate(zip(first[name].shape, array.shape, strict=True)):
+                    if before != after:
+                        follows = (before, after) == (size, other) and shapes[name][axis] in (before, dim)
+                        shapes[name][axis] = dim if follows else UNKNOWN
     for name, array in first.items():
         if array.dtype.kind not in KINDS:
             raise InputError(f"output {name!r} holds {array.dtype}; only real numbers and bools can be compared")
@@ -115,11 +115,16 @@ def _outputs(run: Run, inputs: tuple[TensorSpec, ...], example: Arrays) -> tuple
     )
 
 
-def _other(
+def _others(
     run: Run, inputs: tuple[TensorSpec, ...], example: Arrays, sizes: Mapping[str, int], dim: str
-) -> tuple[int, Arrays | None]:
-    """A second size of a dimension with which the model runs, and its outputs; the first size and None without one."""
+) -> Iterator[tuple[int, Arrays]]:
+    """Two other sizes of a dimension, as far as the model runs with them, and its outputs.
+
+    One more element changes no output whose windows move by several; twice as many do.
+    """
     for other in (sizes[dim] + 1, 2 * sizes[dim]):
-        with contextlib.suppress(Exception):
-            return other, run(resized(example, inputs, {**sizes, dim: other}))
-    return sizes[dim], None
+        try:
+            found = run(resized(example, inputs, {**sizes, dim: other}))
+        except Exception:
+            continue
+        yield other, found

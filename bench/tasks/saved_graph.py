@@ -72,7 +72,9 @@ def _weight(node: Any) -> Any | None:
 
 
 def _signature(wrapped: Any, told: Any, trained: Sequence[Any]) -> Signature:
+    """A signature whose graph calls no functions: converters cannot follow calls within an imported graph."""
     import tensorflow as tf
+    from tensorflow.python.framework.convert_to_constants import convert_variables_to_constants_v2
 
     inputs, outputs = (
         {name: wrapped.graph.as_graph_element(info.name) for name, info in sorted(side.items())}
@@ -80,7 +82,7 @@ def _signature(wrapped: Any, told: Any, trained: Sequence[Any]) -> Signature:
     )
     specs = {name: tf.TensorSpec(tensor.shape, tensor.dtype, name) for name, tensor in inputs.items()}
     return Signature(
-        function=wrapped.prune(list(inputs.values()), list(outputs.values())),
+        function=convert_variables_to_constants_v2(wrapped.prune(list(inputs.values()), list(outputs.values()))),
         structured_input_signature=((), specs),
         outputs=tuple(outputs),
         trainable_variables=trained,

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from bench.api import Arrays, TensorSpec
-from bench.api.arrays import generate
+from bench.api.arrays import Domain, generate
 from bench.api.errors import InputError
 from bench.graphs.deferred import np
 from bench.graphs.file.foreign import OTHER_SIZE, guess_size
@@ -33,6 +33,10 @@ def choose(
     inputs: tuple[TensorSpec, ...],
     asked: Asked,
     attributes: Mapping[str, Any] = {},
+    *,
+    likely: Mapping[str, int] = {},
+    domains: Mapping[str, Domain] = {},
+    num_samples: int = 1,
 ) -> Found:
     """Choose sizes with which a model runs, and learn its outputs.
 
@@ -42,6 +46,9 @@ def choose(
         inputs: specs of the inputs, in order.
         asked: sizes and samples that the user gave.
         attributes: class attributes of the generated task besides those that follow from running the model.
+        likely: sizes to try first, by dimension, where the model's format tells more than the dimension's name.
+        domains: the least and the largest value of made-up inputs, by name.
+        num_samples: samples in the batch that tells whether outputs say little.
 
     Raises:
         InputError: an input cannot be fed, the sizes asked for are not the model's, or the model does not run.
@@ -54,8 +61,12 @@ def choose(
         if kind not in probe.KINDS:
             raise InputError(f"input {spec.name!r} holds {spec.dtype}; only real numbers and bools can be fed")
     given = given_sizes(inputs, asked)
-    sizes, interface = try_out(run, inputs, given, asked)
-    notes = doubts(run, inputs, sizes, asked)
+    first = {dim: likely.get(dim, size) for dim, size in next(guesses(inputs, given)).items()}
+    sizes, interface = try_out(run, inputs, given, asked, [first] if likely else [], domains)
+    tried = {dim: max(size, num_samples) if dim == probe.BATCH else size for dim, size in sizes.items()}
+    notes = doubts(run, inputs, tried, asked, domains)
+    if domains:
+        attributes = {**attributes, "domains": dict(domains)}
     return interface.found(task, sizes=sizes, given=given, attributes=attributes, notes=notes)
 
 
@@ -64,7 +75,7 @@ def doubts(
     inputs: Sequence[TensorSpec],
     sizes: Mapping[str, int],
     asked: Asked,
-    domains: Mapping[str, tuple[float, float]] = {},
+    domains: Mapping[str, Domain] = {},
 ) -> tuple[str, ...]:
     """Lines about outputs whose fidelity says little, see `plausible.doubts`; none where there are real samples."""
     if asked.arrays is not None:
@@ -79,7 +90,7 @@ def try_out(
     given: Mapping[str, int],
     asked: Asked,
     first: Iterable[Mapping[str, int]] = (),
-    domains: Mapping[str, tuple[float, float]] = {},
+    domains: Mapping[str, Domain] = {},
 ) -> tuple[dict[str, int], Interface]:
     """The first guess of sizes with which the model runs, and the model's interface.
 
@@ -105,7 +116,8 @@ def try_out(
             failures.append((dict(sizes), error))
     sizes, reason = failures[0]
     with_sizes = " with " + ", ".join(f"{dim}={size}" for dim, size in sizes.items()) if sizes else ""
-    fix = f"; say its sizes, such as --dim {next(iter(sizes))}=SIZE" if sizes else ""
+    open_dims = [dim for dim in sizes if dim != probe.BATCH and dim not in given]
+    fix = f"; say its sizes, such as --dim {open_dims[0]}=SIZE" if open_dims else ""
     raise NothingRunsError(f"it does not run{with_sizes}: {one_line(reason)}{fix}") from reason
 
 
@@ -162,7 +174,7 @@ def example_of(
     inputs: Sequence[TensorSpec],
     sizes: Mapping[str, int],
     asked: Asked,
-    domains: Mapping[str, tuple[float, float]] = {},
+    domains: Mapping[str, Domain] = {},
     *,
     seed: int = 0,
 ) -> Arrays:

@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from bench.api import Arrays, Samples
-from bench.api.arrays import generate, like, load_arrays
+from bench.api.arrays import Domain, generate, like, load_arrays
 from bench.api.errors import InputError
+from bench.api.fidelity import FidelityTask
 from bench.graphs.deferred import np
-from bench.tasks.fidelity import FidelityTask
 
 SEEDS = {"train": 1, "test": 2}
 NUM_SAMPLES = 8
@@ -31,7 +31,7 @@ class OwnTask(FidelityTask):
     packages: ClassVar[tuple[str, ...]] = ("numpy",)
     sizes: ClassVar[Mapping[str, int]] = {}
     """The size of each dynamic dimension but the batch in made-up inputs, by name."""
-    domains: ClassVar[Mapping[str, tuple[float, float]]] = {}
+    domains: ClassVar[Mapping[str, Domain]] = {}
     """The least and the largest value of made-up inputs, by the names of inputs of which the model tells them."""
     origin: ClassVar[str] = ""
     """The model's path, where the weights file does not hold all of the model."""

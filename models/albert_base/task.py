@@ -14,7 +14,7 @@ from typing import Any
 
 from bench.api import Samples, TensorSpec, cache
 from bench.api.errors import InputError
-from bench.tasks.fidelity import FidelityTask
+from bench.api.fidelity import FidelityTask
 
 HIDDEN = 768
 NUM_SAMPLES = 16

@@ -156,6 +156,37 @@ def test_fold(run: Run, path: Path, tmp_path: Path, arguments: tuple[str, str]) 
     np.testing.assert_array_equal(outputs(target, x=X)["y"], outputs(path, x=X)["y"])
 
 
+def test_sizes_that_fit_are_found_and_told(run: Run, tmp_path: Path) -> None:
+    """Rows of 48 are needed, where the name of the dimension lets 16 be guessed."""
+    weight = numpy_helper.from_array(np.ones((48, 4), np.float32), "w")
+    nodes = [helper.make_node("Shape", ["x"], ["s"]), helper.make_node("MatMul", ["x", "w"], ["h"], name="mix")]
+    nodes += [helper.make_node("Cast", ["s"], ["f"], to=1), helper.make_node("ReduceMax", ["f"], ["m"], keepdims=0)]
+    nodes += [helper.make_node("Mul", ["h", "m"], ["y"])]
+    values = [
+        helper.make_tensor_value_info(name, TensorProto.FLOAT, ["N", size]) for name, size in (("x", "k"), ("y", 4))
+    ]
+    graph = helper.make_graph(nodes, "g", values[:1], values[1:], [weight])
+    onnx.save(
+        helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), tmp_path / "wide.onnx"
+    )
+    told = "sizes left open were guessed: N=1, k=48; say others with --dim"
+
+    for arguments in (
+        ("picture", tmp_path / "wide.svg"),
+        ("split", tmp_path / "parts"),
+        ("fold", tmp_path / "fold.onnx"),
+    ):
+        code, out, _ = run(arguments[0], tmp_path / "wide.onnx", arguments[1])
+        why, sizes = (line for line in out.splitlines() if line.startswith("note: "))
+        assert code == 0
+        assert why.startswith("note: k is 48 and not 16: node 'mix' (MatMul) ")
+        assert sizes == f"note: {told}"
+    folded = onnx.load(tmp_path / "fold.onnx")
+    assert [dim.dim_value for dim in folded.graph.input[0].type.tensor_type.shape.dim] == [1, 48]
+    _, out, _ = run("fold", tmp_path / "wide.onnx", tmp_path / "free.onnx", "--free", "N")
+    assert f"note: {told.replace('N=1, ', '')}" in out.splitlines()
+
+
 def test_external_data_are_taken_along(run: Run, path: Path, tmp_path: Path) -> None:
     onnx.save(make_model(), tmp_path / "outside.onnx", save_as_external_data=True, location="w.bin", size_threshold=0)
     (tmp_path / "new").mkdir()
@@ -173,16 +204,19 @@ def test_external_data_are_taken_along(run: Run, path: Path, tmp_path: Path) -> 
         (["split", "model.onnx", "parts", "--parts", "9"], "9 parts of 6 nodes; from 1 to 6 are possible"),
         (["fold", "model.onnx", "folded.onnx", "--free", "M"], "no dimension 'M'"),
         (["fold", "model.onnx", "folded.onnx", "--dim", "N"], "not a size of a dimension: 'N'; write --dim height=224"),
-        (["diff", "model.onnx", "none.onnx"], "no such file: none.onnx"),
-        (["text", "notes.txt"], "cannot print notes.txt: it is not an ONNX file"),
-        (["picture", "notes.txt", "model.svg"], "cannot draw notes.txt: it is not an ONNX file"),
+        (["diff", "model.onnx", "none.onnx"], "no such file or folder: none.onnx; --model takes a"),
+        (["text", "notes.md"], "notes.md is of no kind that can be measured; --model takes a"),
+        (["text", "notes.onnx"], "cannot print notes.onnx: it is not an ONNX file"),
+        (["picture", "notes.onnx", "model.svg"], "cannot draw notes.onnx: it is not an ONNX file"),
+        (["extract", "model.onnx", "part.onnx", "--dim", "N=3"], "are for models that are exported to ONNX first"),
     ],
 )
 def test_what_cannot_be_done_gets_one_line(
     run: Run, path: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str], message: str
 ) -> None:
     monkeypatch.chdir(path.parent)
-    (path.parent / "notes.txt").write_text("this is no model\n")
+    for name in ("notes.md", "notes.onnx"):
+        (path.parent / name).write_text("this is no model\n")
     code, out, err = run(*arguments)
 
     assert (code, out, err.count("\n")) == (2, "", 1)

@@ -10,7 +10,7 @@ import pytest
 from rich.console import Console
 
 from bench.api.cell import Cell
-from bench.cli import main, progress
+from bench.cli import main, options, progress
 from bench.measure.rounds import Progress
 from support import records as made
 
@@ -33,7 +33,7 @@ def test_version(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[
 def test_one_is_not_many(number: int, stage: str, stored: str, new: str) -> None:
     file = io.StringIO()
     now = Progress(num_round=1, num_new=number, num_open=number, num_beyond=0, num_cells=number, seconds_left=0.0)
-    with progress.observer(Console(file=file), every_s=0) as watch:
+    with progress.observer(Console(file=file), list, every_s=0) as watch:
         watch.stage("prepare", number)
         watch.stage("measure", number)
         watch.progress(now)
@@ -42,3 +42,38 @@ def test_one_is_not_many(number: int, stage: str, stored: str, new: str) -> None
     assert lines[0].endswith(f"; {stage}")
     assert lines[2].endswith(new)
     assert lines[3].endswith(f"; {stored}")
+
+
+@pytest.mark.parametrize(("is_terminal", "lines"), [(False, 1), (True, 2)])
+def test_messages_in_a_terminal_break_at_blanks(
+    is_terminal: bool, lines: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["a-word-with-hyphens"] * 5
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: is_terminal)
+    monkeypatch.setenv("COLUMNS", "80")
+    options.say(" ".join(words))
+    said = capsys.readouterr().err
+    assert said.split() == ["bench:", *words]
+    assert len(said.splitlines()) == lines
+
+
+def told(outcomes: list[str], *, is_short: bool, is_terminal: bool) -> str:
+    """All text that an observer prints of cells with these outcomes, ten lines of progress a second allowed."""
+    file = io.StringIO()
+    console = Console(file=file, force_terminal=is_terminal, width=200, color_system=None)
+    with progress.observer(console, None if is_short else list, every_s=0.1) as watch:
+        watch.stage("prepare", len(outcomes))
+        for outcome in outcomes:
+            watch.cell(Cell.from_path(made.BASELINE), outcome)
+    return file.getvalue()
+
+
+@pytest.mark.parametrize("is_terminal", [False, True])
+def test_cells_that_went_wrong_are_told_at_once_in_a_sweep_and_counted_in_a_short_run(is_terminal: bool) -> None:
+    outcomes = ["failed: no kernel", "skipped: no CUDA", "failed: no memory"]
+    sweep = told(outcomes, is_short=False, is_terminal=is_terminal)
+    assert all(f"{made.BASELINE}: {outcome}\n" in sweep for outcome in outcomes)
+    short = told(outcomes, is_short=True, is_terminal=is_terminal)
+    assert "no kernel" not in short
+    assert ("preparing 3 of 3, 1 skipped, 2 failed" in short) == is_terminal, "elsewhere three events are one line"
+    assert short.count("\n") <= 1

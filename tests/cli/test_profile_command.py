@@ -242,8 +242,11 @@ def test_wrong_usage_gets_one_line(run: Run, path: Path, arguments: list[str], m
 
 
 def test_no_file_and_a_folder_are_told_apart(run: Run, tmp_path: Path) -> None:
-    assert run(tmp_path / "none.onnx")[2] == f"bench: no such file: {tmp_path / 'none.onnx'}\n"
-    assert run(tmp_path)[2].startswith(f"bench: no task.py, saved_model.pb or config.json in {tmp_path}; --model takes")
+    assert run(tmp_path / "none.onnx")[2].startswith(
+        f"bench: no such file or folder: {tmp_path / 'none.onnx'}; --model"
+    )
+    refused = f"bench: no task.py, saved_model.pb, modules.json or config.json in {tmp_path}; --model takes"
+    assert run(tmp_path)[2].startswith(refused)
 
 
 def test_given_inputs_are_run_on(run: Run, tmp_path: Path) -> None:

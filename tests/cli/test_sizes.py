@@ -13,7 +13,7 @@ from onnx import TensorProto, helper
 from bench.api.errors import InputError
 from bench.cli import main
 from bench.decisions import check, revisions
-from bench.graphs.shapes.given import GivenShape, dims_from, shapes_from
+from bench.graphs.shapes.given import GivenShape, axes_from, dims_from, shapes_from
 from bench.tasks import adopt
 
 COMMANDS: dict[str, list[str]] = {
@@ -115,3 +115,23 @@ def test_no_elements_only_where_they_make_sense() -> None:
     for parse, text in ((dims_from, "past=0"), (shapes_from, "past=1x0x8")):
         with pytest.raises(InputError, match="not a s"):
             parse([text])
+
+
+def test_several_sizes_of_each_dimension() -> None:
+    assert axes_from(["seq=16,64", "batch=1", "a=b=3,4"]) == {"seq": (16, 64), "batch": (1,), "a=b": (3, 4)}
+
+
+@pytest.mark.parametrize(
+    ("texts", "message"),
+    [
+        (["seq=16,"], "not a size of a dimension: 'seq=16,'"),
+        (["seq=16,16"], "--dim names 'seq' twice, or a size of it"),
+        (["seq=16", "seq=64"], "--dim names 'seq' twice, or a size of it; write each once, as in --dim seq=16,64"),
+        (["a=1,b=2"], "not one dimension: 'a=1,b=2'; write --dim height=224,448 --dim width=320"),
+        (["seq=0,4"], "not a size of a dimension: 'seq=0,4'"),
+    ],
+)
+def test_what_is_no_list_of_sizes(texts: list[str], message: str) -> None:
+    with pytest.raises(InputError) as raised:
+        axes_from(texts)
+    assert str(raised.value).startswith(message)

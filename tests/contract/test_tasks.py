@@ -17,10 +17,10 @@ import pytest
 from bench.api import Task, loading
 from bench.api.cell import RAW, Cell
 from bench.api.errors import BenchError
+from bench.api.fidelity import EXEMPT, FidelityTask
 from bench.plugins import catalog
 from bench.records.lines import Quality
 from bench.records.metric_loss import RESOLUTION, Lost
-from bench.tasks.fidelity import EXEMPT, FidelityTask
 from support import plugin_child
 from support.workers import Workers
 

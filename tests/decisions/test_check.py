@@ -16,10 +16,12 @@ from bench.decisions.check import Pair
 from bench.measure import rounds
 from bench.measure.block import Failure, Method, Result, Subject
 from bench.measure.comparison import CELL, CONTROL, REFERENCE
+from bench.measure.limits import Limits
 from bench.pipeline.flow import Verified
 from bench.records.lines import Quality
 from bench.records.metric_loss import Lost
 from bench.report.check import line
+from bench.tasks.adopt import Adopted
 from bench.testing import replayed_s
 from support import records as made
 
@@ -54,6 +56,16 @@ def blocks(monkeypatch: pytest.MonkeyPatch, *ratios: float, control: float = 1.0
 
     monkeypatch.setattr(rounds, "run_block", run_block)
     return ran
+
+
+def test_notes_on_both_files_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    notes = {"a.onnx": ("sizes were guessed", "it was mended"), "b.onnx": ("sizes were guessed", "it saturates")}
+    monkeypatch.setattr(check.adopt, "adopt", lambda path, _: Adopted(name="toy", notes=notes[path.name]))
+    made = Artifact(path=Path("made"), format="null", sha256="made", size_bytes=1)
+    monkeypatch.setattr(check.prepare, "artifact_of", lambda *_: made)
+    monkeypatch.setattr(check, "pair", lambda *_: pair())
+    found = check.pair_of_files(Path("a.onnx"), Path("b.onnx"), limits=Limits.of(step_s=60, memory_bytes=None))
+    assert found.notes == ("sizes were guessed", "a.onnx: it was mended", "b.onnx: it saturates")
 
 
 @pytest.mark.parametrize(

@@ -104,6 +104,17 @@ def test_other_providers_are_told_with_what_they_run() -> None:
     assert "CPU runs: 2 Loop, Resize." in found
 
 
+def test_note_of_a_step_is_told() -> None:
+    note = "operator set 9 of the file before it was raised to 13"
+    steps = [
+        Step(step="native", path="a.onnx", size_bytes=3_000_000, num_nodes=3),
+        Step(step="int8_static-minmax", path="b.onnx", size_bytes=1_000_000, num_nodes=5, note=note),
+    ]
+    found = explanation(side(OTHER, node("a", "Conv")), steps=steps)
+    assert f"int8_static-minmax: {note}." in lines(render(found, format="table"))
+    assert json.loads(render(found, format="json"))["steps"][1]["note"] == note
+
+
 def test_long_tables_end() -> None:
     nodes = [node(str(number), f"Operator{number}", 1e6 * (99 - number)) for number in range(MOST_LINES + 3)]
     found = explanation(side(RAW, *nodes))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -81,15 +82,22 @@ def test_own_model_with_weights_of_8_bits(harness: Any) -> None:
     assert drift["made_of"] == []
     assert drift["output"]["name"] == "y"
 
-    text = harness.run("explain", cell, "--vs", raw, "--tolerance", "10%")
+    text = harness.run("explain", cell, "--vs", "mine.onnx", "--tolerance", "10%")
+    assert f"before  {raw}" in text
     for part in ("Where the time goes", "What became of what", "What each step changed", "bench graph diff "):
         assert part in text
     assert "CPUExecutionProvider" in text
     assert "The outputs agree: y (" in text
     assert "The row is drifted all the same" in text
-    alone = harness.run("explain", raw, "--format", "md")
+    alone = harness.run("explain", "mine.onnx", "--format", "md")
     assert "### Where drift first appears\n\nNot told: there is nothing to hold it against" in alone
     assert "| operator | nodes | ms | share |" in alone
+
+    shutil.copyfile(harness.folder / "mine.onnx", harness.folder / "other.onnx")
+    harness.run("explain", "other.onnx", code=2)
+    assert "other.onnx was not measured; `bench run --model other.onnx` measures it" in harness.stderr()
+    harness.run("explain", cell, "--dim", "batch=2", code=2)
+    assert "are about the file of a model; a cell has its own" in harness.stderr()
 
 
 def test_what_cannot_be_told_is_said(harness: Any) -> None:

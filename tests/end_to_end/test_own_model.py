@@ -142,6 +142,29 @@ def test_batch_elsewhere_than_first_and_a_scalar(run: Run) -> None:
     assert (row["status"], row["fidelity"], row["num_launches"] > 0) == ("ok", "exact", True)
 
 
+def test_sizes_are_rows_of_one_family(run: Run) -> None:
+    """The file is prepared once; each size and batch is a request with its own baseline."""
+    rows = run(
+        make_model(
+            {"x": (FLOAT, ["batch", "length", EMBEDDING])},
+            {"y": (FLOAT, ["batch", "length", HIDDEN])},
+            [helper.make_node("MatMul", ["x", "w"], ["y"])],
+            weights(w=(EMBEDDING, HIDDEN)),
+        ),
+        "onnx/native/raw/onnxruntime/cpu/b1t1",
+        "--dim",
+        "length=2000,4",
+        "--dim",
+        "batch=1,3",
+    )
+    requests = [(4, 1), (4, 3), (2000, 1), (2000, 3)]
+    assert [(row["task"], row["batch"]) for row in rows] == [(f"own@length={size}", batch) for size, batch in requests]
+    assert {(row["status"], row["fidelity"] in ("exact", "close")) for row in rows} == {("ok", True)}
+    small, large = rows[0], rows[2]
+    assert large["macs"] == 500 * small["macs"] == 2000 * EMBEDDING * HIDDEN
+    assert large["latency_p50_ns"] > small["latency_p50_ns"]
+
+
 def test_batch_fixed_at_four(run: Run, tmp_path: Path) -> None:
     rows = run(
         make_model(
@@ -170,3 +193,20 @@ def test_operator_that_the_runtime_does_not_have(run: Run) -> None:
     for row in rows:
         assert row["status"] == "failed"
         assert "mine:Unheard(-1) is not a registered function/op" in row["reason"]
+
+
+def test_file_that_contradicts_itself(run: Run) -> None:
+    """ONNX Runtime refuses it as it is; the other rows are those of a mended copy, in which both say the same."""
+    model = make_model(
+        {"x": (FLOAT, ["batch", 8])},
+        {"y": (FLOAT, ["batch", 8])},
+        [helper.make_node("ReduceMax", ["x"], ["most"]), helper.make_node("Mul", ["x", "most"], ["y"])],
+        {},
+    )
+    model.graph.value_info.append(helper.make_tensor_value_info("most", INT64, [1, 1]))
+    rows = run(model, CELLS[0], CELLS[0].replace("onnx/", "as_is/", 1), CELLS[3])
+    found = {(row["source"], row["variant"]): row for row in rows}
+    assert found["as_is", "raw"]["status"] == "failed"
+    assert "Type Error" in found["as_is", "raw"]["reason"]
+    for variant in ("raw", "onnxsim"):
+        assert (found["onnx", variant]["status"], found["onnx", variant]["fidelity"]) == ("ok", "exact")

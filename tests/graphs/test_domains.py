@@ -51,6 +51,29 @@ def test_tokens_are_not_all_the_token_that_pads() -> None:
     assert found(INT64, [1, "length"], nodes, pad=np.array(1), table=np.ones((50, 4), np.float32)) == (0, 49)
 
 
+@pytest.mark.parametrize(("op_type", "position"), [("Expand", 1), ("Tile", 1), ("ConstantOfShape", 0), ("TopK", 1)])
+def test_sizes_that_are_fed_are_1(op_type: str, position: int) -> None:
+    others = ["w"] * position
+    assert found(INT64, [3], [helper.make_node(op_type, [*others, "x"], ["y"])], w=np.ones(3)) == (1, 1)
+    if position:
+        assert found(FLOAT, [3], [helper.make_node(op_type, ["x", "w"], ["y"])], w=np.ones(3)) is None
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "shape", "domain"),
+    [
+        ("fmin", FLOAT, [], (0, 0)),
+        ("fmax", FLOAT, [1], (10_000, 10_000)),
+        ("fmax", FLOAT, [3], None),
+        ("max_length", INT64, [], None),
+        ("gain", FLOAT, [], None),
+        ("luminance", FLOAT, [], None),
+    ],
+)
+def test_limits_leave_much_between_them(name: str, kind: int, shape: list[int], domain: Any) -> None:
+    assert found(kind, shape, [helper.make_node("Identity", [name], ["y"])], name=name) == domain
+
+
 def test_constant_in_a_file_that_is_not_at_hand_tells_nothing() -> None:
     scale = numpy_helper.from_array(np.float32(255), "c")
     scale.data_location = TensorProto.EXTERNAL

@@ -27,13 +27,13 @@ from bench.api import Variant
 
 class Rounds(Variant):
     formats = ("null",)
-    options = ("double", "same")
+    options = ("double", "same", "told")
 
     def apply(self, source, target, *, option, task):
         model = json.loads(source.read_text())
         model["rounds"] *= 2 if option == "double" else 1
         target.write_text(json.dumps(model))
-        return {"option": option}
+        return {"option": option, **({"note": f"{model['rounds']} rounds"} if option == "told" else {})}
 """
 FAULTY = """
 import sys
@@ -89,6 +89,14 @@ def make(variant: str, limits: Limits = LIMITS, failed: prepare.FailedSteps | No
 
 def rounds(artifact: Artifact) -> int:
     return int(json.loads(artifact.path.read_text())["rounds"])
+
+
+@pytest.mark.usefixtures("toy")
+def test_notes_of_all_steps_are_those_of_the_cell() -> None:
+    assert make("rounds-told+rounds-double+rounds-told").info["note"] == "rounds-told: 3 rounds; rounds-told: 6 rounds"
+    steps = prepare.steps_of(Cell.from_path("mytoy/null/native/rounds-told+rounds-double/null/cpu/b1t1"), LIMITS)
+    assert [step.info.get("note") for step in steps] == [None, "3 rounds", None]
+    assert make("rounds-double").info.get("note") is None
 
 
 @pytest.mark.usefixtures("toy")

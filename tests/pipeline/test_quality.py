@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 
 from bench.api import Points, Samples, Task, TensorSpec
+from bench.api.fidelity import FidelityTask
 from bench.pipeline import quality
 from bench.records.lines import Quality
 from bench.records.metric_loss import Lost
-from bench.tasks.fidelity import FidelityTask
 
 NUM_SAMPLES = 4
 TARGETS = [np.full(3, 2.0, np.float32)] * NUM_SAMPLES

@@ -14,6 +14,7 @@ from bench.api import TensorSpec, loading
 from bench.api.errors import ArtifactError, RefusedError
 from bench.graphs.edits.opset import opset_of, raise_opset
 from bench.graphs.edits.rewire import load_settled, matmul_from_gemm, shorten_names
+from bench.graphs.file.digest import subgraphs
 from bench.graphs.weights.affine import SCHEMES, Scheme, scheme
 from bench.graphs.weights.quantizable import expected_bytes, find_weights, worth_quantizing
 from bench.plugins import catalog, steps
@@ -164,6 +165,53 @@ def test_tied_gemms_become_products_of_one_weight() -> None:
     assert operators(model) == ["MatMul", "Add", "MatMul", "MatMul", "Gemm"]
     assert [node.input[1] for node in model.graph.node if node.op_type == "MatMul"] == ["w_transposed"] * 2 + ["w"]
     np.testing.assert_allclose(small.run(model, x=x)[0], expected[0], rtol=1e-5)
+
+
+def test_a_weight_that_both_branches_read_is_transposed_once_for_each(tmp_path: Path) -> None:
+    """ONNX Runtime's own rewriting transposes it in place twice, and then the shapes contradict each other."""
+
+    def branch(name: str, scale: float) -> onnx.GraphProto:
+        nodes = [helper.make_node("Gemm", ["x", "w"], [f"{name}_y"], name=name, transB=1, alpha=scale)]
+        return helper.make_graph(nodes, name, [], [helper.make_tensor_value_info(f"{name}_y", 1, ["N", 8])])
+
+    node = helper.make_node(
+        "If", ["yes"], ["y"], then_branch=branch("then", 1.0), else_branch=branch("else", 1.0)
+    )  # fmt: skip
+    graph = helper.make_graph(
+        [node],
+        "graph",
+        [helper.make_tensor_value_info("x", 1, ["N", 6]), helper.make_tensor_value_info("yes", TensorProto.BOOL, [])],
+        [helper.make_tensor_value_info("y", 1, ["N", 8])],
+        [numpy_helper.from_array(small.floats(8, 6), "w")],
+    )
+    model = small.make_valid(graph)
+    feeds = {"x": small.floats(2, 6, seed=4), "yes": np.array(True)}
+    expected = small.run(model, **feeds)
+    matmul_from_gemm(model)
+    inner = [item for graph in subgraphs(model.graph.node[0]) for item in graph.node]
+    assert [(item.op_type, item.input[1]) for item in inner] == [("MatMul", "w_transposed")] * 2
+    np.testing.assert_allclose(small.run(model, **feeds)[0], expected[0], rtol=1e-5)
+
+
+def test_layouts_of_old_operator_sets_are_computed(tmp_path: Path) -> None:
+    """An Unsqueeze of operator set 9 has its axes as an attribute; onnx's reference runs the later one alone."""
+    nodes = [
+        helper.make_node("Unsqueeze", ["row"], ["wide"], axes=[1]),
+        helper.make_node("Mul", ["x", "wide"], ["y"]),
+    ]
+    ports = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [3, 4]) for name in ("x", "y")]
+    graph = helper.make_graph(nodes, "g", ports[:1], ports[1:], [numpy_helper.from_array(small.floats(3), "row")])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 9)], ir_version=4)
+    settled = settle(model, tmp_path)
+    assert operators(settled) == ["Mul"]
+    (weight,) = settled.graph.initializer
+    np.testing.assert_array_equal(numpy_helper.to_array(weight), small.floats(3)[:, None])
+
+
+def test_a_version_that_is_stated_twice_is_stated_once(tmp_path: Path) -> None:
+    model = small.make_model()
+    model.opset_import.append(model.opset_import[0])
+    assert [entry.domain for entry in settle(model, tmp_path).opset_import].count("") == 1
 
 
 def make_loop() -> onnx.ModelProto:

@@ -15,6 +15,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 from bench.api import Samples, TensorSpec
 from bench.api.errors import RefusedError
+from bench.graphs.file.digest import canonical_digest, operator_counts
 from bench.graphs.shapes.feeds import sample_feeds
 from bench.plugins import catalog, steps
 from bench.plugins.engines import cpu
@@ -134,17 +135,21 @@ def test_static(method: str, per: str, source: Path, tmp_path: Path) -> None:
     assert 0 < small.drift(small.run(model), small.run(source)) < 0.2
 
 
+RAMP = np.linspace(-1, 3, 12, dtype=np.float32).reshape(3, 4)
+
+
+class Ramp(small.SmallTask):
+    """Inputs that span -1 to 3 in training."""
+
+    inputs = (TensorSpec(name="x", dtype="float32", shape=("batch", 4)),)
+    outputs = (TensorSpec(name="y", dtype="float32", shape=("batch", 4)),)
+
+    def samples(self, split: str) -> Samples:
+        return Samples(inputs={"x": RAMP if split == "train" else 100 * RAMP}, targets=None)
+
+
 def test_static_ranges_are_those_of_the_training_samples(tmp_path: Path) -> None:
     """An input that spans -1 to 3 in training has the zero point 64 and 255 steps in between, whatever else comes."""
-    x = np.linspace(-1, 3, 12, dtype=np.float32).reshape(3, 4)
-
-    class Ramp(small.SmallTask):
-        inputs = (TensorSpec(name="x", dtype="float32", shape=("batch", 4)),)
-        outputs = (TensorSpec(name="y", dtype="float32", shape=("batch", 4)),)
-
-        def samples(self, split: str) -> Samples:
-            return Samples(inputs={"x": x if split == "train" else 100 * x}, targets=None)
-
     graph = helper.make_graph(
         [helper.make_node("MatMul", ["x", "w"], ["h"]), helper.make_node("MatMul", ["h", "w"], ["y"])],
         "graph",
@@ -158,6 +163,39 @@ def test_static_ranges_are_those_of_the_training_samples(tmp_path: Path) -> None
     quantize = next(node for node in model.graph.node if node.input[0] == "x")
     assert constants[quantize.input[1]] == pytest.approx(4 / 255)
     assert constants[quantize.input[2]] == 64
+
+
+def test_static_keeps_an_activation_that_a_branch_reads(tmp_path: Path) -> None:
+    """The quantizer removes a Relu whose range the scale has, and would leave the branch without its input."""
+
+    def branch(name: str, op_type: str) -> onnx.GraphProto:
+        made = helper.make_node(op_type, ["r"], [f"{name}_y"])
+        return helper.make_graph([made], name, [], [helper.make_tensor_value_info(f"{name}_y", 1, ["N", 4])])
+
+    nodes = [
+        helper.make_node("MatMul", ["x", "w"], ["m"]),
+        helper.make_node("Relu", ["m"], ["r"]),
+        helper.make_node("ReduceMax", ["x"], ["top"], keepdims=0),
+        helper.make_node("Greater", ["top", "one"], ["high"]),
+        helper.make_node(
+            "If", ["high"], ["b"], then_branch=branch("then", "Neg"), else_branch=branch("else", "Identity")
+        ),
+        helper.make_node("MatMul", ["b", "w"], ["y"]),
+    ]
+    graph = helper.make_graph(
+        nodes,
+        "graph",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["N", 4])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["N", 4])],
+        [numpy_helper.from_array(np.eye(4, dtype=np.float32), "w"), numpy_helper.from_array(np.float32(1), "one")],
+    )
+    onnx.save(small.make_valid(graph), tmp_path / "source.onnx")
+    model, _ = apply("int8_static-minmax", tmp_path / "source.onnx", tmp_path / "target.onnx", small.make_task(Ramp))
+    assert count(model)["Relu"] == 1
+    assert count(model)["QuantizeLinear"] >= 1
+    x = np.linspace(-1, 3, 4, dtype=np.float32)[None]
+    expected = small.run(onnx.load(tmp_path / "source.onnx"), x=x)[0]
+    np.testing.assert_allclose(small.run(model, x=x)[0], expected, atol=0.05)
 
 
 @pytest.mark.parametrize(("flags", "expected"), [({"avx2"}, True), ({"avx2", "avx512_vnni"}, False)])
@@ -178,6 +216,25 @@ def test_weights_have_7_bits_where_8_overflow(
     assert not info["reduce_range"], "with one scale for a whole weight few are that large"
 
 
+def test_dynamic_takes_values_behind_operators_of_the_runtime(tmp_path: Path) -> None:
+    nodes = [
+        helper.make_node("QuickGelu", ["x"], ["g"], domain="com.microsoft"),
+        helper.make_node("MatMul", ["g", "w"], ["h"]),
+        helper.make_node("MatMul", ["h", "w"], ["y"]),
+    ]
+    graph = helper.make_graph(
+        nodes,
+        "graph",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["N", 4])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["N", 4])],
+        [numpy_helper.from_array(np.eye(4, dtype=np.float32), "w")],
+    )
+    opsets = [helper.make_opsetid("", 17), helper.make_opsetid("com.microsoft", 1)]
+    onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=8), tmp_path / "source.onnx")
+    model, _ = apply("int8_dynamic", tmp_path / "source.onnx", tmp_path / "target.onnx", small.make_task(Ramp))
+    assert count(model)["MatMulInteger"] == 2
+
+
 @pytest.mark.parametrize("name", ["int8_dynamic", "matmul_nbits-int8"])
 def test_a_file_without_their_operators_is_refused(name: str, tmp_path: Path) -> None:
     graph = helper.make_graph(
@@ -191,6 +248,47 @@ def test_a_file_without_their_operators_is_refused(name: str, tmp_path: Path) ->
     with pytest.raises(RefusedError, match="none of the file's 1 weights"):
         apply(name, tmp_path / "source.onnx", tmp_path / "target.onnx")
     assert not (tmp_path / "target.onnx").exists()
+
+
+@pytest.mark.parametrize("name", ["int8_dynamic", "int8_static-minmax"])
+def test_nodes_stay_before_the_branches_that_read_them(name: str, tmp_path: Path) -> None:
+    """ONNX Runtime's quantizers put an If whose condition is an input first, before what its branches read."""
+
+    class Branches(small.SmallTask):
+        inputs = (
+            TensorSpec(name="x", dtype="float32", shape=("batch", 36)),
+            TensorSpec(name="flag", dtype="bool", shape=(1,)),
+        )
+        outputs = (TensorSpec(name="y", dtype="float32", shape=("batch", 36)),)
+
+        def samples(self, split: str) -> Samples:
+            return Samples(inputs={"x": small.floats(4, 36, seed=8), "flag": np.array([True])}, targets=None)
+
+    def branch(operator: str) -> onnx.GraphProto:
+        output = helper.make_tensor_value_info(operator, TensorProto.FLOAT, None)
+        return helper.make_graph([helper.make_node(operator, ["h"], [operator])], operator, [], [output])
+
+    nodes = [
+        helper.make_node("MatMul", ["x", "tied"], ["h"]),
+        helper.make_node("If", ["flag"], ["b"], then_branch=branch("Relu"), else_branch=branch("Tanh")),
+        helper.make_node("MatMul", ["b", "last"], ["y"]),
+    ]
+    ports = [
+        [helper.make_tensor_value_info(spec.name, helper.np_dtype_to_tensor_dtype(np.dtype(spec.dtype)), spec.shape)
+         for spec in specs]
+        for specs in (Branches.inputs, Branches.outputs)
+    ]  # fmt: skip
+    weights = [
+        numpy_helper.from_array(small.floats(36, 36, seed=seed) / 6, name) for seed, name in enumerate(("tied", "last"))
+    ]
+    graph = helper.make_graph(nodes, "graph", *ports, weights)
+    path = tmp_path / "branches.onnx"
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path)
+    made, _ = apply(name, path, tmp_path / "target.onnx", small.make_task(Branches))
+    assert operator_counts(tmp_path / "target.onnx")["If"] == 1
+    assert canonical_digest(tmp_path / "target.onnx"), "it reads no value before it is made"
+    feeds = {"x": small.floats(2, 36, seed=9), "flag": np.array([True])}
+    assert 0 < small.drift(small.run(made, **feeds), small.run(path, **feeds)) < 0.1
 
 
 def test_same_input_gives_same_bytes(source: Path, tmp_path: Path) -> None:

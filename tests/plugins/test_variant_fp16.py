@@ -5,11 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
+import onnx
 import pytest
 from onnx import ModelProto, TensorProto, helper
 
 from bench.api.errors import RefusedError
-from bench.plugins import catalog
+from bench.plugins import catalog, steps
 from support import variant_graphs as graphs
 
 onnxruntime = pytest.importorskip("onnxruntime")
@@ -104,6 +105,70 @@ def test_mask_beyond_the_range_of_float16_is_clamped(tmp_path: Path) -> None:
     made, _ = graphs.apply("fp16", source, tmp_path)
     assert graphs.stored(made)["low"] == np.float16(-65504)
     assert graphs.largest_error(source, made) < 0.02
+
+
+def test_operators_without_a_float16_form_stay_float32(tmp_path: Path) -> None:
+    source = graphs.model_of(
+        [
+            node("Mul", ["x", "gain"], ["louder"]),
+            node("DynamicQuantizeLinear", ["louder"], ["levels", "scale", "zero"]),
+            node("DequantizeLinear", ["levels", "scale", "zero"], ["again"]),
+            node("MatMul", ["again", "w"], ["y"]),
+        ],
+        {"gain": graphs.floats(6), "w": graphs.floats(6, 5)},
+        inputs={"x": ["batch", 6]},
+        outputs={"y": ["batch", 5]},
+    )
+    made, info = graphs.apply("fp16", source, tmp_path)
+    assert info == {"num_kept": 2}
+    assert {name for name, array in graphs.stored(made).items() if array.dtype == np.float16} == {"gain", "w"}
+    assert loads(made, tmp_path)
+    assert graphs.largest_error(source, made) < 0.05
+
+
+def test_weight_that_several_float32_nodes_read_is_cast_once(tmp_path: Path) -> None:
+    source = graphs.model_of(
+        [
+            node("Max", ["x", "least"], ["m"]),  # the converter leaves Max and Min in float32
+            node("Mul", ["m", "least"], ["scaled"]),
+            node("Min", ["scaled", "least"], ["n"]),
+            node("Add", ["n", "m"], ["y"]),
+        ],
+        {"least": graphs.floats(6)},
+        inputs={"x": ["batch", 6]},
+        outputs={"y": ["batch", 6]},
+    )
+    made, _ = graphs.apply("fp16", source, tmp_path)
+    assert graphs.stored(made)["least"].dtype == np.float16
+    assert [item.op_type for item in made.graph.node if "least" in item.input].count("Cast") == 1
+    assert loads(made, tmp_path)
+
+
+def test_a_file_with_operators_that_onnx_does_not_know_is_converted(tmp_path: Path) -> None:
+    """ONNX Runtime's optimizers write a LayerNormalization into files whose operator set has none."""
+    source = graphs.encoder()
+    source.opset_import[0].version = 16
+    onnx.save(source, tmp_path / "source.onnx")
+    steps.transform(catalog.variant("fp16"), graphs.task_of(source), tmp_path / "source.onnx", tmp_path / "target.onnx")
+    made = onnx.load(tmp_path / "target.onnx")
+    assert "LayerNormalization" in {item.op_type for item in made.graph.node}
+    assert graphs.largest_error(source, made) < 0.01
+
+
+def test_a_file_without_operators_of_onnx_itself_gets_a_version_of_them(tmp_path: Path) -> None:
+    """As XGBoost's trees: the Casts that the converter adds need it."""
+    source = graphs.model_of(
+        [node("Scaler", ["x"], ["y"], domain="ai.onnx.ml", offset=[0.5], scale=[2.0])],
+        {},
+        inputs={"x": ["batch", 6]},
+        outputs={"y": ["batch", 6]},
+        domains=["ai.onnx.ml"],
+    )
+    for entry in [entry for entry in source.opset_import if not entry.domain]:
+        source.opset_import.remove(entry)
+    made, _ = graphs.apply("fp16", source, tmp_path)
+    assert {entry.domain: entry.version for entry in made.opset_import}[""] == 13
+    assert graphs.largest_error(source, made) < 0.05
 
 
 def counting_model() -> ModelProto:

@@ -8,7 +8,7 @@ import pytest
 from bench.records.pareto import labels
 from bench.records.ranking import select, short_name
 from bench.records.rows import Row
-from bench.report.figures import plots, whiskers
+from bench.report.figures import canvas, plots, whiskers
 from bench.report.figures.canvas import COLOURS, MARKERS, looks_of, place_labels
 from bench.report.figures.plots import draw
 
@@ -288,3 +288,11 @@ def test_labels_cover_neither_points_nor_each_other():
     assert len(boxes) == 9
     assert not any(one.overlaps(other) for i, one in enumerate(boxes) for other in boxes[:i])
     assert not any(box.contains(x, y) for box in boxes for x, y in at)
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(1808.2, "1808"), (266.2, "266"), (24.0, "24.0"), (0.98365, "0.984"), (999.6, "1000"), (2.5e7, "2.50e+07")],
+)
+def test_numbers_beside_a_bar(value: float, text: str) -> None:
+    assert canvas.digits(value, 3) == text

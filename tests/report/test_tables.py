@@ -14,7 +14,7 @@ from bench.records.ranking import select
 from bench.records.rows import COLUMNS, Row
 from bench.report.columns import scale
 from bench.report.tables import LEGEND, TerminalTable, legend_of, render
-from bench.report.writing import DASH
+from bench.report.writing import DASH, share
 
 
 def make(path: str, **figures) -> Row:
@@ -342,6 +342,21 @@ def test_wide_table_shows_every_column_and_a_narrow_one_names_what_it_leaves_out
     assert {"faster", "slower", "baseline", "broken"} <= set(narrow.split())
 
 
+@pytest.mark.parametrize("variant", ["raw", "weight_only-int8-sym-channel", "onnxoptimizer+onnxsim+int8_dynamic"])
+def test_metric_and_verdict_stay_and_no_part_of_a_name_is_broken(variant):
+    """Names take more lines instead."""
+    name = f"torch/torch_onnx_legacy/{variant}/onnxruntime_iobinding/cpu"
+    row = timed(f"crnn/{name}/b1t2", 20.0, 0.6, "undecided", metric=0.5, metric_name="accuracy")
+    lines = render([*EVERY, row], format="table", width=80).splitlines()
+    assert {"verdict", "metric", "ratio"} <= set(" ".join(lines[1:3]).split())
+    first = next(number for number, line in enumerate(lines) if "undecided" in line)
+    parts = [line[3:].split("  ")[0].strip() for line in lines[first : first + 5]]
+    last = parts.index(next(part for part in parts if part.endswith("cpu")))
+    assert "".join(parts[: last + 1]) == name
+    assert all(part[-1] in "/+-" for part in parts[:last])
+    assert "0.5000" in lines[first]
+
+
 def test_the_width_that_is_told_is_the_least_that_leaves_nothing_out():
     narrow = " ".join(render(EVERY, format="table", width=80).split())
     width = int(re.search(r"COLUMNS=(\d+) bench show leaves nothing out", narrow)[1])
@@ -397,4 +412,12 @@ def test_calls_that_may_be_false_are_counted_over_all_tested_rows():
         make(f"toy/torch/torch_onnx/v{number}/onnxruntime/cpu/b1t1", verdict="undecided", q_value=0.5)
         for number in range(19)
     ]
-    assert legend_of([called, *others]).endswith("Of the 1 verdicts here, at most 0.8 are expected to be false.")
+    assert legend_of([called, *others]).endswith("Of the 1 verdict here, at most 0.8 are expected to be false.")
+
+
+@pytest.mark.parametrize(
+    ("ratio", "text"),
+    [(0.5034, "0.503"), (0.0731, "0.073"), (0.00731, "0.0073"), (0.000231, "0.00023"), (1, "1.000")],
+)
+def test_small_ratios_keep_two_digits(ratio: float, text: str) -> None:
+    assert share(ratio) == text

@@ -239,6 +239,27 @@ def test_keras_files_saved_models_and_tflite(examined: Examined, plugin_folder: 
         (plugin_folder / "models").rename(plugin_folder / f"done_{module}")
 
 
+def test_tflite_with_sparse_weights(examined: Examined, tmp_path: Path) -> None:
+    """tf2onnx reads no sparse weights, so they are stored in full before it converts the file."""
+    import keras
+    import tensorflow as tf
+
+    random = np.random.default_rng(0)
+    image, layer = keras.Input((4, 4, 64), name="image"), keras.layers.Conv2D(64, 1)
+    model = keras.Model(image, layer(image))
+    kernel = random.normal(size=(1, 1, 64, 64)).astype(np.float32)
+    layer.set_weights([np.where(random.random(kernel.shape) < 0.9, 0, kernel), np.zeros(64, np.float32)])
+    model.export(tmp_path / "saved", verbose=False)
+    converter = tf.lite.TFLiteConverter.from_saved_model(str(tmp_path / "saved"))
+    converter.optimizations = [tf.lite.Optimize.EXPERIMENTAL_SPARSITY]
+    (tmp_path / "sparse.tflite").write_bytes(converter.convert())
+    assert (tmp_path / "sparse.tflite").stat().st_size < kernel.nbytes / 2
+    task, _ = examined("tflite", tmp_path / "sparse.tflite")
+    feeds = {"image": random.normal(size=(1, 4, 4, 64)).astype(np.float32)}
+    exported = outputs_of(task, "tflite_onnx", "onnxruntime", tmp_path, feeds)
+    np.testing.assert_allclose(exported, model(feeds["image"]).numpy(), atol=1e-5)
+
+
 def outputs_of(task: Task, exporter: str, runtime: str, folder: Path, feeds: dict[str, np.ndarray]) -> np.ndarray:
     """The only output of a task's export on a runtime."""
     (source,) = task.sources
@@ -271,6 +292,9 @@ def test_saved_model_whose_objects_cannot_be_restored(
     call = task.build("tf", task.weights_path)
     np.testing.assert_allclose(call(tf.constant(features))[0].numpy(), expected, atol=1e-6)
     assert sorted(tuple(weight.shape) for weight in call.trainable_weights) == [(4,), (6, 4)]
+    for exporter, runtime in (("tf_openvino", "openvino"), ("tflite", "litert"), ("tf2onnx", "onnxruntime")):
+        exported = outputs_of(task, exporter, runtime, tmp_path, {"x": features[:1]})
+        np.testing.assert_allclose(exported, expected[:1], atol=1e-5)
 
 
 def test_openvino_files(examined: Examined, plugin_folder: Path, tmp_path: Path) -> None:

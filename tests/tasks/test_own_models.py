@@ -13,7 +13,7 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from bench.api import Task, TensorSpec
+from bench.api import UNKNOWN, Task, TensorSpec
 from bench.api.arrays import load_arrays, save_arrays
 from bench.api.errors import InputError
 from bench.graphs.shapes import given
@@ -284,10 +284,13 @@ def test_what_holds_code_is_not_opened_without_trust(name: str, tmp_path: Path) 
 @pytest.mark.parametrize(
     ("files", "says"),
     [
-        ([], "no task.py, saved_model.pb or config.json in .*; --model takes a .keras file, an .onnx file"),
         (
-            ["config.json", "pytorch_model.bin"],
-            "no .safetensors in .*: of transformers' files no other weights are read",
+            [],
+            r"no task\.py, saved_model\.pb, modules\.json or config\.json in .*; --model takes a .*, an \.onnx file",
+        ),
+        (
+            ["config.json", "tf_model.h5"],
+            r"no \.safetensors and no pytorch_model\.bin in .*; save the model there by save_pre",
         ),
     ],
 )
@@ -296,6 +299,20 @@ def test_folders_that_are_no_model(files: list[str], says: str, tmp_path: Path) 
         (tmp_path / name).write_bytes(b"x")
     with pytest.raises(InputError, match=says):
         formats.format_of(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("files", "name"),
+    [
+        (["config.json", "model.safetensors"], "transformers"),
+        (["config.json", "pytorch_model.bin"], "transformers"),
+        (["config.json", "model.safetensors", "modules.json"], "sentence_transformers"),
+    ],
+)
+def test_folders_of_transformers(files: list[str], name: str, tmp_path: Path) -> None:
+    for file in files:
+        (tmp_path / file).write_bytes(b"x")
+    assert formats.format_of(tmp_path) == name
 
 
 @pytest.mark.parametrize(
@@ -328,6 +345,18 @@ def test_outputs_that_follow_the_batch_make_it_one() -> None:
     assert not probe.from_example(run, example).batched, "an output has the samples along another axis"
     found = probe.from_example(lambda feeds: {"y": run(feeds)["y"]}, example)
     assert (found.batched, found.inputs[0].shape, found.outputs[0].shape) == (True, ("batch", 3), ("batch",))
+
+
+def test_an_output_of_windows_that_move_by_several_elements_has_no_fixed_size() -> None:
+    """One more sample makes no further window."""
+    inputs = probe.specs_of([("wave", "float32", [None, None])])
+
+    def run(feeds: Any) -> Any:
+        return {"frames": feeds["wave"][:, ::4], "wave": feeds["wave"], "mean": feeds["wave"].mean(1, keepdims=True)}
+
+    found = probe.from_specs(run, inputs, {"wave": np.ones((1, 10), np.float32)})
+    shapes = {spec.name: spec.shape for spec in found.outputs}
+    assert shapes == {"frames": ("batch", UNKNOWN), "wave": ("batch", "wave_1"), "mean": ("batch", 1)}
 
 
 def test_dtypes_of_shapes_that_are_asked_for() -> None:
@@ -369,7 +398,8 @@ def test_the_parent_can_load_every_task_without_its_framework() -> None:
 import importlib, sys
 for name in {sorted(modules)!r}:
     importlib.import_module("bench.tasks.formats." + name)
-print(sorted({{"torch", "tensorflow", "keras", "transformers", "onnx", "onnxruntime"}} & sys.modules.keys()))
+frameworks = {{"torch", "tensorflow", "keras", "transformers", "onnx", "onnxruntime", "sklearn", "xgboost", "lightgbm"}}
+print(sorted(frameworks & sys.modules.keys()))
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"

@@ -31,6 +31,14 @@ def test_output_that_shows_nothing_is_told(function: Callable[[np.ndarray], np.n
     assert line.startswith(f"output 'y' {what}, so its fidelity says little")
 
 
+def test_model_that_draws_random_numbers_is_told() -> None:
+    """As a model that was exported in training, with its dropout."""
+    random = np.random.default_rng(0)
+    (line,) = told(lambda x: x * random.choice([0, 2], x.shape))
+    assert line.startswith("output 'y' differs between two runs with the same inputs, so its fidelity says little")
+    assert told(lambda x: x * (1 + 1e-6 * random.random())) == ()
+
+
 def test_output_that_moves_is_not_doubted() -> None:
     assert told(lambda x: 1 / (1 + np.exp(-x))) == ()
 

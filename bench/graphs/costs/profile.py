@@ -132,9 +132,7 @@ def profile(
         fitted = fitting.infer(stored, *tensors.bind_inputs(stored.model, shapes=wanted, dims=dims))
         inferred, bound, guessed = fitted.inferred, fitted.inputs, fitted.guessed
         steps = list(all_steps(inferred.steps))
-        notes = [f"{dim} is {guessed[dim]}: {why}" for dim, why in fitted.reasons.items()]
-        if guessed:
-            notes.append("sizes left open were guessed: " + ", ".join(f"{dim}={size}" for dim, size in guessed.items()))
+        notes = fitted.notes()
         runs: Observed = {}
         if open_ends := sum([step.is_open for step in steps]):
             runs, note = _observed(path, steps, bound, inputs) if observe else ({}, "nothing was run to find them")

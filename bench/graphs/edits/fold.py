@@ -2,25 +2,33 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from bench.api.errors import InputError, suggest
 from bench.graphs.deferred import np, onnx
-from bench.graphs.edits.parts import OLDEST_IR_VERSION
 from bench.graphs.file import settled
-from bench.graphs.file.digest import all_graphs, all_nodes, fed_inputs
+from bench.graphs.file.digest import all_graphs, all_nodes
 from bench.graphs.file.lazy import Stored
 from bench.graphs.file.reads import node_reads
 from bench.graphs.file.replace import replace_all
-from bench.graphs.shapes import inference, tensors
+from bench.graphs.shapes import fitting, inference, tensors
 from bench.graphs.shapes.dims import Dim, Shape, Size, equal
 from bench.graphs.shapes.node import Node, UnknownError, Value
 from bench.graphs.shapes.steps import Inferred, Step
 
 KEPT = ("Constant", "Identity")
 """Operators that are never folded: a Constant is constant already, and an Identity may tie two weights."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Folded:
+    """A model without its shape arithmetic, and lines about the sizes that were guessed for it."""
+
+    model: onnx.ModelProto
+    notes: tuple[str, ...]
 
 
 def compute_graph(
@@ -30,13 +38,14 @@ def compute_graph(
     dims: Mapping[str, int] | None = None,
     free: Iterable[str] = (),
     path: Path | None = None,
-) -> onnx.ModelProto:
+) -> Folded:
     """Return the same model for given sizes of its inputs, with constants in the place of all shape arithmetic.
 
     Args:
         model: is not changed. Its external data need not be loaded.
         shapes: of inputs, by name.
-        dims: sizes of dynamic dimensions, by name; sizes that neither `shapes` nor `dims` states are guessed.
+        dims: sizes of dynamic dimensions, by name; sizes that neither `shapes` nor `dims` states are found, see
+            `bench.graphs.shapes.fitting`.
         free: names of dynamic dimensions that stay dynamic, such as the batch. The shape that a Reshape or Expand is
             given becomes a constant, too, if only one size depends on a free dimension.
         path: of the model's file; without it, values computed from external data are not folded.
@@ -47,18 +56,21 @@ def compute_graph(
     copy = onnx.ModelProto()
     copy.CopyFrom(model)
     copy = settled.settle(copy)
-    if copy.ir_version < OLDEST_IR_VERSION:  # in which constants can be added only as inputs, too
-        replace_all(copy.graph.input, fed_inputs(copy.graph))
-        copy.ir_version = OLDEST_IR_VERSION
-    bound, _ = tensors.bind_inputs(copy, shapes=shapes, dims=dims)
-    inferred = inference.infer(Stored(model=copy, path=path), _with_free(copy, bound, set(free)))
+    stored, kept = Stored(model=copy, path=path), set(free)
+    bound, guessed = tensors.bind_inputs(copy, shapes=shapes, dims=dims)
+    _check_free(copy, kept)
+    notes: list[str] = []
+    if guessed.keys() - kept:
+        fitted = fitting.infer(stored, bound, guessed)
+        bound, notes = dict(fitted.inputs), fitted.notes(without=kept)
+    inferred = inference.infer(stored, _with_free(copy, bound, kept))
     fold_known(inferred)
     for value in (*copy.graph.input, *copy.graph.output):
         shape, stated = inferred.values[value.name].shape, value.type.tensor_type
         if shape is not None:
             sizes = [size if isinstance(size, int) else str(size) for size in shape]
             stated.shape.CopyFrom(onnx.helper.make_tensor_type_proto(stated.elem_type, sizes).tensor_type.shape)
-    return copy
+    return Folded(model=copy, notes=tuple(notes))
 
 
 def fold_known(inferred: Inferred) -> None:
@@ -76,12 +88,17 @@ def fold_known(inferred: Inferred) -> None:
     _fold(model.graph, inferred.steps, inferred.values, (name for name in names if name not in taken))
 
 
+def _check_free(model: onnx.ModelProto, free: set[str]) -> None:
+    """Refuse free dimensions that the inputs do not have."""
+    shapes = tensors.dynamic_inputs(model).values()
+    names = {str(size) for shape in shapes for size in shape or () if isinstance(size, Dim)}
+    for name in free - names:
+        raise InputError(f"no dimension {name!r}; {suggest(name, sorted(names))}")
+
+
 def _with_free(model: onnx.ModelProto, bound: Mapping[str, Shape], free: set[str]) -> dict[str, Shape]:
     """Sizes of the inputs, in which the free dimensions stay as they are."""
     declared = tensors.dynamic_inputs(model)
-    names = {str(size) for shape in declared.values() for size in shape or () if isinstance(size, Dim)}
-    for name in free - names:
-        raise InputError(f"no dimension {name!r}; {suggest(name, sorted(names))}")
     return {
         name: tuple(
             kept if isinstance(kept, Dim) and str(kept) in free else size

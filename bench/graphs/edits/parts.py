@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
 from bench.api.errors import InputError
-from bench.graphs.deferred import onnx
+from bench.graphs.deferred import np, onnx
 from bench.graphs.file.foreign import LARGEST_BYTES
-from bench.graphs.file.lazy import Stored
+from bench.graphs.file.lazy import Stored, external_tensors
 from bench.graphs.file.reads import is_constant
 from bench.graphs.file.wiring import Wiring
 from bench.graphs.shapes import inference
 from bench.graphs.shapes.dims import Size
 from bench.graphs.shapes.tensors import dynamic_inputs
 
-OLDEST_IR_VERSION = 4  # before, weights had to be inputs
+ALIGNMENT = 4096  # of the weights in a file of their own, so that runtimes can map them
+PIECE_BYTES = 1 << 22
 
 
 class Cutter:
@@ -69,7 +71,7 @@ class Cutter:
         return onnx.helper.make_model(
             graph,
             opset_imports=source.opset_import,
-            ir_version=max(source.ir_version, OLDEST_IR_VERSION),
+            ir_version=source.ir_version,
             producer_name=source.producer_name,
             producer_version=source.producer_version,
         )
@@ -103,13 +105,65 @@ def save(model: onnx.ModelProto, source: Stored, target: Path) -> None:
     """
     if source.path is not None and target.exists() and target.samefile(source.path):
         raise InputError(f"{target} would be written over the model that it is made of; name another file")
-    source.embed(model)
     target.parent.mkdir(parents=True, exist_ok=True)
-    if model.ByteSize() > LARGEST_BYTES:
-        onnx.save(model, target, save_as_external_data=True, location=f"{target.name}.data")
+    if model.ByteSize() + source.data_bytes(model) > LARGEST_BYTES:
+        _save_with_data(model, source, target)
         return
+    source.embed(model)
+    _check(model)
+    onnx.save(model, target)
+
+
+def _save_with_data(model: onnx.ModelProto, source: Stored, target: Path) -> None:
+    """Write a model that is too large for one file; files of the target's names are replaced by a valid model only.
+
+    Raises:
+        InputError: the second file would be written over data of the source, or the model is not valid.
+    """
+    data = target.with_name(f"{target.name}.data")
+    if data.exists() and data.resolve() in source.data_files():
+        raise InputError(f"{data} holds weights of the model that it is made of; name another file")
+    with tempfile.TemporaryDirectory(dir=target.parent) as folder:
+        made = Path(folder, target.name)
+        made_data = _write_data(model, source, made)
+        onnx.save(model, made)
+        _check(made)
+        made_data.replace(data)
+        made.replace(target)
+
+
+def _check(model: onnx.ModelProto | Path) -> None:
+    """Check a model, or the file of a model that is too large for the memory of one message.
+
+    Raises:
+        InputError: the model is not valid.
+    """
     try:
-        onnx.checker.check_model(model)
+        onnx.checker.check_model(str(model) if isinstance(model, Path) else model)
     except onnx.checker.ValidationError as error:
         raise InputError(f"it would be no valid model: {' '.join(str(error).split())}") from error
-    onnx.save(model, target)
+
+
+def _write_data(model: onnx.ModelProto, source: Stored, target: Path) -> Path:
+    """Copy the tensors on disk into one file beside the target, piece by piece, and state their new places.
+
+    Tensors that share their data go on sharing them, and pieces that are all zeros become holes.
+    """
+    path = target.with_name(f"{target.name}.data")
+    starts: dict[tuple[str, ...], int] = {}
+    with path.open("wb") as file:
+        for tensor in external_tensors(model):
+            content, place = source.data(tensor), tuple(sorted(str(entry) for entry in tensor.external_data))
+            if place not in starts:
+                starts[place] = start = -(-file.tell() // ALIGNMENT) * ALIGNMENT
+                for at in range(0, len(content), PIECE_BYTES):
+                    piece = content[at : at + PIECE_BYTES]
+                    if np.frombuffer(piece, np.uint8).any():
+                        file.seek(start + at)
+                        file.write(piece)
+                file.truncate(start + len(content))
+                file.seek(start + len(content))
+            del tensor.external_data[:]
+            for key, value in (("location", path.name), ("offset", starts[place]), ("length", len(content))):
+                tensor.external_data.add(key=key, value=str(value))
+    return path

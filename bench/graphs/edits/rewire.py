@@ -8,9 +8,10 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from bench.graphs.deferred import np, onnx
-from bench.graphs.file.digest import all_graphs, all_nodes
+from bench.graphs.file.digest import all_graphs, all_nodes, subgraphs
 from bench.graphs.file.replace import replace_all
 from bench.graphs.file.settled import unlist_weights
+from bench.graphs.sessions import cpu_session
 
 MOVES = ("Transpose", "Reshape", "Squeeze", "Unsqueeze", "Slice", "Concat")
 """Operators that only change the layout of their input."""
@@ -28,6 +29,8 @@ def load_settled(path: Path) -> onnx.ModelProto:
     if model.functions:
         model = onnx.inliner.inline_local_functions(model)
     unlist_weights(model)
+    versions = {entry.domain: entry for entry in model.opset_import}
+    replace_all(model.opset_import, versions.values())  # files that were joined may state the same version twice
     _read_stored(model)
     _lay_out(model)
     drop_unread(model)
@@ -83,21 +86,36 @@ def _lay_out(model: onnx.ModelProto) -> None:
 
 
 def _evaluate(node: onnx.NodeProto, stored: dict[str, onnx.TensorProto], model: onnx.ModelProto) -> np.ndarray:
-    feeds = {name: onnx.numpy_helper.to_array(stored[name]) for name in node.input if name}
-    versions = {entry.domain: entry.version for entry in model.opset_import}
-    (array,) = onnx.reference.ReferenceEvaluator(node, opsets=versions).run(None, feeds)
+    """The output of a node on initializers, in ONNX Runtime: onnx's reference lacks operators of old versions."""
+    weights = [stored[name] for name in dict.fromkeys(node.input) if name]
+    graph = onnx.helper.make_graph([node], "layout", [], [onnx.ValueInfoProto(name=node.output[0])], weights)
+    alone = onnx.helper.make_model(graph, opset_imports=model.opset_import, ir_version=max(model.ir_version, 4))
+    (array,) = cpu_session(alone.SerializeToString(), optimized=False).run(None, {})
     return np.ascontiguousarray(array)
 
 
 def matmul_from_gemm(model: onnx.ModelProto) -> None:
     """Replace each Gemm on stored weights by a MatMul and an Add, for quantizers that know only these.
 
-    ONNX Runtime's own rewriting transposes a weight in place each time that a Gemm reads it, which breaks tied weights.
+    ONNX Runtime's own rewriting transposes a weight in place each time that a Gemm reads it, which breaks tied weights,
+    such as those that both branches of an If read.
     """
-    graph = model.graph
-    stored = _stored(graph)
+    _without_gemm(model.graph, {})
+    drop_unread(model)
+
+
+def _without_gemm(graph: onnx.GraphProto, outer: Mapping[str, onnx.TensorProto]) -> None:
+    """Replace the Gemm nodes of a graph and its subgraphs.
+
+    Args:
+        graph: is changed in place.
+        outer: initializers of the graphs around it.
+    """
+    stored = {**outer, **_stored(graph)}
     made: list[onnx.NodeProto] = []
     for node in graph.node:
+        for inner in subgraphs(node):
+            _without_gemm(inner, stored)
         settings = {attribute.name: onnx.helper.get_attribute_value(attribute) for attribute in node.attribute}
         plain = settings.get("alpha", 1) == settings.get("beta", 1) == 1 and not settings.get("transA", 0)
         if node.op_type != "Gemm" or node.input[1] not in stored or not plain:
@@ -116,7 +134,6 @@ def matmul_from_gemm(model: onnx.ModelProto) -> None:
         if has_bias:
             made.append(onnx.helper.make_node("Add", [product, node.input[2]], node.output, name=f"{node.name}_bias"))
     replace_all(graph.node, made)
-    drop_unread(model)
 
 
 def drop_unread(model: onnx.ModelProto) -> None:

@@ -2,7 +2,8 @@
 
 The digest is a Merkle hash. A weight is hashed by its content, an input by its position, a node by its operator, its
 attributes and the hashes of what it reads; so a hash stands for the whole computation that leads to a value, and
-neither names nor the order of nodes enter it. Time is linear in the size of the file.
+neither names nor the order of nodes enter it. Time is linear in the size of the file; of the weights on disk, one is in
+memory at a time.
 """
 
 from __future__ import annotations
@@ -15,8 +16,9 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from bench.api.errors import ArtifactError
+from bench.api.errors import ArtifactError, InputError
 from bench.graphs.deferred import np, onnx
+from bench.graphs.file.lazy import Stored, read
 
 ABSENT = b""
 """Stands for an optional input or output that is left out."""
@@ -33,16 +35,18 @@ def canonical_digest(path: Path) -> str:
 
     Raises:
         ArtifactError: the file cannot be read, or uses a value before it is made.
+        InputError: external data are missing, or lie outside the file's folder.
     """
-    model = _load(path)
+    stored = _read(path)
+    model = stored.model
     graph = model.graph
-    content = _graph(graph, Scope())
+    content = _graph(graph, Scope(stored=stored))
     symbols: dict[str, int] = {}
     inputs, outputs = (
         [sha256(value.name.encode(), _type(value.type, symbols)) for value in values]
         for values in (fed_inputs(graph), graph.output)
     )
-    functions = sorted(_function(function) for function in model.functions)
+    functions = sorted(_function(function, Scope(stored=stored)) for function in model.functions)
     used = {_domain(node) for node in all_nodes(model)}
     opsets = _opsets(model.opset_import, used)
     return sha256(b"model", content, sha256(*inputs), sha256(*outputs), sha256(*functions), opsets).hex()
@@ -56,7 +60,7 @@ def operator_counts(path: Path) -> dict[str, int]:
     Raises:
         ArtifactError: the file cannot be read.
     """
-    return dict(sorted(collections.Counter(operator_names(_load(path, weights=False))).items()))
+    return dict(sorted(collections.Counter(operator_names(_read(path).model)).items()))
 
 
 def operator_names(model: onnx.ModelProto) -> Iterator[str]:
@@ -64,16 +68,11 @@ def operator_names(model: onnx.ModelProto) -> Iterator[str]:
     return (f"{_domain(node)}.{node.op_type}".removeprefix(".") for node in all_nodes(model))
 
 
-def _load(path: Path, *, weights: bool = True) -> onnx.ModelProto:
-    from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
-
+def _read(path: Path) -> Stored:
     try:
-        model = onnx.load(path, load_external_data=weights)
-    except (OSError, DecodeError, onnx.checker.ValidationError) as error:
+        return read(path)
+    except InputError as error:
         raise ArtifactError(f"cannot read {path.name} as ONNX: {error}") from error
-    if not model.HasField("graph"):  # an empty file is a valid message
-        raise ArtifactError(f"cannot read {path.name} as ONNX: it holds no graph")
-    return model
 
 
 def sha256(*parts: bytes | memoryview) -> bytes:
@@ -92,8 +91,20 @@ def _number(value: int) -> bytes:
 class Scope(ChainMap[str, list[Any]]):
     """Hashes of the values that the nodes of a graph can read, each with how often it is read, by name.
 
-    A subgraph has the `new_child` of the scope around it.
+    A subgraph has the scope `inner` of the scope around it.
+
+    Args:
+        maps: as for a `ChainMap`.
+        stored: the model whose tensors may be on disk; None where they are all in memory.
     """
+
+    def __init__(self, *maps: dict[str, list[Any]], stored: Stored | None = None) -> None:
+        super().__init__(*maps)
+        self.stored = stored
+
+    def inner(self) -> Scope:
+        """The scope of a subgraph."""
+        return Scope({}, *self.maps, stored=self.stored)  # type: ignore[arg-type]
 
     def define(self, name: str, value: bytes) -> None:
         """Add a value of this graph."""
@@ -121,8 +132,8 @@ class Scope(ChainMap[str, list[Any]]):
 
 def _graph(graph: onnx.GraphProto, scope: Scope) -> bytes:
     """Hash of a graph: of its outputs in order, and of all its nodes and weights, used or not."""
-    tensors = {tensor.name: tensor_digest(tensor) for tensor in graph.initializer}
-    tensors |= {sparse.values.name: _sparse(sparse) for sparse in graph.sparse_initializer}
+    tensors = {tensor.name: tensor_digest(tensor, scope.stored) for tensor in graph.initializer}
+    tensors |= {sparse.values.name: _sparse(sparse, scope.stored) for sparse in graph.sparse_initializer}
     for name, value in tensors.items():
         scope.define(name, value)
     inputs = {value.name: None for value in graph.input}  # a set in order
@@ -181,18 +192,18 @@ def attribute_digest(attribute: onnx.AttributeProto, scope: Scope) -> bytes:
         "FLOAT": struct.Struct("<f").pack,
         "INT": _number,
         "STRING": bytes,
-        "TENSOR": tensor_digest,
-        "SPARSE_TENSOR": _sparse,
-        "GRAPH": lambda graph: _graph(graph, scope.new_child()),
+        "TENSOR": lambda tensor: tensor_digest(tensor, scope.stored),
+        "SPARSE_TENSOR": lambda sparse: _sparse(sparse, scope.stored),
+        "GRAPH": lambda graph: _graph(graph, scope.inner()),
         "TYPE_PROTO": lambda proto: _type(proto, {}),
     }
     parts = map(content[kind.removesuffix("S")], found if kind.endswith("S") else [found])
     return sha256(attribute.name.encode(), kind.encode(), *parts)
 
 
-def tensor_digest(tensor: onnx.TensorProto) -> bytes:
-    """SHA-256 of dtype, shape and elements, however they are stored."""
-    array = onnx.numpy_helper.to_array(tensor)
+def tensor_digest(tensor: onnx.TensorProto, stored: Stored | None = None) -> bytes:
+    """SHA-256 of dtype, shape and elements, however they are stored; `stored` is the model of a tensor on disk."""
+    array = onnx.numpy_helper.to_array(tensor) if stored is None else stored.array(tensor)
     data: bytes | memoryview
     if tensor.data_type == onnx.TensorProto.STRING:
         data = sha256(*[text if isinstance(text, bytes) else str(text).encode() for text in array.ravel().tolist()])
@@ -201,10 +212,9 @@ def tensor_digest(tensor: onnx.TensorProto) -> bytes:
     return sha256(_number(tensor.data_type), b"".join(_number(dim) for dim in tensor.dims), data)
 
 
-def _sparse(sparse: onnx.SparseTensorProto) -> bytes:
-    return sha256(
-        b"sparse", tensor_digest(sparse.values), tensor_digest(sparse.indices), *[_number(dim) for dim in sparse.dims]
-    )
+def _sparse(sparse: onnx.SparseTensorProto, stored: Stored | None) -> bytes:
+    parts = [tensor_digest(part, stored) for part in (sparse.values, sparse.indices)]
+    return sha256(b"sparse", *parts, *[_number(dim) for dim in sparse.dims])
 
 
 def _type(proto: onnx.TypeProto, symbols: dict[str, int]) -> bytes:
@@ -238,8 +248,7 @@ def _opsets(imports: Iterable[onnx.OperatorSetIdProto], used: set[str]) -> bytes
     )
 
 
-def _function(function: onnx.FunctionProto) -> bytes:
-    scope = Scope()
+def _function(function: onnx.FunctionProto, scope: Scope) -> bytes:
     scope.define_inputs(function.input)
     body = _body(function.node, list(function.output), scope)
     names = [name.encode() for name in sorted(function.attribute)]

@@ -25,6 +25,8 @@ COLOURS = (1, 3, 4)
 BYTE = 255.0
 LEAST_SCALE = 50.0
 """Images that are divided by more hold bytes."""
+LIMITS = {0.0: {"min", "minimum", "fmin", "low", "lower"}, 1e4: {"max", "maximum", "fmax", "high", "upper"}}
+"""Limits by the words of an input's name: the upper is one for frequencies in Hz, too."""
 MOST_ELEMENTS = 16
 """Elements of a weight that is taken for a constant, such as one for each colour."""
 
@@ -36,9 +38,7 @@ def domains(stored: Stored) -> dict[str, Domain]:
     for name, value in wiring.inputs.items():
         if value.type.WhichOneof("value") != "tensor_type":
             continue
-        domain = next(_told(wiring, name, value.type.tensor_type), None)
-        if domain is None and re.search(r"mask", name, re.IGNORECASE):
-            domain = (1.0, 1.0)  # nothing is masked
+        domain = next(_told(wiring, name, value.type.tensor_type), None) or _named(name, value.type.tensor_type)
         if domain is not None:
             found[name] = domain
     return found
@@ -47,6 +47,18 @@ def domains(stored: Stored) -> dict[str, Domain]:
 def numbers(stored: Stored) -> dict[str, float]:
     """The one value of each input whose domain has no other, by the input's name."""
     return {name: low for name, (low, high) in domains(stored).items() if low == high}
+
+
+def _named(name: str, kind: onnx.TypeProto.Tensor) -> Domain | None:
+    """The domain that the name of an input tells: a mask that masks nothing, and limits that leave much between."""
+    if re.search(r"mask", name, re.IGNORECASE):
+        return (1.0, 1.0)
+    if is_floating(kind.elem_type) and math.prod(dim.dim_value for dim in kind.shape.dim) == 1:
+        words = re.findall("[a-z]+", name.lower())
+        for limit, said in LIMITS.items():
+            if not said.isdisjoint(words):
+                return (limit, limit)
+    return None
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -153,6 +165,13 @@ def _of_quantization(use: _Use) -> Domain | None:
     return (low, high)
 
 
+def _of_sizes(use: _Use) -> Domain | None:
+    """Sizes that the model is told: one repetition, one element, a shape that leaves the other operand as it is."""
+    return (1.0, 1.0) if use.position == SIZES[use.node.op_type] else None
+
+
+SIZES = {"ConstantOfShape": 0, "Expand": 1, "Tile": 1, "TopK": 1}
+"""The positions of inputs that hold sizes."""
 RULES: Mapping[str, Callable[[_Use], Domain | None]] = {
     "Gather": _of_table,
     "Equal": _of_comparison,
@@ -160,4 +179,5 @@ RULES: Mapping[str, Callable[[_Use], Domain | None]] = {
     "Div": _of_quotient,
     "Mul": _of_product,
     "QuantizeLinear": _of_quantization,
+    **dict.fromkeys(SIZES, _of_sizes),
 }

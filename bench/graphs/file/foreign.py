@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -35,17 +35,18 @@ def inspect(path: Path) -> dict[str, Any]:
         InputError: the file is no model, cannot be fed and compared, or needs a file outside its folder.
     """
     stored = read(path)
-    rewritten = _keep_tensors(stored.model)
+    rewritten = keep_tensors(stored.model)
     data = [str(file) for file in stored.data_files()]
     inputs, outputs = _interface(stored.model)
     return {"inputs": inputs, "outputs": outputs, "data": data, "rewritten": rewritten}
 
 
-def write(path: Path, target: Path, *, mend: bool = False) -> str | None:
+def write(path: Path, target: Path, *, mend: bool = False, ranks: Mapping[str, int] = {}) -> str | None:
     """Write a model with all its external data as one file, whose outputs are tensors alone.
 
     Args:
         mend: whether to drop what the file states wrongly, see `drop_stale`.
+        ranks: the number of axes of outputs whose sizes are left open instead of what the file states, by name.
 
     Returns:
         A sentence that says what was mended; None if there was nothing to mend.
@@ -54,17 +55,24 @@ def write(path: Path, target: Path, *, mend: bool = False) -> str | None:
         InputError: as `inspect`; or the model is too large for one file.
     """
     stored = read(path)
-    _keep_tensors(stored.model)
-    size_bytes = sum(file.stat().st_size for file in (path, *stored.data_files()))
+    keep_tensors(stored.model)
+    size_bytes = stored.model.ByteSize() + stored.data_bytes(stored.model)
     if size_bytes > LARGEST_BYTES:
-        raise InputError(f"with its external data it has {size_bytes / 2**30:.1f} GiB; one ONNX file holds 2 GiB")
+        raise InputError(
+            f"with its external data it has {size_bytes / 2**30:.1f} GiB; a model is measured as one ONNX file, which "
+            "holds 2 GiB at most (`bench profile` and `bench graph` take it as it is)"
+        )
     mended = drop_stale(stored.model) if mend else None
+    for value in stored.model.graph.output:
+        if value.name in ranks:
+            value.type.tensor_type.shape.SetInParent()
+            replace_all(value.type.tensor_type.shape.dim, [onnx.TensorShapeProto.Dimension()] * ranks[value.name])
     stored.embed(stored.model)
     target.write_bytes(stored.model.SerializeToString())
     return mended
 
 
-def _keep_tensors(model: onnx.ModelProto) -> list[str]:
+def keep_tensors(model: onnx.ModelProto) -> list[str]:
     """Leave out outputs that are no tensors if others are tensors; return a line about each.
 
     Classifiers of scikit-learn end in ZipMap, which turns each row of scores into a dict by class: the scores stay.

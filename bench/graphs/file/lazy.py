@@ -89,6 +89,14 @@ class Stored:
             raise InputError(f"its external data {location!r} end before those of the tensor {tensor.name!r} do")
         return file[offset : offset + length]
 
+    def data_bytes(self, message: Any) -> int:
+        """Size of the data of all tensors of a message, such as the model, that are on disk.
+
+        Raises:
+            InputError: as `data`.
+        """
+        return sum(len(self.data(tensor)) for tensor in external_tensors(message))
+
     def data_files(self) -> list[Path]:
         """Paths of the other files that hold data of the model's tensors, sorted.
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import itertools
+from pathlib import Path
 
 from bench.graphs.deferred import onnx
 from bench.graphs.file.digest import fed_inputs
+from bench.graphs.file.lazy import read
 from bench.graphs.file.replace import replace_all
 
 WEIGHTS_APART = 4
@@ -34,7 +36,18 @@ def unlist_weights(model: onnx.ModelProto) -> None:
     fed = fed_inputs(model.graph)
     if len(fed) < len(model.graph.input):
         replace_all(model.graph.input, fed)
-        model.ir_version = max(model.ir_version, WEIGHTS_APART)
+    model.ir_version = max(model.ir_version, WEIGHTS_APART)  # so that weights that are added need not stand there
+
+
+def unlisted(path: Path, folder: Path) -> Path:
+    """An ONNX file whose weights are no inputs: the file itself, or a copy of it in a folder."""
+    model = read(path).model
+    if model.ir_version >= WEIGHTS_APART and len(fed_inputs(model.graph)) == len(model.graph.input):
+        return path
+    model, copy = onnx.load(path), folder / path.name
+    unlist_weights(model)
+    onnx.save(model, copy)
+    return copy
 
 
 def _name_nodes(graph: onnx.GraphProto, taken: set[str], holds_graph: int) -> None:

@@ -12,6 +12,7 @@ from bench.graphs.file.lazy import Stored
 from bench.graphs.shapes import constraints, inference, tensors
 from bench.graphs.shapes.constraints import Requirement, Requirements
 from bench.graphs.shapes.dims import Dim
+from bench.graphs.shapes.given import tell_fitted, tell_guessed
 from bench.graphs.shapes.node import ShapeError
 from bench.graphs.shapes.steps import Inferred, Step, all_steps
 
@@ -59,13 +60,21 @@ class Fitted:
         inferred: the results of inference.
         inputs: shapes of the inputs, by name.
         guessed: sizes of dimensions that nobody gave, by name.
+        likely: the sizes that these dimensions would have if the nodes allowed them.
         reasons: by dimension whose likely size did not fit, the requirement that it did not meet.
     """
 
     inferred: Inferred
     inputs: Mapping[str, tuple[int, ...]]
     guessed: Mapping[str, int]
-    reasons: Mapping[str, str]
+    likely: Mapping[str, int]
+    reasons: Mapping[str, str] = dataclasses.field(default_factory=dict)
+
+    def notes(self, *, without: Collection[str] = ()) -> list[str]:
+        """Lines about the sizes that nobody gave, but for the dimensions in `without`."""
+        guessed = {dim: size for dim, size in self.guessed.items() if dim not in without}
+        reasons = {dim: why for dim, why in self.reasons.items() if dim in guessed}
+        return [*tell_fitted(guessed, self.likely, reasons), *tell_guessed(guessed)]
 
 
 def infer(stored: Stored, inputs: Mapping[str, tuple[int, ...]], guessed: Mapping[str, int]) -> Fitted:
@@ -86,7 +95,7 @@ def infer(stored: Stored, inputs: Mapping[str, tuple[int, ...]], guessed: Mappin
     except ShapeError as error:
         refused = error
     if likely is not None and not (guessed and _is_stuck(likely.steps)):
-        return Fitted(inferred=likely, inputs=inputs, guessed=guessed, reasons={})
+        return Fitted(inferred=likely, inputs=inputs, guessed=guessed, likely=guessed)
     dynamic = {name: shape for name, shape in tensors.dynamic_inputs(stored.model).items() if shape is not None}
     sizes = {
         str(dim): size
@@ -99,11 +108,12 @@ def infer(stored: Stored, inputs: Mapping[str, tuple[int, ...]], guessed: Mappin
         with contextlib.suppress(ShapeError):
             inferred = inference.infer(stored, bound, known)
             chosen = {dim: proposal.sizes[dim] for dim in guessed}
-            return Fitted(inferred=inferred, inputs=bound, guessed=chosen, reasons=proposal.reasons)
+            reasons = {dim: why for dim, why in proposal.reasons.items() if dim in chosen}
+            return Fitted(inferred=inferred, inputs=bound, guessed=chosen, likely=guessed, reasons=reasons)
     if likely is None:
         assert refused is not None
         raise refused
-    return Fitted(inferred=likely, inputs=inputs, guessed=guessed, reasons={})
+    return Fitted(inferred=likely, inputs=inputs, guessed=guessed, likely=guessed)
 
 
 def _is_stuck(steps: Sequence[Step]) -> bool:

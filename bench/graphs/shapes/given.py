@@ -1,15 +1,16 @@
-"""Sizes of a model's inputs as a person writes them: `--dim height=224`, `--shape image=1x3x224x224`."""
+"""Sizes of a model's inputs as a person writes and reads them: `--dim height=224`, `--shape image=1x3x224x224`."""
 
 from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 from bench.api.errors import InputError
 
 SHAPE = re.compile(r"(?P<sizes>\d+(x\d+)*|)(:(?P<dtype>float(16|32|64)|u?int(8|16|32|64)|bool))?")
 DIM = re.compile(r"(?P<sizes>\d+)")
+AXIS = re.compile(r"(?P<sizes>\d+(,\d+)*)")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -34,6 +35,29 @@ def dims_from(texts: Iterable[str], *, zero: bool = False) -> dict[str, int]:
     return {name: int(match["sizes"]) for name, match in _matched(texts, DIM, fix, zero=zero)}
 
 
+def axes_from(texts: Iterable[str]) -> dict[str, tuple[int, ...]]:
+    """The sizes to measure of each dynamic dimension, from texts such as `seq=16,64,256`.
+
+    Args:
+        texts: as the option `--dim` of `bench run` takes them.
+
+    Raises:
+        InputError: a text is not a name and whole numbers, or names a size twice.
+    """
+    fix = "not a size of a dimension: {!r}; write --dim height=224, or --dim height=224,448 for two sizes"
+    found: dict[str, tuple[int, ...]] = {}
+    for name, match in _matched(texts, AXIS, fix, zero=False):
+        sizes = tuple(map(int, match["sizes"].split(",")))
+        if re.search(r"=\d+,", name):
+            raise InputError(
+                f"not one dimension: '{name}={match['sizes']}'; write --dim height=224,448 --dim width=320"
+            )
+        if name in found or len(set(sizes)) != len(sizes):
+            raise InputError(f"--dim names {name!r} twice, or a size of it; write each once, as in --dim {name}=16,64")
+        found[name] = sizes
+    return found
+
+
 def shapes_from(texts: Iterable[str], *, zero: bool = False) -> dict[str, GivenShape]:
     """Shapes of inputs by name, from texts such as `image=1x3x224x224`, `tokens=1x16:int64` or `scalar=`.
 
@@ -51,6 +75,24 @@ def shapes_from(texts: Iterable[str], *, zero: bool = False) -> dict[str, GivenS
     }
 
 
+def tell_guessed(sizes: Mapping[str, int]) -> list[str]:
+    """The line about sizes of dimensions, by name, that nobody gave; no line where there are none."""
+    listed = ", ".join(f"{dim}={size}" for dim, size in sizes.items())
+    return [f"sizes left open were guessed: {listed}; say others with --dim"] if sizes else []
+
+
+def tell_fitted(chosen: Mapping[str, int], likely: Mapping[str, int], reasons: Mapping[str, str]) -> list[str]:
+    """A line for each dimension whose likely size gave way to another.
+
+    Args:
+        chosen: the sizes, by dimension.
+        likely: the sizes that would have been chosen if the model's nodes allowed them.
+        reasons: by dimension whose likely size did not fit, the requirement that it did not meet.
+    """
+    changed = {dim: why for dim, why in reasons.items() if chosen[dim] != likely[dim]}
+    return [f"{dim} is {chosen[dim]} and not {likely[dim]}: {why}" for dim, why in changed.items()]
+
+
 def _matched(
     texts: Iterable[str], pattern: re.Pattern[str], fix: str, *, zero: bool
 ) -> Iterator[tuple[str, re.Match[str]]]:
@@ -58,6 +100,6 @@ def _matched(
     for text in texts:
         name, _, value = text.rpartition("=")
         match = pattern.fullmatch(value)
-        if not name or match is None or (not zero and 0 in map(int, filter(None, match["sizes"].split("x")))):
+        if not name or match is None or (not zero and 0 in map(int, re.findall(r"\d+", match["sizes"]))):
             raise InputError(fix.format(text))
         yield name, match

@@ -50,6 +50,42 @@ def places(path: Path, task: Task) -> tuple[list[int], list[int]]:
     return inputs, outputs
 
 
+def without_sparse(path: Path, target: Path) -> Path:
+    """The file itself, or a copy whose sparse weights are stored in full, for a converter that reads no others.
+
+    Source: the operator DENSIFY and `SparsityParameters` in TFLite's `schema.fbs`.
+    """
+    import flatbuffers  # type: ignore[import-untyped]
+    import numpy as np
+    from ai_edge_litert import schema_py_generated as schema
+    from ai_edge_litert.interpreter import Interpreter, OpResolverType
+
+    model = schema.ModelT.InitFromObj(schema.Model.GetRootAs(path.read_bytes(), 0))
+    graph = model.subgraphs[0]
+    kinds = [max(code.builtinCode, code.deprecatedBuiltinCode) for code in model.operatorCodes]
+    expanding = [one for one in graph.operators if kinds[one.opcodeIndex] == schema.BuiltinOperator.DENSIFY]
+    if not expanding:
+        return path
+    interpreter = Interpreter(
+        str(path),
+        experimental_op_resolver_type=OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES,
+        experimental_preserve_all_tensors=True,
+    )
+    interpreter.allocate_tensors()
+    interpreter.invoke()  # the operators run with the first request
+    for one in expanding:
+        buffer = schema.BufferT()
+        buffer.data = np.frombuffer(interpreter.get_tensor(one.outputs[0]).tobytes(), np.uint8)
+        model.buffers.append(buffer)
+        for index in (one.inputs[0], one.outputs[0]):
+            graph.tensors[index].buffer, graph.tensors[index].sparsity = len(model.buffers) - 1, None
+    graph.operators = [one for one in graph.operators if kinds[one.opcodeIndex] != schema.BuiltinOperator.DENSIFY]
+    builder = flatbuffers.Builder()
+    builder.Finish(model.Pack(builder), b"TFL3")
+    target.write_bytes(builder.Output())
+    return target
+
+
 class LiteRtSession(Session):
     """One interpreter, whose tensors are allocated anew when a request has other shapes than the last.
 

@@ -19,5 +19,7 @@ class Native(Exporter):
         return FORMATS.get(source, source)
 
     def export(self, task: Task, source: str, target: Path) -> Info:
-        shutil.copyfile(task.native_path(source), target)
-        return {}
+        file = task.native_path(source)
+        shutil.copyfile(file, target)
+        # Another file of the same graph, such as one that a runtime refuses for what it states of its tensors.
+        return {"alone": True} if file != task.weights_path else {}

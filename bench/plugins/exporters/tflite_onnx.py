@@ -2,6 +2,7 @@
 
 import logging
 import os
+import tempfile
 from pathlib import Path
 
 from bench.api import Exporter, Info, Task
@@ -24,7 +25,9 @@ class TfLiteOnnx(Exporter):
 
         logging.getLogger("tf2onnx").setLevel(logging.ERROR)
         file = task.native_path(source)
-        proto, _ = tf2onnx.convert.from_tflite(str(file))
+        with tempfile.TemporaryDirectory() as folder:
+            dense = litert.without_sparse(file, Path(folder) / "dense.tflite")
+            proto, _ = tf2onnx.convert.from_tflite(str(dense))
         model = ir.from_proto(proto)
         for specs, values, order in zip(
             (task.inputs, task.outputs),

@@ -16,6 +16,7 @@ class TorchExecuTorch(TorchExporter):
 
     requires = ("torch", "executorch")
     extra = "executorch"
+    freezes = True
     writes = "pte"
 
     def convert(self, model: Any, example: tuple[Any, ...], task: Task, target: Path) -> Info:

@@ -23,6 +23,7 @@ class TorchNcnn(TorchExporter):
     requires = ("torch", "ncnn", "pnnx")
     extra = "ncnn"
     method = "trace"
+    freezes = True
     writes = "ncnn"
 
     def convert(self, model: Any, example: tuple[Any, ...], task: Task, target: Path) -> Info:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
+from typing import Any
 
 from bench.api import Info, Task, Variant
 from bench.api.errors import ArtifactError, RefusedError
@@ -15,6 +16,9 @@ from bench.graphs.file.settled import settle
 from bench.graphs.operators import NCHWC
 from bench.graphs.shapes.inference import infer
 
+OPSET = 13
+"""The version of onnx's own operators in a file that has none of them."""
+
 
 class Fp16(Variant):
     """The conversion of `onnxruntime.transformers.float16`, with workarounds for its limits.
@@ -23,7 +27,7 @@ class Fp16(Variant):
     Cast to float32 as it is, so that models from tf2onnx do not load after it. Weights beyond 65,504 are clamped to
     65,504, so a mask of -1e9 still works.
 
-    Three kinds of nodes stay float32: operators that the converter knows to have no float16 form; integers that are
+    Three kinds of nodes stay float32: operators that have no float16 form in the file's operator set; integers that are
     floats for a while, such as sizes (float16 cannot hold every integer above 2,048); and nodes that ONNX Runtime
     cannot load in float16.
     """
@@ -35,23 +39,58 @@ class Fp16(Variant):
         from onnxruntime.transformers import float16
 
         model = settle(onnx.load(source))  # the converter takes the names of nodes to leave alone
+        if all(entry.domain for entry in model.opset_import):  # such as trees alone: the converter adds Casts
+            model.opset_import.append(onnx.helper.make_opsetid("", OPSET))
         if any(node.domain == NCHWC for node in all_nodes(model)):
             raise RefusedError(
                 f"ONNX Runtime has its operators of {NCHWC} in float32 only; convert before they are made"
             )
-        _refuse_in_subgraphs(model, {*float16.DEFAULT_OP_BLOCK_LIST, *float16.ALWAYS_FLOAT_INPUTS})
+        floats = _without_float16(model) - float16.ALWAYS_FLOAT_INPUTS.keys()  # the converter keeps these inputs
+        _refuse_in_subgraphs(model, {*float16.DEFAULT_OP_BLOCK_LIST, *float16.ALWAYS_FLOAT_INPUTS, *floats})
         kept = _counting(model.graph, _state_types(model)) | _crashing(model.graph)
+        kept |= {node.name for node in model.graph.node if node.op_type in floats}
         model = float16.convert_float_to_float16(model, keep_io_types=True, node_block_list=sorted(kept))
         _join_casts(model)
-        replace_nodes(model, model.graph.node)
+        # The converter casts a weight once for each node that stays float32 and reads it, under one name.
+        replace_nodes(model, list({tuple(node.output): node for node in model.graph.node}.values()))
         for graph in all_graphs(model):
             graph.ClearField("value_info")
-        try:
-            onnx.checker.check_model(model, full_check=True)
-        except (onnx.checker.ValidationError, onnx.shape_inference.InferenceError) as error:
-            raise ArtifactError(f"the float16 model is not valid: {error}") from error
+        if (reason := _refusal(model)) and not _refusal(onnx.load(source)):
+            raise ArtifactError(f"the float16 model is not valid: {reason}")
         onnx.save(model, target)
         return {"num_kept": len(kept)}
+
+
+def _refusal(model: onnx.ModelProto) -> str | None:
+    """Why onnx refuses a model, or None.
+
+    It refuses those, too, that ONNX Runtime wrote with its own operators among those of onnx.
+    """
+    try:
+        onnx.checker.check_model(model, full_check=True)
+    except (onnx.checker.ValidationError, onnx.shape_inference.InferenceError) as error:
+        return str(error)
+    return None
+
+
+def _without_float16(model: onnx.ModelProto) -> set[str]:
+    """Operators of the model that take float32, but not float16, such as DynamicQuantizeLinear."""
+    from onnxruntime.capi import onnxruntime_pybind11_state as state
+
+    versions = {"" if entry.domain == "ai.onnx" else entry.domain: entry.version for entry in model.opset_import}
+    used = {(node.domain, node.op_type) for node in all_nodes(model)}
+    schemas: dict[tuple[str, str], Any] = {}
+    for schema in state.get_all_operator_schema():
+        key = (schema.domain, schema.name)
+        newest = schemas[key].since_version if key in schemas else 0
+        if key in used and newest < schema.since_version <= versions.get(schema.domain, 0):
+            schemas[key] = schema
+    return {name for (_, name), schema in schemas.items() if any(map(_is_float_alone, schema.inputs))}
+
+
+def _is_float_alone(parameter: Any) -> bool:
+    """Whether a parameter of an operator may be float32, but not float16."""
+    return "tensor(float)" in parameter.types and "tensor(float16)" not in parameter.types
 
 
 def _refuse_in_subgraphs(model: onnx.ModelProto, operators: set[str]) -> None:

@@ -19,7 +19,7 @@ OPERATORS = ("MatMul", "LSTM", "Attention", "Gather", "EmbedLayerNormalization")
 class Int8Dynamic(Variant):
     """Signed weights of matrix products, LSTMs and embeddings; with the option `all`, of convolutions, too."""
 
-    requires = ("onnxruntime", "onnx")
+    requires = ("onnxruntime", "onnx", "onnx_ir")
     options = ("", "all")
     lossy = True
 
@@ -32,6 +32,13 @@ class Int8Dynamic(Variant):
         num_weights = len(find_weights(model))
         with tempfile.TemporaryDirectory() as folder:
             quantized = Path(folder) / "quantized.onnx"
-            quantize_dynamic(model, quantized, weight_type=QuantType.QInt8, op_types_to_quantize=operators)
+            quantize_dynamic(
+                model,
+                quantized,
+                weight_type=QuantType.QInt8,
+                op_types_to_quantize=operators,
+                # onnx infers no type behind operators of ONNX Runtime.
+                extra_options={"DefaultTensorType": onnx.TensorProto.FLOAT},
+            )
             model = onnx.load(quantized)
         return save_quantized(model, target, num_weights=num_weights, kinds=", ".join(operators))

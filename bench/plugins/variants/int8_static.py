@@ -13,6 +13,7 @@ from bench.api import Arrays, Info, Task, Variant
 from bench.graphs.deferred import onnx
 from bench.graphs.edits.opset import raise_opset
 from bench.graphs.edits.rewire import load_settled
+from bench.graphs.file.digest import all_graphs
 from bench.graphs.file.reads import node_reads
 from bench.graphs.weights.quantizable import find_weights
 from bench.plugins.engines import cpu
@@ -32,6 +33,8 @@ OPSET_CHANNELS = 13
 OPERATORS = ("Conv", "ConvTranspose", "MatMul", "Gemm", "Gather", "Relu", "Clip", "MaxPool")
 """Operators that get smaller or faster, and operators between them; if every operator that can be is quantized, ALBERT
 loses a fifth of its accuracy."""
+REMOVED = ("Relu", "Clip")
+"""Those of them that the quantizer may remove."""
 
 
 class Int8Static(Variant):
@@ -41,7 +44,7 @@ class Int8Static(Variant):
     has a twentieth of the multiplications, and would cause half of the loss.
     """
 
-    requires = ("onnxruntime", "onnx")
+    requires = ("onnxruntime", "onnx", "onnx_ir")
     options = (*(f"{method}-{CHANNEL}" for method in METHODS), *METHODS)
     lossy = True
 
@@ -74,7 +77,7 @@ class Int8Static(Variant):
                     reduce_range=reduce_range,
                     activation_type=QuantType.QUInt8,
                     weight_type=QuantType.QInt8,
-                    nodes_to_exclude=last_products(model),
+                    nodes_to_exclude=[*last_products(model), *_read_inside(model)],
                     calibrate_method=CalibrationMethod[name],
                     extra_options={"MatMulConstBOnly": True, "CalibStridedMinMax": 1, **settings},
                 )
@@ -98,6 +101,18 @@ class _Samples:
 
     def set_range(self, start_index: int, end_index: int) -> None:
         self.get_next = iter([*self._feeds[start_index:end_index], None]).__next__
+
+
+def _read_inside(model: onnx.ModelProto) -> list[str]:
+    """Names of the activations that a subgraph reads.
+
+    ONNX Runtime's quantizer removes a Relu or Clip whose range the scale has, and lets the nodes of the main graph
+    read its input instead, but not those of subgraphs (1.31.1).
+    """
+    inner = list(all_graphs(model))[1:]
+    read = {name for graph in inner for node in graph.node for name in node.input}
+    read |= {value.name for graph in inner for value in graph.output}
+    return [node.output[0] for node in model.graph.node if node.op_type in REMOVED and node.output[0] in read]
 
 
 def last_products(model: onnx.ModelProto) -> list[str]:

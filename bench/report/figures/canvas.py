@@ -242,5 +242,5 @@ def label_offsets(
 
 
 def digits(value: float, count: int) -> str:
-    """A number to `count` significant digits, with the zeros at its end."""
-    return f"{value:#.{count}g}".rstrip(".")
+    """A number to `count` significant digits, with the zeros at its end; a larger whole number keeps all its digits."""
+    return f"{value:.0f}" if 10**count <= round(abs(value)) < 1e6 else f"{value:#.{count}g}".rstrip(".")

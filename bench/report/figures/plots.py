@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from bench.records import pareto
 from bench.records.ranking import Group, is_baseline, is_ranked, is_timed, select, short_name
 from bench.records.rows import Row
+from bench.report import writing
 from bench.report.columns import BYTES, scale, unit_of
 from bench.report.figures import canvas
 from bench.report.figures.whiskers import MEANING, drawn_latencies, whisker
@@ -114,7 +115,7 @@ def _note(row: Row) -> str:
     if row.fidelity == "broken":
         return "broken"
     verdict = "baseline" if is_baseline(row) else row.verdict or ""
-    return f"{row.ratio:.3f} {verdict}".strip() if row.ratio is not None else verdict
+    return f"{writing.share(row.ratio)} {verdict}".strip() if row.ratio is not None else verdict
 
 
 def _whisker(row: Row, unit: float) -> list[list[float]] | None:

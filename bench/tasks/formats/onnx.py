@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import shutil
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ from bench.graphs.file.domains import Domain, domains
 from bench.graphs.sessions import cpu_session
 from bench.graphs.shapes import fitting
 from bench.graphs.shapes.fitting import Proposal
+from bench.graphs.shapes.given import tell_fitted
 from bench.tasks import sizes
 from bench.tasks.failures import one_line
 from bench.tasks.formats import Format
@@ -69,15 +70,15 @@ def examine(path: Path, folder: Path, asked: Asked) -> Found:
     chosen: Mapping[str, int] = proposed[0].sizes if proposed else likely
     try:
         first = [proposal.sizes for proposal in proposed]
-        chosen, outputs, doubts = _tried(session, inputs, outputs, given, asked, first, limits)
+        chosen, outputs, doubts, seen = _tried(session, inputs, outputs, given, asked, first, limits)
         notes += doubts
+        stated = {value.name for value in lazy.read(path).model.graph.output}  # the others are ours
+        if wrong := _wrongly_stated(stored, [spec for spec in seen if spec.name in stated]):
+            _reopen(folder / OnnxTask.weights if mended else model, folder, outputs, wrong)
+            notes += [f"{line}; measured is a copy that leaves its sizes open" for line in wrong.values()]
     except sizes.NothingRunsError as error:
         notes.append(f"it could not be tried here, so no size was checked: {error}")
-    notes += [
-        f"{dim} is {chosen[dim]} and not {likely[dim]}: {why}"
-        for dim, why in (proposed[0].reasons if proposed else {}).items()
-        if chosen[dim] != likely[dim]
-    ]
+    notes += tell_fitted(chosen, likely, proposed[0].reasons if proposed else {})
     batched = foreign.is_batched([spec.shape for spec in (*inputs, *outputs)])
     interface = Interface(inputs=inputs, outputs=outputs, batched=batched)
     attributes: dict[str, Any] = {"domains": limits} if limits else {}
@@ -118,6 +119,16 @@ def _mended(model: Path, folder: Path) -> str | None:
     return mended
 
 
+def _reopen(model: Path, folder: Path, outputs: Iterable[TensorSpec], wrong: Container[str]) -> None:
+    """Make the weights of the task a copy of a model that leaves open the sizes of outputs that it states wrongly.
+
+    Tools complete the statement of an output by what they infer, and ONNX Runtime refuses one that contradicts itself.
+    """
+    copy = folder / "reopened.onnx"
+    foreign.write(model, copy, ranks={spec.name: len(spec.shape) for spec in outputs if spec.name in wrong})
+    copy.replace(folder / OnnxTask.weights)
+
+
 def _tried(
     session: onnxruntime.InferenceSession | str,
     inputs: tuple[TensorSpec, ...],
@@ -126,8 +137,12 @@ def _tried(
     asked: Asked,
     first: Iterable[Mapping[str, int]],
     limits: Mapping[str, Domain],
-) -> tuple[Mapping[str, int], tuple[TensorSpec, ...], tuple[str, ...]]:
-    """Sizes with which the model runs, its outputs, completed by the run, and lines about outputs that say little.
+) -> tuple[Mapping[str, int], tuple[TensorSpec, ...], tuple[str, ...], tuple[TensorSpec, ...]]:
+    """Sizes with which the model runs, and what the runs told.
+
+    Returns:
+        The sizes; the outputs, completed by the runs; lines about outputs that say little; and the outputs as they were
+        in the runs alone.
 
     Raises:
         NothingRunsError: ONNX Runtime cannot open the file, or the model runs with no size that was tried.
@@ -141,7 +156,27 @@ def _tried(
 
     chosen, found = sizes.try_out(run, inputs, given, asked, first, limits)
     outputs = tuple(_merged(spec, seen) for spec, seen in zip(stated, found.outputs, strict=True))
-    return chosen, outputs, sizes.doubts(run, inputs, chosen, asked, limits)
+    return chosen, outputs, sizes.doubts(run, inputs, chosen, asked, limits), found.outputs
+
+
+def _wrongly_stated(stored: lazy.Stored, seen: Iterable[TensorSpec]) -> dict[str, str]:
+    """By the name of an output that has another rank or size than the file states, a sentence that says so.
+
+    An output without a statement is among them, because tools require one.
+    """
+    tensors = {value.name: value.type.tensor_type for value in stored.model.graph.output}
+    found = {}
+    for spec in seen:
+        tensor = tensors[spec.name]
+        sizes = [dim.dim_value if dim.HasField("dim_value") else UNKNOWN for dim in tensor.shape.dim]
+        differs = len(sizes) != len(spec.shape) or any(
+            size not in (UNKNOWN, other) for size, other in zip(sizes, spec.shape, strict=True)
+        )
+        if differs or not tensor.HasField("shape"):
+            stated, runs = ("x".join(map(str, shape)) or "a single number" for shape in (sizes, spec.shape))
+            stated = stated if tensor.HasField("shape") else "no shape"
+            found[spec.name] = f"output {spec.name!r} is {runs} when the file runs, and the file states {stated}"
+    return found
 
 
 def _merged(stated: TensorSpec, seen: TensorSpec) -> TensorSpec:

@@ -157,10 +157,14 @@ def same(node: Node) -> Value | list[Value | None]:
 
 @rule("LayerNormalization")
 def layer_normalization(node: Node) -> list[Value | None]:
+    """ONNX Runtime puts it into files of operator sets before 17, of which onnx infers not even its type."""
     first = node.input()
-    shape = node.shape()
-    axis = node.axis(len(shape), -1)
-    statistics = Value(node.integer("stash_type", 1), (*shape[:axis], *(1 for _ in shape[axis:])))
+    shape, stash_type = first.shape, node.integer("stash_type", 1)
+    if shape is None:
+        statistics = Value(stash_type, None)
+    else:
+        axis = node.axis(len(shape), -1)
+        statistics = Value(stash_type, (*shape[:axis], *(1 for _ in shape[axis:])))
     return [Value(first.dtype, shape), statistics, statistics]
 
 

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
-from bench.api import Arrays, Points, Task
-from bench.graphs.deferred import np
+from bench.api.plugin import Arrays, Points, Task
+
+if TYPE_CHECKING:
+    import numpy as np
 
 SAME_DB = 120.0
 """Of equal outputs: about the precision of float32, since JSON has no infinity."""
@@ -23,6 +26,8 @@ class FidelityTask(Task):
 
     def loss(self, outputs: Arrays, targets: Sequence[Arrays]) -> float:
         """Mean over the outputs of each output's mean squared error against the reference's."""
+        import numpy as np
+
         with np.errstate(over="ignore"):
             errors = [
                 float(np.mean((outputs[name].astype(np.float64) - expected) ** 2)) if expected.size else 0.0
@@ -36,6 +41,8 @@ class FidelityTask(Task):
         It is between -120 and 120 dB, or NaN where an output has one. The noise of integers and bools is the share of
         them that differ, since classes and indices have no distance.
         """
+        import numpy as np
+
         shares = np.array([_noise_share(outputs[name], expected) for name, expected in _stacked(targets).items()])
         with np.errstate(divide="ignore"):
             ratios_db = np.clip(-10 * np.log10(shares), -SAME_DB, SAME_DB)  # NaN stays NaN
@@ -51,11 +58,15 @@ class FidelityTask(Task):
 
 
 def _stacked(targets: Sequence[Arrays]) -> dict[str, np.ndarray]:
+    import numpy as np
+
     return {name: np.stack([target[name] for target in targets]) for name in targets[0]}
 
 
 def _noise_share(output: np.ndarray, expected: np.ndarray) -> float:
     """The power of an output's error over the power of the reference's output, or the share of integers that differ."""
+    import numpy as np
+
     if not expected.size or np.array_equal(output, expected):
         return 0.0
     if expected.dtype.kind != "f":

@@ -1,0 +1,38 @@
+"""Names of tasks at other sizes than their own: `encoder@tokens=16`, `super_resolution@height=32,width=400`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+MARK = "@"
+BATCH = "batch"
+"""The name of every task's axis of samples, whatever its model calls it."""
+SIZES = re.compile(r"[A-Za-z0-9_.-]+=[1-9]\d*(,[A-Za-z0-9_.-]+=[1-9]\d*)*")
+
+
+def name_at(task: str, sizes: Mapping[str, int]) -> str:
+    """The name of a task at some sizes by dimension, in the order of their names; without any, the task's own name."""
+    own = dict(sorted((spelled(dim), size) for dim, size in sizes.items()))
+    return task if not own else task + MARK + ",".join(f"{dim}={size}" for dim, size in own.items())
+
+
+def family_of(task: str) -> str:
+    """The name of the task whose sizes were changed; of any other task, its own name."""
+    return task.partition(MARK)[0]
+
+
+def sizes_of(task: str) -> dict[str, int]:
+    """The sizes by dimension that a name tells; empty for a task at its own sizes."""
+    pairs = (part.rpartition("=") for part in task.partition(MARK)[2].split(",") if part)
+    return {dim: int(size) for dim, _, size in pairs}
+
+
+def in_order(task: str) -> str:
+    """The name with its sizes in the order of the dimensions' names, so that each request has one path."""
+    return name_at(family_of(task), sizes_of(task))
+
+
+def spelled(dim: str) -> str:
+    """A dimension's name as it stands in a task's name: other characters than of words, `.` and `-` become `_`."""
+    return re.sub(r"[^A-Za-z0-9_.-]", "_", dim)

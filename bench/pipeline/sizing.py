@@ -1,0 +1,79 @@
+"""Cells at several sizes: `--dim tokens=16,64 --dim batch=1,4` makes every combination of each cell."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+
+from bench.api import Task
+from bench.api.cell import Cell
+from bench.api.errors import InputError
+from bench.api.sized import BATCH, name_at
+from bench.plugins import catalog
+from bench.tasks import adopt
+
+
+def at_sizes(cells: Iterable[Cell], axes: Mapping[str, Sequence[int]]) -> list[Cell]:
+    """The cells at every combination of sizes: the batch is a part of the path, other sizes are of the task's name.
+
+    Args:
+        cells: cells of tasks at their own sizes.
+        axes: sizes by dimension; `batch` is the name of every task's first axis, if that is of the samples.
+
+    Raises:
+        InputError: a task has no such dimension, or not with any size.
+    """
+    combinations = [dict(zip(axes, sizes, strict=True)) for sizes in itertools.product(*axes.values())]
+    found: dict[Cell, None] = {}
+    for cell, sizes in itertools.product(cells, combinations):
+        task = catalog.task(cell.task)
+        own = {dim: size for dim, size in sizes.items() if not is_batch(task, dim)}
+        batch = next((size for dim, size in sizes.items() if is_batch(task, dim)), cell.batch)
+        fixed = {spec.shape[0] for spec in task.inputs if isinstance(spec.shape[0], int)} if task.batched else set()
+        if batch != cell.batch and fixed and fixed != {batch}:
+            raise InputError(f"the model of {task.name} takes batches of {fixed.pop()} only")
+        at = dataclasses.replace(cell, task=name_at(cell.task, own), batch=batch)
+        catalog.task(at.task)  # refuses dimensions that the task does not have
+        found[at] = None
+    return list(found)
+
+
+def adopted(
+    path: Path, options: adopt.Options, axes: Mapping[str, tuple[int, ...]]
+) -> tuple[adopt.Adopted, dict[str, tuple[int, ...]]]:
+    """Make a task of a model, whose identity does not depend on which sizes are measured.
+
+    Args:
+        path: as `adopt.adopt` takes it.
+        options: likewise, without sizes.
+        axes: sizes by dimension. A single size is the task's own; several are measured one by one.
+
+    Returns:
+        The task, and the sizes to measure.
+
+    Raises:
+        InputError: as `adopt.adopt`.
+    """
+    own = {dim: sizes[0] for dim, sizes in axes.items() if len(sizes) == 1 and dim != BATCH}
+    try:
+        found = adopt.adopt(path, _with_sizes(options, own), told=axes)
+    except InputError:
+        if len(own) == len(axes):
+            raise
+        # It may run with none of the sizes that are guessed.
+        found = adopt.adopt(path, _with_sizes(options, {dim: sizes[0] for dim, sizes in axes.items()}))
+    task = catalog.task(found.name)
+    if len(axes.get(BATCH, ())) == 1 and not is_batch(task, BATCH):  # a dimension like any other
+        found = adopt.adopt(path, _with_sizes(options, {**own, BATCH: axes[BATCH][0]}), told=axes)
+    return found, {dim: sizes for dim, sizes in axes.items() if len(sizes) > 1 or is_batch(task, dim)}
+
+
+def _with_sizes(options: adopt.Options, sizes: Mapping[str, int]) -> adopt.Options:
+    return dataclasses.replace(options, dims=tuple(f"{dim}={size}" for dim, size in sizes.items()))
+
+
+def is_batch(task: Task, dim: str) -> bool:
+    """Whether a name stands for the axis of the samples."""
+    return task.batched and dim in {BATCH, *(spec.shape[0] for spec in task.inputs)}

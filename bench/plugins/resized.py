@@ -1,0 +1,75 @@
+"""A task at other sizes of its dynamic dimensions: the same model on samples that are cut or repeated.
+
+What the task's metric says is true of samples as they are, so a task at other sizes is judged by fidelity.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+from bench.api import Samples, Task
+from bench.api.errors import InputError
+from bench.api.fidelity import FidelityTask
+from bench.api.sized import name_at, spelled
+from bench.graphs.deferred import np
+
+NUM_SAMPLES = 16
+"""Samples of the split `test` that are kept: fidelity needs few."""
+
+
+class Resized(Task):
+    """What a task at other sizes does in its own way; the class of the task itself comes after it."""
+
+    at: ClassVar[Mapping[str, int]]
+    """Sizes of dynamic dimensions, by name."""
+    metric_name = FidelityTask.metric_name
+    higher_is_better = FidelityTask.higher_is_better
+    is_error_rate = FidelityTask.is_error_rate
+    max_metric_loss = FidelityTask.max_metric_loss
+    loss: Any = FidelityTask.loss
+    metrics: Any = FidelityTask.metrics
+    points: Any = FidelityTask.points
+    relative_loss: Any = FidelityTask.relative_loss
+
+    def samples(self, split: str) -> Samples:
+        """The task's samples (of `test` the first), cut or repeated along the dimensions with another size."""
+        number = NUM_SAMPLES if split == "test" else None
+        samples = super().samples(split)  # type: ignore[safe-super]  # the class of the task comes next
+        inputs = {}
+        for spec in self.inputs:
+            array = samples.inputs[spec.name][:number]
+            first = 0 if self.batched else 1  # samples of whole requests have an axis more than the request
+            for axis, dim in enumerate(spec.shape, start=first):
+                if dim in self.at:
+                    array = np.take(array, range(self.at[str(dim)]), axis=axis, mode="wrap")
+            inputs[spec.name] = array
+        return Samples(inputs=inputs, targets=None, names=samples.names[:number])
+
+
+def resized(task: Task, sizes: Mapping[str, int]) -> Task:
+    """The task at other sizes.
+
+    Args:
+        task: a task with dynamic dimensions.
+        sizes: sizes by dimension, whose names may be spelled as in a task's name.
+
+    Raises:
+        InputError: the task has no such dimension besides its batch.
+    """
+    dims = {spelled(dim): dim for dim in dynamic_dims(task)}
+    for dim in sizes:
+        if spelled(dim) not in dims:
+            known = ", ".join(dims.values()) or "none"
+            raise InputError(f"{task.name} has no dimension {dim!r} of any size; its dimensions of any size: {known}")
+    at = {dims[spelled(dim)]: size for dim, size in sizes.items()}
+    kind = type(f"Resized{type(task).__name__}", (Resized, type(task)), {"at": at})
+    made: Task = kind(name=name_at(task.name, at), path=task.path)
+    return made
+
+
+def dynamic_dims(task: Task) -> tuple[str, ...]:
+    """Names of the dimensions of a task's inputs that may have any size, without the batch."""
+    shapes = (spec.shape[1:] if task.batched else spec.shape for spec in task.inputs)
+    batch = {spec.shape[0] for spec in task.inputs} if task.batched else set()
+    return tuple(dict.fromkeys(dim for shape in shapes for dim in shape if isinstance(dim, str) and dim not in batch))

@@ -1,0 +1,48 @@
+"""LightGBM's own text file of a model. It holds data alone, no code."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from bench.api import Arrays, TensorSpec
+from bench.plugins.engines import boosters, feature_ranges
+from bench.plugins.engines.estimators import INPUT, NUM_TRIED
+from bench.tasks import probe, sizes
+from bench.tasks.failures import refused
+from bench.tasks.formats import Format
+from bench.tasks.options import Asked, Found
+from bench.tasks.user_task import OwnTask
+
+FORMAT = Format(described="a LightGBM .txt file", suffixes=(".txt",))
+
+
+class LightGbmTask(OwnTask):
+    """A LightGBM model as it is, which takes a table of float32 numbers, a sample in each row."""
+
+    sources = ("lightgbm",)
+    requires = ("lightgbm",)
+    extra = "sklearn"
+    weights = "model.lightgbm"
+
+    def build(self, source: str, weights: Path) -> Any:
+        return boosters.open_lightgbm(weights)
+
+
+def examine(path: Path, folder: Path, asked: Asked) -> Found:
+    """Open the file and run the model once to learn its output.
+
+    Raises:
+        InputError: LightGBM cannot open the file, or the model does not run.
+    """
+    with refused("it is no model that LightGBM's save_model() wrote"):
+        booster = boosters.open_lightgbm(path)
+        output = boosters.lightgbm_output(booster)
+
+    def run(feeds: Arrays) -> Arrays:
+        return {output: boosters.as_output(booster.predict(feeds[INPUT]), output)}
+
+    inputs = (TensorSpec(name=INPUT, dtype="float32", shape=(probe.BATCH, booster.num_feature())),)
+    ranges = feature_ranges.of_lightgbm(booster)
+    domains = {INPUT: ranges} if ranges is not None else {}
+    return sizes.choose(LightGbmTask, run, inputs, asked, domains=domains, num_samples=NUM_TRIED)

@@ -1,0 +1,103 @@
+"""A folder that sentence-transformers saved: `modules.json`, a transformer, a pooling and small layers."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, ClassVar
+
+from bench.api.errors import InputError
+from bench.tasks import transformers_task
+from bench.tasks.failures import refused
+from bench.tasks.formats import Format
+from bench.tasks.options import Asked, Found
+from bench.tasks.transformers_task import Network, PretrainedTask
+
+MARKER = "modules.json"
+FORMAT = Format(described="a sentence-transformers folder", marker=MARKER)
+MAIN = "input_ids"
+SAME = ("module_input_name", "module_output_name")
+"""Settings by which a layer takes or gives something else than the embedding."""
+
+
+class SentenceTask(PretrainedTask):
+    """The embedding of a text as `SentenceTransformer.encode` gives it, from the tokens on."""
+
+    layers: ClassVar[tuple[tuple[str, Mapping[str, Any]], ...]] = ()
+    """Kinds and settings of the modules that follow the transformer."""
+    encodes = True
+
+    def network(self) -> Any:
+        from bench.tasks import sentence_modules
+
+        return sentence_modules.SentenceModel(super().network(), self.layers)
+
+
+def examine(path: Path, folder: Path, asked: Asked) -> Found:
+    """Load the modules, run them once to learn the size of the embedding, and keep their weights in one file.
+
+    Raises:
+        InputError: a module is not known here, transformers cannot load the model, or the folder holds code or pickles
+            that are not trusted.
+    """
+    from bench.tasks import sentence_modules, transformers_models
+
+    modules = _modules(path)
+    places = [path / place for _, place in modules]
+    if outside := [place for place in places if not place.resolve().is_relative_to(path.resolve())]:
+        raise InputError(f"its module {outside[0]} lies outside its folder, where nothing is read")
+    layers = tuple((kind, _settings(kind, place)) for (kind, _), place in zip(modules, places, strict=True))[1:]
+    if [kind for kind, _ in modules][:2] != ["Transformer", "Pooling"]:
+        raise InputError(
+            f"its {MARKER} does not begin with a Transformer and a Pooling; write a Python file with build()"
+        )
+    if unknown := [kind for kind, _ in layers if kind not in sentence_modules.KNOWN]:
+        raise InputError(
+            f"its {MARKER} has a {unknown[0]}, which is not known here; known are {', '.join(sentence_modules.KNOWN)}"
+        )
+    found = transformers_models.opened(places[0], trust=asked.trust, encodes=True)
+    transformer, notes = transformers_models.loaded(places[0], found, trust=asked.trust)
+    model = sentence_modules.SentenceModel(transformer, layers).eval()
+    sentence_modules.load_layers(model, places[2:], trust=asked.trust)
+    network = Network(
+        model=model,
+        config=found.config,
+        main=MAIN,
+        parameters=transformers_task.parameters_of(transformer),
+        runs_code=found.runs_code,
+        notes=(*found.notes, *notes),
+    )
+    return transformers_task.made(SentenceTask, network, places[0], folder, asked, {"layers": layers})
+
+
+def _modules(folder: Path) -> list[tuple[str, str]]:
+    """The kind and the folder's name of each module, in order.
+
+    Raises:
+        InputError: the `modules.json` is not as the library writes it.
+    """
+    with refused(f"its {MARKER} cannot be read"):
+        stored = json.loads((folder / MARKER).read_text(encoding="utf-8"))
+        ordered = sorted(stored, key=lambda module: module["idx"])
+        return [(module["type"].rpartition(".")[2], module["path"]) for module in ordered]
+
+
+def _settings(kind: str, folder: Path) -> dict[str, Any]:
+    """The settings of a module after the transformer; empty where it has none.
+
+    Raises:
+        InputError: the settings cannot be read, or the module works on something else than the embedding.
+    """
+    path = folder / "config.json"
+    if kind == "Transformer" or not path.is_file():
+        return {}
+    with refused(f"its {path.parent.name}/{path.name} cannot be read"):
+        stored = dict(json.loads(path.read_text(encoding="utf-8")))
+    elsewhere = [
+        stored[key] for key in SAME if stored.get(key, "sentence_embedding") not in ("sentence_embedding", None)
+    ]
+    if elsewhere or stored.get("use_residual"):
+        what = elsewhere[0] if elsewhere else "a residual"
+        raise InputError(f"its {kind} works with {what}, which is not known here")
+    return stored

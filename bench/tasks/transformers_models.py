@@ -1,0 +1,214 @@
+"""Opens folders that transformers saved: the class that a configuration names, and its weights, never from the hub.
+
+The module imports PyTorch and transformers, so the files in `formats/` import it inside functions.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import importlib
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+import transformers
+from transformers.dynamic_module_utils import get_class_from_dynamic_module
+
+from bench.api.errors import InputError
+from bench.tasks.failures import refused
+
+CONFIG = "config.json"
+MADE_UP = "write a Python file with build() and example_inputs()"
+MOST_NAMES = 3
+"""Names of weights in a message, at most."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Opened:
+    """A folder's model before its weights are read.
+
+    Attributes:
+        kind: the model's class, a `transformers.PreTrainedModel`.
+        config: its `transformers.PreTrainedConfig`, set so that the model returns tensors by name and keeps no cache.
+        runs_code: whether code in the folder runs.
+        notes: lines to tell the user.
+    """
+
+    kind: Any
+    config: Any
+    runs_code: bool
+    notes: tuple[str, ...]
+
+
+def opened(folder: Path, *, trust: bool, encodes: bool = False) -> Opened:
+    """Read the configuration of a folder, and find the class that it names.
+
+    Args:
+        folder: a folder with a `config.json`.
+        trust: whether Python files in the folder may run; they run only if the configuration refers to them.
+        encodes: whether the class is wanted that gives the hidden states of texts, whichever the configuration names.
+
+    Raises:
+        InputError: transformers cannot read the configuration, there is no such class, or its code is not trusted.
+    """
+    stored = _stored(folder)
+    if "quantization_config" in stored:
+        raise InputError("its weights are quantized for another framework; give the folder of the float model")
+    name = next(iter(stored.get("architectures") or ()), None)
+    code = {auto: given for auto, given in (stored.get("auto_map") or {}).items() if isinstance(given, str)}
+    is_known = stored.get("model_type") in transformers.CONFIG_MAPPING and hasattr(transformers, name or "AutoModel")
+    if code and not trust and not is_known:
+        files = ", ".join(sorted({f"{given.split('.')[0]}.py" for given in code.values()}))
+        raise InputError(
+            f"its class {name or 'is not named and'} is code in the folder ({files}); add --trust to run it"
+        )
+    runs = bool(code) and trust
+    if runs:
+        _check_code_is_here(code)
+    with refused("transformers cannot read its config.json"):
+        config = transformers.AutoConfig.from_pretrained(str(folder), local_files_only=True, trust_remote_code=runs)
+    for key, value in (("use_cache", False), ("return_dict", True)):
+        if hasattr(config, key):
+            setattr(config, key, value)
+    notes = []
+    if code and not runs:
+        notes.append("the code in the folder did not run: it is measured by transformers' own class; --trust runs it")
+    wanted = None if encodes else name
+    reference = _reference(code, wanted) if runs else None
+    if reference is not None:
+        with refused("the code in the folder does not load"):
+            kind = get_class_from_dynamic_module(reference, str(folder), local_files_only=True)
+    elif wanted is not None:
+        kind = _named(wanted, config, stored)
+    else:
+        kind = _base(config)
+        if not encodes:
+            notes.append(f"its config.json names no class; it is measured as {kind.__name__}")
+    return Opened(kind=kind, config=config, runs_code=runs, notes=tuple(notes))
+
+
+def loaded(folder: Path, found: Opened, *, trust: bool) -> tuple[Any, tuple[str, ...]]:
+    """The model of a folder with its weights in float32, switched to inference, and lines to tell the user.
+
+    Raises:
+        InputError: transformers cannot load the weights, or they are pickled and not trusted.
+    """
+    check_shards(folder)
+    is_pickled = not any(folder.glob("*.safetensors")) and any(folder.glob("pytorch_model*.bin"))
+    if is_pickled:
+        check_pickles(trust)
+    torch.manual_seed(0)  # weights that the folder lacks are drawn
+    with refused("transformers cannot load it"):
+        model, report = found.kind.from_pretrained(
+            str(folder),
+            config=found.config,
+            local_files_only=True,
+            use_safetensors=not is_pickled,
+            dtype="float32",
+            output_loading_info=True,
+        )
+    missing = sorted(report["missing_keys"])
+    names = ", ".join(missing[:MOST_NAMES]) + (", ..." if len(missing) > MOST_NAMES else "")
+    drawn = f"{len(missing)} of its weights are not in the folder, and were drawn at random: {names}"
+    return model.eval(), (drawn,) if missing else ()
+
+
+def check_shards(folder: Path) -> None:
+    """Refuse lists of weight files that name files elsewhere, or pickles as safetensors.
+
+    Raises:
+        InputError: a list cannot be read, or names such a file.
+    """
+    for index in sorted(folder.glob("*.index.json")):
+        with refused(f"its {index.name} cannot be read"):
+            names = sorted(set(json.loads(index.read_text(encoding="utf-8"))["weight_map"].values()))
+        kind = ".safetensors" if ".safetensors." in index.name else ".bin"
+        for name in names:
+            if Path(str(name)).name != name or not str(name).endswith(kind):
+                raise InputError(f"its {index.name} names {name!r}; weights are {kind} files in the folder itself")
+
+
+def check_pickles(trust: bool) -> None:
+    """Refuse pickled weights that are not trusted.
+
+    Raises:
+        InputError: they are not.
+    """
+    if not trust:
+        raise InputError(
+            "its weights are pickled (.bin); add --trust to load them, or save the model again by save_pretrained(), "
+            "which writes safetensors"
+        )
+
+
+def _stored(folder: Path) -> Mapping[str, Any]:
+    """The content of a folder's `config.json`.
+
+    Raises:
+        InputError: it is no JSON object.
+    """
+    with refused("its config.json cannot be read"):
+        stored = json.loads((folder / CONFIG).read_text(encoding="utf-8"))
+    if not isinstance(stored, dict):
+        raise InputError("its config.json holds no object")
+    return stored
+
+
+def _check_code_is_here(code: Mapping[str, str]) -> None:
+    """Refuse code that lies elsewhere.
+
+    Raises:
+        InputError: a class is in another repository of the hub.
+    """
+    for given in code.values():
+        place, elsewhere, local = given.partition("--")
+        if elsewhere:
+            raise InputError(
+                f"its code is in the hub's repository {place}, and nothing is downloaded; copy its .py files into the "
+                f"folder, and write {local!r} for {given!r} in config.json"
+            )
+
+
+def _reference(code: Mapping[str, str], name: str | None) -> str | None:
+    """The module and class of the folder's code, such as `modeling_x.X`, that a name or else `AutoModel` means."""
+    if name is None:
+        return code.get("AutoModel")
+    return next((given for given in code.values() if given.rpartition(".")[2] == name), None)
+
+
+def _named(name: str, config: Any, stored: Mapping[str, Any]) -> Any:
+    """The class of transformers with a name; some encoders are classes of the model's module alone.
+
+    Raises:
+        InputError: transformers has no such class.
+    """
+    kind = getattr(transformers, name, None)
+    if kind is None:
+        with contextlib.suppress(ImportError):
+            module = importlib.import_module(type(config).__module__.replace("configuration_", "modeling_"))
+            kind = getattr(module, name, None)
+    if kind is None:
+        by = stored.get("transformers_version")
+        raise InputError(
+            f"its config.json{f', of transformers {by},' if by else ''} names {name}, which transformers "
+            f"{transformers.__version__} does not have; {MADE_UP}"
+        )
+    return kind
+
+
+def _base(config: Any) -> Any:
+    """The class that gives the hidden states of a configuration's model: of the encoder alone where it also decodes.
+
+    Raises:
+        InputError: transformers has no such class.
+    """
+    texts = transformers.MODEL_FOR_TEXT_ENCODING_MAPPING
+    is_decoding = getattr(config, "is_encoder_decoder", False)
+    kind = texts.get(type(config), None) if is_decoding else None
+    kind = kind or transformers.MODEL_MAPPING.get(type(config), None)
+    if kind is None:
+        raise InputError(f"its config.json names no class, and transformers has no plain model of it; {MADE_UP}")
+    return kind[0] if isinstance(kind, (list, tuple)) else kind

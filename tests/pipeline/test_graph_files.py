@@ -1,0 +1,100 @@
+"""The ONNX file that commands read of a model of any format: the file itself, or the first export that can be made."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import onnx
+import pytest
+from onnx import TensorProto, helper
+
+from bench.api import loading
+from bench.api.errors import InputError
+from bench.measure.limits import Limits
+from bench.pipeline import graph_files
+from bench.tasks.adopt import Options
+
+LIMITS = Limits.of(step_s=60, memory_bytes=2**30)
+EXPORTERS = """
+import onnx
+from onnx import helper
+from bench.api import Exporter
+from bench.api.errors import ArtifactError
+
+class Made(Exporter):
+    sources = ("null",)
+    writes = "onnx"
+
+    def export(self, task, source, target):
+        if "{name}" == "broken":
+            raise ArtifactError("it cannot")
+        values = [
+            [helper.make_tensor_value_info(spec.name, helper.np_dtype_to_tensor_dtype(spec_dtype(spec)), spec.shape)
+             for spec in specs]
+            for specs in (task.inputs, task.outputs)
+        ]
+        node = helper.make_node("Identity", [task.inputs[0].name], [task.outputs[0].name])
+        onnx.save(helper.make_model(helper.make_graph([node], "g", *values), ir_version=8), target)
+        return {{}}
+
+def spec_dtype(spec):
+    import numpy
+    return numpy.dtype(spec.dtype)
+"""
+
+
+@pytest.fixture
+def model(plugin_folder: Path) -> Path:
+    """A folder with a task, for which there are two exporters to ONNX, the first of which fails."""
+    folder = plugin_folder.parent / "mine"
+    shutil.copytree(loading.PLUGINS / "models" / "toy", folder, ignore=shutil.ignore_patterns("__pycache__"))
+    (plugin_folder / "exporters").mkdir()
+    for name in ("broken", "sound"):
+        (plugin_folder / "exporters" / f"{name}.py").write_text(EXPORTERS.format(name=name))
+    return folder
+
+
+def test_first_export_that_can_be_made_is_read_and_named(model: Path) -> None:
+    file = graph_files.of_model(model, Options(), LIMITS)
+    assert (file.exporter, file.model) == ("sound", model)
+    assert file.notes == (f"{model} is read as its export by sound",)
+    graph = onnx.load(file.path).graph
+    (name,) = file.shapes
+    assert graph.input[0].name == name
+    assert file.shapes[name][0] == 1, "one sample"
+    assert not file.dims
+
+
+def test_without_an_export_each_reason_is_told(model: Path, plugin_folder: Path) -> None:
+    (plugin_folder / "exporters" / "sound.py").unlink()
+    with pytest.raises(InputError, match=r"no ONNX file can be made of .*mine: broken: broken: it cannot$"):
+        graph_files.of_model(model, Options(), LIMITS)
+
+
+def test_onnx_file_is_read_as_it_is_with_the_sizes_that_were_given(tmp_path: Path) -> None:
+    values = [helper.make_tensor_value_info(name, TensorProto.FLOAT, ["n", "m"]) for name in "xy"]
+    graph = helper.make_graph([helper.make_node("Relu", ["x"], ["y"])], "g", values[:1], values[1:])
+    path = tmp_path / "model.onnx"
+    onnx.save(helper.make_model(graph), path)
+    file = graph_files.of_model(path, Options(shapes=("x=2x0",), dims=("m=0",)), LIMITS)
+    assert (file.path, file.exporter, file.notes) == (path, None, ())
+    assert (file.shapes, file.dims) == ({"x": (2, 0)}, {"m": 0})
+
+
+@pytest.mark.parametrize(
+    ("name", "says"),
+    [
+        ("none.onnx", "no such file or folder: .*; --model takes "),
+        ("empty.onnx", "empty.onnx is empty"),
+        ("notes.md", "is of no kind that can be measured; --model takes "),
+        (".", r"no task\.py, .* in .*; --model takes "),
+        ("pickled.pt", "holds .*; add --trust to load it"),
+    ],
+)
+def test_what_is_no_model_is_refused_in_the_words_of_bench_run(name: str, says: str, tmp_path: Path) -> None:
+    (tmp_path / "empty.onnx").touch()
+    for text in ("notes.md", "pickled.pt"):
+        (tmp_path / text).write_text("no model")
+    with pytest.raises(InputError, match=says):
+        graph_files.of_model(tmp_path / name, Options(), LIMITS)
