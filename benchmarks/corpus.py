@@ -36,6 +36,8 @@ import instrument
 import sweeps
 from corpus_models import Entry
 
+from bench.api.cell import Cell
+from bench.plugins import catalog
 from bench.records import folder
 from bench.records.ranking import is_ranked
 from bench.records.rows import Row
@@ -217,14 +219,23 @@ def timed(command: Sequence[str], environment: Mapping[str, str], limit_s: float
 
 def summary(rows: Sequence[Row]) -> dict[str, Any]:
     """The fields of an outcome that rows tell."""
-    reasons = collections.Counter(str(row.reason) for row in rows if row.status == "failed")
+    reasons = collections.Counter(
+        str(row.reason or "broken: its outputs are not the model's") for row in rows if _status(row) == "failed"
+    )
     ranked = [row for row in rows if is_ranked(row) and row.ratio is not None]
     first = min(ranked, key=lambda row: row.ratio or 0.0, default=None)
     return {
-        "rows": {status: sum(row.status == status for row in rows) for status in ("ok", "skipped", "failed")},
+        "rows": {status: sum(_status(row) == status for row in rows) for status in ("ok", "skipped", "failed")},
         "reasons": [reason for reason, _ in reasons.most_common()],
         "decision": f"{first.cell.partition('/')[2]} {first.verdict or 'baseline'}" if first else "",
     }
+
+
+def _status(row: Row) -> str:
+    """The status of a row; outputs that are broken though no step reduces the precision are a failure, too."""
+    lossy = any(catalog.variant(name).variant.lossy for name in Cell.from_path(row.cell).chain)
+    is_wrong = row.fidelity == "broken" and not lossy and row.precision in (None, "float32")
+    return "failed" if is_wrong else row.status
 
 
 def costs_twice(entry: Entry) -> tuple[Costs, Costs]:
