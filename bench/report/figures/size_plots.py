@@ -121,4 +121,4 @@ def _panel(
         offset = (14, -canvas.LINE * 72 * index)
         canvas.write(axes, name, (1, 1), offset, is_bold=is_bold, xycoords="axes fraction", va="top")
     if axes.get_yscale() == "linear":
-        axes.set_ylim(bottom=0)
+        axes.set_ylim(0, 1.08 * max(values, default=1.0))

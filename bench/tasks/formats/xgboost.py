@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from bench.api import Arrays, TensorSpec
+from bench.api import Arrays
 from bench.plugins.engines import boosters, feature_ranges
-from bench.plugins.engines.estimators import INPUT, NUM_TRIED
-from bench.tasks import probe, sizes
+from bench.plugins.engines.estimators import INPUT
+from bench.tasks import booster_files
 from bench.tasks.failures import refused
 from bench.tasks.formats import Format
 from bench.tasks.options import Asked, Found
@@ -42,7 +42,5 @@ def examine(path: Path, folder: Path, asked: Asked) -> Found:
     def run(feeds: Arrays) -> Arrays:
         return {output: boosters.as_output(booster.inplace_predict(feeds[INPUT]), output)}
 
-    inputs = (TensorSpec(name=INPUT, dtype="float32", shape=(probe.BATCH, booster.num_features())),)
     ranges = feature_ranges.of_xgboost(booster)
-    domains = {INPUT: ranges} if ranges is not None else {}
-    return sizes.choose(XGBoostTask, run, inputs, asked, domains=domains, num_samples=NUM_TRIED)
+    return booster_files.found(XGBoostTask, run, asked, num_features=booster.num_features(), ranges=ranges)

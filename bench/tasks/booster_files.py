@@ -1,0 +1,28 @@
+"""Examination of a model in XGBoost's or LightGBM's own file, which takes a table of numbers and holds no code."""
+
+from __future__ import annotations
+
+from bench.api import TensorSpec
+from bench.plugins.engines.estimators import INPUT, NUM_TRIED
+from bench.plugins.engines.feature_ranges import Ranges
+from bench.tasks import probe, sizes
+from bench.tasks.options import Asked, Found
+from bench.tasks.user_task import OwnTask
+
+
+def found(task: type[OwnTask], run: probe.Run, asked: Asked, *, num_features: int, ranges: Ranges | None) -> Found:
+    """The facts about such a model.
+
+    Args:
+        task: the class of its task.
+        run: runs it once.
+        asked: sizes and samples that the user gave.
+        num_features: columns of the table.
+        ranges: the least and the largest value of each column of made-up tables; None where the model tells none.
+
+    Raises:
+        InputError: the model does not run.
+    """
+    inputs = (TensorSpec(name=INPUT, dtype="float32", shape=(probe.BATCH, num_features)),)
+    domains = {INPUT: ranges} if ranges is not None else {}
+    return sizes.choose(task, run, inputs, asked, domains=domains, num_samples=NUM_TRIED)
