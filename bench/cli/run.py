@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
+import functools
 import math
-from collections.abc import Mapping
-from typing import Annotated
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from bench.cli import options, units
 
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from bench.measure.rounds import Goal
+    from bench.records.folder import Results
+    from bench.records.rows import Row
+
 FIRST_TABLE_S = 30
 """Time for measuring a model of one's own, at each combination of sizes, unless `--budget` is given."""
+FIRST_CELLS = "*/b1t1"
+"""The cells of the full sweep that are measured then: half a minute answers one request, not one more at all cores."""
 INTERRUPTED = 130
 """Exit code after Ctrl-C: 128 + SIGINT, as shells have it."""
 
@@ -37,7 +47,7 @@ def run(
         typer.Option(help="Time for measuring, such as 10m; 30s a size by default with --model alone, else no limit."),
     ] = None,
     margin: Annotated[str, typer.Option(help="Half-width of the ratio's interval to aim at.")] = "2%",
-    launches: Annotated[int, typer.Option(min=1, help="Most launches of a cell.")] = 12,
+    launches: Annotated[int, typer.Option(min=1, help="Most launches of a cell.")] = 16,
     timeout: Annotated[str | None, typer.Option(help="Time for each step of a cell, such as 5m.")] = None,
     memory: Annotated[
         str | None, typer.Option(help="Memory for each process, such as 4GiB; half of the machine's by default.")
@@ -57,8 +67,6 @@ def run(
     from bench.api.sized import family_of
     from bench.cli import progress
     from bench.cli.interrupts import Heeding
-    from bench.cli.show import print_table, sweep_tables
-    from bench.decisions.sizes import families
     from bench.graphs.shapes.given import axes_from
     from bench.measure import machine
     from bench.measure.block import Method
@@ -70,8 +78,6 @@ def run(
     from bench.plugins import catalog
     from bench.records import folder
     from bench.records.store import Store
-    from bench.report import next_step
-    from bench.report import sizes as by_size
     from bench.tasks import adopt
 
     axes = axes_from(dim or ())
@@ -82,7 +88,8 @@ def run(
         options.say_notes(adopted.notes)
         sizes = getattr(catalog.task(adopted.name), "sizes", {})
         if not globs and sweep is None:
-            sweep, budget = "full", budget or f"{FIRST_TABLE_S * math.prod(map(len, axes.values()))}s"
+            sweep, globs = "full", [FIRST_CELLS]
+            budget = budget or f"{FIRST_TABLE_S * math.prod(map(len, axes.values()))}s"
         globs = [f"{adopted.name}/{glob}" for glob in globs or ["*"]]
     for name in dict.fromkeys(family_of(glob.partition("/")[0]) for glob in globs or []):
         if name not in loading.find("models"):
@@ -113,14 +120,42 @@ def run(
         raise typer.Exit(INTERRUPTED) from None
     found = stored()
     shown = found.of(cells)
-    if across_threads:
-        typer.echo(sweep_tables("threads", found, shown, "table"), nl=False)
+    tell = _tell_threads if across_threads else functools.partial(_tell, results=results, goal=goal)
+    is_measured = tell(found, shown, sizes)
+    if not is_measured or (strict and any(row.status == "failed" or row.fidelity == "broken" for row in shown)):
+        raise typer.Exit(1)
+
+
+def _tell(found: Results, shown: Sequence[Row], sizes: Mapping[str, int], *, results: Path, goal: Goal) -> bool:
+    """Print the tables of a run and its last line, and return whether a cell was measured."""
+    from bench.cli.show import print_table
+    from bench.decisions.next_pick import next_pick
+    from bench.decisions.sizes import families
+    from bench.report import next_step
+    from bench.report import sizes as by_size
+
+    print_table(shown)
+    typer.echo(by_size.render(families(found.measurements, shown), format="table"), nl=False)
+    picks = [next_pick(found, task) for task in dict.fromkeys(row.task for row in shown)]
+    options.say(next_step.after(shown, sizes=sizes, results=results, picks=picks, goal=goal))
+    return next_step.is_measured(shown)
+
+
+def _tell_threads(found: Results, shown: Sequence[Row], sizes: Mapping[str, int]) -> bool:
+    """Print the table of numbers of threads, or why there is none.
+
+    Returns:
+        Whether a cell was timed at some number of threads, or no cell has several to compare.
+    """
+    from bench.cli.show import print_table
+    from bench.decisions.threads import scalings, sound
+    from bench.report import next_step, threads
+
+    records = sound(found, shown)
+    has_launches = any(row.cell in records and records[row.cell].thread_launches for row in shown)
+    if scaled := scalings(records, margin=found.margin):
+        typer.echo(threads.render(scaled, format="table"), nl=False)
     else:
         print_table(shown)
-    if not across_threads:
-        typer.echo(by_size.render(families(found.measurements, shown), format="table"), nl=False)
-        options.say(next_step.after(shown, sizes=sizes, results=results))
-        if not next_step.is_measured(shown):
-            raise typer.Exit(1)
-    if strict and any(row.status == "failed" or row.fidelity == "broken" for row in shown):
-        raise typer.Exit(1)
+        options.say(next_step.unscaled(shown, sizes, has_launches=has_launches))
+    return bool(scaled) or has_launches or next_step.is_at_one_thread(shown)

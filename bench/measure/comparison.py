@@ -74,6 +74,7 @@ class Fitted:
         self.baseline = group.baseline.name
         self.num_launches = launches
         self._request = request
+        self._effects: dict[tuple[str, str], Effect] = {}
 
     @property
     def names(self) -> Sequence[str]:
@@ -93,7 +94,9 @@ class Fitted:
         """
         if self._request is None:
             raise KeyError(name)
-        return self._request.difference(name, other)
+        if (name, other) not in self._effects:  # many questions are about the same pair
+            self._effects[name, other] = self._request.difference(name, other)
+        return self._effects[name, other]
 
     def between(self, name: str, other: str) -> Comparison:
         """One cell over another, through all the blocks that connect them; without an effect if nothing does."""

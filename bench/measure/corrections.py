@@ -52,30 +52,31 @@ class Judged:
     verdict: str
 
 
-def judge(comparisons: Sequence[Comparison], *, margin: float) -> list[Judged | None]:
+def judge(comparisons: Sequence[Comparison], *, margin: float, alpha: float = stats.ALPHA) -> list[Judged | None]:
     """Judge comparisons together.
 
     Args:
         comparisons: all comparisons that are reported together.
         margin: largest difference that counts as none, as a share.
+        alpha: share of the called winners that may be false, and of the intervals that may miss.
 
     Returns:
         A result for each comparison, in their order; None for a comparison that has no ratio.
     """
     tested = {index: found.effect for index, found in enumerate(comparisons) if found.effect is not None}
     p_values = dict(zip(tested, adjusted([effect.p_value() for effect in tested.values()]), strict=True))
-    num_selected = sum(p_value <= stats.ALPHA for p_value in p_values.values())
+    num_selected = sum(p_value <= alpha for p_value in p_values.values())
     judged: list[Judged | None] = []
     for index, found in enumerate(comparisons):
         if found.effect is None:
             judged.append(None)
             continue
         p_value = p_values[index]
-        is_selected = p_value <= stats.ALPHA
-        alpha = stats.ALPHA * num_selected / len(tested) if is_selected else stats.ALPHA
-        ratio = found.effect.ratio(alpha)
+        is_selected = p_value <= alpha
+        own_alpha = alpha * num_selected / len(tested) if is_selected else alpha
+        ratio = found.effect.ratio(own_alpha)
         verdict = stats.verdict(ratio, margin=margin, may_win=is_selected)
-        judged.append(Judged(ratio=ratio, alpha=alpha, p_value=p_value, verdict=verdict))
+        judged.append(Judged(ratio=ratio, alpha=own_alpha, p_value=p_value, verdict=verdict))
     return judged
 
 

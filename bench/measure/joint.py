@@ -63,7 +63,7 @@ class Belief:
     program_freedom: float = 4.0
     block: float = 0.08
     block_freedom: float = 3.0
-    fading_s: float = 450.0
+    fading_s: float = 600.0
 
 
 USUAL = Belief()

@@ -21,6 +21,13 @@ from bench.measure.stats import Effect
 VERDICT, BEST, WITHIN, GAIN = "verdict", "best", "within", "gain"
 URGENCY = {BEST: 3.0, VERDICT: 2.0, WITHIN: 1.0, GAIN: 0.5}
 """The order of questions whose answers are equally near."""
+ANSWERED = stats.ALPHA / 2
+"""Probability of error at which a sweep takes a verdict as given.
+
+A sweep asks after every block and stops at the first answer, so a verdict at the level that is shown would be wrong
+more often than it says: a noisy cell whose first launches happen to agree would get no further launch. Half the level
+makes up for it, as `benchmarks/coverage.py` shows.
+"""
 FAR = 1_000_000
 """Launches that a question counts as needing where the allowed launches are not expected to answer it."""
 
@@ -91,7 +98,7 @@ def open_questions(contests: Sequence[Contest], aims: Aims, *, most: int) -> lis
         for name in contest.asked
         if name != contest.fitted.baseline and name in contest.fitted.names
     ]
-    judged = corrections.judge([found for *_, found in asked], margin=aims.margin)
+    judged = corrections.judge([found for *_, found in asked], margin=aims.margin, alpha=ANSWERED)
     questions: list[list[Question]] = [_of_winner(contest, aims, most) for contest in contests]
     for (index, name, found), one in zip(asked, judged, strict=True):
         if found.effect and one is not None and one.verdict == stats.UNDECIDED:
@@ -150,7 +157,7 @@ def _launches(effect: Effect, launches: int, most: int, is_answered: Callable[[E
 
 
 def _has_verdict(effect: Effect, aims: Aims) -> bool:
-    return stats.verdict(effect.ratio(), margin=aims.margin) != stats.UNDECIDED
+    return stats.verdict(effect.ratio(ANSWERED), margin=aims.margin) != stats.UNDECIDED
 
 
 def _is_narrow(effect: Effect, share: float) -> bool:

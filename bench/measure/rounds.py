@@ -45,7 +45,7 @@ class Goal:
     aims: Aims = Aims()
     tolerance: float | None = None
     min_launches: int = 1
-    max_launches: int = 12
+    max_launches: int = 16
     budget_s: float | None = None
 
     def looks(self) -> tuple[int, ...]:

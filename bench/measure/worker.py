@@ -14,6 +14,7 @@ import sys
 import traceback
 
 from bench.api.errors import BenchError, RefusedError
+from bench.api.messages import without_places
 from bench.measure.confine import confine
 from bench.measure.session import Worker
 
@@ -35,7 +36,7 @@ def answer(worker: Worker, line: str) -> str:
 
 
 def _one_line(error: Exception) -> str:
-    text = " ".join(COLOURS.sub("", str(error)).split())
+    text = " ".join(without_places(COLOURS.sub("", str(error))).split())
     text = text if len(text) <= 300 else text[:297] + "..."
     return text if isinstance(error, BenchError) else f"{type(error).__name__}: {text}"
 

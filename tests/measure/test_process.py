@@ -174,6 +174,10 @@ def test_what_it_raises_is_told_and_it_lives_on(child: Child) -> None:
     error = failure(child, "fail", text="two\nlines")
     assert (error.kind, error.reason) == ("error", "ValueError: two lines")
     assert "raise ValueError(text)" in error.detail
+    place = "Exception from src/core/src/node.cpp:212:"
+    error = failure(child, "fail", text=f"{place} no such node")
+    assert error.reason == "ValueError: no such node"
+    assert place in error.detail
     assert child.request(operations.echo, timeout_s=30, a=1) == {"a": 1}
 
 
