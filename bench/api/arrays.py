@@ -6,15 +6,22 @@ import zipfile
 import zlib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from bench.api.errors import InputError
 
 if TYPE_CHECKING:
     import numpy as np
 
-Domain: TypeAlias = "tuple[float | tuple[float, ...], float | tuple[float, ...]]"
-"""The least and the largest value of an input; tuples of an input with a domain for each place of its last axis."""
+Domain: TypeAlias = "tuple[float | tuple[float, ...], float | tuple[float, ...]] | tuple[str | tuple[str, ...], ...]"
+"""The least and the largest value of an input; tuples of an input with a domain for each place of its last axis.
+
+Of an input of strings, the strings to draw from; tuples of an input with strings of its own for each place.
+"""
+STRING = "str"
+"""The name of the element type of strings; NumPy's own names have the length of the longest string."""
+WORDS = ("apple", "bridge", "cloud", "door", "engine", "forest", "garden", "house")
+"""Strings for inputs whose model tells none."""
 
 
 def save_arrays(path: Path, arrays: Mapping[str, np.ndarray]) -> None:
@@ -50,19 +57,37 @@ def load_arrays(path: Path) -> dict[str, np.ndarray]:
         ) from error
 
 
+def dtype_name(array: np.ndarray) -> str:
+    """The name of an array's element type, as in a `TensorSpec`."""
+    return STRING if array.dtype.kind == "U" else array.dtype.name
+
+
+def without_objects(array: np.ndarray) -> np.ndarray:
+    """An array of strings in NumPy's own type, which can be compared and stored; all other arrays as they are."""
+    import numpy as np
+
+    return array.astype(np.str_) if array.dtype.kind == "O" else array
+
+
 def generate(
     generator: np.random.Generator, dtype: str, shape: tuple[int, ...], domain: Domain | None = None
 ) -> np.ndarray:
-    """Random numbers for an input: floats of a standard normal distribution, small integers, or bools.
+    """Random values for an input: floats of a standard normal distribution, small integers, bools, or words.
 
     Args:
-        domain: the least and the largest value, between which numbers are uniform instead; of integers, one for all.
+        domain: the least and the largest value, between which numbers are uniform instead; of integers, one for all. Of
+            strings, those to draw from.
     """
     import numpy as np
 
     kind = np.dtype(dtype)
+    if kind.kind == "U":
+        strings: Any = domain or WORDS
+        if isinstance(strings[0], str):
+            return np.asarray(generator.choice(np.array(strings), shape))
+        return np.stack([generator.choice(np.array(several), shape[:-1]) for several in strings], axis=-1)
     if domain is not None:
-        low, high = domain
+        low, high = cast("tuple[float | tuple[float, ...], float | tuple[float, ...]]", domain)
         if kind.kind == "f":
             return generator.uniform(low, high, shape).astype(kind)
         assert not isinstance(low, tuple), "integers have one domain"

@@ -25,12 +25,12 @@ class FidelityTask(Task):
     max_metric_loss = SAME_DB - BROKEN_DB
 
     def loss(self, outputs: Arrays, targets: Sequence[Arrays]) -> float:
-        """Mean over the outputs of each output's mean squared error against the reference's."""
+        """Mean over the outputs of each output's mean squared error against the reference's; strings differ by 1."""
         import numpy as np
 
         with np.errstate(over="ignore"):
             errors = [
-                float(np.mean((outputs[name].astype(np.float64) - expected) ** 2)) if expected.size else 0.0
+                float(np.mean(_differences(outputs[name], expected) ** 2)) if expected.size else 0.0
                 for name, expected in _stacked(targets).items()
             ]
         return sum(errors) / len(errors)
@@ -38,8 +38,8 @@ class FidelityTask(Task):
     def metrics(self, outputs: Arrays, targets: Sequence[Arrays]) -> dict[str, float]:
         """`snr_db`, the signal-to-noise ratio of the worst output: the reference's power over the error's.
 
-        It is between -120 and 120 dB, or NaN where an output has one. The noise of integers and bools is the share of
-        them that differ, since classes and indices have no distance.
+        It is between -120 and 120 dB, or NaN where an output has one. The noise of integers, bools and strings is the
+        share of them that differ, since classes and indices have no distance.
         """
         import numpy as np
 
@@ -61,6 +61,12 @@ def _stacked(targets: Sequence[Arrays]) -> dict[str, np.ndarray]:
     import numpy as np
 
     return {name: np.stack([target[name] for target in targets]) for name in targets[0]}
+
+
+def _differences(output: np.ndarray, expected: np.ndarray) -> np.ndarray:
+    import numpy as np
+
+    return output != expected if expected.dtype.kind == "U" else output.astype(np.float64) - expected
 
 
 def _noise_share(output: np.ndarray, expected: np.ndarray) -> float:

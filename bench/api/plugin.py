@@ -16,6 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, TypeVar
 
+from bench.api.arrays import STRING
 from bench.api.errors import InputError, suggest
 
 if TYPE_CHECKING:
@@ -366,6 +367,12 @@ class Runtime(Plugin, abc.ABC):
     def environment(self, threads: int) -> dict[str, str]:
         """Environment variables, by name, that the runtime's packages read when they are imported."""
         return {}
+
+    @beside_figures
+    def refusal(self, task: Task) -> str | None:
+        """The reason why the runtime cannot run a task's model; None if it can. Most runtimes take numbers alone."""
+        named = [spec.name for spec in (*task.inputs, *task.outputs) if spec.dtype == STRING]
+        return f"it takes numbers alone, and {named[0]!r} holds strings" if named else None
 
     def check_provider(self, provider: str) -> None:
         """Ensure that a provider is one of `providers`; `open` calls it first.

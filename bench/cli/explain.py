@@ -78,13 +78,12 @@ def _one(stored: Results, named: str, given: Options) -> str:
         InputError: the glob names no cell, or several; or the model was not measured, or cannot be used.
     """
     from bench.api.errors import InputError
-    from bench.decisions.explain import plain_cell
-    from bench.tasks import adopt
+    from bench.decisions.model_cells import plain_cell
 
     if _is_model(stored, named):
-        adopted = adopt.adopt(Path(named), given)
-        options.say_notes(adopted.notes)
-        return plain_cell(stored, adopted.name, Path(named))
+        plain = plain_cell(stored, Path(named), given)
+        options.say_notes(plain.notes)
+        return plain.path
     found = [row.cell for row in stored.chosen([named])]
     if len(found) > 1:
         more = f" and {len(found) - 3} more" if len(found) > 3 else ""

@@ -39,8 +39,9 @@ def options_of_all(
 
 
 app.command("list")(list_command.list_)
+app.command(cls=options.TellsFormats)(run_command.run)
 for command in (
-    *(run_command.run, show.show, best.best, plot.plot, roofline.roofline, compare.compare, pick.pick),
+    *(show.show, best.best, plot.plot, roofline.roofline, compare.compare, pick.pick),
     *(explain.explain, check.check, report.report, profile.profile, doctor.doctor),
 ):
     app.command()(command)

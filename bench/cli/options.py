@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
+import typer.core
 
 from bench.api.errors import InputError
 from bench.graphs.file.text import printable
@@ -34,10 +35,7 @@ Rows = Annotated[
 
 Own = Annotated[
     Path | None,
-    typer.Option(
-        help="A model of your own: .onnx, .tflite, .keras, .xml, .pkl, .joblib, .json, .ubj, .txt, .pt, .pt2, a .py "
-        "with build(), or a folder."
-    ),
+    typer.Option("--model", help="A model of your own: a file or a folder."),
 ]
 Dataset = Annotated[
     Path | None, typer.Option(help="Samples of the model: an .npz, a folder, or a .py with samples and metrics.")
@@ -57,6 +55,21 @@ Inputs = Annotated[
     Path | None, typer.Option(help="Arrays to run on where shapes depend on data: an .npz file, by input name.")
 ]
 Observe = Annotated[bool, typer.Option(help="Run the model once where shapes depend on data.")]
+
+
+class TellsFormats(typer.core.TyperCommand):
+    """A command with the option `Own`, whose help names the formats that there are.
+
+    The formats are imported for the help alone: that takes longer than to start a command.
+    """
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        """Write the help."""
+        from bench.tasks import formats
+
+        (model,) = (one for one in self.params if isinstance(one, typer.core.TyperOption) and "--model" in one.opts)
+        model.help = f"A model of your own: {formats.kinds()}."
+        super().format_help(ctx, formatter)
 
 
 def own_model(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from bench.api import loading
 from bench.api.cell import Cell
@@ -14,6 +14,7 @@ from bench.measure.stats import Estimate
 from bench.pipeline import sweeps
 from bench.records import ranking
 from bench.records.measurements import Measurements
+from bench.records.ranking import Group
 from bench.records.rows import Row
 
 MAX_METRIC_LOSS = 0.01
@@ -39,6 +40,11 @@ class Best:
     untold: tuple[str, ...]
 
 
+def sources_of(found: Iterable[Best]) -> list[str]:
+    """The frameworks to whose default a deployment was compared: each stands in a column, and no column is empty."""
+    return list(dict.fromkeys(source for one in found for source, over in one.over.items() if over is not None))
+
+
 def best(measurements: Measurements, rows: Sequence[Row], *, max_metric_loss: float) -> list[Best]:
     """The best deployment for each task, batch and number of threads that has a cell that qualifies.
 
@@ -56,17 +62,20 @@ def best(measurements: Measurements, rows: Sequence[Row], *, max_metric_loss: fl
         winner = next(row for row in sound if row.cell == race.first)
         over = {
             cell.source: _over(measurements, winner.cell, cell.path, sound)
-            for cell in reversed(_defaults(winner))  # the first cell of a source replaces the later ones
+            for cell in reversed(_defaults(winner, group))  # the first cell of a source replaces the later ones
             if measurements.of(cell.path) is not None
         }
         found.append(Best(row=winner, over=over, equal=race.equal, untold=race.untold))
     return found
 
 
-def _defaults(row: Row) -> Sequence[Cell]:
-    """The plain native cells of the task's frameworks, for the row's request; none where the task is not here."""
+def _defaults(row: Row, group: Group) -> Sequence[Cell]:
+    """The plain native cells of the task's frameworks, for the row's request.
+
+    Where the task is not here, as a model of the user's is not after the run: the baseline of the request.
+    """
     if family_of(row.task) not in loading.find("models"):
-        return ()
+        return [Cell.from_path(one.cell) for one in group.rows if ranking.is_baseline(one)]
     return sweeps.baselines(row.task, row.batch, row.threads)
 
 

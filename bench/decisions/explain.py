@@ -8,9 +8,7 @@ from __future__ import annotations
 import collections
 import dataclasses
 import itertools
-import shlex
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 from bench.api import NodeTime, Task
@@ -21,7 +19,7 @@ from bench.decisions import deployment, operator_times
 from bench.measure import machine
 from bench.measure.comparison import Comparison
 from bench.measure.limits import Limits
-from bench.pipeline import inspection, provenance, sweeps
+from bench.pipeline import inspection, provenance
 from bench.plugins import catalog
 from bench.records.folder import Results
 from bench.records.measurements import Measurements
@@ -167,23 +165,6 @@ def explain(stored: Results, cell: str, versus: str | None, *, tolerance: float 
         drift_reason=drift_reason,
         notes=_notes(record),
     )
-
-
-def plain_cell(stored: Results, task: str, model: Path) -> str:
-    """The path of the measured cell that runs a user's model as it is.
-
-    Args:
-        stored: the stored results of one machine.
-        task: name of the task that was made of the model.
-        model: path of the model, for the message.
-
-    Raises:
-        InputError: the model was not measured.
-    """
-    plain = [cell.path for cell in sweeps.baselines(task, 1, 1) if cell.path in stored.records]
-    if not plain:
-        raise InputError(f"{model} was not measured; `bench run --model {shlex.quote(str(model))}` measures it")
-    return plain[0]
 
 
 def _other(cell: Cell, versus: str | None) -> Cell | None:

@@ -32,6 +32,8 @@ FIRST_LAUNCHES = 6
 """Launches to ask for where there are too few launches to estimate how many would decide."""
 WITHIN = Aims().within
 """A cell that is slower than the best by no more than this share is as good as the best."""
+TOLERANCE = Aims().regret
+"""Largest share by which the picked cell may be slower than the fastest cell, by default."""
 MOST_LAUNCHES = 60
 """Largest number of launches that a choice asks for."""
 METRIC = "--max-metric-drop"

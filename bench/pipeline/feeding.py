@@ -6,6 +6,7 @@ import hashlib
 from collections.abc import Callable, Sequence
 
 from bench.api import Arrays, Outputs, Samples, Task
+from bench.api.arrays import without_objects
 from bench.api.errors import ArtifactError, InputError
 from bench.graphs.deferred import np
 
@@ -83,7 +84,8 @@ def run_all(run: Callable[[Arrays], Outputs], task: Task, samples: Samples, batc
         if len(outputs) != len(names):
             raise ValueError(f"{len(outputs)} outputs; the task has {len(names)}: {', '.join(names)}")
         for part, output in zip(parts, outputs, strict=True):
-            part.append(np.array(output)[: end - start] if task.batched else np.array(output)[None])
+            array = without_objects(np.array(output))
+            part.append(array[: end - start] if task.batched else array[None])
     for name, part in zip(names, parts, strict=True):
         if len(shapes := {output.shape[1:] for output in part}) > 1:
             first, second, *_ = sorted(shapes)

@@ -1,17 +1,19 @@
-"""The ONNX file of a model in any format, for the commands that read graphs: the file itself, or its plain export."""
+"""The ONNX file of a model in any format, for the commands that read graphs: itself, its plain export or its graph."""
 
 from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
-from bench.api import Task
+from bench.api import Task, cache
 from bench.api.cell import RAW
-from bench.api.errors import BenchError, InputError
+from bench.api.errors import BenchError, ChildError, InputError
 from bench.graphs.shapes import given
 from bench.measure.limits import Limits
-from bench.pipeline import prepare, sweeps
+from bench.measure.process import ask_once
+from bench.pipeline import operations, prepare, provenance, sweeps
 from bench.plugins import catalog
 from bench.tasks import adopt, formats
 
@@ -25,7 +27,8 @@ class GraphFile:
     Attributes:
         path: the file.
         model: the model that the user named.
-        exporter: name of the exporter that made the file; None for a file that is the model itself.
+        exporter: name of the exporter that made the file, or of the format whose module wrote it; None for a file that
+            is the model itself.
         shapes: shapes of its inputs by name: as given, or of an export as the model was tried.
         dims: sizes of its dynamic dimensions by name, as given; of an export they are in the shapes.
         notes: lines to tell the user.
@@ -42,8 +45,10 @@ class GraphFile:
 def of_model(path: Path, options: adopt.Options, limits: Limits) -> GraphFile:
     """The ONNX file of a model: an `.onnx` file as it is, of another format what the first exporter makes that can.
 
+    Of a format that no exporter takes, it is the graph that the module of the format writes.
+
     Raises:
-        InputError: there is no such model, it needs `--trust`, or no exporter makes an ONNX file of it.
+        InputError: there is no such model, it needs `--trust`, or nothing makes an ONNX file of it.
     """
     shapes = {name: one.sizes for name, one in given.shapes_from(options.shapes, zero=True).items()}
     dims = given.dims_from(options.dims, zero=True)
@@ -69,8 +74,45 @@ def of_model(path: Path, options: adopt.Options, limits: Limits) -> GraphFile:
         except BenchError as error:
             reason = str(error)
         reasons.append(f"{cell.exporter}: {reason}")
+    name = None if path.is_dir() and (path / "task.py").is_file() else formats.format_of(path)
+    if name is not None and hasattr(formats.module_of(name), "write_graph"):
+        tried = {**_shapes(task, dims), **shapes}
+        file, notes = _written(name, task, tried, limits)
+        notes = (*adopted.notes, f"{path} is read as its operations, written as ONNX operators", *notes)
+        return GraphFile(path=file, model=path, exporter=name, shapes=tried, dims={}, notes=notes)
     told = "; ".join(dict.fromkeys(reasons)) or "no exporter takes its format"
     raise InputError(f"no ONNX file can be made of {path}: {told}")
+
+
+def _written(
+    name: str, task: Task, shapes: Mapping[str, Sequence[int]], limits: Limits
+) -> tuple[Path, tuple[str, ...]]:
+    """The graph of a task's model as its format writes it, from the cache or made now, and sentences about it.
+
+    Raises:
+        InputError: the graph cannot be written; the message says why.
+    """
+    sizes = {key: list(shape) for key, shape in shapes.items()}
+    code = provenance.code_digest(formats.module_of(name).write_graph)
+    key = cache.digest(["graph", provenance.subject(task), sizes, code, provenance.versions(tuple(task.requires))])
+
+    def make(target: Path) -> dict[str, Any]:
+        answer: dict[str, Any] = ask_once(
+            operations.write_graph,
+            timeout_s=limits.prepare_s,
+            memory_bytes=limits.memory_bytes,
+            format=name,
+            weights=str(task.weights_path),
+            target=str(target),
+            shapes=sizes,
+        )
+        return answer
+
+    try:
+        path, entry = cache.obtain(key, "graph.onnx", make)
+    except ChildError as error:
+        raise InputError(f"no graph can be made of {task.name}: {error.reason}") from error
+    return path, tuple(entry["notes"])
 
 
 def _shapes(task: Task, dims: Mapping[str, int]) -> dict[str, tuple[int, ...]]:

@@ -21,6 +21,7 @@ from bench.measure.memory import MemoryLog
 from bench.measure.session import Opened
 from bench.pipeline import feeding
 from bench.plugins import catalog
+from bench.tasks import formats
 
 
 def export(*, task: str, source: str, exporter: str, target: str) -> dict[str, Any]:
@@ -29,6 +30,15 @@ def export(*, task: str, source: str, exporter: str, target: str) -> dict[str, A
 
     info = steps.export(catalog.exporter(exporter), catalog.task(task), source, Path(target))
     return facts(info, Path(target))
+
+
+def write_graph(*, format: str, weights: str, target: str, shapes: dict[str, list[int]]) -> dict[str, Any]:
+    """Write the graph of a model as an ONNX file, by the module of the model's format.
+
+    Returns:
+        `notes`: sentences about differences between the file and the model.
+    """
+    return {"notes": formats.module_of(format).write_graph(Path(weights), Path(target), shapes)}
 
 
 def transform(*, task: str, variant: str, source: str, target: str) -> dict[str, Any]:

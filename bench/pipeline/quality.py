@@ -93,6 +93,10 @@ def _malformed(outputs: Arrays, expected: Arrays) -> str | None:
         output = outputs[name]
         if output.shape != reference.shape:
             return f"output {name} has shape {output.shape}; the reference has {reference.shape}"
+        if reference.dtype.kind == "U":
+            if output.dtype.kind != "U":
+                return f"output {name} holds {output.dtype}, not strings"
+            continue
         if not np.issubdtype(output.dtype, np.number) and output.dtype != np.bool_:
             return f"output {name} holds {output.dtype}, not numbers"
         if num_bad := np.count_nonzero(~np.isfinite(output)):
@@ -101,7 +105,10 @@ def _malformed(outputs: Arrays, expected: Arrays) -> str | None:
 
 
 def _error(output: np.ndarray, reference: np.ndarray) -> tuple[float, float]:
-    """The largest absolute difference, and its ratio to the largest magnitude of the reference."""
+    """The largest absolute difference, and its ratio to the largest magnitude of the reference; strings differ by 1."""
+    if reference.dtype.kind == "U":
+        differs = float(np.any(output != reference))
+        return differs, differs
     absolute = float(np.abs(output.astype(np.float64) - reference.astype(np.float64)).max(initial=0.0))
     scale = float(np.abs(reference.astype(np.float64)).max(initial=0.0))
     return absolute, absolute / scale if scale else absolute

@@ -41,7 +41,8 @@ def full() -> list[Cell]:
     """Every choice once for every task, at one thread.
 
     Each export on the usual runtime of its format; every other runtime and provider, and each kind of variant (the
-    first option of its file), on the first export to a format. Exports on usual runtimes are there at all cores, too.
+    first option of its file), on the first export to a format. Exports on usual runtimes are there at all cores, too,
+    where there are several of them to compare.
     """
     every_core = machine.num_cores()
     kinds = dict.fromkeys(named.variant for named in catalog.variants().values())
@@ -52,8 +53,9 @@ def full() -> list[Cell]:
         ranked = sorted(plain, key=_is_open, reverse=True)
         first = {_format(cell): (cell.source, cell.exporter) for cell in reversed(ranked)}.values()
         cells += [cell for cell in plain if _is_usual(cell) or (cell.source, cell.exporter) in first]
-        if every_core > 1:
-            cells += [dataclasses.replace(cell, threads=every_core) for cell in plain if _is_usual(cell)]
+        usual = [dataclasses.replace(cell, threads=every_core) for cell in plain if _is_usual(cell)]
+        if every_core > 1 and len(usual) > 1:
+            cells += usual
         changed = cells_of((task,), variants=(*variants, *CHAINS))
         cells += [cell for cell in changed if _is_usual(cell) and (cell.source, cell.exporter) in first]
     return cells

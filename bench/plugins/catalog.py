@@ -99,5 +99,8 @@ def skip_reason(cell: Cell) -> str | None:
             raise PluginError(f"{plugin.path}: skip() raised {type(error).__name__}: {error}") from error
         if reason is not None:
             return f"{plugin.name}: {reason}"
-    refusal = exporter(cell.exporter).refusal(task(cell.task))
-    return f"{cell.exporter}: {refusal}" if refusal else None
+    for plugin in (exporter(cell.exporter), runtime(cell.runtime)):
+        refusal = plugin.refusal(task(cell.task))
+        if refusal:
+            return f"{plugin.name}: {refusal}"
+    return None

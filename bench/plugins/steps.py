@@ -10,6 +10,7 @@ from pathlib import Path
 from bench.api import Exporter, Info, Task
 from bench.graphs.edits.opset import told_if_raised
 from bench.graphs.file.interface import check_interface, check_kept
+from bench.graphs.file.restated import restate
 from bench.graphs.file.settled import unlisted
 from bench.plugins.catalog import NamedVariant
 
@@ -39,8 +40,8 @@ def transform(named: NamedVariant, task: Task, source: Path, target: Path) -> In
     source that lists its weights as inputs, as old files do, is given to the variant as a copy that does not.
 
     Returns:
-        The facts to keep with the artifact, as the variant returned them, and a `note` where the variant raised the
-        file's operator set.
+        The facts to keep with the artifact, as the variant returned them, and in their `note`, too, that the variant
+        raised the file's operator set, or stated a shape of an output that was put back.
 
     Raises:
         ArtifactError: the ONNX file has other inputs or outputs than its source.
@@ -53,9 +54,10 @@ def transform(named: NamedVariant, task: Task, source: Path, target: Path) -> In
         info = named.variant.apply(given, target, option=named.option, task=task)
     _ensure_written(info, target)
     if target.suffix == ".onnx":
+        told = [None if named.variant.freezes else restate(target, source), told_if_raised(source, target)]
         check_kept(target, source, task, may_fix=named.variant.freezes)
-        if (note := told_if_raised(source, target)) is not None:
-            return {"note": note, **info}
+        if notes := [note for note in (*told, info.get("note")) if note is not None]:
+            return {**info, "note": "; ".join(notes)}
     return info
 
 

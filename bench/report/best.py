@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from bench.api.errors import InputError
-from bench.decisions.best import Best
+from bench.decisions.best import Best, sources_of
 from bench.decisions.pick import WITHIN
 from bench.measure.stats import Estimate
 from bench.records import ranking
@@ -27,7 +27,7 @@ def render(found: Sequence[Best], *, format: str) -> str:
     """
     if not found:
         raise InputError(NOTHING)
-    sources = list(dict.fromkeys(source for one in found for source in one.over))
+    sources = sources_of(found)
     titles = ("task", "best deployment", "latency p50", "metric", *(f"over {source}'s default" for source in sources))
     lines = []
     for one in found:

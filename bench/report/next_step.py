@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import collections
+import math
 import shlex
 import textwrap
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from bench.decisions.best import MAX_METRIC_LOSS
+from bench.decisions.next_pick import NextPick
+from bench.decisions.pick import METRIC
+from bench.measure.rounds import Goal
 from bench.measure.stats import UNDECIDED
 from bench.records.ranking import is_timed
 from bench.records.rows import Row
@@ -15,6 +20,8 @@ from bench.report.writing import one_line
 
 RESULTS = Path("results")
 """Folder of the results that commands take by default."""
+LONGER_MIN = 5
+"""Minutes of measuring to propose, at least."""
 HEAD, TAIL = 50, 110
 """Characters of a reason's beginning and end that are shown."""
 OUT_OF_TIME, OUT_OF_MEMORY = "no answer within", "out of memory"
@@ -28,36 +35,105 @@ def is_measured(rows: Sequence[Row]) -> bool:
     return any(is_timed(row) or row.same_as for row in rows)
 
 
-def after(rows: Sequence[Row], *, sizes: Mapping[str, int], results: Path) -> str:
+def after(
+    rows: Sequence[Row], *, sizes: Mapping[str, int], results: Path, picks: Sequence[NextPick], goal: Goal
+) -> str:
     """What to do after a run of these rows.
 
     Args:
         rows: the rows of the run.
         sizes: sizes of the dimensions that a model of the user's leaves open, by name; empty where it leaves none open.
         results: folder of the results.
+        picks: what `bench pick` would answer now, for each task of the rows.
+        goal: the limits of the run.
     """
     if not is_measured(rows):
         return _failure(rows, sizes)
     option = "" if results == RESULTS else f" --results {shlex.quote(str(results))}"
-    undecided = sum(row.verdict == UNDECIDED for row in rows)
-    longer = f" ({undecided} undecided: the same command with --budget 5m goes on)" if undecided else ""
-    tasks = sorted({row.task for row in rows})
-    if len(tasks) > 1:
+    undecided = [row.num_launches for row in rows if row.verdict == UNDECIDED]
+    launches = goal.max_launches * (2 if max(undecided, default=0) >= goal.max_launches else 1)
+    longer = f" ({len(undecided)} undecided: {_longer(goal, launches)})" if undecided else ""
+    if len(picks) == 1:
+        return _pick(picks[0], goal, option, longer)
+    if any(found.choice for found in picks):
         return f"next: bench best{option}{longer}"
-    return f"next: bench pick {tasks[0]} --max-metric-drop 1%{option}{longer}"
+    return f"no pick: {picks[0].reason}; bench show{option} says why"
 
 
-def _failure(rows: Sequence[Row], sizes: Mapping[str, int]) -> str:
-    """Why no row has a latency: the most frequent reason, and the option that changes it."""
+def _pick(found: NextPick, goal: Goal, option: str, longer: str) -> str:
+    """The command that picks, or what is missing for it.
+
+    Args:
+        found: what `bench pick` would answer.
+        goal: the limits of the run.
+        option: the option of the folder of results.
+        longer: the rows that have no verdict, and how the run goes on.
+    """
+    command = f"bench pick {shlex.quote(found.task)}"
+    if found.max_metric_loss is not None:
+        command += f" {METRIC} {100 * found.max_metric_loss:g}%"
+    if found.choice is None:
+        return f"no pick: {found.reason}; bench show {shlex.quote(found.task)}{option} says why"
+    without = f"; with {METRIC} {100 * MAX_METRIC_LOSS:g}%, {found.reason}" if found.reason else ""
+    if found.choice.picked:
+        return f"next: {command}{option}{longer}{without}"
+    further = found.choice.further
+    assert further is not None, "what was not picked needs launches"
+    more = "launches alone would not decide soon"
+    if further.launches is not None:
+        more = _longer(goal, further.launches)
+    now = ""
+    if found.tolerance is not None:
+        share = f"{100 * found.tolerance:g}"
+        now = f"; {command} --tolerance {share}%{option} takes one that is at most {share} % slower than the fastest"
+    return f"no pick yet: {len(further.cells)} cells may be the fastest; {more}{now}{without}"
+
+
+def _longer(goal: Goal, launches: int) -> str:
+    """How a run goes on until its cells have so many launches: with more time, more launches or both."""
+    more = [] if goal.budget_s is None else [f"--budget {max(LONGER_MIN, math.ceil(2 * goal.budget_s / 60))}m"]
+    more += [f"--launches {launches}"] if launches > goal.max_launches else []
+    return f"the same command{' with ' * bool(more)}{' '.join(more)} goes on"
+
+
+def is_at_one_thread(rows: Sequence[Row]) -> bool:
+    """Whether all cells of a run have one thread, and one of them is right: numbers of threads cannot be compared."""
+    is_right = any(row.status == "ok" and row.fidelity != "broken" for row in rows)
+    return is_right and all(row.threads == 1 for row in rows)
+
+
+def unscaled(rows: Sequence[Row], sizes: Mapping[str, int], *, has_launches: bool) -> str:
+    """Why no cell has a latency at several numbers of threads, and what changes that.
+
+    Args:
+        rows: as for `after`.
+        sizes: as for `after`.
+        has_launches: whether a cell was timed at some number of threads.
+    """
+    if is_at_one_thread(rows):
+        return "nothing to compare: these cells have one thread; --sweep threads has more where there are more cores"
+    if has_launches:
+        return _failure(rows, sizes, "no cell could be timed at one thread and at several")
+    return _failure(rows, sizes)
+
+
+def _failure(rows: Sequence[Row], sizes: Mapping[str, int], lacking: str = "no cell could be timed") -> str:
+    """Why rows have no latency: the most frequent reason, and the option that changes it.
+
+    Args:
+        rows: the rows of the run.
+        sizes: as for `after`.
+        lacking: the beginning of the sentence, which says what the run lacks.
+    """
     ended = [row for row in rows if row.status == "failed" or row.fidelity == "broken"]
     ended = ended or [row for row in rows if row.status == "skipped"]
     if not ended:
-        return "no cell could be timed before the time was up; the same command with --budget 5m goes on"
+        return f"{lacking} before the time was up; the same command with --budget {LONGER_MIN}m goes on"
     counts = collections.Counter(one_line(row.reason or "no reason was given") for row in ended)
     (reason, count) = counts.most_common(1)[0]
     how = "skipped" if ended[0].status == "skipped" else "failed"
     fix = _fix(reason, sizes, rows[0].task)
-    return f"no cell could be timed; {count} of {len(rows)} {how} with: {_shortened(reason)}; {fix}"
+    return f"{lacking}; {count} of {len(rows)} {how} with: {_shortened(reason)}; {fix}"
 
 
 def _shortened(reason: str) -> str:

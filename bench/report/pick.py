@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import shlex
+from collections.abc import Sequence
 from pathlib import Path
 
 from bench.decisions.pick import METRIC, Choice, Constraints
@@ -32,26 +33,34 @@ def front(choice: Choice, constraints: Constraints) -> str:
             f"{METRIC} is held against the loss on the held-out samples, without a bound: {'; '.join(notes)}.\n{title}"
         )
     lines = [
-        (
+        [
             writing.milliseconds(row.latency_p50_ns),
             f"{writing.share(row.ratio)} [{writing.share(row.ratio_low)}, {writing.share(row.ratio_high)}]",
             writing.megabytes(row.size_bytes),
             writing.megabytes(row.peak_rss_bytes),
             writing.DASH if row.metric is None else f"{row.metric:.4g}",
-        )
+        ]
         for row in choice.front
     ]
     metric_name = next((row.metric_name for row in choice.front if row.metric_name), "metric")
-    titles = ("latency p50\n(ms)", "over the\nbaseline", "size\n(MB)", "peak memory\n(MB)", metric_name)
+    titles = ["latency p50\n(ms)", "over the\nbaseline", "size\n(MB)", "peak memory\n(MB)", metric_name]
+    names = [ranking.short_name(row) for row in choice.front]
+    longest = max(len(part) for name in names for part in writing.wrap_name(name, NARROWEST_NAME).split("\n"))
+    if _room(titles, lines) < longest:  # then titles and intervals take more lines, so that no part of a name is broken
+        titles = [title.replace(" ", "\n") for title in titles]
+        lines = [[text.replace(" [", "\n[") for text in line] for line in lines]
+    room = max(longest, _room(titles, lines))
+    named = [(writing.wrap_name(name, room), *line) for name, line in zip(names, lines, strict=True)]
+    few = f"{choice.too_few}.\n" if choice.too_few else ""
+    return f"{few}{title}\n\n{writing.plain(('cell', *titles), named, format='table')}\n"
+
+
+def _room(titles: Sequence[str], lines: Sequence[Sequence[str]]) -> int:
+    """Characters that the terminal has left for names, beside columns of figures with two blanks before each."""
     widths = [
         max(len(part) for text in column for part in text.split("\n")) for column in zip(titles, *lines, strict=True)
     ]
-    room = max(NARROWEST_NAME, writing.terminal_width() - sum(widths) - 2 * len(widths))
-    named = [
-        (writing.wrap_name(ranking.short_name(row), room), *line) for row, line in zip(choice.front, lines, strict=True)
-    ]
-    few = f"{choice.too_few}.\n" if choice.too_few else ""
-    return f"{few}{title}\n\n{writing.plain(('cell', *titles), named, format='table')}\n"
+    return writing.terminal_width() - sum(widths) - 2 * len(widths)
 
 
 def verdict(choice: Choice, results: Path, tolerance: float) -> str:

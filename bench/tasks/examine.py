@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import importlib
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
@@ -14,7 +13,7 @@ from bench.api import Arrays, TensorSpec, cache
 from bench.api.arrays import save_arrays
 from bench.api.errors import InputError
 from bench.graphs.shapes import given
-from bench.tasks import dataset, metrics
+from bench.tasks import dataset, formats, metrics
 from bench.tasks.code import imported_from
 from bench.tasks.options import Asked, Found
 from bench.tasks.user_task import DATASET, EXAMPLE, TARGETS, OwnTask
@@ -58,7 +57,7 @@ def examine(
         InputError: the model or the data set cannot be used; the message says why.
     """
     source, target, place = Path(path), Path(folder), Path(data) if data else None
-    kind = importlib.import_module(f"bench.tasks.formats.{module}")
+    kind = formats.module_of(module)
     _check_installed(kind)
     arrays, targets = dataset.read(place) if place else (None, None)
     asked = Asked(dims=given.dims_from(dims), shapes=given.shapes_from(shapes), trust=trust, arrays=arrays)

@@ -6,14 +6,18 @@ import contextlib
 from collections.abc import Iterator
 
 from bench.api.errors import InputError
+from bench.api.messages import without_places
 
 LONGEST = 300
 """Most characters of a message about a model: a child process passes no more of an error to its parent."""
 
 
 def one_line(error: Exception, longest: int = 200) -> str:
-    """The type and the text of an error in one line; the text is cut short at `longest` characters."""
-    text = " ".join(str(error).split())
+    """The type and the text of an error in one line, without places in a library's sources.
+
+    The text is cut short at `longest` characters.
+    """
+    text = " ".join(without_places(str(error)).split())
     return f"{type(error).__name__}: {text if len(text) <= longest else text[: longest - 3] + '...'}"
 
 

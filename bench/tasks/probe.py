@@ -7,6 +7,7 @@ import dataclasses
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from bench.api import UNKNOWN, Arrays, TensorSpec
+from bench.api.arrays import dtype_name
 from bench.api.errors import InputError
 from bench.graphs.deferred import np
 from bench.tasks.options import Interface
@@ -15,8 +16,8 @@ Run = Callable[[Arrays], Arrays]
 """Runs a model once: output arrays by name, for input arrays by name."""
 
 BATCH = "batch"
-KINDS = "fiub"
-"""Kinds of NumPy dtypes that can be made up, fed and compared."""
+KINDS = "fiubU"
+"""Kinds of NumPy dtypes that can be made up, fed and compared: numbers, bools and strings."""
 
 
 def named_dims(specs: Iterable[TensorSpec]) -> Iterator[tuple[TensorSpec, int, str]]:
@@ -53,7 +54,7 @@ def from_example(run: Run, example: Arrays, opened: tuple[TensorSpec, ...] | Non
         Exception: whatever the model raises when it is run on the example.
         InputError: an output cannot be compared.
     """
-    fixed = tuple(TensorSpec(name=name, dtype=array.dtype.name, shape=array.shape) for name, array in example.items())
+    fixed = tuple(TensorSpec(name=name, dtype=dtype_name(array), shape=array.shape) for name, array in example.items())
     if len({spec.shape[:1] for spec in fixed}) == 1 and fixed[0].shape:
         opened = opened or tuple(dataclasses.replace(spec, shape=(BATCH, *spec.shape[1:])) for spec in fixed)
         with contextlib.suppress(Exception):  # then the model takes the example as it is, or not at all
@@ -109,9 +110,11 @@ def _outputs(run: Run, inputs: tuple[TensorSpec, ...], example: Arrays) -> tuple
                         shapes[name][axis] = dim if follows else UNKNOWN
     for name, array in first.items():
         if array.dtype.kind not in KINDS:
-            raise InputError(f"output {name!r} holds {array.dtype}; only real numbers and bools can be compared")
+            raise InputError(
+                f"output {name!r} holds {array.dtype}; only real numbers, bools and strings can be compared"
+            )
     return tuple(
-        TensorSpec(name=name, dtype=array.dtype.name, shape=tuple(shapes[name])) for name, array in first.items()
+        TensorSpec(name=name, dtype=dtype_name(array), shape=tuple(shapes[name])) for name, array in first.items()
     )
 
 

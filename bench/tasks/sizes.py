@@ -59,7 +59,7 @@ def choose(
         except TypeError:  # a type of the model's framework alone, such as that of texts
             kind = "O"
         if kind not in probe.KINDS:
-            raise InputError(f"input {spec.name!r} holds {spec.dtype}; only real numbers and bools can be fed")
+            raise InputError(f"input {spec.name!r} holds {spec.dtype}; only real numbers, bools and strings can be fed")
     given = given_sizes(inputs, asked)
     first = {dim: likely.get(dim, size) for dim, size in next(guesses(inputs, given)).items()}
     sizes, interface = try_out(run, inputs, given, asked, [first] if likely else [], domains)

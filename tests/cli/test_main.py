@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 import sys
 from importlib.metadata import version
 
@@ -12,6 +13,7 @@ from rich.console import Console
 from bench.api.cell import Cell
 from bench.cli import main, options, progress
 from bench.measure.rounds import Progress
+from bench.tasks import formats
 from support import records as made
 
 
@@ -21,6 +23,19 @@ def test_version(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[
         main.main()
     assert not ended.value.code
     assert capsys.readouterr().out == f"bench {version('inferometer')}\n"
+
+
+def test_help_of_run_names_every_kind_of_model(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["bench", "run", "--help"])
+    with pytest.raises(SystemExit) as ended:
+        main.main()
+    assert not ended.value.code
+    printed = " ".join(re.sub(r"[^\w.,()\- ]", " ", capsys.readouterr().out).split())
+    described = [found.described for found in formats.known().values()]
+    assert len(described) > 10
+    assert [text for text in described if text not in printed] == []
 
 
 @pytest.mark.parametrize(

@@ -126,6 +126,22 @@ def test_default_itself_may_be_the_best_and_the_other_missing() -> None:
     assert "over tf" not in text
 
 
+def test_a_model_that_is_not_here_any_more_is_held_against_its_baseline() -> None:
+    """Its sources are not known, as those of a user's model are not after the run; the stored rows say what it was."""
+    own, fast = (f"gone/onnx/native/{variant}/onnxruntime/cpu/b1t1" for variant in ("raw", "fp16"))
+    launches = [made.launch(block, CELL, ns // 2, reference=own) for block, ns in BLOCKS.items()]
+    records = {
+        own: made.baseline(own, **BLOCKS),
+        fast: made.record(fast, *launches, quality=made.quality(metric_loss=0.0)),
+    }
+    (found,) = best_in(records)
+    assert found.row.cell == fast
+    over = found.over["onnx"]
+    assert over is not None
+    assert math.isclose(over.value, 0.5, rel_tol=0.01)
+    assert "0.500 [" in report.render([found], format="table")
+
+
 def test_table() -> None:
     quality = made.quality(metric_loss=0.004, metrics={"accuracy": 0.9962})
     launches = [made.launch(block, CELL, ns * 2000, reference=TORCH) for block, ns in BLOCKS.items()]

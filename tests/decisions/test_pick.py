@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -304,3 +305,16 @@ def test_command_says_what_would_decide(monkeypatch: pytest.MonkeyPatch, capsys:
 def test_undominated() -> None:
     assert pareto.undominated([(1, 2), (2, 1), (2, 2), (1, 2), (3, 0)]) == [0, 1, 3, 4]
     assert pareto.undominated([]) == []
+
+
+def test_table_for_80_columns_breaks_no_part_of_a_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    found = choose(cell("fast", 0.5, noise=0.001))
+    (fast,) = found.front
+    wide = dataclasses.replace(fast, runtime="onnxruntime_iobinding", metric_name="accuracy", size_bytes=10_990_000)
+    lines = pick_report.front(dataclasses.replace(found, front=(wide,)), Constraints()).splitlines()
+    first = next(number for number, line in enumerate(lines) if line.startswith("─")) + 1
+    assert max(map(len, lines[first:])) <= 80
+    assert "".join(line.split("  ")[0] for line in lines[first:]) == "null/native/fast/onnxruntime_iobinding/cpu"
+    assert any("onnxruntime_iobinding/" in line for line in lines[first:])
+    assert any(re.search(r" \[0\.\d+, 0\.\d+\]", line) for line in lines[first:]), "the interval is whole"

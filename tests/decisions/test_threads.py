@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
@@ -117,8 +118,23 @@ def test_table_has_latency_throughput_and_the_best() -> None:
     cells = [cell.strip() for cell in line.strip("|").split("|")]
     assert cells[:2] == ["toy/null/native/raw/null/cpu, batch 4", "1.442"]
     assert cells[2].startswith("0.500 [")
-    assert float(cells[3]) == pytest.approx(4 / (0.001442 / 2), rel=0.01)
+    assert float(cells[3].replace(",", "")) == pytest.approx(4 / (0.001442 / 2), rel=0.01)
     assert cells[4] == "2 threads"
+
+
+def test_table_for_80_columns_breaks_no_word(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    (one,) = scalability.scalings(records(t2=0.5), margin=0.02)
+    cell = dataclasses.replace(one.cell, task="own_encoder", source="onnx", runtime="onnxruntime_iobinding")
+    text = threads.render([dataclasses.replace(one, cell=cell)], format="table")
+    lines = [line.rstrip() for line in text.splitlines()]
+    assert max(map(len, lines)) <= 80
+    first = next(number for number, line in enumerate(lines) if line.startswith("─")) + 1
+    names = [line.split("  ")[0] for line in lines[first:]]
+    assert "".join(names) == "own_encoder/onnx/native/raw/onnxruntime_iobinding/cpu,batch 4"
+    assert all(name.endswith(("/", ",", "batch 4")) for name in names)
+    assert "1.442" in text
+    assert "0.500" in text
 
 
 def test_these_launches_stay_out_of_the_other_tables() -> None:

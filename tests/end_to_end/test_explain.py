@@ -100,6 +100,35 @@ def test_own_model_with_weights_of_8_bits(harness: Any) -> None:
     assert "are about the file of a model; a cell has its own" in harness.stderr()
 
 
+def test_file_that_was_measured_at_several_sizes(harness: Any) -> None:
+    """The largest is explained and the others are named; a size may be asked for, and one that was not measured."""
+    graph = helper.make_graph(
+        [helper.make_node("MatMul", ["x", "w"], ["y"])],
+        "graph",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["batch", "length", 8])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["batch", "length", 4])],
+        [numpy_helper.from_array(np.ones((8, 4), np.float32), "w")],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    onnx.save(model, harness.folder / "sized.onnx")
+    plain, at = "onnx/native/raw/onnxruntime/cpu/b1t1", "sized@length={}/onnx/native/raw/onnxruntime/cpu/b1t1"
+    run = ("run", "--model", "sized.onnx", plain, "--launches", "1", "--dim")
+    explain = ("explain", "sized.onnx", "--format", "json")
+
+    def explained(*options: str) -> str:
+        return str(json.loads(harness.run(*explain, *options))["after"]["cell"])
+
+    harness.run(*run, "length=24")
+    assert explained() == explained("--dim", "length=24") == f"sized/{plain}"
+    harness.run(*run, "length=5,9")
+    assert explained("--dim", "length=5") == at.format(5)
+    assert explained("--dim", "length=9") == at.format(9)
+    assert explained() == at.format(9)
+    assert f"this is {at.format(9)}; `bench explain` also takes {at.format(5)}" in harness.stderr()
+    harness.run("explain", "sized.onnx", "--dim", "length=6", code=2)
+    assert "sized.onnx was not measured at length=6; `bench explain` also takes sized" in harness.stderr()
+
+
 def test_what_cannot_be_told_is_said(harness: Any) -> None:
     """A runtime without a profiler, one that dies of it, an artifact that is no ONNX file; then a refusal."""
     runtimes = harness.folder / "plugins" / "runtimes"

@@ -195,6 +195,13 @@ def test_operator_that_the_runtime_does_not_have(run: Run) -> None:
         assert "mine:Unheard(-1) is not a registered function/op" in row["reason"]
 
 
+def test_no_number_of_threads_that_runs(run: Run) -> None:
+    node = helper.make_node("Unheard", ["x"], ["y"], domain="mine")
+    model = make_model({"x": (FLOAT, ["batch", 8])}, {"y": (FLOAT, ["batch", 8])}, [node], {})
+    rows = run(model, "--sweep", "threads", code=1)
+    assert {row["status"] for row in rows} == {"failed"}
+
+
 def test_file_that_contradicts_itself(run: Run) -> None:
     """ONNX Runtime refuses it as it is; the other rows are those of a mended copy, in which both say the same."""
     model = make_model(

@@ -117,3 +117,11 @@ def test_constant_node_with_a_list_of_floats(tmp_path: Path) -> None:
         helper.make_node("Add", ["x", "c"], ["y"]),
     ]
     assert counted(nodes, {}, tmp_path) == 3
+
+
+@pytest.mark.parametrize(("dtype", "num_params"), [(np.int32, 32), (np.int64, 0)])
+def test_of_wide_integers_in_a_product_only_those_of_32_bits_are_parameters(
+    dtype: type, num_params: int, tmp_path: Path
+) -> None:
+    product = helper.make_node("MatMul", ["x", "w"], ["y"])
+    assert counted([product], {"w": np.ones((8, 4), dtype)}, tmp_path) == num_params

@@ -5,12 +5,14 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
+import numpy as np
 import onnx
 import pytest
 from onnx import TensorProto, helper
 
 from bench.api import loading
 from bench.api.errors import InputError
+from bench.graphs.costs.profile import profile
 from bench.measure.limits import Limits
 from bench.pipeline import graph_files
 from bench.tasks.adopt import Options
@@ -80,6 +82,30 @@ def test_onnx_file_is_read_as_it_is_with_the_sizes_that_were_given(tmp_path: Pat
     file = graph_files.of_model(path, Options(shapes=("x=2x0",), dims=("m=0",)), LIMITS)
     assert (file.path, file.exporter, file.notes) == (path, None, ())
     assert (file.shapes, file.dims) == ({"x": (2, 0)}, {"m": 0})
+
+
+def test_openvino_file_is_read_as_its_operations_at_the_sizes_that_are_asked_for(
+    plugin_folder: Path, tmp_path: Path
+) -> None:
+    pytest.importorskip("openvino")
+    from bench.plugins.engines.openvino import ir
+
+    openvino = ir.import_openvino()
+    x = openvino.opset13.parameter([-1, 4, -1], np.float32, name="x")
+    weight = openvino.opset13.constant(np.ones((3, 4), "float32"))
+    product = openvino.opset13.matmul(weight, x, False, False)
+    openvino.save_model(openvino.Model([product], [x], "product"), tmp_path / "product.xml")
+    file = graph_files.of_model(tmp_path / "product.xml", Options(shapes=("x=1x4x7",)), LIMITS)
+    assert (file.exporter, dict(file.shapes), file.dims) == ("openvino", {"x": (1, 4, 7)}, {})
+    says, widened = file.notes[-2:]
+    assert says == f"{tmp_path / 'product.xml'} is read as its operations, written as ONNX operators"
+    assert widened == (
+        "weights that are stored as f16, and counted as f32, to which OpenVINO converts them when it loads the model: 1"
+    )
+    found = profile(file.path, shapes=file.shapes)
+    assert (found.macs, found.num_params) == (3 * 4 * 7, 12)
+    again = graph_files.of_model(tmp_path / "product.xml", Options(shapes=("x=1x4x9",)), LIMITS)
+    assert profile(again.path).macs == 3 * 4 * 9
 
 
 @pytest.mark.parametrize(

@@ -173,10 +173,21 @@ def test_full_sweep_has_each_choice_once(plugin_folder: Path) -> None:
         "mine/null/native/halve/null/cpu/b1t1",
         "mine/null/native/prune-slow/null/cpu/b1t1",
         "mine/null/native/raw/null/cpu/b1t1",
-        "mine/null/native/raw/null/cpu/b1t3",
         "mine/null/native/raw/twin/cpu-slow/b1t1",
         "mine/null/native/raw/twin/cpu/b1t1",
     ]
+
+
+def test_full_sweep_has_all_cores_where_there_are_cells_to_compare(plugin_folder: Path) -> None:
+    """With one usual runtime, the baseline would be there alone; with two, each has a row."""
+    shutil.copytree(loading.PLUGINS / "models" / "toy", plugin_folder / "models" / "mine")
+    catalog.forget()
+    assert {cell.threads for cell in sweeps.full() if cell.task == "mine"} == {1}
+    usual = RUNTIME.format(requires=()).replace("default_for = ()", 'default_for = ("null",)')
+    (plugin_folder / "runtimes" / "twin.py").write_text(usual)
+    catalog.forget()
+    found = [cell.path for cell in sweeps.full() if cell.task == "mine" and cell.threads == 3]
+    assert found == ["mine/null/native/raw/null/cpu/b1t3", "mine/null/native/raw/twin/cpu/b1t3"]
 
 
 def test_full_sweep_varies_one_export_of_a_format(monkeypatch: pytest.MonkeyPatch) -> None:

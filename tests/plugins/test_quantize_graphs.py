@@ -1,22 +1,28 @@
-"""Graphs before and after quantizing: which weights are found, rewiring for quantizers, and weight-only variants."""
+"""Graphs before and after quantizing: rewiring for quantizers, and weight-only variants."""
 
 from __future__ import annotations
 
 import collections
+import math
 from pathlib import Path
 
 import numpy as np
 import onnx
 import pytest
-from onnx import TensorProto, helper, numpy_helper, version_converter
+from onnx import TensorProto, helper, numpy_helper
 
 from bench.api import TensorSpec, loading
-from bench.api.errors import ArtifactError, RefusedError
+from bench.api.errors import RefusedError
 from bench.graphs.edits.opset import opset_of, raise_opset
 from bench.graphs.edits.rewire import load_settled, matmul_from_gemm, shorten_names
-from bench.graphs.file.digest import subgraphs
+from bench.graphs.file.digest import all_graphs, subgraphs
 from bench.graphs.weights.affine import SCHEMES, Scheme, scheme
-from bench.graphs.weights.quantizable import expected_bytes, find_weights, worth_quantizing
+from bench.graphs.weights.quantizable import (
+    expected_bytes,
+    find_weights,
+    num_floats,
+    worth_quantizing,
+)
 from bench.plugins import catalog, steps
 from support import small_models as small
 
@@ -42,40 +48,6 @@ def apply(option: str, source: Path, task: object = None) -> tuple[onnx.ModelPro
     target = source.with_name(f"{option}.onnx")
     info = steps.transform(catalog.variant(f"weight_only-{option}"), task or small.make_task(), source, target)
     return onnx.load(target), info, target
-
-
-def test_every_kind_of_weight_is_found_with_its_axes() -> None:
-    found = {weight.name: weight for weight in find_weights(small.make_model())}
-    assert {name: (weight.channel_axis, weight.block_axis) for name, weight in found.items()} == small.AXES
-    assert {name for name, weight in found.items() if weight.flat} == {"conv"}
-    assert {name: weight.num_readers for name, weight in found.items()} == dict.fromkeys(small.WEIGHTS, 1) | {"tied": 2}
-
-
-@pytest.mark.parametrize(
-    ("node", "axes"),
-    [
-        (helper.make_node("MatMul", ["weight", "x"], ["y"]), (0, 1)),
-        (helper.make_node("Gemm", ["x", "weight"], ["y"]), (1, 0)),
-        (helper.make_node("Gemm", ["weight", "x"], ["y"], transA=1), (1, 0)),
-        (helper.make_node("FusedMatMul", ["x", "weight"], ["y"], domain="com.microsoft", transB=1), (0, 1)),
-        (helper.make_node("Gather", ["weight", "x"], ["y"], axis=1), (1, 0)),
-        (helper.make_node("Attention", ["x", "weight"], ["y"], domain="com.microsoft"), (1, 0)),
-        (helper.make_node("Attention", ["x", "weight"], ["y"]), None),  # ONNX's own: keys
-        (helper.make_node("Add", ["x", "weight"], ["y"]), None),
-        (helper.make_node("Conv", ["x", "x", "weight"], ["y"]), None),
-    ],
-    ids=lambda value: value.op_type if isinstance(value, onnx.NodeProto) else "",
-)
-def test_axes_by_operator(node: onnx.NodeProto, axes: tuple[int, int] | None) -> None:
-    graph = helper.make_graph([node], "graph", [], [], [numpy_helper.from_array(small.floats(6, 8), "weight")])
-    found = [(weight.channel_axis, weight.block_axis) for weight in find_weights(helper.make_model(graph))]
-    assert found == ([axes] if axes else [])
-
-
-def test_constants_of_formulas_and_replaceable_tensors_are_no_weights() -> None:
-    model = small.make_model()
-    model.graph.input.append(helper.make_tensor_value_info("wide", TensorProto.FLOAT, [12, 36]))
-    assert {weight.name for weight in find_weights(model)} == set(small.WEIGHTS) - {"wide"}
 
 
 def make_detours() -> onnx.ModelProto:
@@ -278,35 +250,6 @@ def test_weights_that_subgraphs_read_are_quantized(tmp_path: Path) -> None:
     assert 0 < small.drift(small.run(target, x=x), small.run(make_loop(), x=x)) < 0.02
 
 
-def test_opset_is_raised_with_equal_outputs() -> None:
-    model = small.make_model(opset=15)
-    raised = raise_opset(model, 21, small.make_task())
-    assert (opset_of(model), opset_of(raised), raised.ir_version) == (15, 21, 10)
-    onnx.checker.check_model(raised, full_check=True)
-    assert small.drift(small.run(raised), small.run(model)) == 0
-    assert raise_opset(model, 13, small.make_task()) is model
-
-
-def test_opset_that_cannot_be_raised_is_refused() -> None:
-    model = small.make_model()
-    model.graph.node[0].op_type = "NoSuchOperator"
-    with pytest.raises(ArtifactError, match=r"it needs operator set 21; raising the file's 15 fails: .*NoSuchOperator"):
-        raise_opset(model, 21, small.make_task())
-
-
-def test_opset_is_not_raised_when_outputs_change(monkeypatch: pytest.MonkeyPatch) -> None:
-    convert = version_converter.convert_version
-
-    def convert_wrongly(model: onnx.ModelProto, version: int) -> onnx.ModelProto:
-        raised = convert(model, version)
-        next(node for node in raised.graph.node if node.op_type == "Tanh").op_type = "Sigmoid"
-        return raised
-
-    monkeypatch.setattr(version_converter, "convert_version", convert_wrongly)
-    with pytest.raises(ArtifactError, match=r"15 fails: .* output text of training sample 0 differs by"):
-        raise_opset(small.make_model(), 21, small.make_task())
-
-
 @every_scheme
 def test_weight_only_model_loads_and_is_close(chosen: Scheme, source: Path) -> None:
     model, info, target = apply(chosen.name, source)
@@ -413,3 +356,10 @@ def test_local_functions_are_inlined(tmp_path: Path) -> None:
     settled = settle(model, tmp_path)
     assert operators(settled) == ["MatMul", "Relu"]
     assert [weight.name for weight in find_weights(settled)] == ["w"]
+
+
+def test_numbers_are_counted_in_subgraphs_too() -> None:
+    stored = [*small.WEIGHTS.values(), small.OTHERS["lstm_bias"], small.OTHERS["scale"]]
+    assert num_floats(small.make_model()) == sum(array.size for array in stored)
+    inner = [tensor for graph in all_graphs(make_loop()) for tensor in graph.initializer if len(tensor.dims) > 1]
+    assert num_floats(make_loop()) == sum(math.prod(tensor.dims) for tensor in inner) == 2 * 16 * 16

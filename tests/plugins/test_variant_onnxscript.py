@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from onnx import helper
+from onnx import NodeProto, helper
 
 from bench.graphs.file.digest import all_graphs, all_nodes
 from support import variant_graphs as graphs
@@ -70,3 +70,35 @@ def test_subgraphs_stay_whole(tmp_path: Path) -> None:
     made, _ = graphs.apply("onnxscript", source, tmp_path)
     assert graphs.operators(made)["Loop"] == 1
     assert graphs.largest_error(source, made) == 0
+
+
+@pytest.mark.parametrize(
+    ("nodes", "made_of"),
+    [
+        # The rules read an attribute of an old Pad as an input that it has not got, and ended in an IndexError,
+        ([node("Pad", ["x"], ["p"], pads=[0, 0, 1, 1, 0, 0, 1, 1]), node("Conv", ["p", "w"], ["y"])], {"Conv": 1}),
+        # and took an old Clip behind a Relu for one without limits.
+        (
+            [
+                node("Relu", ["x"], ["r"]),
+                node("Clip", ["r"], ["c"], min=-1.0, max=0.5),
+                node("Conv", ["c", "w"], ["y"], pads=[1, 1, 1, 1]),
+            ],
+            {"Clip": 1, "Conv": 1},
+        ),
+    ],
+)
+def test_old_files_are_raised_to_the_operator_set_of_the_rules(
+    nodes: list[NodeProto], made_of: dict[str, int], tmp_path: Path
+) -> None:
+    source = graphs.model_of(
+        nodes,
+        {"w": graphs.floats(2, 3, 3, 3)},
+        inputs={"x": ["batch", 3, 6, 6]},
+        outputs={"y": ["batch", 2, 6, 6]},
+        opset=10,
+    )
+    made, info = graphs.apply("onnxscript", source, tmp_path)
+    assert graphs.operators(made) == made_of
+    assert graphs.largest_error(source, made) < 1e-5
+    assert info["note"] == "operator set 10 of the file before it was raised to 18"

@@ -5,8 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import onnx
 import pytest
 
+from bench.graphs import deferred
+from bench.graphs.edits.opset import opset_of
+from bench.plugins import catalog
 from support import variant_graphs as graphs
 
 onnxsim = pytest.importorskip("onnxsim")
@@ -37,3 +41,33 @@ def test_other_errors_of_onnxsim_are_told(tmp_path: Path, monkeypatch: pytest.Mo
     monkeypatch.setattr(onnxsim, "simplify", failing)
     with pytest.raises(RuntimeError, match="no schema"):
         graphs.apply("onnxsim", graphs.encoder(), tmp_path)
+
+
+def test_a_file_that_states_its_operators_is_given_by_its_path_and_not_loaded_before(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    simplify, load = onnxsim.simplify, onnx.load
+    loaded: list[Path] = []
+    given: list[Any] = []
+
+    def loading(path: Any, *arguments: Any, **settings: Any) -> Any:
+        loaded.append(Path(path))
+        return load(path, *arguments, **settings)
+
+    def simplifying(model: Any, **settings: Any) -> Any:
+        given.append((model, list(loaded)))
+        return simplify(model, **settings)
+
+    source = graphs.encoder()
+    onnx.save(source, path := tmp_path / "source.onnx")
+    monkeypatch.setattr(onnx, "load", loading)
+    monkeypatch.setattr(deferred.onnx, "load", loading)
+    monkeypatch.setattr(onnxsim, "simplify", simplifying)
+    variant = catalog.variant("onnxsim").variant
+    variant.apply(path, tmp_path / "target.onnx", option="", task=graphs.task_of(source))
+    assert given == [(str(path), [])]
+    source.opset_import[0].version = 16  # without LayerNormalization
+    onnx.save(source, path)
+    variant.apply(path, tmp_path / "target.onnx", option="", task=graphs.task_of(graphs.encoder()))
+    assert opset_of(given[-1][0]) == 17
+    assert path in given[-1][1]

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from bench.decisions.best import Best
 from bench.measure.roofline import Peaks
 from bench.records import assemble, ranking
 from bench.records.launches import MOST_SAMPLES
@@ -114,6 +115,24 @@ def test_what_to_ship_keeps_its_metric(reader: Reader) -> None:
     assert "2.00\N{MULTIPLICATION SIGN} as fast" in best
     assert "broken" not in best
     assert "0.745 accuracy 0.67 % worse at most 0.93 % worse" in " ".join(best.split())
+
+
+def test_a_column_without_a_value_is_left_out(reader: Reader) -> None:
+    """No cell was related to the machine's peak, and the task with the hostile name has a failed row alone."""
+    keys = [str(found["data-key"]) for found in reader.all("th") if "data-key" in found]
+    hostile, toy = keys[: keys.index("#", 1)], keys[keys.index("#", 1) :]
+
+    assert {"cell", "latency_p50_ns", "ratio", "verdict", "metric", "metric_loss_high"} < {*toy}
+    assert not {"gmacs_per_s", "peak_share"} & {*keys}
+    assert hostile == ["#", "cell", "verdict"]
+
+
+def test_a_framework_without_a_default_to_compare_with_has_no_column(source: str) -> None:
+    assert "Over null's default" in source
+    one = Best(row=toy_rows()[1], over={"null": None}, equal=(), untold=())
+    html = page(records(), toy_rows(), [one], margin=0.02, peaks={})
+    assert "null/native/halve/null/cpu" in html
+    assert "Over null's default" not in html
 
 
 def test_long_launches_are_thinned_to_quantiles(data: list[dict[str, Any]]) -> None:

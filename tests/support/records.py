@@ -104,6 +104,12 @@ def with_artifact(found: Record, **facts: Any) -> Record:
     return dataclasses.replace(found, header=replace(found.header, artifact=artifact))
 
 
+def replaced_quality(found: Record, **changed: Any) -> Record:
+    """The same record with other values for some fields of its quality."""
+    assert found.quality is not None
+    return dataclasses.replace(found, quality=replace(found.quality, **changed))
+
+
 def baseline(path: str = BASELINE, **blocks: int) -> Record:
     speeds = blocks or {"a": 1000, "b": 2000}
     lines = [launch(block, role, ns, reference=path) for block, ns in speeds.items() for role in (REFERENCE, CONTROL)]

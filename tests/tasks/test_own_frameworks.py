@@ -14,6 +14,7 @@ import pytest
 from bench.api import Task, TensorSpec
 from bench.api.errors import InputError
 from bench.plugins import catalog
+from bench.tasks import formats
 from bench.tasks.examine import examine
 
 pytestmark = pytest.mark.framework
@@ -121,6 +122,7 @@ def test_torch_script(examined: Examined, tmp_path: Path) -> None:
     task, _ = examined("torch_script", path, trust=True, shapes=("input=1x4",))
     assert task.inputs == (TensorSpec(name="input", dtype="float32", shape=("batch", 4)),)
     np.testing.assert_array_equal(torch_outputs(task)[0], torch_outputs(task, model)[0])
+    assert formats.format_of(path.rename(tmp_path / "model.jit")) == "torch_script"
     assert "takes no TorchScript" in str(catalog.exporter("torch_onnx").refusal(task))
     assert catalog.exporter("torch_onnx_legacy").refusal(task) is None
 

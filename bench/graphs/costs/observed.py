@@ -15,13 +15,14 @@ from typing import Any
 
 import msgspec
 
-from bench.api.arrays import generate, load_arrays, save_arrays
+from bench.api.arrays import STRING, generate, load_arrays, save_arrays
 from bench.api.errors import BenchError, ChildError, InputError
 from bench.graphs.deferred import np, onnx
 from bench.graphs.file.digest import fed_inputs
 from bench.graphs.file.domains import domains
 from bench.graphs.file.lazy import Stored
 from bench.graphs.file.settled import settle
+from bench.graphs.file.words import words
 from bench.graphs.sessions import profile_runs
 from bench.measure.limits import Limits
 from bench.measure.process import ask_once
@@ -142,14 +143,17 @@ def made_feeds(
     """
     given = load_arrays(Path(inputs)) if inputs is not None else {}
     generator = np.random.default_rng(SEED)
-    limits = domains(Stored(model=model, path=None))
+    stored = Stored(model=model, path=None)
+    limits = {**domains(stored), **words(stored)}
     feeds = {}
     for value in fed_inputs(model.graph):
         if value.name in given:
             feeds[value.name] = given[value.name]
         elif value.name in shapes:
-            dtype = onnx.helper.tensor_dtype_to_np_dtype(value.type.tensor_type.elem_type)
-            feeds[value.name] = generate(generator, dtype.name, tuple(shapes[value.name]), limits.get(value.name))
+            number = value.type.tensor_type.elem_type
+            is_string = number == onnx.TensorProto.STRING
+            dtype = STRING if is_string else onnx.helper.tensor_dtype_to_np_dtype(number).name
+            feeds[value.name] = generate(generator, dtype, tuple(shapes[value.name]), limits.get(value.name))
         else:
             raise InputError(f"an input like {value.name!r} cannot be made up")
     return feeds

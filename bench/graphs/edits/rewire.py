@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import collections
 import itertools
+import math
 from collections.abc import Mapping
 from pathlib import Path
 
 from bench.graphs.deferred import np, onnx
+from bench.graphs.edits.opset import inline_functions
 from bench.graphs.file.digest import all_graphs, all_nodes, subgraphs
 from bench.graphs.file.replace import replace_all
 from bench.graphs.file.settled import unlist_weights
@@ -25,9 +27,7 @@ def load_settled(path: Path) -> onnx.ModelProto:
     tied. A weight that some operator reads in its stored layout is left alone, because a second layout would be a
     second copy in the file.
     """
-    model = onnx.load(path)
-    if model.functions:
-        model = onnx.inliner.inline_local_functions(model)
+    model = inline_functions(onnx.load(path))
     unlist_weights(model)
     versions = {entry.domain: entry for entry in model.opset_import}
     replace_all(model.opset_import, versions.values())  # files that were joined may state the same version twice
@@ -136,26 +136,75 @@ def _without_gemm(graph: onnx.GraphProto, outer: Mapping[str, onnx.TensorProto])
     replace_all(graph.node, made)
 
 
-def drop_unread(model: onnx.ModelProto) -> None:
-    """Drop initializers that nothing reads, and all but the last of those with the same name."""
+def flatten_biases(model: onnx.ModelProto) -> None:
+    """Give each Gemm of the main graph, in place, a stored bias with one value for each column, and no other axis.
+
+    A Gemm repeats a bias of another shape, but ONNX Runtime's quantizer takes it for one of this shape (1.31.1).
+    """
     graph = model.graph
-    read = {name for node in all_nodes(model) for name in node.input} | {value.name for value in graph.output}
-    tensors = {tensor.name: tensor for tensor in graph.initializer if tensor.name in read}
-    replace_all(graph.initializer, tensors.values())
+    stored = _stored(graph)
+    for node in graph.node:
+        if node.op_type != "Gemm" or len(node.input) < 3 or not stored.keys() >= {node.input[1], node.input[2]}:
+            continue
+        weight, bias = stored[node.input[1]], stored[node.input[2]]
+        settings = {attribute.name: attribute.i for attribute in node.attribute}
+        columns = weight.dims[0 if settings.get("transB", 0) else 1]
+        if list(bias.dims) == [columns] or math.prod(bias.dims[:-1]) != 1:
+            continue
+        name = f"{bias.name}_{columns}"
+        if name not in stored:
+            values = np.broadcast_to(onnx.numpy_helper.to_array(bias).reshape(-1), (columns,))
+            stored[name] = onnx.numpy_helper.from_array(values.copy(), name)
+            graph.initializer.append(stored[name])
+        node.input[2] = name
+    drop_unread(model)
 
 
-def shorten_names(model: onnx.ModelProto) -> None:
-    """Give all values but the inputs and outputs short names, and drop the stated shapes of values inside.
+def drop_unread(model: onnx.ModelProto) -> None:
+    """Drop initializers that nothing reads, and all but the last of those with the same name in a graph."""
+    read = {name for node in all_nodes(model) for name in node.input}
+    read |= {value.name for graph in all_graphs(model) for value in graph.output}
+    for graph in all_graphs(model):
+        tensors = {tensor.name: tensor for tensor in graph.initializer if tensor.name in read}
+        replace_all(graph.initializer, tensors.values())
+
+
+def shorten_names(model: onnx.ModelProto, *, ports: Mapping[str, str] | None = None) -> None:
+    """Give all values but the inputs and outputs short names, in place.
 
     The names that exporters give can take up a seventh of a file whose weights have 4 bits.
+
+    Args:
+        ports: new names of inputs and outputs, by their names so far; the others keep theirs.
     """
-    fixed = {value.name for value in (*model.graph.input, *model.graph.output)}
-    unused = (name for number in itertools.count() if (name := f"{number:x}") not in fixed)
-    names = collections.defaultdict(lambda: next(unused), {"": "", **{name: name for name in fixed}})
+    new = ports or {}
+    fixed = {value.name: new.get(value.name, value.name) for value in (*model.graph.input, *model.graph.output)}
     for graph in all_graphs(model):
         graph.ClearField("value_info")
+    _rename(model, fixed, end="")
+
+
+def separate_names(model: onnx.ModelProto) -> dict[str, str]:
+    """Give all values names of which none is the beginning of another, in place.
+
+    A tool can then make names of its own by adding to these.
+
+    Returns:
+        The names that the inputs and outputs had, by those that they have now, for `shorten_names`.
+    """
+    ports = [value.name for value in (*model.graph.input, *model.graph.output)]
+    names = _rename(model, {}, end="v")  # no hexadecimal digit
+    return {names[name]: name for name in ports}
+
+
+def _rename(model: onnx.ModelProto, fixed: Mapping[str, str], *, end: str) -> Mapping[str, str]:
+    """Number all values but those with a name in `fixed`, in place; return the new names by the old."""
+    taken = set(fixed.values())
+    unused = (name for number in itertools.count() if (name := f"{number:x}{end}") not in taken)
+    names = collections.defaultdict(lambda: next(unused), {"": "", **fixed})
+    for graph in all_graphs(model):
         graph.ClearField("doc_string")
-        for value in (*graph.initializer, *graph.input, *graph.output):
+        for value in (*graph.initializer, *graph.input, *graph.output, *graph.value_info):
             value.name = names[value.name]
             value.ClearField("doc_string")
     for node in all_nodes(model):
@@ -163,6 +212,7 @@ def shorten_names(model: onnx.ModelProto) -> None:
         node.output[:] = [names[name] for name in node.output]
         node.name = next(filter(None, node.output), "")
         node.ClearField("doc_string")
+    return names
 
 
 def _stored(graph: onnx.GraphProto) -> dict[str, onnx.TensorProto]:

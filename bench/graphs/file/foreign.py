@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.api import UNKNOWN
+from bench.api.arrays import STRING
 from bench.api.errors import InputError
 from bench.graphs.deferred import onnx
 from bench.graphs.file.digest import fed_inputs, inferred_outputs
@@ -131,8 +132,10 @@ def _dtype(kind: str, value: onnx.ValueInfoProto) -> str:
     if value.type.WhichOneof("value") != "tensor_type":
         raise InputError(f"{what} is not a tensor ({value_type(value)}); only tensors can be fed and compared")
     number = value.type.tensor_type.elem_type
+    if number == onnx.TensorProto.STRING:
+        return STRING
     if not is_number(number):
-        raise InputError(f"{what} holds {type_name(number)}; only real numbers and bools can be compared")
+        raise InputError(f"{what} holds {type_name(number)}; only real numbers, bools and strings can be compared")
     return type_name(number)
 
 

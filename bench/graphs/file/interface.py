@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from bench.api import UNKNOWN, Task, TensorSpec
+from bench.api.arrays import STRING
 from bench.api.errors import ArtifactError
 from bench.graphs.deferred import onnx
 from bench.graphs.file.digest import fed_inputs, inferred_outputs
@@ -111,7 +112,7 @@ def _by_name(*values: Iterable[onnx.ValueInfoProto]) -> dict[str, Port]:
 
 
 def _dtype(number: int) -> str:
-    return str(onnx.helper.tensor_dtype_to_np_dtype(number).name)
+    return STRING if number == onnx.TensorProto.STRING else str(onnx.helper.tensor_dtype_to_np_dtype(number).name)
 
 
 def _differs(size: int | None, dim: int | str) -> bool:

@@ -29,8 +29,8 @@ def drop_stale(model: onnx.ModelProto) -> str | None:
             in_subgraphs += len(inner.value_info)
             inner.ClearField("value_info")
     stated = [*graph.value_info, *(value for value in graph.output if value.type.tensor_type.HasField("shape"))]
-    stale = [value for value in stated if value.name in follows and _contradict(value, follows[value.name])]
-    told = [f"{value.name!r} is {_text(value)}, not {_text(follows[value.name])}" for value in stale[:MOST_NAMED]]
+    stale = [value for value in stated if value.name in follows and contradict(value, follows[value.name])]
+    told = [f"{value.name!r} is {text(value)}, not {text(follows[value.name])}" for value in stale[:MOST_NAMED]]
     dropped = {value.name for value in stale or stated}
     replace_all(graph.value_info, (value for value in graph.value_info if value.name not in dropped))
     for value in graph.output:
@@ -45,7 +45,8 @@ def drop_stale(model: onnx.ModelProto) -> str | None:
     return f"all {count} shapes that it states besides those of its inputs were dropped" if count else None
 
 
-def _contradict(one: onnx.ValueInfoProto, other: onnx.ValueInfoProto) -> bool:
+def contradict(one: onnx.ValueInfoProto, other: onnx.ValueInfoProto) -> bool:
+    """Whether two statements cannot be true of the same tensor."""
     (dtype, sizes), (other_dtype, other_sizes) = _stated(one), _stated(other)
     if dtype and other_dtype and dtype != other_dtype:
         return True
@@ -62,7 +63,10 @@ def _stated(value: onnx.ValueInfoProto) -> Stated:
     return tensor.elem_type, sizes if tensor.HasField("shape") else None
 
 
-def _text(value: onnx.ValueInfoProto) -> str:
+def text(value: onnx.ValueInfoProto) -> str:
+    """A statement in words, such as `float of ?x4`."""
     dtype, sizes = _stated(value)
     kind = onnx.TensorProto.DataType.Name(dtype).lower() if dtype else "?"
-    return f"{kind} of {'an unknown shape' if sizes is None else 'x'.join('?' if s is None else str(s) for s in sizes)}"
+    if not sizes:
+        return f"{kind} of {'an unknown shape' if sizes is None else 'no axes'}"
+    return f"{kind} of {'x'.join('?' if size is None else str(size) for size in sizes)}"

@@ -5,7 +5,7 @@ an output, as a number that training sets. In detail:
 
 - Floating-point elements are parameters, and so are the integers of 16 bits or fewer that quantization makes of them,
   each counted as 1 however many are packed into a byte. Integers of 32 or 64 bits are shapes, axes and indices, and
-  are not parameters; the only exception are the 32-bit biases of quantized layers.
+  are not parameters; the only exceptions are the 32-bit biases and weights of quantized layers.
 - Scales and zero points of quantization are not parameters, and neither are running means and variances (nor are they
   in PyTorch and Keras) and the regions and scales of a Resize.
 - A tensor without an axis is a constant of a formula, such as the epsilon of a normalization, and is no parameter.
@@ -33,6 +33,7 @@ from bench.graphs.shapes.rules import RULES
 NOT_LEARNED = {
     "BatchNormalization": (3, 4),
     "DynamicQuantizeLSTM": (8, 9, 10, 11),
+    "FakeQuantize": (1, 2, 3, 4),
     "MatMulBnb4": (2,),
     "MatMulIntegerToFloat": (2, 3, 4, 5),
     "MatMulNBits": (2, 3, 4),
@@ -47,8 +48,13 @@ NOT_LEARNED = {
     **dict.fromkeys(("QLinearLeakyRelu", "QLinearSigmoid", "QLinearSoftmax"), (1, 2, 3, 4)),
 }
 """Inputs of operators, by position, that hold no parameters."""
-QUANTIZED_BIAS = {"QLinearConv": 8, "QGemm": 6, "DequantizeLinear": 0}
-"""Inputs whose 32-bit integers are parameters: biases, in the scale of the products they are added to."""
+WIDE_INTEGERS = {
+    "DequantizeLinear": 0,
+    "QGemm": 6,
+    "QLinearConv": 8,
+    **dict.fromkeys(("Conv", "FusedMatMul", "MatMul"), 1),
+}
+"""Inputs whose 32-bit integers are parameters: biases in the scale of the products they are added to, and weights."""
 
 
 def learned(nodes: Iterable[Node], outputs: Iterable[Value | None] = ()) -> dict[int, int]:
@@ -75,7 +81,8 @@ def _parameters(node: Node, position: int, value: Value) -> int:
     """Number of parameters that a node reads as one of its inputs."""
     if position in NOT_LEARNED.get(node.op_type, ()):
         return 0
-    if not _may_be_learned(value) and (not value.shape or QUANTIZED_BIAS.get(node.op_type) != position):
+    is_wide = WIDE_INTEGERS.get(node.op_type) == position and type_name(value.dtype) in ("int32", "uint32")
+    if not _may_be_learned(value) and not (value.shape and is_wide):
         return 0
     if node.op_type in ("MatMulNBits", "MatMulBnb4") and position == 1:
         return node.integer("N") * node.integer("K")

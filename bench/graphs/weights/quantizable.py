@@ -7,10 +7,12 @@ import dataclasses
 import math
 
 from bench.graphs.deferred import onnx
-from bench.graphs.file.digest import all_nodes
+from bench.graphs.file.digest import all_graphs, all_nodes
 from bench.graphs.weights.affine import BLOCK, CHANNEL, Scheme
 
 FLOAT_BYTES = 4
+FEW = 0.5
+"""Share of the stored numbers below which a quantizer's work is told to be little: the file is mostly what it was."""
 NODE_BYTES = 64
 """About the bytes that a DequantizeLinear adds to a file besides the data of its tensors."""
 
@@ -44,18 +46,22 @@ class Weight:
         return FLOAT_BYTES * math.prod(self.shape) - scheme.stored_bytes(*self.layout(scheme))
 
 
-def find_weights(model: onnx.ModelProto) -> list[Weight]:
+def find_weights(model: onnx.ModelProto, *, inside: bool = False) -> list[Weight]:
     """Float32 initializers of rank 2 and more that an operator of the model or of a subgraph takes as its weights.
 
     Biases, the parameters of normalizations and the constants of formulas are not weights. A tensor that several
     operators read is one weight, with the axes of the first of them. An initializer that is an input, too, can be
-    replaced at each run, so it is left out, and so are initializers of subgraphs.
+    replaced at each run, so it is left out.
+
+    Args:
+        inside: whether initializers of subgraphs are weights, too; those with the same name are one weight.
     """
     inputs = {value.name for value in model.graph.input}
     stored = {
         tensor.name: tuple(tensor.dims)
-        for tensor in model.graph.initializer
-        if tensor.data_type == onnx.TensorProto.FLOAT and len(tensor.dims) > 1 and tensor.name not in inputs
+        for graph in (all_graphs(model) if inside else (model.graph,))
+        for tensor in _float_tensors(graph)
+        if tensor.name not in inputs
     }
     num_readers = collections.Counter(name for node in all_nodes(model) for name in node.input)
     found: dict[str, Weight] = {}
@@ -72,6 +78,36 @@ def find_weights(model: onnx.ModelProto) -> list[Weight]:
                 num_readers=num_readers[name],
             )
     return [found[name] for name in stored if name in found]
+
+
+def num_floats(model: onnx.ModelProto) -> int:
+    """Numbers in all float32 initializers of rank 2 and more, those of subgraphs included."""
+    return sum(math.prod(tensor.dims) for graph in all_graphs(model) for tensor in _float_tensors(graph))
+
+
+def weight_sizes(model: onnx.ModelProto) -> list[int]:
+    """Numbers in each weight of a model and of its subgraphs; a weight counts once for each graph that stores it."""
+    names = {weight.name for weight in find_weights(model, inside=True)}
+    tensors = (tensor for graph in all_graphs(model) for tensor in _float_tensors(graph))
+    return [math.prod(tensor.dims) for tensor in tensors if tensor.name in names]
+
+
+def _float_tensors(graph: onnx.GraphProto) -> list[onnx.TensorProto]:
+    """The float32 initializers of a graph of rank 2 and more."""
+    return [one for one in graph.initializer if one.data_type == onnx.TensorProto.FLOAT and len(one.dims) > 1]
+
+
+def told_if_few(num_quantized: int, num_stored: int) -> dict[str, str]:
+    """A `note` about a file of which a quantizer left most as it was; empty about any other.
+
+    Args:
+        num_quantized: numbers in the weights that were quantized.
+        num_stored: numbers that the file stored before, see `num_floats`.
+    """
+    if not num_stored or num_quantized >= FEW * num_stored:
+        return {}
+    share = 100 * num_quantized / num_stored
+    return {"note": f"only {share:.2g} % of the weights' numbers are quantized; the others are float32 as before"}
 
 
 def worth_quantizing(model: onnx.ModelProto, scheme: Scheme) -> list[Weight]:

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from bench.api import UNKNOWN, Arrays, Outputs, Session, Task
+from bench.api import UNKNOWN, Arrays, Outputs, Runtime, Session, Task
 from bench.plugins.engines.onnxruntime.runtime import OrtRuntime
 
 
@@ -33,6 +33,9 @@ class BoundSession(Session):
 
 class OnnxRuntimeIoBinding(OrtRuntime):
     """Opens ONNX files and binds their inputs and outputs."""
+
+    def refusal(self, task: Task) -> str | None:
+        return Runtime.refusal(self, task)
 
     def session(self, session: Any, task: Task) -> Session:
         return BoundSession(session, task)

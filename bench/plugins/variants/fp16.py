@@ -9,15 +9,13 @@ from typing import Any
 from bench.api import Info, Task, Variant
 from bench.api.errors import ArtifactError, RefusedError
 from bench.graphs.deferred import onnx
+from bench.graphs.edits.opset import state_own_set
 from bench.graphs.edits.order import replace_nodes
 from bench.graphs.file.digest import all_graphs, all_nodes
 from bench.graphs.file.lazy import Stored
 from bench.graphs.file.settled import settle
 from bench.graphs.operators import NCHWC
 from bench.graphs.shapes.inference import infer
-
-OPSET = 13
-"""The version of onnx's own operators in a file that has none of them."""
 
 
 class Fp16(Variant):
@@ -39,8 +37,7 @@ class Fp16(Variant):
         from onnxruntime.transformers import float16
 
         model = settle(onnx.load(source))  # the converter takes the names of nodes to leave alone
-        if all(entry.domain for entry in model.opset_import):  # such as trees alone: the converter adds Casts
-            model.opset_import.append(onnx.helper.make_opsetid("", OPSET))
+        state_own_set(model)  # such as trees alone: the converter adds Casts
         if any(node.domain == NCHWC for node in all_nodes(model)):
             raise RefusedError(
                 f"ONNX Runtime has its operators of {NCHWC} in float32 only; convert before they are made"
@@ -74,7 +71,7 @@ def _refusal(model: onnx.ModelProto) -> str | None:
 
 
 def _without_float16(model: onnx.ModelProto) -> set[str]:
-    """Operators of the model that take float32, but not float16, such as DynamicQuantizeLinear."""
+    """Operators of the model that take or make float32, but not float16, such as DynamicQuantizeLinear."""
     from onnxruntime.capi import onnxruntime_pybind11_state as state
 
     versions = {"" if entry.domain == "ai.onnx" else entry.domain: entry.version for entry in model.opset_import}
@@ -85,11 +82,17 @@ def _without_float16(model: onnx.ModelProto) -> set[str]:
         newest = schemas[key].since_version if key in schemas else 0
         if key in used and newest < schema.since_version <= versions.get(schema.domain, 0):
             schemas[key] = schema
-    return {name for (_, name), schema in schemas.items() if any(map(_is_float_alone, schema.inputs))}
+    return {name for (_, name), schema in schemas.items() if _stays(schema)}
+
+
+def _stays(schema: Any) -> bool:
+    """Whether an operator takes float32 and not float16, or makes float32 of strings as TfIdfVectorizer does."""
+    takes_strings = any("tensor(string)" in parameter.types for parameter in schema.inputs)
+    return any(map(_is_float_alone, (*schema.inputs, *(schema.outputs if takes_strings else ()))))
 
 
 def _is_float_alone(parameter: Any) -> bool:
-    """Whether a parameter of an operator may be float32, but not float16."""
+    """Whether an input or output of an operator may be float32, but not float16."""
     return "tensor(float)" in parameter.types and "tensor(float16)" not in parameter.types
 
 

@@ -7,8 +7,7 @@ from bench.api import Info, Task, Variant
 from bench.graphs.deferred import onnx
 from bench.graphs.edits.opset import raise_opset
 from bench.graphs.edits.rewire import load_settled, matmul_from_gemm
-from bench.graphs.weights.quantizable import find_weights
-from bench.plugins.engines.onnxruntime.quantized import save_quantized
+from bench.plugins.engines.onnxruntime.quantized import floats_of, save_quantized
 
 OPSET = 11
 """ONNX Runtime's quantizer raises older files to this operator set itself, without a look at what they then compute."""
@@ -29,7 +28,7 @@ class Int8Dynamic(Variant):
         model = raise_opset(load_settled(source), OPSET, task)
         matmul_from_gemm(model)
         operators = [*OPERATORS, "Conv"] if option == "all" else list(OPERATORS)
-        num_weights = len(find_weights(model))
+        before = floats_of(model)
         with tempfile.TemporaryDirectory() as folder:
             quantized = Path(folder) / "quantized.onnx"
             quantize_dynamic(
@@ -41,4 +40,4 @@ class Int8Dynamic(Variant):
                 extra_options={"DefaultTensorType": onnx.TensorProto.FLOAT},
             )
             model = onnx.load(quantized)
-        return save_quantized(model, target, num_weights=num_weights, kinds=", ".join(operators))
+        return save_quantized(model, target, before=before, kinds=f"{', '.join(operators)} of the main graph")

@@ -12,13 +12,13 @@ from typing import Any
 from bench.api import Arrays, Info, Task, Variant
 from bench.graphs.deferred import onnx
 from bench.graphs.edits.opset import raise_opset
-from bench.graphs.edits.rewire import load_settled
+from bench.graphs.edits.rewire import flatten_biases, load_settled, separate_names
 from bench.graphs.file.digest import all_graphs
 from bench.graphs.file.reads import node_reads
 from bench.graphs.weights.quantizable import find_weights
 from bench.plugins.engines import cpu
 from bench.plugins.engines.calibration import calibration_feeds
-from bench.plugins.engines.onnxruntime.quantized import save_quantized
+from bench.plugins.engines.onnxruntime.quantized import floats_of, save_quantized
 
 METHODS: dict[str, tuple[str, dict[str, Any]]] = {
     "minmax": ("MinMax", {}),
@@ -57,16 +57,19 @@ class Int8Static(Variant):
         # Scales for channels make each use its whole range, and sums of two products then overflow 16 bits.
         reduce_range = per == CHANNEL and cpu.sums_bytes_in_16_bits()
         model = raise_opset(load_settled(source), OPSET_CHANNELS, task)
-        samples = calibration_feeds(task)
+        ports = separate_names(model)  # the quantizer does not look whether x_scale or x0 is free
+        inputs = {value.name: ports[value.name] for value in model.graph.input}
+        samples = [{name: feeds[port] for name, port in inputs.items()} for feeds in calibration_feeds(task)]
         with tempfile.TemporaryDirectory() as folder:
             settled, prepared = Path(folder) / "settled.onnx", Path(folder) / "prepared.onnx"
             onnx.save(model, settled)
             quant_pre_process(settled, prepared, skip_symbolic_shape=True)
             model = onnx.load(prepared)
+            flatten_biases(model)
             for node in model.graph.node:
                 node.name = node.output[0]  # nodes to leave out are given by name, and some have no name
             onnx.save(model, prepared)
-            num_weights = len(find_weights(model))
+            before = floats_of(model)
             with contextlib.redirect_stdout(io.StringIO()):  # the calibrator prints every step
                 quantize_static(
                     prepared,
@@ -82,8 +85,8 @@ class Int8Static(Variant):
                     extra_options={"MatMulConstBOnly": True, "CalibStridedMinMax": 1, **settings},
                 )
             model = onnx.load(quantized)
-        kinds = f"{', '.join(OPERATORS)}, but for the last product's"
-        counts = save_quantized(model, target, num_weights=num_weights, kinds=kinds)
+        kinds = f"{', '.join(OPERATORS)}, of the main graph, but for the last product's"
+        counts = save_quantized(model, target, before=before, kinds=kinds, ports=ports)
         return {**counts, "num_samples": len(samples), "reduce_range": reduce_range}
 
 

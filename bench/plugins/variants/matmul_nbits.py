@@ -6,8 +6,7 @@ from pathlib import Path
 from bench.api import Info, Task, Variant
 from bench.graphs.edits.rewire import drop_unread, load_settled, matmul_from_gemm
 from bench.graphs.weights.affine import BLOCK_SIZE
-from bench.graphs.weights.quantizable import find_weights
-from bench.plugins.engines.onnxruntime.quantized import save_quantized
+from bench.plugins.engines.onnxruntime.quantized import floats_of, save_quantized
 
 ACCURACY_LEVELS = {"float": 1, "int8": 4}
 """ONNX Runtime's level by option: products in float32, or of activations rounded to 8 bits in each block."""
@@ -26,11 +25,11 @@ class MatMulNBits(Variant):
         logging.getLogger("onnxruntime.quantization.matmul_nbits_quantizer").setLevel(logging.ERROR)
         model = load_settled(source)
         matmul_from_gemm(model)
-        num_weights = len(find_weights(model))
+        before = floats_of(model)
         quantizer = MatMulNBitsQuantizer(
             model, bits=4, block_size=BLOCK_SIZE, is_symmetric=True, accuracy_level=ACCURACY_LEVELS[option]
         )
         quantizer.process()
         model = quantizer.model.model
         drop_unread(model)  # the quantizer writes a tied weight once for each reader, always under the same name
-        return save_quantized(model, target, num_weights=num_weights, kinds="a matrix product")
+        return save_quantized(model, target, before=before, kinds="a matrix product")

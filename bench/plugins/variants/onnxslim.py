@@ -5,6 +5,7 @@ from pathlib import Path
 
 from bench.api import Info, Task, Variant
 from bench.graphs.deferred import onnx, onnxruntime
+from bench.graphs.edits.opset import state_own_set
 
 TIED_BELOW = {"": 1000, "tied": sys.maxsize}
 """Number of elements from which equal constants are not merged, by option; 1000 is the package's default."""
@@ -29,5 +30,7 @@ class OnnxSlim(Variant):
         onnxruntime.disable_telemetry_events()  # onnxslim folds by running sessions
         # onnxslim reads the limit from $ONNXSLIM_THRESHOLD at import; `slim` has no argument for it.
         weight_tying.THRESHOLD = TIED_BELOW[option]
-        onnx.save(onnxslim.slim(onnx.load(source)), target)
+        model = onnx.load(source)
+        state_own_set(model)
+        onnx.save(onnxslim.slim(model), target)
         return {"tied_below": TIED_BELOW[option]}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 
 from bench.api import Info, Task, Variant
@@ -11,7 +12,7 @@ from bench.graphs.edits.opset import raise_opset
 from bench.graphs.edits.rewire import load_settled, shorten_names
 from bench.graphs.file.digest import all_graphs
 from bench.graphs.weights.affine import BLOCK, BLOCK_SIZE, SCHEMES, TENSOR, Scheme, pack, quantize, scheme
-from bench.graphs.weights.quantizable import Weight, expected_bytes, worth_quantizing
+from bench.graphs.weights.quantizable import Weight, expected_bytes, num_floats, told_if_few, worth_quantizing
 
 OPSET_CHANNELS = 13
 OPSET_BLOCKS = 21
@@ -33,7 +34,7 @@ class WeightOnly(Variant):
         weights = worth_quantizing(model, chosen)
         if not weights:
             raise RefusedError("no float32 weights of matrix products, convolutions, LSTMs or embeddings in this file")
-        size_bytes = expected_bytes(model, chosen)
+        size_bytes, num_stored = expected_bytes(model, chosen), num_floats(model)
         quantize_weights(model, weights, chosen)
         onnx.save(model, target)
         return {
@@ -41,6 +42,7 @@ class WeightOnly(Variant):
             "expected_bytes": size_bytes,
             "num_quantized": len(weights),
             "num_left_in_subgraphs": _num_inner_weights(model),
+            **told_if_few(sum(math.prod(weight.shape) for weight in weights), num_stored),
         }
 
 

@@ -307,12 +307,16 @@ def _accuracy(groups: list[Group], looks: Mapping[str, canvas.Look], is_higher_b
 
 def _key(group: Group, labels: Mapping[str, str], unit: float, unit_name: str) -> list[tuple[str, bool]]:
     """Lines beside a panel that name its labels and its broken cells; True for a heading."""
-    by_label = sorted((row for row in group.rows if row.cell in labels), key=lambda row: labels[row.cell].rjust(4))
-    broken = [row for row in group.rows if row.fidelity == "broken"]
-    lines = [("Pareto front, fastest first", True)] if by_label else []
-    for row in (*by_label, *broken):
-        if broken and row is broken[0]:
-            lines.append(("Broken, not ranked", True))
+    by_cell = {row.cell: row for row in group.rows}
+    parts = {
+        "Pareto front, fastest first": [by_cell[cell] for cell in pareto.front(labels)],
+        "Off the front": [row for row in group.rows if labels.get(row.cell) == "B"],
+        "Broken, not ranked": [row for row in group.rows if row.fidelity == "broken"],
+    }
+    lines: list[tuple[str, bool]] = []
+    for heading, row in [(heading, row) for heading, rows in parts.items() for row in rows]:
+        if (heading, True) not in lines:
+            lines.append((heading, True))
         latency, metric = canvas.digits((row.latency_p50_ns or 0) / unit, 4), canvas.digits(row.metric or 0.0, 4)
         name = f"{labels.get(row.cell, '')} {short_name(row)}{' (baseline)' * is_baseline(row)}".strip()
         lines += [(name, False), (f"     {latency} {unit_name}, {metric}", False)]

@@ -123,10 +123,13 @@
     });
   }
   const sorter = filter.elements.sort;
-  all("thead th", tables[0] ?? document.createElement("table")).forEach((head) => {
-    const title = head.dataset.key === "#" ? "sort by rank" : `sort by ${head.innerText.trim()}`;
-    sorter.append(new Option(title, head.dataset.key));
-  });
+  const headings = new Map();  // tables leave out columns without a value
+  for (const head of tables.flatMap((table) => all("thead th", table))) {
+    if (!headings.has(head.dataset.key)) headings.set(head.dataset.key, head);
+  }
+  for (const [key, head] of headings) {
+    sorter.append(new Option(key === "#" ? "sort by rank" : `sort by ${head.textContent.trim().replace(/\s+/g, " ")}`, key));
+  }
   sorter.addEventListener("change", () => tables.forEach((table) => sort(table, sorter.value)));
 
   // What is under the pointer.

@@ -9,7 +9,7 @@ import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from bench.decisions.best import MAX_METRIC_LOSS, Best
+from bench.decisions.best import MAX_METRIC_LOSS, Best, sources_of
 from bench.decisions.pick import WITHIN
 from bench.measure.launch import Launch
 from bench.measure.roofline import Peaks
@@ -32,10 +32,9 @@ from bench.report.writing import one_line, unbroken
 FOLDER = Path(__file__).parent
 COLUMNS = (
     *("cell", "latency_p50_ns", "ratio", "verdict", "metric", "metric_loss_high", "fidelity", "precision"),
-    *("model_rss_bytes", "size_bytes", "load_ns", "first_inference_ns"),
+    *("model_rss_bytes", "size_bytes", "load_ns", "first_inference_ns", "gmacs_per_s", "peak_share"),
 )
-WHERE_KNOWN = ("gmacs_per_s", "peak_share")
-"""Columns that are shown only where a row of the task has a value."""
+"""Keys of the columns; a table leaves out those that none of its rows has a value of."""
 FACETS = ("runtime", "precision", "outcome")
 
 
@@ -90,7 +89,7 @@ def page(
         counts=about.counts(selection.rows),
         best=best,
         within=WITHIN,
-        sources=list(dict.fromkeys(source for one in best for source in one.over)),
+        sources=sources_of(best),
         max_metric_loss=MAX_METRIC_LOSS,
         tasks=tasks,
         rows=selection.rows,
@@ -133,13 +132,13 @@ def _request(
     peaks: Peaks | None,
 ) -> Request:
     task = [row for row in selection.rows if row.task == group.task]
-    keys = (*COLUMNS, *(key for key in WHERE_KNOWN if any(getattr(row, key) is not None for row in task)))
+    wanted = columns.columns_of(group, dataclasses.replace(selection, columns=COLUMNS), notes=False)[1:]
     higher = assemble.higher_is_better(records).get(group.task, True)
     scatters = against_latency(group, task, higher_is_better=higher)
     roof = roofline(group, peaks)
     return Request(
         group=group,
-        columns=columns.columns_of(group, dataclasses.replace(selection, columns=keys), notes=False)[1:],
+        columns=[column for column in wanted if not column.is_unknown],
         scatters=[*scatters, roof] if roof else scatters,
         lines=lines(group, task, launches),
     )

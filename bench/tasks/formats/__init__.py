@@ -2,7 +2,10 @@
 
 A file defines `FORMAT`, the class of the task that it makes, and `examine(path, folder, asked)`, which opens the model
 and returns a `Found`; if it writes no weights file into `folder`, the model's file is copied there as it is. Importing
-the file must be cheap: frameworks are imported inside functions, which run only in child processes.
+the file must be cheap: frameworks are imported inside functions, which run only in child processes. A format that no
+exporter takes may define `write_graph(weights, target, shapes)`, too: it writes the graph of the model, of which the
+task's folder holds the file `weights`, as an ONNX file, with the inputs' shapes by name, and returns sentences about
+differences. The commands that read graphs read that file; nothing measures it.
 """
 
 from __future__ import annotations
@@ -13,17 +16,20 @@ import importlib
 import pkgutil
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from types import ModuleType
 
 from bench.api.errors import InputError
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Format:
-    """How models of a format are recognized by the names of their files, before a file is opened.
+    """How models of a format are recognized before they are opened: by the names of their files, or by their content.
 
     Attributes:
         described: name of the format in messages, with an article, such as `an .onnx file`.
         suffixes: endings of the file's name, in lower case with the dot; empty for a format that is a folder.
+        holds: whether a file whose name tells no format is a model of this one, as its content tells. It runs in the
+            process of the command, so it must not parse more than the first bytes or the list of an archive's files.
         marker: name of the file that every folder of this format has; None for a format that is a file.
         code: what code a model holds that runs while it is opened, so that it needs `--trust`. None for no code, or
             for code that the user named.
@@ -32,6 +38,7 @@ class Format:
 
     described: str
     suffixes: tuple[str, ...] = ()
+    holds: Callable[[Path], bool] = lambda _: False
     marker: str | None = None
     code: str | None = None
     refusal: Callable[[Path], str | None] = lambda _: None
@@ -47,12 +54,22 @@ class Format:
 def known() -> Mapping[str, Format]:
     """The formats that have a file in `bench/tasks/formats/`, by the module's name."""
     names = sorted(module.name for module in pkgutil.iter_modules(__path__))
-    return {name: importlib.import_module(f"{__name__}.{name}").FORMAT for name in names}
+    return {name: module_of(name).FORMAT for name in names}
+
+
+def module_of(name: str) -> ModuleType:
+    """The module of a format, by its name as a key of `known()`."""
+    return importlib.import_module(f"{__name__}.{name}")
+
+
+def kinds() -> str:
+    """The kinds of models that `--model` takes, as a text."""
+    return f"{', '.join(found.described for found in known().values())}, or a folder with a task.py"
 
 
 def allowed() -> str:
-    """The kinds of models that `--model` takes: the end of a message."""
-    return f"--model takes {', '.join(found.described for found in known().values())}, or a folder with a task.py"
+    """The end of a message that says what `--model` takes."""
+    return f"--model takes {kinds()}"
 
 
 def format_of(path: Path) -> str:
@@ -66,6 +83,8 @@ def format_of(path: Path) -> str:
     if not path.is_file() and not path.is_dir():
         raise InputError(f"{path} is neither a file nor a folder; {allowed()}")
     name = next((name for name, found in known().items() if found.matches(path)), None)
+    if name is None and path.is_file():
+        name = next((name for name, found in known().items() if found.holds(path)), None)
     if name is None and path.is_dir():
         *first, last = ("task.py", *(found.marker for found in known().values() if found.marker is not None))
         raise InputError(f"no {', '.join(first)} or {last} in {path}; {allowed()}")

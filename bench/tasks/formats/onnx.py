@@ -9,9 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from bench.api import UNKNOWN, Arrays, TensorSpec
-from bench.graphs.deferred import onnxruntime
+from bench.api.arrays import Domain, without_objects
+from bench.graphs.deferred import np, onnxruntime
 from bench.graphs.file import foreign, lazy
-from bench.graphs.file.domains import Domain, domains
+from bench.graphs.file.domains import domains
+from bench.graphs.file.words import words
 from bench.graphs.sessions import cpu_session
 from bench.graphs.shapes import fitting
 from bench.graphs.shapes.fitting import Proposal
@@ -65,7 +67,7 @@ def examine(path: Path, folder: Path, asked: Asked) -> Found:
     given = sizes.given_sizes(inputs, asked)
     likely: Mapping[str, int] = next(sizes.guesses(inputs, given))
     stored = lazy.read(folder / OnnxTask.weights if mended else model)
-    limits = domains(stored)
+    limits: dict[str, Domain] = {**domains(stored), **words(stored)}
     proposed = _fitting(stored, likely, given)
     chosen: Mapping[str, int] = proposed[0].sizes if proposed else likely
     try:
@@ -152,7 +154,8 @@ def _tried(
     names = [spec.name for spec in stated]
 
     def run(feeds: Arrays) -> Arrays:
-        return dict(zip(names, session.run(names, dict(feeds)), strict=True))
+        made = (without_objects(np.asarray(array)) for array in session.run(names, dict(feeds)))
+        return dict(zip(names, made, strict=True))
 
     chosen, found = sizes.try_out(run, inputs, given, asked, first, limits)
     outputs = tuple(_merged(spec, seen) for spec, seen in zip(stated, found.outputs, strict=True))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from bench.api import Arrays
@@ -55,3 +56,14 @@ def examine(path: Path, folder: Path, asked: Asked) -> Found:
         return {port.any_name: made[port] for port in compiled.outputs}
 
     return sizes.choose(OpenVinoTask, run, probe.specs_of(fields), asked)
+
+
+def write_graph(weights: Path, target: Path, shapes: Mapping[str, Sequence[int]]) -> list[str]:
+    """Write the operations of an archived model as an ONNX file, with inputs of these shapes.
+
+    Raises:
+        InputError: the shapes do not fit the model, or ONNX does not have a type of its elements.
+    """
+    from bench.plugins.engines.openvino.graph import writer
+
+    return writer.of_archive(weights, target, shapes)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import warnings
 import zipfile
 from pathlib import Path
@@ -17,7 +18,40 @@ from bench.tasks.formats import Format
 from bench.tasks.options import Asked, Found
 from bench.tasks.user_task import TorchTask
 
-FORMAT = Format(described="a TorchScript (.pt, .pth) file", suffixes=(".pt", ".pth"), code="pickled code")
+MOST_LISTED_BYTES = 4 * 2**20
+"""Largest list of an archive's files that is read: it has room for tens of thousands of tensors."""
+
+
+def holds(path: Path) -> bool:
+    """Whether a file is an archive that `torch.jit.save` wrote, as the names of the files in it tell.
+
+    An archive whose list of files is larger than `MOST_LISTED_BYTES` counts as none, for this process reads the list.
+    """
+    try:
+        with _Bounded(path) as file, zipfile.ZipFile(file) as archive:
+            names = archive.namelist()
+    except (zipfile.BadZipFile, OSError, ValueError, NotImplementedError):
+        return False
+    return any(name.endswith("/constants.pkl") for name in names) and any("/code/" in name for name in names)
+
+
+class _Bounded(io.FileIO):
+    """A file that is read in pieces of a limited size; `zipfile` reads the list of an archive's files as one piece."""
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        if size is None or size < 0:
+            size = MOST_LISTED_BYTES
+        if size > MOST_LISTED_BYTES:
+            raise ValueError(f"the list of the archive's files has {size} bytes, more than {MOST_LISTED_BYTES}")
+        return super().read(size) or b""
+
+
+FORMAT = Format(
+    described="a TorchScript file (.pt, .pth or any other name)",
+    suffixes=(".pt", ".pth"),
+    holds=holds,
+    code="pickled code",
+)
 SAY = (
     "a TorchScript file does not say the shapes of its inputs: give each, such as --shape {name}=1x3x224x224 (or "
     "--shape {name}=1x16:int64), or samples by --dataset"
@@ -42,8 +76,7 @@ def opened(path: Path) -> Any:
     """
     import torch
 
-    names = zipfile.ZipFile(path).namelist() if zipfile.is_zipfile(path) else []
-    if not any(name.endswith("/constants.pkl") for name in names):
+    if not holds(path):
         raise InputError(
             "it is not TorchScript, but weights alone or a pickled module; save it by torch.jit.save, or write a "
             "Python file with build() and example_inputs()"

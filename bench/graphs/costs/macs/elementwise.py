@@ -6,7 +6,7 @@ import functools
 from collections.abc import Callable, Mapping, Sequence
 
 from bench.graphs.costs.work import Work, numel, rule
-from bench.graphs.operators import MICROSOFT, ML, NCHWC
+from bench.graphs.operators import MICROSOFT, ML, NCHWC, OPENVINO
 from bench.graphs.shapes.node import Node
 
 OPS_PER_OUTPUT = {
@@ -29,6 +29,8 @@ OPS_PER_OUTPUT = {
     ("", 7): "LayerNormalization InstanceNormalization GroupNormalization",
     (ML, 1): "Scaler Normalizer Binarizer Imputer",
     # Operators that convert integers to floats and back have more operations than those of floats.
+    # Two comparisons, a difference, a scale, a rounding; a scale and a shift back.
+    (OPENVINO, 7): "FakeQuantize",
     (MICROSOFT, 1): "Gelu",
     (MICROSOFT, 2): "BiasAdd BiasGelu DequantizeLinear FastGelu QuantizeLinear QuickGelu",
     (MICROSOFT, 3): "BiasSplitGelu RotaryEmbedding",

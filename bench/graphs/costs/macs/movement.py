@@ -19,7 +19,7 @@ SEQUENCES = """
 """
 TEXT = "ImageDecoder RegexFullMatch StringConcat StringNormalizer StringSplit TfIdfVectorizer"
 HOLD_GRAPHS = "If Loop Scan SequenceMap"
-FUSED = "ExpandDims GatherBlockQuantized QLinearConcat QLinearWhere Range Trilu"
+FUSED = "ExpandDims GatherBlockQuantized QLinearConcat QLinearWhere Range Tokenizer Trilu"
 TREES_AND_TABLES = """
     ArrayFeatureExtractor CastMap CategoryMapper DictVectorizer FeatureVectorizer LabelEncoder OneHotEncoder
     TreeEnsemble TreeEnsembleClassifier TreeEnsembleRegressor ZipMap

@@ -40,6 +40,9 @@ class OrtRuntime(Runtime):
     requires = ("onnxruntime",)
     formats = ("onnx",)
 
+    def refusal(self, task: Task) -> str | None:
+        return None  # strings included
+
     def providers(self) -> tuple[str, ...]:
         return tuple(ort_providers.usable())
 

@@ -1,0 +1,68 @@
+"""Messages of C++ libraries without the places in the libraries' own sources, which tell a user nothing.
+
+`Exception from src/inference/src/cpp/core.cpp:84: Check 'false' failed at src/core/src/node.cpp:212: While validating
+node 'Conv-16': ...` begins at `While validating`. So the operator that is to blame stays where a message is cut short.
+"""
+
+from __future__ import annotations
+
+import re
+
+MOST_CHARACTERS = 4000
+"""A longer message is cut before it is searched."""
+PLACE = r"(?:[A-Za-z]:)?[\w.+\\/-]{0,300}[\\/][\w.+-]{1,100}\.(?:cc|cpp|cxx|cu|h|hh|hpp|inl):\d+"
+"""A file of C++ with its folder and its line. The lengths are bounded, for a search tries them at each character."""
+THROWN = re.compile(rf"Exception from {PLACE}:\s*")
+CHECK = re.compile(rf"(?P<check>Check '(?:(?!Check ').)*?' failed) at {PLACE}:?\s*(?P<rest>.*)", re.DOTALL)
+ENFORCED = re.compile(rf"{PLACE} (?=[^()]*::[^()]*\()")
+"""A place of ONNX Runtime's, before the signature of the function there."""
+ELSEWHERE = re.compile(rf"(?:\bat )?{PLACE}:?\s?")
+NEAR = re.compile(r"\b[\w-]+\.cc:\d+ \w+ (?=[A-Z])")
+"""A file of ONNX Runtime's without its folder, a line and a function."""
+BETWEEN = re.compile(r">*::(?:[\w~]+|<[^>]*>)| const\b| (?=\[with )")
+"""Parts of a signature between brackets and after them."""
+OPENED, CLOSED = ("(", "["), (")", "]")
+
+
+def without_places(text: str) -> str:
+    """A message without the files, lines, function signatures and conditions of a C++ library's own sources.
+
+    A condition stays where nothing follows it. Sources of other languages stay, for they may be the user's.
+
+    Args:
+        text: the message, on any number of lines; only its first `MOST_CHARACTERS` characters are returned.
+    """
+    text = text[:MOST_CHARACTERS]
+    text = THROWN.sub("", text)
+    while (found := CHECK.search(text)) is not None:
+        text = text[: found.start()] + (found["rest"] if found["rest"].strip() else found["check"])
+    while (found := ENFORCED.search(text)) is not None:
+        text = text[: found.start()] + _after_signature(text[found.end() :])
+    return ELSEWHERE.sub("", NEAR.sub("", text))
+
+
+def _after_signature(text: str) -> str:
+    """What follows a function's signature, as C++ writes it: `int f(const T&) const [with T = int] what follows`.
+
+    Nothing follows a signature that was cut short.
+    """
+    rest = text[text.index("(") :]
+    while end := _end_of_brackets(rest) if rest[:1] in OPENED else _end_between(rest):
+        rest = rest[end:]
+    return rest.lstrip()
+
+
+def _end_between(text: str) -> int:
+    """The position behind a part of a signature that stands between brackets or after them; 0 where there is none."""
+    found = BETWEEN.match(text)
+    return found.end() if found else 0
+
+
+def _end_of_brackets(text: str) -> int:
+    """The position behind the bracket that closes the first one of a text; the text's length where none does."""
+    depth = 0
+    for position, character in enumerate(text):
+        depth += (character in OPENED) - (character in CLOSED)
+        if not depth:
+            return position + 1
+    return len(text)

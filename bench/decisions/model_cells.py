@@ -1,0 +1,147 @@
+"""The measured cell that runs a user's model as it is, at one of the sizes that were measured."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import functools
+import shlex
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from bench.api import Task
+from bench.api.cell import Cell
+from bench.api.errors import InputError
+from bench.api.sized import BATCH, family_of, name_at, sizes_of
+from bench.graphs.shapes import given
+from bench.pipeline import provenance, sizing, sweeps
+from bench.plugins import catalog
+from bench.records.folder import Results
+from bench.records.store import Record
+from bench.tasks import adopt
+from bench.tasks.adopt import Adopted, Options
+
+MOST_NAMED = 3
+"""Cells at other sizes that a message names."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class PlainCell:
+    """A measured cell that runs a user's model as it is.
+
+    Attributes:
+        path: path of the cell.
+        notes: lines to tell the user about the sizes.
+    """
+
+    path: str
+    notes: tuple[str, ...]
+
+
+def plain_cell(stored: Results, model: Path, options: Options) -> PlainCell:
+    """The measured cell that runs a model as it is: at the sizes of the options, or at the largest sizes measured.
+
+    Args:
+        stored: the stored results of one machine.
+        model: path of the model.
+        options: as `adopt.adopt` takes them; with sizes, of a single size for each dimension.
+
+    Raises:
+        InputError: the model cannot be used, or was not measured at such sizes; the message names those that were.
+    """
+    asked = given.dims_from(options.dims)
+    measured: list[Cell] = []
+    for adopted, own in _adopted(stored, model, options, asked):
+        name = adopted.name
+        found = _of_model(stored, name)
+        wanted = [cell for cell in found if _is_at(cell, name, own, asked)]
+        if wanted:
+            chosen, *others = sorted(wanted, key=lambda cell: _order(cell, name))
+            notes = adopted.notes if chosen.task == name else ()
+            return PlainCell(path=chosen.path, notes=(*notes, *(() if asked else _others(chosen, others))))
+        measured += found
+    if measured:
+        sizes = ", ".join(f"{dim}={size}" for dim, size in asked.items())
+        raise InputError(f"{model} was not measured at {sizes}; {_named(measured)}")
+    raise InputError(f"{model} was not measured; `bench run --model {shlex.quote(str(model))}` measures it")
+
+
+def _adopted(
+    stored: Results, model: Path, options: Options, asked: Mapping[str, int]
+) -> Iterator[tuple[Adopted, Mapping[str, int]]]:
+    """The tasks that a run may have made of the model, each with the sizes that were told when it was made.
+
+    A run at one size has made a task of that size, and a run at several sizes a task of the sizes that are found. The
+    last task that was yielded is the one that its name stands for.
+
+    Raises:
+        InputError: nothing can be made of the model with the options.
+    """
+    own = {dim: size for dim, size in asked.items() if dim != BATCH}
+    first = adopt.adopt(model, _with(options, own), told=own)
+    yield first, own
+    tried = [own]
+    if own:
+        with contextlib.suppress(InputError):  # it may run with none of the sizes that are found
+            yield adopt.adopt(model, _with(options, {}), told=own), {}
+        tried.append({})
+    for digest in dict.fromkeys(_family(record) for record in _records(stored, first.name)):
+        task = adopt.recall(first.name, functools.partial(_is_of, digest))
+        sizes = dict(getattr(task, "sizes", {}))
+        if task is not None and sizes not in tried:
+            tried.append(sizes)
+            with contextlib.suppress(InputError):  # another model of that name
+                yield adopt.adopt(model, _with(options, sizes), told=sizes), sizes
+
+
+def _is_of(digest: str | None, task: Task) -> bool:
+    return provenance.task_digest(task) == digest
+
+
+def _with(options: Options, sizes: Mapping[str, int]) -> Options:
+    return dataclasses.replace(options, dims=tuple(f"{dim}={size}" for dim, size in sizes.items()))
+
+
+def _records(stored: Results, name: str) -> list[Record]:
+    """The records of a task at any sizes, whose cells run its model as it is."""
+    of_name = [record for record in stored.records.values() if family_of(record.cell.task) == name]
+    baselines = {key: sweeps.baselines(name, *key) for key in {(one.cell.batch, one.cell.threads) for one in of_name}}
+    return [
+        record
+        for record in of_name
+        if dataclasses.replace(record.cell, task=name) in baselines[record.cell.batch, record.cell.threads]
+    ]
+
+
+def _family(record: Record) -> str | None:
+    return record.header.family or record.header.subject[0]
+
+
+def _of_model(stored: Results, name: str) -> list[Cell]:
+    """The plain cells of the task that a name stands for now, without those of other models of that name."""
+    digest = provenance.task_digest(catalog.task(name))
+    return [record.cell for record in _records(stored, name) if _family(record) == digest]
+
+
+def _is_at(cell: Cell, name: str, own: Mapping[str, int], asked: Mapping[str, int]) -> bool:
+    """Whether a cell is at the sizes that are asked for, of which the task has some already."""
+    task = catalog.task(name)
+    batch = next((size for dim, size in asked.items() if sizing.is_batch(task, dim)), cell.batch)
+    sizes = {dim: size for dim, size in asked.items() if not sizing.is_batch(task, dim)}
+    return cell.batch == batch and (not sizes or cell.task == (name if sizes == own else name_at(name, sizes)))
+
+
+def _order(cell: Cell, name: str) -> tuple[bool, list[int], int, int]:
+    """The task's own sizes first, then the largest, where a node's time says most; one sample and one thread first."""
+    return cell.task != name, [-size for size in sizes_of(cell.task).values()], cell.batch, cell.threads
+
+
+def _others(chosen: Cell, others: list[Cell]) -> tuple[str, ...]:
+    return (f"this is {chosen.path}; {_named(others)}",) if others else ()
+
+
+def _named(cells: list[Cell]) -> str:
+    """Measured cells that a user may name instead; of many, the first ones."""
+    paths = list(dict.fromkeys(cell.path for cell in cells))
+    more = f" and {len(paths) - MOST_NAMED} more" if len(paths) > MOST_NAMED else ""
+    return f"`bench explain` also takes {', '.join(paths[:MOST_NAMED])}{more}"

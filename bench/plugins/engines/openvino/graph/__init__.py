@@ -1,0 +1,1 @@
+"""OpenVINO's operations as ONNX nodes, for the commands that read graphs."""

@@ -1,0 +1,87 @@
+"""Messages of C++ libraries: the operator and the sentence stay, the places in the library's sources go."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from bench.api.messages import MOST_CHARACTERS, without_places
+
+ENFORCED = "/onnxruntime_src/onnxruntime/core/providers/cpu/tensor/reshape_helper.h:45 "
+RESHAPE = "The input tensor cannot be reshaped to the requested shape. Input shape:{1,16}, requested shape:{4,5}"
+
+
+@pytest.mark.parametrize(
+    ("message", "left"),
+    [
+        (
+            "RuntimeError: Exception from src/inference/src/cpp/core.cpp:117:\nException from src/inference/src/dev/"
+            "plugin.cpp:54:\nCheck '!shape.rank().is_dynamic()' failed at src/plugins/intel_cpu/src/node.cpp:108:\n"
+            "Unexpected: CPU plug-in doesn't support Squeeze operation with dynamic rank. Operation name: Squeeze_72",
+            "RuntimeError: Unexpected: CPU plug-in doesn't support Squeeze operation with dynamic rank. "
+            "Operation name: Squeeze_72",
+        ),
+        (
+            "Check 'false' failed at src/frontends/common_translators/src/unconverted_ops_report.cpp:151: FrontEnd API "
+            "failed with OpConversionFailure: -- Conv-16 with a message: Check 'a < \"b\"' failed at "
+            "src/core/src/node.cpp:212: While validating node 'opset1::Convolution Conv-16': the sizes differ",
+            "FrontEnd API failed with OpConversionFailure: -- Conv-16 with a message: While validating node "
+            "'opset1::Convolution Conv-16': the sizes differ",
+        ),
+        (
+            "Exception from src/core/src/node.cpp:212: Check 'x > 1' failed at src/core/src/node.cpp:9:",
+            "Check 'x > 1' failed",
+        ),
+        (
+            f"Status Message: {ENFORCED}onnxruntime::ReshapeHelper::ReshapeHelper(const onnxruntime::TensorShape&, "
+            f"onnxruntime::TensorShapeVector&, bool) input_shape_size == size was false. {RESHAPE}",
+            f"Status Message: input_shape_size == size was false. {RESHAPE}",
+        ),
+        (
+            f"{ENFORCED}static bool onnxruntime::Loop<std::function<void(int)>>::operator()(const T&) const "
+            "[with T = std::array<int, 2>; U = float] (a) == b was false. Too long",
+            "(a) == b was false. Too long",
+        ),
+        (
+            "Fail: [ONNXRuntimeError] : 1 : FAIL : Exception during initialization: /onnxruntime_src/onnxruntime/core/"
+            "graph/graph_utils.cc:479 onnxruntime::NodeArg& onnxruntime::graph_utils::AddInitializerWithOrtValue("
+            "onnxruntime::Graph&, const onnx::TensorProto&, onnxruntime::Tensor&&) [ONNXRuntimeError] : 1 : FAIL : "
+            "graph.cc:4142 AddInitializedOrtValue Attempt to replace the existing tensor",
+            "Fail: [ONNXRuntimeError] : 1 : FAIL : Exception during initialization: [ONNXRuntimeError] : 1 : FAIL : "
+            "Attempt to replace the existing tensor",
+        ),
+        (f"During: {ENFORCED}onnxruntime::F::F(const onnxruntime::Ten...", "During: "),
+        (
+            "tensorflow/lite/kernels/reshape.cc:95 num_input_elements != num_output_elements (16 != 20)Node number 3 "
+            "(RESHAPE) failed to prepare.",
+            "num_input_elements != num_output_elements (16 != 20)Node number 3 (RESHAPE) failed to prepare.",
+        ),
+        ("It failed at D:\\a\\core\\graph.cc:12: no such node", "It failed no such node"),
+    ],
+    ids=["openvino", "nested", "condition", "signature", "template", "bare file", "cut short", "litert", "windows"],
+)
+def test_places_in_sources_go(message: str, left: str) -> None:
+    assert " ".join(without_places(message).split()) == left.strip()
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        "[enforce fail at alloc_cpu.cpp:117] DefaultCPUAllocator: can't allocate memory",
+        "models/mine.py:12: no such layer",
+        "X(-1) is not a registered function/op",
+        "Load model from /tmp/model.onnx failed: Type Error: Type (tensor(int64)) of output arg (most) of node (max)",
+        "Check 'shapes' failed: own.onnx",
+    ],
+)
+def test_other_texts_stay(message: str) -> None:
+    assert without_places(message) == message
+
+
+def test_a_long_message_is_cut_before_it_is_searched() -> None:
+    """Each of its characters may begin a place, and a search that tries all lengths from each takes minutes."""
+    message = "a/" * 50_000
+    began_s = time.process_time()
+    assert without_places(message) == message[:MOST_CHARACTERS]
+    assert time.process_time() - began_s < 5

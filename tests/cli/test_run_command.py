@@ -1,0 +1,59 @@
+"""`bench run` on a model of one's own: the cells that it measures by default."""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+
+import onnx
+import pytest
+from onnx import TensorProto, helper
+
+from bench.cli import main
+from bench.measure import machine
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture(autouse=True)
+def model(plugin_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`model.onnx` in the working folder, on a machine with three cores."""
+    graph = helper.make_graph(
+        [helper.make_node("Relu", ["x"], ["y"])],
+        "g",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["batch", 4])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["batch", 4])],
+    )
+    opsets = [helper.make_opsetid("", 18)]
+    onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=9), "model.onnx")
+    monkeypatch.setattr(machine, "num_cores", lambda: 3)
+
+
+def cells(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], *arguments: str) -> list[str]:
+    """The cells that a run of the model would measure."""
+    monkeypatch.setattr(sys, "argv", ["bench", "run", "--model", "model.onnx", "--dry-run", *arguments])
+    with pytest.raises(SystemExit) as end:
+        main.main()
+    assert not end.value.code
+    return capsys.readouterr().out.split()
+
+
+def test_half_a_minute_answers_one_request(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    found = cells(monkeypatch, capsys)
+    assert "model/onnx/native/raw/onnxruntime/cpu/b1t1" in found
+    assert len({path.split("/")[3] for path in found}) > 5, "the variants are there"
+    assert {path.rpartition("/")[2] for path in found} == {"b1t1"}
+    batches = cells(monkeypatch, capsys, "--dim", "batch=1,4")
+    assert {path.rpartition("/")[2] for path in batches} == {"b1t1", "b4t1"}
+
+
+def test_runtimes_at_all_cores_are_a_glob_away(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As docs/quickstart.md has it: the baseline and other runtimes, the file as it is."""
+    (glob,) = re.findall(r"bench run --model model\.onnx '(\*/raw/.*?)'", (ROOT / "docs" / "quickstart.md").read_text())
+    found = cells(monkeypatch, capsys, glob.replace("tN", "t3"))
+    assert "model/onnx/native/raw/onnxruntime/cpu/b1t3" in found
+    assert len(found) > 1
+    assert {path.split("/")[3] for path in found} == {"raw"}
