@@ -21,6 +21,7 @@ openvino = ir.import_openvino()
 ops = openvino.opset13
 Value = helper.make_tensor_value_info
 node = helper.make_node
+Sizes = tuple[int, ...]
 RNG = np.random.default_rng(0)
 
 
@@ -294,17 +295,12 @@ def test_operations_compute_what_openvino_computes(name: str, tmp_path: Path) ->
     ],
 )
 def test_quantized_weights(
-    dtype: str,
-    sizes: tuple[int, ...],
-    scales: tuple[int, ...],
-    zero: tuple[int, ...] | None,
-    operator: str,
-    tmp_path: Path,
+    dtype: str, sizes: Sizes, scales: Sizes, zero: Sizes | None, operator: str, tmp_path: Path
 ) -> None:
     """Scales and zero points are no parameters, whether there is a zero point for each scale or one for all."""
     kind = getattr(openvino.Type, dtype)
 
-    def integers(shape: tuple[int, ...]) -> Any:
+    def integers(shape: Sizes) -> Any:
         values = RNG.integers(0, 7, shape).astype("int8" if dtype[0] == "i" else "uint8")
         if dtype.endswith("8"):
             return ops.constant(values)
