@@ -41,6 +41,8 @@ def save(
 def test_dynamic_dimensions_may_have_any_name(tmp_path: Path) -> None:
     save(tmp_path / "model.onnx", reshape=(-1, 8))
     check_interface(tmp_path / "model.onnx", catalog.task("toy"))
+    save(tmp_path / "old.onnx", batch=-1, stated=(-1, 8))
+    check_interface(tmp_path / "old.onnx", catalog.task("toy"))
 
 
 @pytest.mark.parametrize(
@@ -69,6 +71,8 @@ def test_difference_is_named(change: dict[str, object], message: str, tmp_path: 
         # A variant puts the rank that follows from the inputs in place of a wrong one.
         ({"stated": ("M",)}, {"stated": ("M", 8)}),
         ({"batch": 1, "stated": (1, 8)}, {"batch": 1, "stated": (1, 8)}),
+        # Older exporters write -1 for a size that they leave open.
+        ({}, {"stated": (-1, 8)}),
     ],
 )
 def test_changed_file_is_held_against_the_file_before_it(

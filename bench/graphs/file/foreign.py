@@ -15,6 +15,7 @@ from bench.graphs.file.digest import fed_inputs, inferred_outputs
 from bench.graphs.file.dtypes import is_number, type_name
 from bench.graphs.file.lazy import read
 from bench.graphs.file.replace import replace_all
+from bench.graphs.file.sizes import stated_size
 from bench.graphs.file.stale import drop_stale
 from bench.graphs.file.text import value_type
 
@@ -104,7 +105,7 @@ def _interface(model: onnx.ModelProto) -> tuple[list[dict[str, Any]], list[dict[
     given = fed_inputs(graph)
     for value in given:
         for axis, dim in enumerate(value.type.tensor_type.shape.dim):
-            if dim.dim_param in ("", UNKNOWN) and not (dim.HasField("dim_value") and dim.dim_value >= 0):
+            if dim.dim_param in ("", UNKNOWN) and stated_size(dim) is None:
                 dim.dim_param = f"{value.name}_{axis}"  # so that inference tells which outputs share it
     inputs, stated = (
         [{"name": value.name, "dtype": _dtype(kind, value), "shape": _shape(value)} for value in values]
@@ -144,10 +145,7 @@ def _shape(value: onnx.ValueInfoProto) -> Shape:
     tensor = value.type.tensor_type
     if not tensor.HasField("shape"):
         return (None,)
-    return tuple(
-        dim.dim_value if dim.HasField("dim_value") and dim.dim_value >= 0 else dim.dim_param or None
-        for dim in tensor.shape.dim
-    )
+    return tuple(dim.dim_param or None if (size := stated_size(dim)) is None else size for dim in tensor.shape.dim)
 
 
 def _merged(stated: Shape, inferred: Shape, names: set[str]) -> Shape:

@@ -11,6 +11,7 @@ from bench.api.arrays import STRING
 from bench.api.errors import ArtifactError
 from bench.graphs.deferred import onnx
 from bench.graphs.file.digest import fed_inputs, inferred_outputs
+from bench.graphs.file.sizes import stated_size
 
 Shape = tuple[int | None, ...]
 """Sizes by axis; None for a size that the file leaves open."""
@@ -105,7 +106,7 @@ def _by_name(*values: Iterable[onnx.ValueInfoProto]) -> dict[str, Port]:
         tensor = value.type.tensor_type
         known = ports.get(value.name, Port(dtype=_dtype(tensor.elem_type), shapes=()))
         if tensor.HasField("shape"):
-            shape = tuple(dim.dim_value if dim.HasField("dim_value") else None for dim in tensor.shape.dim)
+            shape = tuple(map(stated_size, tensor.shape.dim))
             known = dataclasses.replace(known, shapes=(*known.shapes, shape))
         ports[value.name] = known
     return ports

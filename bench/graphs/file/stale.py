@@ -5,6 +5,7 @@ from __future__ import annotations
 from bench.graphs.deferred import onnx
 from bench.graphs.file.digest import all_graphs, inferred
 from bench.graphs.file.replace import replace_all
+from bench.graphs.file.sizes import stated_size
 
 Stated = tuple[int, tuple[int | None, ...] | None]
 """The element type, and the sizes by axis (None for an open size; None for an unknown rank)."""
@@ -59,7 +60,7 @@ def contradict(one: onnx.ValueInfoProto, other: onnx.ValueInfoProto) -> bool:
 
 def _stated(value: onnx.ValueInfoProto) -> Stated:
     tensor = value.type.tensor_type
-    sizes = tuple(dim.dim_value if dim.HasField("dim_value") else None for dim in tensor.shape.dim)
+    sizes = tuple(map(stated_size, tensor.shape.dim))
     return tensor.elem_type, sizes if tensor.HasField("shape") else None
 
 

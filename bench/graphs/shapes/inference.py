@@ -18,6 +18,7 @@ from bench.graphs.deferred import np, onnx
 from bench.graphs.file.digest import fed_inputs
 from bench.graphs.file.dtypes import is_floating
 from bench.graphs.file.lazy import Stored, external_tensors
+from bench.graphs.file.sizes import stated_size
 from bench.graphs.file.wiring import constant_of
 from bench.graphs.shapes import control_flow
 from bench.graphs.shapes.dims import Dim, Size
@@ -109,7 +110,7 @@ class Walk:
         tensor = getattr(proto, kind)
         if shape is None and tensor.HasField("shape"):
             sizes = [
-                int(dim.dim_value) if dim.HasField("dim_value") else self._named.get(dim.dim_param) or unknown(axis)
+                self._named.get(dim.dim_param) or unknown(axis) if (size := stated_size(dim)) is None else size
                 for axis, dim in enumerate(tensor.shape.dim)
             ]
             shape = None if None in sizes else sizes  # type: ignore[assignment]

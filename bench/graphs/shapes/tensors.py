@@ -10,6 +10,7 @@ from bench.graphs.deferred import onnx
 from bench.graphs.file.digest import fed_inputs
 from bench.graphs.file.dtypes import bits, type_name
 from bench.graphs.file.foreign import guess_size
+from bench.graphs.file.sizes import stated_size
 from bench.graphs.shapes.dims import Dim, Shape, Size, shape_text, symbol
 from bench.graphs.shapes.node import Value
 from bench.graphs.shapes.steps import Inferred, Step
@@ -75,9 +76,9 @@ def dynamic_inputs(model: onnx.ModelProto) -> dict[str, Shape | None]:
             continue
         sizes: list[Size] = []
         for axis, dim in enumerate(tensor.shape.dim):
-            fixed = dim.HasField("dim_value") and dim.dim_value >= 0
+            size = stated_size(dim)
             name = dim.dim_param if dim.dim_param not in ("", "?") else f"{value.name}_{axis}"
-            sizes.append(int(dim.dim_value) if fixed else symbol(name))
+            sizes.append(symbol(name) if size is None else size)
         found[value.name] = tuple(sizes)
     return found
 

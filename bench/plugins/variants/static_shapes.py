@@ -12,6 +12,7 @@ from bench.graphs.edits.fold import fold_known
 from bench.graphs.file.digest import all_nodes
 from bench.graphs.file.lazy import Stored
 from bench.graphs.file.settled import settle
+from bench.graphs.file.sizes import stated_size
 from bench.graphs.shapes.dims import Shape, Size
 from bench.graphs.shapes.feeds import sample_shapes
 from bench.graphs.shapes.inference import infer
@@ -49,7 +50,7 @@ def _refuse_other_sizes(model: onnx.ModelProto, shapes: Mapping[str, Shape]) -> 
     for value in model.graph.input:
         dims = value.type.tensor_type.shape.dim
         for axis, (dim, size) in enumerate(zip(dims, shapes.get(value.name, ()), strict=False)):
-            if dim.HasField("dim_value") and isinstance(size, int) and dim.dim_value != size:
+            if isinstance(size, int) and stated_size(dim) not in (None, size):
                 raise RefusedError(
                     f"axis {axis} of input {value.name} is fixed to {dim.dim_value} already; the samples have {size}"
                 )

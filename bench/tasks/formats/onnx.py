@@ -13,6 +13,7 @@ from bench.api.arrays import Domain, without_objects
 from bench.graphs.deferred import np, onnxruntime
 from bench.graphs.file import foreign, lazy
 from bench.graphs.file.domains import domains
+from bench.graphs.file.sizes import stated_size
 from bench.graphs.file.words import words
 from bench.graphs.sessions import cpu_session
 from bench.graphs.shapes import fitting
@@ -171,7 +172,7 @@ def _wrongly_stated(stored: lazy.Stored, seen: Iterable[TensorSpec]) -> dict[str
     found = {}
     for spec in seen:
         tensor = tensors[spec.name]
-        sizes = [dim.dim_value if dim.HasField("dim_value") else UNKNOWN for dim in tensor.shape.dim]
+        sizes = [UNKNOWN if (size := stated_size(dim)) is None else size for dim in tensor.shape.dim]
         differs = len(sizes) != len(spec.shape) or any(
             size not in (UNKNOWN, other) for size, other in zip(sizes, spec.shape, strict=True)
         )
