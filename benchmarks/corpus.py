@@ -183,9 +183,9 @@ def outcome(entry: Entry, place: Path, *, budget: str, limit_s: float) -> Outcom
         mib=sum(file.stat().st_size for file in files) / 2**20,
         alone=alone,
         run_s=run_s,
-        run_error=run_error,
+        run_error=run_error.replace(str(entry.path), entry.path.name),
         profile_s=profile_s,
-        profile_error=profile_error,
+        profile_error=profile_error.replace(str(entry.path), entry.path.name),
         **summary(folder.read(results).rows if any(results.glob("*/*.jsonl")) else []),
     )
     over.write_text(json.dumps(dataclasses.asdict(found)))
