@@ -5,12 +5,14 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 DOCS_READY := $(VENV)/.docs
+FUZZ_READY := $(VENV)/.fuzz
 MERMAID_VERSION := 11.17.2
 MERMAID := build/mermaid/package/dist/mermaid.min.js
 RUN := $(BIN)/bench
 RESULTS ?= results
 REPORT := $(RESULTS)/report.html
 BUDGET ?= 14m
+MINUTES ?= 10
 SHARED := -n 2 --dist loadgroup --no-loadscope-reorder
 FAST := api measure graphs records tasks pipeline decisions report cli
 
@@ -22,6 +24,10 @@ $(READY): pyproject.toml constraints.txt
 $(DOCS_READY): pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[docs]'
+	touch $@
+$(FUZZ_READY): pyproject.toml constraints.txt
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[fuzz]'
 	touch $@
 $(MERMAID):  # draws the diagrams of the site; from its registry, for no package of Python's has it
 	@command -v npm > /dev/null || { echo 'make docs needs npm, to take mermaid from its registry'; exit 1; }
@@ -55,8 +61,12 @@ report: install  ## the page, tables and plots from the stored results, without 
 readme: install  ## the figures in both READMEs, from the published results
 	$(RUN) best --results results/reference --into README.md
 	$(RUN) best --results results/reference --into results/README.md
+schema: install  ## the schema of stored results, as JSON Schema and as a page of the docs
+	$(BIN)/python -m bench.records.schema docs
 docs: $(DOCS_READY) $(MERMAID)  ## the documentation site under build/site, which works without a network
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+fuzz: $(FUZZ_READY)  ## look for inputs that break a rule of docs/security.md: all targets, MINUTES=10 on two cores
+	PYTHONPATH=tests $(BIN)/python -m fuzz --minutes $(MINUTES)
 check: install  ## the regression guard: pinned artifacts against those of now, measured side by side
 	$(BIN)/python -m pytest tests/regression --benchmark-enable --benchmark-autosave
 instrument: install  ## measure the instrument itself: repeatability, false alarms, power, overhead, start-up
@@ -67,6 +77,7 @@ instrument: install  ## measure the instrument itself: repeatability, false alar
 	$(BIN)/python benchmarks/metric_bounds.py
 	$(BIN)/python benchmarks/repeatability.py
 	$(BIN)/python benchmarks/guard.py
+	$(BIN)/python benchmarks/kills.py
 train: install  ## train the reference models again, from nothing
 	for script in models/*/train.py; do $(BIN)/python $$script || exit 1; done
 clean:  ## remove the environment and the caches; results stay
@@ -74,4 +85,4 @@ clean:  ## remove the environment and the caches; results stay
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 16
 
-.PHONY: install bench quick test test-fast lint report readme docs check instrument train clean help
+.PHONY: install bench quick test test-fast lint report readme docs schema fuzz check instrument train clean help

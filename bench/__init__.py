@@ -17,7 +17,7 @@ def load_results(path: str | Path, *, baseline: str | None = None) -> pd.DataFra
     """Stored results as a data frame, a row for each cell.
 
     Columns are those of `bench show --format json`, with units in their names. What was not measured is missing
-    (`pandas.NA`, or NaN among floats).
+    (`pandas.NA`, or NaN among floats). A warning tells of stored lines that cannot be read; they are left out.
 
     Args:
         path: a folder of results: `results`, or one machine's folder in it.
@@ -26,12 +26,17 @@ def load_results(path: str | Path, *, baseline: str | None = None) -> pd.DataFra
     Raises:
         InputError: there are no results, it is not clear of which machine, or pandas is not installed.
     """
+    import warnings
     from pathlib import Path
 
     from bench.records import folder
+    from bench.records.reading import told
     from bench.report import frame
 
-    return frame.frame(folder.read(Path(path), baseline=baseline).rows)
+    found = folder.read(Path(path), baseline=baseline)
+    if (note := told(found.damages)) is not None:
+        warnings.warn(note, stacklevel=2)
+    return frame.frame(found.rows)
 
 
 def load_deployment(folder: str | Path) -> Callable[[Arrays], Arrays]:

@@ -12,6 +12,7 @@ The samples of the new artifact are pytest-benchmark's, too, so `--benchmark-aut
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import itertools
 import warnings
@@ -21,7 +22,8 @@ from typing import Any
 
 import pytest
 
-from bench.api.errors import InputError
+from bench.api.errors import BenchError, InputError
+from bench.api.printable import printable
 from bench.decisions import check
 from bench.decisions.check import Outcome
 from bench.measure import stats
@@ -43,6 +45,20 @@ def replayed_s(samples_s: Iterable[float]) -> Iterator[float]:
     return itertools.chain.from_iterable(itertools.pairwise(itertools.accumulate(samples_s, initial=0.0)))
 
 
+@contextlib.contextmanager
+def printable_errors() -> Iterator[None]:
+    """Make the message of a `BenchError`, and those of its causes, printable; pytest prints messages as they are."""
+    try:
+        yield
+    except BenchError as error:
+        cause: BaseException | None = error
+        while cause is not None:
+            if isinstance(cause, BenchError):
+                cause.args = (printable(str(cause)),)
+            cause = cause.__cause__
+        raise
+
+
 class Guard:
     """The value of the fixture: a test calls it once.
 
@@ -62,6 +78,7 @@ class Guard:
         """Seconds: the start of a round, or its end, by turns."""
         return next(self._times_s)
 
+    @printable_errors()
     def __call__(
         self,
         new: str | Path | None = None,
@@ -124,7 +141,7 @@ class Guard:
             )
         goal = check.goal(tolerance=tolerance, max_launches=max_launches, budget_s=budget_s)
         for note in pair.notes:
-            warnings.warn(f"{self._name}: {note}", stacklevel=2)
+            warnings.warn(f"{self._name}: {printable(note)}", stacklevel=2)
         outcome = check.measure(pair, goal, Method(limits=self._limits), max_metric_loss=max_metric_loss)
         self._benchmark.extra_info.update(_told(outcome))
         self._times_s = replayed_s(sample / 1e9 for sample in outcome.new_ns)

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
+from bench.api import files
 from bench.api.errors import InputError
 
 if TYPE_CHECKING:
@@ -46,7 +47,7 @@ def load_arrays(path: Path) -> dict[str, np.ndarray]:
     import numpy as np
 
     try:
-        with np.load(path, allow_pickle=False) as file:
+        with files.opened(path) as stored, np.load(stored, allow_pickle=False) as file:
             return dict(file)
     except OSError as error:
         raise InputError(f"cannot read {path}: {error.strerror or error}") from error

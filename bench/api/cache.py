@@ -16,6 +16,8 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
+from bench.api import files
+
 ENTRY = "entry.json"
 MAKING = "making-"  # the name of an entry begins with it until the entry is whole
 ABANDONED_S = 86_400
@@ -35,7 +37,7 @@ def digest(value: Any) -> str:
 
 def file_digest(path: Path) -> str:
     """SHA-256 of a file's content."""
-    with path.open("rb") as file:
+    with files.opened(path) as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 

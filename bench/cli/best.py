@@ -23,15 +23,17 @@ def best(
 ) -> None:
     """The fastest deployment of each task that keeps its metric, against each framework's default."""
     from bench.decisions.best import best as find
-    from bench.records import folder
+    from bench.records import ranking
     from bench.report import best as report
 
     most = units.share(max_metric_drop, zero=True)
-    stored = folder.read(results, margin=units.share(margin))
+    stored = options.read(results, margin=units.share(margin))
     found = find(stored.measurements, stored.rows, max_metric_loss=most)
     if not found and into is None:  # no error: a sweep that was stopped early has none
         options.say(report.NOTHING)
     elif into is None:
-        typer.echo(report.render(found, format="table"), nl=False)
+        options.write(report.render(found, format="table"), None)
+        options.say_notes(report.missing(found, ranking.select(stored.rows).groups, max_metric_loss=most))
     else:
-        options.write(report.put_into(into, report.render(found, format="md")), into)
+        whole = report.put_into(into, report.render(found, format="md"))
+        options.write(whole.encode(), into)  # the rest of the text is the file's own

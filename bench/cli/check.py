@@ -65,6 +65,6 @@ def check(
     max_metric_loss = units.share(max_metric_drop, zero=True)
     options.say_notes(pair.notes)
     outcome = guard.measure(pair, goal, Method(limits=limits), max_metric_loss=max_metric_loss)
-    typer.echo(f"{pair.new.cell}: {report.line(outcome)}")
+    options.tell(f"{pair.new.cell}: {report.line(outcome)}")
     if not outcome.passed:
         raise typer.Exit(REGRESSION)

@@ -45,15 +45,15 @@ def compare(
     """
     from bench.measure.questions import Aims
     from bench.measure.rounds import Goal
+    from bench.records.reading import told
     from bench.report import compare as report
 
     given = options.own_model(dataset, dim, shape, trust, is_named=model is not None)
     share = units.share(margin)
     if model is not None:
-        from rich.console import Console
-
         from bench.cli.progress import Watch
         from bench.decisions import revisions
+        from bench.report.terminal import Console
 
         goal = Goal(aims=Aims(margin=share), max_launches=launches, budget_s=units.seconds(budget))
         names, watch = (before, after), Watch(Console(stderr=True))
@@ -62,6 +62,7 @@ def compare(
         from bench.decisions.compare import stored
 
         compared = stored(before, after, globs or (), results=results, margin=share, force=force)
-    typer.echo(report.render(compared, format=format), nl=False)
+    options.say_notes(filter(None, [told(compared.damages)]))
+    options.write(report.render(compared, format=format), None)
     if strict and compared.has_worse:
         raise typer.Exit(WORSE)

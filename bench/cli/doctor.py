@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import typer
+from bench.cli import options
 
 
 def doctor() -> None:
     """What this machine can run, and how noisy it is just now."""
-    from rich.console import Console
-
     from bench.pipeline.doctor import examine
     from bench.report.doctor import render
+    from bench.report.terminal import Console
 
     with Console().status("measuring this machine's noise"):
         found = examine()
-    typer.echo(render(found), nl=False)
+    options.write(render(found), None)

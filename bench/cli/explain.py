@@ -42,16 +42,14 @@ def explain(
 
     Beside another cell. Its artifact is profiled anew, on this machine.
     """
-    from rich.console import Console
-
     from bench.api.errors import InputError
     from bench.decisions.explain import explain as find
     from bench.measure.limits import Limits
-    from bench.records import folder
     from bench.report import explain as report
+    from bench.report.terminal import Console
     from bench.tasks.adopt import Options
 
-    stored = folder.read(results)
+    stored = options.read(results)
     given = options.own_model(dataset, dim, shape, trust)
     names = [cell, *([vs] if vs else [])]
     if given != Options() and not any(_is_model(stored, named) for named in names):
@@ -61,7 +59,7 @@ def explain(
     most = units.share(tolerance, zero=True) if tolerance else None
     with Console(stderr=True).status(f"explaining {chosen}"):
         found = find(stored, chosen, other, tolerance=most, limits=Limits.of(step_s=None, memory_bytes=None))
-    typer.echo(report.render(found, format=format), nl=False)
+    options.write(report.render(found, format=format), None)
 
 
 def _is_model(stored: Results, named: str) -> bool:

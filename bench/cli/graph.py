@@ -11,7 +11,6 @@ from bench.api.errors import InputError
 from bench.cli import options
 from bench.cli.options import Dims, Inputs, Model, Observe, Shapes, Trust
 from bench.graphs import requests
-from bench.graphs.file.text import printable
 
 if TYPE_CHECKING:
     from bench.pipeline.graph_files import GraphFile
@@ -35,16 +34,15 @@ def diff(
     strict: Annotated[bool, typer.Option("--strict", help="Exit with 1 where they differ.")] = False,
 ) -> None:
     """Whether two models are the same computation, how often each operator is in them, and what differs."""
-    from rich.console import Console
-
     from bench.pipeline.files import ask
     from bench.report.diff import diff_view
+    from bench.report.terminal import Console
 
     file, other = _whole(before, after, shape=shape, dim=dim, trust=trust)
     found = ask("compare", requests.diff, file, other=str(other.path.absolute()))
     view = diff_view(before.name, after.name, found)
     if format == "json":
-        typer.echo(view.as_json(), nl=False)
+        options.write(view.as_json(), None)
     else:
         Console().print(view.as_table())
     if strict and not found["equal"]:
@@ -81,7 +79,7 @@ def picture(
     file = options.graph_file(model, shape, dim, trust)
     found = ask("draw", requests.picture, file, **options.inputs_of(file, inputs, observe))
     options.write(found["svg"], target)
-    typer.echo(str(target))
+    options.tell(str(target))
     _say_below(found["notes"])
 
 
@@ -106,7 +104,7 @@ def extract(
     (file,) = _whole(model, shape=shape, dim=dim, trust=trust)
     found = ask("cut", requests.extract, file, target=str(target.absolute()), inputs=input or [], outputs=output or [])
     ends = [f"{kind} {name} {what}" for kind in ("input", "output") for name, what in found[f"{kind}s"].items()]
-    typer.echo("  ".join([str(target), f"{found['num_nodes']} of {found['num_nodes_before']} nodes", *ends]))
+    options.tell("  ".join([str(target), f"{found['num_nodes']} of {found['num_nodes_before']} nodes", *ends]))
 
 
 @app.command()
@@ -130,7 +128,7 @@ def split(
     for part in found["parts"]:
         share = f"{100 * part['cost'] / found['cost']:.1f} % of {found['unit']}"
         ends = f"{', '.join(part['inputs'])} -> {', '.join(part['outputs'])}"
-        typer.echo(f"{folder / part['file']}  {part['num_nodes']} nodes  {share}  {ends}")
+        options.tell(f"{folder / part['file']}  {part['num_nodes']} nodes  {share}  {ends}")
     _say_below(found["notes"])
 
 
@@ -150,13 +148,12 @@ def fold(
     file = options.graph_file(model, shape, dim, trust)
     sizes = {"shapes": file.shapes, "dims": file.dims, "free": free or []}
     found = ask("fold", requests.fold, file, target=str(target.absolute()), **sizes)
-    typer.echo(f"{target}  {found['num_nodes']} nodes of {found['num_nodes_before']}")
+    options.tell(f"{target}  {found['num_nodes']} nodes of {found['num_nodes_before']}")
     _say_below(found["notes"])
 
 
 def _say_below(notes: list[str]) -> None:
-    for note in notes:
-        typer.echo(f"note: {printable(note)}")
+    options.tell(*(f"note: {note}" for note in notes))
 
 
 def _whole(*models: Path, shape: list[str] | None, dim: list[str] | None, trust: bool) -> list[GraphFile]:

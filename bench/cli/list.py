@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import typer
+from bench.cli import options
 
 
 def list_() -> None:
@@ -10,4 +10,4 @@ def list_() -> None:
     from bench.decisions.listing import listed
     from bench.report.listing import render
 
-    typer.echo(render(listed()), nl=False)
+    options.write(render(listed()), None)

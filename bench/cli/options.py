@@ -13,15 +13,19 @@ import typer
 import typer.core
 
 from bench.api.errors import InputError
-from bench.graphs.file.text import printable
+from bench.api.printable import printable
 from bench.graphs.shapes import given
 
 if TYPE_CHECKING:
     from bench.pipeline.graph_files import GraphFile
+    from bench.records.folder import Results as Stored
     from bench.tasks.adopt import Options
 
 CELLS = "Cells, as globs over task/source/exporter/variant/runtime/provider/b1t1."
 RESULTS = Path("results")
+STANDARD_OUTPUT = ("-", "/dev/stdout")
+LAYOUT = "\n\t\N{NO-BREAK SPACE}"
+"""Characters of the layout of a whole text; in the names and reasons within it they are escapes already."""
 
 Globs = Annotated[list[str] | None, typer.Argument(help=CELLS, show_default=False)]
 Results = Annotated[Path, typer.Option("--results", help="Folder of the results.")]
@@ -126,20 +130,52 @@ def inputs_of(file: GraphFile, inputs: Path | None, observe: bool) -> dict[str, 
     return {"shapes": file.shapes, "dims": file.dims, "observe": observe, "inputs": arrays}
 
 
-def write(text: str | bytes, output: Path | None) -> None:
-    """Print a text as it is, or write it to the file that the option `Output` names."""
-    from bench.records.store import write_atomically
+def read(results: Path, *, margin: float | None = None, baseline: str | None = None) -> Stored:
+    """The stored results that the option `Results` names; lines that cannot be read are told of once, and left out.
 
-    if output is None:
+    Args:
+        results: value of the option `Results`.
+        margin: largest difference that counts as noise, as a share; None for the default.
+        baseline: see `bench.records.folder.read`.
+
+    Raises:
+        InputError: there are no results, it is not clear of which machine, or the baseline has no result.
+    """
+    from bench.records import folder
+    from bench.records.reading import told
+
+    stored = folder.read(results, baseline=baseline, **({} if margin is None else {"margin": margin}))
+    say_notes(filter(None, [told(stored.damages)]))
+    return stored
+
+
+def write(text: str | bytes, output: Path | None) -> None:
+    """Print a text, or write it to the file that the option `Output` names; `-` is the standard output.
+
+    A text has no control characters but those of its layout.
+    """
+    text = printable(text, keep=LAYOUT) if isinstance(text, str) else text
+    if output is None or str(output) in STANDARD_OUTPUT:
         typer.echo(text, nl=False)
     else:
+        from bench.records.store import write_atomically
+
         write_atomically(output, text)
 
 
+def tell(*lines: str) -> None:
+    """Print lines about names and paths; each of them is one line, whatever the names hold."""
+    for line in lines:
+        typer.echo(printable(line))
+
+
 def say(*messages: str) -> None:
-    """Print messages for a person on the standard error stream, one line each; a terminal's lines break at blanks."""
-    for message in messages:
-        line = f"bench: {message}"
+    """Print messages for a person on the standard error stream, one line each; a terminal's lines break at blanks.
+
+    Messages quote names and texts from files; control characters and line ends in them are printed as escapes.
+    """
+    for message in messages if sys.stderr else ():  # None where it is closed
+        line = f"bench: {printable(message)}"
         if sys.stderr.isatty():
             width = shutil.get_terminal_size().columns
             line = textwrap.fill(line, width, break_long_words=False, break_on_hyphens=False, subsequent_indent="  ")
@@ -147,5 +183,5 @@ def say(*messages: str) -> None:
 
 
 def say_notes(notes: Iterable[str]) -> None:
-    """Say each different note once; notes quote texts from files, so what cannot be printed in them is escaped."""
-    say(*map(printable, dict.fromkeys(notes)))
+    """Say each different note once."""
+    say(*dict.fromkeys(notes))

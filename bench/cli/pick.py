@@ -48,7 +48,6 @@ def pick(
     from bench.decisions import deployment
     from bench.decisions import pick as deciding
     from bench.measure.limits import Limits
-    from bench.records import folder
     from bench.report import pick as report
 
     constraints = deciding.Constraints(
@@ -58,15 +57,15 @@ def pick(
         max_latency_ns=1e9 * units.seconds(max_latency) if max_latency else None,
     )
     most = units.share(tolerance)
-    stored = folder.read(results, margin=units.share(margin))
+    stored = options.read(results, margin=units.share(margin))
     rows = deciding.of_one_request(stored.chosen(globs), batch, threads)
     choice = deciding.choose(stored.measurements, rows, constraints, tolerance=most)
-    typer.echo(report.front(choice, constraints) + report.verdict(choice, results, most), nl=False)
+    options.write(report.front(choice, constraints) + report.verdict(choice, results, most), None)
     if choice.picked is None:
         raise typer.Exit(UNDECIDED)
     target = output or results / "picks" / choice.picked.task
     record, limits = stored.records[choice.picked.cell], Limits.of(step_s=None, memory_bytes=None)
     request = {**{option: limit for option, (_, limit) in constraints.limits().items()}, "--tolerance": most}
     saved = deployment.save(target, choice.picked, record, request=request, limits=limits)
-    typer.echo(f"\nsaved in {target}: {', '.join(path.name for path in saved)}")
-    typer.echo(f"  python {saved[-1]}   runs it on the held-out samples")
+    options.tell("", f"saved in {target}: {', '.join(path.name for path in saved)}")
+    options.tell(f"  python {saved[-1]}   runs it on the held-out samples")

@@ -19,14 +19,14 @@ def plot(
 ) -> None:
     """Figures as PNG and SVG: latency, accuracy against latency, memory and size, and latency by size."""
     from bench.decisions.sizes import families
-    from bench.records import assemble, folder
+    from bench.records import assemble
     from bench.report.figures import plots, size_plots
 
-    stored = folder.read(results)
+    stored = options.read(results)
     higher = assemble.higher_is_better(stored.records)
     rows, place = stored.chosen(globs), output or stored.folder / "plots"
     paths = plots.draw(rows, place, higher_is_better=higher)
     paths += size_plots.draw(families(stored.measurements, rows), place)
     if not paths:
         raise InputError("nothing to draw: no cell has been timed; `bench run` measures")
-    typer.echo("\n".join(str(path) for path in paths))
+    options.tell(*map(str, paths))

@@ -33,12 +33,11 @@ def profile(
 
     A model of another format than ONNX is profiled by its plain export to ONNX.
     """
-    from rich.console import Console
-
     from bench.graphs import requests
     from bench.graphs.costs.profile import Profile
     from bench.pipeline.files import ask
     from bench.report import profile as report
+    from bench.report.terminal import Console
 
     file = options.graph_file(model, shape, dim, trust)
     given = options.inputs_of(file, inputs, observe)

@@ -7,14 +7,14 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
-from rich.console import Console, Group, RenderableType
+from rich.console import Group, RenderableType
 from rich.live import Live
-from rich.text import Text
 
 from bench.api.cell import Cell
 from bench.measure.rounds import Progress
 from bench.records.ranking import select
 from bench.records.rows import Row
+from bench.report import terminal
 from bench.report.tables import TerminalTable
 
 EVERY_S = 3.0
@@ -25,7 +25,7 @@ VERBS = {"prepare": "preparing", "verify": "verifying", "measure": "measuring"}
 
 @contextmanager
 def observer(
-    console: Console, rows: Callable[[], list[Row]] | None = None, *, every_s: float = EVERY_S
+    console: terminal.Console, rows: Callable[[], list[Row]] | None = None, *, every_s: float = EVERY_S
 ) -> Iterator[Watch]:
     """An observer of a sweep that prints on a console: one line that is rewritten where the console is a terminal.
 
@@ -46,7 +46,7 @@ def observer(
 class Watch:
     """Prints the steps of a sweep in lines of their own: stages and what went wrong, and a step every few seconds."""
 
-    def __init__(self, console: Console, every_s: float = EVERY_S, *, tells_failures: bool = True) -> None:
+    def __init__(self, console: terminal.Console, every_s: float = EVERY_S, *, tells_failures: bool = True) -> None:
         self._console = console
         self._every_s = every_s
         self._tells_failures = tells_failures
@@ -100,7 +100,7 @@ class Watch:
     def _changed(self, event: str, *, must_tell: bool = False) -> None:
         now, line = time.monotonic(), f"{self._status()}{'; ' + event if event else ''}"
         if line != self._last and (must_tell or now - self._printed >= self._every_s):
-            self._console.print(Text(line), soft_wrap=True)
+            self._console.print(terminal.line(line), soft_wrap=True)
             self._printed = now
             self._last = line
 
@@ -108,7 +108,7 @@ class Watch:
 class LiveWatch(Watch):
     """Redraws a status line, and the table of results below it if there is to be one."""
 
-    def __init__(self, console: Console, live: Live, rows: Callable[[], list[Row]] | None) -> None:
+    def __init__(self, console: terminal.Console, live: Live, rows: Callable[[], list[Row]] | None) -> None:
         super().__init__(console, tells_failures=rows is not None)
         self._live = live
         self._rows = rows
@@ -125,7 +125,7 @@ class LiveWatch(Watch):
 
     def _went_wrong(self, event: str) -> None:
         if self._tells_failures:
-            self._live.console.print(Text(event, style="yellow"))
+            self._live.console.print(terminal.line(event, style="yellow"))
         super()._went_wrong(event)
 
     def _redraw(self) -> None:
@@ -134,7 +134,7 @@ class LiveWatch(Watch):
         self._table = TerminalTable(select(row for row in self._rows() if row.num_launches))
 
     def _changed(self, event: str, *, must_tell: bool = False) -> None:
-        line = Text(f"{self._status()}  {event}", style="bold", no_wrap=True, overflow="ellipsis")
+        line = terminal.line(f"{self._status()}  {event}", style="bold", no_wrap=True, overflow="ellipsis")
         self._live.update(Group(line, self._table) if self._table else line, refresh=True)
 
 

@@ -17,15 +17,22 @@ def report(
     output: Annotated[
         Path | None, typer.Option(help="File to write; report.html in the folder of the results by default.")
     ] = None,
+    public: Annotated[
+        bool, typer.Option("--public", help="Leave out what names the user, the host and folders, to send the page.")
+    ] = False,
 ) -> None:
     """One HTML file with tables, figures and raw samples, which needs nothing but itself and a browser."""
     from bench.decisions.best import MAX_METRIC_LOSS, best
-    from bench.records import folder
+    from bench.records.sending import record_to_send, row_to_send
     from bench.report.page.page import page
 
-    stored = folder.read(results)
+    stored = options.read(results)
     path = output or results / "report.html"
     rows = stored.chosen(globs)
+    records = stored.records
+    if public:
+        rows = [*map(row_to_send, rows)]
+        records = {path: record_to_send(record) for path, record in records.items()}
     chosen = best(stored.measurements, rows, max_metric_loss=MAX_METRIC_LOSS)
-    options.write(page(stored.records, rows, chosen, margin=stored.margin, peaks=stored.peaks), path)
-    typer.echo(path)
+    options.write(page(records, rows, chosen, margin=stored.margin, peaks=stored.peaks), path)
+    options.tell(str(path))

@@ -18,14 +18,12 @@ def roofline(
     output: options.Output = None,
 ) -> None:
     """This machine's peaks, measured once in half a minute, and how near each cell comes to them."""
-    from rich.console import Console
-
     from bench.measure import machine, peaks
-    from bench.records import folder
     from bench.records import peaks as stored_peaks
     from bench.report import roofline as report
+    from bench.report.terminal import Console
 
-    stored = folder.read(results)
+    stored = options.read(results)
     threads = sorted({row.threads for row in stored.chosen(globs)})
     unknown = [number for number in threads if force or number not in stored.peaks]
     if unknown and stored.folder.name == machine.name():

@@ -22,11 +22,10 @@ FIRST_TABLE_S = 30
 """Time for measuring a model of one's own, at each combination of sizes, unless `--budget` is given."""
 FIRST_CELLS = "*/b1t1"
 """The cells of the full sweep that are measured then: half a minute answers one request, not one more at all cores."""
-INTERRUPTED = 130
-"""Exit code after Ctrl-C: 128 + SIGINT, as shells have it."""
 
 
 def run(
+    ctx: typer.Context,
     globs: options.Globs = None,
     *,
     sweep: Annotated[
@@ -61,12 +60,11 @@ def run(
 
     Exits with 1 when no cell could be timed.
     """
-    from rich.console import Console
-
     from bench.api import loading
     from bench.api.sized import family_of
     from bench.cli import progress
-    from bench.cli.interrupts import Heeding
+    from bench.cli.keeping import KeepingStore
+    from bench.cli.stopping import Stopping
     from bench.graphs.shapes.given import axes_from
     from bench.measure import machine
     from bench.measure.block import Method
@@ -77,48 +75,42 @@ def run(
     from bench.pipeline.sweep import Options, Sweep
     from bench.plugins import catalog
     from bench.records import folder
-    from bench.records.store import Store
+    from bench.records.reading import told
+    from bench.report.terminal import Console
     from bench.tasks import adopt
 
     axes = axes_from(dim or ())
+    step_s, budget_s = (units.seconds(text) if text else None for text in (timeout, budget))
+    limits = Limits.of(step_s=step_s, memory_bytes=units.size_bytes(memory) if memory else None)
     given = options.own_model(dataset, None, shape, trust, is_named=model is not None)
     sizes: Mapping[str, int] = {}
     if model is not None:
-        adopted, axes = sizing.adopted(model, given, axes)
+        adopted, axes = sizing.adopted(model, given, axes, limits)
         options.say_notes(adopted.notes)
         sizes = getattr(catalog.task(adopted.name), "sizes", {})
         if not globs and sweep is None:
             sweep, globs = "full", [FIRST_CELLS]
-            budget = budget or f"{FIRST_TABLE_S * math.prod(map(len, axes.values()))}s"
+            budget_s = budget_s or FIRST_TABLE_S * math.prod(map(len, axes.values()))
         globs = [f"{adopted.name}/{glob}" for glob in globs or ["*"]]
     for name in dict.fromkeys(family_of(glob.partition("/")[0]) for glob in globs or []):
         if name not in loading.find("models"):
             adopt.recall(name)  # a model of one's own, measured before
     cells = sizing.at_sizes(sweeps.select(globs or [], sweep), axes)
     if dry_run:
-        typer.echo("\n".join(cell.path for cell in cells))
+        options.tell(*(cell.path for cell in cells))
         return
-    step_s, budget_s = (units.seconds(text) if text else None for text in (timeout, budget))
     goal = Goal(aims=Aims(margin=units.share(margin)), max_launches=launches, budget_s=budget_s)
-    limits = Limits.of(step_s=step_s, memory_bytes=units.size_bytes(memory) if memory else None)
     across_threads = sweep == sweeps.threads.__name__
     settings = Options(method=Method(limits=limits), goal=goal, force=force, across_threads=across_threads)
-    store = Store(results, machine.name())
+    store = KeepingStore(results, machine.name(), ctx.obj or Stopping())
 
     def stored() -> folder.Results:
         return folder.stored(store, margin=goal.aims.margin, tasks={cell.task for cell in cells})
 
-    try:
-        with (
-            progress.observer(Console(stderr=True), None if model else lambda: stored().of(cells)) as observer,
-            Heeding(observer) as watch,
-        ):
-            Sweep(store, settings, watch).run(cells)
-            watch.heed()
-    except KeyboardInterrupt:
-        options.say("interrupted; everything finished is kept, and the same command goes on from there")
-        raise typer.Exit(INTERRUPTED) from None
+    with progress.observer(Console(stderr=True), None if model else lambda: stored().of(cells)) as observer:
+        Sweep(store, settings, observer).run(cells)
     found = stored()
+    options.say_notes(filter(None, [told(found.damages)]))
     shown = found.of(cells)
     tell = _tell_threads if across_threads else functools.partial(_tell, results=results, goal=goal)
     is_measured = tell(found, shown, sizes)
@@ -135,7 +127,7 @@ def _tell(found: Results, shown: Sequence[Row], sizes: Mapping[str, int], *, res
     from bench.report import sizes as by_size
 
     print_table(shown)
-    typer.echo(by_size.render(families(found.measurements, shown), format="table"), nl=False)
+    options.write(by_size.render(families(found.measurements, shown), format="table"), None)
     picks = [next_pick(found, task) for task in dict.fromkeys(row.task for row in shown)]
     options.say(next_step.after(shown, sizes=sizes, results=results, picks=picks, goal=goal))
     return next_step.is_measured(shown)
@@ -154,7 +146,7 @@ def _tell_threads(found: Results, shown: Sequence[Row], sizes: Mapping[str, int]
     records = sound(found, shown)
     has_launches = any(row.cell in records and records[row.cell].thread_launches for row in shown)
     if scaled := scalings(records, margin=found.margin):
-        typer.echo(threads.render(scaled, format="table"), nl=False)
+        options.write(threads.render(scaled, format="table"), None)
     else:
         print_table(shown)
         options.say(next_step.unscaled(shown, sizes, has_launches=has_launches))

@@ -30,11 +30,11 @@ def show(
 ) -> None:
     """The table, from stored results."""
     from bench.decisions.sizes import families
-    from bench.records import folder, ranking
+    from bench.records import ranking
     from bench.records.rows import COLUMNS
     from bench.report import frame, sizes, tables
 
-    stored = folder.read(results, margin=units.share(margin), baseline=baseline)
+    stored = options.read(results, margin=units.share(margin), baseline=baseline)
     rows = stored.chosen(globs)
     if sweep is not None:
         options.write(sweep_tables(sweep, stored, rows, format), output)
@@ -49,7 +49,7 @@ def show(
     by_size = families(stored.measurements, rows) if format in ("table", "md") and chosen is None else []
     if format == "table" and output is None:
         print_table(rows, chosen, sort)
-        typer.echo(sizes.render(by_size, format=format), nl=False)
+        options.write(sizes.render(by_size, format=format), None)
     else:
         table = tables.render(rows, format=format, columns=chosen, sort=sort)
         options.write("\n".join(filter(None, (table, sizes.render(by_size, format=format)))) + "\n", output)
@@ -57,10 +57,9 @@ def show(
 
 def print_table(rows: Sequence[Row], columns: tuple[str, ...] | None = None, sort: str | None = None) -> None:
     """Print the table of rows, in the width and the colours of the terminal."""
-    from rich.console import Console
-
     from bench.records.ranking import select
     from bench.report.tables import TerminalTable
+    from bench.report.terminal import Console
 
     Console().print(TerminalTable(select(rows, columns=columns, sort=sort)))
 

@@ -7,7 +7,6 @@ it detects a change of the artifact: of the model, its export, its optimizers an
 from __future__ import annotations
 
 import dataclasses
-import tempfile
 from pathlib import Path
 
 from bench.api import cache
@@ -19,6 +18,7 @@ from bench.measure import comparison
 from bench.measure.block import Method, Result
 from bench.measure.limits import Limits
 from bench.measure.rounds import REGRESSION, Goal
+from bench.measure.scratch import Scratch
 from bench.measure.stats import Estimate
 from bench.pipeline import prepare, quality, sweeps, verify
 from bench.pipeline.flow import Verified
@@ -117,12 +117,12 @@ def pair_of_files(
         InputError: a file cannot be used, or the files differ in format, inputs or outputs.
         ArtifactError: an artifact does not run.
     """
-    before = adopt.adopt(pinned, options)
+    before = adopt.adopt(pinned, options, limits=limits)
     pinned_task = catalog.task(before.name)
     pinned_artifact = prepare.artifact_of(_cell(pinned_task.name, runtime, provider, batch, threads), limits)
     ports = [(spec.name, spec.dtype) for spec in (*pinned_task.inputs, *pinned_task.outputs)]
     # The new file is adopted last, because the catalog finds the task that was adopted last where both share a name.
-    adopted = adopt.adopt(new, options)
+    adopted = adopt.adopt(new, options, limits=limits)
     task = catalog.task(adopted.name)
     if [(spec.name, spec.dtype) for spec in (*task.inputs, *task.outputs)] != ports:
         raise InputError(f"{new} has other inputs or outputs than {pinned}")
@@ -166,7 +166,7 @@ def pair(cell: Cell, pinned: Artifact, new: Artifact, limits: Limits) -> Pair:
         ArtifactError: an artifact does not run; the message says which.
     """
     inputs = prepare.inputs_of(catalog.task(cell.task), limits)
-    with tempfile.TemporaryDirectory() as folder:
+    with Scratch() as folder:
         outputs = Path(folder, "outputs.npz")
 
         def verified(key: str, artifact: Artifact, expected: Path | None, kept: Path | None) -> Verified:

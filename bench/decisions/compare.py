@@ -20,6 +20,7 @@ from bench.measure.comparison import Comparison
 from bench.measure.corrections import Judged
 from bench.pipeline.quality import BROKEN
 from bench.records import assemble, folder
+from bench.records.reading import Damage
 from bench.records.rows import Row
 from bench.records.store import Record
 
@@ -102,6 +103,7 @@ class Compared:
         changes: slower cells first, then faster, undecided, noise, and those without a comparison.
         drifts: by the path of a baseline, the drift of its cells between the two runs; see `corrections.drift`.
         remarks: other differences between the two sides: packages, weights, machines.
+        damages: lines of stored results that were set aside, because they cannot be read.
     """
 
     before: Side
@@ -110,6 +112,7 @@ class Compared:
     changes: tuple[Change, ...]
     drifts: Mapping[str, float] = dataclasses.field(default_factory=dict)
     remarks: tuple[str, ...] = ()
+    damages: tuple[Damage, ...] = ()
 
     @property
     def has_worse(self) -> bool:
@@ -153,6 +156,7 @@ class _Run:
     def __init__(self, results: Path, margin: float) -> None:
         found = folder.read(results, margin=margin)
         self.folder, self.records, self.measurements = found.folder, found.records, found.measurements
+        self.damages = found.damages
         self.rows = {row.cell: row for row in found.rows}
         self.name = str(results)
         machines = [record.header.machine for record in found.records.values()]
@@ -236,6 +240,7 @@ def folders(before: Path, after: Path, globs: Sequence[str] = (), *, margin: flo
         changes=judged([change for change in changes if change.cell in wanted], margin=margin),
         drifts=drifts,
         remarks=tuple(remarks),
+        damages=tuple(dict.fromkeys((*old.damages, *new.damages))),
     )
 
 
@@ -279,7 +284,8 @@ def cells(results: Path, before: str, after: str, *, margin: float) -> Compared:
         note = "they never ran in the same blocks, nor beside the same baseline"
         change = dataclasses.replace(change, note=note)
     sides = [Side(name=path, machine=run.folder.name, num_cells=1) for path in (before, after)]
-    return Compared(before=sides[0], after=sides[1], how=SHARED, changes=judged([change], margin=margin))
+    changes = judged([change], margin=margin)
+    return Compared(before=sides[0], after=sides[1], how=SHARED, changes=changes, damages=tuple(run.damages))
 
 
 def _machines(old: _Run, new: _Run, *, force: bool) -> list[str]:

@@ -2,23 +2,29 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import importlib.metadata
 import json
 import shutil
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
+
+import msgspec
 
 from bench.api import Task, cache, loading, sized
 from bench.api.arrays import load_arrays
 from bench.api.artifact import Artifact
 from bench.api.cell import Cell
 from bench.api.errors import InputError
+from bench.api.places import without_places
 from bench.api.plugin import Arrays, Outputs
+from bench.api.printable import printable
 from bench.measure.limits import Limits
 from bench.pipeline import feeding, prepare, provenance, quality, verify
 from bench.plugins import catalog
+from bench.records.lines import LONGEST_PATH
 from bench.records.rows import Row
 from bench.records.store import Record, write_atomically
 from bench.tasks import adopt
@@ -83,10 +89,10 @@ def save(folder: Path, row: Row, record: Record, *, request: Mapping[str, Any], 
         "cell": cell.path,
         "coordinates": dataclasses.asdict(cell),
         "chosen_for": dict(request),
-        "task_folder": str(task.folder) if task.folder.is_relative_to(cache.folder()) else None,
+        "task_folder": _place_of(task),
         "artifact": {"file": name, "format": artifact.format, "sha256": artifact.sha256, "bytes": artifact.size_bytes},
         "steps": [
-            {"step": step, **dict(made.info), "sha256": made.sha256, "size_bytes": made.size_bytes}
+            {"step": step, **without_places(made.info), "sha256": made.sha256, "size_bytes": made.size_bytes}
             for step, made in zip((cell.exporter, *cell.chain), steps, strict=True)
         ],
         "inputs": [dataclasses.asdict(spec) for spec in task.inputs],
@@ -106,10 +112,18 @@ def save(folder: Path, row: Row, record: Record, *, request: Mapping[str, Any], 
         artifact=name,
     )
     folder.mkdir(parents=True, exist_ok=True)
+    with contextlib.suppress(InputError):  # of an earlier pick, whose file nothing names any more
+        (folder / read(folder).artifact.name).unlink(missing_ok=True)
     shutil.copyfile(artifact.path, folder / name)
     write_atomically(folder / RECIPE, json.dumps(recipe, indent=1, default=str, allow_nan=False) + "\n")
     write_atomically(folder / PROGRAM, program)
     return [folder / name, folder / RECIPE, folder / PROGRAM]
+
+
+def _place_of(task: Task) -> str | None:
+    """The folder of a task, relative to the cache; None for a task that is not there but on the search path."""
+    held = cache.folder()
+    return task.folder.relative_to(held).as_posix() if task.folder.is_relative_to(held) else None
 
 
 def _ports(task: Task) -> str:
@@ -224,11 +238,11 @@ def evaluate(folder: Path, predict: Callable[[Arrays], Arrays]) -> str:
         expected = load_arrays(verify.reference_of(task, Limits.of(step_s=None, memory_bytes=None)).outputs)
     judged = quality.judge(task, samples, outputs, expected)
     if judged.metrics is None:
-        return f"broken: {judged.reason}"
+        return printable(f"broken: {judged.reason}")
     lines = [f"loss {_figure(judged.loss)} (measured: {_figure(recipe.loss)})"]
     for name, value in judged.metrics.items():
         beside = f" (measured: {_figure(recipe.metric)})" if name == task.metric_name else ""
-        lines.append(f"{name} {_figure(value)}{beside}")
+        lines.append(printable(f"{name} {_figure(value)}{beside}"))
     return "\n".join(lines)
 
 
@@ -246,7 +260,7 @@ class Recipe:
         artifact: path of the artifact in the folder.
         format: format of the artifact.
         sha256: digest of the artifact.
-        place: folder of the task, for a user's own model.
+        place: folder of the task in the cache, for a user's own model; absolute in folders of earlier versions.
         loss: the measured loss; None where it is unknown.
         metric: the measured metric; None where it is unknown.
     """
@@ -267,7 +281,7 @@ class Recipe:
         Raises:
             InputError: the task is no longer here.
         """
-        return _task(self.cell.task, lambda task: str(task.folder) == self.place)
+        return _task(self.cell.task, lambda task: self.place in (_place_of(task), str(task.folder)))
 
 
 def read(folder: Path) -> Recipe:
@@ -278,18 +292,39 @@ def read(folder: Path) -> Recipe:
     """
     path = folder / RECIPE
     try:
-        said = json.loads(path.read_text())
-        stored, measured = said["artifact"], said["measured"]
-        if Path(stored["file"]).name != stored["file"]:
-            raise ValueError(f"{stored['file']!r} is no name of a file")
-        figures = {key: None if measured[key] is None else float(measured[key]) for key in ("loss", "metric")}
+        if path.exists() and not path.is_file():
+            raise ValueError("it is no regular file")
+        said = msgspec.json.decode(path.read_bytes(), type=_Stored)
+        if Path(said.artifact.file).name != said.artifact.file or said.artifact.file in ("", ".."):
+            raise ValueError(f"{said.artifact.file!r} is no name of a file")
         return Recipe(
-            cell=Cell.from_path(said["cell"]),
-            artifact=(folder / stored["file"]).resolve(),
-            format=str(stored["format"]),
-            sha256=str(stored["sha256"]),
-            place=said["task_folder"],
-            **figures,
+            cell=Cell.from_path(said.cell),
+            artifact=(folder / said.artifact.file).resolve(),
+            format=said.artifact.format,
+            sha256=said.artifact.sha256,
+            place=said.task_folder,
+            loss=said.measured.loss,
+            metric=said.measured.metric,
         )
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, InputError) as error:
+    except (OSError, ValueError, RecursionError, InputError) as error:
         raise InputError(f"{path} is not what `bench pick` wrote: {error!r}") from error
+
+
+class _File(msgspec.Struct, frozen=True, kw_only=True):
+    file: str
+    format: str
+    sha256: str
+
+
+class _Figures(msgspec.Struct, frozen=True, kw_only=True):
+    loss: float | None
+    metric: float | None
+
+
+class _Stored(msgspec.Struct, frozen=True, kw_only=True):
+    """The fields of a recipe that are read again."""
+
+    cell: Annotated[str, msgspec.Meta(max_length=LONGEST_PATH)]
+    artifact: _File
+    measured: _Figures
+    task_folder: str | None

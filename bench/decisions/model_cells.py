@@ -114,7 +114,7 @@ def _records(stored: Results, name: str) -> list[Record]:
 
 
 def _family(record: Record) -> str | None:
-    return record.header.family or record.header.subject[0]
+    return record.header.family or next(iter(record.header.subject), None)
 
 
 def _of_model(stored: Results, name: str) -> list[Cell]:

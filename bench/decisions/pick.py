@@ -91,6 +91,7 @@ class Choice:
         contenders: qualified rows that were not shown to be slower than the fastest row by more than the tolerance, the
             fastest first.
         picked: the row of the cell to ship; None when the data do not decide.
+        num_sure: number of contenders, the picked row among them, that may be picked; the picked file is the smallest.
         regret: largest share by which the picked row may be slower than the fastest row; where no row was picked, the
             smallest such share of all contenders.
         over_baseline: the picked row's ratio to the baseline, with an interval that holds although the row was
@@ -108,6 +109,7 @@ class Choice:
     front: tuple[Row, ...]
     contenders: tuple[Row, ...]
     picked: Row | None
+    num_sure: int
     regret: float
     over_baseline: Estimate | None
     equal: tuple[str, ...]
@@ -156,6 +158,7 @@ def choose(measurements: Measurements, rows: Sequence[Row], constraints: Constra
         front=tuple(qualified[index] for index in undominated([_figures(row) for row in qualified])),
         contenders=tuple(contenders),
         picked=picked,
+        num_sure=len(good),
         regret=race.regrets[picked.cell] if picked else min(race.regrets.values()),
         over_baseline=_over_baseline(measurements, picked, qualified, tolerance) if picked else None,
         equal=tuple(equal),

@@ -21,7 +21,7 @@ import numpy as np
 
 from bench.api.cell import Cell
 from bench.api.errors import BenchError, ChildError
-from bench.measure import machine, passes
+from bench.measure import machine, passes, process
 from bench.measure.at_once import on_all_cores
 from bench.measure.clock import BurstPlan
 from bench.measure.comparison import CELL, CONTROL, REFERENCE
@@ -226,7 +226,7 @@ def run_block(
             block ends early.
         repeats: what the blocks of a sweep share, so that no pass is repeated in vain again and again.
     """
-    with contextlib.ExitStack() as workers:
+    with contextlib.ExitStack() as workers, process.ended_at_once():
         block = _Block(baseline, method, out_of_time)
         with contextlib.suppress(_NothingToKeepError):
             begin = time.monotonic()
@@ -264,7 +264,6 @@ class _Block:
         threads = max(subject.cell.threads for subject, _ in members)
         loaded_beside = min(max(1, machine.num_cores() // threads), len(members)) - 1
         limits = self._method.limits
-        # By this thread: a worker dies with the thread that started it.
         for subject, role in random.sample(members, len(members)):
             state = machine.state()
             child = workers.enter_context(Child(environment=subject.environment, memory_bytes=limits.memory_bytes))

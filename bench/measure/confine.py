@@ -19,7 +19,7 @@ def confine(*, parent_pid: int, memory_bytes: int | None) -> dict[str, bool]:
     """Confine this process, which must not have started a second thread yet.
 
     Args:
-        parent_pid: identifier of the parent process, whose death kills this process.
+        parent_pid: identifier of the parent process, whose death kills this process: its keeper.
         memory_bytes: limit on private writable memory; allocations past it fail.
 
     Returns:

@@ -5,11 +5,20 @@ from __future__ import annotations
 import functools
 import statistics
 from collections.abc import Mapping
+from typing import Annotated, TypeAlias
 
 import msgspec
 
 from bench.measure.machine import State
 from bench.measure.memory import Memory
+
+MOST_NS = 10**18
+"""The longest duration that is taken for one, 31 years."""
+Duration: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=MOST_NS)]
+Sample: TypeAlias = Annotated[int, msgspec.Meta(gt=0, le=MOST_NS)]
+Count: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=2**53)]
+Share: TypeAlias = Annotated[float, msgspec.Meta(ge=0, le=1e6)]
+"""Of the time of one core: several threads may wait for longer than the time that passes."""
 
 
 class Launch(msgspec.Struct, frozen=True, kw_only=True, tag="launch", tag_field="kind", dict=True):
@@ -48,18 +57,18 @@ class Launch(msgspec.Struct, frozen=True, kw_only=True, tag="launch", tag_field=
     role: str
     reference: str
     machine: State | None = None
-    warmup_ns: tuple[int, ...] = ()
-    cold_ns: tuple[tuple[int, ...], ...] = ()
-    steady_ns: tuple[tuple[int, ...], ...]
-    num_requests: int = 1
-    first_request: int = 0
-    num_restless: int = 0
-    import_ns: int | None = None
-    load_ns: int
-    first_inference_ns: int
-    loaded_beside: int = 0
-    steal_share: float | None = None
-    run_delay_share: float | None = None
+    warmup_ns: tuple[Duration, ...] = ()
+    cold_ns: tuple[tuple[Duration, ...], ...] = ()
+    steady_ns: tuple[Annotated[tuple[Sample, ...], msgspec.Meta(min_length=1)], ...]
+    num_requests: Annotated[int, msgspec.Meta(ge=1, le=2**53)] = 1
+    first_request: Count = 0
+    num_restless: Count = 0
+    import_ns: Duration | None = None
+    load_ns: Duration
+    first_inference_ns: Duration
+    loaded_beside: Count = 0
+    steal_share: Share | None = None
+    run_delay_share: Share | None = None
     superseded: bool = False
     quiet: bool = True
     confined: Mapping[str, bool] = {}

@@ -9,6 +9,7 @@ import json
 import os
 import platform
 import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -47,10 +48,15 @@ def _gpus() -> dict[str, Any]:
 @functools.cache
 def name() -> str:
     """A short name that is also a folder's name, such as `amd-epyc-2c-23g-1f0c9a2b`."""
-    facts = describe()
-    slug = re.sub(r"[^a-z0-9]+", "-", re.sub(r"\(.*?\)", "", facts["processor"].lower())).strip("-")[:40].strip("-")
+    return name_of(describe())
+
+
+def name_of(facts: Mapping[str, Any]) -> str:
+    """The name of a machine with these properties, some of which may be missing: see `describe`."""
+    processor = str(facts.get("processor", "")).lower()
+    slug = re.sub(r"[^a-z0-9]+", "-", re.sub(r"\(.*?\)", "", processor)).strip("-")[:40].strip("-")
     digest = hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:8]
-    return f"{slug}-{facts['num_cores']}c-{facts['memory_gib']}g-{digest}"
+    return f"{slug}-{facts.get('num_cores')}c-{facts.get('memory_gib')}g-{digest}"
 
 
 def num_cores() -> int:

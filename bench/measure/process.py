@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
+import functools
 import json
 import os
+import secrets
 import select
 import signal
 import subprocess
@@ -12,10 +15,12 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, ClassVar
 
 from bench.api.errors import ChildError
+from bench.measure import keeper
+from bench.measure.scratch import Scratch
 
 LOG_TAIL_BYTES = 4000
 QUIET_ENVIRONMENT = {
@@ -25,6 +30,12 @@ QUIET_ENVIRONMENT = {
     "ORT_DISABLE_TELEMETRY": "1",
     "PYTHONUNBUFFERED": "1",
 }
+MOST_REPLY_BYTES = 1 << 29
+ENDING_S = 5.0
+"""Time in which a keeper ends its worker; a keeper that takes longer is killed."""
+DYING_S = 10.0
+"""Time in which a child that closed its output is to end."""
+FORGED = "its answer cannot be read: code that it ran wrote to files that are not its own"
 OUT_OF_MEMORY = ("MemoryError", "bad_alloc", "Cannot allocate memory", "out of memory")
 
 
@@ -50,25 +61,45 @@ class Child(contextlib.AbstractContextManager["Child"]):
 
     def __init__(self, *, environment: Mapping[str, str] | None = None, memory_bytes: int | None = None) -> None:
         self._log = tempfile.TemporaryFile()  # noqa: SIM115 (closed with the child)
+        fcntl.fcntl(self._log, fcntl.F_SETFL, fcntl.fcntl(self._log, fcntl.F_GETFL) | os.O_APPEND)  # it may be cut
+        self._scratch = Scratch()
         self._memory_bytes = memory_bytes
-        self._buffer = b""
-        self._num_requests = 0
-        settings = json.dumps({"parent_pid": os.getpid(), "memory_bytes": memory_bytes})
-        self._process = subprocess.Popen(
-            [sys.executable, "-P", "-m", "bench.measure.worker", settings],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=self._log,
-            env={**os.environ, **QUIET_ENVIRONMENT, **(environment or {})},
-            start_new_session=True,  # killed with all it starts, spared by Ctrl-C, and with a priority of its own
-        )
+        self._buffer = bytearray()
+        settings = json.dumps({"memory_bytes": memory_bytes})
+        lifeline, self._lifeline = os.pipe()
+        self._report, report = os.pipe()
+        try:
+            self._process = subprocess.Popen(
+                [
+                    *(sys.executable, "-I", "-S", keeper.__file__, str(lifeline), str(report), str(self._scratch.path)),
+                    *(sys.executable, "-P", "-m", "bench.measure.worker", settings),
+                ],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=self._log,
+                env={
+                    **os.environ,
+                    **QUIET_ENVIRONMENT,
+                    **(environment or {}),
+                    "TMPDIR": str(self._scratch.path),
+                },
+                pass_fds=(lifeline, report, self._scratch.lock),
+                start_new_session=True,  # spared by Ctrl-C, which is the parent's to handle
+            )
+        finally:
+            os.close(lifeline)
+            os.close(report)
+        assert self._process.stdin is not None
+        os.set_blocking(self._process.stdin.fileno(), False)
         self._died = _death_descriptor(self._process.pid)
         with Child._lock:
             Child.living.add(self)
 
-    @property
+    @functools.cached_property
     def pid(self) -> int:
-        return self._process.pid
+        """The worker's process identifier, or its keeper's where the keeper could not start it."""
+        told = os.read(self._report, 32) if select.select([self._report], [], [], ENDING_S)[0] else b""
+        return int(told or self._process.pid)
 
     def request(self, operation: Callable[..., Any], *, timeout_s: float, **arguments: Any) -> dict[str, Any]:
         """Send the child a request and wait for its answer.
@@ -82,14 +113,13 @@ class Child(contextlib.AbstractContextManager["Child"]):
         Raises:
             ChildError: the operation raised, or the child died, ran out of memory or out of time.
         """
-        self._num_requests += 1
+        number = secrets.token_hex(8)  # which code of a model cannot guess
         name = f"{operation.__module__}:{operation.__qualname__}"
-        line = json.dumps({"id": self._num_requests, "operation": name, "arguments": arguments}) + "\n"
-        assert self._process.stdin is not None
+        line = json.dumps({"id": number, "operation": name, "arguments": arguments}) + "\n"
+        deadline = time.monotonic() + timeout_s
         try:
-            self._process.stdin.write(line.encode())
-            self._process.stdin.flush()
-            answer = self._read_line(timeout_s)
+            self._send(line.encode(), deadline)
+            answer = self._read_line(deadline)
         except BrokenPipeError:
             raise self._death() from None
         except TimeoutError:
@@ -97,36 +127,57 @@ class Child(contextlib.AbstractContextManager["Child"]):
             raise ChildError("timeout", f"no answer within {timeout_s:g} s", detail=self._log_tail()) from None
         try:
             reply = json.loads(answer)
-            if reply["id"] != self._num_requests:  # a forked copy of the child answered, too
+            if reply["id"] != number:  # or a forked copy of the child answered, too
                 raise ValueError("answer to another request")
-        except (ValueError, KeyError, TypeError) as error:
+        except (ValueError, KeyError, TypeError, RecursionError) as error:
             self.kill()
-            raise ChildError("error", f"its answer cannot be read: {error}", detail=self._log_tail()) from error
+            raise ChildError("error", FORGED, detail=self._log_tail()) from error
         if "error" in reply:
             raise self._raised(reply)
         return dict(reply["result"])
 
-    def _read_line(self, timeout_s: float) -> bytes:
+    def _send(self, data: bytes, deadline: float) -> None:
+        """Write to the child's input.
+
+        Raises:
+            BrokenPipeError: the child has ended, or has closed its input.
+            TimeoutError: the child did not read all of it in time.
+        """
+        assert self._process.stdin is not None
+        descriptor, left = self._process.stdin.fileno(), memoryview(data)
+        watched = [] if self._died is None else [self._died]
+        while left:
+            died, ready, _ = select.select(watched, [descriptor], [], max(0.0, deadline - time.monotonic()))
+            if died:
+                raise BrokenPipeError
+            if not ready:
+                raise TimeoutError
+            left = left[os.write(descriptor, left) :]
+
+    def _read_line(self, deadline: float) -> bytes:
         """The next line of the child's output.
 
         Raises:
-            BrokenPipeError: the output has ended.
+            BrokenPipeError: the output has ended, or has no end.
             TimeoutError: no whole line came in time.
         """
         assert self._process.stdout is not None
         descriptor = self._process.stdout.fileno()
         # A process that a dead child forked may hold the pipe open.
         watched = [descriptor] if self._died is None else [descriptor, self._died]
-        deadline = time.monotonic() + timeout_s
-        while b"\n" not in self._buffer:
+        end = self._buffer.find(b"\n")
+        while end < 0:
             ready = select.select(watched, [], [], max(0.0, deadline - time.monotonic()))[0]
             if not ready:
                 raise TimeoutError
             data = os.read(descriptor, 1 << 16) if descriptor in ready else b""
-            if not data:
+            if not data or len(self._buffer) > MOST_REPLY_BYTES:
                 raise BrokenPipeError
+            begin = len(self._buffer)
             self._buffer += data
-        line, _, self._buffer = self._buffer.partition(b"\n")
+            end = self._buffer.find(b"\n", begin)
+        line = bytes(self._buffer[:end])
+        del self._buffer[: end + 1]
         return line
 
     def _raised(self, reply: Mapping[str, str]) -> ChildError:
@@ -137,7 +188,7 @@ class Child(contextlib.AbstractContextManager["Child"]):
     def _death(self) -> ChildError:
         """The error that says why the child ended without an answer."""
         try:
-            code = self._process.wait(timeout=10)
+            code = self._process.wait(timeout=DYING_S)
         except subprocess.TimeoutExpired:  # it closed its output but lives on
             self.kill()
             return ChildError("exit", "closed its output without an answer", detail=self._log_tail())
@@ -161,13 +212,30 @@ class Child(contextlib.AbstractContextManager["Child"]):
         return os.pread(self._log.fileno(), LOG_TAIL_BYTES, start).decode(errors="replace")
 
     def kill(self) -> None:
-        """Kill the child and every process that it started."""
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(self._process.pid, signal.SIGKILL)
-        self._process.wait()
+        """Kill the child and every process that it started, in whichever session."""
+        self._drop_lifeline()
+        try:
+            if self._died is None or select.select([self._died], [], [], ENDING_S)[0]:
+                self._process.wait(ENDING_S)
+        except subprocess.TimeoutExpired:
+            pass
+        if self._process.poll() is None or self._scratch.path.exists():  # the keeper hangs, or something killed it
+            self._process.kill()  # with which its worker dies
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self.pid, signal.SIGKILL)
+            self._process.wait()
+
+    def tell_to_end(self) -> None:
+        """Have the child killed, from any thread, without waiting for its end."""
+        self._process.terminate()
+
+    def _drop_lifeline(self) -> None:
+        if self._lifeline >= 0:
+            os.close(self._lifeline)
+            self._lifeline = -1
 
     def close(self) -> None:
-        """Kill the child and close its pipes, its log and its process descriptor."""
+        """Kill the child, close its pipes, its log and its process descriptor, and remove its folder."""
         with Child._lock:
             Child.living.discard(self)
         with contextlib.suppress(BrokenPipeError), self._process:  # which closes its pipes on leaving
@@ -175,7 +243,12 @@ class Child(contextlib.AbstractContextManager["Child"]):
         if self._died is not None:
             os.close(self._died)
             self._died = None
+        if self._report >= 0:
+            self.pid  # noqa: B018 (read while it can be)
+            os.close(self._report)
+            self._report = -1
         self._log.close()
+        self._scratch.remove()
 
     def __exit__(self, *_: object) -> None:
         self.close()
@@ -185,8 +258,18 @@ def kill_all() -> None:
     """Kill every living child, from any thread; a thread that waits for a child gets the error of its death."""
     with Child._lock:
         for child in Child.living:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(child.pid, signal.SIGKILL)
+            child.tell_to_end()
+
+
+@contextlib.contextmanager
+def ended_at_once() -> Iterator[None]:
+    """End all living children at the same time where the statements in the `with` block are stopped by a signal."""
+    try:
+        yield
+    except BaseException as error:
+        if not isinstance(error, Exception):
+            kill_all()
+        raise
 
 
 def _death_descriptor(pid: int) -> int | None:

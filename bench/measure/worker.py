@@ -2,7 +2,7 @@
 
 Requests come as lines of JSON on standard input and are answered as lines of JSON on the original standard output;
 the output of packages goes to standard error, which the parent keeps as the log of a failure.
-Run as `python -P -m bench.measure.worker SETTINGS`.
+Run as `python -P -m bench.measure.worker SETTINGS KEEPER`, where KEEPER is the process identifier of its parent.
 """
 
 from __future__ import annotations
@@ -44,10 +44,13 @@ def _one_line(error: Exception) -> str:
 def main() -> None:
     """Answer requests until the parent closes the pipe."""
     settings = json.loads(sys.argv[1])
-    worker = Worker(confine(parent_pid=settings["parent_pid"], memory_bytes=settings["memory_bytes"]))
-    replies = os.fdopen(os.dup(1), "w")
+    worker = Worker(confine(parent_pid=int(sys.argv[2]), memory_bytes=settings["memory_bytes"]))
+    requests, replies = os.fdopen(os.dup(0)), os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
-    for line in sys.stdin:
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(nothing, 0)  # a model that reads its input is not to take the requests
+    os.close(nothing)
+    for line in requests:
         replies.write(answer(worker, line) + "\n")
         replies.flush()
 

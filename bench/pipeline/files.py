@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.api.errors import ChildError, InputError
+from bench.api.files import refuse_special
 from bench.measure.limits import Limits
 from bench.measure.process import ask_once
 from bench.pipeline.graph_files import GraphFile
@@ -35,8 +36,9 @@ def readable(path: Path) -> str:
     """The absolute path of an existing file, for a child process.
 
     Raises:
-        InputError: there is no such file, or it is a folder.
+        InputError: there is no such file, or it is a folder or no regular file.
     """
+    refuse_special(path)
     if not path.is_file():
         raise InputError(f"no such file: {path}" if not path.exists() else f"{path} is a folder, not a file")
     return str(path.absolute())

@@ -55,7 +55,7 @@ def of_model(path: Path, options: adopt.Options, limits: Limits) -> GraphFile:
     if path.suffix.lower() == SUFFIX and not path.is_dir():
         formats.format_of(path)  # refuses a file that is not there in the words of every format
         return GraphFile(path=path, model=path, shapes=shapes, dims=dims)
-    adopted = adopt.adopt(path, options)
+    adopted = adopt.adopt(path, options, limits=limits)
     task = catalog.task(adopted.name)
     reasons, failed = [], prepare.FailedSteps()
     for cell in sweeps.cells_of((task.name,), variants=(RAW,)):

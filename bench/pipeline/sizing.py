@@ -9,8 +9,9 @@ from pathlib import Path
 
 from bench.api import Task
 from bench.api.cell import Cell
-from bench.api.errors import InputError
+from bench.api.errors import ChildError, InputError
 from bench.api.sized import BATCH, name_at
+from bench.measure.limits import Limits
 from bench.plugins import catalog
 from bench.tasks import adopt
 
@@ -41,7 +42,7 @@ def at_sizes(cells: Iterable[Cell], axes: Mapping[str, Sequence[int]]) -> list[C
 
 
 def adopted(
-    path: Path, options: adopt.Options, axes: Mapping[str, tuple[int, ...]]
+    path: Path, options: adopt.Options, axes: Mapping[str, tuple[int, ...]], limits: Limits
 ) -> tuple[adopt.Adopted, dict[str, tuple[int, ...]]]:
     """Make a task of a model, whose identity does not depend on which sizes are measured.
 
@@ -49,6 +50,7 @@ def adopted(
         path: as `adopt.adopt` takes it.
         options: likewise, without sizes.
         axes: sizes by dimension. A single size is the task's own; several are measured one by one.
+        limits: time and memory of each child process that opens the model.
 
     Returns:
         The task, and the sizes to measure.
@@ -58,15 +60,15 @@ def adopted(
     """
     own = {dim: sizes[0] for dim, sizes in axes.items() if len(sizes) == 1 and dim != BATCH}
     try:
-        found = adopt.adopt(path, _with_sizes(options, own), told=axes)
-    except InputError:
-        if len(own) == len(axes):
+        found = adopt.adopt(path, _with_sizes(options, own), told=axes, limits=limits)
+    except InputError as error:
+        if len(own) == len(axes) or (isinstance(error.__cause__, ChildError) and error.__cause__.kind == "timeout"):
             raise
         # It may run with none of the sizes that are guessed.
-        found = adopt.adopt(path, _with_sizes(options, {dim: sizes[0] for dim, sizes in axes.items()}))
+        found = adopt.adopt(path, _with_sizes(options, {dim: sizes[0] for dim, sizes in axes.items()}), limits=limits)
     task = catalog.task(found.name)
     if len(axes.get(BATCH, ())) == 1 and not is_batch(task, BATCH):  # a dimension like any other
-        found = adopt.adopt(path, _with_sizes(options, {**own, BATCH: axes[BATCH][0]}), told=axes)
+        found = adopt.adopt(path, _with_sizes(options, {**own, BATCH: axes[BATCH][0]}), told=axes, limits=limits)
     return found, {dim: sizes for dim, sizes in axes.items() if len(sizes) > 1 or is_batch(task, dim)}
 
 

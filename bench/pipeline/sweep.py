@@ -11,6 +11,7 @@ import msgspec
 from bench.api.artifact import Artifact
 from bench.api.cell import Cell
 from bench.api.errors import BenchError
+from bench.api.places import without_places
 from bench.api.sized import family_of
 from bench.measure import machine, rounds
 from bench.measure.at_once import on_all_cores
@@ -260,7 +261,8 @@ class Sweep:
     def _stopped(self, cell: Cell, failure: Failure, value: Prepared | None = None) -> None:
         """Store the failure that stopped a cell; the same reason to skip a cell is stored once."""
         record = self._open_record(cell, None) if value is None else self._records[value.key]
-        if failure.stage != "skip" or record.failure is None or record.failure.reason != failure.reason:
+        reason = without_places(failure.reason)  # as the record has it
+        if failure.stage != "skip" or record.failure is None or record.failure.reason != reason:
             self._store.append(record.key, failure)
         self._observer.cell(cell, f"{failure.status}: {failure.reason}")
 

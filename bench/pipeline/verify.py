@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import functools
-import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -18,6 +17,7 @@ from bench.api.artifact import Artifact
 from bench.api.cell import Cell
 from bench.api.errors import ArtifactError, BenchError, ChildError
 from bench.measure.limits import Limits
+from bench.measure.scratch import Scratch
 from bench.pipeline import opening, operations, prepare, provenance, quality, sweeps
 from bench.pipeline.flow import Prepared, Verified
 from bench.plugins import catalog
@@ -130,7 +130,7 @@ def verified(
     whole: _Whole | None = None
     if any(_runs_like(value.cell, reference.cell) for value in values):
         whole = _Whole(cell=reference.cell, quality=reference.quality, outputs=reference.outputs)
-    with tempfile.TemporaryDirectory() as folder:
+    with Scratch() as folder:
         for value in values:
             try:
                 inputs = prepare.inputs_of(catalog.task(value.cell.task), limits)

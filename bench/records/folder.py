@@ -14,6 +14,7 @@ from bench.measure.roofline import Peaks
 from bench.records import assemble, costs
 from bench.records import peaks as stored_peaks
 from bench.records.measurements import Measurements
+from bench.records.reading import Damage, told
 from bench.records.rows import Row
 from bench.records.store import Record, Store
 
@@ -29,6 +30,7 @@ class Results:
         measurements: the model of the measurement, fitted to the records.
         peaks: peaks of the machine, by number of threads.
         margin: largest difference that the rows' verdicts count as noise, as a share.
+        damages: the lines and files that were set aside, because they cannot be read.
     """
 
     folder: Path
@@ -37,6 +39,7 @@ class Results:
     measurements: Measurements
     peaks: Mapping[int, Peaks]
     margin: float
+    damages: Sequence[Damage] = ()
 
     def chosen(self, globs: Sequence[str] | None) -> list[Row]:
         """The rows whose cells a glob matches; all rows without globs.
@@ -66,12 +69,12 @@ def read(results: Path, *, margin: float = Aims().margin, baseline: str | None =
 
     Raises:
         InputError: there are no results, it is not clear of which machine, or the baseline has no result.
-        StoreError: a file of the results is damaged.
     """
     folder = machine_folder(results)
     found = stored(Store(folder.parent, folder.name), margin=margin, baseline=baseline)
     if not found.rows:
-        raise InputError(f"no results in {folder}; `bench run` measures")
+        reasons = (f"no results in {folder}", told(found.damages), "`bench run` measures")
+        raise InputError("; ".join(filter(None, reasons)))
     return found
 
 
@@ -88,13 +91,24 @@ def stored(
 
     Raises:
         InputError: the baseline has no result.
-        StoreError: a file of the results is damaged.
     """
-    records, peaks = store.current_records(), stored_peaks.read(store.folder)
-    wanted = {path: record for path, record in records.items() if tasks is None or record.cell.task in tasks}
+    contents, (peaks, damage) = store.contents(), stored_peaks.examined(store.folder)
+    wanted = {path: record for path, record in contents.current.items() if tasks is None or record.cell.task in tasks}
     fitted = Measurements(wanted)
-    rows = assemble.rows(wanted, baseline=baseline, margin=margin, peaks=peaks, measurements=fitted)
-    return Results(folder=store.folder, records=wanted, rows=rows, measurements=fitted, peaks=peaks, margin=margin)
+    damages = (*contents.damages, *([damage] if damage else []))
+    try:
+        rows = assemble.rows(wanted, baseline=baseline, margin=margin, peaks=peaks, measurements=fitted)
+    except InputError as error:  # the baseline may be among what cannot be read
+        raise InputError("; ".join(filter(None, (str(error), told(damages))))) from error
+    return Results(
+        folder=store.folder,
+        records=wanted,
+        rows=rows,
+        measurements=fitted,
+        peaks=peaks,
+        margin=margin,
+        damages=damages,
+    )
 
 
 def machine_folder(results: Path) -> Path:

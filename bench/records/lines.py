@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
+import typing
 from collections.abc import Mapping
-from typing import Any, TypeAlias
+from typing import Annotated, Any, TypeAlias
 
 import msgspec
 
 from bench.api.artifact import Facts
 from bench.api.errors import BenchError, ChildError
-from bench.measure.launch import Launch
+from bench.measure.launch import Count, Launch
 from bench.records.metric_loss import Lost
+
+SCHEMA = 2  # of the lines, and of the measuring code that fills them: raise it when old figures no longer compare
+LONGEST_PATH = 2000
+Size: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
+"""A number of bytes, operations or parameters."""
 
 
 class Header(msgspec.Struct, frozen=True, kw_only=True, tag="cell", tag_field="kind"):
     """The first line: the cell of the file, and all that the cell's figures depend on.
 
     Attributes:
-        schema: version of the lines, see `bench.records.store.SCHEMA`.
+        schema: version of the lines, see `SCHEMA`; None in lines of the first versions.
         key: the file's name, a hash of all that a figure depends on.
         cell: path of the cell.
         machine: see `bench.measure.machine.describe`.
@@ -30,7 +36,7 @@ class Header(msgspec.Struct, frozen=True, kw_only=True, tag="cell", tag_field="k
 
     schema: int | None = None
     key: str
-    cell: str
+    cell: Annotated[str, msgspec.Meta(max_length=LONGEST_PATH)]
     machine: Mapping[str, Any] = {}
     versions: Mapping[str, str | None] = {}
     subject: tuple[str | None, ...] = ()
@@ -47,8 +53,8 @@ class Cost(msgspec.Struct, frozen=True, kw_only=True):
         weight_bytes: size of the weights.
     """
 
-    macs: int | None
-    weight_bytes: int
+    macs: Size | None
+    weight_bytes: Size
 
 
 class Placed(msgspec.Struct, frozen=True, kw_only=True):
@@ -59,8 +65,8 @@ class Placed(msgspec.Struct, frozen=True, kw_only=True):
         macs_share: share of the MACs, between 0 and 1; None where it is unknown.
     """
 
-    nodes: int
-    macs_share: float | None = None
+    nodes: Count
+    macs_share: Annotated[float, msgspec.Meta(ge=0)] | None = None
 
 
 class Quality(msgspec.Struct, frozen=True, kw_only=True, tag="quality", tag_field="kind"):
@@ -101,22 +107,22 @@ class Quality(msgspec.Struct, frozen=True, kw_only=True, tag="quality", tag_fiel
     reference_digest: str | None = None
     judged_by: str | None = None
     verified_by: str | msgspec.UnsetType = msgspec.UNSET
-    num_spot_samples: int | msgspec.UnsetType = msgspec.UNSET
+    num_spot_samples: Count | msgspec.UnsetType = msgspec.UNSET
     loss: float | None = None
     metrics: Mapping[str, float | None] | None = None
     metric_loss: float | None = None
     lost: Lost | str | msgspec.UnsetType = msgspec.UNSET
-    max_abs_error: float | None = None
-    relative_error: float | None = None
+    max_abs_error: Annotated[float, msgspec.Meta(ge=0)] | None = None
+    relative_error: Annotated[float, msgspec.Meta(ge=0)] | None = None
     reason: str | None = None
     metric_name: str | None = None
     higher_is_better: bool = True
     fidelity: str
     precision: str | None = None
-    num_params: int | None = None
-    input_shapes: Mapping[str, tuple[int, ...]] | None = None
-    io_bytes: int | None = None
-    rss_bytes: int = 0
+    num_params: Size | None = None
+    input_shapes: Mapping[str, tuple[Size, ...]] | None = None
+    io_bytes: Size | None = None
+    rss_bytes: Size = 0
     cost: Cost | None = None
     placement: Mapping[str, Placed] | None = None
     warning: str | None = None
@@ -135,6 +141,16 @@ class Quality(msgspec.Struct, frozen=True, kw_only=True, tag="quality", tag_fiel
         return (self.judged_by, self.reference_digest)
 
 
+class WiderQuality(Quality, frozen=True, kw_only=True, tag="quality", tag_field="kind"):
+    """A quality that a newer version stored, with the fields that are unknown here: they go along where it is copied.
+
+    Attributes:
+        unknown: these fields, as they were read.
+    """
+
+    unknown: Mapping[str, Any]
+
+
 class ThreadLaunch(Launch, frozen=True, kw_only=True, tag="thread_launch"):
     """A launch that ran beside the cell itself at one thread, rather than beside the task's baseline."""
 
@@ -144,6 +160,7 @@ class Failure(msgspec.Struct, frozen=True, kw_only=True, tag="failure", tag_fiel
 
     Attributes:
         stage: `skip` (it cannot run here), `prepare`, `verify`, `open` or `measure`.
+        reason: why, in one line.
         how: see `bench.api.errors.ChildError.kind`.
         detail: traceback and output of the process that failed.
         time: when the line was stored (ISO 8601); None before that.
@@ -182,3 +199,8 @@ class Reset(msgspec.Struct, frozen=True, kw_only=True, tag="reset", tag_field="k
 
 
 Line: TypeAlias = Header | Quality | Launch | ThreadLaunch | Failure | Reset
+
+
+def by_kind() -> dict[str, type[Line]]:
+    """The kinds of lines, by the text that `kind` has in them."""
+    return {str(line.__struct_config__.tag): line for line in typing.get_args(Line)}

@@ -16,6 +16,7 @@ and its coverage); Rubin 1981, doi 10.1214/aos/1176345338 (the Bayesian bootstra
 from __future__ import annotations
 
 import math
+from typing import Annotated, TypeAlias
 
 import msgspec
 import numpy as np
@@ -25,6 +26,9 @@ RESOLUTION = 1e-6
 """Points lost that are a smaller share of the score are taken for none: they are the rounding of sums."""
 MOST_SAMPLES = 10_000_000
 """Largest number of samples that is named as enough."""
+MOST_POINTS = 1e15
+"""Points and scores are no larger: the bound is found by doubles, which could not tell larger points apart."""
+Points: TypeAlias = Annotated[float, msgspec.Meta(ge=-MOST_POINTS, le=MOST_POINTS)]
 
 
 class Lost(msgspec.Struct, frozen=True, kw_only=True):
@@ -37,10 +41,10 @@ class Lost(msgspec.Struct, frozen=True, kw_only=True):
         points: number among the samples, and points lost, of each sample that differs; negative points are a gain.
     """
 
-    num_samples: int
-    score: float
-    most: float
-    points: tuple[tuple[int, float], ...] = ()
+    num_samples: Annotated[int, msgspec.Meta(ge=1, le=MOST_SAMPLES)]
+    score: Annotated[float, msgspec.Meta(gt=0, le=MOST_POINTS)]
+    most: Annotated[float, msgspec.Meta(gt=0, le=MOST_POINTS)]
+    points: tuple[tuple[Annotated[int, msgspec.Meta(ge=0)], Points], ...] = ()
 
     def high(self, samples: float | None = None) -> float:
         """The largest share of the score that may be lost, with 95 % confidence.

@@ -6,26 +6,45 @@ import dataclasses
 import json
 from pathlib import Path
 
-from bench.api.errors import StoreError
+import msgspec
+
+from bench.api import files
+from bench.api.errors import InputError
 from bench.measure.roofline import Peaks
+from bench.records.reading import Damage
 from bench.records.store import write_atomically
 
 NAME = "peaks.json"
+HIGHEST = 1e30
+"""No rate is higher, in MACs or bytes a second."""
 
 
 def read(folder: Path) -> dict[int, Peaks]:
-    """The peaks in a machine's folder of results, by number of threads; empty where no peaks were measured.
+    """The peaks in a machine's folder of results, by number of threads; empty where none can be read."""
+    return examined(folder)[0]
 
-    Raises:
-        StoreError: the file is damaged.
-    """
+
+def examined(folder: Path) -> tuple[dict[int, Peaks], Damage | None]:
+    """The peaks in a machine's folder of results, and what is wrong with the file of them."""
     path = folder / NAME
+    fix = "no row has a place under the roof; `bench roofline` writes the file anew"
     try:
-        return {int(threads): Peaks(**fields) for threads, fields in json.loads(path.read_text()).items()}
+        found = msgspec.json.decode(files.read_bytes(path), type=dict[int, Peaks])
+        for threads, peaks in found.items():
+            rates = [peaks.bytes_per_s, *peaks.macs_per_s.values()]
+            if threads < 1 or not all(0 < rate <= HIGHEST for rate in rates):
+                raise ValueError(f"a rate of {threads} threads is not between 0 and {HIGHEST:.0e}")
+            if missing := peaks.macs_per_s.keys() - peaks.libraries.keys():
+                raise ValueError(f"the library of {min(missing)!r} is missing")
     except FileNotFoundError:
-        return {}
-    except (ValueError, TypeError, AttributeError) as error:
-        raise StoreError(f"{path} is not what it should be: {error}; delete it and run `bench roofline`") from error
+        return {}, None
+    except (ValueError, RecursionError) as error:
+        return {}, Damage(path=path, reason=f"{error}; {fix}")
+    except InputError:
+        return {}, Damage(path=path, reason=f"it is no regular file; {fix}")
+    except OSError as error:
+        return {}, Damage(path=path, reason=f"{error.strerror}; {fix}")
+    return found, None
 
 
 def keep(folder: Path, threads: int, found: Peaks) -> dict[int, Peaks]:

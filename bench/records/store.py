@@ -3,8 +3,9 @@
 `<results>/<machine>/<key>.jsonl` begins with a `cell` line (coordinates, artifact, versions) and goes on with
 `quality`, `launch`, `thread_launch`, `failure` and `reset` lines, each flushed and fsynced as it is written. The key
 hashes the cell and all that a figure depends on, so a file never mixes two of them. A last line cut short by a power
-cut or a kill is dropped when the file is next opened; everything before it stands. `current.json` names the file that
-the latest run used for each cell; it can be lost without losing a result.
+cut or a kill is written over by the next line; everything before it stands. Any other line that cannot be read stays
+where it is, and the next line is written below it. `current.json` names the file that the latest run used for each
+cell; it can be lost without losing a result.
 """
 
 from __future__ import annotations
@@ -16,29 +17,27 @@ import errno
 import fcntl
 import json
 import os
-import tempfile
-import typing
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
+from bench.api import files
 from bench.api.cell import Cell
 from bench.api.errors import InputError, StoreError
+from bench.measure import machine
 from bench.measure.launch import Launch
-from bench.records.lines import Failure, Header, Line, Quality, Reset
+from bench.records import reading
+from bench.records.lines import SCHEMA as SCHEMA
+from bench.records.lines import Failure, Header, Line, Quality, Reset, WiderQuality
 from bench.records.measured import Measured
+from bench.records.reading import Damage, Reading
+from bench.records.sending import fit_to_send
 
-SCHEMA = 2  # of the lines, and of the measuring code that fills them: raise it when old figures no longer compare
 CURRENT = "current.json"
-WRITING = ".writing-"  # begins the name of a file that is not whole yet
 LAUNCH, THREAD_LAUNCH = "launch", "thread_launch"
-KINDS = frozenset(str(line.__struct_config__.tag) for line in typing.get_args(Line))
-_LINES: msgspec.json.Decoder[Line] = msgspec.json.Decoder(Line)
-
-
-class _AnyLine(msgspec.Struct):
-    kind: str
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -53,11 +52,7 @@ class Record(Measured):
 
     @classmethod
     def from_lines(cls, lines: Sequence[Line]) -> Record:
-        """Put the lines of a file together, the header first; a success clears an earlier failure.
-
-        Raises:
-            InputError: the header does not name a cell.
-        """
+        """Put the lines of a file together, the header first; a success clears an earlier failure."""
         header = lines[0]
         assert isinstance(header, Header)
         quality = None
@@ -82,6 +77,21 @@ class Record(Measured):
         )
 
 
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Contents:
+    """All that a folder of results holds.
+
+    Attributes:
+        records: every record, by its key.
+        current: the current record of each cell path: that under the noted key, or else the record that was begun last.
+        damages: the lines and files that were set aside, because they cannot be read.
+    """
+
+    records: Mapping[str, Record]
+    current: Mapping[str, Record]
+    damages: Sequence[Damage]
+
+
 class Store:
     """One machine's folder of results."""
 
@@ -98,148 +108,184 @@ class Store:
         path = self.folder / ".lock"
         with _told("write to", self.folder):
             self.folder.mkdir(parents=True, exist_ok=True)
-            file = path.open("w")
-        with file:
+            descriptor = files.open_to_change(path)
+        with os.fdopen(descriptor, "rb"):
             try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError as error:
                 raise StoreError(f"another `bench` is writing to {self.folder}; wait for it to end") from error
-            for leftover in self.folder.glob(f"{WRITING}*"):  # of a process that was killed
+            for leftover in self.folder.glob(f"{files.WRITING}*"):  # of a process that was killed
                 leftover.unlink(missing_ok=True)
             yield
 
     def append(self, key: str, line: Line) -> None:
         """Add a line to a cell's file; when this returns it is on the disk.
 
+        Its texts name no home folder, user or host, and no absolute path of a person's: see `fit_to_send`.
+
         Raises:
             StoreError: the line could not be written; the file is as it was.
         """
         path = self.folder / f"{key}.jsonl"
-        stamped = msgspec.structs.replace(line, time=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"))
-        # Not msgspec's own encoder, which writes null for a number that JSON does not have.
-        data = (json.dumps(msgspec.to_builtins(stamped), separators=(",", ":"), allow_nan=False) + "\n").encode()
+        stamped = msgspec.structs.replace(
+            fit_to_send(line), time=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+        )
+        data = _encoded(stamped)
         with _told("write", path), contextlib.ExitStack() as opened:
-            descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+            descriptor = files.open_to_change(path)
             opened.callback(os.close, descriptor)
-            end = path.read_bytes().rfind(b"\n") + 1  # a last line that was cut short is written over
+            end = _end(files.read_bytes(path))
             try:
-                os.ftruncate(descriptor, end)
-                _write_all(descriptor, data, end)
+                os.ftruncate(descriptor, end.offset)
+                _write_all(descriptor, end.before + data, end.offset)
                 os.fsync(descriptor)
-                if end == 0:
-                    _sync_folder(self.folder)
+                if end.offset == 0:
+                    files.sync_folder(self.folder)
             except OSError:
                 with contextlib.suppress(OSError):
-                    os.ftruncate(descriptor, end)
+                    os.ftruncate(descriptor, end.offset)
                 raise
 
     def read(self, key: str) -> Record | None:
-        """The record under a key; None where there is no such file.
+        """The record under a key; None where there is no such file, or no header in it.
+
+        Lines that cannot be read are passed over: `contents` tells of them.
 
         Raises:
-            StoreError: a line before the last is damaged, or the file cannot be read.
+            StoreError: the file cannot be read.
         """
-        path = self.folder / f"{key}.jsonl"
-        lines = read_lines(path)
-        try:
-            return Record.from_lines(lines) if lines else None
-        except InputError as error:
-            raise StoreError(f"{path} is damaged: {error!r}; move the file away and run again") from error
+        lines = read_file(self.folder / f"{key}.jsonl").lines
+        return Record.from_lines(lines) if lines else None
+
+    def contents(self) -> Contents:
+        """All that can be read of the folder, and all that cannot."""
+        records: dict[str, Record] = {}
+        damages: list[Damage] = []
+        for path in sorted(self.folder.glob("*.jsonl")):
+            try:
+                found = read_file(path)
+            except InputError:
+                found = Reading(damages=(Damage(path=path, reason="it is no regular file"),))
+            except StoreError as error:
+                found = Reading(damages=(Damage(path=path, reason=str(error)),))
+            damages += found.damages
+            if found.lines:
+                records[path.stem] = Record.from_lines(found.lines)
+        damages += self._without_foreign(records)
+        noted, damage = self._noted()
+        by_time = sorted(records.values(), key=lambda record: record.header.time)
+        latest = {record.cell.path: record for record in by_time}
+        said = {cell: records[key] for cell, key in noted.items() if key in records and records[key].cell.path == cell}
+        return Contents(records=records, current=latest | said, damages=(*damages, *([damage] if damage else [])))
+
+    def _without_foreign(self, records: dict[str, Record]) -> list[Damage]:
+        """Take out the records of other machines than the folder's, and say of which files they are.
+
+        The folder's machine is that which its name stands for, or else that of most records.
+        """
+        described = {key: record.header.machine for key, record in records.items() if record.header.machine}
+        texts = {key: json.dumps(facts, sort_keys=True) for key, facts in described.items()}
+        if len(set(texts.values())) < 2:
+            return []
+        counts = Counter(texts.values())
+        own = max(texts, key=lambda key: (machine.name_of(described[key]) == self.folder.name, counts[texts[key]]))
+        foreign = [key for key, text in texts.items() if text != texts[own]]
+        for key in foreign:
+            del records[key]
+        reason = f"it is not the machine of {own}.jsonl; one folder holds the results of one machine"
+        paths = (self.folder / f"{key}.jsonl" for key in foreign)
+        return [Damage(path=path, field="machine", reason=reason) for path in paths]
 
     def read_all(self) -> dict[str, Record]:
         """Every record in the folder, by key."""
-        records = (self.read(path.stem) for path in sorted(self.folder.glob("*.jsonl")))
-        return {record.key: record for record in records if record is not None}
+        return dict(self.contents().records)
 
     def point(self, keys: dict[str, str]) -> None:
         """Note which key is current for each cell path, besides the paths that were noted before."""
         write_atomically(self.folder / CURRENT, json.dumps({**self.current(), **keys}, indent=0, sort_keys=True))
 
     def current(self) -> dict[str, str]:
-        """The key that the latest run noted for each cell path, where it noted a key."""
+        """The key that the latest run noted for each cell path, where it noted a key that can be read."""
+        return self._noted()[0]
+
+    def _noted(self) -> tuple[dict[str, str], Damage | None]:
+        """The noted keys, and what is wrong with the file of them."""
         path = self.folder / CURRENT
+        fix = "the latest results count; `bench run` writes the file anew"
         try:
-            said = json.loads(path.read_text())
-            if not isinstance(said, dict):
-                raise ValueError("not an object")
+            found = msgspec.json.decode(files.read_bytes(path), type=dict[str, Any])
+            noted = {cell: key for cell, key in found.items() if isinstance(key, str)}
+            wrong = next((cell for cell in found if cell not in noted), None)
+            damage = Damage(path=path, field=wrong[:100], reason=f"it is no key; {fix}") if wrong is not None else None
+            return noted, damage
         except FileNotFoundError:
-            said = {}
-        except ValueError as error:
-            raise StoreError(f"{path} is not what it should be: {error}; delete it and run again") from error
-        return {str(path): str(key) for path, key in said.items()}
+            return {}, None
+        except (ValueError, RecursionError) as error:
+            return {}, Damage(path=path, reason=f"{error}; {fix}")
+        except InputError:
+            return {}, Damage(path=path, reason=f"it is no regular file; {fix}")
+        except OSError as error:
+            return {}, Damage(path=path, reason=f"{error.strerror}; {fix}")
 
     def current_records(self) -> dict[str, Record]:
         """The current record of each cell path: that under the noted key, or else the record that was begun last."""
-        records, said = self.read_all(), self.current()
-        by_time = sorted(records.values(), key=lambda record: record.header.time)
-        latest = {record.cell.path: record for record in by_time}
-        return latest | {path: records[key] for path, key in said.items() if key in records}
+        return dict(self.contents().current)
 
 
-def read_lines(path: Path) -> list[Line]:
-    """The whole lines of a result file, the header first; a last line without a newline is left out.
-
-    Lines of a kind that only a newer version knows are left out, too.
-
-    Returns:
-        An empty list where there is no such file.
+def read_file(path: Path) -> Reading:
+    """Read a result file; a file that does not exist has no lines.
 
     Raises:
-        StoreError: a line is damaged, or the file cannot be read.
+        StoreError: the file cannot be read.
     """
     with _told("read", path):
         try:
-            data = path.read_bytes()
+            file = files.opened(path)
         except FileNotFoundError:
-            return []
-    lines: list[Line] = []
-    for number, text in enumerate(data[: data.rfind(b"\n") + 1].splitlines(), start=1):
-        try:
-            lines.append(_LINES.decode(text))
-        except ValueError as error:
-            if _is_of_unknown_kind(text):
-                continue
-            raise StoreError(f"{path}, line {number}, is damaged: {error}; move the file away and run again") from error
-    if lines and not isinstance(lines[0], Header):
-        raise StoreError(f"{path} does not begin with a cell line; move the file away and run again")
-    return lines
+            return Reading()
+        with file:
+            found = reading.read(file, key=path.stem)
+    damages = tuple(dataclasses.replace(damage, path=path) for damage in found.damages)
+    return dataclasses.replace(found, damages=damages)
 
 
-def _is_of_unknown_kind(text: bytes) -> bool:
-    try:
-        return msgspec.json.decode(text, type=_AnyLine).kind not in KINDS
-    except ValueError:
-        return False
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class _End:
+    """Where the next line of a file is written, and the bytes that come before it."""
+
+    offset: int
+    before: bytes = b""
+
+
+def _end(data: bytes) -> _End:
+    """The end of a file's content.
+
+    A last line that was cut short in the middle of a write is written over. A last line that only lacks its newline,
+    and a line that never was the beginning of one of ours, stay.
+    """
+    start = data.rfind(b"\n") + 1
+    last = data[start:]
+    return _End(offset=start) if not last or reading.is_cut(last) else _End(offset=len(data), before=b"\n")
+
+
+def _encoded(line: Line) -> bytes:
+    """A line as it is written; the fields of a newer version come last."""
+    fields = msgspec.to_builtins(line)
+    if isinstance(line, WiderQuality):
+        fields |= fields.pop("unknown")
+    # Not msgspec's own encoder, which writes null for a number that JSON does not have.
+    return (json.dumps(fields, separators=(",", ":"), allow_nan=False) + "\n").encode()
 
 
 def write_atomically(path: Path, content: str | bytes) -> None:
     """Write a whole file or nothing.
 
     Raises:
+        InputError: the path is there and is no regular file.
         StoreError: the file could not be written; an earlier file of that name is unchanged.
     """
     with _told("write", path):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.NamedTemporaryFile(dir=path.parent, prefix=WRITING, delete=False) as file:
-            try:
-                file.write(content.encode() if isinstance(content, str) else content)
-                file.flush()
-                os.fsync(file.fileno())
-                Path(file.name).chmod(0o644)
-                Path(file.name).replace(path)
-                _sync_folder(path.parent)
-            except BaseException:
-                Path(file.name).unlink(missing_ok=True)
-                raise
-
-
-def _sync_folder(folder: Path) -> None:
-    """Write a folder to the disk, so that the name of a new file in it is kept."""
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+        files.write_whole(path, content.encode() if isinstance(content, str) else content)
 
 
 def _write_all(descriptor: int, data: bytes, offset: int) -> None:

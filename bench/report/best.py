@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from bench.api.errors import InputError
+from bench.api.files import read_text
+from bench.api.printable import printable
 from bench.decisions.best import Best, sources_of
 from bench.decisions.pick import WITHIN
 from bench.measure.stats import Estimate
 from bench.records import ranking
+from bench.records.ranking import Group
 from bench.records.rows import Row
 from bench.report import writing
 
@@ -42,7 +45,9 @@ def render(found: Sequence[Best], *, format: str) -> str:
         if said := ", ".join(_lost(row)):
             metric += f" ({said})"
         over = [_ratio(one.over.get(source)) for source in sources]
-        lines.append((request, name, f"{writing.milliseconds(row.latency_p50_ns, '.3g')} ms", metric, *over))
+        lines.append(
+            [*map(printable, (request, name, f"{writing.milliseconds(row.latency_p50_ns, '.3g')} ms", metric, *over))]
+        )
     if format == "md":
         return writing.plain(titles, lines, format=format, num_names=2)
     texts = []
@@ -50,6 +55,17 @@ def render(found: Sequence[Best], *, format: str) -> str:
         ratios = [f"{ratio} {title}" for title, ratio in zip(titles[4:], over, strict=True) if ratio != writing.DASH]
         texts.append("\n  ".join(filter(None, (request, name, f"{latency}, {metric}", ", ".join(ratios)))))
     return "\n".join(texts) + "\n"
+
+
+def missing(found: Iterable[Best], groups: Iterable[Group], *, max_metric_loss: float) -> Iterator[str]:
+    """A note for each request of which no cell qualifies, though some were timed and are right."""
+    drop = f"{100 * max_metric_loss:.4g}%"
+    told = {(one.row.task, one.row.batch, one.row.threads) for one in found}
+    for group in groups:
+        ranked = [row for row in group.rows if ranking.is_ranked(row)]
+        if ranked and (ranked[0].task, ranked[0].batch, ranked[0].threads) not in told:
+            why = f"`bench pick {ranked[0].task} --max-metric-drop {drop}` says why"
+            yield f"{group.title}: no cell loses at most {drop} of its metric for sure; {why}"
 
 
 def near_the_best(equal: Sequence[str], untold: Sequence[str]) -> str:
@@ -71,7 +87,7 @@ def put_into(path: Path, table: str) -> str:
     Raises:
         InputError: the marks are not there, once each and in order.
     """
-    text = path.read_text(encoding="utf-8")
+    text = read_text(path)
     head, begin, rest = text.partition(BEGIN)
     _, end, tail = rest.partition(END)
     if not begin or not end or BEGIN in rest or END in tail:

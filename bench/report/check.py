@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bench.api.printable import printable
 from bench.decisions.check import Outcome
 from bench.records.metric_loss import Lost
 from bench.report.writing import interval
@@ -13,7 +14,7 @@ def line(outcome: Outcome) -> str:
     judged = outcome.quality
     why = f" ({judged.reason})" if judged.reason else ""
     ratio = f"{interval(outcome.ratio)} times the pinned one's latency"
-    return f"{ratio} {launches}: {outcome.verdict}; outputs {judged.fidelity}{why or _loss(outcome)}"
+    return printable(f"{ratio} {launches}: {outcome.verdict}; outputs {judged.fidelity}{why or _loss(outcome)}")
 
 
 def _loss(outcome: Outcome) -> str:

@@ -8,6 +8,7 @@ import re
 import statistics
 from collections.abc import Iterable, Sequence
 
+from bench.api.printable import printable
 from bench.records.ranking import Group, Selection, is_baseline, short_name
 from bench.records.rows import Row
 from bench.report.writing import DASH, one_line
@@ -147,7 +148,7 @@ def _column(key: str, group: Group, task: Sequence[Row]) -> Column:
     elif key.startswith(("ratio", "aa_")):
         decimals = max(3, _decimals([row.ratio for row in task if row.ratio], digits=1))
     elif key == "metric" and len(names := {row.metric_name for row in task if row.metric_name}) == 1:
-        title += f" ({names.pop()})"
+        title += f" ({printable(names.pop())})"
     values = []
     for row in group.rows:
         value = _number(getattr(row, key), factor, decimals)

@@ -9,13 +9,13 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from bench.api.printable import printable
 from bench.decisions.compare import ORDER, Change, Compared
-from bench.graphs.file.text import printable
 from bench.measure import stats
 from bench.measure.corrections import FEWEST_CELLS, Judged
 from bench.records.rows import Row
 from bench.report import writing
-from bench.report.templates import fill
+from bench.report.templates import Block, fill
 
 MOST_LINES = 20
 """Lines shown of each list of cells that were not compared; the JSON has all of them."""
@@ -40,14 +40,13 @@ def render(compared: Compared, *, format: str) -> str:
     return fill(
         "templates/compare.j2",
         filters={
-            "printable": printable,  # names from files are in remarks
             "escape": writing.escape_markdown if format == "md" else str,
             "wrap": str if format == "md" else functools.partial(textwrap.fill, width=writing.terminal_width()),
         },
         compared=compared,
         is_markdown=format == "md",
-        table=functools.partial(writing.plain, format=format),
-        sides=[(letter, side.name, side.machine, str(side.num_cells)) for letter, side in sides],
+        table=lambda *lines, **named: Block(writing.plain(*lines, **named, format=format)),
+        sides=[(letter, *map(printable, (side.name, side.machine)), str(side.num_cells)) for letter, side in sides],
         figures=[
             (_name(change.cell, format), change.judged.verdict, _ratio(change.judged), *_medians(change))
             for change in figures
@@ -56,7 +55,7 @@ def render(compared: Compared, *, format: str) -> str:
         tested=tested,
         wider=[judged for judged in tested if judged.alpha < stats.ALPHA],
         baselines=[(_name(one.cell, format), *_medians(one), *_moved(one, compared)) for one in baselines],
-        lists=filter(None, _lists(compared, format)),
+        lists=[Block(text) for text in _lists(compared, format) if text],
         counts=counts(compared),
         num_compared=len(figures),
         order=ORDER,

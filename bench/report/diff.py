@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from rich.text import Text
-
+from bench.report import terminal
 from bench.report.views import View, number_text
 
 MOST_LINES = 20
@@ -19,7 +18,7 @@ def diff_view(before: str, after: str, found: Mapping[str, Any]) -> View:
     operators = found["operators"]
     totals = {key: sum(row[key] for row in operators) for key in ("before", "after")}
     return View(
-        head=[Text(f"{before} and {after}: {same}", style="bold")],
+        head=[terminal.line(f"{before} and {after}: {same}", style="bold")],
         shown=[_counts(row) for row in [*operators, {"operator": "all", **totals}]],
         rows=operators,
         content=found,

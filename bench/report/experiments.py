@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from bench.api.errors import InputError
+from bench.api.printable import printable
 from bench.pipeline.experiments import EXPERIMENTS, Experiment
 from bench.records import ranking
 from bench.records.rows import Row
@@ -49,7 +50,10 @@ def _operators(experiment: Experiment, records: Mapping[str, Record], format: st
     if len(counts) < len(experiment.cells):
         return "One of the two could not be made: see `bench show`.\n"
     before, after = counts
-    lines = [(name, before.get(name, 0), after.get(name, 0)) for name in sorted({*before, *after}, key=str.casefold)]
+    lines = [
+        (printable(name), before.get(name, 0), after.get(name, 0))
+        for name in sorted({*before, *after}, key=str.casefold)
+    ]
     lines += [("all", sum(before.values()), sum(after.values()))]
     sizes = [artifact.size_bytes / 1e6 for artifact in artifacts]
     texts = [

@@ -10,13 +10,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from bench.api import NodeTime
+from bench.api.printable import printable
 from bench.decisions.explain import Explanation, Side, Step
 from bench.decisions.operator_times import Change
-from bench.graphs.file.text import printable
 from bench.measure.questions import Aims
 from bench.pipeline.inspection import NUM_RUNS
 from bench.report import writing
-from bench.report.templates import fill
+from bench.report.templates import Block, fill
 
 WIDTH = 120
 MARGIN = Aims().margin
@@ -37,7 +37,7 @@ def render(found: Explanation, *, format: str) -> str:
     sides = [("before", found.before), ("after", found.after)] if found.before else [("", found.after)]
     text = fill(
         "templates/explain.j2",
-        filters={"printable": printable, "compared": _compared},
+        filters={"compared": _compared},
         found=found,
         title=document.title,
         lines=document.lines,
@@ -66,18 +66,18 @@ class _Document:
     """Blocks of text with an empty line between them; a block may be a title, lines that stay as they are, or a table.
 
     Titles, lines and tables are set aside, and a mark takes their place in the text. No text from a file can hold the
-    mark, because it is not a printable character.
+    mark, because the template escapes characters that are not printable.
     """
 
     def __init__(self, format: str) -> None:
         self._format = format
         self._blocks: list[str] = []
 
-    def title(self, text: str) -> str:
+    def title(self, text: str) -> Block:
         return self._set_aside(f"### {text}\n\n" if self._format == "md" else f"{text}\n{'-' * len(text)}\n")
 
-    def lines(self, lines: Sequence[str]) -> str:
-        return self._set_aside("".join(f"    {line}\n" for line in lines) + "\n") if lines else ""
+    def lines(self, lines: Sequence[str]) -> Block:
+        return self._set_aside("".join(f"    {printable(line)}\n" for line in lines) + "\n") if lines else Block()
 
     def table(
         self,
@@ -86,16 +86,16 @@ class _Document:
         last: Sequence[Sequence[str]] = (),
         *,
         num_names: int = 1,
-    ) -> str:
+    ) -> Block:
         """A table of the first lines and the last ones, and how many more there are."""
-        shown = [*lines[:MOST_LINES], *last]
+        shown = [[*map(printable, line)] for line in (*lines[:MOST_LINES], *last)]
         table = self._set_aside(writing.plain(titles, shown, format=self._format, num_names=num_names) + "\n")
         rest = len(lines) - MOST_LINES
-        return table if rest <= 0 else f"{table}\n\n{rest} more; --format json has them all."
+        return table if rest <= 0 else Block(f"{table}\n\n{rest} more; --format json has them all.")
 
-    def _set_aside(self, block: str) -> str:
+    def _set_aside(self, block: str) -> Block:
         self._blocks.append(block)
-        return f"{MARK}{len(self._blocks) - 1}"
+        return Block(f"{MARK}{len(self._blocks) - 1}")
 
     def write(self, text: str) -> str:
         """The whole document: paragraphs are escaped for Markdown, or wrapped for a terminal."""
@@ -105,7 +105,7 @@ class _Document:
         if block.startswith(MARK):
             return self._blocks[int(block.removeprefix(MARK))]
         if self._format == "md":
-            return f"{writing.escape_markdown(block)}\n\n"
+            return "\n".join(map(writing.escape_markdown, block.split("\n"))) + "\n\n"
         return textwrap.fill(block, WIDTH, break_long_words=False, break_on_hyphens=False) + "\n\n"
 
 
@@ -136,7 +136,7 @@ def _by_operator(document: _Document, found: Explanation) -> str:
     for one in operators:
         figures = [(one.before_nodes, one.before_ns), (one.after_nodes, one.after_ns)][-len(sides) :]
         cells = [_figures(nodes, time, total) for (nodes, time), total in zip(figures, totals, strict=True)]
-        lines.append([printable(one.operator), *itertools.chain(*cells)])
+        lines.append([one.operator, *itertools.chain(*cells)])
     sums = [_figures(len(side.nodes or ()), total, total) for side, total in zip(sides, totals, strict=True)]
     return document.table(titles, lines, [["all", *itertools.chain(*sums)]])
 
@@ -168,7 +168,7 @@ def _operators(counts: Mapping[str, int], between: str = ", ") -> str:
     chosen = [*counts.items()][:MOST_OPERATORS]
     texts = [f"{number} " * (number > 1) + name.removeprefix("com.microsoft.") for name, number in chosen]
     rest = sum(counts.values()) - sum(number for _, number in chosen)
-    return printable(between.join([*texts, *([f"{rest} other{'s' * (rest > 1)}"] if rest else [])])) or "nothing"
+    return between.join([*texts, *([f"{rest} other{'s' * (rest > 1)}"] if rest else [])]) or "nothing"
 
 
 def _steps(document: _Document, steps: Sequence[Step]) -> str:
@@ -191,7 +191,7 @@ def _providers(document: _Document, side: Side) -> dict[str, Any]:
         by_provider[node.provider].append(node)
     total = side.profiled_ns or 0.0
     ranked = sorted(by_provider.items(), key=lambda item: -_time(item[1]))
-    lines = [(printable(name), *_figures(len(part), _time(part), total)) for name, part in ranked]
+    lines = [(name, *_figures(len(part), _time(part), total)) for name, part in ranked]
     counts = [(name, collections.Counter(node.operator for node in part).most_common()) for name, part in ranked[1:]]
     return {
         "providers": document.table(("provider", "nodes", "ms", "share"), lines) if lines else "",
@@ -208,7 +208,7 @@ def _compared(one: Mapping[str, Any]) -> str:
     before = [text for text, now in ((one["name_before"], one["name"]), (one["before"], one["after"])) if text != now]
     makers = f"{one['after']}, before: {' of '.join(reversed(before))}" if before else one["after"]
     error = "not a number" if one["error"] is None else f"{one['error']:.3g}"
-    return printable(f"{one['name']} ({makers}): error {error}")
+    return f"{one['name']} ({makers}): error {error}"
 
 
 def _content(found: Explanation) -> dict[str, Any]:

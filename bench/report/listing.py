@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from bench.api import loading
+from bench.api.printable import printable
 from bench.decisions.listing import Listed
 
 
@@ -16,7 +17,7 @@ def render(kinds: Mapping[str, Sequence[Listed]]) -> str:
 def _block(kind: str, plugins: Sequence[Listed]) -> str:
     width = max((len(one.name) for one in plugins), default=0)
     states = [_state(one) for one in plugins]
-    lines = [f"  {one.name:{width}}  {state}" for one, state in zip(plugins, states, strict=True)]
+    lines = [printable(f"  {one.name:{width}}  {state}") for one, state in zip(plugins, states, strict=True)]
     return "\n".join([kind, *(lines or ["  none"])]) + "\n"
 
 

@@ -7,6 +7,7 @@ import shlex
 from collections.abc import Sequence
 from pathlib import Path
 
+from bench.api.printable import printable
 from bench.decisions.pick import METRIC, Choice, Constraints
 from bench.records import ranking
 from bench.report import writing
@@ -29,9 +30,8 @@ def front(choice: Choice, constraints: Constraints) -> str:
     )
     notes = list(dict.fromkeys(row.metric_loss_note for row in choice.qualified if row.metric_loss_note))
     if METRIC in constraints.limits() and notes:
-        title = (
-            f"{METRIC} is held against the loss on the held-out samples, without a bound: {'; '.join(notes)}.\n{title}"
-        )
+        why = printable("; ".join(notes))
+        title = f"{METRIC} is held against the loss on the held-out samples, without a bound: {why}.\n{title}"
     lines = [
         [
             writing.milliseconds(row.latency_p50_ns),
@@ -42,7 +42,7 @@ def front(choice: Choice, constraints: Constraints) -> str:
         ]
         for row in choice.front
     ]
-    metric_name = next((row.metric_name for row in choice.front if row.metric_name), "metric")
+    metric_name = printable(next((row.metric_name for row in choice.front if row.metric_name), "metric"))
     titles = ["latency p50\n(ms)", "over the\nbaseline", "size\n(MB)", "peak memory\n(MB)", metric_name]
     names = [ranking.short_name(row) for row in choice.front]
     longest = max(len(part) for name in names for part in writing.wrap_name(name, NARROWEST_NAME).split("\n"))

@@ -8,10 +8,10 @@ from typing import Any
 
 from rich.console import RenderableType
 from rich.table import Table
-from rich.text import Text
 
 from bench.graphs.costs.nodes import NodeCost
 from bench.graphs.costs.profile import Profile
+from bench.report import terminal
 from bench.report.views import Fitted, View, bytes_text, count_text, number_text, percent, shape_text, short
 
 TOTAL = {"macs": "macs", "params": "num_params", "weight_bytes": "weight_bytes", "activation_bytes": "activation_bytes"}
@@ -47,7 +47,12 @@ def nodes(profile: Profile, top: int | None = None) -> View:
     operators = Fitted(_operators(profile))
     first = {key: getattr(profile, key) for key in ("name", "inputs", "macs", "other_ops", "is_complete")}
     return View(
-        head=[*_totals(profile), Text("\nby operator", style="bold"), operators, Text(number, style="bold")],
+        head=[
+            *_totals(profile),
+            terminal.lines("\nby operator", style="bold"),
+            operators,
+            terminal.line(number, style="bold"),
+        ],
         shown=_node_rows(profile, chosen),
         rows=[_node_fields(profile, node) for node in chosen],
         content=first | dataclasses.asdict(profile),
@@ -82,7 +87,7 @@ def weights(name: str, reports: Sequence[Mapping[str, Any]]) -> View:
     none = {"element_ratio": None, "block": None, "block_ratio": None}
     rows = [dict(report["statistics"]) | {key: (report["sparsity"] or none)[key] for key in none} for report in reports]
     return View(
-        head=[Text(name, style="bold")],
+        head=[terminal.line(name, style="bold")],
         shown=[
             {
                 "weight": short(row["name"]),
@@ -133,7 +138,7 @@ def memory(answer: Mapping[str, Any], top: int | None = None) -> View:
     unknown = answer["unknown"]
     left_out = [f"the sizes of {len(unknown)} activations are not known; they are not in the plan"] if unknown else []
     return View(
-        head=[*_head(answer["name"], answer["inputs"], rows), Text(f"\n{number}", style="bold")],
+        head=[*_head(answer["name"], answer["inputs"], rows), terminal.lines(f"\n{number}", style="bold")],
         shown=[
             {
                 "buffer": short(one["name"]),
@@ -154,8 +159,10 @@ def _notes(notes: Iterable[str]) -> list[str]:
     return [f"note: {note}" for note in notes]
 
 
-def _title(name: str, inputs: Mapping[str, Sequence[int]]) -> Text:
-    return Text(f"{name}  {', '.join(f'{key} {shape_text(shape)}' for key, shape in inputs.items())}", style="bold")
+def _title(name: str, inputs: Mapping[str, Sequence[int]]) -> RenderableType:
+    return terminal.line(
+        f"{name}  {', '.join(f'{key} {shape_text(shape)}' for key, shape in inputs.items())}", style="bold"
+    )
 
 
 def _head(name: str, inputs: Mapping[str, Sequence[int]], rows: Mapping[str, str]) -> list[RenderableType]:

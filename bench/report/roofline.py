@@ -5,6 +5,7 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Mapping, Sequence
 
+from bench.api.printable import printable
 from bench.measure.roofline import Peaks
 from bench.records.ranking import select
 from bench.records.rows import Row
@@ -50,4 +51,5 @@ def _peaks(peaks: Mapping[int, Peaks], format: str) -> str:
         rates = {name: f"{rate / 1e9:.1f} ({peak.libraries[name]})" for name, rate in peak.macs_per_s.items()}
         shown = [rates.get(name, writing.DASH) for name in precisions]
         lines.append([str(threads), *shown, f"{peak.bytes_per_s / 1e9:.1f}"])
-    return writing.plain(titles, lines, format="md" if format == "md" else "table")
+    texts = [[*map(printable, line)] for line in (titles, *lines)]
+    return writing.plain(texts[0], texts[1:], format="md" if format == "md" else "table")

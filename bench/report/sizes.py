@@ -6,14 +6,13 @@ import itertools
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 
-from rich.text import Text
-
+from bench.api.printable import printable
 from bench.decisions import pick
 from bench.decisions.best import MAX_METRIC_LOSS
 from bench.decisions.sizes import Family, Stretch
 from bench.records.ranking import is_ranked, short_name
 from bench.records.rows import Row
-from bench.report import writing
+from bench.report import terminal, writing
 from bench.report.columns import unit_of
 
 NEAR = " *"
@@ -46,7 +45,9 @@ def _render(family: Family, format: str) -> str:
     if format == "md":
         below = writing.escape_markdown(f"{said} {LEGEND}")
         return f"### {writing.escape_markdown(title)}\n\n" + "\n".join([*tables, below]) + "\n"
-    return "\n".join(["\n" + title, *tables, *(writing.on_console(Text(text)) for text in (said, LEGEND))])
+    return "\n".join(
+        ["\n" + printable(title), *tables, *(writing.on_console(terminal.line(text)) for text in (said, LEGEND))]
+    )
 
 
 def _figure(

@@ -7,13 +7,13 @@ import math
 from collections.abc import Sequence
 
 from rich.console import Console, ConsoleOptions, RenderResult
-from rich.text import Text
 
 from bench.api.errors import InputError, suggest
+from bench.api.printable import printable
 from bench.measure.stats import ALPHA, FASTER, NOISE, SLOWER
 from bench.records.ranking import Group, Selection, select, short_name
 from bench.records.rows import COLUMNS, Row
-from bench.report import writing
+from bench.report import terminal, writing
 from bench.report.columns import Column, caption, columns_of, notes_of, title_of, verdict_of
 from bench.report.templates import fill
 
@@ -130,10 +130,15 @@ def _markdown(group: Group, columns: Sequence[Column], lines: Sequence[Sequence[
 def _latex(group: Group, columns: Sequence[Column], lines: Sequence[Sequence[str]]) -> str:
     return fill(
         "templates/latex.j2",
-        caption=f"{group.title}. {caption(group)} {legend_of(group.rows)}".translate(LATEX),
+        caption=_escape_latex(f"{group.title}. {caption(group)} {legend_of(group.rows)}"),
         alignment="".join("l" if column.is_text else "r" for column in columns),
-        lines=[[text.translate(LATEX) for text in line] for line in ([column.title for column in columns], *lines)],
+        lines=[[*map(_escape_latex, line)] for line in ([column.title for column in columns], *lines)],
     )
+
+
+def _escape_latex(text: str) -> str:
+    """A text that LaTeX prints as it is, on one line; its control characters are escapes."""
+    return printable(text).translate(LATEX)
 
 
 class TerminalTable:
@@ -145,13 +150,13 @@ class TerminalTable:
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         """A table for each group, with its caption and the reasons of rows that have no figures."""
         if not self.selection.groups:
-            yield Text("No rows.")
+            yield terminal.line("No rows.")
         for index, group in enumerate(self.selection.groups):
-            yield Text(("\n" if index else "") + group.title, style="bold")
+            yield terminal.lines(("\n" if index else "") + printable(group.title), style="bold")
             yield from self._tables(group, options.max_width)
         if any(row.num_launches for row in self.selection.rows):
             legend = legend_of(self.selection.rows)
-            yield Text(("\n" if len(self.selection.groups) > 1 else "") + legend, style="dim")
+            yield terminal.lines(("\n" if len(self.selection.groups) > 1 else "") + legend, style="dim")
 
     def _tables(self, group: Group, width: int) -> RenderResult:
         is_default = self.selection.columns is None
@@ -164,7 +169,7 @@ class TerminalTable:
             yield writing.table_of(
                 [(column.heading(), column.is_text, column.width()) for column in columns],
                 [
-                    [Text(column.values[index], style=_style(column.key, verdict)) for column in columns]
+                    [terminal.lines(column.values[index], style=_style(column.key, verdict)) for column in columns]
                     for index, verdict in enumerate(verdicts)
                 ],
             )
@@ -175,12 +180,14 @@ class TerminalTable:
                     note = writing.one_line(notes_of(row, group)) or "no reason was given"
                     reasons.setdefault((verdict_of(row, group), note), []).append(short_name(row))
             for (verdict, reason), names in reasons.items():
-                yield Text(f"{verdict}: {reason}", style=STYLES.get(verdict, ""))
-                yield Text("\n".join("  " + writing.wrap_name(name, width - 2).replace("\n", "\n  ") for name in names))
-        yield Text(caption(group), style="dim")
+                yield terminal.line(f"{verdict}: {reason}", style=STYLES.get(verdict, ""))
+                yield terminal.lines(
+                    "\n".join("  " + writing.wrap_name(name, width - 2).replace("\n", "\n  ") for name in names)
+                )
+        yield terminal.line(caption(group), style="dim")
         if dropped and rows:
             left_out = f"Left out at this width: {', '.join(dropped)}; COLUMNS={whole} bench show leaves nothing out."
-            yield Text(left_out, style="dim")
+            yield terminal.line(left_out, style="dim")
 
 
 def _style(key: str, verdict: str) -> str:

@@ -8,9 +8,9 @@ from collections.abc import Mapping, Sequence
 from rich import box
 from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
 from rich.table import Table
-from rich.text import Text
 
-from bench.report import writing
+from bench.api.printable import printable
+from bench.report import terminal, writing
 from bench.report.columns import Steps, scale
 
 COUNT = ((1.0, ""), (1e3, "k"), (1e6, "M"), (1e9, "G"), (1e12, "T"))
@@ -62,8 +62,8 @@ class View:
         return Group(
             *self.head,
             Fitted(self.shown),
-            *[Text(note, style="yellow") for note in self.notes],
-            *([Text(self.legend, style="dim")] if self.legend else []),
+            *[terminal.line(note, style="yellow") for note in self.notes],
+            *([terminal.line(self.legend, style="dim")] if self.legend else []),
         )
 
 
@@ -76,7 +76,8 @@ class Fitted:
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         if not self.rows:
             return
-        widths = {title: max(len(row[title]) for row in (*self.rows, {title: title})) for title in self.rows[0]}
+        rows = [{title: printable(text) for title, text in row.items()} for row in self.rows]
+        widths = {title: max(len(row[title]) for row in (*rows, {title: title})) for title in rows[0]}
         widths |= {title: NARROWEST_NAME for title in NAMES if title in widths}
         for title in DROPPED_FIRST:
             if sum(widths.values()) + BETWEEN * len(widths) > options.max_width:
@@ -85,8 +86,8 @@ class Fitted:
         for title, width in widths.items():
             side = "left" if title in LEFT else "right"
             table.add_column(title, justify=side, no_wrap=True, overflow="ellipsis", min_width=width)  # type: ignore[arg-type]
-        for row in self.rows:
-            table.add_row(*(Text(row[title]) for title in widths))
+        for row in rows:
+            table.add_row(*(terminal.line(row[title]) for title in widths))
         yield table
 
 
@@ -96,7 +97,8 @@ def shape_text(shape: Sequence[int] | None) -> str:
 
 
 def short(name: str) -> str:
-    """A name in at most `LONGEST_NAME` characters; a longer name keeps its end, which says more than its beginning."""
+    """A name, printable, in at most `LONGEST_NAME` characters; a longer one keeps its end, which says more."""
+    name = printable(name)
     return name if len(name) <= LONGEST_NAME else "…" + name[1 - LONGEST_NAME :]
 
 

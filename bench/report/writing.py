@@ -1,4 +1,8 @@
-"""Text that every report is made of: figures with their intervals, plain tables, Markdown, JSON and CSV."""
+"""Text that every report is made of: figures with their intervals, plain tables, Markdown, JSON and CSV.
+
+Names and reasons come from files of other people. Each form of a table makes their control characters visible and takes
+their meaning from the characters that the form itself reads: markup, formulas of a spreadsheet.
+"""
 
 from __future__ import annotations
 
@@ -13,15 +17,24 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from rich import box
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
+
+from bench.api.printable import printable, printable_json
+from bench.report import terminal
 
 if TYPE_CHECKING:
     from bench.measure.stats import Estimate
 
 AFTER_A_NUMBER = re.compile(r"(?<=\d) (?=(?:%|°C|[nµm]?s|[kMG]?B|GiB|dB|MHz|GB/s|GMAC/s)(?![A-Za-z]))")
 """The blank between a number and its unit."""
+FORMULA = tuple("=+-@\t\r\n\uff1d\uff0b\uff0d\uff20")
+"""What a text begins with that a spreadsheet takes for a formula; the last four are fullwidth forms of `=+-@`.
+
+Source: OWASP, CSV Injection, https://owasp.org/www-community/attacks/CSV_Injection.
+"""
+NUMBER = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)(e[+-]?\d+)?|[+-]?(inf|nan)", re.ASCII | re.IGNORECASE)
+LINE_ENDS = re.compile(r"[ \t\r\n]+")
 DASH = "\N{EN DASH}"
 """The text in place of a figure that is not known."""
 
@@ -51,8 +64,8 @@ def megabytes(size_bytes: int | None) -> str:
 
 
 def one_line(text: str) -> str:
-    """A text as one line without control characters; reasons quote other people's messages."""
-    return " ".join("".join(letter if letter.isprintable() else " " for letter in text).split())
+    """A text as one line, in which control characters are escapes; reasons quote other people's messages."""
+    return printable(LINE_ENDS.sub(" ", text).strip(" "))
 
 
 def unbroken(text: str) -> str:
@@ -61,9 +74,12 @@ def unbroken(text: str) -> str:
 
 
 def wrap_name(name: str, width: int) -> str:
-    """A cell's name broken after `/` and `+` into lines of at most `width`, and within a longer part after `-`."""
+    """A cell's name broken after `/` and `+` into lines of at most `width`, and within a longer part after `-`.
+
+    Control characters in it become escapes.
+    """
     lines = [""]
-    for part in re.findall(r"[^/+]+[/+]?", name):
+    for part in re.findall(r"[^/+]+[/+]?", printable(name)):
         for piece in [part] if len(part) <= width else re.findall(r"[^-]*-|[^-]+", part):
             if lines[-1] and len(lines[-1]) + len(piece) > width:
                 lines.append("")
@@ -77,21 +93,34 @@ def finite(value: object) -> object:
 
 
 def as_json(content: object) -> str:
-    """Content as JSON for people and programs, which ends in a newline; dataclasses in it become objects."""
-    return json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False, default=dataclasses.asdict) + "\n"
+    """Content as JSON for people and programs, which ends in a newline; dataclasses in it become objects.
+
+    Every text reads back as it was: characters that steer a terminal are escapes of JSON's.
+    """
+    found = json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False, default=dataclasses.asdict)
+    return printable_json(found) + "\n"
 
 
 def as_csv(titles: Iterable[object], lines: Iterable[Iterable[object]]) -> str:
-    """A table as CSV with a line of titles."""
+    """A table as CSV with a line of titles, which is safe to open in a spreadsheet."""
     file = io.StringIO()
-    csv.writer(file, lineterminator="\n").writerows([titles, *lines])
+    csv.writer(file, lineterminator="\n").writerows([map(_csv_cell, line) for line in (titles, *lines)])
     return file.getvalue()
 
 
+def _csv_cell(value: object) -> object:
+    """A value as a cell; an apostrophe before a text says that it is no formula, and numbers stay as they are."""
+    if value is None or isinstance(value, (int, float)):
+        return value
+    said = str(value)
+    is_formula = said.lstrip(" ").startswith(FORMULA) and NUMBER.fullmatch(said) is None
+    return printable(f"'{said}" if is_formula else said, keep="\n")
+
+
 def escape_markdown(text: str) -> str:
-    """A text that Markdown shows as it is."""
-    text = re.sub(r"([\\`*_|~#])", r"\\\1", text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;"))
-    return text.replace("](", "]\\(")
+    """A text that Markdown shows as it is, on one line; its control characters are escapes."""
+    text = printable(text).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    return re.sub(r"([\\`*_|~#])", r"\\\1", text).replace("](", "]\\(")
 
 
 def markdown(titles: Sequence[str], lines: Iterable[Sequence[str]], is_name: Sequence[bool]) -> str:
@@ -114,7 +143,7 @@ def plain(titles: Sequence[str], lines: Sequence[Sequence[str]], *, format: str,
     if format == "md":
         return markdown(titles, lines, is_name)
     columns = [(title, name, None) for title, name in zip(titles, is_name, strict=True)]
-    return on_console(table_of(columns, [map(Text, line) for line in lines]))
+    return on_console(table_of(columns, [map(terminal.lines, line) for line in lines]))
 
 
 def table_of(columns: Iterable[tuple[str, bool, int | None]], lines: Iterable[Iterable[Text]]) -> Table:
@@ -127,7 +156,7 @@ def table_of(columns: Iterable[tuple[str, bool, int | None]], lines: Iterable[It
     """
     table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False, show_edge=False)
     for title, is_name, width in columns:
-        table.add_column(Text(title), justify="left" if is_name else "right", overflow="fold", width=width)
+        table.add_column(terminal.lines(title), justify="left" if is_name else "right", overflow="fold", width=width)
     for line in lines:
         table.add_row(*line)
     return table
@@ -146,7 +175,9 @@ def on_console(content: object, width: int | None = None) -> str:
         width: width in characters; None for the width of the terminal.
     """
     size = width or terminal_width()
-    console = Console(file=io.StringIO(), width=size, color_system=None, force_terminal=False, legacy_windows=False)
+    console = terminal.Console(
+        file=io.StringIO(), width=size, color_system=None, force_terminal=False, legacy_windows=False
+    )
     with console.capture() as capture:
         console.print(content)
     return "\n".join(line.rstrip() for line in capture.get().strip("\n").splitlines()) + "\n"

@@ -23,6 +23,8 @@ from bench.tasks import dataset, examine, formats
 
 SCHEMA = 3  # raise it when the same file would become another task
 LONGEST_NAME = 60
+TRYING = 0.5
+"""Share of the time for opening a model in which it may be run: a model that runs for ever is a row, not an error."""
 NEEDED = ("sources", "inputs", "outputs", "metric_name", "max_metric_loss")
 
 
@@ -51,7 +53,9 @@ class Adopted:
     notes: tuple[str, ...] = ()
 
 
-def adopt(path: Path, options: Options = Options(), *, told: Collection[str] = ()) -> Adopted:
+def adopt(
+    path: Path, options: Options = Options(), *, told: Collection[str] = (), limits: Limits | None = None
+) -> Adopted:
     """Make a task of a model, which this process and its children find by its name.
 
     Args:
@@ -59,6 +63,7 @@ def adopt(path: Path, options: Options = Options(), *, told: Collection[str] = (
             the file's folder.
         options: sizes, samples and trust; not for a folder with a `task.py`.
         told: dimensions whose sizes the user told otherwise, so that no note is made of their guessed sizes.
+        limits: time and memory of the child process that opens the model; None for those of every command.
 
     Raises:
         InputError: there is no model at the path, or it cannot be measured; the message says why.
@@ -70,7 +75,7 @@ def adopt(path: Path, options: Options = Options(), *, told: Collection[str] = (
             raise InputError(f"{path} is a task with samples and sizes of its own; change its task.py instead")
         adopted = Adopted(name=_adopt_folder(path))
     else:
-        adopted = _adopt_model(path, options, told)
+        adopted = _adopt_model(path, options, told, limits or Limits.of(step_s=None, memory_bytes=None))
     task = catalog.task(adopted.name)
     missing = [attribute for attribute in NEEDED if not hasattr(task, attribute)]
     if missing:
@@ -110,7 +115,7 @@ def _adopt_folder(path: Path) -> str:
     return name
 
 
-def _adopt_model(path: Path, options: Options, told: Collection[str]) -> Adopted:
+def _adopt_model(path: Path, options: Options, told: Collection[str], limits: Limits) -> Adopted:
     """Write the task's folder into the cache, and put it on the search path.
 
     Raises:
@@ -128,7 +133,7 @@ def _adopt_model(path: Path, options: Options, told: Collection[str]) -> Adopted
     with tempfile.TemporaryDirectory(dir=tasks, prefix=cache.MAKING) as making:
         folder = Path(making, name)
         folder.mkdir()
-        found = _examine(module, path.absolute(), folder, options)
+        found = _examine(module, path.absolute(), folder, options, limits)
 
         def make(target: Path) -> dict[str, Any]:
             target.parent.parent.mkdir(parents=True)
@@ -142,13 +147,12 @@ def _adopt_model(path: Path, options: Options, told: Collection[str]) -> Adopted
     return Adopted(name=name, notes=(*found["notes"], *given.tell_guessed(guessed)))
 
 
-def _examine(module: str, path: Path, folder: Path, options: Options) -> dict[str, Any]:
+def _examine(module: str, path: Path, folder: Path, options: Options, limits: Limits) -> dict[str, Any]:
     """Examine the model in a child process: nothing of it is parsed in this one.
 
     Raises:
         InputError: the child refuses the model or fails; the message says why.
     """
-    limits = Limits.of(step_s=None, memory_bytes=None)
     try:
         return ask_once(
             examine.examine,
@@ -161,6 +165,7 @@ def _examine(module: str, path: Path, folder: Path, options: Options) -> dict[st
             dims=options.dims,
             shapes=options.shapes,
             trust=options.trust,
+            try_s=TRYING * limits.prepare_s,
         )
     except ChildError as error:
         raise InputError(f"cannot use {path}: {error.reason}") from error

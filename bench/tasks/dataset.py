@@ -11,6 +11,7 @@ from typing import Any
 from bench.api import Arrays, TensorSpec
 from bench.api.arrays import load_arrays
 from bench.api.errors import InputError
+from bench.api.files import opened, refuse_special
 from bench.graphs.deferred import np
 from bench.tasks.code import load
 
@@ -33,6 +34,7 @@ def check(path: Path) -> None:
     """
     if not path.exists():
         raise InputError(f"no such file or folder: {path}; {DATASETS}")
+    refuse_special(path)
     if path.is_file() and path.suffix not in (".npz", PYTHON):
         raise InputError(f"{path} is of no kind that can be read; {DATASETS}")
 
@@ -70,7 +72,9 @@ def _stacked(folder: Path) -> Arrays:
 
 def _load_array(path: Path) -> np.ndarray:
     try:
-        return np.load(path, allow_pickle=False)
+        with opened(path) as file:
+            array: np.ndarray = np.load(file, allow_pickle=False)
+            return array
     except OSError as error:
         raise InputError(f"cannot read {path}: {error.strerror or error}") from error
     except (ValueError, EOFError) as error:

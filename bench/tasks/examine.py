@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
@@ -36,7 +37,15 @@ class OwnModel({bases}):
 
 
 def examine(
-    *, module: str, path: str, folder: str, data: str | None, dims: Sequence[str], shapes: Sequence[str], trust: bool
+    *,
+    module: str,
+    path: str,
+    folder: str,
+    data: str | None,
+    dims: Sequence[str],
+    shapes: Sequence[str],
+    trust: bool,
+    try_s: float = math.inf,
 ) -> dict[str, Any]:
     """Write `task.py` and the files beside it.
 
@@ -48,6 +57,7 @@ def examine(
         dims: sizes of dimensions, as `--dim` takes them.
         shapes: shapes of inputs, as `--shape` takes them.
         trust: whether code that the model holds may run.
+        try_s: see `Asked`.
 
     Returns:
         `weights` (the weights file's name), `guessed` (sizes by dimension that the user did not give) and `notes`
@@ -60,7 +70,7 @@ def examine(
     kind = formats.module_of(module)
     _check_installed(kind)
     arrays, targets = dataset.read(place) if place else (None, None)
-    asked = Asked(dims=given.dims_from(dims), shapes=given.shapes_from(shapes), trust=trust, arrays=arrays)
+    asked = Asked(dims=given.dims_from(dims), shapes=given.shapes_from(shapes), trust=trust, arrays=arrays, try_s=try_s)
     found: Found = kind.examine(source, target, asked)
     weights = target / found.task.weights
     if not weights.exists():  # the format keeps the file as it is

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -22,12 +23,14 @@ class Asked:
         shapes: shapes of inputs, by name of the input.
         trust: whether code in the file may run.
         arrays: samples by input name, the samples along the first axis; None without a data set.
+        try_s: seconds in which the model may be run, where its format can end a run; the time for all is the parent's.
     """
 
     dims: Mapping[str, int] = dataclasses.field(default_factory=dict)
     shapes: Mapping[str, GivenShape] = dataclasses.field(default_factory=dict)
     trust: bool = False
     arrays: Mapping[str, np.ndarray] | None = None
+    try_s: float = math.inf
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -16,6 +16,7 @@ ROOT = Path(__file__).parents[2]
 PAGES = (
     "*.md",
     "docs/*.md",
+    "docs/*.json",
     "models/*/README.md",
     "datasets/*/README.md",
     "results/README.md",

@@ -7,6 +7,7 @@ import io
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import BinaryIO
 
 import pytest
 from rich.console import Console
@@ -15,8 +16,9 @@ from bench.api.cell import Cell
 from bench.cli import main, progress
 from bench.measure import comparison
 from bench.measure.comparison import Fitted, Group
-from bench.records import folder
-from bench.records.store import Record, Store
+from bench.records import folder, reading
+from bench.records.reading import Reading
+from bench.records.store import Store
 from support import page_records as made
 
 
@@ -37,17 +39,17 @@ class Counts:
 @pytest.fixture
 def counts(monkeypatch: pytest.MonkeyPatch) -> Counts:
     found = Counts()
-    read, fit = Store.read, comparison.fit
+    read, fit = reading.read, comparison.fit
 
-    def counted_read(self: Store, key: str) -> Record | None:
+    def counted_read(file: BinaryIO, *, key: str) -> Reading:
         found.reads[key] += 1
-        return read(self, key)
+        return read(file, key=key)
 
     def counted_fit(groups: Sequence[Group]) -> list[Fitted]:
         found.fitted.append(len(groups))
         return fit(groups)
 
-    monkeypatch.setattr(Store, "read", counted_read)
+    monkeypatch.setattr(reading, "read", counted_read)
     monkeypatch.setattr(comparison, "fit", counted_fit)
     return found
 

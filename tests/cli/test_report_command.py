@@ -74,3 +74,26 @@ def test_parquet_needs_a_file(
     found = pd.read_parquet(output)
     assert list(found.columns) == ["cell", "ratio"]
     assert found.cell[0] == made.PRUNE
+
+
+def test_a_public_page_names_no_place_and_no_person(
+    results: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("LOGNAME", "zoe77")
+    (path,) = (results / "machine").glob("broken.jsonl")
+    said = "/home/zoe77/m.py and /usr/lib/secret/x.so"
+    lines = [json.loads(line) for line in path.read_text().splitlines()]
+    lines[1] |= {"reason": f"broken: {said}", "warning": said}
+    lines[0]["artifact"]["info"] = {"log": said}
+    path.write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+
+    pages = {}
+    for name, options in (("private", []), ("public", ["--public"])):
+        output = tmp_path / f"{name}.html"
+        assert run(monkeypatch, "report", "--results", str(results), "--output", str(output), *options) == 0
+        pages[name] = output.read_text(encoding="utf-8")
+
+    assert pages["private"].count("/home/zoe77/m.py") >= 3
+    assert [secret for secret in ("zoe77", "/home", "/usr/lib") if secret in pages["public"]] == []
+    assert "broken: .../m.py and .../x.so" in pages["public"]
+    assert cells(tmp_path / "public.html") == cells(tmp_path / "private.html")

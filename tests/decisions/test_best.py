@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Mapping
 from pathlib import Path
@@ -14,7 +15,7 @@ from bench.api.errors import InputError
 from bench.decisions import best
 from bench.decisions.best import Best
 from bench.measure.comparison import CELL
-from bench.records import assemble
+from bench.records import assemble, ranking
 from bench.records.lines import Failure
 from bench.records.measurements import Measurements
 from bench.records.metric_loss import Lost
@@ -106,6 +107,22 @@ def test_interval_over_a_default_allows_for_the_selection() -> None:
         assert found is not None
         widths.append(found.half_width)
     assert widths[1] > 1.2 * widths[0]
+
+
+def test_a_request_without_a_cell_that_keeps_its_metric_is_told() -> None:
+    path = ORT.format("raw")
+    records = {one.cell.path: one for one in (made.baseline(TORCH, **BLOCKS), cell(path, 0.5, lost=0.02))}
+    records[TORCH] = dataclasses.replace(records[TORCH], quality=made.quality(metric_loss=0.02))
+    rows = assemble.rows(records, measurements=Measurements(records))
+    groups = ranking.select(rows).groups
+    found = best_in(records)
+    assert found == []
+    assert [*report.missing(found, groups, max_metric_loss=0.01)] == [
+        "super_resolution, batch 1, 1 thread: no cell loses at most 1% of its metric for sure; "
+        "`bench pick super_resolution --max-metric-drop 1%` says why"
+    ]
+    kept = best_in(records, max_metric_loss=0.02)
+    assert [*report.missing(kept, groups, max_metric_loss=0.02)] == []
 
 
 def test_words_for_what_is_near_the_best() -> None:

@@ -60,7 +60,7 @@ def blocks(monkeypatch: pytest.MonkeyPatch, *ratios: float, control: float = 1.0
 
 def test_notes_on_both_files_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
     notes = {"a.onnx": ("sizes were guessed", "it was mended"), "b.onnx": ("sizes were guessed", "it saturates")}
-    monkeypatch.setattr(check.adopt, "adopt", lambda path, _: Adopted(name="toy", notes=notes[path.name]))
+    monkeypatch.setattr(check.adopt, "adopt", lambda path, _, **__: Adopted(name="toy", notes=notes[path.name]))
     made = Artifact(path=Path("made"), format="null", sha256="made", size_bytes=1)
     monkeypatch.setattr(check.prepare, "artifact_of", lambda *_: made)
     monkeypatch.setattr(check, "pair", lambda *_: pair())

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import fcntl
+import json
 import os
 import re
 import subprocess
@@ -18,7 +19,7 @@ from onnx import TensorProto, helper
 from bench.api.errors import StoreError
 from bench.measure import machine
 from bench.records.lines import Header
-from bench.records.store import Store, read_lines
+from bench.records.store import Store, read_file
 from support import records as made
 
 COMMAND = Path(sys.executable).with_name("bench")
@@ -162,10 +163,34 @@ def test_results_damaged_in_the_middle(damage: bytes, bench: Bench, tmp_path: Pa
     lines = path.read_bytes().splitlines()
     path.write_bytes(b"\n".join([lines[0], damage, lines[2], b""]))
     before = content(folder)
-    line = refused(bench("show"))
-    assert f"{path.name}, line 2, is damaged" in line
-    assert "move the file away" in line
+    done = bench("show", "--format", "json")
+    assert done.returncode == 0
+    assert [row["num_launches"] for row in json.loads(done.stdout)] == [1]
+    (line,) = done.stderr.splitlines()
+    assert line.startswith("bench: 1 part of the stored results cannot be read")
+    assert f"{path.name}, line 2: " in line
     assert content(folder) == before
+
+
+def test_a_run_goes_on_over_damaged_lines_and_loses_no_launch(bench: Bench, tmp_path: Path) -> None:
+    assert bench("run", TOY, *SHORT).returncode == 0
+    (path,) = (tmp_path / "results").glob("*/*.jsonl")
+    lines = path.read_bytes().splitlines()
+    kinds = [json.loads(line)["kind"] for line in lines]
+    num_launches = kinds.count("launch")
+    assert kinds[:2] == ["cell", "quality"]
+    damaged = b"\n".join([b'{"kind":"cell","key":3}', b"\xff\xfe", *lines[2:], b"NaN", b""])
+    path.write_bytes(damaged)
+    (path.parent / "current.json").write_text("[[[")
+    done = bench("run", TOY, *SHORT)
+    assert done.returncode == 0
+    assert f"{path.name}, line 1, key: " in done.stderr
+    assert path.read_bytes().startswith(damaged)
+    assert path.read_bytes().count(b'"kind":"launch"') >= num_launches
+    (row,) = json.loads(bench("show", "--format", "json").stdout)
+    assert row["status"] == "ok"
+    assert row["num_launches"] >= kinds.count("launch") // 2  # half are of the control
+    assert set(json.loads((path.parent / "current.json").read_text())) == {TOY}
 
 
 def test_a_second_run_beside_the_first(bench: Bench, tmp_path: Path) -> None:
@@ -223,7 +248,7 @@ def test_a_full_disk(bench: Bench, disk: Path) -> None:
     for name, data in before.items():
         assert (disk / name).read_bytes().startswith(data)
         if name.endswith(".jsonl"):
-            assert len(read_lines(disk / name)) >= data.count(b"\n")
+            assert len(read_file(disk / name).lines) >= data.count(b"\n")
     (disk / "filler").unlink()
     assert bench("run", "toy", *SHORT).returncode == 0
 

@@ -103,15 +103,20 @@ def test_line_that_was_cut_short_is_measured_again(harness: Harness) -> None:
     check_complete(harness, FEW)
 
 
-def test_interrupt(harness: Harness) -> None:
-    """Ctrl-C goes to the whole group, as a terminal sends it."""
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)], ids=["INT", "TERM"])
+def test_signal(harness: Harness, number: int, code: int) -> None:
+    """Ctrl-C goes to the whole group, as a terminal sends it, and may come twice in a row."""
     process = harness.start(*command(FEW, launches=50), "--margin", "0.0001%", process_group=0)
     wait_for(lambda: len(harness.launch_ids()) >= 3, "no block was finished")
     finished = harness.launch_ids()
-    os.killpg(process.pid, signal.SIGINT)
-    assert process.wait(timeout=30) == 130
+    start_s = time.monotonic()
+    os.killpg(process.pid, number)
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, number)
+    assert process.wait(timeout=30) == code
+    assert time.monotonic() - start_s < 5
     last = harness.stderr().splitlines()[-1]
-    assert last == "bench: interrupted; everything finished is kept, and the same command goes on from there"
+    assert last == f"bench: stopped; {len(harness.launch_ids())} launches kept; the same command goes on"
     assert "Traceback" not in harness.stderr()
     assert harness.workers() == []
     assert set(finished) <= set(harness.launch_ids())

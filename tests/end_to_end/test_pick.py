@@ -70,6 +70,12 @@ def test_picked_toy_gives_the_measured_metric(tmp_path: Path) -> None:
     shown = program(tmp_path, folder / "run.py")
     name, metric = recipe["measured"]["metric_name"], recipe["measured"]["metric"]
     assert f"{name} {metric:.6g} (measured: {metric:.6g})" in shown
+    before = folder / recipe["artifact"]["file"]  # an earlier pick had another format
+    before.rename(folder / "model.before")
+    recipe["artifact"]["file"] = "model.before"
+    (folder / "deployment.json").write_text(json.dumps(recipe))
+    command(tmp_path, "pick", TOY, "--max-metric-drop", "50%")
+    assert sorted(path.name for path in folder.iterdir()) == sorted([before.name, "deployment.json", "run.py"])
 
 
 def linear(folder: Path) -> tuple[np.ndarray, onnx.ModelProto]:

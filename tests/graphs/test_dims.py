@@ -108,6 +108,16 @@ def test_names_are_never_code() -> None:
     assert shapes(5) == {"a'b\n": (10, 3)}
 
 
+@pytest.mark.parametrize("name", ["batch size", "{{ 7 * 7 }}", "n + -1", "(n + 1", "-n", "3"])
+def test_a_name_is_written_as_it_is(name: str) -> None:
+    assert str(symbol(name)) == name
+    assert str(N * 0 + symbol(name)) == name
+
+
+def test_a_name_of_words_is_set_apart_in_expressions() -> None:
+    assert str(symbol("batch size") * 2 + N) == "N + 2*(batch size)"
+
+
 def test_deep_expressions_are_cheap() -> None:
     size: dims.Size = N
     for step in itertools.count(1):

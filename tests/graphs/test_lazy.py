@@ -108,6 +108,19 @@ def test_external_data_may_have_a_wrong_place(tmp_path: Path, offset: str) -> No
         stored.data(tensor)
 
 
+def test_external_data_without_a_length_have_to_be_as_long_as_the_elements(tmp_path: Path) -> None:
+    """They reach to the end of the file, which holds the other weights, too."""
+    path = tmp_path / "model.onnx"
+    onnx.save(make_model(), path, save_as_external_data=True, location="weights.bin", size_threshold=0)
+    stored = read(path)
+    tensor = stored.model.graph.initializer[0]
+    tensor.external_data.remove(next(entry for entry in tensor.external_data if entry.key == "length"))
+
+    for use in (stored.array, stored.embed):
+        with pytest.raises(InputError, match=r"tensor 'raw' takes [\d,]+ bytes; its external data have [\d,]+$"):
+            use(tensor)
+
+
 def test_every_truncated_file_is_refused_or_read_as_onnx_does(path: Path) -> None:
     content = path.read_bytes()
     for length in (0, 1, 3, 100, 1000, len(content) // 2, len(content) - 1):

@@ -5,12 +5,14 @@ from __future__ import annotations
 import dataclasses
 import math
 import random
+import time
 from pathlib import Path
 
 import onnx
 import pytest
 from onnx import TensorProto, helper
 
+from bench.graphs.memory.best_fit import best_fit
 from bench.graphs.memory.lifetimes import activation_lifetimes
 from bench.graphs.memory.plan import ALIGNMENT_BYTES, Buffer, MemoryPlan, check_plan, lower_bound_bytes, plan_memory
 
@@ -257,3 +259,79 @@ def test_the_models_of_the_onnx_package_are_planned_within_two_per_cent(path: Pa
     assert over_bound(plan) < 0.02
     assert plan.arena_bytes < 0.6 * plan.native_bytes
     assert len(plan.buffers) > 15
+
+
+def test_very_many_buffers_that_meet_are_placed_in_one_pass() -> None:
+    wide = [buffer(f"{at}", 100, at, 20_000) for at in range(20_000)]
+    begin = time.process_time()
+    plan = plan_memory(wide)
+
+    assert time.process_time() - begin < 5, "comparing all pairs takes minutes"
+    assert plan.arena_bytes == 19_999 * 128 + 100, "no gap but those of the alignment"
+    assert sorted(plan.offsets_bytes) == list(range(0, 20_000 * 128, 128))
+
+
+def test_a_pass_over_time_takes_the_smallest_gap_that_fits_and_joins_gaps() -> None:
+    sizes = [64, 128, 64, 64, 64, 192, 64]
+    spans = [(0, 0), (0, 9), (0, 1), (0, 1), (1, 9), (2, 9), (3, 9)]
+
+    offsets = best_fit(sizes, spans)
+
+    plan = MemoryPlan(
+        buffers=tuple(buffer(f"{at}", size, *span) for at, (size, span) in enumerate(zip(sizes, spans, strict=True))),
+        offsets_bytes=tuple(offsets),
+        arena_bytes=max(map(sum, zip(sizes, offsets, strict=True))),
+        lower_bound_bytes=0,
+        native_bytes=0,
+    )
+    assert overlaps(plan) == []
+    assert offsets[:4] == [128, 0, 192, 256], "the largest of a step comes first"
+    assert offsets[4] == 128, "the gap that the first left"
+    assert offsets[5] == 192, "two gaps at the top, joined, and 64 bytes more"
+    assert plan.arena_bytes == 448
+
+
+def test_one_pass_over_random_graphs_overlaps_nowhere() -> None:
+    for seed in range(100):
+        buffers = [item for item in random_graph(seed) if item.size_bytes]
+        sizes = [-(-item.size_bytes // ALIGNMENT_BYTES) * ALIGNMENT_BYTES for item in buffers]
+        offsets = best_fit(sizes, [(item.first_step, item.last_step) for item in buffers])
+        ends = [offset + size for offset, size in zip(offsets, sizes, strict=True)]
+        plan = MemoryPlan(
+            buffers=tuple(buffers),
+            offsets_bytes=tuple(offsets),
+            arena_bytes=max(ends, default=0),
+            lower_bound_bytes=lower_bound_bytes(buffers),
+            native_bytes=sum(sizes),
+        )
+        assert overlaps(plan) == [], f"seed {seed}"
+        assert plan.arena_bytes <= max(2 * plan.lower_bound_bytes, sum(sizes) if len(sizes) < 3 else 0) + 64 * len(
+            sizes
+        )
+
+
+def test_the_checker_agrees_with_the_plain_way_on_random_plans() -> None:
+    generator = random.Random(1)
+    verdicts = set()
+    for _ in range(300):
+        buffers = [
+            buffer(
+                f"{at}", 64 * generator.randrange(1, 4), first := generator.randrange(6), first + generator.randrange(3)
+            )
+            for at in range(4)
+        ]
+        plan = MemoryPlan(
+            buffers=tuple(buffers),
+            offsets_bytes=tuple(64 * generator.randrange(6) for _ in buffers),
+            arena_bytes=1 << 20,
+            lower_bound_bytes=0,
+            native_bytes=0,
+        )
+        try:
+            check_plan(plan)
+            passed = True
+        except AssertionError:
+            passed = False
+        assert passed == (not overlaps(plan)), str(plan)
+        verdicts.add(passed)
+    assert verdicts == {True, False}

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import time
 import xml.etree.ElementTree as ET
 from pathlib import Path
 
 import onnx
 import pytest
+from onnx import helper
 
 from bench.graphs.costs.profile import profile
 from bench.graphs.file.lazy import read
 from bench.graphs.file.text import model_text
 from bench.graphs.picture.svg import draw
 from support.resnet_graph import resnet18
+from support.shape_inference import graph_model
 
 LIGHT = Path(onnx.__file__).parent / "backend" / "test" / "data" / "light"
 
@@ -118,3 +121,20 @@ def test_published_models_can_be_drawn(name: str) -> None:
     for index, (left, _, right, bottom) in enumerate(ordered):
         for other in ordered[index + 1 :]:
             assert other[1] >= bottom or right <= other[0] or other[2] <= left
+
+
+def test_a_chain_whose_values_are_all_read_at_its_end_is_drawn_whole_in_linear_time(tmp_path: Path) -> None:
+    number = 4000
+    nodes = [helper.make_node("Relu", [f"t{at}" if at else "x"], [f"t{at + 1}"]) for at in range(number)]
+    nodes.append(helper.make_node("Sum", [f"t{at + 1}" for at in range(number)], ["y"]))
+    onnx.save(graph_model(nodes, {"x": [4]}, "y"), tmp_path / "m.onnx")
+    begin = time.process_time()
+
+    root = ET.fromstring(draw(read(tmp_path / "m.onnx")))
+
+    assert time.process_time() - begin < 15, "a place for each line on each layer would be 8 million places"
+    assert len(boxes_of(root)) == number + 3
+    ends = [path for path in root.iter(f"{SVG}path") if path.get("fill") == "#555555"]
+    assert len(ends) == 2 * number + 1, "every line is drawn"
+    straight = [path for path in root.iter(f"{SVG}path") if path.get("stroke-dasharray")]
+    assert 0.9 * number < len(straight) < number, "long lines are straight, and short ones go around the boxes"

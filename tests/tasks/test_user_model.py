@@ -133,7 +133,10 @@ def with_sequence() -> onnx.ModelProto:
         (without_outputs(), "it has no outputs"),
         (make_model([], [("y", FLOAT, [1])], [helper.make_node("RandomNormal", [], ["y"], shape=[1])]), "no inputs"),
         (without_rank(), "an input has no shape"),
-        (make_model([("a\nb", FLOAT, [1])], [("y", FLOAT, [1])], []), r"input 'a\\nb' has no name that can be printed"),
+        (
+            make_model([("a\nb", FLOAT, [1])], [("y", FLOAT, [1])], [helper.make_node("Relu", ["a\nb"], ["y"])]),
+            r"input 'a\\nb' has no name that can be printed",
+        ),
         (onnx.ModelProto(), "no graph or no opset"),
     ],
 )

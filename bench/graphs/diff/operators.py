@@ -7,7 +7,6 @@ import dataclasses
 
 from bench.graphs.deferred import onnx
 from bench.graphs.file.digest import operator_names
-from bench.graphs.file.text import printable
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -21,6 +20,6 @@ class OperatorCount:
 
 def count_operators(before: onnx.ModelProto, after: onnx.ModelProto) -> list[OperatorCount]:
     """Count the nodes of each operator, sorted by name; the domain comes before names that are not ONNX's own."""
-    old, new = (collections.Counter(map(printable, operator_names(model))) for model in (before, after))
+    old, new = (collections.Counter(operator_names(model)) for model in (before, after))
     names = sorted(old | new, key=lambda name: (name.casefold(), name))
     return [OperatorCount(operator=name, before=old[name], after=new[name]) for name in names]

@@ -11,6 +11,7 @@ from bench.graphs.diff.same_outputs import check_same_outputs
 from bench.graphs.file import lazy
 from bench.graphs.file.digest import all_nodes
 from bench.graphs.file.replace import replace_all
+from bench.graphs.file.settled import inline_functions
 
 OWN = ("", "ai.onnx")
 """The names of the domain of ONNX's own operators."""
@@ -29,15 +30,6 @@ def state_own_set(model: onnx.ModelProto) -> None:
     """State a version of ONNX's own operator set, in place, in a model that has none: some tools look for it."""
     if not opset_of(model):
         model.opset_import.append(onnx.helper.make_opsetid("", OLDEST))
-
-
-def inline_functions(model: onnx.ModelProto) -> onnx.ModelProto:
-    """The model with its local functions written out where they are called; itself if it has none.
-
-    Functions that state another version of an operator set than the model stay: onnx cannot convert those that read
-    initializers (1.23.2).
-    """
-    return onnx.inliner.inline_local_functions(model) if model.functions else model
 
 
 def told_if_raised(source: Path, target: Path) -> str | None:

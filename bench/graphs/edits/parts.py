@@ -141,7 +141,14 @@ def _check(model: onnx.ModelProto | Path) -> None:
     try:
         onnx.checker.check_model(str(model) if isinstance(model, Path) else model)
     except onnx.checker.ValidationError as error:
+        graph = onnx.load(model, load_external_data=False).graph if isinstance(model, Path) else model.graph
+        for value in (*graph.input, *graph.output):  # the checker does not say which
+            if value.type.WhichOneof("value") == "tensor_type" and not value.type.tensor_type.HasField("shape"):
+                what = f"the number of axes of {value.name!r}, which is an input or output, is not known"
+                raise InputError(f"it would be no valid model: {what}") from error
         raise InputError(f"it would be no valid model: {' '.join(str(error).split())}") from error
+    except UnicodeDecodeError as error:
+        raise InputError(f"it would be no valid model, and the reason is no UTF-8: {error.object!r}") from error
 
 
 def _write_data(model: onnx.ModelProto, source: Stored, target: Path) -> Path:

@@ -18,6 +18,7 @@ from typing import Any
 
 from bench.api.errors import ArtifactError, InputError
 from bench.graphs.deferred import np, onnx
+from bench.graphs.file import refusals
 from bench.graphs.file.lazy import Stored, read
 
 ABSENT = b""
@@ -286,16 +287,21 @@ def stored_names(graph: onnx.GraphProto) -> set[str]:
 
 
 def inferred(model: onnx.ModelProto) -> onnx.GraphProto:
-    """The main graph with the types that onnx infers from the inputs; what the model states is dropped, in place."""
+    """The main graph with the types that onnx infers from the inputs; what the model states is dropped, in place.
+
+    Raises:
+        InputError: onnx cannot infer them.
+    """
     for graph in all_graphs(model):
         graph.ClearField("value_info")
     for value in model.graph.output:
         value.type.tensor_type.ClearField("shape")
-    return onnx.shape_inference.infer_shapes(model, data_prop=True).graph
+    with refusals.told("infer the shapes of the model"):
+        return onnx.shape_inference.infer_shapes(model, data_prop=True).graph
 
 
 def inferred_outputs(model: onnx.ModelProto) -> list[onnx.ValueInfoProto]:
-    """The outputs of the graph that `inferred` returns."""
+    """The outputs of the graph that `inferred` returns. Raises as `inferred`."""
     return list(inferred(model).output)
 
 

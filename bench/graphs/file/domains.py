@@ -115,9 +115,9 @@ def _told(wiring: Wiring, name: str, kind: onnx.TypeProto.Tensor) -> Iterator[Do
             rule = RULES.get(node.op_type) if node.domain in ("", "ai.onnx") else None
             if rule is not None and (domain := rule(use)) is not None:
                 yield domain
-            if node.op_type in MOVES and position == 0 and node.output[0] not in seen:
-                seen.add(node.output[0])
-                pending.append(node.output[0])
+            moved = node.output[:1] if node.op_type in MOVES and position == 0 else ()  # it may make nothing
+            pending += [name for name in moved if name not in seen]
+            seen.update(moved)
 
 
 def _of_table(use: _Use) -> Domain | None:

@@ -118,7 +118,7 @@ def _interface(model: onnx.ModelProto) -> tuple[list[dict[str, Any]], list[dict[
     names = {dim for spec in inputs for dim in spec["shape"] if isinstance(dim, str)}
     try:
         inferred = {value.name: _shape(value) for value in inferred_outputs(model)}
-    except (onnx.shape_inference.InferenceError, ValueError):  # the runtime has the better message
+    except InputError:  # the runtime has the better message
         inferred = {}
     for spec in stated:
         spec["shape"] = _merged(spec["shape"], inferred.get(spec["name"], (None,)), names)

@@ -9,6 +9,7 @@ Source: protobuf's wire format, https://protobuf.dev/programming-guides/encoding
 from __future__ import annotations
 
 import dataclasses
+import math
 import mmap
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,6 +17,9 @@ from typing import Any, TypeAlias
 
 from bench.api.errors import InputError
 from bench.graphs.deferred import np, onnx
+from bench.graphs.file.dtypes import bits
+from bench.graphs.file.expansion import check_expansion
+from bench.graphs.file.valid import check_model
 
 Buffer: TypeAlias = "memoryview | bytes"
 
@@ -23,6 +27,7 @@ HERE = "\0"
 """The location of data that lie in the ONNX file itself: no file can have this name."""
 SMALL_BYTES = 4096
 """Messages of at most this size are parsed whole."""
+MOST_LEVELS = 100  # of messages in one another, beyond which protobuf parses nothing
 EXTERNAL = 1  # of onnx.TensorProto.DataLocation
 VARINT, FIXED_64, LENGTH, FIXED_32 = 0, 1, 2, 5
 FIELDS = {
@@ -109,9 +114,13 @@ class Stored:
         return sorted(self.path.parent.resolve() / location for location in self.files if location != HERE)
 
     def array(self, tensor: onnx.TensorProto) -> np.ndarray:
-        """The elements of a tensor as a NumPy array; external data are copied into memory."""
+        """The elements of a tensor as a NumPy array; external data are copied into memory.
+
+        Raises:
+            InputError: as `data`, or the external data are not as long as the elements.
+        """
         if tensor.data_location == EXTERNAL:
-            raw_data = bytes(self.data(tensor))
+            raw_data = self._raw_data(tensor)
             tensor = onnx.TensorProto(name=tensor.name, data_type=tensor.data_type, dims=tensor.dims, raw_data=raw_data)
         if tensor.data_type == tensor.INT64 and tensor.raw_data:  # shapes, in a quarter of the time
             return np.frombuffer(tensor.raw_data, "<i8").reshape(tensor.dims)
@@ -121,19 +130,27 @@ class Stored:
         """Load into a message, such as the model or a copy of one of its nodes, the data of its tensors on disk.
 
         Raises:
-            InputError: external data are missing or lie outside the model's folder.
+            InputError: as `array`.
         """
         for tensor in external_tensors(message):
-            tensor.raw_data = bytes(self.data(tensor))
+            tensor.raw_data = self._raw_data(tensor)
             tensor.ClearField("data_location")
             tensor.ClearField("external_data")
+
+    def _raw_data(self, tensor: onnx.TensorProto) -> bytes:
+        """The data of a tensor on disk, as many as its elements take."""
+        raw_data = bytes(self.data(tensor))
+        needed = -(-math.prod(tensor.dims) * bits(tensor.data_type) // 8)
+        if len(raw_data) != needed:
+            raise InputError(f"tensor {tensor.name!r} takes {needed:,} bytes; its external data have {len(raw_data):,}")
+        return raw_data
 
 
 def read(path: Path) -> Stored:
     """Read an ONNX file without its weights.
 
     Raises:
-        InputError: the file cannot be read, or is no ONNX file.
+        InputError: the file cannot be read, is no valid ONNX file, or is too large once its functions are inlined.
     """
     from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 
@@ -147,6 +164,8 @@ def read(path: Path) -> Stored:
         raise InputError(f"cannot read {path}: {error.strerror}") from error
     except (DecodeError, ValueError, IndexError) as error:  # a number that the file ends in
         raise InputError(f"it is not an ONNX file, or only a part of one: {error}") from error
+    check_model(model)
+    check_expansion(model)
     is_whole = content.count(b"location") == content.count(LIES_HERE)  # the word stands in every external tensor
     return Stored(model=model, path=path, is_whole=is_whole, files={HERE: file})
 
@@ -185,8 +204,10 @@ def _mapped(path: Path) -> memoryview:
         return memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
 
 
-def _stripped(kind: str, file: memoryview, first: int, last: int) -> bytes:
-    """The message at `file[first:last]` without the bytes of its large tensors."""
+def _stripped(kind: str, file: memoryview, first: int, last: int, depth: int = 0) -> bytes:
+    """The message at `file[first:last]`, which lies in `depth` others, without the bytes of its large tensors."""
+    if depth > MOST_LEVELS:
+        raise ValueError(f"its messages lie more than {MOST_LEVELS} deep within one another, which protobuf refuses")
     from google.protobuf.internal.encoder import TagBytes, _VarintBytes  # type: ignore[import-untyped]
 
     inner = FIELDS[kind]
@@ -194,15 +215,17 @@ def _stripped(kind: str, file: memoryview, first: int, last: int) -> bytes:
     kept_from = first
     for number, at, begin, end in _fields(file, first, last, SMALL_BYTES):
         if number in inner:
-            strip = _stripped_tensor if inner[number] == "tensor" else _stripped
-            content = strip(inner[number], file, begin, end)
+            if inner[number] == "tensor":
+                content = _stripped_tensor(file, begin, end)
+            else:
+                content = _stripped(inner[number], file, begin, end, depth + 1)
             parts += (file[kept_from:at], TagBytes(number, LENGTH), _VarintBytes(len(content)), content)
             kept_from = end
     parts.append(file[kept_from:last])
     return b"".join(parts)
 
 
-def _stripped_tensor(kind: str, file: memoryview, first: int, last: int) -> bytes:
+def _stripped_tensor(file: memoryview, first: int, last: int) -> bytes:
     data = [field for field in _fields(file, first, last, 0) if field[0] in PLAIN_DATA]
     if len(data) != 1:  # elements of another kind, or an encoder wrote the data in several pieces
         return bytes(file[first:last])

@@ -6,6 +6,7 @@ import itertools
 from pathlib import Path
 
 from bench.graphs.deferred import onnx
+from bench.graphs.file import refusals
 from bench.graphs.file.digest import fed_inputs
 from bench.graphs.file.lazy import read
 from bench.graphs.file.replace import replace_all
@@ -20,12 +21,29 @@ def settle(model: onnx.ModelProto) -> onnx.ModelProto:
     """Inline the local functions of a model, give each node a name that no other node has, and unlist its weights.
 
     A model without local functions is changed in place.
+
+    Raises:
+        InputError: as `inline_functions`.
     """
-    if model.functions:
-        model = onnx.inliner.inline_local_functions(model)
+    model = inline_functions(model)
     _name_nodes(model.graph, set(), onnx.AttributeProto.GRAPH)
     unlist_weights(model)
     return model
+
+
+def inline_functions(model: onnx.ModelProto) -> onnx.ModelProto:
+    """The model with its local functions written out where they are called; itself if it has none.
+
+    Functions that state another version of an operator set than the model stay: onnx cannot convert those that read
+    initializers (1.23.2).
+
+    Raises:
+        InputError: onnx cannot, as for a call with more inputs than its function has.
+    """
+    if not model.functions:
+        return model
+    with refusals.told("write out the functions of the model where they are called"):
+        return onnx.inliner.inline_local_functions(model)
 
 
 def unlist_weights(model: onnx.ModelProto) -> None:

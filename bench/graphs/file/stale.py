@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+
+from bench.api.errors import InputError
 from bench.graphs.deferred import onnx
 from bench.graphs.file.digest import all_graphs, inferred
 from bench.graphs.file.replace import replace_all
@@ -15,15 +18,18 @@ MOST_NAMED = 3
 def drop_stale(model: onnx.ModelProto) -> str | None:
     """Drop stale statements from a model, in place.
 
-    Statements are optional and runtimes refuse a model that contradicts itself. Where inference finds none that is
-    wrong, all statements are dropped, because a runtime may infer more. Those of subgraphs are dropped in any case.
+    Statements are optional and runtimes refuse a model that contradicts itself. Where inference fails or finds none
+    that is wrong, all statements are dropped, because a runtime may infer more. Those of subgraphs are dropped in any
+    case.
 
     Returns:
         A sentence that says what was dropped; None if there was nothing to drop.
     """
     graph = model.graph
-    made = inferred(onnx.ModelProto.FromString(model.SerializeToString()))
-    follows = {value.name: value for value in (*made.value_info, *made.output)}
+    follows: dict[str, onnx.ValueInfoProto] = {}
+    with contextlib.suppress(InputError):  # a runtime may know operators that onnx does not
+        made = inferred(onnx.ModelProto.FromString(model.SerializeToString()))
+        follows = {value.name: value for value in (*made.value_info, *made.output)}
     in_subgraphs = 0
     for inner in all_graphs(model):
         if inner is not graph:

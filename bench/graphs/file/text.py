@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from bench.api.errors import InputError
+from bench.api.printable import printable
 from bench.graphs.deferred import onnx
 from bench.graphs.file.dtypes import type_name
 from bench.graphs.file.lazy import HERE, Stored, external_tensors
@@ -17,6 +19,9 @@ def model_text(stored: Stored) -> str:
 
     Weights of more than 4 KB are not written out but given by their place in the file, as external data are; so the
     text has to be read back in the model's folder. Characters that would steer a terminal are escaped.
+
+    Raises:
+        InputError: a string or a comment in the file is no UTF-8.
     """
     assert stored.path is not None
     model = onnx.ModelProto()
@@ -25,14 +30,12 @@ def model_text(stored: Stored) -> str:
         for entry in tensor.external_data:
             if (entry.key, entry.value) == ("location", HERE):
                 entry.value = stored.path.name
-    return printable(onnx.printer.to_text(model), keep="\n\t") + "\n"
-
-
-def printable(text: str, keep: str = "") -> str:
-    """A text in which all characters that cannot be printed are escaped, but for those in `keep`."""
-    return "".join(
-        char if char.isprintable() or char in keep else char.encode("unicode_escape").decode() for char in text
-    )
+    try:
+        written = onnx.printer.to_text(model)
+    except UnicodeDecodeError as error:  # of text that nothing but this form shows, such as the string of an attribute
+        damaged = error.object[max(error.start - 20, 0) : error.start + 20]
+        raise InputError(f"its text {damaged!r} is no UTF-8") from error
+    return printable(written, keep="\n\t") + "\n"
 
 
 def attribute_text(attribute: onnx.AttributeProto) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 
+from bench.api.errors import InputError
 from bench.graphs.deferred import np, onnx
 from bench.graphs.file.lazy import Stored
 from bench.graphs.file.reads import node_reads
@@ -11,6 +12,8 @@ from bench.graphs.file.settled import settle
 
 Place = tuple[int, int]
 """The index of a node, and the position of one of its inputs or outputs."""
+DTYPES = {"FLOAT": "f4", "INT": "i8", "STRING": "O", "FLOATS": "f4", "INTS": "i8", "STRINGS": "O"}
+"""NumPy's name of the element type that a Constant makes of an attribute, by the attribute's type."""
 
 
 class Wiring:
@@ -46,9 +49,7 @@ class Wiring:
                 self.nodes.append(node)
             else:
                 self.weights[node.output[0]] = constant
-        self.reads = [
-            [*node.input, *(name for name in node_reads(node) if name not in node.input)] for node in self.nodes
-        ]
+        self.reads = [_reads(node) for node in self.nodes]
         self.made_by: dict[str, Place] = {}
         self.readers: dict[str, list[Place]] = {}
         for index, (node, names) in enumerate(zip(self.nodes, self.reads, strict=True)):
@@ -79,9 +80,20 @@ class Wiring:
         return nodes, reads
 
 
+def _reads(node: onnx.NodeProto) -> list[str]:
+    """The inputs of a node by position, and then what its subgraphs read besides."""
+    names = list(node.input)
+    own = set(names)
+    return [*names, *(name for name in node_reads(node) if name not in own)]
+
+
 def constant_of(node: onnx.NodeProto) -> onnx.TensorProto | onnx.SparseTensorProto | None:
-    """The tensor that a Constant node holds, whichever attribute states it; None for any other node."""
-    if node.op_type != "Constant" or node.domain not in ("", "ai.onnx") or len(node.attribute) != 1:
+    """The tensor that a Constant node holds, whichever attribute states it; None for any other node.
+
+    Raises:
+        InputError: the attribute states no value that a Constant can have.
+    """
+    if node.op_type != "Constant" or node.domain not in ("", "ai.onnx") or len(node.attribute) != 1 or not node.output:
         return None
     (attribute,) = node.attribute
     if attribute.HasField("t"):
@@ -90,7 +102,13 @@ def constant_of(node: onnx.NodeProto) -> onnx.TensorProto | onnx.SparseTensorPro
         return attribute.sparse_tensor
     if attribute.ref_attr_name:
         return None
+    # Checked here and not when the file is read: a call may have put the attribute of a function in its place.
+    kind = onnx.AttributeProto.AttributeType.Name(attribute.type)
+    if attribute.name != f"value_{kind.lower()}" or kind not in DTYPES:
+        names = ", ".join(f"value_{kind.lower()}" for kind in DTYPES)
+        raise InputError(
+            f"attribute {attribute.name!r} of node {node.name!r} (Constant) is of type {kind}; a Constant has a "
+            f"tensor, or one of {names} of the type in its name"
+        )
     value = onnx.helper.get_attribute_value(attribute)
-    kinds = {"value_float": np.float32, "value_floats": np.float32, "value_int": np.int64, "value_ints": np.int64}
-    kind = kinds.get(attribute.name, object)
-    return onnx.numpy_helper.from_array(np.array(value, kind), node.output[0])
+    return onnx.numpy_helper.from_array(np.array(value, DTYPES[kind]), node.output[0])

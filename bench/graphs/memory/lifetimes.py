@@ -13,7 +13,7 @@ planned by themselves and stand here as one buffer, the work space of that step.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Set
 
 from bench.graphs.deferred import onnx
 from bench.graphs.file.digest import stored_names
@@ -64,7 +64,7 @@ class _Scope:
     """The graph or a subgraph."""
 
     def __init__(
-        self, graph: onnx.GraphProto, sizes_bytes: Sizes, share_views: bool, path: str, constants: frozenset[str]
+        self, graph: onnx.GraphProto, sizes_bytes: Sizes, share_views: bool, path: str, constants: Set[str]
     ) -> None:
         self.graph = graph
         self.sizes_bytes = sizes_bytes
@@ -72,7 +72,7 @@ class _Scope:
         self.path = path
         stored = stored_names(graph)
         inputs = [value.name for value in graph.input if value.name not in stored]
-        self.constants = (constants | stored) - set(inputs)
+        self.constants = set(constants | stored).difference(inputs)
         self.outputs = {value.name for value in graph.output}
         self.buffers: list[_Living] = []
         self.home: dict[str, _Living] = {}

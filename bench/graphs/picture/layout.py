@@ -24,6 +24,8 @@ BETWEEN = 22
 BELOW = 34
 """Pixels between layers."""
 SWEEPS = 12
+PLACES = 8
+"""Places of lines for each box, on the average; lines that would need more go straight, the longest first."""
 STRAIGHT = 8.0
 """How much stronger a place on a line pulls than a box, so that long lines stay straight."""
 
@@ -42,10 +44,12 @@ class Line:
 
     Attributes:
         arrow: whether the line ends at the top of a box; if not, it ends where its last branch leaves it.
+        straight: whether the line goes through many layers without a place of its own, and may pass behind boxes.
     """
 
     points: tuple[Point, ...]
     arrow: bool
+    straight: bool = False
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -77,7 +81,8 @@ class _Drawing:
         self.widths = [box.width for box in boxes]
         self.above: dict[int, list[int]] = collections.defaultdict(list)
         self.below: dict[int, list[int]] = collections.defaultdict(list)
-        self.ways = [self._way(maker, readers) for maker, readers in self.values]
+        longest = self._longest_way()
+        self.ways = [self._way(maker, readers, longest) for maker, readers in self.values]
         self.rows: list[list[int]] = [[] for _ in range(max(self.layer, default=-1) + 1)]
 
     def _layers(self) -> list[int]:
@@ -103,10 +108,26 @@ class _Drawing:
                 layer[index] = min(layer[reader] for reader in readers[index]) - 1
         return layer
 
-    def _way(self, maker: int, readers: Sequence[int]) -> list[int]:
-        """Places of a value on the layers between its maker and its last reader; ties all of them together."""
+    def _longest_way(self) -> int:
+        """The number of layers up to which a line has a place on each, so that all lines together have not too many.
+
+        In a chain whose values are all read at its end, the places would be quadratic in the number of boxes.
+        """
+        spans = sorted(
+            self.layer[reader] - self.layer[maker] - 1 for maker, readers in self.values for reader in readers
+        )
+        places = itertools.accumulate(spans)
+        within = bisect.bisect_right(list(places), PLACES * (len(self.boxes) + 1000))
+        return spans[-1] if within == len(spans) and spans else spans[within] - 1 if spans else 0
+
+    def _way(self, maker: int, readers: Sequence[int], longest: int) -> list[int]:
+        """Places of a value on the layers between its maker and its last reader; ties all of them together.
+
+        Readers that are more than `longest` layers away are left out.
+        """
         first = self.layer[maker] + 1
-        layers = range(first, max(self.layer[reader] for reader in readers))
+        readers = [reader for reader in readers if self.layer[reader] - first <= longest]
+        layers = range(first, max((self.layer[reader] for reader in readers), default=first))
         way = [len(self.layer) + position for position in range(len(layers))]
         self.layer += layers
         self.widths += [0.0] * len(way)
@@ -155,9 +176,10 @@ class _Drawing:
                 yield Line(points=tuple(shared), arrow=False)
             for reader in readers:
                 steps = self.layer[reader] - first - 1
-                branch = shared[1 + 2 * steps : 2 + 2 * steps] if steps else shared[:2]
+                straight = steps > len(way)
+                branch = shared[1 + 2 * steps : 2 + 2 * steps] if steps and not straight else shared[:2]
                 end = [(x[reader], tops[self.layer[reader]]), (x[reader], corners[reader][1])]
-                yield Line(points=(*branch, *end), arrow=True)
+                yield Line(points=(*branch, *end), arrow=True, straight=straight)
 
     def _sweeps(self, number: int) -> Iterator[tuple[list[list[int]], Mapping[int, Sequence[int]]]]:
         """Go down and up in turn: the layers in order, and what each place is tied to on the layer before its own."""
@@ -213,9 +235,14 @@ class _Drawing:
             for index in row:
                 x[index] = right + self.widths[index] / 2
                 right += self.widths[index] + BETWEEN
+        settled = 0
         for rows, ties in self._sweeps(2 * SWEEPS):
+            before = x[:]
             for row in rows:
                 self._fit(row, x, ties)
+            settled = settled + 1 if x == before else 0
+            if settled == 2:  # neither the way down nor the way up moves a box
+                break
         return x
 
     def _fit(self, row: Sequence[int], x: list[float], ties: Mapping[int, Sequence[int]]) -> None:

@@ -18,11 +18,12 @@ from xml.sax.saxutils import escape
 
 import jinja2
 
+from bench.api.printable import printable
 from bench.graphs.costs.nodes import NodeCost
 from bench.graphs.costs.profile import Profile
 from bench.graphs.deferred import onnx
 from bench.graphs.file.lazy import Stored
-from bench.graphs.file.text import attribute_text, printable, shape_text, tensor_type, value_type
+from bench.graphs.file.text import attribute_text, shape_text, tensor_type, value_type
 from bench.graphs.file.wiring import Wiring
 from bench.graphs.picture.layout import Box, Layout, Line, lay_out
 
@@ -49,7 +50,7 @@ KINDS = {
         r"Reshape|Transpose|Concat|Split|Slice|Gather\w*|Scatter\w*|Squeeze|Unsqueeze|Flatten|Identity|Cast\w*|Shape|Size"
         r"|Expand|Tile|Pad|Resize|Upsample|DepthToSpace|SpaceToDepth|Constant\w*|Range|Reorder\w*|NonZero|Sequence\w+",
     ),
-    "other operators": ("#FFFFFF", r".*"),
+    "other operators": ("#FFFFFF", r"(?s:.*)"),
 }
 """Colour of each kind of operator, and a pattern for the names of its operators; the first kind that fits counts."""
 TEMPLATE = Path(__file__).with_name("picture.svg.j2")
@@ -187,7 +188,7 @@ def _svg(name: str, labels: Sequence[_Label], layout: Layout) -> str:
         height=round(head + layout.height + MARGIN),
         corner=(MARGIN + (width - 2 * MARGIN - layout.width) / 2, head),
         legend=[(MARGIN + right, top + row * 20, kind, colour) for row, right, kind, colour in legend],
-        lines=[(_path(line), line.points[-1] if line.arrow else None) for line in layout.lines],
+        lines=[(_path(line), line.points[-1] if line.arrow else None, line.straight) for line in layout.lines],
         boxes=[(label, label.box(), *corner) for label, corner in zip(labels, layout.corners, strict=True)],
         dark=DARK,
         font=FONT,
@@ -201,8 +202,10 @@ def _svg(name: str, labels: Sequence[_Label], layout: Layout) -> str:
 
 
 def _written(value: object) -> object:
-    """A value as the template writes it: pixels with one decimal, and text in which no character is markup."""
-    return f"{value:.1f}" if isinstance(value, float) else escape(value) if isinstance(value, str) else value
+    """A value as the template writes it: pixels with one decimal, and text without markup and control characters."""
+    if isinstance(value, str):
+        return escape(printable(value, keep="\n"))
+    return f"{value:.1f}" if isinstance(value, float) else value
 
 
 def _legend(labels: Sequence[_Label], width: float) -> Iterator[tuple[int, float, str, str]]:

@@ -140,7 +140,13 @@ def _of_node(node: Node) -> Iterator[Requirement]:
                 if atoms and all(atom.is_free for atom in atoms):
                     names = frozenset(str(atom.arguments[0]) for atom in atoms)
                     yield Requirement(node=node.what, what=what, sizes=tuple(sizes), holds=holds, dims=names)
-        except (UnknownError, LookupError, TypeError, ValueError):  # the shapes or the node say too little
+        except (
+            UnknownError,
+            LookupError,
+            TypeError,
+            ValueError,
+            ArithmeticError,
+        ):  # the shapes or the node say too little
             continue
 
 

@@ -11,14 +11,13 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
 from bench.graphs.deferred import np, onnx
+from bench.graphs.file.expansion import PASSES
 from bench.graphs.shapes.dims import Dim, Shape, Size, symbol
 from bench.graphs.shapes.node import BOOL, INT64, Node, ShapeError, Value
 from bench.graphs.shapes.steps import Body, GraphWalk, Scope
 
 Outputs: TypeAlias = tuple[Sequence[Value | None], Sequence[Body]]
 BRANCHES = {"then_branch": True, "else_branch": False}
-MAX_PASSES = 4
-"""Passes over a loop's body after which carried sizes that still change are taken as unknown."""
 
 
 def _subgraph(node: Node, name: str) -> tuple[onnx.GraphProto, str]:
@@ -117,11 +116,11 @@ def loop(node: Node, walk: GraphWalk, values: Scope) -> Outputs:
     if len(carried) != number:
         raise ShapeError(f"{node.what} carries {len(carried)} values; its body takes {number}")
     iteration = Value(INT64, (), np.array(symbol(f"{path}:{names[0]}", is_free=False), object))
-    for attempt in range(MAX_PASSES):
+    for attempt in range(PASSES):
         body = _body(node, walk, [iteration, Value(BOOL, ()), *carried], values)
         results = body.outputs[1:]
         after = [
-            _carried(path, name, one, two, give_up=attempt == MAX_PASSES - 2)
+            _carried(path, name, one, two, give_up=attempt == PASSES - 2)
             for name, one, two in zip(names[2:], carried, results, strict=False)
         ]
         if [value.shape for value in after] == [value.shape for value in carried]:

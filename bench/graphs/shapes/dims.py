@@ -36,6 +36,8 @@ OPERATIONS: dict[str, tuple[Callable[..., int], str]] = {
 }
 """For each operation of an atom, the function that computes it, and a short form of writing it (empty for none)."""
 LONGEST_TEXT = 80
+MOST_TERMS = 1000  # of a polynomial: products of sums multiply them, so n nodes could ask for 2**n
+MOST_LEVELS = 100  # of operations within one another, which are written and compared by functions that call themselves
 
 
 class Atom:
@@ -46,12 +48,16 @@ class Atom:
         arguments: sizes; for a named dimension its name alone.
         is_free: whether a named dimension is a dimension of an input, and does not depend on data.
         key: a hash, equal for equal atoms, so that deeply nested atoms are compared fast.
+        levels: operations within one another, this one included; an OverflowError is raised where there are too many.
     """
 
     def __init__(self, operation: str, arguments: tuple[Any, ...], *, is_free: bool = False) -> None:
         self.operation = operation
         self.arguments = arguments
         self.is_free = is_free
+        terms = (monomial for size in arguments if isinstance(size, Dim) for monomial in size.terms)
+        self.levels: int = 1 + max((atom.levels for monomial in terms for atom in monomial), default=0)
+        _check_number(self.levels, MOST_LEVELS, "levels of operations")
         content = (operation, *(a.key if isinstance(a, Dim) else a for a in arguments))
         self.key = hashlib.blake2b(repr(content).encode(), digest_size=16).digest()
 
@@ -92,7 +98,8 @@ class Atom:
 class Dim:
     """A polynomial over atoms that is no constant; only arithmetic makes instances.
 
-    The other operand of an arithmetic operator may be a whole float. A TypeError is raised for any other float.
+    The other operand of an arithmetic operator may be a whole float. A TypeError is raised for any other float, and an
+    OverflowError for a polynomial of more than `MOST_TERMS` terms or factors.
     """
 
     def __init__(self, terms: dict[Monomial, int]) -> None:
@@ -119,8 +126,10 @@ class Dim:
 
     def __mul__(self, other: Size) -> Size:
         terms: dict[Monomial, int] = {}
+        others = _terms(other)
+        _check_number(len(self.terms) * len(others), MOST_TERMS, "terms")
         for first, one in self.terms.items():
-            for second, two in _terms(other).items():
+            for second, two in others.items():
                 monomial = tuple(sorted((*first, *second), key=lambda atom: atom.key))
                 terms[monomial] = terms.get(monomial, 0) + one * two
         return _size(terms)
@@ -159,6 +168,10 @@ class Dim:
     __ceil__ = __round__ = __trunc__ = __floor__
 
     def __str__(self) -> str:
+        if [*self.terms.values()] == [1]:
+            ((monomial, _),) = self.terms.items()
+            if len(monomial) == 1 and monomial[0].is_symbol:
+                return monomial[0].text  # its name as the file has it, whatever characters that has
         return " + ".join(_written(monomial, factor) for monomial, factor in self._sorted()).replace("+ -", "- ")
 
     __repr__ = __str__
@@ -185,8 +198,14 @@ def _terms(size: Size) -> dict[Monomial, int]:
     return size.terms if isinstance(size, Dim) else {(): whole_number(size)}
 
 
+def _check_number(number: int, limit: int, of: str) -> None:
+    if number > limit:
+        raise OverflowError(f"an expression has more than {limit} {of}")
+
+
 def _size(terms: Mapping[Monomial, int]) -> Size:
     kept = {monomial: factor for monomial, factor in terms.items() if factor}
+    _check_number(max(len(kept), *map(len, kept), 0), MOST_TERMS, "terms or factors")
     if not kept:
         return 0
     return kept[()] if len(kept) == 1 and () in kept else Dim(kept)
@@ -353,8 +372,7 @@ def _divided(one: Size, other: Size) -> Size | None:
     return quotient
 
 
-def _rank(term: tuple[Monomial, int]) -> tuple[int, list[bytes]]:
-    """The rank of a monomial in an order that multiplication preserves, so that the division ends."""
+def _rank(term: tuple[Monomial, int]) -> tuple[int, list[bytes]]:  # in an order that multiplication preserves
     return len(term[0]), sorted((atom.key for atom in term[0]), reverse=True)
 
 

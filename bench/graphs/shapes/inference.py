@@ -7,10 +7,11 @@ Reshape reads shapes from them.
 
 from __future__ import annotations
 
+import collections
 import functools
 import itertools
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, MutableMapping, Sequence
 from typing import Any
 
 from bench.api.errors import InputError
@@ -19,10 +20,12 @@ from bench.graphs.file.digest import fed_inputs
 from bench.graphs.file.dtypes import is_floating
 from bench.graphs.file.lazy import Stored, external_tensors
 from bench.graphs.file.sizes import stated_size
+from bench.graphs.file.valid import unmade
+from bench.graphs.file.valid_tensors import impossible
 from bench.graphs.file.wiring import constant_of
 from bench.graphs.shapes import control_flow
 from bench.graphs.shapes.dims import Dim, Size
-from bench.graphs.shapes.node import MAX_ELEMENTS, Node, UnknownError, Value, stored_value
+from bench.graphs.shapes.node import MAX_ELEMENTS, Node, ShapeError, UnknownError, Value, stored_value
 from bench.graphs.shapes.rules import RULES
 from bench.graphs.shapes.steps import Body, Inferred, Scope, Step
 
@@ -74,12 +77,15 @@ class Walk:
         Returns:
             Its nodes in order, and all values that it has or can read, by name.
         """
-        values: dict[str, Value] = {**outer, **given}
+        values = _inner(outer) if path else {}
+        values.update(given)
         for tensor in graph.initializer[:]:  # a slice is read at once, an iterator item by item
             values[tensor.name] = self._stored(tensor)
         for sparse in graph.sparse_initializer:
             values[sparse.values.name] = self._stored(sparse)
-        steps = [self._step(proto, values, path, graph) for proto in graph.node[:]]
+        stated = functools.cache(lambda: _stated_types(graph))
+        _check_sizes(given, path)
+        steps = [self._step(proto, values, path, graph, stated) for proto in graph.node[:]]
         for value in graph.output:
             if value.name not in values:
                 raise InputError(f"its output {value.name!r} is made by no node")
@@ -116,12 +122,19 @@ class Walk:
             shape = None if None in sizes else sizes  # type: ignore[assignment]
         return Value(tensor.elem_type, shape)
 
-    def _step(self, proto: onnx.NodeProto, values: dict[str, Value], path: str, graph: onnx.GraphProto) -> Step:
+    def _step(
+        self,
+        proto: onnx.NodeProto,
+        values: MutableMapping[str, Value],
+        path: str,
+        graph: onnx.GraphProto,
+        stated: Callable[[], Mapping[str, onnx.TypeProto]],
+    ) -> Step:
         node = Node(proto, (), path=path)
         try:
             inputs = [values[name] if name else None for name in node.reads]
         except KeyError as error:
-            raise InputError(_unmade(error.args[0], proto, graph)) from error
+            raise InputError(unmade(error.args[0], node.what, proto, graph.node)) from error
         domain, op_type = node.domain, node.op_type
         node.inputs, node.version = inputs, self.versions.get(domain, 0)
         bodies: Sequence[Body] = ()
@@ -142,9 +155,11 @@ class Walk:
             if name:
                 if value is None or value.numbers is None:
                     if value is None or (value.shape is None and value.proto is None):
-                        value = self._stated(node, name, value, graph)
+                        value = self._stated(node, value, stated().get(name))
                     is_open = is_open or (value.numbers is None and value.proto is None)
                 values[name] = value
+            if value is not None and value.numbers is not None and (flaw := impossible(value.numbers)):
+                raise ShapeError(f"{node.what} makes {name!r}, which {flaw}")
             made.append(value)
         node.outputs = made
         return Step(node, bodies, is_open, why)
@@ -179,6 +194,8 @@ class Walk:
             )
         except (onnx.shape_inference.InferenceError, onnx.checker.ValidationError, RuntimeError) as error:
             return [], " ".join(str(error).split())
+        except (TypeError, ValueError) as error:  # its binding takes no such number, or its message is no UTF-8
+            return [], f"onnx cannot infer it: {' '.join(str(error).split())}"
         return [
             self.declared(found[name], unknown=functools.partial(node.fresh, index)) if name in found else None
             for index, name in enumerate(node.makes)
@@ -192,18 +209,35 @@ class Walk:
         sizes = value.shape and [size.key.hex() if isinstance(size, Dim) else size for size in value.shape]
         return onnx.helper.make_tensor_type_proto(value.dtype, sizes)
 
-    def _stated(self, node: Node, name: str, value: Value | None, graph: onnx.GraphProto) -> Value:
+    def _stated(self, node: Node, value: Value | None, declared: onnx.TypeProto | None) -> Value:
         """The type that a file states for an output that could not be inferred.
 
         For the output of a known operator only the element type is used: the stated shape holds for the sizes at export
         alone.
         """
-        declared = next((one.type for one in (*graph.value_info, *graph.output) if one.name == name), None)
         if declared is None:
             return value or Value(0, None)
         stated = self.declared(declared)
         known = (node.domain, node.op_type) in RULES or _schema(node) is not None
         return Value(stated.dtype, None) if known else stated
+
+
+def _inner(outer: Scope) -> collections.ChainMap[str, Value]:
+    """The values of a subgraph, still empty, before those of the graphs around it: copies would grow with both."""
+    around = outer.maps if isinstance(outer, collections.ChainMap) else [outer]
+    return collections.ChainMap({}, *around)
+
+
+def _check_sizes(given: Scope, path: str) -> None:
+    """Refuse inputs of a graph of which there can be none."""
+    for name, value in given.items():
+        if value.numbers is not None and (why := impossible(value.numbers)):
+            raise ShapeError(f"the input {name!r} of {path or 'the graph'} {why}")
+
+
+def _stated_types(graph: onnx.GraphProto) -> dict[str, onnx.TypeProto]:
+    """The types that a file states of the values that nodes of a graph make; the first statement of a name counts."""
+    return {value.name: value.type for value in reversed((*graph.value_info, *graph.output))}
 
 
 def _schema(node: Node) -> Any:
@@ -212,21 +246,3 @@ def _schema(node: Node) -> Any:
         return onnx.defs.get_schema(node.op_type, node.version, node.domain)
     except onnx.defs.SchemaError:
         return None
-
-
-def _unmade(name: str, proto: onnx.NodeProto, graph: onnx.GraphProto) -> str:
-    """A message that says why a node reads a value that no node has made yet."""
-    what = f"node {proto.name!r} ({proto.op_type}) reads {name!r}"
-    makers = {output: other for other in graph.node for output in other.output}
-    if name not in makers:
-        return f"{what}, which nothing makes"
-    needed: set[str] = set()
-    pending = [name]
-    while pending:
-        source = pending.pop()
-        if source in makers and source not in needed:
-            needed.add(source)
-            pending += makers[source].input
-    if not needed.isdisjoint(proto.output):
-        return f"its graph has a cycle: {what}, which depends on an output of that node"
-    return f"{what} before node {makers[name].name!r} makes it: nodes must be in order"

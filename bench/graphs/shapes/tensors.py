@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections import ChainMap
 from collections.abc import Iterator, Mapping, Sequence
 
 from bench.api.errors import InputError, suggest
@@ -50,7 +51,8 @@ def named_values(inferred: Inferred) -> Iterator[tuple[str, Value]]:
         for name, value in values.items():
             yield f"{prefix}{name}", value  # a damaged name is bytes
         for body in (body for step in steps for body in step.bodies):
-            own = {name: value for name, value in body.values.items() if values.get(name) is not value}
+            inner = body.values.maps[0] if isinstance(body.values, ChainMap) else body.values
+            own = {name: value for name, value in inner.items() if values.get(name) is not value}
             pending.append((f"{body.path}:", own, body.steps))
 
 

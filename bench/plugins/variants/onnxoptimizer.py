@@ -4,6 +4,7 @@ from pathlib import Path
 
 from bench.api import Info, Task, Variant
 from bench.graphs.deferred import onnx
+from bench.graphs.file.settled import inline_functions
 
 UNSAFE = {
     "lift_lexical_references": "adds Caffe2's control inputs to nodes, or gives up at the first weight",
@@ -32,8 +33,6 @@ class OnnxOptimizer(Variant):
         prefix = f"{option}_" if option else ""
         available = onnxoptimizer.get_available_passes()
         passes = [name for name in available if name.startswith(prefix) and name not in UNSAFE]
-        model = onnx.load(source)
-        if model.functions:  # onnxoptimizer drops functions and keeps the calls to them
-            model = onnx.inliner.inline_local_functions(model)
+        model = inline_functions(onnx.load(source))  # onnxoptimizer drops functions and keeps the calls to them
         onnx.save(onnxoptimizer.optimize(model, passes), target)
         return {"passes": passes}

@@ -5,6 +5,7 @@ from pathlib import Path
 from bench.api import Info, Task, Variant
 from bench.graphs.deferred import onnx
 from bench.graphs.diff.same_outputs import check_same_outputs
+from bench.graphs.file.settled import inline_functions
 from bench.graphs.shapes.attention import find_attention
 from bench.plugins.engines.onnxruntime.optimized import load_optimized
 
@@ -28,9 +29,7 @@ class OrtTransformers(Variant):
     requires = ("onnxruntime", "onnx", "sympy")
 
     def apply(self, source: Path, target: Path, *, option: str, task: Task) -> Info:
-        original = onnx.load(source)
-        if original.functions:
-            original = onnx.inliner.inline_local_functions(original)
+        original = inline_functions(onnx.load(source))
         attention = find_attention(original, task)
         # ConstantSharing hides the patterns.
         model = load_optimized(original.SerializeToString(), level="basic", without=["ConstantSharing"])

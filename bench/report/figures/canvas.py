@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import io
 import itertools
 import math
 import textwrap
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from bench.api.printable import printable
 from bench.records.store import write_atomically
 from bench.report.writing import unbroken
 
@@ -71,11 +73,29 @@ def looks_of(runtimes: Iterable[str]) -> dict[str, Look]:
 
 def save(figure: Figure, path: Path) -> Path:
     """Write a figure in the format of the path's suffix, whole or not at all, and return the path."""
+    from matplotlib.text import Text
+
+    for text in figure.findobj(Text):
+        text.set_text(drawn(text.get_text()))
     file = io.BytesIO()
     nothing: dict[str, Any] = {"Software": None} if path.suffix == ".png" else {"Date": None, "Creator": None}
     figure.savefig(file, format=path.suffix[1:], dpi=150, metadata=nothing)
     write_atomically(path, file.getvalue())
     return path
+
+
+def drawn(text: str) -> str:
+    """A text as a figure shows it: characters that cannot be seen, or that the font lacks, are escapes."""
+    shown, known = printable(text, keep="\n\N{NO-BREAK SPACE}"), _characters()
+    return "".join(char if char == "\n" or ord(char) in known else ascii(char).strip("'\"") for char in shown)
+
+
+@functools.cache
+def _characters() -> Container[int]:
+    """The code points that the font of the figures has."""
+    from matplotlib import font_manager
+
+    return font_manager.get_font(font_manager.findfont(STYLE["font.family"][0])).get_charmap()
 
 
 def text_width(texts: Iterable[str]) -> float:
@@ -84,7 +104,7 @@ def text_width(texts: Iterable[str]) -> float:
     from matplotlib.textpath import TextPath
 
     font = FontProperties(weight="bold")
-    paths = [TextPath((0, 0), text, size=8, prop=font) for text in set(texts) if text.strip()]
+    paths = [TextPath((0, 0), text, size=8, prop=font) for text in set(map(drawn, texts)) if text.strip()]
     # Control points enclose the curves; exact extents take ten times as long.
     return max((float(path.vertices[:, 0].max()) / 72 for path in paths), default=0.0)
 

@@ -62,7 +62,7 @@ class Axis:
 
 
 def axis_of(title: str, values: Sequence[float], unit: tuple[float, str], *, from_zero: bool = False) -> Axis:
-    """An axis from zero, or a logarithmic one where the range is wide, which its title says.
+    """An axis with zero, or a logarithmic one where the range is wide, which its title says.
 
     Args:
         title: title of the axis, without a unit.
@@ -73,11 +73,11 @@ def axis_of(title: str, values: Sequence[float], unit: tuple[float, str], *, fro
     factor, name = unit
     drawn = list(filter(None, values))
     least, most = (min(drawn), max(drawn)) if drawn else (1.0, 1.0)
-    if most > LOG_RANGE * least and not from_zero:
+    if most > LOG_RANGE * least > 0 and not from_zero:
         return Axis(
             title=f"{title} ({name}, log scale)", low=least / 1.25, high=most * 1.25, factor=factor, is_log=True
         )
-    return Axis(title=f"{title} ({name})", low=0.0, high=most * 1.04, factor=factor)
+    return Axis(title=f"{title} ({name})", low=min(0.0, least * 1.04), high=max(0.0, most * 1.04), factor=factor)
 
 
 def latency_axis(rows: Sequence[Row], task: Sequence[Row]) -> Axis:

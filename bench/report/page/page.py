@@ -9,6 +9,7 @@ import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from bench.api.printable import printable
 from bench.decisions.best import MAX_METRIC_LOSS, Best, sources_of
 from bench.decisions.pick import WITHIN
 from bench.measure.launch import Launch
@@ -117,11 +118,22 @@ def page(
 
 
 def embedded(value: object) -> str:
-    """JSON that can stand inside a script element: nothing in it ends the element or begins a comment."""
-    text = json.dumps(value, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+    """JSON that can stand inside a script element: nothing in it ends the element or begins a comment.
+
+    Control characters in its texts become escapes that the page shows, as they do in the page itself.
+    """
+    text = json.dumps(_printable(value), separators=(",", ":"), ensure_ascii=False, allow_nan=False)
     for character in "<>&\u2028\u2029":
         text = text.replace(character, f"\\u{ord(character):04x}")
     return text
+
+
+def _printable(value: object) -> object:
+    if isinstance(value, Mapping):
+        return {printable(str(key)): _printable(held) for key, held in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [*map(_printable, value)]
+    return printable(value) if isinstance(value, str) else value
 
 
 def _request(

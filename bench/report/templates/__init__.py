@@ -5,7 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+from bench.api.printable import printable
+
 REPORT = Path(__file__).parents[1]
+
+
+class Block(str):
+    """Lines that a report has made for people already: a template takes them as they are."""
+
+    __slots__ = ()
 
 
 def fill(path: str, /, *, filters: Mapping[str, Callable[..., str]] | None = None, **values: object) -> str:
@@ -13,6 +21,7 @@ def fill(path: str, /, *, filters: Mapping[str, Callable[..., str]] | None = Non
 
     Args:
         path: path of the template under `bench/report`; in a `.html.j2` the texts among the values are escaped.
+            Everywhere, control characters and line ends of values are escaped, unless the value is a `Block`.
         filters: more filters of the template, by name.
         **values: values by the names that the template has for them; every name must have a value.
     """
@@ -26,6 +35,12 @@ def fill(path: str, /, *, filters: Mapping[str, Callable[..., str]] | None = Non
         lstrip_blocks=True,
         keep_trailing_newline=not is_html,
         undefined=jinja2.StrictUndefined,
+        finalize=_shown,
     )
     environment.filters.update(filters or {})
     return environment.get_template(path).render(values)
+
+
+def _shown(value: object) -> object:
+    """A value as a template writes it; texts of HTML that the template itself marks as safe stay as they are."""
+    return value if isinstance(value, Block) or hasattr(value, "__html__") else printable(str(value))

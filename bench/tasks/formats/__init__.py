@@ -19,6 +19,7 @@ from pathlib import Path
 from types import ModuleType
 
 from bench.api.errors import InputError
+from bench.api.files import refuse_special
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -80,8 +81,7 @@ def format_of(path: Path) -> str:
     """
     if not path.exists():
         raise InputError(f"no such file or folder: {path}; {allowed()}")
-    if not path.is_file() and not path.is_dir():
-        raise InputError(f"{path} is neither a file nor a folder; {allowed()}")
+    refuse_special(path)
     name = next((name for name, found in known().items() if found.matches(path)), None)
     if name is None and path.is_file():
         name = next((name for name, found in known().items() if found.holds(path)), None)

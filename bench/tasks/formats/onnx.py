@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import shutil
+import threading
+import time
 from collections.abc import Container, Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -153,14 +155,39 @@ def _tried(
     if isinstance(session, str):
         raise sizes.NothingRunsError(session)
     names = [spec.name for spec in stated]
+    deadline = time.monotonic() + asked.try_s
 
     def run(feeds: Arrays) -> Arrays:
-        made = (without_objects(np.asarray(array)) for array in session.run(names, dict(feeds)))
+        made = (without_objects(np.asarray(array)) for array in _run_until(deadline, session, names, feeds, asked))
         return dict(zip(names, made, strict=True))
 
     chosen, found = sizes.try_out(run, inputs, given, asked, first, limits)
     outputs = tuple(_merged(spec, seen) for spec, seen in zip(stated, found.outputs, strict=True))
     return chosen, outputs, sizes.doubts(run, inputs, chosen, asked, limits), found.outputs
+
+
+def _run_until(
+    deadline: float, session: onnxruntime.InferenceSession, names: list[str], feeds: Arrays, asked: Asked
+) -> list[Any]:
+    """The outputs of one run, which ONNX Runtime ends between two nodes when the time is up, as in an endless Loop.
+
+    Raises:
+        TimeoutError: the time was up before the run ended.
+    """
+    options = onnxruntime.RunOptions()
+    left_s = min(deadline - time.monotonic(), threading.TIMEOUT_MAX)
+    timer = threading.Timer(max(0.0, left_s), setattr, (options, "terminate", True))
+    timer.daemon = True
+    timer.start()
+    try:
+        made: list[Any] = session.run(names, dict(feeds), options)
+    except Exception as error:
+        if time.monotonic() >= deadline:
+            raise TimeoutError(f"its run did not end within {asked.try_s:g} s") from error
+        raise
+    finally:
+        timer.cancel()
+    return made
 
 
 def _wrongly_stated(stored: lazy.Stored, seen: Iterable[TensorSpec]) -> dict[str, str]:

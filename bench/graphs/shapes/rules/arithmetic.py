@@ -16,6 +16,8 @@ from bench.graphs.shapes.dims import Dim, Shape
 from bench.graphs.shapes.node import BOOL, MAX_ELEMENTS, Node, ShapeError, Value
 from bench.graphs.shapes.rules.registry import rule
 
+WIDEST_BITS = 64  # of an integer type
+
 
 def broadcast_shapes(node: Node, shapes: Sequence[Shape]) -> Shape:
     """The shape that several shapes broadcast to, as NumPy does it.
@@ -64,13 +66,22 @@ def _elementwise(function: Callable[..., Any] | None, dtype: int, *operands: np.
     try:
         if math.prod(np.broadcast_shapes(*[operand.shape for operand in known])) > MAX_ELEMENTS:  # a causal mask
             return None
-        result = np.frompyfunc(function, len(known), 1)(*known)
+        result = np.asarray(np.frompyfunc(function, len(known), 1)(*known), object)
+        if any(isinstance(number, int) and number.bit_length() > WIDEST_BITS for number in result.reshape(-1)):
+            return None
     except (TypeError, ZeroDivisionError, OverflowError, ValueError):
         return None
     if type_name(dtype) in ("float32", "float16"):
         kind = np.dtype(type_name(dtype)).type
         result = np.frompyfunc(lambda number: number if isinstance(number, Dim) else float(kind(number)), 1, 1)(result)
     return np.asarray(result, object)
+
+
+def _power(base: Any, exponent: Any) -> Any:
+    """Raises `OverflowError` for whole numbers that no integer type holds, before they are computed."""
+    if isinstance(base, int) and isinstance(exponent, int) and exponent > WIDEST_BITS and abs(base) > 1:
+        raise OverflowError(f"{base} ** {exponent} has more than {WIDEST_BITS} bits")
+    return base**exponent
 
 
 COMPARISONS = ("Equal", "Less", "Greater", "LessOrEqual", "GreaterOrEqual", "And", "Or", "Xor")
@@ -95,7 +106,7 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "Neg": operator.neg,
     "Not": lambda a: 1 - a,
     "Or": lambda a, b: dims.select(a, 1, b),
-    "Pow": operator.pow,
+    "Pow": _power,
     "Reciprocal": lambda a: 1 / a,
     "Relu": lambda a: dims.maximum(a, 0),
     "Round": round,

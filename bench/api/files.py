@@ -1,0 +1,139 @@
+"""How files are opened: only regular files are read and written, so that no FIFO, device or socket stops a command.
+
+A path that another process may have laid is opened without waiting and looked at before it is used. What is written is
+written beside its place and renamed, or appended to a file that no symbolic link names.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import io
+import os
+import stat
+from pathlib import Path
+
+from bench.api.errors import InputError
+
+WRITING = ".writing-"
+"""Begins the name of a file that is not whole yet."""
+KINDS = {
+    stat.S_IFIFO: "a FIFO",
+    stat.S_IFCHR: "a device",
+    stat.S_IFBLK: "a device",
+    stat.S_IFSOCK: "a socket",
+    stat.S_IFLNK: "a symbolic link",
+    stat.S_IFDIR: "a folder",
+}
+
+
+def refuse_special(path: Path) -> None:
+    """Refuse a path that is there and is neither a regular file nor a folder, such as a FIFO; links are followed.
+
+    Raises:
+        InputError: the message says what the path is.
+    """
+    with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+        mode = path.stat().st_mode
+        if not stat.S_ISDIR(mode):
+            _refuse_unless_regular(path, mode)
+
+
+def opened(path: Path) -> io.BufferedReader:
+    """A regular file, opened for reading; links are followed.
+
+    Raises:
+        InputError: the path is a FIFO, a device, a socket or a folder.
+        OSError: there is no such file, or it cannot be read.
+    """
+    refuse_special(path)  # because a socket cannot be opened
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
+    try:
+        _refuse_unless_regular(path, os.fstat(descriptor).st_mode)
+    except InputError:
+        os.close(descriptor)
+        raise
+    return open(descriptor, "rb")  # noqa: PTH123 (the caller closes it)
+
+
+def read_bytes(path: Path) -> bytes:
+    """The content of a regular file.
+
+    Raises:
+        InputError: as `opened`.
+        OSError: as `opened`.
+    """
+    with opened(path) as file:
+        return file.read()
+
+
+def read_text(path: Path) -> str:
+    """The content of a regular file in UTF-8.
+
+    Raises:
+        InputError: as `opened`.
+        OSError: as `opened`.
+        UnicodeDecodeError: the file is not in UTF-8.
+    """
+    return read_bytes(path).decode()
+
+
+def open_to_change(path: Path) -> int:
+    """A descriptor of a regular file to read and write, made where there is none; no link at its end is followed.
+
+    Raises:
+        InputError: the path is a link, or no regular file.
+        OSError: the file cannot be opened.
+    """
+    flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+    try:
+        descriptor = os.open(path, flags, 0o644)
+    except OSError as error:
+        if error.errno in (errno.ELOOP, errno.ENXIO):  # a link, or a socket
+            _refuse_unless_regular(path, path.lstat().st_mode)
+        raise
+    try:
+        _refuse_unless_regular(path, os.fstat(descriptor).st_mode)
+    except InputError:
+        os.close(descriptor)
+        raise
+    return descriptor
+
+
+def write_whole(path: Path, content: bytes) -> None:
+    """Write a whole file or nothing: beside its place, on the disk, and renamed.
+
+    Raises:
+        InputError: the path is there and is no regular file; it is as it was.
+        OSError: the file could not be written; an earlier file of that name is as it was.
+    """
+    import tempfile  # only here: it would count in the memory of a worker that is measured
+
+    with contextlib.suppress(FileNotFoundError):
+        _refuse_unless_regular(path, path.lstat().st_mode)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.NamedTemporaryFile(dir=path.parent, prefix=WRITING, delete=False) as file:
+        try:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+            Path(file.name).chmod(0o644)
+            Path(file.name).replace(path)
+            sync_folder(path.parent)
+        except BaseException:
+            Path(file.name).unlink(missing_ok=True)
+            raise
+
+
+def sync_folder(folder: Path) -> None:
+    """Write a folder to the disk, so that the name of a new file in it is kept."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _refuse_unless_regular(path: Path, mode: int) -> None:
+    if not stat.S_ISREG(mode):
+        raise InputError(f"{path} is {KINDS.get(stat.S_IFMT(mode), 'special')}, not a regular file; name another path")

@@ -1,0 +1,171 @@
+"""Texts without the places of this machine and its user: what is stored of a failure may be sent to others.
+
+Messages and tracebacks name files. Which file of a project or of a package failed tells why a cell has no figures; in
+which folder the project lies, and whose folder it is, does not.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import getpass
+import re
+import socket
+import sysconfig
+import tempfile
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from bench.api import cache
+
+HOME, TEMPORARY, CACHE, ELSEWHERE, NAME = "~", "<temporary>", "<cache>", "...", "<name>"
+"""What stands for folders and names that a text must not have."""
+SYSTEM = frozenset({"bin", "boot", "dev", "etc", "lib", "lib32", "lib64", "proc", "run", "sbin", "sys", "usr"})
+"""Top folders that tell of no person and no project."""
+USUAL = frozenset(
+    {
+        "Users",
+        "Volumes",
+        "data",
+        "home",
+        "mnt",
+        "media",
+        "nfs",
+        "opt",
+        "private",
+        "root",
+        "scratch",
+        "srv",
+        "tmp",
+        "var",
+    }
+    | {"app", "content", "work", "workspace", "workspaces"}
+)
+"""Top folders of people's files, whether this machine has them or not."""
+ACCOUNTS = frozenset({"admin", "bench", "guest", "home", "nobody", "root", "runner", "test", "ubuntu", "user", "users"})
+"""Names of accounts that tell of nobody, and are words of messages."""
+SHORTEST_NAME, SHORT_NAME = 2, 3
+"""Fewest characters of a name that is left out, and most characters of one that stays where it is part of a path."""
+PART = r"[^\\/\s\"'`:;,()\[\]{}<>|*?]+"
+SEPARATOR = r"[\\/]+"
+BEGIN = r"(?:~|\b[A-Za-z]:|(?<![\w.~\\/>])(?<!:(?=//)))"
+"""The beginning of an absolute path, before its first separator; not that of a relative path or of a URL."""
+PACKAGES = re.compile(rf"(?:{BEGIN}{SEPARATOR}|\.[\\/])(?:{PART}{SEPARATOR})*?(?:site|dist)-packages{SEPARATOR}")
+STANDARD = re.compile(rf"{BEGIN}{SEPARATOR}(?:{PART}{SEPARATOR})*?lib(?:64)?{SEPARATOR}(python3\.\d+){SEPARATOR}")
+USERS = re.compile(rf"(?:\b[A-Za-z]:)?(?<![\\/]){SEPARATOR}(?:home|Users){SEPARATOR}{PART}|(?<![\w.])/root(?![\w.-])")
+QUOTED = re.compile(r"(?<=[\"'`])(?P<begin>~|[A-Za-z]:|)[\\/]+(?P<path>[^\\/\"'`\n][^\"'`\n]*)(?=[\"'`])")
+BARE = re.compile(rf"(?P<begin>{BEGIN}){SEPARATOR}(?P<path>(?:{PART}{SEPARATOR})*{PART})")
+IN_TEMPORARY = re.compile(rf"{TEMPORARY}/(?:{PART}{SEPARATOR})+(?={PART})")
+FILE = re.compile(
+    r"\.(?:py|pyc|so|dll|dylib|onnx|ort|pt|pt2|pth|npz|npy|h5|hdf5|keras|tflite|xml|bin|mnn|mlir|json|jsonl|ya?ml|toml"
+    r"|safetensors|pkl|joblib|ubj|log|txt|cfg|c|cc|cpp|h|hpp|pte|vmfb|csv|parquet|png|jpe?g)(?:\.\d+)*$"
+)
+"""The end of a file's name; operators and tensors may have names with `/` in them, which are no paths."""
+
+
+def without_places(value: Any, *, system: bool = True) -> Any:
+    """A value of JSON in whose texts no absolute path, home folder, user or host is named.
+
+    Paths become relative to the project (the working folder), to the folder of installed packages or to this package;
+    of any other path the last part stays. A text that only looks like a path, such as `/encoder/layer.0/MatMul` of a
+    node, stays as it is.
+
+    Args:
+        value: a text, or lists and mappings with texts in them; keys stay as they are.
+        system: whether paths of the system stay, such as `/usr/lib/libm.so`.
+    """
+    return _Places.here(system=system).left_out_of(value)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class _Places:
+    """The places and names that are left out of texts.
+
+    Attributes:
+        folders: folders of this process, the longest path first, each with what stands for it.
+        names: patterns of the names of this machine and its user.
+        tops: names of folders at the root of a file system that begin a path.
+    """
+
+    folders: tuple[tuple[re.Pattern[str], str], ...]
+    names: tuple[re.Pattern[str], ...]
+    tops: frozenset[str]
+
+    @classmethod
+    def here(cls, *, system: bool) -> _Places:
+        """The places of this process and machine."""
+        tops = USUAL
+        with contextlib.suppress(OSError):
+            tops |= {path.name for path in Path("/").iterdir()}
+        longest_first = sorted(_folders(), key=lambda item: -len(item[0]))
+        return cls(
+            folders=tuple((re.compile(rf"{re.escape(path)}(?![\w.-])[\\/]*"), new) for path, new in longest_first),
+            names=tuple(_names()),
+            tops=tops - SYSTEM if system else tops | SYSTEM,
+        )
+
+    def left_out_of(self, value: Any) -> Any:
+        if isinstance(value, Mapping):
+            return {key: self.left_out_of(held) for key, held in value.items()}
+        if isinstance(value, (list, tuple)):
+            return [*map(self.left_out_of, value)]
+        return self._left_out_of_text(value) if isinstance(value, str) else value
+
+    def _left_out_of_text(self, text: str) -> str:
+        if "/" in text or "\\" in text:
+            for folder, stand_in in self.folders:
+                text = folder.sub(lambda found, new=stand_in: _put(found, new), text)  # type: ignore[misc]
+            text = PACKAGES.sub("site-packages/", text)
+            text = STANDARD.sub(r"\1/", text)
+            text = USERS.sub(HOME, text)
+            text = BARE.sub(self._shortened, QUOTED.sub(self._shortened, text))
+            text = IN_TEMPORARY.sub(f"{TEMPORARY}/", text)
+        for name in self.names:
+            text = name.sub(NAME, text)
+        return text
+
+    def _shortened(self, found: re.Match[str]) -> str:
+        """The last part of a path outside of the known folders."""
+        parts = re.split(SEPARATOR, found["path"].rstrip("/\\"))
+        is_file = parts[0] not in SYSTEM and len(parts) > 1 and FILE.search(parts[-1])
+        if not (found["begin"] or parts[0] in self.tops or is_file):
+            return found[0]
+        return ELSEWHERE if len(parts) == 1 and parts[0] in self.tops else f"{ELSEWHERE}/{parts[-1]}"
+
+
+def _put(found: re.Match[str], stand_in: str) -> str:
+    """What stands for a folder, with a separator where a path goes on behind it."""
+    goes_on = found[0].endswith(("/", "\\")) and re.match(PART, found.string[found.end() :])
+    return stand_in if goes_on else stand_in.rstrip("/") or "."
+
+
+def _folders() -> Iterator[tuple[str, str]]:
+    package = Path(__file__).parents[1]
+    found = {
+        str(package): f"{package.name}/",
+        sysconfig.get_path("stdlib"): f"python{sysconfig.get_python_version()}/",
+        sysconfig.get_path("purelib"): "site-packages/",
+        sysconfig.get_path("platlib"): "site-packages/",
+        **dict.fromkeys(("/tmp", "/var/tmp", "/dev/shm", tempfile.gettempdir()), f"{TEMPORARY}/"),
+    }
+    with contextlib.suppress(RuntimeError):  # no home is known
+        found[str(Path.home())] = f"{HOME}/"
+    with contextlib.suppress(OSError):  # the working folder is gone
+        found |= {str(cache.folder()): f"{CACHE}/", str(Path.cwd()): ""}
+    for folder, stand_in in found.items():
+        for path in {folder, str(Path(folder).resolve())}:
+            if len(Path(path).parts) > 1:  # not the root
+                yield path, stand_in
+
+
+def _names() -> Iterator[re.Pattern[str]]:
+    found = {socket.gethostname(), socket.gethostname().partition(".")[0]} - {"localhost"}
+    with contextlib.suppress(OSError, KeyError, ImportError):  # no account is known
+        found.add(getpass.getuser())
+    for name in sorted(found, key=len, reverse=True):
+        if len(name) >= SHORTEST_NAME and name.lower() not in ACCOUNTS:
+            before, after = r"(?<![A-Za-z0-9])", r"(?![A-Za-z0-9])"
+            if len(name) <= SHORT_NAME:
+                before, after = r"(?<![\w./\\-])", r"(?![\w/\\-]|\.\w)"
+            yield re.compile(before + re.escape(name) + after)

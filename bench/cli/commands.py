@@ -1,0 +1,45 @@
+"""The app of all commands; `main` runs it."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from bench.cli import best, check, compare, doctor, explain, graph, options, pick, plot, profile, report, roofline, show
+from bench.cli import list as list_command
+from bench.cli import run as run_command
+
+app = typer.Typer(
+    help="Which deployment of a trained model to ship on this machine, what it costs in accuracy, and how sure we are.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    add_completion=False,
+)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        from importlib.metadata import version
+
+        typer.echo(f"bench {version('inferometer')}")
+        raise typer.Exit
+
+
+@app.callback()
+def options_of_all(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and stop.")
+    ] = False,
+) -> None:
+    """Take the options that belong to no command."""
+
+
+app.command("list")(list_command.list_)
+app.command(cls=options.TellsFormats)(run_command.run)
+for command in (
+    *(show.show, best.best, plot.plot, roofline.roofline, compare.compare, pick.pick),
+    *(explain.explain, check.check, report.report, profile.profile, doctor.doctor),
+):
+    app.command()(command)
+app.add_typer(graph.app, name="graph")

@@ -1,0 +1,128 @@
+"""Faults of lines whose types are right: values that nothing can have, or that contradict each other."""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+import math
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from bench.api.cell import Cell
+from bench.api.errors import InputError
+from bench.measure.launch import Launch
+from bench.records.lines import Failure, Header, Line, Quality, Reset
+from bench.records.metric_loss import Lost
+
+PHASES = ("imports", "load", "first_inference", "steady")
+"""The phases that the memory of every launch has."""
+LARGEST = 2**63 - 1
+"""The largest whole number of a line; a larger number has no float to compute with."""
+MOST_AT_ONCE = 10**9
+"""Largest batch, and largest number of threads."""
+LAST_YEAR = 2999
+DEEPEST = 20
+"""Levels of lists and objects in the facts that a machine or a step tells."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Fault:
+    """What is wrong with a line, and the field that it is wrong in."""
+
+    field: str
+    reason: str
+
+
+def of(line: Line) -> Fault | None:
+    """The first fault of a line; None for a sound line."""
+    return next(_of(line), None)
+
+
+def _of(line: Line) -> Iterator[Fault]:
+    if line.time:
+        yield from _of_time(line.time)
+    match line:
+        case Header():
+            yield from _of_header(line)
+        case Quality(lost=Lost() as lost):
+            yield from _of_lost(lost)
+        case Launch():
+            yield from _of_launch(line)
+        case Reset() if line.launches not in (None, "launch", "thread_launch"):
+            yield Fault(field="launches", reason=f"{line.launches!r} is no kind of launches")
+        case Failure() if not line.stage:
+            yield Fault(field="stage", reason="it is empty")
+
+
+def _of_time(text: str) -> Iterator[Fault]:
+    try:
+        time = datetime.datetime.fromisoformat(text)
+        time.timestamp()
+    except (ValueError, OverflowError, OSError):
+        yield Fault(field="time", reason=f"{text[:40]!r} is no time")
+        return
+    if time.year > LAST_YEAR:
+        yield Fault(field="time", reason=f"the year {time.year} is far in the future")
+
+
+def _of_header(line: Header) -> Iterator[Fault]:
+    try:
+        cell = Cell.from_path(line.cell)
+    except InputError as error:
+        yield Fault(field="cell", reason=str(error))
+        return
+    if max(cell.batch, cell.threads) > MOST_AT_ONCE:
+        yield Fault(field="cell", reason=f"{line.cell!r}: batch and threads are at most {MOST_AT_ONCE}")
+    if "gpus" in line.machine and not isinstance(line.machine["gpus"], list):
+        yield Fault(field="machine.gpus", reason="it is no list")
+    yield from _of_facts("machine", line.machine)
+    artifact = line.artifact
+    if artifact is None:
+        return
+    numbers = {"size_bytes": artifact.size_bytes, "num_params": artifact.num_params, **(artifact.operators or {})}
+    for name, number in numbers.items():
+        if number is not None and not 0 <= number <= LARGEST:
+            yield Fault(field=f"artifact.{name}", reason=f"it is not between 0 and {LARGEST}")
+    if not isinstance(artifact.info.get("note"), str | None):
+        yield Fault(field="artifact.info.note", reason="it is no text")
+    if not isinstance(artifact.info.get("versions"), dict | None):
+        yield Fault(field="artifact.info.versions", reason="it is no object")
+    yield from _of_facts("artifact.info", artifact.info)
+
+
+def _of_lost(lost: Lost) -> Iterator[Fault]:
+    numbers = [number for number, _ in lost.points]
+    if len(numbers) != len(set(numbers)) or max(numbers, default=0) >= lost.num_samples:
+        yield Fault(field="lost.points", reason=f"they are not of different samples below {lost.num_samples}")
+
+
+def _of_launch(line: Launch) -> Iterator[Fault]:
+    phases = line.memory.phases
+    if missing := [name for name in PHASES if name not in phases]:
+        yield Fault(field="memory.phases", reason=f"there is no {missing[0]!r}")
+    for name, phase in phases.items():
+        for size in (phase.peak_rss_bytes, phase.rss_bytes, phase.private_bytes):
+            if size is not None and not 0 <= size <= LARGEST:
+                yield Fault(field=f"memory.phases.{name}", reason=f"a size is not between 0 and {LARGEST}")
+    if not line.steady_ns:
+        yield Fault(field="steady_ns", reason="it is empty")
+    if line.machine is not None:
+        yield from _of_facts("machine", dataclasses.asdict(line.machine))
+
+
+def _of_facts(field: str, value: object, depth: int = 0) -> Iterator[Fault]:
+    """Faults of free facts: numbers that are out of range, and lists or objects within too many others."""
+    if depth > DEEPEST:
+        yield Fault(field=field, reason="it is nested too deeply")
+    elif isinstance(value, Mapping):
+        for name, inner in value.items():
+            yield from _of_facts(f"{field}.{name}" if depth == 0 else field, inner, depth + 1)
+    elif isinstance(value, list | tuple):
+        for inner in value:
+            yield from _of_facts(field, inner, depth + 1)
+    elif isinstance(value, int | float) and not _is_fine(value):
+        yield Fault(field=field, reason=f"a number is beyond {LARGEST}")
+
+
+def _is_fine(value: Any) -> bool:
+    return math.isfinite(value) if isinstance(value, float) else abs(value) <= LARGEST

@@ -1,0 +1,53 @@
+"""Stored lines and rows without the places of a machine and its user, so that they may be sent to others."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TypeVar
+
+from msgspec.structs import replace
+
+from bench.api.places import without_places
+from bench.records.lines import Failure, Header, Line, Quality
+from bench.records.measured import Measured
+from bench.records.rows import Row
+
+AnyLine = TypeVar("AnyLine", bound=Line)
+AnyRecord = TypeVar("AnyRecord", bound=Measured)
+
+
+def fit_to_send(line: AnyLine, *, system: bool = True) -> AnyLine:
+    """A line whose free texts name no home folder, user or host, and no absolute path of a person's files.
+
+    Free texts are the reason and the log of a failure, the reason and the warning of a verification, and what an
+    exporter or a variant tells of its artifact. The other fields are names, digests and figures.
+
+    Args:
+        line: the line.
+        system: whether paths of the system stay, see `without_places`.
+    """
+    match line:
+        case Failure():
+            texts = {"reason": line.reason, "detail": line.detail}
+        case Quality():
+            texts = {key: getattr(line, key) for key in ("reason", "warning", "lost")}
+        case Header() if line.artifact is not None:
+            told = without_places(line.artifact.info, system=system)
+            return replace(line, artifact=dataclasses.replace(line.artifact, info=told))
+        case _:
+            return line
+    changed = {key: without_places(text, system=system) for key, text in texts.items() if isinstance(text, str)}
+    return replace(line, **changed)
+
+
+def record_to_send(record: AnyRecord) -> AnyRecord:
+    """A record whose free texts name no absolute path, home folder, user or host; not even a path of the system."""
+    lines = {key: getattr(record, key) for key in ("header", "quality", "failure")}
+    changed = {key: fit_to_send(line, system=False) for key, line in lines.items() if line is not None}
+    return dataclasses.replace(record, **changed)
+
+
+def row_to_send(row: Row) -> Row:
+    """A row whose reason and notes name no absolute path, home folder, user or host."""
+    texts = {key: getattr(row, key) for key in ("reason", "warning", "metric_loss_note")}
+    return dataclasses.replace(row, **{key: without_places(text, system=False) for key, text in texts.items()})

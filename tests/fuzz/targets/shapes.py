@@ -1,0 +1,56 @@
+"""The shape engine: shapes, costs, the plan of memory and the weights of a model, and how they are printed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from bench.graphs import requests
+from bench.graphs.costs.profile import Profile
+from bench.graphs.shapes.engine import ShapeEngine
+from bench.report import profile as report
+from bench.report.views import View
+from fuzz import models, mutations
+from fuzz.watch import check_cells, check_printed, each
+from fuzz.workplace import model_file
+
+INSTRUMENTED = (
+    "bench.graphs.shapes",
+    "bench.graphs.costs",
+    "bench.graphs.memory",
+    "bench.graphs.weights",
+    "bench.graphs.file",
+    "bench.report.profile",
+    "bench.report.views",
+)
+GIVEN = {"shapes": {}, "dims": {}, "observe": False, "inputs": None}
+seeds, changed, smaller = models.seeds, mutations.of_model, mutations.smaller_models
+
+
+def check(content: bytes) -> None:
+    with model_file(content) as path:
+        each(lambda: _profile(path), lambda: _memory(path), lambda: _weights(path), lambda: _engine(path))
+
+
+def _profile(path: Path) -> None:
+    found = Profile.from_dict(requests.profile(path=str(path), **GIVEN))
+    _print(report.nodes(found, 20))
+    _print(report.tensors(found))
+
+
+def _memory(path: Path) -> None:
+    _print(report.memory({**requests.memory(path=str(path), **GIVEN), "name": path.name}, 20))
+
+
+def _weights(path: Path) -> None:
+    _print(report.weights(path.name, requests.weights(path=str(path))["weights"]))
+
+
+def _engine(path: Path) -> None:
+    engine = ShapeEngine.of_file(path)
+    engine.shapes(dict.fromkeys(engine.dims, 3))
+
+
+def _print(view: View) -> None:
+    for text in (view.as_text(), view.as_csv(), view.as_json()):
+        check_printed(text)
+    check_cells(view.as_csv())

@@ -1,0 +1,125 @@
+"""What onnx refuses is a sentence about the file, and no exception of onnx."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+from bench.api.errors import InputError
+from bench.graphs import requests
+from bench.graphs.file.digest import inferred
+from bench.graphs.file.refusals import told
+from bench.graphs.file.settled import settle
+from bench.graphs.file.stale import drop_stale
+from bench.graphs.file.wiring import constant_of
+
+NOTHING_GIVEN = {"shapes": {}, "dims": {}, "observe": False, "inputs": None}
+IMPORTS = [helper.make_opsetid("", 17), helper.make_opsetid("own", 1)]
+
+
+def model(nodes: list[onnx.NodeProto], body: list[onnx.NodeProto]) -> onnx.ModelProto:
+    """A model with `own.f`, a function of an input `p` and an attribute `k`; its nodes make `y` of `x`."""
+    x, y = (helper.make_tensor_value_info(name, TensorProto.FLOAT, ["a b", 8]) for name in "xy")
+    function = helper.make_function("own", "f", ["p"], ["r"], body, IMPORTS, ["k"])
+    graph = helper.make_graph(nodes, "g", [x], [y])
+    return helper.make_model(graph, functions=[function], opset_imports=IMPORTS, ir_version=8)
+
+
+def test_a_call_with_more_inputs_than_its_function_is_refused() -> None:
+    made = model([helper.make_node("f", ["x", "x"], ["y"], domain="own")], [helper.make_node("Relu", ["p"], ["r"])])
+    with pytest.raises(InputError, match=r"^onnx cannot write out the functions .*: .*actual parameters"):
+        settle(made)
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        onnx.checker.ValidationError,
+        onnx.shape_inference.InferenceError,
+        RuntimeError,
+        ValueError,
+        TypeError,
+        IndexError,
+    ],
+)
+def test_what_onnx_raises_is_one_printable_line(error: type[Exception]) -> None:
+    with pytest.raises(InputError, match=r"^onnx cannot work: two lines \\x1b$"), told("work"):
+        raise error("two\n  lines \x1b")
+
+
+def test_a_refusal_of_ours_passes_unchanged() -> None:
+    with pytest.raises(InputError, match=r"^ours$"), told("work"):
+        raise InputError("ours")
+
+
+def loop_without_body() -> onnx.ModelProto:
+    y = helper.make_tensor_value_info("y", TensorProto.FLOAT, [3])
+    graph = helper.make_graph([helper.make_node("Loop", [], ["y"])], "g", [], [y])
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 16)], ir_version=8)
+
+
+def test_a_model_whose_shapes_onnx_cannot_infer_is_refused() -> None:
+    with pytest.raises(InputError, match=r"^onnx cannot infer the shapes of the model: "):
+        inferred(loop_without_body())
+
+
+def test_statements_are_dropped_where_onnx_cannot_infer() -> None:
+    made = loop_without_body()
+    assert drop_stale(made) == "all 1 shapes that it states besides those of its inputs were dropped"
+    assert not made.graph.output[0].type.tensor_type.HasField("shape")
+
+
+def test_a_constant_that_a_call_gives_a_value_of_another_type_is_refused(tmp_path: Path) -> None:
+    constant = helper.make_node("Constant", [], ["c"], name="number")
+    constant.attribute.add(name="value_int", ref_attr_name="k", type=onnx.AttributeProto.FLOAT)
+    call = helper.make_node("f", ["x"], ["y"], domain="own", k=2.5)
+    path = tmp_path / "m.onnx"
+    onnx.save(model([call], [constant, helper.make_node("Mul", ["p", "c"], ["r"])]), path)
+    with pytest.raises(InputError, match=r"^attribute 'value_int' of node '.*' \(Constant\) is of type FLOAT; a Const"):
+        requests.profile(path=str(path), **NOTHING_GIVEN)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "expected"),
+    [
+        ("value_float", 2.5, np.float32(2.5)),
+        ("value_floats", [2.5, 1.0], np.array([2.5, 1], np.float32)),
+        ("value_int", -3, np.int64(-3)),
+        ("value_ints", [1, 2], np.array([1, 2])),
+        ("value_string", "a", np.array(b"a", object)),
+        ("value_strings", ["a", "b"], np.array([b"a", b"b"], object)),
+    ],
+)
+def test_every_attribute_of_a_constant_is_read(name: str, value: object, expected: np.ndarray) -> None:
+    tensor = constant_of(helper.make_node("Constant", [], ["c"], **{name: value}))
+    assert isinstance(tensor, onnx.TensorProto)
+    array = numpy_helper.to_array(tensor)
+    assert array.dtype == expected.dtype
+    assert array.shape == expected.shape
+    assert [str(one) for one in array.ravel()] == [
+        one.decode() if isinstance(one, bytes) else str(one) for one in expected.ravel()
+    ]
+
+
+def test_a_dimension_with_blanks_in_its_name_is_fitted_and_given_by_its_name(tmp_path: Path) -> None:
+    """The product needs 5 columns, which is not the size that is guessed first."""
+    x = helper.make_tensor_value_info("x", TensorProto.FLOAT, ["{{ 7 * 7 }}", "b c"])
+    y = helper.make_tensor_value_info("y", TensorProto.FLOAT, None)
+    weight = numpy_helper.from_array(np.ones((5, 2), np.float32), "w")
+    graph = helper.make_graph([helper.make_node("MatMul", ["x", "w"], ["y"])], "g", [x], [y], [weight])
+    path = tmp_path / "m.onnx"
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path)
+    found = requests.profile(path=str(path), **NOTHING_GIVEN | {"dims": {"{{ 7 * 7 }}": 3}})
+    assert [found["tensors"][name]["shape"] for name in "xy"] == [(3, 5), (3, 2)]
+
+
+def test_a_node_that_makes_nothing_is_profiled(tmp_path: Path) -> None:
+    x = helper.make_tensor_value_info("x", TensorProto.INT64, [])
+    graph = helper.make_graph([helper.make_node("Reshape", ["x"], [])], "g", [x], [])
+    path = tmp_path / "m.onnx"
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path)
+    assert requests.profile(path=str(path), **NOTHING_GIVEN)["tensors"]["x"]["shape"] == ()
