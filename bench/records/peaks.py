@@ -6,11 +6,8 @@ import dataclasses
 import json
 from pathlib import Path
 
-import msgspec
-
-from bench.api import files
-from bench.api.errors import InputError
 from bench.measure.roofline import Peaks
+from bench.records import side_files
 from bench.records.reading import Damage
 from bench.records.store import write_atomically
 
@@ -26,25 +23,18 @@ def read(folder: Path) -> dict[int, Peaks]:
 
 def examined(folder: Path) -> tuple[dict[int, Peaks], Damage | None]:
     """The peaks in a machine's folder of results, and what is wrong with the file of them."""
-    path = folder / NAME
     fix = "no row has a place under the roof; `bench roofline` writes the file anew"
-    try:
-        found = msgspec.json.decode(files.read_bytes(path), type=dict[int, Peaks])
-        for threads, peaks in found.items():
-            rates = [peaks.bytes_per_s, *peaks.macs_per_s.values()]
-            if threads < 1 or not all(0 < rate <= HIGHEST for rate in rates):
-                raise ValueError(f"a rate of {threads} threads is not between 0 and {HIGHEST:.0e}")
-            if missing := peaks.macs_per_s.keys() - peaks.libraries.keys():
-                raise ValueError(f"the library of {min(missing)!r} is missing")
-    except FileNotFoundError:
-        return {}, None
-    except (ValueError, RecursionError) as error:
-        return {}, Damage(path=path, reason=f"{error}; {fix}")
-    except InputError:
-        return {}, Damage(path=path, reason=f"it is no regular file; {fix}")
-    except OSError as error:
-        return {}, Damage(path=path, reason=f"{error.strerror}; {fix}")
-    return found, None
+    found, damage = side_files.read(folder / NAME, dict[int, Peaks], fix=fix, check=_check)
+    return found or {}, damage
+
+
+def _check(found: dict[int, Peaks]) -> None:
+    for threads, peaks in found.items():
+        rates = [peaks.bytes_per_s, *peaks.macs_per_s.values()]
+        if threads < 1 or not all(0 < rate <= HIGHEST for rate in rates):
+            raise ValueError(f"a rate of {threads} threads is not between 0 and {HIGHEST:.0e}")
+        if missing := peaks.macs_per_s.keys() - peaks.libraries.keys():
+            raise ValueError(f"the library of {min(missing)!r} is missing")
 
 
 def keep(folder: Path, threads: int, found: Peaks) -> dict[int, Peaks]:

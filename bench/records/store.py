@@ -29,7 +29,7 @@ from bench.api.cell import Cell
 from bench.api.errors import InputError, StoreError
 from bench.measure import machine
 from bench.measure.launch import Launch
-from bench.records import reading
+from bench.records import reading, side_files
 from bench.records.lines import SCHEMA as SCHEMA
 from bench.records.lines import Failure, Header, Line, Quality, Reset, WiderQuality
 from bench.records.measured import Measured
@@ -212,20 +212,12 @@ class Store:
         """The noted keys, and what is wrong with the file of them."""
         path = self.folder / CURRENT
         fix = "the latest results count; `bench run` writes the file anew"
-        try:
-            found = msgspec.json.decode(files.read_bytes(path), type=dict[str, Any])
-            noted = {cell: key for cell, key in found.items() if isinstance(key, str)}
-            wrong = next((cell for cell in found if cell not in noted), None)
-            damage = Damage(path=path, field=wrong[:100], reason=f"it is no key; {fix}") if wrong is not None else None
-            return noted, damage
-        except FileNotFoundError:
-            return {}, None
-        except (ValueError, RecursionError) as error:
-            return {}, Damage(path=path, reason=f"{error}; {fix}")
-        except InputError:
-            return {}, Damage(path=path, reason=f"it is no regular file; {fix}")
-        except OSError as error:
-            return {}, Damage(path=path, reason=f"{error.strerror}; {fix}")
+        found, damage = side_files.read(path, dict[str, Any], fix=fix)
+        noted = {cell: key for cell, key in (found or {}).items() if isinstance(key, str)}
+        wrong = next((cell for cell in found or {} if cell not in noted), None)
+        if wrong is not None:
+            damage = Damage(path=path, field=wrong[:100], reason=f"it is no key; {fix}")
+        return noted, damage
 
     def current_records(self) -> dict[str, Record]:
         """The current record of each cell path: that under the noted key, or else the record that was begun last."""

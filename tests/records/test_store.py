@@ -16,35 +16,12 @@ from msgspec.structs import asdict, replace
 from bench.api.cell import Cell
 from bench.api.errors import InputError, StoreError
 from bench.measure.launch import Launch
-from bench.records.lines import Failure, Header, Line, Quality, Reset, ThreadLaunch
+from bench.records.lines import Failure, Line, Reset, ThreadLaunch
 from bench.records.store import Store, read_file, write_atomically
-from support import records as made
+from support.stored import HEADER, KEY, PATH, QUALITY, append, launch
 
 PUBLISHED = Path(__file__).parents[2] / "results" / "reference"
-KEY, PATH = "0123abcd", "toy/null/native/raw/null/cpu/b1t1"
-HEADER = Header(key=KEY, cell=PATH, artifact=None)
-QUALITY = Quality(fidelity="exact")
 FAILURE = Failure(stage="open", reason="it broke")
-
-
-def launch(name: str) -> Launch:
-    return made.launch("a", "cell", 1, launch=name, steady_ns=((1, 2), (3,)))
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Store:
-    (tmp_path / "machine").mkdir()
-    return Store(tmp_path, "machine")
-
-
-@pytest.fixture
-def file(store: Store) -> Path:
-    return store.folder / f"{KEY}.jsonl"
-
-
-def append(store: Store, *lines: Line) -> None:
-    for line in lines:
-        store.append(KEY, line)
 
 
 def read_lines(path: Path) -> tuple[Line, ...]:

@@ -10,35 +10,9 @@ from msgspec.structs import replace
 
 from bench.api.errors import BenchError, InputError
 from bench.measure import machine
-from bench.measure.launch import Launch
 from bench.records import folder
-from bench.records.lines import Header, Line, Quality
 from bench.records.store import CURRENT, Store, read_file
-from support import records as made
-
-KEY, PATH = "0123abcd", "toy/null/native/raw/null/cpu/b1t1"
-HEADER = Header(key=KEY, cell=PATH, artifact=None)
-QUALITY = Quality(fidelity="exact")
-
-
-def launch(name: str) -> Launch:
-    return made.launch("a", "cell", 1, launch=name, steady_ns=((1, 2), (3,)))
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Store:
-    (tmp_path / "machine").mkdir()
-    return Store(tmp_path, "machine")
-
-
-@pytest.fixture
-def file(store: Store) -> Path:
-    return store.folder / f"{KEY}.jsonl"
-
-
-def append(store: Store, *lines: Line) -> None:
-    for line in lines:
-        store.append(KEY, line)
+from support.stored import HEADER, KEY, PATH, QUALITY, append, launch
 
 
 def launches(store: Store) -> list[str]:

@@ -272,6 +272,12 @@ def test_a_wide_range_gets_a_logarithmic_axis(most: float, is_log: bool) -> None
     assert axis_of("time", values, unit, from_zero=True).low == 0.0
 
 
+def test_the_ticks_of_a_narrow_track_do_not_touch() -> None:
+    unit = (1e6, "MB")
+    assert [text for _, text in axis_of("memory", [842e6], unit, from_zero=True).ticks] == ["0", "500"]
+    assert [text for _, text in axis_of("memory", [842e6], unit).ticks] == ["0", "200", "400", "600", "800"]
+
+
 def test_axis_of_values_below_zero_reaches_down_to_them() -> None:
     axis = axis_of("memory", [-1000.0, 5.0], (1.0, "B"))
     assert not axis.is_log

@@ -13,6 +13,8 @@ from bench.report.figures.whiskers import drawn_latencies
 
 LOWER, HIGHER = "lower is better", "higher is better"
 MOST_TICKS = 6
+NARROW_STEPS = 3
+"""Steps on the axis of a track of bars, which is as wide as four numbers."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -26,6 +28,7 @@ class Axis:
         better: which values are better: `LOWER`, `HIGHER`, or an empty text for neither.
         factor: size of the unit in which the ticks are written, in base units.
         is_log: whether the axis is logarithmic.
+        most_steps: most steps between the ticks of an axis that is not logarithmic.
     """
 
     title: str
@@ -34,6 +37,7 @@ class Axis:
     better: str = LOWER
     factor: float = 1.0
     is_log: bool = False
+    most_steps: int = 5
 
     def at(self, value: float) -> float:
         """The place of a value along the axis, in per cent; at the end of the axis where the value lies beyond."""
@@ -56,7 +60,7 @@ class Axis:
             if len(values) > MOST_TICKS:
                 values = [value for value in values if f"{value:e}".startswith("1.0")]
         else:
-            found = MaxNLocator(5, steps=[1, 2, 5, 10]).tick_values(low, high)
+            found = MaxNLocator(self.most_steps, steps=[1, 2, 5, 10]).tick_values(low, high)
             values = [float(value) for value in found if low <= value <= high]
         return [(self.at(value * self.factor), f"{value:.6g}") for value in values]
 
@@ -77,7 +81,9 @@ def axis_of(title: str, values: Sequence[float], unit: tuple[float, str], *, fro
         return Axis(
             title=f"{title} ({name}, log scale)", low=least / 1.25, high=most * 1.25, factor=factor, is_log=True
         )
-    return Axis(title=f"{title} ({name})", low=min(0.0, least * 1.04), high=max(0.0, most * 1.04), factor=factor)
+    low, high = min(0.0, least * 1.04), max(0.0, most * 1.04)
+    steps = NARROW_STEPS if from_zero else Axis.most_steps
+    return Axis(title=f"{title} ({name})", low=low, high=high, factor=factor, most_steps=steps)
 
 
 def latency_axis(rows: Sequence[Row], task: Sequence[Row]) -> Axis:

@@ -12,7 +12,7 @@ from bench.records.rows import Row
 from bench.report.columns import unit_of
 from bench.report.figures.canvas import digits
 from bench.report.figures.whiskers import whisker
-from bench.report.page.axes import HIGHER, Axis, axis_of, latency_axis
+from bench.report.page.axes import HIGHER, NARROW_STEPS, Axis, axis_of, latency_axis
 
 Part = tuple[str, float, float]
 """Kind, start and length of a segment, in per cent."""
@@ -69,7 +69,7 @@ def lines(group: Group, task: Sequence[Row], launches: Mapping[str, Sequence[Lau
     peaks, sizes = ([getattr(row, key) or 0 for row in rows] for key in ("peak_rss_bytes", "size_bytes"))
     memory = axis_of("peak memory", peaks, unit_of("peak_rss_bytes", task), from_zero=True)
     size = axis_of("file size", sizes, unit_of("size_bytes", task), from_zero=True)
-    share = Axis(title="share of the peak (%)", better=HIGHER, low=0.0, high=1.0, factor=0.01)
+    share = Axis(title="share of the peak (%)", better=HIGHER, low=0.0, high=1.0, factor=0.01, most_steps=NARROW_STEPS)
     shares = [share] if any(row.peak_share is not None for row in rows) else []
     found = []
     for row in rows:
