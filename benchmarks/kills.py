@@ -209,11 +209,11 @@ def stop(place: Place, command: Command, number: int, after_s: float) -> collect
     said = place.said()
     wrong["tracebacks"] += "Traceback" in said
     last = STOPPED.fullmatch(said.splitlines()[-1]) if said else None
-    if number == signal.SIGKILL:
+    if number == signal.SIGKILL and was_running and code == -number:
         pass
-    elif code == 128 + number:
+    elif number != signal.SIGKILL and code == 128 + number:
         wrong["wrong ends"] += last is None or int(last[1]) != len(counting_after - counting)
-    elif was_running and code not in (0, 1):  # it may have ended by itself when the signal came
+    elif code not in (0, 1):  # it may have ended by itself when the signal came, but not with an error
         wrong["wrong ends"] += 1
     if +wrong:
         print(f"{' '.join(command.arguments)}, {signal.Signals(number).name} after {after_s:.3f} s, ended with {code}:")
