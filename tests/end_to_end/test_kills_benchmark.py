@@ -14,6 +14,8 @@ import pytest
 from bench.api.loading import load_module
 
 SCRIPT = Path(__file__).parents[2] / "benchmarks" / "kills.py"
+HEED = "import signal\nsignal.signal(signal.SIGINT, signal.default_int_handler)\n"
+"""The background job of a shell, in which these tests may run, ignores SIGINT, and so do its children."""
 SLEEP = "import time\nprint('begun', flush=True)\ntime.sleep(60)"
 STUBS = {
     "late ends": "import signal, time\nsignal.signal(signal.SIGINT, lambda *_: time.sleep(0.6) or exit())\n" + SLEEP,
@@ -52,7 +54,7 @@ def test_each_command_loses_nothing(kills: ModuleType, tmp_path: Path) -> None:
 def test_every_wrong_end_is_counted(
     wrong: str, kills: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(kills, "BENCH", (sys.executable, "-c", STUBS[wrong]))
+    monkeypatch.setattr(kills, "BENCH", (sys.executable, "-c", HEED + STUBS[wrong]))
     monkeypatch.setattr(kills, "LATEST_S", 0.5)
     monkeypatch.setattr(kills, "ORPHAN_S", 0.5)
     place = kills.Place(tmp_path)
