@@ -41,7 +41,7 @@ def test_each_command_loses_nothing(kills: ModuleType, tmp_path: Path) -> None:
     num_running = 0  # a command may have ended before its signal
     for number, name in zip((signal.SIGKILL, signal.SIGINT, signal.SIGTERM), commands, strict=True):
         wrong = kills.stop(place, commands[name], number, 1.5)
-        num_running += wrong.pop("running")
+        num_running += wrong.pop("running", 0)
         assert not +wrong
     assert num_running
     before = place.launches()[0]
