@@ -8,6 +8,7 @@ window at least one place. Sizes that data decide are in no requirement.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
@@ -42,10 +43,10 @@ class Requirement:
     holds: Callable[..., bool]
     dims: frozenset[str]
 
-    def is_met(self, sizes: Sizes) -> bool:
-        """Whether sizes of all `dims` meet the requirement."""
+    def is_met(self, sizes: Sizes, known: dict[Atom, int]) -> bool:
+        """Whether sizes of all `dims` meet the requirement; `known` keeps the values of atoms for these sizes."""
         try:
-            return self.holds(*(value_of(size, sizes) for size in self.sizes))
+            return self.holds(*(_value_of(size, sizes, known) for size in self.sizes))
         except ArithmeticError:  # a division by a size of 0
             return False
 
@@ -67,11 +68,25 @@ class Requirements:
     always: tuple[Requirement, ...]
     choices: tuple[tuple[Requirements, ...], ...] = ()
 
-    def unmet(self, sizes: Sizes) -> list[Requirement]:
-        """The requirements that sizes do not meet; of an If, those of the branch that has the fewest."""
-        missed = [one for one in self.always if not one.is_met(sizes)]
+    @functools.cached_property
+    def _alike(self) -> list[list[Requirement]]:
+        """Those of `always` that ask the same of the same sizes, together: layers repeat, and many sizes are tried."""
+        groups: dict[tuple[Callable[..., bool], tuple[Size, ...]], list[Requirement]] = {}
+        for one in self.always:
+            groups.setdefault((one.holds, one.sizes), []).append(one)
+        return list(groups.values())
+
+    def unmet(self, sizes: Sizes, known: dict[Atom, int] | None = None) -> list[Requirement]:
+        """The requirements that sizes do not meet; of an If, those of the branch that has the fewest.
+
+        Args:
+            sizes: of all dimensions.
+            known: values of atoms for these sizes, which are added to.
+        """
+        known = {} if known is None else known
+        missed = [one for alike in self._alike if not alike[0].is_met(sizes, known) for one in alike]
         for branches in self.choices:
-            ways: list[list[Requirement]] = [branch.unmet(sizes) for branch in branches]
+            ways: list[list[Requirement]] = [branch.unmet(sizes, known) for branch in branches]
             missed += sorted(ways, key=len)[0]
         return missed
 
