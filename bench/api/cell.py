@@ -7,7 +7,7 @@ import fnmatch
 import re
 from collections.abc import Iterable
 
-from bench.api import sized
+from bench.api import sized, versioned
 from bench.api.errors import InputError
 
 RAW = "raw"  # the empty variant chain
@@ -22,6 +22,8 @@ class Cell:
 
     Attributes:
         task: name of the task, with sizes where they are not its own: see `bench.api.sized`.
+        exporter: name of the exporter; here, in `variant` and in `runtime`, names may have a label: see
+            `bench.api.versioned`.
         variant: names of the variants joined by `+` in the order they are applied, or `raw`.
         batch: samples in one inference.
         threads: intra-op threads that the runtime may use.
@@ -45,6 +47,11 @@ class Cell:
     def chain(self) -> tuple[str, ...]:
         """Names of the variants to apply, first to last; empty for `raw`."""
         return () if self.variant == RAW else tuple(self.variant.split(CHAIN))
+
+    @property
+    def program(self) -> str:
+        """What the machine's state acts on: the name of the runtime, whose versions it acts on alike."""
+        return versioned.plugin_of(self.runtime)
 
     @property
     def artifact_path(self) -> str:
@@ -71,9 +78,10 @@ class Cell:
         if len(parts) != 7 or sizes is None:
             raise InputError(f"not a cell: {path!r}; a cell reads task/source/exporter/variant/runtime/provider/b1t1")
         task, mark, at = parts[0].partition(sized.MARK)
-        for name in (task, *(part for field in parts[1:-1] for part in field.split(CHAIN))):
-            if _NAME.fullmatch(name) is None:
-                raise InputError(f"not a cell: {path!r}; {name!r} is not a name")
+        named = [part for field in (parts[2], parts[3], parts[4]) for part in field.split(CHAIN)]
+        plain = [name for name in (task, parts[1], parts[5]) if _NAME.fullmatch(name) is None]
+        for name in (*plain, *(name for name in named if not versioned.is_name(name, _NAME))):
+            raise InputError(f"not a cell: {path!r}; {name!r} is not a name")
         if mark and sized.SIZES.fullmatch(at) is None:
             raise InputError(f"not a cell: {path!r}; sizes read {task}@height=224,width=224")
         parts[0] = sized.in_order(parts[0])

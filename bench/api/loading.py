@@ -17,7 +17,7 @@ from types import ModuleType
 from bench.api import errors
 from bench.api.errors import InputError, PluginError
 
-PACKAGE = Path(__file__).parents[1]
+PACKAGE = Path(__file__).resolve().parents[1]
 PLUGINS = PACKAGE / "plugins"
 ENTRY = {"models": "task.py", "datasets": "dataset.py"}
 """The file that makes a folder a plugin, by kind; plugins of the other kinds are single files."""

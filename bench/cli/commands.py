@@ -6,7 +6,22 @@ from typing import Annotated
 
 import typer
 
-from bench.cli import best, check, compare, doctor, explain, graph, options, pick, plot, profile, report, roofline, show
+from bench.cli import (
+    best,
+    check,
+    clean,
+    compare,
+    doctor,
+    explain,
+    graph,
+    options,
+    pick,
+    plot,
+    profile,
+    report,
+    roofline,
+    show,
+)
 from bench.cli import list as list_command
 from bench.cli import run as run_command
 
@@ -39,7 +54,7 @@ app.command("list")(list_command.list_)
 app.command(cls=options.TellsFormats)(run_command.run)
 for command in (
     *(show.show, best.best, plot.plot, roofline.roofline, compare.compare, pick.pick),
-    *(explain.explain, check.check, report.report, profile.profile, doctor.doctor),
+    *(explain.explain, check.check, report.report, profile.profile, doctor.doctor, clean.clean),
 ):
     app.command()(command)
 app.add_typer(graph.app, name="graph")

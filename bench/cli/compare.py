@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from bench.cli import options, units
+
+if TYPE_CHECKING:
+    from bench.decisions.compare import Compared
+    from bench.measure.rounds import Goal
+    from bench.pipeline.asked import Asked
+    from bench.tasks.adopt import Options
 
 WORSE = 1
 """Exit code with `--strict` where a cell is slower, newly failed or newly broken."""
@@ -16,12 +22,19 @@ BUDGET = "5m"
 
 
 def compare(
-    before: Annotated[
-        str, typer.Argument(help="A folder of results, a cell, or with --model a git revision.", metavar="A")
-    ],
-    after: Annotated[str, typer.Argument(help="Another one, to compare with it.", metavar="B")],
-    globs: options.Globs = None,
+    names: Annotated[
+        list[str] | None,
+        typer.Argument(
+            help="A and B: folders of results, cells, or with --model git revisions; then globs over cells. "
+            "With --with or --python globs alone.",
+            metavar="[A B] [GLOBS]...",
+            show_default=False,
+        ),
+    ] = None,
     *,
+    versions: options.With = None,
+    python: options.Pythons = None,
+    yes: options.Yes = False,
     format: options.Tables = "table",
     margin: options.Margin = "2%",
     results: options.Results = options.RESULTS,
@@ -41,8 +54,10 @@ def compare(
 ) -> None:
     """What changed from A to B: each cell's ratio with its interval, and verdicts corrected for how many there are.
 
-    Two revisions of a model are measured now, side by side; results and cells were measured before.
+    Two revisions of a model, and two versions of a package (--with A --with B), are measured now, side by side; results
+    and cells were measured before.
     """
+    from bench.api.errors import InputError
     from bench.measure.questions import Aims
     from bench.measure.rounds import Goal
     from bench.records.reading import told
@@ -50,19 +65,58 @@ def compare(
 
     given = options.own_model(dataset, dim, shape, trust, is_named=model is not None)
     share = units.share(margin)
+    goal = Goal(aims=Aims(margin=share), max_launches=launches, budget_s=units.seconds(budget))
+    if versions or python:
+        asked = options.environments(versions, python)
+        if len(asked) > 2:
+            raise InputError(f"two environments are compared, not {len(asked)}; `bench run` takes any number of --with")
+        compared = _versions(names or [], model, given, asked, goal, may_be_large=yes)
+        options.write(report.render(compared, format=format), None)
+        if strict and compared.has_worse:
+            raise typer.Exit(WORSE)
+        return
+    if len(names or []) < 2:
+        raise InputError("say what to compare: A and B, or --with PACKAGE==VERSION")
+    before, after, *globs = names or []
     if model is not None:
         from bench.cli.progress import Watch
         from bench.decisions import revisions
         from bench.report.terminal import Console
 
-        goal = Goal(aims=Aims(margin=share), max_launches=launches, budget_s=units.seconds(budget))
-        names, watch = (before, after), Watch(Console(stderr=True))
-        compared = revisions.compare(names, model, given, globs or [], goal, watch, say=options.say_notes)
+        watch = Watch(Console(stderr=True))
+        compared = revisions.compare((before, after), model, given, globs, goal, watch, say=options.say_notes)
     else:
         from bench.decisions.compare import stored
 
-        compared = stored(before, after, globs or (), results=results, margin=share, force=force)
+        compared = stored(before, after, globs, results=results, margin=share, force=force)
     options.say_notes(filter(None, [told(compared.damages)]))
     options.write(report.render(compared, format=format), None)
     if strict and compared.has_worse:
         raise typer.Exit(WORSE)
+
+
+def _versions(
+    globs: list[str], model: Path | None, given: Options, asked: list[Asked], goal: Goal, *, may_be_large: bool
+) -> Compared:
+    """Compare two environments on the cells of a model, or on those that globs name."""
+    from bench.api.errors import InputError
+    from bench.cli.progress import Watch
+    from bench.decisions import versions
+    from bench.measure.limits import Limits
+    from bench.pipeline import sweeps
+    from bench.report.terminal import Console
+    from bench.tasks import adopt
+
+    if model is not None:
+        adopted = adopt.adopt(model, given)
+        options.say_notes(adopted.notes)
+        cells = (
+            sweeps.select([f"{adopted.name}/{glob}" for glob in globs], None) if globs else sweeps.plain(adopted.name)
+        )
+    elif globs:
+        cells = sweeps.select(globs, None)
+    else:
+        raise InputError("say which cells to compare: globs, or --model FILE")
+    limits = Limits.of(step_s=None, memory_bytes=None)
+    watch = Watch(Console(stderr=True))
+    return versions.compare(cells, asked, goal, watch, limits=limits, may_be_large=may_be_large)

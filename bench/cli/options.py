@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 import sys
 import textwrap
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -17,6 +17,8 @@ from bench.api.printable import printable
 from bench.graphs.shapes import given
 
 if TYPE_CHECKING:
+    from bench.api.cell import Cell
+    from bench.pipeline.asked import Asked
     from bench.pipeline.graph_files import GraphFile
     from bench.records.folder import Results as Stored
     from bench.tasks.adopt import Options
@@ -60,6 +62,17 @@ Inputs = Annotated[
 ]
 Observe = Annotated[bool, typer.Option(help="Run the model once where shapes depend on data.")]
 
+With = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--with", help="Run with another version of a package, as onnxruntime==1.22.0 or ./mine.whl.", metavar="TEXT"
+    ),
+]
+Pythons = Annotated[
+    list[Path] | None, typer.Option("--python", help="Run with another environment's interpreter, .venv/bin/python.")
+]
+Yes = Annotated[bool, typer.Option("--yes", help="Download packages of gigabytes without asking.")]
+
 
 class TellsFormats(typer.core.TyperCommand):
     """A command with the option `Own`, whose help names the formats that there are.
@@ -96,6 +109,32 @@ def own_model(
     given.dims_from(found.dims)
     given.shapes_from(found.shapes)
     return found
+
+
+def with_versions(
+    cells: Sequence[Cell], versions: list[str] | None, pythons: list[Path] | None, *, may_be_large: bool
+) -> list[Cell]:
+    """The cells of other versions that the options `With` and `Pythons` ask for; without these options, the cells.
+
+    Raises:
+        InputError: a value cannot be read, or concerns none of the cells.
+    """
+    if not versions and not pythons:
+        return list(cells)
+    from bench.pipeline.versions import cells_with
+
+    return cells_with(cells, environments(versions, pythons), may_be_large=may_be_large)
+
+
+def environments(versions: list[str] | None, pythons: list[Path] | None) -> list[Asked]:
+    """What the options `With` and `Pythons` ask for.
+
+    Raises:
+        InputError: a value cannot be read.
+    """
+    from bench.pipeline import asked
+
+    return [*map(asked.packages, versions or ()), *map(asked.environment, pythons or ())]
 
 
 def graph_file(model: Path, shape: list[str] | None, dim: list[str] | None, trust: bool) -> GraphFile:

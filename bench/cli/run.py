@@ -41,6 +41,9 @@ def run(
     ] = None,
     shape: options.Shapes = None,
     trust: options.Trust = False,
+    versions: options.With = None,
+    python: options.Pythons = None,
+    yes: options.Yes = False,
     budget: Annotated[
         str | None,
         typer.Option(help="Time for measuring, such as 10m; 30s a size by default with --model alone, else no limit."),
@@ -96,6 +99,7 @@ def run(
         if name not in loading.find("models"):
             adopt.recall(name)  # a model of one's own, measured before
     cells = sizing.at_sizes(sweeps.select(globs or [], sweep), axes)
+    cells = options.with_versions(cells, versions, python, may_be_large=yes)
     if dry_run:
         options.tell(*(cell.path for cell in cells))
         return

@@ -62,6 +62,7 @@ class Change:
         baseline: path of the baseline that the cell is compared with on both sides; the cell's own path for a baseline,
             which has no comparison.
         same_file: whether both sides run the same graph with the same weights; None where that is unknown.
+        outputs: how close the outputs of B are to those of A, see `Quality.fidelity`; None where that is unknown.
         note: why there is no comparison.
     """
 
@@ -72,6 +73,7 @@ class Change:
     judged: Judged | None = None
     baseline: str | None = None
     same_file: bool | None = None
+    outputs: str | None = None
     note: str | None = None
 
     @property
@@ -84,8 +86,9 @@ class Change:
 
     @property
     def newly_failed(self) -> bool:
-        """Whether the cell failed or is broken in B, and was neither in A."""
-        return self.before is not None and _is_bad(self.after) and not _is_bad(self.before)
+        """Whether the cell failed or is broken in B, and was neither in A, or answers otherwise than in A."""
+        is_newly_bad = self.before is not None and _is_bad(self.after) and not _is_bad(self.before)
+        return is_newly_bad or self.outputs == BROKEN
 
     @property
     def mended(self) -> bool:

@@ -252,7 +252,7 @@ def _notes(record: Record) -> list[str]:
     notes = []
     if record.header.machine != machine.describe():
         notes.append("measured on another machine than the one that was asked now")
-    now = provenance.versions(catalog.runtime(record.cell.runtime).packages(record.cell.provider))
+    now = provenance.versions_run(record.cell)
     measured = record.header.versions
     if differing := [name for name in now if measured.get(name) != now[name]]:
         texts = [f"{name} {measured.get(name)}, now {now[name]}" for name in differing]

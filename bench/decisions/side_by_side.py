@@ -57,10 +57,21 @@ def _by_rest(cells: Iterable[Cell]) -> dict[str, Cell]:
     return {cell.path.partition("/")[2]: cell for cell in cells}
 
 
-def measure(found: Pairs, method: Method, goal: Goal, observer: Observer) -> list[Change]:
-    """Prepare, verify and measure the pairs; a pair whose two files are the same graph is not timed."""
+def measure(
+    found: Pairs, method: Method, goal: Goal, observer: Observer, *, compares_outputs: bool = False
+) -> list[Change]:
+    """Prepare, verify and measure the pairs; a pair that runs the same graph on the same runtime is not timed.
+
+    Args:
+        found: the pairs.
+        method: how blocks are measured.
+        goal: when a cell has been measured enough.
+        observer: told of every step.
+        compares_outputs: whether the outputs of the two cells of a pair are compared with each other, too.
+    """
     verified = _verified([cell for pair in found for cell in pair if cell is not None], method, observer)
     timed = list(_timed(found, verified))
+    outputs = _outputs(timed, method) if compares_outputs else {}
     failures: dict[Cell, Failure] = {}
 
     def keep(result: Result) -> None:
@@ -84,7 +95,27 @@ def measure(found: Pairs, method: Method, goal: Goal, observer: Observer) -> lis
             measured[cell.path] = flow.measured(value, launches, failures.get(cell), time=now)
     fitted = Measurements(measured)
     rows = {row.cell: row for row in assemble.rows(measured, margin=goal.aims.margin, measurements=fitted)}
-    return [_change(pair, rows, measured, fitted) for pair in found]
+    changes = [_change(pair, rows, measured, fitted) for pair in found]
+    return [
+        dataclasses.replace(change, outputs=outputs.get(pair[1])) for pair, change in zip(found, changes, strict=True)
+    ]
+
+
+def _outputs(timed: Sequence[tuple[Verified, Verified]], method: Method) -> dict[Cell | None, str]:
+    """How close the outputs of each pair's second cell are to those of the first, by the second cell."""
+    found: dict[Cell | None, str] = {}
+
+    def done(pair: tuple[Verified, Verified], outcome: str | BenchError) -> None:
+        if not isinstance(outcome, BenchError):  # a cell that ran just now and fails now fails when it is timed, too
+            found[pair[1].cell] = outcome
+
+    on_all_cores(
+        lambda pair: verify.between(pair[1], pair[0], method.limits),
+        timed,
+        done,
+        threads=lambda pair: pair[0].cell.threads,
+    )
+    return found
 
 
 def _verified(cells: Sequence[Cell], method: Method, observer: Observer) -> Mapping[Cell, Verified | Failure]:
@@ -111,8 +142,13 @@ def _timed(found: Pairs, verified: Mapping[Cell, Verified | Failure]) -> Iterato
     for pair in found:
         values = [verified[cell] for cell in pair if cell is not None]
         right = [side for side in values if isinstance(side, Verified) and side.quality.fidelity != BROKEN]
-        if len(right) == 2 and not same_graph(right[0].artifact, right[1].artifact):
+        if len(right) == 2 and not _is_same(right[0].cell, right[1].cell, same_graph(*(one.artifact for one in right))):
             yield right[0], right[1]
+
+
+def _is_same(one: Cell, other: Cell, same_file: bool | None) -> bool:
+    """Whether two cells run the same graph in the same version of a runtime."""
+    return bool(same_file) and one.runtime == other.runtime
 
 
 def _change(
@@ -131,7 +167,7 @@ def _change(
     if any(value.failure or value.quality is None or value.quality.fidelity == BROKEN for value in values):
         return dataclasses.replace(change, note=_reason(change))
     change = dataclasses.replace(change, same_file=same_graph(values[0].artifact, values[1].artifact))
-    if change.same_file:
+    if _is_same(one, other, change.same_file):
         return dataclasses.replace(change, note=SAME)
     found = measurements.between(other.path, one.path)
     if found is None:

@@ -25,6 +25,7 @@ from bench.measure import machine, passes, process
 from bench.measure.at_once import on_all_cores
 from bench.measure.clock import BurstPlan
 from bench.measure.comparison import CELL, CONTROL, REFERENCE
+from bench.measure.interpreter import OWN, Interpreter
 from bench.measure.launch import Launch, median_ns
 from bench.measure.limits import Limits
 from bench.measure.lost_time import Lost, Watch
@@ -51,6 +52,7 @@ class Subject:
         imports: the request that imports the packages of the cell's runtime.
         opening: the request that opens the cell's session and leaves it open.
         rss_bytes: resident memory of a worker that runs the cell, as the verification measured it.
+        interpreter: runs the worker.
     """
 
     cell: Cell
@@ -59,6 +61,7 @@ class Subject:
     imports: Request
     opening: Request
     rss_bytes: int
+    interpreter: Interpreter = OWN
 
 
 MOST_FIRST = 1 << 16
@@ -266,7 +269,10 @@ class _Block:
         limits = self._method.limits
         for subject, role in random.sample(members, len(members)):
             state = machine.state()
-            child = workers.enter_context(Child(environment=subject.environment, memory_bytes=limits.memory_bytes))
+            started = Child(
+                environment=subject.environment, memory_bytes=limits.memory_bytes, interpreter=subject.interpreter
+            )
+            child = workers.enter_context(started)
             seat = _Seat(subject=subject, role=role, child=child, machine=state, loaded_beside=loaded_beside)
             self._seats.append(seat)
 

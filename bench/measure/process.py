@@ -20,6 +20,7 @@ from typing import Any, ClassVar
 
 from bench.api.errors import ChildError
 from bench.measure import keeper
+from bench.measure.interpreter import OWN, Interpreter
 from bench.measure.scratch import Scratch
 
 LOG_TAIL_BYTES = 4000
@@ -53,13 +54,20 @@ class Child(contextlib.AbstractContextManager["Child"]):
     Args:
         environment: variables of the child, besides those of this process.
         memory_bytes: limit on the child's private writable memory; None for no limit.
+        interpreter: runs the child; that of this process by default.
     """
 
     living: ClassVar[set[Child]] = set()
     """The children of this process that have not been closed yet."""
     _lock: ClassVar[threading.Lock] = threading.Lock()
 
-    def __init__(self, *, environment: Mapping[str, str] | None = None, memory_bytes: int | None = None) -> None:
+    def __init__(
+        self,
+        *,
+        environment: Mapping[str, str] | None = None,
+        memory_bytes: int | None = None,
+        interpreter: Interpreter = OWN,
+    ) -> None:
         self._log = tempfile.TemporaryFile()  # noqa: SIM115 (closed with the child)
         fcntl.fcntl(self._log, fcntl.F_SETFL, fcntl.fcntl(self._log, fcntl.F_GETFL) | os.O_APPEND)  # it may be cut
         self._scratch = Scratch()
@@ -72,13 +80,14 @@ class Child(contextlib.AbstractContextManager["Child"]):
             self._process = subprocess.Popen(
                 [
                     *(sys.executable, "-I", "-S", keeper.__file__, str(lifeline), str(report), str(self._scratch.path)),
-                    *(sys.executable, "-P", "-m", "bench.measure.worker", settings),
+                    *interpreter.command("bench.measure.worker"),
+                    settings,
                 ],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=self._log,
                 env={
-                    **os.environ,
+                    **interpreter.inherited(),
                     **QUIET_ENVIRONMENT,
                     **(environment or {}),
                     "TMPDIR": str(self._scratch.path),
@@ -281,7 +290,13 @@ def _death_descriptor(pid: int) -> int | None:
 
 
 def ask_once(
-    operation: Callable[..., Any], *, timeout_s: float, memory_bytes: int | None, threads: int = 1, **arguments: Any
+    operation: Callable[..., Any],
+    *,
+    timeout_s: float,
+    memory_bytes: int | None,
+    threads: int = 1,
+    interpreter: Interpreter = OWN,
+    **arguments: Any,
 ) -> dict[str, Any]:
     """Start a child process, send it one request, end it, and return its answer.
 
@@ -290,10 +305,12 @@ def ask_once(
         timeout_s: seconds after which the child is killed.
         memory_bytes: limit on the child's private writable memory; None for no limit.
         threads: size of the thread pools of numeric libraries in the child.
+        interpreter: as for `Child`.
         **arguments: keyword arguments of the operation.
 
     Raises:
         ChildError: as `Child.request`.
     """
-    with Child(environment=thread_environment(threads), memory_bytes=memory_bytes) as child:
+    environment = thread_environment(threads)
+    with Child(environment=environment, memory_bytes=memory_bytes, interpreter=interpreter) as child:
         return child.request(operation, timeout_s=timeout_s, **arguments)

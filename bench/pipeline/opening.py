@@ -9,7 +9,7 @@ from typing import Any
 from bench.api.cell import Cell
 from bench.measure.block import Request, Subject
 from bench.measure.process import Child, thread_environment
-from bench.pipeline import operations
+from bench.pipeline import environments, operations
 from bench.pipeline.flow import Verified
 from bench.plugins import catalog
 
@@ -20,8 +20,13 @@ def environment(cell: Cell) -> Mapping[str, str]:
 
 
 def worker(cell: Cell, *, memory_bytes: int | None = None) -> Child:
-    """Start a new process for a cell."""
-    return Child(environment=environment(cell), memory_bytes=memory_bytes)
+    """Start a new process for a cell, in the environment of its runtime.
+
+    Raises:
+        ArtifactError: the environment cannot be made.
+    """
+    interpreter = environments.interpreter_of("runtimes", cell.runtime)
+    return Child(environment=environment(cell), memory_bytes=memory_bytes, interpreter=interpreter)
 
 
 def arguments(cell: Cell, artifact: Path) -> dict[str, Any]:
@@ -39,4 +44,5 @@ def subject(value: Verified) -> Subject:
         imports=Request(operation=operations.import_packages, arguments=known),
         opening=Request(operation=operations.open_session, arguments={**known, "inputs": str(value.inputs)}),
         rss_bytes=value.quality.rss_bytes,
+        interpreter=environments.interpreter_of("runtimes", value.cell.runtime),
     )

@@ -98,6 +98,39 @@ def verify(*, cell: str, artifact: str, reference: str | None, save_outputs: str
         return {**to_builtins(judged), **_of_session(session, task, samples, outputs, known.batch)}
 
 
+def run_split(*, cell: str, artifact: str, inputs: str, save_outputs: str) -> dict[str, Any]:
+    """Run a whole split through an artifact and keep the outputs, for `judge` in another process to judge.
+
+    Args:
+        cell: path of the cell.
+        artifact: path of the artifact.
+        inputs: `.npz` file with the inputs of the split.
+        save_outputs: `.npz` file to write the outputs to.
+
+    Returns:
+        The fields of `Quality` that the session tells.
+    """
+    known = Cell.from_path(cell)
+    task, runtime = catalog.task(known.task), catalog.runtime(known.runtime)
+    samples = Samples(inputs=load_arrays(Path(inputs)), targets=None)
+    import_packages(cell=cell, artifact=artifact)
+    with runtime.open(Path(artifact), task=task, **_how(known)) as session:
+        outputs = feeding.run_all(session.run, task, samples, known.batch)
+        save_arrays(Path(save_outputs), outputs)
+        return _of_session(session, task, samples, outputs, known.batch)
+
+
+def judge(*, cell: str, outputs: str, reference: str) -> dict[str, Any]:
+    """Judge the outputs that `run_split` kept against those of the reference: the further fields of `Quality`."""
+    from msgspec import to_builtins
+
+    from bench.pipeline import quality
+
+    task = catalog.task(Cell.from_path(cell).task)
+    arrays = [load_arrays(Path(path)) for path in (outputs, reference)]
+    return dict(to_builtins(quality.judge(task, task.samples("test"), *arrays)))
+
+
 def spot_check(
     *, cell: str, artifact: str, inputs: str, reference: str, verified: dict[str, Any], by: str, outputs: str
 ) -> dict[str, Any]:

@@ -14,9 +14,10 @@ from bench.api.cell import Cell
 from bench.api.errors import ArtifactError, BenchError, ChildError, PluginError, RefusedError
 from bench.api.sized import family_of
 from bench.measure import clock
+from bench.measure.interpreter import OWN, Interpreter
 from bench.measure.limits import Limits
 from bench.measure.process import ask_once
-from bench.pipeline import operations, provenance
+from bench.pipeline import environments, operations, provenance
 from bench.pipeline.flow import Prepared
 from bench.plugins import catalog
 from bench.records.lines import Failure
@@ -42,6 +43,8 @@ def prepared(cell: Cell, limits: Limits, failed: FailedSteps | None = None) -> P
         failed: steps that failed before and are not tried again; those that fail now are added.
     """
     try:
+        for kind, name in environments.names_of(cell):
+            environments.of(kind, name)
         artifact = artifact_of(cell, limits, failed)
     except RefusedError as error:
         return Failure(stage="skip", reason=str(error))
@@ -77,18 +80,22 @@ def steps_of(cell: Cell, limits: Limits, failed: FailedSteps | None = None) -> l
     made = functools.partial(_made, limits, {} if failed is None else failed)
     exporter = catalog.exporter(cell.exporter)
     task = cell.task if exporter.freezes else family_of(cell.task)
-    recipe = provenance.recipe(exporter, task=provenance.subject(catalog.task(task)), source=cell.source)
+    subject = provenance.subject(catalog.task(task))
+    recipe = provenance.recipe("exporters", cell.exporter, exporter, task=subject, source=cell.source)
     request = {"task": task, "source": cell.source, "exporter": cell.exporter}
-    steps = [made(cell.exporter, exporter.format(cell.source), recipe, operations.export, request)]
+    interpreter = environments.interpreter_of("exporters", cell.exporter)
+    steps = [made(cell.exporter, exporter.format(cell.source), recipe, interpreter, operations.export, request)]
     for name in cell.chain:
         named, before = catalog.variant(name), steps[-1]
         if before.format not in named.variant.formats:
             raise ArtifactError(f"{name} takes {' or '.join(named.variant.formats)}, not {before.format}")
         task = cell.task if named.variant.freezes else task
         subject = provenance.subject(catalog.task(task))
-        recipe = provenance.recipe(named.variant, task=subject, option=named.option, source=before.sha256)
+        more = {"task": subject, "option": named.option, "source": before.sha256}
+        recipe = provenance.recipe("variants", name, named.variant, **more)
         request = {"task": task, "variant": name, "source": str(before.path)}
-        steps.append(made(name, before.format, recipe, operations.transform, request))
+        interpreter = environments.interpreter_of("variants", name)
+        steps.append(made(name, before.format, recipe, interpreter, operations.transform, request))
     return steps
 
 
@@ -98,6 +105,7 @@ def _made(
     step: str,
     format_: str,
     recipe: dict[str, Any],
+    interpreter: Interpreter,
     operation: Callable[..., Any],
     request: dict[str, str],
 ) -> Artifact:
@@ -108,7 +116,9 @@ def _made(
         if key in failed:
             raise failed[key]
         try:
-            taken_ns, facts = clock.time_call(lambda: _ask(step, operation, limits, target=str(target), **request))
+            taken_ns, facts = clock.time_call(
+                lambda: _ask(step, interpreter, operation, limits, target=str(target), **request)
+            )
         except ArtifactError as error:
             failed[key] = error
             raise
@@ -119,9 +129,12 @@ def _made(
     return Artifact(path=path, **entry)
 
 
-def _ask(step: str, operation: Callable[..., Any], limits: Limits, **request: Any) -> dict[str, Any]:
+def _ask(
+    step: str, interpreter: Interpreter, operation: Callable[..., Any], limits: Limits, **request: Any
+) -> dict[str, Any]:
+    limited = functools.partial(ask_once, timeout_s=limits.prepare_s, memory_bytes=limits.memory_bytes)
     try:
-        return ask_once(operation, timeout_s=limits.prepare_s, memory_bytes=limits.memory_bytes, **request)
+        return limited(operation, interpreter=interpreter, **request)
     except ChildError as error:
         kind = RefusedError if error.kind == "refused" else ArtifactError
         raise kind(f"{step}: {error.reason}") from error
@@ -136,7 +149,7 @@ def inputs_of(task: Task, limits: Limits) -> Path:
 
     def make(target: Path) -> dict[str, Any]:
         step = f"dataset of {task.name}"
-        return _ask(step, operations.save_inputs, limits, task=task.name, split="test", target=str(target))
+        return _ask(step, OWN, operations.save_inputs, limits, task=task.name, split="test", target=str(target))
 
     key = cache.digest([provenance.SCHEMA, "inputs", *provenance.subject(task)])
     return cache.obtain(key, "inputs.npz", make)[0]

@@ -18,11 +18,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from bench import api
-from bench.api import Plugin, Task, cache, loading
+from bench.api import Plugin, Task, cache, loading, versioned
 from bench.api.artifact import Artifact
 from bench.api.cell import Cell
+from bench.api.errors import ArtifactError
 from bench.measure import machine
-from bench.pipeline import operations
+from bench.pipeline import environments, operations
 from bench.plugins import catalog
 from bench.plugins.resized import Resized, resized
 from bench.records import store
@@ -84,12 +85,45 @@ def subject(task: Task) -> tuple[str, str | None]:
     return (task_digest(task), dataset_digest(task))
 
 
-def recipe(plugin: Plugin, **more: object) -> dict[str, object]:
-    """Everything that an artifact depends on: its plugin, the plugin's packages, this machine and the source."""
+def versions_with(kind: str, name: str, requires: tuple[str, ...]) -> dict[str, str | None]:
+    """Versions of the packages that a plugin runs with: those of `versions`, or of its own environment.
+
+    Args:
+        kind: `runtimes`, `exporters` or `variants`.
+        name: the plugin's name in a cell.
+        requires: import names of the packages.
+
+    Raises:
+        ArtifactError: the environment cannot be made.
+    """
+    return environments.versions_of(kind, name, requires) if versioned.label_of(name) else versions(requires)
+
+
+def recipe(kind: str, name: str, plugin: Plugin, **more: object) -> dict[str, object]:
+    """Everything that an artifact depends on: its plugin, the plugin's packages, this machine and the source.
+
+    Args:
+        kind: `exporters` or `variants`.
+        name: the plugin's name in a cell.
+        plugin: the plugin.
+        more: what it makes the artifact of.
+
+    Raises:
+        ArtifactError: the plugin's environment cannot be made.
+    """
     here = machine.describe()  # some optimizers write for the processor they run on
     facts = code_digest(operations.facts)
-    made_by = {"plugin": plugin_digest(plugin), "versions": versions(plugin.requires)}
+    made_by = {"plugin": plugin_digest(plugin), "versions": versions_with(kind, name, plugin.requires)}
     return {"schema": SCHEMA, **made_by, "facts": facts, "machine": here, **more}
+
+
+def versions_run(cell: Cell) -> dict[str, str | None]:
+    """Versions of the packages that a cell runs with; of an environment that cannot be made, none."""
+    requires = catalog.runtime(cell.runtime).packages(cell.provider)
+    try:
+        return versions_with("runtimes", cell.runtime, requires)
+    except ArtifactError:
+        return {}
 
 
 def record_key(cell: Cell, artifact: Artifact | None) -> str:
@@ -102,7 +136,7 @@ def record_key(cell: Cell, artifact: Artifact | None) -> str:
         # The graph rather than the file: some exporters never write the same bytes twice.
         (artifact.canonical or artifact.sha256, artifact.size_bytes) if artifact else None,
         plugin_digest(runtime),
-        versions(runtime.packages(cell.provider)),
+        versions_run(cell),
         *subject(task),
     ]
     return cache.digest(parts)

@@ -276,7 +276,7 @@ class Sweep:
                 key=key,
                 cell=cell.path,
                 machine=machine.describe(),
-                versions=provenance.versions(catalog.runtime(cell.runtime).packages(cell.provider)),
+                versions=provenance.versions_run(cell),
                 subject=provenance.subject(catalog.task(cell.task)),
                 family=provenance.task_digest(catalog.task(family_of(cell.task))),
                 artifact=artifact.facts if artifact is not None else None,

@@ -12,11 +12,12 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from bench.api import Task, cache
+from bench.api import Task, cache, versioned
 from bench.api.artifact import Artifact
 from bench.api.cell import Cell
 from bench.api.errors import ArtifactError, BenchError, ChildError
 from bench.measure.limits import Limits
+from bench.measure.process import ask_once
 from bench.measure.scratch import Scratch
 from bench.pipeline import opening, operations, prepare, provenance, quality, sweeps
 from bench.pipeline.flow import Prepared, Verified
@@ -141,6 +142,8 @@ def verified(
                 )
                 if value.cell == reference.cell:
                     known = known or reference.quality
+                if known is None and versioned.label_of(value.cell.runtime):
+                    known = verify_there(value, inputs, reference, limits)
                 if known is None and whole is not None:
                     known = spot_check(value, inputs, whole, reference, limits)
                 if known is None:
@@ -210,8 +213,55 @@ def verify(
         return _inspected(ask(operations.verify, **opened, **files), artifact, ask, opened)
 
 
+def verify_there(value: Prepared, inputs: Path, reference: Reference, limits: Limits) -> Quality:
+    """Run the held-out split through an artifact in another environment, and judge the outputs in this one.
+
+    Raises:
+        ChildError: the artifact does not run.
+        ArtifactError: the environment cannot be made.
+    """
+    cell, artifact = value.cell, value.artifact
+    opened = opening.arguments(cell, artifact.path)
+    with Scratch() as folder, opening.worker(cell, memory_bytes=limits.memory_bytes) as child:
+        outputs = str(Path(folder, "outputs.npz"))
+        ask = functools.partial(child.request, timeout_s=limits.verify_s)
+        told = ask(operations.run_split, **opened, inputs=str(inputs), save_outputs=outputs)
+        judging: dict[str, Any] = {"cell": cell.path, "outputs": outputs, "reference": str(reference.outputs)}
+        here = functools.partial(ask_once, timeout_s=limits.verify_s, memory_bytes=limits.memory_bytes)
+        return _inspected({**here(operations.judge, **judging), **told}, artifact, ask, opened, count=here)
+
+
+def between(one: Verified, other: Verified, limits: Limits) -> str:
+    """How close the outputs of one cell are to those of another for the held-out split: see `Quality.fidelity`.
+
+    Args:
+        one: the cell whose outputs are judged.
+        other: the cell whose outputs count as right.
+        limits: time and memory of each worker.
+
+    Raises:
+        ChildError: an artifact does not run.
+        ArtifactError: an environment cannot be made.
+    """
+    with Scratch() as folder:
+        kept: dict[str, Any] = {}
+        for name, value in (("outputs", one), ("reference", other)):
+            kept[name] = str(Path(folder, f"{name}.npz"))
+            opened = opening.arguments(value.cell, value.artifact.path)
+            with opening.worker(value.cell, memory_bytes=limits.memory_bytes) as child:
+                asked = {**opened, "inputs": str(value.inputs), "save_outputs": kept[name]}
+                child.request(operations.run_split, timeout_s=limits.verify_s, **asked)
+        asking = functools.partial(ask_once, timeout_s=limits.verify_s, memory_bytes=limits.memory_bytes)
+        return str(asking(operations.judge, cell=one.cell.path, **kept)["fidelity"])
+
+
 def _inspected(
-    fields: Mapping[str, Any], artifact: Artifact, ask: Callable[..., dict[str, Any]], opened: Mapping[str, Any]
+    fields: Mapping[str, Any],
+    artifact: Artifact,
+    ask: Callable[..., dict[str, Any]],
+    opened: Mapping[str, Any],
+    *,
+    count: Callable[..., dict[str, Any]] | None = None,
 ) -> Quality:
     """A quality with the artifact's cost, and with what the runtime tells of how it runs the artifact.
 
@@ -220,6 +270,7 @@ def _inspected(
         artifact: the artifact.
         ask: sends a request to the worker.
         opened: see `opening.arguments`.
+        count: sends a request to a worker that can count costs; `ask` by default.
 
     Raises:
         ChildError: the fields cannot be read.
@@ -228,7 +279,7 @@ def _inspected(
     cost: dict[str, Any] | None = None
     if artifact.format == "onnx":
         with contextlib.suppress(ChildError):  # the outputs of a file that cannot be analysed are no less right
-            cost = ask(operations.cost, artifact=str(artifact.path), shapes=shapes)
+            cost = (count or ask)(operations.cost, artifact=str(artifact.path), shapes=shapes)
     fields = {**fields, "cost": cost}
     judged = _quality(fields)
     try:

@@ -6,7 +6,7 @@ import functools
 import inspect
 from typing import TypeVar
 
-from bench.api import Exporter, Plugin, Runtime, Task, Variant, sized
+from bench.api import Exporter, Plugin, Runtime, Task, Variant, sized, versioned
 from bench.api.cell import Cell
 from bench.api.errors import InputError, PluginError, suggest
 from bench.api.loading import _load_module, find, load_module, path_of
@@ -37,13 +37,13 @@ def task(name: str) -> Task:
 
 
 def exporter(name: str) -> Exporter:
-    """The exporter in the file `exporters/<name>.py`."""
-    return _load("exporters", name, Exporter)
+    """The exporter in the file `exporters/<name>.py`, whatever the label of the name: see `bench.api.versioned`."""
+    return _load("exporters", versioned.plugin_of(name), Exporter)
 
 
 def runtime(name: str) -> Runtime:
-    """The runtime in the file `runtimes/<name>.py`."""
-    return _load("runtimes", name, Runtime)
+    """The runtime in the file `runtimes/<name>.py`, whatever the label of the name: see `bench.api.versioned`."""
+    return _load("runtimes", versioned.plugin_of(name), Runtime)
 
 
 def _variant_file(name: str) -> Variant:
@@ -70,11 +70,12 @@ def variants() -> dict[str, NamedVariant]:
 
 
 def variant(name: str) -> NamedVariant:
-    """The variant of a name.
+    """The variant of a name, whatever its label: see `bench.api.versioned`.
 
     Raises:
         InputError: there is no variant of that name; the message suggests the nearest name.
     """
+    name = versioned.plugin_of(name)
     if name not in variants():
         if name in find("variants"):
             _variant_file(name)  # raises what is wrong with the file
@@ -89,10 +90,13 @@ def forget() -> None:
 
 
 def skip_reason(cell: Cell) -> str | None:
-    """The reason why a cell cannot run on this machine; None if it can."""
-    plugins: list[Plugin] = [exporter(cell.exporter), runtime(cell.runtime), task(cell.task)]
-    plugins += [variant(name).variant for name in cell.chain]
-    for plugin in plugins:
+    """The reason why a cell cannot run on this machine; None if it can.
+
+    A plugin that runs in another environment is not asked: its packages need not be installed here.
+    """
+    steps: dict[str, Plugin] = {cell.exporter: exporter(cell.exporter)}
+    steps |= {name: variant(name).variant for name in cell.chain} | {cell.runtime: runtime(cell.runtime)}
+    for plugin in (*(step for name, step in steps.items() if not versioned.label_of(name)), task(cell.task)):
         try:
             reason = plugin.skip()
         except Exception as error:

@@ -47,4 +47,4 @@ class Measurements:
 
 
 def _series(path: str, record: Measured) -> Series:
-    return Series(name=path, program=record.cell.runtime, launches=record.launches)
+    return Series(name=path, program=record.cell.program, launches=record.launches)

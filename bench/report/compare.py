@@ -21,8 +21,8 @@ MOST_LINES = 20
 """Lines shown of each list of cells that were not compared; the JSON has all of them."""
 LEAST_NAME, OTHER_COLUMNS = 24, 58
 """Smallest width of the column of names in a terminal, and the width of all other columns, in characters."""
-LEAST_METRIC, LEAST_SIZE = 1e-6, 1e-3
-"""Smallest relative differences of a metric and of a file's size that are shown as changes."""
+LEAST_METRIC, LEAST_SIZE, LEAST_MEMORY = 1e-6, 1e-3, 0.05
+"""Smallest relative differences of a metric, of a file's size and of memory that are shown as changes."""
 SIDE_KEYS = (
     *("status", "reason", "fidelity", "same_as", "latency_p50_ns", "num_launches"),
     *("metric", "metric_name", "metric_loss", "metric_loss_high", "size_bytes", "peak_rss_bytes"),
@@ -138,9 +138,15 @@ def _otherwise(change: Change) -> list[tuple[str, str, str]]:
         found.append(("fidelity", before.fidelity, after.fidelity))
     if before.metric_name == after.metric_name and _differ(before.metric, after.metric, LEAST_METRIC):
         found.append((f"{before.metric_name}", f"{before.metric:.6g}", f"{after.metric:.6g}"))
-    if _differ(before.size_bytes, after.size_bytes, LEAST_SIZE):
-        one, other = (f"{writing.megabytes(row.size_bytes)} MB" for row in (before, after))
-        found.append(("size", one, other))
+    sizes = (
+        (before.size_bytes, after.size_bytes, LEAST_SIZE),
+        (before.peak_rss_bytes, after.peak_rss_bytes, LEAST_MEMORY),
+    )
+    for name, (one, other, least) in zip(("size", "memory"), sizes, strict=True):
+        if _differ(one, other, least):
+            found.append((name, f"{writing.megabytes(one)} MB", f"{writing.megabytes(other)} MB"))
+    if change.outputs:
+        found.append(("outputs", "", f"{change.outputs} beside A's"))
     return found
 
 
@@ -189,6 +195,7 @@ def _record(change: Change) -> dict[str, Any]:
         "aa_high": writing.finite(control.high) if control else None,
         "is_baseline": change.is_baseline,
         "same_file": change.same_file,
+        "outputs": change.outputs,
         "newly_failed": change.newly_failed,
         "note": change.note,
         "before": _side(change.before),

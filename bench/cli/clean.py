@@ -1,0 +1,24 @@
+"""`bench clean`: remove what can be made again."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from bench.cli import options
+
+
+def clean(
+    *,
+    environments: Annotated[
+        bool, typer.Option("--environments", help="Environments of other versions, and their downloads.")
+    ] = False,
+) -> None:
+    """Remove what commands made for later ones, and what they make again where it is needed."""
+    from bench.api.errors import InputError
+    from bench.pipeline import environments as made
+
+    if not environments:
+        raise InputError("say what to remove: --environments; the rest of the cache is a folder, see $BENCH_CACHE")
+    options.say(f"removed {made.remove_all() / 1e6:.0f} MB of environments")

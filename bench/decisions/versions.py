@@ -1,0 +1,59 @@
+"""Comparison of two environments: the same cells with two versions of a package, measured now in the same blocks."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+
+from bench.api.cell import Cell
+from bench.decisions import side_by_side
+from bench.decisions.compare import PAIRED, Compared, Side, judged
+from bench.measure import machine
+from bench.measure.block import Method
+from bench.measure.limits import Limits
+from bench.measure.rounds import Goal
+from bench.pipeline import versions
+from bench.pipeline.asked import Asked
+from bench.pipeline.sweep import Observer
+
+HERE = "the environment of this command"
+
+
+def compare(
+    cells: Sequence[Cell],
+    asked: Sequence[Asked],
+    goal: Goal,
+    observer: Observer,
+    *,
+    limits: Limits,
+    may_be_large: bool = False,
+) -> Compared:
+    """Measure cells in two environments, and compare the latencies and the outputs.
+
+    Args:
+        cells: cells of this process's environment.
+        asked: what is other in A and in B; of one alone it is B, and A is this process's environment.
+        goal: when a cell has been measured enough; its margin is the largest difference that counts as noise.
+        observer: told of every step.
+        limits: time and memory of each process.
+        may_be_large: whether downloads of gigabytes are allowed.
+
+    Raises:
+        InputError: an environment concerns none of the cells.
+    """
+    sides = (None, *asked) if len(asked) == 1 else tuple(asked)
+    pairs = {cell: tuple(_side(cell, side, may_be_large) for side in sides) for cell in cells}
+    pairs = {cell: pair for cell, pair in pairs.items() if any(one not in (None, cell) for one in pair)}
+    for index, side in enumerate(sides):
+        if side is not None and not any(pair[index] for pair in pairs.values()):
+            raise versions.unconcerned(side)
+    sought = [(pair[0], pair[1]) for pair in pairs.values()]
+    measured = side_by_side.measure(sought, Method(limits=limits), goal, observer, compares_outputs=True)
+    changes = [dataclasses.replace(change, cell=cell.path) for cell, change in zip(pairs, measured, strict=True)]
+    names = [HERE if side is None else side.text for side in sides]
+    told = [Side(name=name, machine=machine.name(), num_cells=len(pairs)) for name in names]
+    return Compared(before=told[0], after=told[1], how=PAIRED, changes=judged(changes, margin=goal.aims.margin))
+
+
+def _side(cell: Cell, side: Asked | None, may_be_large: bool) -> Cell | None:
+    return cell if side is None else versions.changed(cell, side, may_be_large)

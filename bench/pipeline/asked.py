@@ -1,0 +1,109 @@
+"""What `--with` and `--python` ask for: other versions of packages, or a whole other environment."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import re
+from collections.abc import Collection, Iterable, Mapping
+from pathlib import Path
+
+from packaging.requirements import InvalidRequirement, Requirement
+from packaging.utils import InvalidWheelFilename, canonicalize_name, parse_wheel_filename
+
+from bench.api import cache, versioned
+from bench.api.errors import ArtifactError, InputError
+from bench.pipeline.installed import look_into
+
+_NEXT_PACKAGE = re.compile(r",(?=\s*[A-Za-z./])")
+"""A comma before another package; a comma before an operator is part of a package's range of versions."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Asked:
+    """Packages of versions that belong together, or an interpreter of another environment.
+
+    Attributes:
+        text: the value of the option.
+        requirements: as pip takes them, by the packages' names; empty for an interpreter.
+        versions: of these packages, for names of cells.
+        python: path of the interpreter; empty for packages.
+        python_version: version of the interpreter.
+    """
+
+    text: str
+    requirements: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    versions: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    python: str = ""
+    python_version: str = ""
+
+    def concerns(self, distributions: Collection[str]) -> bool:
+        """Whether a plugin with packages of these distributions runs otherwise; with another interpreter all do."""
+        return bool(self.python) or not self.requirements.keys().isdisjoint(distributions)
+
+    def label(self, distributions: Iterable[str]) -> str:
+        """What names of cells have for it: the version of a plugin's own package, and packages that come along."""
+        if self.python:
+            return f"python-{self.python_version}-{hashlib.sha256(self.python.encode()).hexdigest()[:6]}"
+        own = next(name for name in distributions if name in self.versions)
+        others = [f"{name}-{version}" for name, version in self.versions.items() if name != own]
+        return versioned.spelled("-".join([self.versions[own], *others]))
+
+
+def packages(text: str) -> Asked:
+    """Packages as `--with` takes them: `onnxruntime==1.22.0`, `openvino==2025.3,nncf==2.18`, `./mine.whl`.
+
+    Raises:
+        InputError: a part is no package with one version, or no wheel that can be read; the message says how it reads.
+    """
+    requirements, versions = {}, {}
+    for part in filter(None, map(str.strip, _NEXT_PACKAGE.split(text))):
+        name, version, requirement = _wheel(Path(part)) if part.endswith(".whl") else _pinned(part)
+        if name in versions:
+            raise InputError(f"--with {text}: it names {name} twice; give --with once for each version")
+        requirements[name], versions[name] = requirement, version
+    if not versions:
+        raise InputError("--with needs a package and a version, as in --with onnxruntime==1.22.0")
+    return Asked(text=text, requirements=requirements, versions=versions)
+
+
+def environment(python: Path) -> Asked:
+    """An interpreter as `--python` takes it.
+
+    Raises:
+        InputError: there is no such file, or it is no interpreter that can be used.
+    """
+    found = Path(python)
+    if not found.is_file():
+        raise InputError(
+            f"--python {python}: no such file; name an environment's interpreter, such as .venv/bin/python"
+        )
+    path = str(found.absolute())  # not resolved: an environment's link leads to the interpreter that it was made from
+    try:
+        return Asked(text=str(python), python=path, python_version=look_into(path).python)
+    except ArtifactError as error:
+        raise InputError(f"--python {python}: {error}") from error
+
+
+def _pinned(text: str) -> tuple[str, str, str]:
+    try:
+        found = Requirement(text)
+    except InvalidRequirement as error:
+        raise InputError(f"--with {text}: not a package: {str(error).splitlines()[0]}") from error
+    pins = [one.version for one in found.specifier if one.operator in ("==", "===") and "*" not in one.version]
+    if found.url or len(pins) != 1 or len(found.specifier) != 1:
+        raise InputError(f"--with {text}: say one version, as in {found.name}==1.2.3")
+    return canonicalize_name(found.name), pins[0], text
+
+
+def _wheel(path: Path) -> tuple[str, str, str]:
+    try:
+        name, version, _, _ = parse_wheel_filename(path.name)
+    except InvalidWheelFilename as error:
+        raise InputError(f"--with {path}: not the name of a wheel, such as demo-1.0-py3-none-any.whl") from error
+    try:
+        digest = cache.file_digest(path)
+    except OSError as error:
+        raise InputError(f"--with {path}: {error.strerror}") from error
+    # Builds of one version differ in their files alone.
+    return canonicalize_name(name), f"{version}-{digest[:6]}", f"{name} @ {path.resolve().as_uri()}#sha256={digest}"

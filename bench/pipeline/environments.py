@@ -1,0 +1,241 @@
+"""The Python environments in which plugins of other versions run, by the plugin's name in a cell.
+
+A name such as `onnxruntime@1.22.0` is declared before it is used. What was declared is kept in the cache, so that later
+commands find the environment of a stored cell, or make it again. An environment holds what its plugin and a worker
+need, and nothing else; environments with the same packages are one.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import fcntl
+import functools
+import json
+import os
+import shutil
+import sys
+import threading
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import msgspec
+
+from bench.api import cache, files, versioned
+from bench.api.cell import Cell
+from bench.api.errors import ArtifactError
+from bench.api.loading import PACKAGE
+from bench.measure.interpreter import OWN, Interpreter
+from bench.pipeline import installer
+from bench.pipeline.asked import Asked
+from bench.pipeline.installed import Installed, look_into
+
+WORKER = ("msgspec", "numpy", "psutil")
+"""Distributions that a worker needs beside those of its plugin."""
+WHOLE = "environment.json"
+_GUARD = threading.RLock()
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Environment:
+    """An environment that is there.
+
+    Attributes:
+        interpreter: starts processes in it.
+        installed: its packages.
+    """
+
+    interpreter: Interpreter
+    installed: Installed
+
+
+class Declared(msgspec.Struct, frozen=True, kw_only=True):
+    """What a name stands for, as the cache keeps it.
+
+    Attributes:
+        requirements: what the option asked for, as pip takes it; empty for an interpreter.
+        others: further distributions that the plugin or a worker needs.
+        python: path of the interpreter; empty where the environment is to be made.
+        may_be_large: whether a download of gigabytes is allowed.
+    """
+
+    requirements: list[str]
+    others: list[str]
+    python: str
+    may_be_large: bool = False
+
+
+def own() -> Installed:
+    """The packages of this process's environment."""
+    return _own()
+
+
+@functools.cache
+def _own() -> Installed:
+    return look_into(sys.executable)
+
+
+def declare(kind: str, plugin: str, requires: Sequence[str], asked: Asked, *, may_be_large: bool = False) -> str:
+    """Give a plugin of another environment a name.
+
+    Args:
+        kind: `runtimes`, `exporters` or `variants`.
+        plugin: the plugin's name in cells; a variant's with its option.
+        requires: import names of the packages that it needs.
+        asked: what is other in the environment.
+        may_be_large: see `Declared`.
+
+    Returns:
+        The plugin's name with a label.
+    """
+    needed = own().distributions(requires)
+    name = versioned.name_of(plugin, asked.label(needed))
+    others = [one for one in dict.fromkeys((*needed, *WORKER)) if one not in asked.requirements]
+    requirements = list(asked.requirements.values())
+    declared = Declared(requirements=requirements, others=others, python=asked.python, may_be_large=may_be_large)
+    place = _names() / kind / f"{name}.json"
+    place.parent.mkdir(parents=True, exist_ok=True)
+    files.write_whole(place, msgspec.json.encode(declared))
+    return name
+
+
+def names_of(cell: Cell) -> list[tuple[str, str]]:
+    """The plugins of a cell that run in another environment: kind and name."""
+    parts = [("exporters", cell.exporter), *(("variants", name) for name in cell.chain), ("runtimes", cell.runtime)]
+    return [(kind, name) for kind, name in parts if versioned.label_of(name)]
+
+
+def interpreter_of(kind: str, name: str) -> Interpreter:
+    """What starts the processes of a plugin.
+
+    Raises:
+        ArtifactError: see `of`.
+    """
+    return of(kind, name).interpreter if versioned.label_of(name) else OWN
+
+
+def versions_of(kind: str, name: str, requires: Sequence[str]) -> dict[str, str | None]:
+    """Versions of the packages that a plugin runs with, see `provenance.versions`.
+
+    Raises:
+        ArtifactError: see `of`.
+    """
+    return of(kind, name).installed.versions(requires)
+
+
+_FAILED: dict[tuple[str, str], ArtifactError] = {}
+_MADE: dict[tuple[str, str], Environment] = {}
+
+
+def of(kind: str, name: str) -> Environment:
+    """The environment of a name, made now if the cache does not have it.
+
+    Args:
+        kind: `runtimes`, `exporters` or `variants`.
+        name: a plugin's name with a label.
+
+    Raises:
+        ArtifactError: the name was not declared here, or the environment cannot be made.
+    """
+    with _GUARD:
+        lock = _lock(kind, name)
+    with lock:
+        if (kind, name) in _FAILED:
+            raise _FAILED[kind, name]
+        if (kind, name) not in _MADE:
+            try:
+                _MADE[kind, name] = _obtain(_declared(kind, name))
+            except ArtifactError as error:
+                _FAILED[kind, name] = ArtifactError(f"{name}: {error}")
+                raise _FAILED[kind, name] from error
+        return _MADE[kind, name]
+
+
+@functools.cache
+def _lock(kind: str, name: str) -> threading.RLock:
+    return threading.RLock()
+
+
+def remove_all() -> int:
+    """Remove all environments and downloads; return how many bytes that frees."""
+    place = installer.folder()
+    files = {(stat.st_dev, stat.st_ino): stat.st_size for stat in (path.lstat() for path in place.rglob("*"))}
+    shutil.rmtree(place, ignore_errors=True)
+    return sum(files.values())
+
+
+def _names() -> Path:
+    return installer.folder() / "names"
+
+
+def _declared(kind: str, name: str) -> Declared:
+    try:
+        return msgspec.json.decode((_names() / kind / f"{name}.json").read_bytes(), type=Declared)
+    except (OSError, msgspec.MsgspecError) as error:
+        raise ArtifactError("this environment is not known here; `bench run --with` or `--python` makes it") from error
+
+
+def _obtain(declared: Declared) -> Environment:
+    if declared.python:
+        python = declared.python
+        installed = look_into(python)
+        for distribution in WORKER:
+            if distribution not in installed.packages:
+                raise ArtifactError(f"{distribution} is not installed in {python}; a worker needs {', '.join(WORKER)}")
+        package = _package(installer.folder() / "package")
+        return Environment(interpreter=Interpreter(python=python, package=package), installed=installed)
+    asked = cache.digest([declared.requirements, declared.others, sys.version_info[:3], sys.base_prefix])
+    place = installer.folder() / "made" / asked
+    with _locked(place):
+        if not (place / WHOLE).exists():
+            _make(declared, place)
+        known = json.loads((place / WHOLE).read_text(encoding="utf-8"))
+    shared = Path(known["environment"])
+    interpreter = Interpreter(python=str(installer.program(shared)), package=_package(installer.folder() / "package"))
+    return Environment(interpreter=interpreter, installed=msgspec.convert(known["installed"], Installed))
+
+
+def _make(declared: Declared, place: Path) -> None:
+    """Make an environment, or find one with the same packages, and say in `place` where it is."""
+    own_versions = [f"{name}=={own().packages[name]}" for name in declared.others if name in own().packages]
+    python = str(Path(sys.base_prefix) / "bin" / f"python{sys.version_info[0]}.{sys.version_info[1]}")
+    python = python if Path(python).exists() else sys.executable
+    wanted = [*declared.requirements, *declared.others]
+    try:  # that nothing but what was asked for is other than here
+        lock = installer.resolved(wanted, own_versions, python)
+    except ArtifactError:
+        lock = installer.resolved(wanted, [], python)
+    installer.check_size(lock, may_be_large=declared.may_be_large)
+    shared = installer.folder() / "shared" / cache.digest([lock, sys.version_info[:3], python])
+    with _locked(shared):
+        if not (shared / WHOLE).exists():
+            shutil.rmtree(shared, ignore_errors=True)
+            installer.make(lock, shared, python)
+            (shared / WHOLE).touch()  # the last step: what is not whole is made again
+    installed = look_into(str(installer.program(shared)))
+    place.mkdir(parents=True, exist_ok=True)
+    told = {"environment": str(shared), "installed": msgspec.to_builtins(installed), "lock": lock}
+    files.write_whole(place / WHOLE, json.dumps(told).encode())
+
+
+def _package(folder: Path) -> str:
+    """A folder with a link to this package and nothing else."""
+    folder.mkdir(parents=True, exist_ok=True)
+    link = folder / PACKAGE.name
+    if not (link.is_symlink() and link.resolve() == PACKAGE):
+        beside = folder / f"link-{os.getpid()}"
+        beside.symlink_to(PACKAGE, target_is_directory=True)
+        beside.replace(link)
+    return str(folder)
+
+
+@contextlib.contextmanager
+def _locked(place: Path) -> Iterator[None]:
+    """Hold a folder against other processes that would make the same one."""
+    place.parent.mkdir(parents=True, exist_ok=True)
+    descriptor = os.open(f"{place}.lock", os.O_CREAT | os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,175 @@
+"""Makes Python environments: with uv, or with pip where uv is missing.
+
+uv resolves in a second and shares files between environments by hard links. It reads no configuration of pip, so
+indexes, links and certificates that pip was given are handed on. Nothing is built: packages come as wheels.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tomllib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from bench.api import cache
+from bench.api.errors import ArtifactError
+
+LIMIT_S = 1800
+"""Time for a download of gigabytes."""
+UNSOLVED = "No solution found when resolving dependencies"
+UNSATISFIABLE = ", we can conclude that your requirements are unsatisfiable."
+MUCH_BYTES = 10**9
+"""Downloads from this size on are asked for with `--yes`."""
+
+
+def folder() -> Path:
+    """Where environments and downloads are kept."""
+    return cache.folder() / "environments"
+
+
+def resolved(requirements: Sequence[str], constraints: Sequence[str], python: str) -> str:
+    """Which packages are to be installed: a lock file as `pylock.toml` has it, or lines of `name==version`.
+
+    Args:
+        requirements: as pip takes them.
+        constraints: further requirements on packages that are installed for others.
+        python: path of the interpreter.
+
+    Raises:
+        ArtifactError: no versions fit, or an index cannot be reached; the message says which.
+    """
+    if (uv := _uv()) is None:
+        return "\n".join(requirements)
+    folder().mkdir(parents=True, exist_ok=True)
+    made = folder() / f"resolving-{os.getpid()}-{cache.digest([requirements, constraints, python])}"
+    made.mkdir()
+    try:
+        (made / "in.txt").write_text("\n".join(requirements))
+        (made / "constraints.txt").write_text("\n".join(constraints))
+        told = ["--python", python, "--only-binary", ":all:", "--no-header", "--quiet", "--format", "pylock.toml"]
+        target = made / "pylock.toml"
+        _run([uv, "pip", "compile", "in.txt", "-c", "constraints.txt", *told, "-o", str(target)], made)
+        return target.read_text(encoding="utf-8")
+    finally:
+        shutil.rmtree(made, ignore_errors=True)
+
+
+def make(lock: str, target: Path, python: str) -> None:
+    """Make an environment with the packages of a lock that `resolved` returned.
+
+    Raises:
+        ArtifactError: a package cannot be installed; the message says which.
+    """
+    uv = _uv()
+    if uv is None:
+        _run([python, "-m", "venv", "--without-pip", str(target)], target.parent)
+        pip = [sys.executable, "-m", "pip", "--quiet", "--python", str(program(target))]
+        _run([*pip, "install", "--only-binary", ":all:", *lock.splitlines()], target.parent)
+        return
+    _run([uv, "venv", "--quiet", "--no-project", "--python", python, str(target)], target.parent)
+    pinned = target / "pylock.toml"
+    pinned.write_text(lock, encoding="utf-8")
+    told = ["--quiet", "--no-deps", "--link-mode", "hardlink", "--python", str(program(target))]
+    _run([uv, "pip", "install", *told, "-r", str(pinned)], target.parent)
+
+
+def program(environment: Path) -> Path:
+    """The interpreter of an environment."""
+    return environment / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
+
+
+def check_size(lock: str, *, may_be_large: bool) -> None:
+    """Refuse a lock whose packages take gigabytes to download.
+
+    Raises:
+        ArtifactError: they do, and nobody said yes to that; the message has the size and the largest package.
+    """
+    sizes = _sizes(lock)
+    if sum(sizes.values()) >= MUCH_BYTES and not may_be_large:
+        largest = max(sizes, key=lambda name: sizes[name])
+        whole, part = (f"{size / 1e9:.1f} GB" for size in (sum(sizes.values()), sizes[largest]))
+        raise ArtifactError(f"it takes a download of {whole}, {part} of it {largest}; --yes allows that")
+
+
+def _sizes(lock: str) -> Mapping[str, int]:
+    """Bytes to download of each package; a wheel on this machine takes none."""
+    if not lock.startswith("lock-version"):
+        return {}
+    packages = tomllib.loads(lock)["packages"]
+    return {
+        package["name"]: max((wheel.get("size", 0) for wheel in package.get("wheels", ()) if "url" in wheel), default=0)
+        for package in packages
+    }
+
+
+@functools.cache
+def _uv() -> str | None:
+    """The program uv: the one beside this interpreter, or that on the path."""
+    beside = Path(sys.executable).with_name("uv")
+    return str(beside) if beside.exists() else shutil.which("uv")
+
+
+@functools.cache
+def _settings() -> Mapping[str, str]:
+    """The environment variables that hand pip's settings on to uv."""
+    pip = [sys.executable, "-m", "pip", "config", "list"]
+    listed = subprocess.run(pip, capture_output=True, text=True, timeout=60, check=False).stdout
+    return {name: value for name, value in handed_on(listed).items() if name not in os.environ}
+
+
+def handed_on(listed: str) -> dict[str, str]:
+    """Variables of uv that stand for pip's indexes, links and certificates.
+
+    Args:
+        listed: what `pip config list` printed; a variable of the environment comes after the files that it overrides.
+    """
+    given = {}
+    for line in sorted(listed.splitlines(), key=lambda line: line.startswith(":env:")):
+        if pair := re.fullmatch(r"(?:global|install|user|site|:env:)\.([\w-]+)='(.*)'", line):
+            given[pair[1]] = pair[2]
+    found = {
+        "UV_DEFAULT_INDEX": given.get("index-url", ""),
+        "UV_INDEX": " ".join(filter(_is_there, given.get("extra-index-url", "").split())),
+        "UV_FIND_LINKS": ",".join(filter(_is_there, given.get("find-links", "").split())),
+        "UV_NO_INDEX": "1" if given.get("no-index", "") in ("1", "true") else "",
+        "SSL_CERT_FILE": given.get("cert", ""),
+    }
+    always = {"UV_INDEX_STRATEGY": "unsafe-best-match", "UV_PYTHON_DOWNLOADS": "never"}  # as pip does
+    return {**always, **{name: value for name, value in found.items() if value}}
+
+
+def _is_there(place: str) -> bool:
+    """Whether a place is on the network, or is a folder that exists: pip ignores others, uv does not."""
+    local = place.removeprefix("file://")
+    return "://" in local or Path(local).exists()
+
+
+def _run(command: Sequence[str], where: Path) -> None:
+    environment = {**os.environ, **_settings(), "UV_CACHE_DIR": str(folder() / "downloads")}
+    try:
+        done = subprocess.run(
+            command, cwd=where, env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True,
+            timeout=LIMIT_S, check=False, start_new_session=True,
+        )  # fmt: skip
+    except subprocess.TimeoutExpired:
+        raise ArtifactError(f"{Path(command[0]).name} took more than {LIMIT_S} s") from None
+    if done.returncode:
+        raise ArtifactError(reason_of(done.stderr))
+
+
+def reason_of(output: str) -> str:
+    """Why an installer failed, from what it printed, in a line: the error and its causes, without hints."""
+    told: list[str] = []
+    for line in map(str.strip, output.splitlines()):
+        kind, mark, text = line.partition(":")
+        if mark and kind.lower() in ("error", "cause") and text.strip() != UNSOLVED:
+            told.append(text.strip().removesuffix(UNSATISFIABLE))
+        elif line.startswith("hint"):
+            break
+    text = ": ".join(told or output.strip().splitlines()[-1:]) or "it said nothing"
+    return text if len(text) <= 300 else text[:297] + "..."

@@ -1,0 +1,64 @@
+"""Cells of other versions of packages: for each option `--with` or `--python`, the cells whose plugins it concerns."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+
+from bench.api.cell import CHAIN, RAW, Cell
+from bench.api.errors import InputError
+from bench.pipeline import environments
+from bench.pipeline.asked import Asked
+from bench.plugins import catalog
+
+
+def cells_with(cells: Sequence[Cell], asked: Sequence[Asked], *, may_be_large: bool = False) -> list[Cell]:
+    """The cells that other environments concern, once for each environment.
+
+    Where the environment has the packages of a cell's runtime, the runtime is what is other, and it runs the artifact
+    that is made here. Only where it has not, the exporter and the variants that it concerns run in it.
+
+    Args:
+        cells: cells of this process's environment.
+        asked: what is other in each of the environments.
+        may_be_large: whether downloads of gigabytes are allowed.
+
+    Raises:
+        InputError: an environment concerns none of the cells.
+    """
+    found: dict[Cell, None] = {}
+    for one in asked:
+        others = [other for cell in cells if (other := changed(cell, one, may_be_large)) is not None]
+        if not others:
+            raise unconcerned(one)
+        found |= dict.fromkeys(others)
+    return list(found)
+
+
+def unconcerned(asked: Asked) -> InputError:
+    """The error of an environment that concerns none of the cells."""
+    packages = ", ".join(asked.requirements)
+    return InputError(f"none of these cells runs or is made with {packages}; `bench doctor` lists the packages")
+
+
+def changed(cell: Cell, asked: Asked, may_be_large: bool = False) -> Cell | None:
+    """The cell with the name of the environment in its path; None where the environment does not concern it."""
+    of = environments.own().distributions
+    runtime = catalog.runtime(cell.runtime)
+    packages = runtime.packages(cell.provider)
+    if asked.concerns(of(packages)):
+        needed = (*packages, *runtime.inspects_with)
+        name = environments.declare("runtimes", cell.runtime, needed, asked, may_be_large=may_be_large)
+        return dataclasses.replace(cell, runtime=name)
+    exporter, steps = cell.exporter, []
+    plugin = catalog.exporter(exporter)
+    if asked.concerns(of(plugin.requires)):
+        exporter = environments.declare("exporters", exporter, plugin.requires, asked, may_be_large=may_be_large)
+    for step in cell.chain:
+        variant = catalog.variant(step).variant
+        # By its first package alone: many check what they wrote with ONNX Runtime, which is not theirs.
+        if asked.concerns(of(variant.requires[:1])):
+            step = environments.declare("variants", step, variant.requires, asked, may_be_large=may_be_large)
+        steps.append(step)
+    other = dataclasses.replace(cell, exporter=exporter, variant=CHAIN.join(steps) or RAW)
+    return None if other == cell else other

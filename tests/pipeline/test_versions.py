@@ -1,0 +1,269 @@
+"""Cells of other environments: what the options ask for, which cells they concern, and how environments are made."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import sysconfig
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from bench.api import versioned
+from bench.api.cell import Cell
+from bench.api.errors import ArtifactError, InputError
+from bench.cli.main import main
+from bench.pipeline import asked, environments, installer, versions
+from bench.plugins import catalog
+from bench.records import folder
+
+RUNTIME = """
+import numpy as np
+from bench.api import Runtime
+from bench.plugins.runtimes.null import NullRuntime
+
+class Demo(NullRuntime):
+    requires = ("demo",)
+
+    def open(self, artifact, **how):
+        import demo
+        session = super().open(artifact, **how)
+        answer = session.run
+        session.run = lambda feeds: [np.asarray(array) * np.float32(demo.SCALE) for array in answer(feeds)]
+        return session
+"""
+CELL = "toy/null/native/raw/demo/cpu/b1t1"
+
+
+@pytest.fixture(autouse=True)
+def _forgotten() -> Iterator[None]:
+    """No environment is known that another test made."""
+    yield
+    for kept in (environments._MADE, environments._FAILED):
+        kept.clear()
+
+
+def environment_with(place: Path, version: str, *, scale: float = 1.0) -> Path:
+    """An environment with the packages of this one and a package `demo` of its own; returns the interpreter."""
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(place)], check=True)
+    site = Path(sysconfig.get_path("purelib", vars={"base": str(place), "platbase": str(place)}))
+    (site / "shared.pth").write_text(sysconfig.get_path("purelib") + "\n")
+    (site / "demo.py").write_text(f"SCALE = {scale}\n")
+    facts = site / f"demo-{version}.dist-info"
+    facts.mkdir()
+    (facts / "METADATA").write_text(f"Metadata-Version: 2.1\nName: demo\nVersion: {version}\n")
+    (facts / "RECORD").write_text("demo.py,,\n")
+    return place / "bin" / "python"
+
+
+@pytest.mark.parametrize(
+    ("text", "requirements", "label"),
+    [
+        ("onnxruntime==1.22.0", ["onnxruntime==1.22.0"], "1.22.0"),
+        ("ONNX_Runtime==1.22.0", ["ONNX_Runtime==1.22.0"], "1.22.0"),
+        ("openvino==2025.3,nncf==2.18", ["openvino==2025.3", "nncf==2.18"], "2025.3-nncf-2.18"),
+        ("torch==2.11.0+cpu", ["torch==2.11.0+cpu"], "2.11.0-cpu"),
+    ],
+)
+def test_packages_and_their_labels(text: str, requirements: list[str], label: str) -> None:
+    found = asked.packages(text)
+    assert list(found.requirements.values()) == requirements
+    assert found.label([*found.versions][:1]) == label
+    assert versioned.LABEL.fullmatch(label)
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("onnxruntime", "say one version, as in onnxruntime==1.2.3"),
+        ("onnxruntime>=1.2,<1.3", "say one version"),
+        ("onnxruntime==1.*", "say one version"),
+        ("not a package", "not a package"),
+        ("", "needs a package and a version"),
+        ("a==1,a==2", "names a twice"),
+        ("./missing-1.0-py3-none-any.whl", "No such file"),
+        ("./strange.whl", "not the name of a wheel"),
+    ],
+)
+def test_what_is_no_package_is_refused_in_a_sentence(text: str, why: str) -> None:
+    with pytest.raises(InputError, match=why) as caught:
+        asked.packages(text)
+    assert "\n" not in str(caught.value)
+
+
+def test_builds_of_one_version_differ_in_their_label(tmp_path: Path) -> None:
+    labels = []
+    for content in (b"one", b"two"):
+        wheel = tmp_path / "demo-1.0-py3-none-any.whl"
+        wheel.write_bytes(content)
+        labels.append(asked.packages(str(wheel)).label(["demo"]))
+    assert labels[0] != labels[1]
+    assert all(label.startswith("1.0-") for label in labels)
+
+
+def test_a_label_is_part_of_the_path_and_the_plugin_is_found_by_its_own_name() -> None:
+    path = "toy/null/native/dedup+onnxsim@0.4.36/onnxruntime@1.22.0/cpu/b1t1"
+    cell = Cell.from_path(path)
+    assert (cell.path, cell.runtime, cell.chain) == (path, "onnxruntime@1.22.0", ("dedup", "onnxsim@0.4.36"))
+    assert cell.program == "onnxruntime"
+    assert catalog.runtime(cell.runtime) is catalog.runtime("onnxruntime")
+    assert catalog.variant("onnxsim@0.4.36").variant.name == "onnxsim"
+    for wrong in ("toy/null/native/raw/onnxruntime@/cpu/b1t1", "toy/null/native/raw/null/cpu@1/b1t1"):
+        with pytest.raises(InputError, match="is not a name"):
+            Cell.from_path(wrong)
+
+
+def test_the_runtime_is_other_where_it_has_the_package_and_else_the_tool(plugin_folder: Path) -> None:
+    plain = Cell.from_path("toy/null/native/onnxsim/onnxruntime/cpu/b1t1")
+    of = {
+        "onnxruntime==1.22.0": "toy/null/native/onnxsim/onnxruntime@1.22.0/cpu/b1t1",
+        "onnxsim==0.4.36": "toy/null/native/onnxsim@0.4.36/onnxruntime/cpu/b1t1",
+    }
+    found = versions.cells_with([plain], [asked.packages(text) for text in of])
+    assert [cell.path for cell in found] == list(of.values())
+    with pytest.raises(InputError, match="none of these cells runs or is made with openvino"):
+        versions.cells_with([plain], [asked.packages("openvino==2025.3.0")])
+
+
+def test_a_cell_runs_in_the_environment_of_an_interpreter(plugin_folder: Path, tmp_path: Path) -> None:
+    (plugin_folder / "runtimes").mkdir()
+    (plugin_folder / "runtimes" / "demo.py").write_text(RUNTIME)
+    python = environment_with(tmp_path / "other", "2.0")
+    with pytest.raises(SystemExit) as ended:
+        _main("run", CELL, "--python", str(python), "--launches", "1")
+    assert ended.value.code in (0, None)
+    (record,) = (one for one in folder.read(Path("results")).records.values() if "demo" in one.cell.path)
+    version = ".".join(map(str, sys.version_info[:3]))
+    assert record.cell.runtime.startswith(f"demo@python-{version}-")
+    assert record.header.versions == {"python": version, "demo": "2.0"}
+    assert record.quality is not None
+    assert record.quality.fidelity == "exact"
+    assert len(record.launches) == 1
+
+
+def test_two_environments_are_compared_and_the_outputs_with_each_other(
+    plugin_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (plugin_folder / "runtimes").mkdir()
+    (plugin_folder / "runtimes" / "demo.py").write_text(RUNTIME)
+    pythons = [environment_with(tmp_path / name, name, scale=scale) for name, scale in (("1.0", 1.0), ("2.0", 5.0))]
+    named = [text for python in pythons for text in ("--python", str(python))]
+    with pytest.raises(SystemExit) as ended:
+        _main("compare", CELL, *named, "--budget", "5s", "--launches", "2", "--format", "json", "--strict")
+    assert ended.value.code == 1
+    (change,) = json.loads(capsys.readouterr().out)["cells"]
+    assert change["cell"] == CELL
+    assert (change["before"]["fidelity"], change["after"]["fidelity"]) == ("exact", "broken")
+    assert change["note"] == "broken in B"
+
+
+def _main(*arguments: str) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sys, "argv", ["bench", *arguments])
+        main()
+
+
+@pytest.mark.parametrize(
+    ("content", "why"),
+    [
+        (None, "no such file"),
+        ("#!/bin/sh\nexit 0\n", "its answer cannot be read"),
+        ("#!/bin/sh\necho 'Python 3.8 is too old; 3.10 is the oldest' >&2; exit 1\n", "Python 3.8 is too old"),
+        ("not a program", "not a Python interpreter"),
+    ],
+)
+def test_what_is_no_interpreter_is_refused_in_a_sentence(tmp_path: Path, content: str | None, why: str) -> None:
+    path = tmp_path / "python"
+    if content is not None:
+        path.write_text(content)
+        path.chmod(0o755)
+    with pytest.raises(InputError, match=why):
+        asked.environment(path)
+
+
+def test_an_environment_that_cannot_be_made_is_a_row(plugin_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    calls = []
+
+    def resolved(*_: object) -> str:
+        calls.append(1)
+        raise ArtifactError("there is no version of onnxruntime==99.0")
+
+    monkeypatch.setattr(installer, "resolved", resolved)
+    (cell,) = versions.cells_with(
+        [Cell.from_path("toy/null/native/raw/onnxruntime/cpu/b1t1")], [asked.packages("onnxruntime==99.0")]
+    )
+    for _ in range(2):
+        with pytest.raises(ArtifactError, match=r"onnxruntime@99\.0: there is no version of onnxruntime==99\.0"):
+            environments.of("runtimes", cell.runtime)
+    assert len(calls) == 2  # with the versions of this environment and without, but only once each
+
+
+def test_environments_with_the_same_packages_are_one_and_are_found_again(
+    plugin_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: list[Path] = []
+
+    def make(lock: str, target: Path, python: str) -> None:
+        made.append(target)
+        environment_with(target, "3.0")
+
+    monkeypatch.setattr(installer, "resolved", lambda *_: "demo==3.0")
+    monkeypatch.setattr(installer, "make", make)
+    wanted = asked.packages("demo==3.0")
+    names = [environments.declare("runtimes", plugin, ["demo"], wanted) for plugin in ("one", "other")]
+    assert names == ["one@3.0", "other@3.0"]
+    pythons = {environments.of("runtimes", name).interpreter.python for name in names}
+    assert len(pythons) == len(made) == 1
+    environments._MADE.clear()  # as in another process
+    assert environments.of("runtimes", "one@3.0").installed.packages["demo"] == "3.0"
+    assert len(made) == 1
+    assert environments.remove_all() > 0
+    environments._MADE.clear()
+    with pytest.raises(ArtifactError, match="is not known here"):
+        environments.of("runtimes", "one@3.0")
+
+
+@pytest.mark.parametrize(
+    ("printed", "reason"),
+    [
+        (
+            "error: No solution found when resolving dependencies\n  cause: Because there is no version of demo==9 and "
+            "you require demo==9, we can conclude that your requirements are unsatisfiable.\n\nhint: try another\n",
+            "Because there is no version of demo==9 and you require demo==9",
+        ),
+        (
+            "error: Request failed after 3 retries in 7.8s\n  cause: Failed to fetch: http://127.0.0.1:9/demo/\n",
+            "Request failed after 3 retries in 7.8s: Failed to fetch: http://127.0.0.1:9/demo/",
+        ),
+        (
+            "WARNING: slow\nERROR: No matching distribution found for demo==9\n",
+            "No matching distribution found for demo==9",
+        ),
+        ("Killed\n", "Killed"),
+        ("", "it said nothing"),
+    ],
+)
+def test_the_reason_of_an_installer_is_a_line(printed: str, reason: str) -> None:
+    assert installer.reason_of(printed) == reason
+
+
+def test_pips_indexes_and_links_are_handed_on(tmp_path: Path) -> None:
+    listed = (
+        ":env:.index-url='https://own.example/simple'\nglobal.index-url='https://other.example/simple'\n"
+        f"global.find-links='{tmp_path} /nowhere'\nglobal.extra-index-url='file:///nowhere https://more.example/simple'\n"
+    )
+    found = installer.handed_on(listed)
+    assert found["UV_DEFAULT_INDEX"] == "https://own.example/simple"
+    assert found["UV_FIND_LINKS"] == str(tmp_path)
+    assert found["UV_INDEX"] == "https://more.example/simple"
+
+
+def test_a_download_of_gigabytes_is_asked_for() -> None:
+    wheel = '[[packages]]\nname = "{}"\nversion = "1"\nwheels = [{{ url = "https://a.example/x.whl", size = {} }}]\n'
+    lock = 'lock-version = "1.0"\n' + wheel.format("torch", 900_000_000) + wheel.format("cuda", 2_100_000_000)
+    with pytest.raises(ArtifactError, match=r"a download of 3\.0 GB, 2\.1 GB of it cuda; --yes allows that"):
+        installer.check_size(lock, may_be_large=False)
+    installer.check_size(lock, may_be_large=True)
+    installer.check_size('lock-version = "1.0"\n' + wheel.format("small", 10), may_be_large=False)
