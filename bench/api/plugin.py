@@ -355,8 +355,6 @@ class Runtime(Plugin, abc.ABC):
     """Formats that this runtime runs as their framework does by default: the baseline of tasks in that framework."""
     imports: ClassVar[tuple[str, ...]] = ()
     """Names of the modules that `open` needs, where importing the packages in `requires` does not import them all."""
-    inspects_with: ClassVar[tuple[str, ...]] = ()
-    """Import names of further packages that `inspect` and `profile_nodes` need."""
 
     def providers(self) -> tuple[str, ...]:
         """Providers it can use here, found without importing a framework; the first is its default."""

@@ -11,6 +11,9 @@ from bench.pipeline import environments
 from bench.pipeline.asked import Asked
 from bench.plugins import catalog
 
+READS_ONNX = ("onnx",)
+"""What a runtime of ONNX files needs to tell where nodes run, and in which precision."""
+
 
 def cells_with(cells: Sequence[Cell], asked: Sequence[Asked], *, may_be_large: bool = False) -> list[Cell]:
     """The cells that other environments concern, once for each environment.
@@ -47,7 +50,7 @@ def changed(cell: Cell, asked: Asked, may_be_large: bool = False) -> Cell | None
     runtime = catalog.runtime(cell.runtime)
     packages = runtime.packages(cell.provider)
     if asked.concerns(of(packages)):
-        needed = (*packages, *runtime.inspects_with)
+        needed = (*packages, *(READS_ONNX if "onnx" in runtime.formats else ()))
         name = environments.declare("runtimes", cell.runtime, needed, asked, may_be_large=may_be_large)
         return dataclasses.replace(cell, runtime=name)
     exporter, steps = cell.exporter, []

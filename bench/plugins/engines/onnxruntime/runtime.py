@@ -38,7 +38,6 @@ class OrtRuntime(Runtime):
     """Opens ONNX files on every usable provider; subclasses differ in how the file and the arrays get in."""
 
     requires = ("onnxruntime",)
-    inspects_with = ("onnx",)
     formats = ("onnx",)
 
     def refusal(self, task: Task) -> str | None:
