@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 
-import psutil
-
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Limits:
@@ -20,6 +18,8 @@ class Limits:
     @classmethod
     def of(cls, *, step_s: float | None, memory_bytes: int | None) -> Limits:
         """The same time for every step, or each step's default; half of the machine's memory by default."""
+        import psutil  # only here: a worker may import this module and has no limits to set
+
         memory_bytes = memory_bytes or psutil.virtual_memory().total // 2
         if step_s is None:
             return cls(memory_bytes=memory_bytes)

@@ -9,12 +9,11 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import os
 import threading
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
-
-import psutil
 
 POLL_S = 0.002
 PROC = Path("/proc/self")
@@ -69,7 +68,7 @@ class MemoryLog:
             with _Poller() as poller:
                 yield
             peak = poller.peak
-        rss = _rss_bytes()
+        rss = rss_bytes()
         self.phases.append(
             Phase(name=name, peak_rss_bytes=max(peak, rss), rss_bytes=rss, private_bytes=self._private_bytes())
         )
@@ -101,15 +100,22 @@ def _kib_fields(path: Path) -> dict[str, int]:
     return {row[0].rstrip(":"): int(row[1]) * 1024 for row in rows if len(row) == 3 and row[2] == "kB"}
 
 
-def _rss_bytes() -> int:
-    return int(psutil.Process().memory_info().rss)
+def rss_bytes() -> int:
+    """Resident size of this process."""
+    try:
+        pages = int((PROC / "statm").read_text().split()[1])
+    except OSError:  # there is no `/proc`
+        import psutil
+
+        return int(psutil.Process().memory_info().rss)
+    return pages * os.sysconf("SC_PAGE_SIZE")
 
 
 class _Poller:
     """Reads the resident size every few milliseconds, which can miss a short peak."""
 
     def __enter__(self) -> _Poller:
-        self.peak = _rss_bytes()
+        self.peak = rss_bytes()
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._poll, daemon=True)
         self._thread.start()
@@ -117,7 +123,7 @@ class _Poller:
 
     def _poll(self) -> None:
         while not self._stop.wait(POLL_S):
-            self.peak = max(self.peak, _rss_bytes())
+            self.peak = max(self.peak, rss_bytes())
 
     def __exit__(self, *_: object) -> None:
         self._stop.set()

@@ -11,13 +11,11 @@ import gc
 from pathlib import Path
 from typing import Any
 
-import psutil
-
 from bench.api import Arrays, Samples, Session, Task
 from bench.api.arrays import load_arrays, save_arrays
 from bench.api.cell import Cell
 from bench.measure import clock
-from bench.measure.memory import MemoryLog
+from bench.measure.memory import MemoryLog, rss_bytes
 from bench.measure.session import Opened
 from bench.pipeline import feeding
 from bench.plugins import catalog
@@ -180,7 +178,7 @@ def _of_session(session: Session, task: Task, samples: Samples, outputs: Arrays,
         "num_params": session.num_params,
         "input_shapes": {name: array.shape for name, array in feeds.items()},
         "io_bytes": sum(array.nbytes for array in feeds.values()) + made_bytes,
-        "rss_bytes": psutil.Process().memory_info().rss,
+        "rss_bytes": rss_bytes(),
     }
 
 

@@ -13,8 +13,6 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import msgspec
-
 from bench.api.arrays import STRING, generate, load_arrays, save_arrays
 from bench.api.errors import BenchError, ChildError, InputError
 from bench.graphs.deferred import np, onnx
@@ -61,6 +59,8 @@ def observe(
     Raises:
         BenchError: the model cannot be run.
     """
+    import msgspec  # only here: a worker that inspects an artifact may have to do without
+
     answer = ask_runner(run, path, shapes, inputs)
     return msgspec.convert(answer["nodes"], dict[str, list[Execution]])
 

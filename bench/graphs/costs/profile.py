@@ -10,8 +10,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import msgspec
-
 from bench.api.errors import BenchError
 from bench.graphs.costs import macs, observed, sharing
 from bench.graphs.costs.nodes import NodeCost, Observed, node_costs, with_shapes
@@ -99,6 +97,8 @@ class Profile:
     @classmethod
     def from_dict(cls, fields: Mapping[str, Any]) -> Profile:
         """Make a profile of the dict that `dataclasses.asdict` returns, which may have gone through JSON."""
+        import msgspec  # only here: a worker that inspects an artifact may have to do without
+
         return msgspec.convert(fields, cls)
 
 

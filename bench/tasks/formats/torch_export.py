@@ -40,7 +40,8 @@ def opened(path: Path) -> Any:
     what = "PyTorch cannot load it as an exported program"
     advice = "; a package of AOTInductor is compiled already, and cannot be exported again"
     # The file is opened here, for PyTorch asks for the ending .pt2.
-    with warnings.catch_warnings(action="ignore"), path.open("rb") as file, refused(what, advice=advice):
+    with warnings.catch_warnings(), path.open("rb") as file, refused(what, advice=advice):
+        warnings.simplefilter("ignore")
         return torch.export.load(file)
 
 

@@ -81,7 +81,8 @@ def opened(path: Path) -> Any:
             "it is not TorchScript, but weights alone or a pickled module; save it by torch.jit.save, or write a "
             "Python file with build() and example_inputs()"
         )
-    with warnings.catch_warnings(action="ignore"), refused("PyTorch cannot load it"):
+    with warnings.catch_warnings(), refused("PyTorch cannot load it"):
+        warnings.simplefilter("ignore")
         return torch.jit.load(str(path), map_location="cpu").eval()
 
 
