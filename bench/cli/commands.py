@@ -8,6 +8,7 @@ import typer
 
 from bench.cli import (
     best,
+    bisect,
     check,
     clean,
     compare,
@@ -53,7 +54,7 @@ def options_of_all(
 app.command("list")(list_command.list_)
 app.command(cls=options.TellsFormats)(run_command.run)
 for command in (
-    *(show.show, best.best, plot.plot, roofline.roofline, compare.compare, pick.pick),
+    *(show.show, best.best, plot.plot, roofline.roofline, compare.compare, bisect.bisect, pick.pick),
     *(explain.explain, check.check, report.report, profile.profile, doctor.doctor, clean.clean),
 ):
     app.command()(command)

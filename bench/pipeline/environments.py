@@ -30,7 +30,7 @@ from bench.pipeline import installer
 from bench.pipeline.asked import Asked
 from bench.pipeline.installed import Installed, look_into
 
-WORKER = ("msgspec", "numpy", "psutil")
+WORKER = ("numpy",)
 """Distributions that a worker needs beside those of its plugin."""
 WHOLE = "environment.json"
 _GUARD = threading.RLock()

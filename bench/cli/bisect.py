@@ -1,0 +1,51 @@
+"""`bench bisect`: the release of a package in which a cell became slower, or wrong."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from bench.cli import options, units
+
+NOT_WORSE = 1
+"""Exit code where the bad release is not worse than the good one."""
+
+
+def bisect(
+    package: Annotated[str, typer.Argument(help="Name of a package, such as onnxruntime.", show_default=False)],
+    *,
+    good: Annotated[str, typer.Option(help="A release that was fast and right.", show_default=False)],
+    bad: Annotated[str, typer.Option(help="A later release that is not.", show_default=False)],
+    cell: Annotated[str, typer.Option(help="The cell, or a glob that names one.", show_default=False)],
+    slower: Annotated[str, typer.Option(help="How much slower the bad release is, as a share.")] = "5%",
+    drift: Annotated[bool, typer.Option("--drift", help="Look for other outputs instead of a slowdown.")] = False,
+    yes: options.Yes = False,
+    timeout: Annotated[str | None, typer.Option(help="Time for each step of a cell, such as 5m.")] = None,
+    memory: Annotated[str | None, typer.Option(help="Memory for each process, such as 4GiB.")] = None,
+    format: options.Plain = "table",
+) -> None:
+    """In which release did it become slower, or wrong? Each release is measured beside the good one, now.
+
+    Measurements err, so a surprising one is repeated; the answer has the chance that it is wrong. Exits with 1 where
+    the bad release is no worse than the good one.
+    """
+    from bench.decisions import bisect as bisecting
+    from bench.measure.block import Method
+    from bench.measure.limits import Limits
+    from bench.pipeline import releases, sweeps
+    from bench.report import bisect as report
+
+    chosen = bisecting.one_cell(sweeps.select([cell], None), package)
+    names = releases.between(package, good, bad)
+    step_s = units.seconds(timeout) if timeout else None
+    limits = Limits.of(step_s=step_s, memory_bytes=units.size_bytes(memory) if memory else None)
+    options.say(f"{len(names)} releases from {good} to {bad}")
+    measured = bisecting.Releases(package, chosen, names[0], Method(limits=limits), may_be_large=yes)
+    if drift:
+        found = bisecting.drifted(measured, names, package, chosen, tell=options.say)
+    else:
+        found = bisecting.slower(measured, names, package, chosen, by=units.share(slower), tell=options.say)
+    options.write(report.render(found, format=format), None)
+    if found.first_bad is None:
+        raise typer.Exit(NOT_WORSE)

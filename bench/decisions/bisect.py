@@ -1,0 +1,224 @@
+"""In which release of a package a cell became slower, or answers otherwise: see `bench.measure.bisection`."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Sequence
+
+from bench.api.cell import Cell
+from bench.api.errors import BenchError, InputError
+from bench.measure import bisection, comparison
+from bench.measure.bisection import State
+from bench.measure.block import Method, Result
+from bench.measure.comparison import Comparison
+from bench.measure.rounds import Goal
+from bench.measure.stats import NOISE_FLOOR, Estimate
+from bench.pipeline import asked, verify, versions
+from bench.pipeline.flow import Verified
+from bench.pipeline.measuring import measure_pairs
+from bench.pipeline.quality import CLOSE, EXACT
+from bench.records.lines import Failure
+
+SLOWER = 0.05
+"""How much slower the bad release is to be, as a share, by default."""
+MOST_ERROR = 0.05
+"""Chance of a wrong answer at which no further release is measured."""
+MOST_STEPS = 30
+LAUNCHES, ENDS_LAUNCHES = 3, 8
+"""Launches of a release in a step, and of the bad one, whose slowdown all the others are held against."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Step:
+    """A release that was measured beside the good one.
+
+    Attributes:
+        version: the release.
+        ratio: its latency over the good one's; None where outputs are looked for, or it failed.
+        outputs: how close its outputs are to the good one's; None where latency is looked for, or it failed.
+        failure: why it could not be measured; None where it was.
+    """
+
+    version: str
+    ratio: Estimate | None = None
+    outputs: str | None = None
+    failure: str | None = None
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Bisected:
+    """The answer.
+
+    Attributes:
+        package: name of the package.
+        cell: path of the cell in this environment.
+        versions: the releases that were looked at, the good one first.
+        steps: what was measured, in order; the first step is the bad release.
+        first_bad: the release in which the change came; None where the bad one is not worse.
+        last_good: the release before it.
+        chance_of_error: probability that another release is the first bad one.
+    """
+
+    package: str
+    cell: str
+    versions: Sequence[str]
+    steps: Sequence[Step]
+    first_bad: str | None = None
+    last_good: str | None = None
+    chance_of_error: float = 0.0
+
+
+class Releases:
+    """Releases of a package under one cell, prepared and verified once each.
+
+    Args:
+        package: name of the package.
+        cell: the cell in this process's environment.
+        good: the release that all others are measured beside.
+        method: how blocks are measured.
+        may_be_large: whether downloads of gigabytes are allowed.
+    """
+
+    def __init__(self, package: str, cell: Cell, good: str, method: Method, *, may_be_large: bool = False) -> None:
+        self._package, self._cell, self._method, self._may_be_large = package, cell, method, may_be_large
+        self._known: dict[str, Verified] = {}
+        self.good = self.verified(good)
+
+    def verified(self, version: str) -> Verified:
+        """The cell with a release.
+
+        Raises:
+            InputError: the package does not concern the cell.
+            BenchError: the release cannot be installed, or the cell does not run with it.
+        """
+        if version not in self._known:
+            wanted = asked.packages(f"{self._package}=={version}")
+            changed = versions.changed(self._cell, wanted, self._may_be_large)
+            if changed is None:
+                raise versions.unconcerned(wanted)
+            found = verify.from_name(changed, self._method.limits)
+            if isinstance(found, Failure):
+                raise BenchError(found.reason)
+            self._known[version] = found
+        return self._known[version]
+
+    def outputs(self, version: str) -> str:
+        """How close the outputs of a release are to those of the good one. Raises as `verified`."""
+        return verify.between(self.verified(version), self.good, self._method.limits)
+
+    def latency(self, version: str, launches: int) -> Comparison:
+        """A release over the good one, measured now in the same blocks. Raises as `verified`."""
+
+        def keep(result: Result) -> None:
+            for failure in result.failures:
+                raise failure.error
+
+        goal = Goal(min_launches=launches, max_launches=launches)
+        (group,) = measure_pairs([(self.good, self.verified(version))], self._method, goal, keep=keep)
+        (fitted,) = comparison.fit([group.launched()])
+        return fitted.against_baseline(group.ledgers[0].name)
+
+
+def slower(
+    releases: Releases, names: Sequence[str], package: str, cell: Cell, *, by: float, tell: Callable[[str], None]
+) -> Bisected:
+    """The release in which a cell became slower.
+
+    Args:
+        releases: measures the releases.
+        names: the releases, the good one first and the bad one last.
+        package, cell: for the answer.
+        by: how much slower the bad one is to be, as a share.
+        tell: called with a line after each step.
+
+    Raises:
+        BenchError: the good or the bad release cannot be measured.
+    """
+    found = Bisected(package=package, cell=cell.path, versions=tuple(names), steps=())
+    whole = releases.latency(names[-1], ENDS_LAUNCHES)
+    assert whole.effect is not None
+    assert whole.ratio is not None
+    steps = [Step(version=names[-1], ratio=whole.ratio)]
+    tell(_line(package, steps[-1]))
+    if whole.ratio.low <= 1 + NOISE_FLOOR or whole.ratio.high < 1 + by:
+        return dataclasses.replace(found, steps=tuple(steps))
+    after, state = list(names[1:]), bisection.start(len(names) - 1)
+    while len(after) > 1 and state.chance_of_error > MOST_ERROR and len(steps) < MOST_STEPS:
+        version = after[index := state.next()]
+        try:
+            measured = releases.latency(version, LAUNCHES)
+        except BenchError as error:
+            steps.append(Step(version=version, failure=str(error)))
+            after, state = _without(after, index, state)
+        else:
+            assert measured.effect is not None
+            steps.append(Step(version=version, ratio=measured.ratio))
+            state = bisection.after(state, index, measured.effect, whole.effect)
+        tell(_line(package, steps[-1]))
+    return _answer(found, steps, after, state, names[0])
+
+
+def drifted(
+    releases: Releases, names: Sequence[str], package: str, cell: Cell, *, tell: Callable[[str], None]
+) -> Bisected:
+    """The release in which a cell's outputs are no longer close to the good one's; arguments and errors as `slower`."""
+    found = Bisected(package=package, cell=cell.path, versions=tuple(names), steps=())
+    steps = [Step(version=names[-1], outputs=releases.outputs(names[-1]))]
+    tell(_line(package, steps[-1]))
+    if steps[-1].outputs in (EXACT, CLOSE):
+        return dataclasses.replace(found, steps=tuple(steps))
+    after, state = list(names[1:]), bisection.start(len(names) - 1)
+    while len(after) > 1 and state.chance_of_error > 0:
+        version = after[index := state.next()]
+        try:
+            outputs = releases.outputs(version)
+        except BenchError as error:
+            steps.append(Step(version=version, failure=str(error)))
+            after, state = _without(after, index, state)
+        else:
+            steps.append(Step(version=version, outputs=outputs))
+            state = bisection.after_certain(state, index, is_bad=outputs not in (EXACT, CLOSE))
+        tell(_line(package, steps[-1]))
+    return _answer(found, steps, after, state, names[0])
+
+
+def _without(after: list[str], index: int, state: State) -> tuple[list[str], State]:
+    """The releases without one that cannot be measured: a change that came with it is seen in the next."""
+    chances = list(state.chances)
+    chances[index + 1] += chances.pop(index)
+    return after[:index] + after[index + 1 :], State(chances=tuple(chances))
+
+
+def _answer(found: Bisected, steps: Sequence[Step], after: Sequence[str], state: State, good: str) -> Bisected:
+    return dataclasses.replace(
+        found,
+        steps=tuple(steps),
+        first_bad=after[state.found],
+        last_good=[good, *after][state.found],
+        chance_of_error=state.chance_of_error,
+    )
+
+
+def _line(package: str, step: Step) -> str:
+    return f"{package} {step.version}: {told(step)}"
+
+
+def told(step: Step) -> str:
+    """What a step showed, in words."""
+    if step.failure is not None:
+        return f"left out: {step.failure}"
+    if step.ratio is not None:
+        return f"{step.ratio.value:.3f} [{step.ratio.low:.3f}, {step.ratio.high:.3f}] times the good release's latency"
+    return f"outputs {step.outputs} beside the good release's"
+
+
+def one_cell(cells: Sequence[Cell], package: str) -> Cell:
+    """The only cell that globs name.
+
+    Raises:
+        InputError: they name several.
+    """
+    if len(cells) != 1:
+        some = ", ".join(cell.path for cell in cells[:3])
+        raise InputError(f"--cell names {len(cells)} cells; name one of them to follow {package} through: {some}, ...")
+    return cells[0]

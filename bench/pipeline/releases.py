@@ -1,0 +1,55 @@
+"""The releases of a package that an index has, in their order."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+from packaging.version import InvalidVersion, Version
+
+from bench.api.errors import InputError
+from bench.pipeline import installer
+
+LIMIT_S = 120
+
+
+def between(package: str, good: str, bad: str) -> list[str]:
+    """The final releases from a good one to a later bad one, both included, that this interpreter can install.
+
+    Raises:
+        InputError: the index does not have one of the two, the good one is not the earlier one, or there is no index.
+    """
+    ends = []
+    for text in (good, bad):
+        try:
+            ends.append(Version(text))
+        except InvalidVersion as error:
+            raise InputError(f"not a version: {text!r}") from error
+    if ends[0] >= ends[1]:
+        raise InputError(f"--good {good} is not earlier than --bad {bad}")
+    known = listed(package)
+    for text, version in zip((good, bad), ends, strict=True):
+        if version not in known:
+            near = ", ".join(map(str, known[-5:]))
+            raise InputError(f"{package}=={text} cannot be installed here; the newest of {len(known)} releases: {near}")
+    return [str(one) for one in known if ends[0] <= one <= ends[1] and (one in ends or not one.is_prerelease)]
+
+
+def listed(package: str) -> list[Version]:
+    """All releases of a package for this interpreter, the oldest first.
+
+    Raises:
+        InputError: the package or the index is not there.
+    """
+    command = [sys.executable, "-m", "pip", "index", "versions", "--pre", "--only-binary", ":all:", package]
+    try:
+        done = subprocess.run(
+            command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=LIMIT_S, check=False
+        )
+    except subprocess.TimeoutExpired:
+        raise InputError(f"no releases of {package}: the index does not answer within {LIMIT_S} s") from None
+    line = next((line for line in done.stdout.splitlines() if line.startswith("Available versions:")), "")
+    versions = [Version(text.strip()) for text in line.partition(":")[2].split(",") if text.strip()]
+    if not versions:
+        raise InputError(f"no releases of {package}: {installer.reason_of(done.stderr)}")
+    return sorted(versions)

@@ -1,0 +1,26 @@
+"""The release in which something changed, as a line for a terminal or as JSON."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from bench.decisions.bisect import Bisected, told
+from bench.report import writing
+
+
+def render(found: Bisected, *, format: str) -> str:
+    """The answer as `table` (a sentence) or `json`; the text ends in a newline."""
+    if format == "json":
+        return writing.as_json(dataclasses.asdict(found))
+    good, bad = found.versions[0], found.versions[-1]
+    steps = f"{len(found.steps)} step{'s' * (len(found.steps) != 1)}"
+    if found.first_bad is None:
+        return f"{found.package} {bad} is no worse than {good}: {told(found.steps[0])}\n"
+    left_out = [step.version for step in found.steps if step.failure is not None]
+    also = f"; left out, because they cannot be measured: {', '.join(left_out)}" if left_out else ""
+    return (
+        f"{found.package} {found.first_bad} is the first bad one of {len(found.versions)} releases, after "
+        f"{found.last_good}: "
+        f"{told(found.steps[0])} in {bad}. Chance that this is wrong: {writing.share(found.chance_of_error)}, "
+        f"after {steps}{also}\n"
+    )

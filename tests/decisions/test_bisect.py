@@ -1,0 +1,78 @@
+"""Bisection of releases: which are measured, which are left out, and what is said."""
+
+from __future__ import annotations
+
+from typing import cast
+
+import pytest
+
+from bench.api.cell import Cell
+from bench.api.errors import BenchError, InputError
+from bench.decisions import bisect
+from bench.decisions.bisect import Bisected, Releases
+from bench.measure.comparison import Comparison
+from bench.measure.stats import Effect
+from bench.report import bisect as report
+
+CELL = Cell.from_path("toy/null/native/raw/demo/cpu/b1t1")
+NAMES = tuple(f"1.{minor}" for minor in range(9))
+
+
+class Fakes:
+    """Releases of which one brings a slowdown and other outputs, and some cannot be installed."""
+
+    def __init__(self, first_bad: str, missing: tuple[str, ...] = (), slower: float = 0.05) -> None:
+        self._first_bad, self._missing, self._slower = NAMES.index(first_bad), missing, slower
+        self.measured: list[str] = []
+
+    def _is_bad(self, version: str) -> bool:
+        self.measured.append(version)
+        if version in self._missing:
+            raise BenchError(f"demo@{version}: it has no wheel")
+        return NAMES.index(version) >= self._first_bad
+
+    def latency(self, version: str, launches: int) -> Comparison:
+        value = self._slower if self._is_bad(version) else 0.0
+        return Comparison(effect=Effect(value=value, error=0.004, freedom=30.0), control=None, num_launches=launches)
+
+    def outputs(self, version: str) -> str:
+        return "drifted" if self._is_bad(version) else "close"
+
+
+def look(fakes: Fakes, *, drift: bool = False) -> Bisected:
+    releases, lines = cast(Releases, fakes), []
+    if drift:
+        return bisect.drifted(releases, NAMES, "demo", CELL, tell=lines.append)
+    return bisect.slower(releases, NAMES, "demo", CELL, by=0.05, tell=lines.append)
+
+
+@pytest.mark.parametrize("drift", [False, True])
+@pytest.mark.parametrize("first_bad", NAMES[1:])
+def test_every_release_is_found_in_few_steps(first_bad: str, drift: bool) -> None:
+    fakes = Fakes(first_bad)
+    found = look(fakes, drift=drift)
+    assert (found.first_bad, found.last_good) == (first_bad, NAMES[NAMES.index(first_bad) - 1])
+    assert found.chance_of_error <= 0.05
+    assert len(fakes.measured) <= 5
+
+
+def test_releases_that_cannot_be_measured_are_left_out_and_named() -> None:
+    found = look(Fakes("1.4", missing=("1.4",)))
+    assert (found.first_bad, found.last_good) == ("1.5", "1.3")
+    text = report.render(found, format="table")
+    assert "demo 1.5 is the first bad one of 9 releases, after 1.3" in text
+    assert "left out, because they cannot be measured: 1.4" in text
+
+
+def test_a_release_that_is_no_worse_is_said_after_one_measurement() -> None:
+    for fakes, drift in ((Fakes("1.1", slower=0.0), False), (Fakes("1.1", slower=0.02), False)):
+        found = look(fakes, drift=drift)
+        assert found.first_bad is None
+        assert len(fakes.measured) == 1
+        assert "demo 1.8 is no worse than 1.0" in report.render(found, format="table")
+
+
+def test_one_cell_is_named() -> None:
+    assert bisect.one_cell([CELL], "demo") == CELL
+    with pytest.raises(InputError, match="names 2 cells; name one of them"):
+        bisect.one_cell([CELL, CELL], "demo")
