@@ -14,6 +14,7 @@ from bench.cli import (
     compare,
     doctor,
     explain,
+    export,
     graph,
     options,
     pick,
@@ -55,7 +56,7 @@ app.command("list")(list_command.list_)
 app.command(cls=options.TellsFormats)(run_command.run)
 for command in (
     *(show.show, best.best, plot.plot, roofline.roofline, compare.compare, bisect.bisect, pick.pick),
-    *(explain.explain, check.check, report.report, profile.profile, doctor.doctor, clean.clean),
+    *(explain.explain, check.check, report.report, export.export, profile.profile, doctor.doctor, clean.clean),
 ):
     app.command()(command)
 app.add_typer(graph.app, name="graph")

@@ -59,6 +59,7 @@ COMMANDS = [
     ("show", "--format", "csv"),
     ("best",),
     ("report",),
+    ("export", "--format", "gha"),
     ("plot",),
     ("pick", "toy", "--batch", "1", "--tolerance", "0.001%"),
     ("roofline", "--format", "md"),

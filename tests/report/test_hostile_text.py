@@ -22,6 +22,8 @@ from bench.records.measurements import Measurements
 from bench.records.rows import Row
 from bench.records.store import Record, Store
 from bench.report import compare, roofline, terminal, writing
+from bench.report.exports import bmf, gha, otava
+from bench.report.exports.figures import benchmarks
 from bench.report.figures import plots
 from bench.report.page.page import page
 from bench.report.tables import FORMATS, render
@@ -78,6 +80,17 @@ def test_every_format_shows_escapes(rows: list[Row], format: str) -> None:
 def test_json_gives_every_text_back(rows: list[Row]) -> None:
     (broken,) = (row for row in json.loads(render(rows, format="json")) if row["cell"] == made.BROKEN)
     assert broken["reason"] == f"reason{STEERS}"
+
+
+def test_exports_show_escapes(rows: list[Row], tmp_path: Path) -> None:
+    found = benchmarks(rows, Measurements(hostile_records()))
+    histories = otava.written(found, tmp_path).values()
+    for text in (bmf.render(found), gha.render(found), *histories):
+        assert_seen(text)
+    assert {name for figures in json.loads(bmf.render(found)).values() for name in figures if "acc" in name} == {
+        "metric-accuracy-0-pwn-2j"
+    }
+    assert len([text for text in histories if f"accuracy{SHOWN}" in text]) == len(found) == 3
 
 
 def test_the_page_shows_escapes(rows: list[Row]) -> None:

@@ -13,6 +13,8 @@ from bench.records import folder
 from bench.report import best as best_report
 from bench.report import compare as compare_report
 from bench.report import experiments, roofline, sizes, tables, threads
+from bench.report.exports import bmf, gha, otava
+from bench.report.exports.figures import benchmarks
 from fuzz import folders, mutations, workplace
 from fuzz.watch import check_cells, check_printed, each
 
@@ -36,12 +38,16 @@ def check(content: bytes) -> None:
 
 def _tables(stored: folder.Results) -> None:
     rows = stored.rows
+    exported = benchmarks(rows, stored.measurements)
     made: list[Callable[[], object]] = [
         lambda: _print(best_report.render(best(stored.measurements, rows, max_metric_loss=0.01), format="table")),
         lambda: _print(sizes.render(families(stored.measurements, rows), format="md")),
         lambda: _print(experiments.render(rows, stored.records, format="table")),
         lambda: _print(threads.render(scalings(sound(stored, rows), margin=stored.margin), format="table")),
         lambda: _print(roofline.render(rows, stored.peaks, format="md")),
+        lambda: _print(bmf.render(exported)),
+        lambda: _print(gha.render(exported)),
+        lambda: _print("".join(otava.written(exported, stored.folder / "exported").values())),
         *(lambda format=format: _table(rows, format) for format in ("table", "md", "csv", "json", "latex")),  # type: ignore[misc]
     ]
     each(*made)
