@@ -49,7 +49,7 @@ def digest_files(paths: Iterable[Path], *, root: Path | None = None) -> str:
     digest = hashlib.sha256()
     for path in sorted(paths):
         name = path.relative_to(root).as_posix() if root else path.name
-        digest.update(name.encode() + b"\0" + hashlib.sha256(path.read_bytes()).digest())
+        digest.update(name.encode() + b"\0" + bytes.fromhex(file_digest(path)))
     return digest.hexdigest()
 
 

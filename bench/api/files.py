@@ -11,7 +11,9 @@ import errno
 import io
 import os
 import stat
+from collections.abc import Iterator
 from pathlib import Path
+from typing import IO
 
 from bench.api.errors import InputError
 
@@ -37,6 +39,20 @@ def refuse_special(path: Path) -> None:
         mode = path.stat().st_mode
         if not stat.S_ISDIR(mode):
             _refuse_unless_regular(path, mode)
+
+
+def refuse_special_within(folder: Path) -> None:
+    """Refuse a folder that holds, at any depth, a file that is no regular file; folders behind links are not entered.
+
+    Packages that open a whole folder open what they find in it, and would wait for the writer of a FIFO.
+
+    Raises:
+        InputError: the message names the first of them.
+    """
+    for place, folders, names in os.walk(folder):
+        folders.sort()
+        for name in sorted(names):
+            refuse_special(Path(place, name))
 
 
 def opened(path: Path) -> io.BufferedReader:
@@ -100,6 +116,16 @@ def open_to_change(path: Path) -> int:
     return descriptor
 
 
+def refuse_to_replace(path: Path) -> None:
+    """Refuse a path that is there and is no regular file; a link at its end is none.
+
+    Raises:
+        InputError: the message says what the path is.
+    """
+    with contextlib.suppress(FileNotFoundError):
+        _refuse_unless_regular(path, path.lstat().st_mode)
+
+
 def write_whole(path: Path, content: bytes) -> None:
     """Write a whole file or nothing: beside its place, on the disk, and renamed.
 
@@ -107,14 +133,33 @@ def write_whole(path: Path, content: bytes) -> None:
         InputError: the path is there and is no regular file; it is as it was.
         OSError: the file could not be written; an earlier file of that name is as it was.
     """
+    with _replacing(path) as file:
+        file.write(content)
+
+
+def copy_whole(source: Path, target: Path) -> None:
+    """Copy a whole file or nothing, as `write_whole` writes it.
+
+    Raises:
+        InputError: the source, or what is at the target, is no regular file; the target is as it was.
+        OSError: the file could not be copied; an earlier file of that name is as it was.
+    """
+    import shutil  # only here, as in `_replacing`
+
+    with opened(source) as original, _replacing(target) as file:
+        shutil.copyfileobj(original, file)
+
+
+@contextlib.contextmanager
+def _replacing(path: Path) -> Iterator[IO[bytes]]:
+    """A file beside a path, which takes the place of the path's file when all of it is written."""
     import tempfile  # only here: it would count in the memory of a worker that is measured
 
-    with contextlib.suppress(FileNotFoundError):
-        _refuse_unless_regular(path, path.lstat().st_mode)
+    refuse_to_replace(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.NamedTemporaryFile(dir=path.parent, prefix=WRITING, delete=False) as file:
         try:
-            file.write(content)
+            yield file
             file.flush()
             os.fsync(file.fileno())
             Path(file.name).chmod(0o644)

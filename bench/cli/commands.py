@@ -37,9 +37,9 @@ app = typer.Typer(
 
 def _version(wanted: bool) -> None:
     if wanted:
-        from importlib.metadata import version
+        from bench.api.version import version
 
-        typer.echo(f"bench {version('inferometer')}")
+        typer.echo(f"bench {version() or '(not installed)'}")
         raise typer.Exit
 
 

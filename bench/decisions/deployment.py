@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import importlib.metadata
 import json
-import shutil
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
 import msgspec
 
-from bench.api import Task, cache, loading, sized
+from bench.api import Task, cache, files, loading, sized
 from bench.api.arrays import load_arrays
 from bench.api.artifact import Artifact
 from bench.api.cell import Cell
@@ -21,6 +19,7 @@ from bench.api.errors import InputError
 from bench.api.places import without_places
 from bench.api.plugin import Arrays, Outputs
 from bench.api.printable import printable
+from bench.api.version import version
 from bench.measure.limits import Limits
 from bench.pipeline import feeding, prepare, provenance, quality, verify
 from bench.plugins import catalog
@@ -79,7 +78,8 @@ def save(folder: Path, row: Row, record: Record, *, request: Mapping[str, Any], 
         The artifact, the recipe and the program.
 
     Raises:
-        InputError: the artifact that is made now is not the artifact that was measured.
+        InputError: the artifact that is made now is not the artifact that was measured, or one of the three paths is
+            there and is no regular file.
     """
     cell, task = record.cell, task_of(record)
     steps = measured_steps(record, limits)
@@ -98,7 +98,7 @@ def save(folder: Path, row: Row, record: Record, *, request: Mapping[str, Any], 
         "inputs": [dataclasses.asdict(spec) for spec in task.inputs],
         "outputs": [dataclasses.asdict(spec) for spec in task.outputs],
         "runtime_versions": record.header.versions,
-        "inferometer": importlib.metadata.version("inferometer"),
+        "inferometer": version(),
         "machine": record.header.machine,
         "measured": dataclasses.asdict(row),
         "again": f"bench run '{cell.path}'",
@@ -112,12 +112,15 @@ def save(folder: Path, row: Row, record: Record, *, request: Mapping[str, Any], 
         artifact=name,
     )
     folder.mkdir(parents=True, exist_ok=True)
+    paths = [folder / name, folder / RECIPE, folder / PROGRAM]
+    for path in paths:
+        files.refuse_to_replace(path)
     with contextlib.suppress(InputError):  # of an earlier pick, whose file nothing names any more
         (folder / read(folder).artifact.name).unlink(missing_ok=True)
-    shutil.copyfile(artifact.path, folder / name)
+    files.copy_whole(artifact.path, folder / name)
     write_atomically(folder / RECIPE, json.dumps(recipe, indent=1, default=str, allow_nan=False) + "\n")
     write_atomically(folder / PROGRAM, program)
-    return [folder / name, folder / RECIPE, folder / PROGRAM]
+    return paths
 
 
 def _place_of(task: Task) -> str | None:
@@ -292,9 +295,7 @@ def read(folder: Path) -> Recipe:
     """
     path = folder / RECIPE
     try:
-        if path.exists() and not path.is_file():
-            raise ValueError("it is no regular file")
-        said = msgspec.json.decode(path.read_bytes(), type=_Stored)
+        said = msgspec.json.decode(files.read_bytes(path), type=_Stored)
         if Path(said.artifact.file).name != said.artifact.file or said.artifact.file in ("", ".."):
             raise ValueError(f"{said.artifact.file!r} is no name of a file")
         return Recipe(

@@ -12,6 +12,7 @@ from bench.api.artifact import Facts
 from bench.api.errors import BenchError, ChildError
 from bench.measure.launch import Count, Launch
 from bench.records.metric_loss import Lost
+from bench.records.unknown import Field
 
 SCHEMA = 2  # of the lines, and of the measuring code that fills them: raise it when old figures no longer compare
 LONGEST_PATH = 2000
@@ -145,10 +146,10 @@ class WiderQuality(Quality, frozen=True, kw_only=True, tag="quality", tag_field=
     """A quality that a newer version stored, with the fields that are unknown here: they go along where it is copied.
 
     Attributes:
-        unknown: these fields, as they were read.
+        unknown: these fields, at any depth, see `bench.records.unknown`.
     """
 
-    unknown: Mapping[str, Any]
+    unknown: tuple[Field, ...]
 
 
 class ThreadLaunch(Launch, frozen=True, kw_only=True, tag="thread_launch"):

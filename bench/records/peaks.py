@@ -5,9 +5,10 @@ from __future__ import annotations
 import dataclasses
 import json
 from pathlib import Path
+from typing import Any
 
 from bench.measure.roofline import Peaks
-from bench.records import side_files
+from bench.records import side_files, unknown
 from bench.records.reading import Damage
 from bench.records.store import write_atomically
 
@@ -38,9 +39,18 @@ def _check(found: dict[int, Peaks]) -> None:
 
 
 def keep(folder: Path, threads: int, found: Peaks) -> dict[int, Peaks]:
-    """Store the higher of the measured and the stored peaks of a number of threads, and return all stored peaks."""
-    known = read(folder)
+    """Store the higher of the measured and the stored peaks of a number of threads, and return all stored peaks.
+
+    Fields that only a newer version knows stay in the file.
+    """
+    known, damage = examined(folder)
+    stored, _ = side_files.read(folder / NAME, dict[str, Any], fix="") if damage is None else (None, None)
+    newer = [*unknown.beyond(stored or {}, _fields(known))]
     known[threads] = known[threads].or_higher(found) if threads in known else found
-    fields = {str(number): dataclasses.asdict(peaks) for number, peaks in sorted(known.items())}
+    fields = unknown.put_back(_fields(known), newer)
     write_atomically(folder / NAME, json.dumps(fields, indent=1, sort_keys=True) + "\n")
     return known
+
+
+def _fields(known: dict[int, Peaks]) -> dict[str, Any]:
+    return {str(number): dataclasses.asdict(peaks) for number, peaks in sorted(known.items())}

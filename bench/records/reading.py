@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
 import msgspec
 
 from bench.api.printable import printable
-from bench.records import faults, migrations
+from bench.records import faults, migrations, unknown
 from bench.records.lines import SCHEMA, Header, Line, Quality, WiderQuality, by_kind
 
 LONGEST_LINE = 2**26
@@ -27,7 +27,6 @@ MOST_TOLD = 5
 _KNOWN = by_kind()
 _LINES: msgspec.json.Decoder[Line] = msgspec.json.Decoder(Line)
 _FIELDS = msgspec.json.Decoder(dict[str, msgspec.Raw])
-_OF_QUALITY = frozenset(("kind", *Quality.__struct_fields__))
 _PLACE = re.compile(r" - at `\$\.?(.*)`$")
 
 
@@ -171,6 +170,7 @@ def _line(text: bytes, schema: int | None) -> Line | Damage | None:
             line = msgspec.convert(migrations.migrated(msgspec.json.decode(text), schema), Line)
         else:
             line = _LINES.decode(text)
+        whole = _wider(line, text) if isinstance(line, Quality) else line
     except RecursionError:
         return Damage(reason="it is nested too deeply")
     except UnicodeDecodeError as error:
@@ -179,7 +179,7 @@ def _line(text: bytes, schema: int | None) -> Line | Damage | None:
         return None if _is_of_unknown_kind(text) else _damage(str(error))
     if (fault := faults.of(line)) is not None:
         return Damage(field=fault.field, reason=fault.reason)
-    return _wider(line, text) if isinstance(line, Quality) else line
+    return whole
 
 
 def _damage(message: str) -> Damage:
@@ -201,11 +201,6 @@ def _is_of_unknown_kind(text: bytes) -> bool:
 
 
 def _wider(line: Quality, text: bytes) -> Quality:
-    """A quality with the fields of its text that are unknown here, where there are some."""
-    fields: Mapping[str, msgspec.Raw] = _FIELDS.decode(text)
-    if fields.keys() <= _OF_QUALITY:
-        return line
-    unknown: dict[str, Any] = {
-        name: msgspec.json.decode(value) for name, value in fields.items() if name not in _OF_QUALITY
-    }
-    return WiderQuality(**msgspec.structs.asdict(line), unknown=unknown)
+    """A quality with the fields of its text that are unknown here, at any depth, where there are some."""
+    found = tuple(unknown.beyond(msgspec.json.decode(text), msgspec.to_builtins(line)))
+    return WiderQuality(**msgspec.structs.asdict(line), unknown=found) if found else line

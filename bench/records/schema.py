@@ -40,8 +40,8 @@ made from the code that reads the files (`make schema`). The version of the sche
   lines stay as they are. A file of a later version is set aside.
 - Lines are only ever added. A `reset` takes back the launches before it; of qualities, the last counts; a failure
   counts while no other line follows.
-- Lines of an unknown kind, and unknown fields, are those of a newer version: they are passed over, stay in the file,
-  and go along where `bench` copies a line.
+- Lines of an unknown kind, and unknown fields at any depth, are those of a newer version: they are passed over, stay in
+  the file, and go along where `bench` copies a line.
 - A line that does not fit the schema is set aside, and told of in one note on the standard error stream with its file,
   its number, the field and the reason; so is a line longer than 64 MiB. `bench run` leaves it in the file and writes
   new lines below it. A last line that was cut short in the middle of a write is written over.

@@ -29,7 +29,7 @@ from bench.api.cell import Cell
 from bench.api.errors import InputError, StoreError
 from bench.measure import machine
 from bench.measure.launch import Launch
-from bench.records import reading, side_files
+from bench.records import reading, side_files, unknown
 from bench.records.lines import SCHEMA as SCHEMA
 from bench.records.lines import Failure, Header, Line, Quality, Reset, WiderQuality
 from bench.records.measured import Measured
@@ -261,10 +261,11 @@ def _end(data: bytes) -> _End:
 
 
 def _encoded(line: Line) -> bytes:
-    """A line as it is written; the fields of a newer version come last."""
+    """A line as it is written; the fields of a newer version come last in each object."""
     fields = msgspec.to_builtins(line)
     if isinstance(line, WiderQuality):
-        fields |= fields.pop("unknown")
+        del fields["unknown"]
+        fields = unknown.put_back(fields, line.unknown)
     # Not msgspec's own encoder, which writes null for a number that JSON does not have.
     return (json.dumps(fields, separators=(",", ":"), allow_nan=False) + "\n").encode()
 

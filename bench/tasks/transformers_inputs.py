@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from bench.api import TensorSpec
+from bench.api import TensorSpec, files
 from bench.api.errors import InputError
 from bench.tasks.options import Asked
 from bench.tasks.probe import BATCH
@@ -55,7 +55,7 @@ def processor_of(folder: Path) -> Mapping[str, Any]:
     """The settings of a folder's image processor or feature extractor; empty where there are none that can be read."""
     for name in PROCESSORS:
         try:
-            found = json.loads((folder / name).read_text(encoding="utf-8"))
+            found = json.loads(files.read_text(folder / name))
         except (OSError, ValueError):
             continue
         parts = [found[part] for part in PARTS if isinstance(found, dict) and isinstance(found.get(part), dict)]

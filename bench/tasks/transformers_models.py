@@ -17,6 +17,7 @@ import torch
 import transformers
 from transformers.dynamic_module_utils import get_class_from_dynamic_module
 
+from bench.api import files
 from bench.api.errors import InputError
 from bench.tasks.failures import refused
 
@@ -124,7 +125,7 @@ def check_shards(folder: Path) -> None:
     """
     for index in sorted(folder.glob("*.index.json")):
         with refused(f"its {index.name} cannot be read"):
-            names = sorted(set(json.loads(index.read_text(encoding="utf-8"))["weight_map"].values()))
+            names = sorted(set(json.loads(files.read_text(index))["weight_map"].values()))
         kind = ".safetensors" if ".safetensors." in index.name else ".bin"
         for name in names:
             if Path(str(name)).name != name or not str(name).endswith(kind):
@@ -151,7 +152,7 @@ def _stored(folder: Path) -> Mapping[str, Any]:
         InputError: it is no JSON object.
     """
     with refused("its config.json cannot be read"):
-        stored = json.loads((folder / CONFIG).read_text(encoding="utf-8"))
+        stored = json.loads(files.read_text(folder / CONFIG))
     if not isinstance(stored, dict):
         raise InputError("its config.json holds no object")
     return stored

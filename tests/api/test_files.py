@@ -8,17 +8,23 @@ import stat
 from collections.abc import Callable
 from pathlib import Path
 
+import onnx
 import pytest
 
 from bench.api import files
 from bench.api.arrays import load_arrays
 from bench.api.errors import InputError, StoreError
+from bench.graphs import requests
+from bench.graphs.costs import observed
+from bench.graphs.edits import parts
+from bench.graphs.file import foreign, lazy
 from bench.measure.roofline import Peaks
 from bench.pipeline.files import readable
 from bench.records import peaks
 from bench.records.lines import Reset
 from bench.records.store import Store, write_atomically
-from bench.tasks import adopt, dataset
+from bench.tasks import adopt, dataset, formats
+from support.small_models import make_model
 
 pytestmark = pytest.mark.timeout(30)  # an open that waits for a writer would wait for ever
 
@@ -70,6 +76,31 @@ def test_folder_of_samples_with_a_fifo_is_refused(tmp_path: Path) -> None:
         dataset.read(tmp_path)
 
 
+@pytest.mark.parametrize(("make", "kind"), SPECIAL[:2], ids=["fifo", "socket"])
+def test_external_data_that_are_no_regular_file_are_refused(
+    make: Callable[[Path], Path], kind: str, tmp_path: Path
+) -> None:
+    model, data = tmp_path / "model.onnx", tmp_path / "weights.bin"
+    onnx.save(make_model(), model, save_as_external_data=True, location=data.name, size_threshold=0)
+    data.unlink()
+    make(data)
+    for request in (lambda: requests.weights(path=str(model)), lambda: foreign.inspect(model)):
+        with pytest.raises(InputError) as raised:
+            request()
+        assert str(raised.value) == f"{data} is {kind}, not a regular file; name another path"
+    with pytest.raises(InputError, match=f"is {kind}, not a regular file"):
+        observed.run(path=str(model), shapes={}, inputs=None)
+
+
+def test_folder_of_a_model_with_a_fifo_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "saved_model.pb").write_bytes(b"x")
+    (tmp_path / "variables").mkdir()
+    assert formats.format_of(tmp_path) == "saved_model"
+    fifo(tmp_path / "variables" / "variables.index")
+    with pytest.raises(InputError, match=r"variables/variables\.index is a FIFO, not a regular file"):
+        formats.format_of(tmp_path)
+
+
 def test_regular_files_are_read_through_links(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("ä")
     (tmp_path / "link").symlink_to("file")
@@ -90,7 +121,18 @@ def dangling(path: Path) -> Path:
     return path
 
 
-@pytest.mark.parametrize("write", [lambda path: write_atomically(path, "new"), files.open_to_change])
+def copy(path: Path) -> None:
+    files.copy_whole(Path(__file__), path)
+
+
+def save_part(path: Path) -> None:
+    parts.save(onnx.ModelProto(), lazy.Stored(model=onnx.ModelProto(), path=None), path)
+
+
+WRITERS = [lambda path: write_atomically(path, "new"), files.open_to_change, copy, save_part]
+
+
+@pytest.mark.parametrize("write", WRITERS, ids=["write", "append", "copy", "graph"])
 @pytest.mark.parametrize(
     ("make", "kind"),
     [(link, "a symbolic link"), (dangling, "a symbolic link"), *SPECIAL[:2]],
@@ -107,6 +149,16 @@ def test_only_a_regular_file_is_written_or_replaced(
     assert sorted(tmp_path.iterdir()) == before
     assert path.lstat().st_mode == mode
     assert (tmp_path / "target").read_text() == "kept" if make is link else True
+
+
+def test_file_is_copied_beside_and_renamed(tmp_path: Path) -> None:
+    path = tmp_path / "folder" / "file"
+    copy(path)
+    assert path.read_bytes() == Path(__file__).read_bytes()
+    assert list(path.parent.iterdir()) == [path]
+    with pytest.raises(InputError, match="is a FIFO"):
+        files.copy_whole(fifo(tmp_path / "fifo"), path)
+    assert path.read_bytes() == Path(__file__).read_bytes()
 
 
 def test_output_is_written_beside_and_renamed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import io
 import re
 import sys
-from importlib.metadata import version
+from importlib import metadata
 
 import pytest
 from rich.console import Console
 
 from bench.api.cell import Cell
 from bench.cli import main, options, progress
+from bench.decisions import deployment
 from bench.measure.rounds import Progress
 from bench.tasks import formats
 from support import records as made
@@ -22,7 +23,22 @@ def test_version(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[
     with pytest.raises(SystemExit) as ended:
         main.main()
     assert not ended.value.code
-    assert capsys.readouterr().out == f"bench {version('inferometer')}\n"
+    assert capsys.readouterr().out == f"bench {metadata.version('inferometer')}\n"
+
+
+def test_version_of_sources_that_are_not_installed(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def missing(name: str) -> str:
+        raise metadata.PackageNotFoundError(name)
+
+    monkeypatch.setattr(metadata, "version", missing)
+    monkeypatch.setattr(sys, "argv", ["bench", "--version"])
+    with pytest.raises(SystemExit) as ended:
+        main.main()
+    assert not ended.value.code
+    assert capsys.readouterr().out == "bench (not installed)\n"
+    assert deployment.version() is None  # which a recipe keeps as null
 
 
 def test_help_of_run_names_every_kind_of_model(

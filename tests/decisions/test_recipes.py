@@ -61,5 +61,5 @@ def test_a_recipe_that_is_none(tmp_path: Path, text: str) -> None:
 
 def test_a_pipe_in_the_place_of_a_recipe(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / deployment.RECIPE)
-    with pytest.raises(InputError, match="it is no regular file"):
+    with pytest.raises(InputError, match="is a FIFO, not a regular file"):
         deployment.read(tmp_path)

@@ -184,6 +184,49 @@ TEXTS = {
 """Models in onnx's text form; the models need not be valid, for no file that a person brings must be."""
 
 
+ALIKE = (
+    """<ir_version: 8, opset_import: ["": 17]>
+        plain (float[N,4] x) => (float[N,2] y, float[N,1] z)
+        <float[4,2] w = {1,2,3,4,5,6,7,8}, float[2] b = {1,2}, int64[1] one = {1}> {
+            [first] m = MatMul (x, w)
+            a = Add (m, b)
+            same = Identity (a)
+            r = Relu (same)
+            y = Softmax <axis = 1> (r)
+            z = ReduceMax <axes = [1]> (r)
+        }""",
+    """<ir_version: 8, opset_import: ["": 17, "com.microsoft": 1]>
+        fused (float[N,4] x) => (float[N,2] y, float[N,1] z)
+        <float[4,2] w = {1,2,3,4,5,6,7,8}, float[2] b = {1,2}> {
+            [first] a = com.microsoft.FusedMatMul <transA = 0> (x, w)
+            r = Max (a, b)
+            y = Softmax <axis = 1> (r)
+            z = ReduceMax <axes = [1]> (r)
+        }""",
+    """<ir_version: 8, opset_import: ["": 17, "own": 1]>
+        written (float[N,4] x) => (float[N,2] y, float[N,1] z)
+        <float[4,2] w = {1,2,3,4,5,6,7,9}, float[2] b = {1,2}, float s = {0.5}, uint8 p = {3}, bool c = {1}> {
+            q = QuantizeLinear (x, s, p)
+            d = DequantizeLinear (q, s, p)
+            m = MatMul (d, w)
+            a = own.Shift <by = 1.0> (m, b)
+            r = If (c) <then_branch = t () => (float[N,2] u) { u = Relu (a) },
+                        else_branch = e () => (float[N,2] v) { v = Neg (a) }>
+            y = Softmax <axis = 1> (r)
+            z = ReduceMax <axes = [1]> (r)
+        }
+        <domain: "own", opset_import: ["": 17]>
+        Shift <by> (u, v) => (o) { k = Constant <value_float: float = @by> () h = Mul (v, k) o = Add (u, h) }""",
+)
+"""Valid models with the same outputs, the plain one first; the others are what optimizers make of models like it."""
+
+
+def alike() -> Iterator[bytes]:
+    """The models of `ALIKE` as the bytes of their files."""
+    for text in ALIKE:
+        yield onnx.parser.parse_model(text).SerializeToString()
+
+
 def seeds() -> Iterator[bytes]:
     """Every model as the bytes of its file."""
     for text in TEXTS.values():

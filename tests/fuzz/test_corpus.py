@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from bench.api.errors import InputError
-from fuzz import mutations, targets, watch
+from bench.tasks import examine
+from fuzz import beside, mutations, targets, watch
 from fuzz.corpus import CORPUS, EXPECTED, Finding, findings
 from fuzz.minimise import minimised
 
@@ -127,6 +128,23 @@ def test_markup_in_the_page_is_noticed(hostile: str, monkeypatch: pytest.MonkeyP
     found = watch.judge(page.check, stored)
     assert found is not None
     assert found.rule == watch.PAGE
+
+
+def test_code_in_the_task_of_a_model_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A task whose file holds more than values would be found."""
+    target = targets.target("check")
+    seed = next(target.seeds())
+    assert watch.judge(target.check, seed) is None
+    monkeypatch.setattr(examine, "_literal", lambda value: f"len({value!r})")
+    found = watch.judge(target.check, seed)
+    assert found is not None
+    assert found.rule == watch.CODE
+
+
+def test_the_parts_of_a_case_come_back() -> None:
+    assert beside.parts(beside.joined(b"a\nb\n", b"\x00=== model\n")) == (b"a\nb\n", b"\x00=== model\n")
+    assert beside.parts(b"a\n=== model\nxyz") == (b"a\n", b"")
+    assert beside.parts(b"a\n") == (b"a\n", b"")
 
 
 def test_a_case_is_minimised_to_what_breaks_the_rule() -> None:

@@ -29,7 +29,7 @@ LIMIT_S = 10.0
 LIMIT_BYTES = 1 << 30
 """Address space that a case may take beyond what the process had before."""
 EXCEPTION, HANG, MEMORY, ENDED, LOST = "exception", "hang", "memory", "ended process", "lost launch"
-CONTROL, FORMULA, PAGE = "control character", "formula", "page"
+CONTROL, FORMULA, PAGE, CODE = "control character", "formula", "page", "code"
 NUMBER = re.compile(r"[-+]?(\d+\.?\d*(e[-+]?\d+)?|inf|nan)|-")
 """The cells that begin with a sign and are no formula."""
 

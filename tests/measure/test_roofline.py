@@ -61,6 +61,18 @@ def test_peaks_only_rise(tmp_path: Path) -> None:
     assert known[2].bytes_per_s == 1e10
 
 
+def test_fields_of_a_newer_version_stay_in_the_file_of_the_peaks(tmp_path: Path) -> None:
+    path = tmp_path / "peaks.json"
+    stored.keep(tmp_path, 1, PEAKS)
+    newer = json.loads(path.read_text())
+    newer["1"]["watts"] = {"idle": 3}
+    path.write_text(json.dumps(newer))
+    stored.keep(tmp_path, 2, PEAKS)
+    found = json.loads(path.read_text())
+    assert found["1"] == newer["1"]
+    assert "watts" not in found["2"]
+
+
 @pytest.mark.parametrize(
     "text",
     [

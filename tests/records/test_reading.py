@@ -206,14 +206,23 @@ def test_no_spoilt_value_anywhere_raises() -> None:
 
 
 def test_newer_kinds_and_fields_are_passed_over_and_kept() -> None:
-    newer = json.dumps({**msgspec.to_builtins(QUALITY), "from_the_future": [1], "unknown": 2})
+    cost = {"macs": 1, "weight_bytes": 2, "joules": 3}
+    newer = json.dumps({**msgspec.to_builtins(QUALITY), "from_the_future": 1, "unknown": 2, "cost": cost})
     found = read(text_of(HEADER), '{"kind":"from the future","launch":1}', newer)
     assert found.damages == ()
     _, quality = found.lines
     assert isinstance(quality, WiderQuality)
-    assert quality.unknown == {"from_the_future": [1], "unknown": 2}
+    assert {*quality.unknown} == {(("from_the_future",), 1), (("unknown",), 2), (("cost", "joules"), 3)}
     assert replace(quality, reason="changed").unknown == quality.unknown
-    assert Quality(**{name: getattr(quality, name) for name in Quality.__struct_fields__}) == QUALITY
+    known = {name: getattr(quality, name) for name in Quality.__struct_fields__}
+    assert Quality(**known) == replace(QUALITY, cost=Cost(macs=1, weight_bytes=2))
+
+
+def test_an_unknown_number_that_json_cannot_tell_sets_the_line_aside() -> None:
+    newer = text_of(QUALITY).strip().removesuffix("}") + ',"from_the_future":1e999}'
+    found = read(text_of(HEADER), newer, text_of(LAUNCH))
+    assert found.lines == (HEADER, LAUNCH)
+    assert [damage.reason for damage in found.damages] == ["Number out of range"]
 
 
 def test_lines_of_schema_1_are_read() -> None:

@@ -108,6 +108,41 @@ def test_unknown_fields_go_along_where_a_quality_is_copied(store: Store, file: P
     assert copied["reason"] == "changed"
 
 
+def test_unknown_fields_within_objects_go_along_where_a_quality_is_copied(store: Store, file: Path) -> None:
+    append(store, HEADER)
+    objects = {
+        "cost": {"macs": 1, "weight_bytes": 2, "joules": {"idle": 3}},
+        "placement": {"CPU": {"nodes": 1, "joules": 4}},
+        "lost": {"num_samples": 10, "score": 1.0, "most": 1.0, "points": [], "by": "class"},
+    }
+    newer = {"kind": "quality", "fidelity": "close", **objects}
+    file.write_bytes(file.read_bytes() + json.dumps(newer).encode() + b"\n")
+    record = store.read(KEY)
+    assert record is not None
+    assert record.quality is not None
+    store.append("copy", replace(HEADER, key="copy"))
+    store.append("copy", replace(record.quality, lost="it is not comparable"))
+    copied = json.loads((store.folder / "copy.jsonl").read_text().splitlines()[1])
+    assert copied["cost"] == objects["cost"]
+    assert copied["placement"]["CPU"]["joules"] == 4
+    assert copied["lost"] == "it is not comparable"
+
+
+def test_stored_lines_are_never_written_anew(store: Store, file: Path) -> None:
+    """Whatever a newer version wrote stays as it is, byte for byte, with every line and pointer that comes after it."""
+    append(store, HEADER, QUALITY, launch("one"))
+    lines = [json.loads(line) for line in file.read_bytes().splitlines()]
+    lines[2]["memory"]["from_the_future"] = [2]
+    file.write_bytes(b"".join(json.dumps({**line, "new": {"a": 1}}).encode() + b"\n" for line in lines))
+    before = file.read_bytes()
+    append(store, Reset(), launch("two"), QUALITY, FAILURE)
+    store.point({HEADER.cell: KEY})
+    with store.locked():
+        store.contents()
+    assert file.read_bytes().startswith(before)
+    assert launches(store) == ["two"]
+
+
 def test_unicode_line_separators_in_a_reason_do_not_split_a_line(store: Store) -> None:
     reason = "a\u2028b\x85c\x1cd\re"
     append(store, HEADER, replace(FAILURE, reason=reason))

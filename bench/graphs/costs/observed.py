@@ -103,9 +103,10 @@ def run(*, path: str, shapes: Mapping[str, Sequence[int]], inputs: str | None) -
         `nodes`: by name, the fields of each `Execution`.
 
     Raises:
-        BenchError: a node ran with too many different shapes.
+        BenchError: a node ran with too many different shapes, or a file of external data cannot be read.
     """
     model = settle(onnx.load(path, load_external_data=False))
+    Stored(model=model, path=Path(path)).data_files()  # refuses what ONNX Runtime would open and wait for
     feeds = made_feeds(model, shapes, inputs)
     events = profile_runs(model.SerializeToString(), feeds, weights_folder=Path(path).parent)
     seen: dict[str, collections.Counter[Any]] = collections.defaultdict(collections.Counter)

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from bench.api.errors import InputError
+from bench.api.files import refuse_to_replace
 from bench.graphs.deferred import np, onnx
 from bench.graphs.file.foreign import LARGEST_BYTES
 from bench.graphs.file.lazy import Stored, external_tensors
@@ -101,8 +102,9 @@ def save(model: onnx.ModelProto, source: Stored, target: Path) -> None:
     """Write a model made of another one, with its weights; they go into a second file if one file cannot hold them.
 
     Raises:
-        InputError: `target` is the source, the model is not valid, or external data are missing.
+        InputError: `target` is the source or no regular file, the model is not valid, or external data are missing.
     """
+    refuse_to_replace(target)
     if source.path is not None and target.exists() and target.samefile(source.path):
         raise InputError(f"{target} would be written over the model that it is made of; name another file")
     target.parent.mkdir(parents=True, exist_ok=True)
@@ -111,16 +113,21 @@ def save(model: onnx.ModelProto, source: Stored, target: Path) -> None:
         return
     source.embed(model)
     _check(model)
-    onnx.save(model, target)
+    with tempfile.TemporaryDirectory(dir=target.parent) as folder:
+        made = Path(folder, target.name)
+        onnx.save(model, made)
+        made.replace(target)
 
 
 def _save_with_data(model: onnx.ModelProto, source: Stored, target: Path) -> None:
     """Write a model that is too large for one file; files of the target's names are replaced by a valid model only.
 
     Raises:
-        InputError: the second file would be written over data of the source, or the model is not valid.
+        InputError: the second file would be written over data of the source or over what is no regular file, or the
+            model is not valid.
     """
     data = target.with_name(f"{target.name}.data")
+    refuse_to_replace(data)
     if data.exists() and data.resolve() in source.data_files():
         raise InputError(f"{data} holds weights of the model that it is made of; name another file")
     with tempfile.TemporaryDirectory(dir=target.parent) as folder:

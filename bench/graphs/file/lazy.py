@@ -11,11 +11,13 @@ from __future__ import annotations
 import dataclasses
 import math
 import mmap
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, TypeAlias
 
 from bench.api.errors import InputError
+from bench.api.files import opened, refuse_special
 from bench.graphs.deferred import np, onnx
 from bench.graphs.file.dtypes import bits
 from bench.graphs.file.expansion import check_expansion
@@ -186,21 +188,22 @@ def _inside(folder: Path, location: str) -> Path:
     """The path of a file of external data, which may lie nowhere but in the model's folder.
 
     Raises:
-        InputError: the file lies elsewhere, or does not exist.
+        InputError: the file lies elsewhere, does not exist, or is no regular file.
     """
     home = folder.resolve()
     file = home / location
     if Path(location).is_absolute() or ".." in Path(location).parts or not file.resolve().is_relative_to(home):
         raise InputError(f"its external data {location!r} lie outside its folder, where nothing is read")
+    refuse_special(file)
     if not file.is_file():
         raise InputError(f"its external data {location!r} are not in its folder")
     return file
 
 
 def _mapped(path: Path) -> memoryview:
-    if path.stat().st_size == 0:  # an empty file cannot be mapped
-        return memoryview(b"")
-    with path.open("rb", buffering=0) as file:
+    with opened(path) as file:
+        if os.fstat(file.fileno()).st_size == 0:  # an empty file cannot be mapped
+            return memoryview(b"")
         return memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
 
 

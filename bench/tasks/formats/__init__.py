@@ -19,7 +19,7 @@ from pathlib import Path
 from types import ModuleType
 
 from bench.api.errors import InputError
-from bench.api.files import refuse_special
+from bench.api.files import refuse_special, refuse_special_within
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -90,6 +90,8 @@ def format_of(path: Path) -> str:
         raise InputError(f"no {', '.join(first)} or {last} in {path}; {allowed()}")
     if name is None:
         raise InputError(f"{path} is of no kind that can be measured; {allowed()}")
+    if path.is_dir():
+        refuse_special_within(path)
     if path.is_file() and path.stat().st_size == 0:
         raise InputError(f"{path} is empty")
     if reason := known()[name].refusal(path):

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, ClassVar
 
+from bench.api import files
 from bench.api.errors import InputError
 from bench.tasks import transformers_task
 from bench.tasks.failures import refused
@@ -78,7 +79,7 @@ def _modules(folder: Path) -> list[tuple[str, str]]:
         InputError: the `modules.json` is not as the library writes it.
     """
     with refused(f"its {MARKER} cannot be read"):
-        stored = json.loads((folder / MARKER).read_text(encoding="utf-8"))
+        stored = json.loads(files.read_text(folder / MARKER))
         ordered = sorted(stored, key=lambda module: module["idx"])
         return [(module["type"].rpartition(".")[2], module["path"]) for module in ordered]
 
@@ -93,7 +94,7 @@ def _settings(kind: str, folder: Path) -> dict[str, Any]:
     if kind == "Transformer" or not path.is_file():
         return {}
     with refused(f"its {path.parent.name}/{path.name} cannot be read"):
-        stored = dict(json.loads(path.read_text(encoding="utf-8")))
+        stored = dict(json.loads(files.read_text(path)))
     elsewhere = [
         stored[key] for key in SAME if stored.get(key, "sentence_embedding") not in ("sentence_embedding", None)
     ]

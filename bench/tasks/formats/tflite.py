@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
-from bench.api import Arrays
-from bench.tasks import probe, sizes
+from bench.api import UNKNOWN, Arrays, TensorSpec
+from bench.graphs.file.foreign import is_batched
+from bench.tasks import ending, probe, sizes
 from bench.tasks.failures import refused
 from bench.tasks.formats import Format
-from bench.tasks.options import Asked, Found
+from bench.tasks.options import Asked, Found, Interface
 from bench.tasks.user_task import OwnTask
 
 FORMAT = Format(described="a .tflite file", suffixes=(".tflite",))
@@ -26,6 +30,8 @@ class TfLiteTask(OwnTask):
 def examine(path: Path, folder: Path, asked: Asked) -> Found:
     """Open the file and run it once to learn its outputs.
 
+    A model that runs for ever is taken as it states itself, with a note: then its cells are rows with that reason.
+
     Raises:
         InputError: LiteRT cannot open the file, or the model does not run.
     """
@@ -37,12 +43,30 @@ def examine(path: Path, folder: Path, asked: Asked) -> Found:
         interpreter = Interpreter(str(path), num_threads=1)
     inputs, outputs = ports(interpreter)
     session = LiteRtSession(interpreter, list(inputs), list(outputs))
-    fields = [
-        (name, detail["dtype"].__name__, [None if dim < 0 else int(dim) for dim in detail["shape_signature"]])
-        for name, detail in inputs.items()
-    ]
+    specs, deadline = probe.specs_of(_fields(inputs)), time.monotonic() + asked.try_s
 
     def run(feeds: Arrays) -> Arrays:
-        return dict(zip(outputs, session.run(feeds), strict=True))
+        made = ending.within(asked.try_s, deadline, lambda: session.run(feeds))
+        return dict(zip(outputs, made, strict=True))
 
-    return sizes.choose(TfLiteTask, run, probe.specs_of(fields), asked)
+    try:
+        return sizes.choose(TfLiteTask, run, specs, asked)
+    except sizes.NothingRunsError as error:
+        if not isinstance(error.__cause__, TimeoutError):
+            raise
+        note = f"it could not be tried here, so no size was checked: {error}"
+    given = sizes.given_sizes(specs, asked)
+    stated = tuple(
+        TensorSpec(name=name, dtype=dtype, shape=tuple(UNKNOWN if dim is None else dim for dim in dims))
+        for name, dtype, dims in _fields(outputs)
+    )
+    interface = Interface(inputs=specs, outputs=stated, batched=is_batched([spec.shape for spec in (*specs, *stated)]))
+    return interface.found(TfLiteTask, sizes=next(sizes.guesses(specs, given)), given=given, notes=(note,))
+
+
+def _fields(ports: Mapping[str, Any]) -> list[tuple[str, str, list[int | None]]]:
+    """The name, the type and the sizes of each port; None for a size that the file leaves open."""
+    return [
+        (name, detail["dtype"].__name__, [None if dim < 0 else int(dim) for dim in detail["shape_signature"]])
+        for name, detail in ports.items()
+    ]

@@ -7,7 +7,7 @@ import warnings
 from pathlib import Path
 from typing import Any
 
-from bench.api import TensorSpec
+from bench.api import TensorSpec, files
 from bench.api.errors import InputError
 from bench.tasks import probe, sizes
 from bench.tasks.failures import refused
@@ -40,7 +40,7 @@ def opened(path: Path) -> Any:
     what = "PyTorch cannot load it as an exported program"
     advice = "; a package of AOTInductor is compiled already, and cannot be exported again"
     # The file is opened here, for PyTorch asks for the ending .pt2.
-    with warnings.catch_warnings(), path.open("rb") as file, refused(what, advice=advice):
+    with warnings.catch_warnings(), files.opened(path) as file, refused(what, advice=advice):
         warnings.simplefilter("ignore")
         return torch.export.load(file)
 
