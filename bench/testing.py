@@ -29,6 +29,7 @@ from bench.decisions.check import Outcome
 from bench.measure import stats
 from bench.measure.block import Method
 from bench.measure.limits import Limits
+from bench.pipeline import asked
 from bench.report.check import line
 from bench.tasks import adopt
 
@@ -92,6 +93,7 @@ class Guard:
         provider: str | None = None,
         batch: int = 1,
         threads: int = 1,
+        pinned_with: str | None = None,
         tolerance: float = check.TOLERANCE,
         max_metric_loss: float = check.MAX_METRIC_LOSS,
         max_launches: int = check.MAX_LAUNCHES,
@@ -100,7 +102,8 @@ class Guard:
         """Measure both artifacts side by side and fail when the new one is slower by more than the tolerance, or wrong.
 
         Args:
-            new: model file; None where `pinned` is a folder that `bench pick` saved: then the same cell is made anew.
+            new: model file; None where `pinned` is a folder that `bench pick` saved, whose cell is then made anew, or
+                where the pinned file itself runs with two versions.
             pinned: model file to compare with, or a folder that `bench pick` saved.
             dataset: samples for both models, in a form that `bench run --dataset` takes.
             dims: sizes of dimensions that the models leave open, such as `seq=128`.
@@ -110,6 +113,8 @@ class Guard:
             provider: name of the provider, as in a cell's path; the runtime's first provider by default.
             batch: number of samples in an inference.
             threads: number of threads.
+            pinned_with: versions that the pinned artifact runs with, as `--with` takes them, such as
+                `onnxruntime==1.22.0`; by default those that are installed.
             tolerance: how much slower the new artifact may be, as a share.
             max_metric_loss: largest share of the pinned artifact's metric that may be lost; without targets, largest
                 error in the outputs.
@@ -123,18 +128,20 @@ class Guard:
             pytest.skip("benchmarks are disabled; --benchmark-enable measures")
         if self._benchmark.stats is not None:
             raise InputError("guard measures once in a test: pytest-benchmark keeps one set of samples for each")
-        if new is None:
-            pair = check.pair_of_pick(Path(pinned), limits=self._limits)
+        versions = asked.packages(pinned_with) if pinned_with else None
+        if new is None and (versions is None or (Path(pinned) / "deployment.json").is_file()):
+            pair = check.pair_of_pick(Path(pinned), pinned_with=versions, limits=self._limits)
         else:
             options = adopt.Options(
                 dataset=Path(dataset) if dataset else None, dims=tuple(dims), shapes=tuple(shapes), trust=trust
             )
             pair = check.pair_of_files(
                 Path(pinned),
-                Path(new),
+                Path(new or pinned),
                 options=options,
                 runtime=runtime,
                 provider=provider,
+                pinned_with=versions,
                 batch=batch,
                 threads=threads,
                 limits=self._limits,

@@ -27,6 +27,9 @@ def check(
         str,
         typer.Option(help="Largest share of the metric that may be lost; without a metric, of error in the outputs."),
     ] = "1%",
+    versions: Annotated[
+        str | None, typer.Option("--with", help="Run the pinned artifact with this version, as onnxruntime==1.22.0.")
+    ] = None,
     dataset: options.Dataset = None,
     dim: options.Dims = None,
     shape: options.Shapes = None,
@@ -51,16 +54,18 @@ def check(
     limits = Limits.of(step_s=None, memory_bytes=None)
     given = options.own_model(dataset, dim, shape, trust)
     how = {"runtime": runtime, "provider": provider, "batch": batch, "threads": threads}
+    (pinned_with,) = options.environments([versions], None) if versions else (None,)
     if (pinned / "deployment.json").is_file():
         if new is not None:
             raise InputError(f"{pinned} says itself what to make anew; to compare with {new}, name its model file")
         if given != options.own_model(None, None, None, False) or (*how.values(),) != (None, None, 1, 1):
             raise InputError(f"{pinned} says itself how it is run; its cell is fixed")
-        pair = guard.pair_of_pick(pinned, limits=limits)
-    elif new is None:
+        pair = guard.pair_of_pick(pinned, pinned_with=pinned_with, limits=limits)
+    elif new is None and pinned_with is None:
         raise InputError(f"{pinned} is no folder that `bench pick` saved; name the new model file, too")
     else:
-        pair = guard.pair_of_files(pinned, new, options=given, limits=limits, **how)  # type: ignore[arg-type]
+        files = {"pinned": pinned, "new": new or pinned, "pinned_with": pinned_with}
+        pair = guard.pair_of_files(**files, options=given, limits=limits, **how)  # type: ignore[arg-type]
     goal = guard.goal(tolerance=units.share(tolerance), max_launches=launches, budget_s=units.seconds(budget))
     max_metric_loss = units.share(max_metric_drop, zero=True)
     options.say_notes(pair.notes)

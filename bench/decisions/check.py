@@ -1,7 +1,8 @@
 """Regression guard: a pinned artifact is measured again, interleaved with the new one, and the two are compared.
 
 A stored figure depends on the machine of that day; this comparison does not. Both artifacts run on today's packages, so
-it detects a change of the artifact: of the model, its export, its optimizers and quantizers.
+it detects a change of the artifact: of the model, its export, its optimizers and quantizers. Where the pinned artifact
+runs with a pinned version of its runtime, in an environment of its own, a change of the runtime is detected, too.
 """
 
 from __future__ import annotations
@@ -20,7 +21,8 @@ from bench.measure.limits import Limits
 from bench.measure.rounds import REGRESSION, Goal
 from bench.measure.scratch import Scratch
 from bench.measure.stats import Estimate
-from bench.pipeline import prepare, quality, sweeps, verify
+from bench.pipeline import prepare, quality, sweeps, verify, versions
+from bench.pipeline.asked import Asked
 from bench.pipeline.flow import Verified
 from bench.pipeline.measuring import measure_pairs
 from bench.plugins import catalog
@@ -99,6 +101,7 @@ def pair_of_files(
     provider: str | None = None,
     batch: int = 1,
     threads: int = 1,
+    pinned_with: Asked | None = None,
     limits: Limits,
 ) -> Pair:
     """Prepare and verify two model files of one format, with the same inputs and outputs.
@@ -111,6 +114,7 @@ def pair_of_files(
         provider: name of the runtime's provider; its first provider by default.
         batch: number of samples in an inference.
         threads: number of threads.
+        pinned_with: versions that the pinned artifact runs with; None for those that are installed.
         limits: time and memory of the child processes.
 
     Raises:
@@ -133,14 +137,15 @@ def pair_of_files(
     notes = [note for note in adopted.notes if note in before.notes]  # such as sizes that were guessed for both
     notes += [f"{pinned}: {note}" for note in before.notes if note not in notes]
     notes += [f"{new}: {note}" for note in adopted.notes if note not in notes]
-    return dataclasses.replace(pair(cell, pinned_artifact, artifact, limits), notes=tuple(notes))
+    return dataclasses.replace(pair(cell, pinned_artifact, artifact, limits, pinned_with), notes=tuple(notes))
 
 
-def pair_of_pick(folder: Path, *, limits: Limits) -> Pair:
+def pair_of_pick(folder: Path, *, pinned_with: Asked | None = None, limits: Limits) -> Pair:
     """Prepare and verify the artifact that `bench pick` saved, and the artifact that the same cell has now.
 
     Args:
         folder: the folder that `bench pick` saved.
+        pinned_with: see `pair_of_files`.
         limits: time and memory of the child processes.
 
     Raises:
@@ -156,27 +161,38 @@ def pair_of_pick(folder: Path, *, limits: Limits) -> Pair:
         raise InputError(f"{recipe.artifact} is not the file that was picked; `bench pick` saves it again")
     size_bytes = recipe.artifact.stat().st_size
     pinned = Artifact(path=recipe.artifact, format=recipe.format, sha256=recipe.sha256, size_bytes=size_bytes)
-    return pair(cell, pinned, prepare.artifact_of(cell, limits), limits)
+    return pair(cell, pinned, prepare.artifact_of(cell, limits), limits, pinned_with)
 
 
-def pair(cell: Cell, pinned: Artifact, new: Artifact, limits: Limits) -> Pair:
+def pair(cell: Cell, pinned: Artifact, new: Artifact, limits: Limits, pinned_with: Asked | None = None) -> Pair:
     """Verify that both artifacts run, and judge the outputs of the new one against those of the pinned one.
 
     Raises:
+        InputError: the versions for the pinned artifact do not concern its runtime.
         ArtifactError: an artifact does not run; the message says which.
     """
+    before = cell if pinned_with is None else _with(cell, pinned_with)
     inputs = prepare.inputs_of(catalog.task(cell.task), limits)
     with Scratch() as folder:
         outputs = Path(folder, "outputs.npz")
 
-        def verified(key: str, artifact: Artifact, expected: Path | None, kept: Path | None) -> Verified:
+        def verified(key: str, cell: Cell, artifact: Artifact, expected: Path | None, kept: Path | None) -> Verified:
             try:
                 judged = verify.verify(cell, artifact, expected, limits, save_outputs=kept)
             except ChildError as error:
                 raise ArtifactError(f"the {key} artifact does not run: {error.reason}") from error
             return Verified(cell=cell, artifact=artifact, key=key, quality=judged, inputs=inputs)
 
-        return Pair(pinned=verified("pinned", pinned, None, outputs), new=verified("new", new, outputs, None))
+        first = verified("pinned", before, pinned, None, outputs)
+        return Pair(pinned=first, new=verified("new", cell, new, outputs, None))
+
+
+def _with(cell: Cell, asked: Asked) -> Cell:
+    """The cell with other versions of its runtime's packages."""
+    changed = versions.changed(cell, asked)
+    if changed is None or changed.runtime == cell.runtime:
+        raise InputError(f"{cell.runtime} does not use {asked.text}; the guard compares versions of the runtime")
+    return changed
 
 
 def _cell(task: str, runtime: str | None, provider: str | None, batch: int, threads: int) -> Cell:

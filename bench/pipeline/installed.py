@@ -17,7 +17,12 @@ import sys
 if sys.version_info < (3, 10): sys.exit('Python %d.%d is too old; 3.10 is the oldest' % sys.version_info[:2])
 import importlib.metadata as m, json
 found = {d.metadata['Name']: d.version for d in m.distributions() if d.metadata['Name']}
-version, provides = '%d.%d.%d' % sys.version_info[:3], m.packages_distributions()
+version, provides = '%d.%d.%d' % sys.version_info[:3], {}
+for d in m.distributions():
+    # Python 3.10 looks into top_level.txt alone, which not every distribution has.
+    tops = {f.parts[0].removesuffix('.py') for f in d.files or () if f.suffix in ('.py', '.so', '.pyd')}
+    for name in {*tops, *(d.read_text('top_level.txt') or '').split()}:
+        provides.setdefault(name.partition('.')[0], []).append(d.metadata['Name'])
 print(json.dumps({'python': version, 'packages': found, 'provides': provides}))
 """
 

@@ -118,15 +118,16 @@ def run_split(*, cell: str, artifact: str, inputs: str, save_outputs: str) -> di
         return _of_session(session, task, samples, outputs, known.batch)
 
 
-def judge(*, cell: str, outputs: str, reference: str) -> dict[str, Any]:
+def judge(*, cell: str, outputs: str, reference: str | None) -> dict[str, Any]:
     """Judge the outputs that `run_split` kept against those of the reference: the further fields of `Quality`."""
     from msgspec import to_builtins
 
     from bench.pipeline import quality
 
     task = catalog.task(Cell.from_path(cell).task)
-    arrays = [load_arrays(Path(path)) for path in (outputs, reference)]
-    return dict(to_builtins(quality.judge(task, task.samples("test"), *arrays)))
+    made, expected = (load_arrays(Path(path)) if path is not None else None for path in (outputs, reference))
+    assert made is not None
+    return dict(to_builtins(quality.judge(task, task.samples("test"), made, expected)))
 
 
 def spot_check(

@@ -142,9 +142,7 @@ def verified(
                 )
                 if value.cell == reference.cell:
                     known = known or reference.quality
-                if known is None and versioned.label_of(value.cell.runtime):
-                    known = verify_there(value, inputs, reference, limits)
-                if known is None and whole is not None:
+                if known is None and whole is not None and not versioned.label_of(value.cell.runtime):
                     known = spot_check(value, inputs, whole, reference, limits)
                 if known is None:
                     outputs = Path(folder, "outputs.npz") if whole is None and value is not values[-1] else None
@@ -204,7 +202,10 @@ def verify(
 
     Raises:
         ChildError: the artifact does not run.
+        ArtifactError: the environment of the cell's runtime cannot be made.
     """
+    if versioned.label_of(cell.runtime):
+        return _verify_there(cell, artifact, reference, limits, save_outputs)
     with opening.worker(cell, memory_bytes=limits.memory_bytes) as child:
         ask = functools.partial(child.request, timeout_s=limits.verify_s)
         opened = opening.arguments(cell, artifact.path)
@@ -213,22 +214,23 @@ def verify(
         return _inspected(ask(operations.verify, **opened, **files), artifact, ask, opened)
 
 
-def verify_there(value: Prepared, inputs: Path, reference: Reference, limits: Limits) -> Quality:
+def _verify_there(
+    cell: Cell, artifact: Artifact, reference: Path | None, limits: Limits, save_outputs: Path | None
+) -> Quality:
     """Run the held-out split through an artifact in another environment, and judge the outputs in this one.
 
-    Raises:
-        ChildError: the artifact does not run.
-        ArtifactError: the environment cannot be made.
+    Takes and raises what `verify` does.
     """
-    cell, artifact = value.cell, value.artifact
     opened = opening.arguments(cell, artifact.path)
+    inputs = prepare.inputs_of(catalog.task(cell.task), limits)
+    here = functools.partial(ask_once, timeout_s=limits.verify_s, memory_bytes=limits.memory_bytes)
     with Scratch() as folder, opening.worker(cell, memory_bytes=limits.memory_bytes) as child:
-        outputs = str(Path(folder, "outputs.npz"))
+        outputs = str(save_outputs or Path(folder, "outputs.npz"))
         ask = functools.partial(child.request, timeout_s=limits.verify_s)
         told = ask(operations.run_split, **opened, inputs=str(inputs), save_outputs=outputs)
-        judging: dict[str, Any] = {"cell": cell.path, "outputs": outputs, "reference": str(reference.outputs)}
-        here = functools.partial(ask_once, timeout_s=limits.verify_s, memory_bytes=limits.memory_bytes)
-        return _inspected({**here(operations.judge, **judging), **told}, artifact, ask, opened, count=here)
+        judging: dict[str, Any] = {"outputs": outputs, "reference": str(reference) if reference else None}
+        judged = here(operations.judge, cell=cell.path, **judging)
+        return _inspected({**judged, **told}, artifact, ask, opened, count=here)
 
 
 def between(one: Verified, other: Verified, limits: Limits) -> str:

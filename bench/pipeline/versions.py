@@ -11,6 +11,7 @@ from bench.pipeline import environments
 from bench.pipeline.asked import Asked
 from bench.plugins import catalog
 
+NATIVE = "native"
 READS_ONNX = ("onnx",)
 """What a runtime of ONNX files needs to tell where nodes run, and in which precision."""
 
@@ -51,6 +52,8 @@ def changed(cell: Cell, asked: Asked, may_be_large: bool = False) -> Cell | None
     packages = runtime.packages(cell.provider)
     if asked.concerns(of(packages)):
         needed = (*packages, *(READS_ONNX if "onnx" in runtime.formats else ()))
+        if cell.exporter == NATIVE:  # the worker may build the model by the task's code
+            needed = (*needed, *catalog.task(cell.task).packages)
         name = environments.declare("runtimes", cell.runtime, needed, asked, may_be_large=may_be_large)
         return dataclasses.replace(cell, runtime=name)
     exporter, steps = cell.exporter, []

@@ -15,7 +15,9 @@ from bench.api import versioned
 from bench.api.cell import Cell
 from bench.api.errors import ArtifactError, InputError
 from bench.cli.main import main
-from bench.pipeline import asked, environments, installer, versions
+from bench.decisions import check
+from bench.measure.limits import Limits
+from bench.pipeline import asked, environments, installer, prepare, versions
 from bench.plugins import catalog
 from bench.records import folder
 
@@ -157,6 +159,25 @@ def test_two_environments_are_compared_and_the_outputs_with_each_other(
     assert change["cell"] == CELL
     assert (change["before"]["fidelity"], change["after"]["fidelity"]) == ("exact", "broken")
     assert change["note"] == "broken in B"
+
+
+def test_the_guard_runs_the_pinned_artifact_with_its_own_versions(
+    plugin_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (plugin_folder / "runtimes").mkdir()
+    (plugin_folder / "runtimes" / "demo.py").write_text(RUNTIME)
+    (tmp_path / "here").mkdir()
+    (tmp_path / "here" / "demo.py").write_text("SCALE = 1.0\n")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path / "here"))  # the package as it is installed for this command
+    monkeypatch.setattr(installer, "resolved", lambda *_: "demo==3.0")
+    monkeypatch.setattr(installer, "make", lambda _, target, __: environment_with(target, "3.0", scale=1.5))
+    cell, limits = Cell.from_path(CELL), Limits.of(step_s=60, memory_bytes=2**31)
+    artifact = prepare.artifact_of(cell, limits)
+    pair = check.pair(cell, artifact, artifact, limits, asked.packages("demo==3.0"))
+    assert (pair.pinned.cell.runtime, pair.new.cell.runtime) == ("demo@3.0", "demo")
+    assert pair.new.quality.fidelity == "drifted"  # it answers with two thirds of what the pinned version answers
+    with pytest.raises(InputError, match="demo does not use other==1"):
+        check.pair(cell, artifact, artifact, limits, asked.packages("other==1"))
 
 
 def _main(*arguments: str) -> None:
