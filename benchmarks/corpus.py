@@ -158,7 +158,7 @@ def outcome(entry: Entry, place: Path, *, budget: str, limit_s: float) -> Outcom
     Args:
         entry: the file.
         place: the folder of the corpus.
-        budget: time for measuring, as `bench run` takes it.
+        budget: time for measuring, as `bench run` takes it; empty for the command's own.
         limit_s: most seconds of each command.
     """
     label = entry.name.replace("/", "_")
@@ -173,7 +173,7 @@ def outcome(entry: Entry, place: Path, *, budget: str, limit_s: float) -> Outcom
     environment = {**os.environ, "BENCH_CACHE": str(cache), "BENCH_PATH": ""}
     _, alone = timed([sys.executable, str(ALONE), str(entry.path), json.dumps(entry.feeds)], environment, ALONE_S, log)
     about = [str(entry.path), *entry.options]
-    table = ["run", "--model", *about, "--results", str(results), "--budget", budget]
+    table = ["run", "--model", *about, "--results", str(results), *(["--budget", budget] if budget else [])]
     run_s, run_error = timed([str(sweeps.BENCH), *table], environment, limit_s, log)
     profile_s, profile_error = timed([str(sweeps.BENCH), "profile", *about], environment, limit_s, log)
     files = [entry.path] if entry.path.is_file() else [file for file in entry.path.rglob("*") if file.is_file()]
@@ -311,7 +311,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder", type=Path, help="folder of the files and of what became of them; the same goes on")
     parser.add_argument("--only", default="*", help="files whose names match, such as 'keras/*'")
-    parser.add_argument("--budget", default="30s", help="time for measuring a file; with less, times say nothing")
+    parser.add_argument("--budget", default="", help="time for measuring a file; that of the command by default")
     parser.add_argument("--limit", type=float, default=90.0, help="most seconds of each command")
     parser.add_argument("--write", action="store_true", help=f"write {TABLE.relative_to(sweeps.TOP)}")
     arguments = parser.parse_args()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
+import time
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated
 
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
 
 FIRST_TABLE_S = 30
 """Time for measuring a model of one's own, at each combination of sizes, unless `--budget` is given."""
+FIRST_MINUTE_S = 50
+"""Time for all steps together to end by then: on a slow machine, measuring gets less, see `Options.ends_s`."""
 FIRST_CELLS = "*/b1t1"
 """The cells of the full sweep that are measured then: half a minute answers one request, not one more at all cores."""
 
@@ -83,6 +86,8 @@ def run(
     from bench.tasks import adopt
 
     axes = axes_from(dim or ())
+    whole_s: float | None = None
+    began_s = time.monotonic()
     step_s, budget_s = (units.seconds(text) if text else None for text in (timeout, budget))
     limits = Limits.of(step_s=step_s, memory_bytes=units.size_bytes(memory) if memory else None)
     given = options.own_model(dataset, None, shape, trust, is_named=model is not None)
@@ -93,7 +98,9 @@ def run(
         sizes = getattr(catalog.task(adopted.name), "sizes", {})
         if not globs and sweep is None:
             sweep, globs = "full", [FIRST_CELLS]
-            budget_s = budget_s or FIRST_TABLE_S * math.prod(map(len, axes.values()))
+            if budget_s is None:
+                num_sizes = math.prod(map(len, axes.values()))
+                budget_s, whole_s = FIRST_TABLE_S * num_sizes, FIRST_MINUTE_S * num_sizes
         globs = [f"{adopted.name}/{glob}" for glob in globs or ["*"]]
     for name in dict.fromkeys(family_of(glob.partition("/")[0]) for glob in globs or []):
         if name not in loading.find("models"):
@@ -105,7 +112,13 @@ def run(
         return
     goal = Goal(aims=Aims(margin=units.share(margin)), max_launches=launches, budget_s=budget_s)
     across_threads = sweep == sweeps.threads.__name__
-    settings = Options(method=Method(limits=limits), goal=goal, force=force, across_threads=across_threads)
+    settings = Options(
+        method=Method(limits=limits),
+        goal=goal,
+        force=force,
+        across_threads=across_threads,
+        ends_s=None if whole_s is None else began_s + whole_s,
+    )
     store = KeepingStore(results, machine.name(), ctx.obj or Stopping())
 
     def stored() -> folder.Results:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import time
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
@@ -26,6 +27,9 @@ from bench.plugins import catalog
 from bench.records.lines import Failure, Header, Reset, ThreadLaunch
 from bench.records.measured import same_as, what_answers, what_runs
 from bench.records.store import LAUNCH, SCHEMA, THREAD_LAUNCH, Record, Store
+
+LEAST_SHARE = 1 / 3
+"""Share of the budget that measuring gets in any case."""
 
 
 class Observer(Protocol):
@@ -54,6 +58,8 @@ class Options:
         force: whether cells that have been measured enough are measured again.
         max_metric_loss: largest share of the reference's metric that a cell may lose and still win.
         across_threads: compare each cell with itself at one thread, rather than with the task's baseline.
+        ends_s: time by `time.monotonic` at which measuring is to end; where preparing took long, measuring gets less
+            than its budget, but at least `LEAST_SHARE` of it. None for the whole budget.
     """
 
     method: Method = Method()
@@ -61,6 +67,7 @@ class Options:
     force: bool = False
     max_metric_loss: float = 0.01
     across_threads: bool = False
+    ends_s: float | None = None
 
 
 class Sweep:
@@ -221,13 +228,21 @@ class Sweep:
 
     def _measure(self, groups: Sequence[Group]) -> None:
         self._observer.stage("measure", sum(len(group.ledgers) for group in groups))
-        method, goal = self._options.method, self._options.goal
+        method, goal = self._options.method, self._goal()
         rounds.measure(groups, method, goal, keep=self._keep, report=self._observer.progress)
         for group in groups:
             if group.baseline.failed:
                 reason = f"not timed: its baseline {group.baseline.subject.cell} failed"
                 for ledger in group.ledgers:
                     self._keep_untimed(ledger.subject.key, reason)
+
+    def _goal(self) -> Goal:
+        """The goal, with the budget that is left now."""
+        goal, ends_s = self._options.goal, self._options.ends_s
+        if goal.budget_s is None or ends_s is None:
+            return goal
+        left_s = max(LEAST_SHARE * goal.budget_s, ends_s - time.monotonic())
+        return dataclasses.replace(goal, budget_s=min(goal.budget_s, left_s))
 
     def _keep(self, result: Result) -> None:
         """Store the result of a block; the baseline's launches first, for the others mean nothing without them."""
