@@ -55,8 +55,8 @@ class Stopping:
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         if threading.current_thread() is threading.main_thread():
-            for number in SIGNALS:  # a command that is over ends at once, and without a traceback
-                signal.signal(number, signal.SIG_IGN if self._number else signal.SIG_DFL)
+            for number in SIGNALS:  # a command that is over ends with its own exit code, and without a traceback
+                signal.signal(number, signal.SIG_IGN)
             signal.set_wakeup_fd(-1)
         if self._number and kind is not Stopped:  # its exception was lost
             raise Stopped

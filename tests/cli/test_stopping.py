@@ -139,9 +139,9 @@ def test_no_signal_comes_between_a_line_and_its_count(tmp_path: Path, monkeypatc
     assert (tmp_path / "machine" / "key.jsonl").read_text().count("\n") == 4
 
 
-def test_command_that_ends_leaves_no_handler(tmp_path: Path) -> None:
+def test_command_that_is_over_ends_with_its_own_exit_code(tmp_path: Path) -> None:
     code = "import signal\nfrom bench.cli.main import main\ntry:\n    main()\nfinally:\n"
     code += "    print(signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM), signal.set_wakeup_fd(-1))"
     found, _ = run(code, "--version", cwd=tmp_path)
     assert found.returncode == 0
-    assert found.stdout.splitlines()[-1] == f"{signal.SIG_DFL!s} {signal.SIG_DFL!s} -1"
+    assert found.stdout.splitlines()[-1] == f"{signal.SIG_IGN!s} {signal.SIG_IGN!s} -1"

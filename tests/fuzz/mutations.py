@@ -142,7 +142,9 @@ def _set_unset(message: Any, chance: random.Random) -> None:
 
 def _scalar(field: FieldDescriptor, others: Sequence[Any], chance: random.Random) -> Any:
     if others and chance.random() < 0.4:
-        return chance.choice(others)
+        found = chance.choice(others)
+        # A text that is not in UTF-8 is read as bytes, which cannot be set.
+        return found.decode(errors="replace") if field.type == field.TYPE_STRING and isinstance(found, bytes) else found
     if field.enum_type is not None:
         return chance.choice([value.number for value in field.enum_type.values])
     if field.cpp_type in INTEGER_TYPES:
