@@ -15,6 +15,7 @@ from bench.api import Plugin, cache, loading
 from bench.api.artifact import Artifact
 from bench.api.cell import Cell
 from bench.api.errors import ChildError
+from bench.measure.interpreter import OWN, Interpreter
 from bench.measure.limits import Limits
 from bench.measure.process import Child, thread_environment
 from bench.measure.session import Worker
@@ -88,8 +89,17 @@ class Workers:
             patch.setattr(opening, "worker", self._lend)
             return verify.verify(cell, artifact, reference, LIMITS, save_outputs=save_outputs)
 
-    def _ask_once(self, operation: Callable[..., Any], *, timeout_s: float, memory_bytes: int, **request: Any) -> Any:
+    def _ask_once(
+        self,
+        operation: Callable[..., Any],
+        *,
+        timeout_s: float,
+        memory_bytes: int,
+        interpreter: Interpreter = OWN,
+        **request: Any,
+    ) -> Any:
         """The stand-in for `bench.measure.process.ask_once`, which starts a process for each request."""
+        assert interpreter == OWN
         if "variant" in request:
             return self.transform(**request)
         return self._request(_key_of_source(request["source"]), operation, request)
