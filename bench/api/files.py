@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import functools
 import io
 import os
 import stat
@@ -162,12 +163,26 @@ def _replacing(path: Path) -> Iterator[IO[bytes]]:
             yield file
             file.flush()
             os.fsync(file.fileno())
-            Path(file.name).chmod(0o644)
+            Path(file.name).chmod(_mode_of(path))
             Path(file.name).replace(path)
             sync_folder(path.parent)
         except BaseException:
             Path(file.name).unlink(missing_ok=True)
             raise
+
+
+def _mode_of(path: Path) -> int:
+    """The permissions of a file that is replaced, or of a new one: those that this process gives to its files."""
+    with contextlib.suppress(FileNotFoundError):
+        return stat.S_IMODE(path.stat().st_mode)
+    return 0o666 & ~_mask()
+
+
+@functools.cache  # reading it changes it for a moment
+def _mask() -> int:
+    mask = os.umask(0o077)
+    os.umask(mask)
+    return mask
 
 
 def sync_folder(folder: Path) -> None:

@@ -51,6 +51,7 @@ PART = r"[^\\/\s\"'`:;,()\[\]{}<>|*?]+"
 SEPARATOR = r"[\\/]+"
 BEGIN = r"(?:~|\b[A-Za-z]:|(?<![\w.~\\/>])(?<!:(?=//)))"
 """The beginning of an absolute path, before its first separator; not that of a relative path or of a URL."""
+LOGIN = re.compile(r"\b([A-Za-z][A-Za-z0-9+.-]*)://[^\s/@\"'`]+@")
 PACKAGES = re.compile(rf"(?:{BEGIN}{SEPARATOR}|\.[\\/])(?:{PART}{SEPARATOR})*?(?:site|dist)-packages{SEPARATOR}")
 STANDARD = re.compile(rf"{BEGIN}{SEPARATOR}(?:{PART}{SEPARATOR})*?lib(?:64)?{SEPARATOR}(python3\.\d+){SEPARATOR}")
 USERS = re.compile(rf"(?:\b[A-Za-z]:)?(?<![\\/]){SEPARATOR}(?:home|Users){SEPARATOR}{PART}|(?<![\w.])/root(?![\w.-])")
@@ -113,6 +114,7 @@ class _Places:
         return self._left_out_of_text(value) if isinstance(value, str) else value
 
     def _left_out_of_text(self, text: str) -> str:
+        text = LOGIN.sub(r"\1://", text)
         if "/" in text or "\\" in text:
             for folder, stand_in in self.folders:
                 text = folder.sub(lambda found, new=stand_in: _put(found, new), text)  # type: ignore[misc]

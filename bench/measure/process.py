@@ -122,7 +122,7 @@ class Child(contextlib.AbstractContextManager["Child"]):
         Raises:
             ChildError: the operation raised, or the child died, ran out of memory or out of time.
         """
-        number = secrets.token_hex(8)  # which code of a model cannot guess
+        number = secrets.token_hex(8)  # which output that is no answer does not repeat
         name = f"{operation.__module__}:{operation.__qualname__}"
         line = json.dumps({"id": number, "operation": name, "arguments": arguments}) + "\n"
         deadline = time.monotonic() + timeout_s
@@ -138,12 +138,14 @@ class Child(contextlib.AbstractContextManager["Child"]):
             reply = json.loads(answer)
             if reply["id"] != number:  # or a forked copy of the child answered, too
                 raise ValueError("answer to another request")
-        except (ValueError, KeyError, TypeError, RecursionError) as error:
+            error = {name: str(reply[name]) for name in ("error", "kind", "traceback")} if "error" in reply else None
+            result = dict(reply["result"]) if error is None else {}
+        except (ValueError, KeyError, TypeError, RecursionError) as mistake:
             self.kill()
-            raise ChildError("error", FORGED, detail=self._log_tail()) from error
-        if "error" in reply:
-            raise self._raised(reply)
-        return dict(reply["result"])
+            raise ChildError("error", FORGED, detail=self._log_tail()) from mistake
+        if error is not None:
+            raise self._raised(error)
+        return result
 
     def _send(self, data: bytes, deadline: float) -> None:
         """Write to the child's input.

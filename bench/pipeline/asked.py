@@ -10,11 +10,14 @@ from pathlib import Path
 
 from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import InvalidWheelFilename, canonicalize_name, parse_wheel_filename
+from packaging.version import Version
 
 from bench.api import cache, versioned
 from bench.api.errors import ArtifactError, InputError
 from bench.pipeline.installed import look_into
 
+LONGEST = 100
+"""Most characters of a package and its version, which become part of names of files."""
 _NEXT_PACKAGE = re.compile(r",(?=\s*[A-Za-z./])")
 """A comma before another package; a comma before an operator is part of a package's range of versions."""
 
@@ -90,10 +93,10 @@ def _pinned(text: str) -> tuple[str, str, str]:
         found = Requirement(text)
     except InvalidRequirement as error:
         raise InputError(f"--with {text}: not a package: {str(error).splitlines()[0]}") from error
-    pins = [one.version for one in found.specifier if one.operator in ("==", "===") and "*" not in one.version]
-    if found.url or len(pins) != 1 or len(found.specifier) != 1:
-        raise InputError(f"--with {text}: say one version, as in {found.name}==1.2.3")
-    return canonicalize_name(found.name), pins[0], text
+    pins = [one.version for one in found.specifier if one.operator == "==" and "*" not in one.version]
+    if found.url or found.marker or len(pins) != 1 or len(found.specifier) != 1 or len(text) > LONGEST:
+        raise InputError(f"--with {text[:LONGEST]}: say one version, as in {found.name[:LONGEST]}==1.2.3")
+    return canonicalize_name(found.name), str(Version(pins[0])), text
 
 
 def _wheel(path: Path) -> tuple[str, str, str]:
@@ -106,4 +109,4 @@ def _wheel(path: Path) -> tuple[str, str, str]:
     except OSError as error:
         raise InputError(f"--with {path}: {error.strerror}") from error
     # Builds of one version differ in their files alone.
-    return canonicalize_name(name), f"{version}-{digest[:6]}", f"{name} @ {path.resolve().as_uri()}#sha256={digest}"
+    return canonicalize_name(name), f"{version}-{digest[:12]}", f"{name} @ {path.resolve().as_uri()}#sha256={digest}"

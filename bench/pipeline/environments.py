@@ -11,19 +11,20 @@ import contextlib
 import dataclasses
 import fcntl
 import functools
-import json
 import os
+import secrets
 import shutil
 import sys
 import threading
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Annotated
 
 import msgspec
 
 from bench.api import cache, files, versioned
 from bench.api.cell import Cell
-from bench.api.errors import ArtifactError
+from bench.api.errors import ArtifactError, InputError
 from bench.api.loading import PACKAGE
 from bench.measure.interpreter import OWN, Interpreter
 from bench.pipeline import installer
@@ -63,6 +64,18 @@ class Declared(msgspec.Struct, frozen=True, kw_only=True):
     others: list[str]
     python: str
     may_be_large: bool = False
+
+
+class Made(msgspec.Struct, frozen=True, kw_only=True):
+    """An environment that was made, as the cache keeps it.
+
+    Attributes:
+        digest: name of its folder, a digest of its packages.
+        installed: its packages.
+    """
+
+    digest: Annotated[str, msgspec.Meta(pattern=r"^[0-9a-f]+$")]
+    installed: Installed
 
 
 def own() -> Installed:
@@ -145,8 +158,9 @@ def of(kind: str, name: str) -> Environment:
         if (kind, name) not in _MADE:
             try:
                 _MADE[kind, name] = _obtain(_declared(kind, name))
-            except ArtifactError as error:
-                _FAILED[kind, name] = ArtifactError(f"{name}: {error}")
+            except (ArtifactError, InputError, OSError) as error:
+                told = f"{error.filename}: {error.strerror}" if isinstance(error, OSError) else str(error)
+                _FAILED[kind, name] = ArtifactError(f"{name}: {told}")
                 raise _FAILED[kind, name] from error
         return _MADE[kind, name]
 
@@ -170,8 +184,8 @@ def _names() -> Path:
 
 def _declared(kind: str, name: str) -> Declared:
     try:
-        return msgspec.json.decode((_names() / kind / f"{name}.json").read_bytes(), type=Declared)
-    except (OSError, msgspec.MsgspecError) as error:
+        return msgspec.json.decode(files.read_bytes(_names() / kind / f"{name}.json"), type=Declared)
+    except (OSError, InputError, ValueError, RecursionError) as error:
         raise ArtifactError("this environment is not known here; `bench run --with` or `--python` makes it") from error
 
 
@@ -182,21 +196,30 @@ def _obtain(declared: Declared) -> Environment:
         for distribution in WORKER:
             if distribution not in installed.packages:
                 raise ArtifactError(f"{distribution} is not installed in {python}; a worker needs {', '.join(WORKER)}")
-        package = _package(installer.folder() / "package")
-        return Environment(interpreter=Interpreter(python=python, package=package), installed=installed)
+        return Environment(interpreter=Interpreter(python=python, package=_package()), installed=installed)
     asked = cache.digest([declared.requirements, declared.others, sys.version_info[:3], sys.base_prefix])
-    place = installer.folder() / "made" / asked
+    place = installer.folder() / "made" / f"{asked}.json"
     with _locked(place):
-        if not (place / WHOLE).exists():
-            _make(declared, place)
-        known = json.loads((place / WHOLE).read_text(encoding="utf-8"))
-    shared = Path(known["environment"])
-    interpreter = Interpreter(python=str(installer.program(shared)), package=_package(installer.folder() / "package"))
-    return Environment(interpreter=interpreter, installed=msgspec.convert(known["installed"], Installed))
+        found = _found(place) or _make(declared, place)
+    python = str(installer.program(_shared(found.digest)))
+    return Environment(interpreter=Interpreter(python=python, package=_package()), installed=found.installed)
 
 
-def _make(declared: Declared, place: Path) -> None:
-    """Make an environment, or find one with the same packages, and say in `place` where it is."""
+def _found(place: Path) -> Made | None:
+    """The environment that a file of the cache tells of, if it is there and whole."""
+    try:
+        found = msgspec.json.decode(files.read_bytes(place), type=Made)
+    except (OSError, InputError, ValueError, RecursionError):  # what cannot be read is made again
+        return None
+    return found if (_shared(found.digest) / WHOLE).is_file() else None
+
+
+def _shared(digest: str) -> Path:
+    return installer.folder() / "shared" / digest
+
+
+def _make(declared: Declared, place: Path) -> Made:
+    """Make an environment, or find one with the same packages, and say in `place` which it is."""
     own_versions = [f"{name}=={own().packages[name]}" for name in declared.others if name in own().packages]
     python = str(Path(sys.base_prefix) / "bin" / f"python{sys.version_info[0]}.{sys.version_info[1]}")
     python = python if Path(python).exists() else sys.executable
@@ -206,24 +229,25 @@ def _make(declared: Declared, place: Path) -> None:
     except ArtifactError:
         lock = installer.resolved(wanted, [], python)
     installer.check_size(lock, may_be_large=declared.may_be_large)
-    shared = installer.folder() / "shared" / cache.digest([lock, sys.version_info[:3], python])
+    digest = cache.digest([lock, sys.version_info[:3], python])
+    shared = _shared(digest)
     with _locked(shared):
-        if not (shared / WHOLE).exists():
+        if not (shared / WHOLE).is_file():
             shutil.rmtree(shared, ignore_errors=True)
             installer.make(lock, shared, python)
             (shared / WHOLE).touch()  # the last step: what is not whole is made again
-    installed = look_into(str(installer.program(shared)))
-    place.mkdir(parents=True, exist_ok=True)
-    told = {"environment": str(shared), "installed": msgspec.to_builtins(installed), "lock": lock}
-    files.write_whole(place / WHOLE, json.dumps(told).encode())
+    made = Made(digest=digest, installed=look_into(str(installer.program(shared))))
+    files.write_whole(place, msgspec.json.encode(made))
+    return made
 
 
-def _package(folder: Path) -> str:
+def _package() -> str:
     """A folder with a link to this package and nothing else."""
+    folder = installer.folder() / f"package-{cache.digest(str(PACKAGE))}"
     folder.mkdir(parents=True, exist_ok=True)
     link = folder / PACKAGE.name
     if not (link.is_symlink() and link.resolve() == PACKAGE):
-        beside = folder / f"link-{os.getpid()}"
+        beside = folder / f"link-{secrets.token_hex(8)}"
         beside.symlink_to(PACKAGE, target_is_directory=True)
         beside.replace(link)
     return str(folder)
@@ -233,7 +257,7 @@ def _package(folder: Path) -> str:
 def _locked(place: Path) -> Iterator[None]:
     """Hold a folder against other processes that would make the same one."""
     place.parent.mkdir(parents=True, exist_ok=True)
-    descriptor = os.open(f"{place}.lock", os.O_CREAT | os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    descriptor = files.open_to_change(place.with_name(f"{place.name}.lock"))
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX)
         yield

@@ -2,27 +2,34 @@
 
 from __future__ import annotations
 
-import json
 import subprocess
 from collections.abc import Iterable, Mapping
+from typing import Annotated
 
 import msgspec
 from packaging.utils import canonicalize_name
 
 from bench.api.errors import ArtifactError
+from bench.measure import kept
 
 LIMIT_S = 60
 QUESTION = """
 import sys
 if sys.version_info < (3, 10): sys.exit('Python %d.%d is too old; 3.10 is the oldest' % sys.version_info[:2])
 import importlib.metadata as m, json
-found = {d.metadata['Name']: d.version for d in m.distributions() if d.metadata['Name']}
+found = {}
 version, provides = '%d.%d.%d' % sys.version_info[:3], {}
 for d in m.distributions():
+    try: name, number = d.metadata['Name'], d.version
+    except Exception: continue  # a damaged distribution hides no other
+    if not name or not number: continue
+    found[name] = number
     # Python 3.10 looks into top_level.txt alone, which not every distribution has.
-    tops = {f.parts[0].removesuffix('.py') for f in d.files or () if f.suffix in ('.py', '.so', '.pyd')}
-    for name in {*tops, *(d.read_text('top_level.txt') or '').split()}:
-        provides.setdefault(name.partition('.')[0], []).append(d.metadata['Name'])
+    try:
+        tops = {f.parts[0].removesuffix('.py') for f in d.files or () if f.suffix in ('.py', '.so', '.pyd')}
+        tops |= {*(d.read_text('top_level.txt') or '').split()}
+    except Exception: tops = {name}
+    for top in tops: provides.setdefault(top.partition('.')[0], []).append(name)
 print(json.dumps({'python': version, 'packages': found, 'provides': provides}))
 """
 
@@ -36,7 +43,7 @@ class Installed(msgspec.Struct, frozen=True, kw_only=True):
         provides: the distributions that provide a package, by import name.
     """
 
-    python: str
+    python: Annotated[str, msgspec.Meta(pattern=r"^\d{1,3}\.\d{1,3}\.\d{1,5}$")]
     packages: Mapping[str, str]
     provides: Mapping[str, list[str]]
 
@@ -62,17 +69,14 @@ def look_into(python: str) -> Installed:
         ArtifactError: it is no interpreter, is too old, or does not answer.
     """
     try:
-        done = subprocess.run(
-            [python, "-I", "-c", QUESTION], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=LIMIT_S,
-            check=False,
-        )  # fmt: skip
-    except (OSError, subprocess.TimeoutExpired) as error:
-        why = "it does not answer" if isinstance(error, subprocess.TimeoutExpired) else error.strerror
-        raise ArtifactError(f"not a Python interpreter: {why}") from error
+        done = kept.run([python, "-I", "-c", QUESTION], limit_s=LIMIT_S)
+    except subprocess.TimeoutExpired:
+        raise ArtifactError("not a Python interpreter: it does not answer") from None
     if done.returncode:
         last = (done.stderr.strip().splitlines() or ["it failed and said nothing"])[-1]
-        raise ArtifactError(last)
+        raise ArtifactError(f"not a Python interpreter that can be used: {last[:200]}")
     try:
-        return msgspec.convert(json.loads(done.stdout), Installed)
-    except (ValueError, msgspec.ValidationError) as error:
+        found = msgspec.json.decode(done.stdout.encode(), type=Installed)
+    except (ValueError, RecursionError, msgspec.MsgspecError) as error:
         raise ArtifactError("not a Python interpreter: its answer cannot be read") from error
+    return found

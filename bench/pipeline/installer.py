@@ -12,13 +12,17 @@ import re
 import shutil
 import subprocess
 import sys
+import tempfile
 import tomllib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from bench.api import cache
 from bench.api.errors import ArtifactError
+from bench.measure import kept
 
+PIP = (sys.executable, "-I", "-m", "pip")
+"""pip, whatever lies in the working folder."""
 LIMIT_S = 1800
 """Time for a download of gigabytes."""
 UNSOLVED = "No solution found when resolving dependencies"
@@ -45,18 +49,14 @@ def resolved(requirements: Sequence[str], constraints: Sequence[str], python: st
     """
     if (uv := _uv()) is None:
         return "\n".join(requirements)
-    folder().mkdir(parents=True, exist_ok=True)
-    made = folder() / f"resolving-{os.getpid()}-{cache.digest([requirements, constraints, python])}"
-    made.mkdir()
-    try:
+    with tempfile.TemporaryDirectory(prefix="inferometer-") as name:
+        made = Path(name)  # away from the checkout, whose own settings of uv are not for this
         (made / "in.txt").write_text("\n".join(requirements))
         (made / "constraints.txt").write_text("\n".join(constraints))
         told = ["--python", python, "--only-binary", ":all:", "--no-header", "--quiet", "--format", "pylock.toml"]
         target = made / "pylock.toml"
         _run([uv, "pip", "compile", "in.txt", "-c", "constraints.txt", *told, "-o", str(target)], made)
         return target.read_text(encoding="utf-8")
-    finally:
-        shutil.rmtree(made, ignore_errors=True)
 
 
 def make(lock: str, target: Path, python: str) -> None:
@@ -67,9 +67,9 @@ def make(lock: str, target: Path, python: str) -> None:
     """
     uv = _uv()
     if uv is None:
-        _run([python, "-m", "venv", "--without-pip", str(target)], target.parent)
-        pip = [sys.executable, "-m", "pip", "--quiet", "--python", str(program(target))]
-        _run([*pip, "install", "--only-binary", ":all:", *lock.splitlines()], target.parent)
+        _run([python, "-I", "-m", "venv", "--without-pip", str(target)], target.parent)
+        installing = ["--quiet", "--python", str(program(target)), "install", "--only-binary", ":all:", "--"]
+        _run([*PIP, *installing, *lock.splitlines()], target.parent)
         return
     _run([uv, "venv", "--quiet", "--no-project", "--python", python, str(target)], target.parent)
     pinned = target / "pylock.toml"
@@ -117,8 +117,10 @@ def _uv() -> str | None:
 @functools.cache
 def _settings() -> Mapping[str, str]:
     """The environment variables that hand pip's settings on to uv."""
-    pip = [sys.executable, "-m", "pip", "config", "list"]
-    listed = subprocess.run(pip, capture_output=True, text=True, timeout=60, check=False).stdout
+    try:
+        listed = kept.run([*PIP, "config", "list"], limit_s=60).stdout
+    except subprocess.TimeoutExpired:
+        listed = ""
     return {name: value for name, value in handed_on(listed).items() if name not in os.environ}
 
 
@@ -152,10 +154,7 @@ def _is_there(place: str) -> bool:
 def _run(command: Sequence[str], where: Path) -> None:
     environment = {**os.environ, **_settings(), "UV_CACHE_DIR": str(folder() / "downloads")}
     try:
-        done = subprocess.run(
-            command, cwd=where, env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True,
-            timeout=LIMIT_S, check=False, start_new_session=True,
-        )  # fmt: skip
+        done = kept.run(command, limit_s=LIMIT_S, where=where, environment=environment)
     except subprocess.TimeoutExpired:
         raise ArtifactError(f"{Path(command[0]).name} took more than {LIMIT_S} s") from None
     if done.returncode:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import subprocess
-import sys
 
+from packaging.utils import canonicalize_name, is_normalized_name
 from packaging.version import InvalidVersion, Version
 
 from bench.api.errors import InputError
+from bench.measure import kept
 from bench.pipeline import installer
 
 LIMIT_S = 120
@@ -19,6 +20,8 @@ def between(package: str, good: str, bad: str) -> list[str]:
     Raises:
         InputError: the index does not have one of the two, the good one is not the earlier one, or there is no index.
     """
+    if not is_normalized_name(canonicalize_name(package)):
+        raise InputError(f"not the name of a package: {package!r}")
     ends = []
     for text in (good, bad):
         try:
@@ -41,11 +44,9 @@ def listed(package: str) -> list[Version]:
     Raises:
         InputError: the package or the index is not there.
     """
-    command = [sys.executable, "-m", "pip", "index", "versions", "--pre", "--only-binary", ":all:", package]
+    command = [*installer.PIP, "index", "versions", "--pre", "--only-binary", ":all:", "--", package]
     try:
-        done = subprocess.run(
-            command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=LIMIT_S, check=False
-        )
+        done = kept.run(command, limit_s=LIMIT_S)
     except subprocess.TimeoutExpired:
         raise InputError(f"no releases of {package}: the index does not answer within {LIMIT_S} s") from None
     line = next((line for line in done.stdout.splitlines() if line.startswith("Available versions:")), "")

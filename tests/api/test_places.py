@@ -99,3 +99,11 @@ def test_a_long_text_takes_no_long_time() -> None:
     for text in ("/a" * 20_000, "/" * 40_000, "/a b" * 10_000, "'/" * 20_000, "\\x/" * 10_000, "C:/x" * 10_000):
         without_places(text)
     assert time.perf_counter() - start < 10
+
+
+def test_no_login_of_an_address_stays() -> None:
+    told = "cannot fetch https://bob:tok3n@packages.example/simple/, nor git+ssh://git@host.example/x"
+    left = without_places(told)
+    assert "tok3n" not in left
+    assert "bob" not in left
+    assert left == "cannot fetch https://packages.example/simple/, nor git+ssh://host.example/x"

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import secrets
 import signal
 import socket
 import subprocess
@@ -378,3 +379,13 @@ def test_one_request_in_a_child_of_its_own() -> None:
     with pytest.raises(ChildError, match="ModuleNotFoundError") as raised:
         ask_once(gone, timeout_s=30, memory_bytes=None)
     assert json.dumps(raised.value.reason)
+
+
+@pytest.mark.parametrize(
+    "answer", ['{"id": "n"}', '{"id": "n", "result": 3}', '{"id": "n", "error": "x"}', '["n"]', '"n"', "n"]
+)
+def test_answer_of_another_form_is_refused_as_broken(monkeypatch: pytest.MonkeyPatch, answer: str) -> None:
+    monkeypatch.setattr(secrets, "token_hex", lambda _: "n")
+    monkeypatch.setattr(Child, "_read_line", lambda *_: answer.encode())
+    with Child() as child, pytest.raises(ChildError, match="its answer cannot be read"):
+        child.request(Worker.protection, timeout_s=30)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import sys
 import sysconfig
@@ -16,6 +17,7 @@ from bench.api.cell import Cell
 from bench.api.errors import ArtifactError, InputError
 from bench.cli.main import main
 from bench.decisions import check
+from bench.measure import kept
 from bench.measure.limits import Limits
 from bench.pipeline import asked, environments, installer, prepare, versions
 from bench.plugins import catalog
@@ -43,8 +45,8 @@ CELL = "toy/null/native/raw/demo/cpu/b1t1"
 def _forgotten() -> Iterator[None]:
     """No environment is known that another test made."""
     yield
-    for kept in (environments._MADE, environments._FAILED):
-        kept.clear()
+    for known in (environments._MADE, environments._FAILED):
+        known.clear()
 
 
 def environment_with(place: Path, version: str, *, scale: float = 1.0) -> Path:
@@ -82,6 +84,9 @@ def test_packages_and_their_labels(text: str, requirements: list[str], label: st
         ("onnxruntime", "say one version, as in onnxruntime==1.2.3"),
         ("onnxruntime>=1.2,<1.3", "say one version"),
         ("onnxruntime==1.*", "say one version"),
+        ("onnxruntime===-x", "say one version"),
+        ('onnxruntime==1.0;python_version<"3"', "say one version"),
+        (f"onnxruntime==1.0+{'x' * 300}", "say one version"),
         ("not a package", "not a package"),
         ("", "needs a package and a version"),
         ("a==1,a==2", "names a twice"),
@@ -191,6 +196,12 @@ def _main(*arguments: str) -> None:
     [
         (None, "no such file"),
         ("#!/bin/sh\nexit 0\n", "its answer cannot be read"),
+        ("#!/bin/sh\nprintf '\\377\\376'\n", "its answer cannot be read"),
+        ("#!/bin/sh\nhead -c 300000 /dev/zero | tr '\\0' '['\n", "its answer cannot be read"),
+        (
+            '#!/bin/sh\nprintf \'{"python": "../x", "packages": {}, "provides": {}}\'\n',
+            "its answer cannot be read",
+        ),
         ("#!/bin/sh\necho 'Python 3.8 is too old; 3.10 is the oldest' >&2; exit 1\n", "Python 3.8 is too old"),
         ("not a program", "not a Python interpreter"),
     ],
@@ -244,6 +255,52 @@ def test_environments_with_the_same_packages_are_one_and_are_found_again(
     environments._MADE.clear()
     with pytest.raises(ArtifactError, match="is not known here"):
         environments.of("runtimes", "one@3.0")
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"[]", b"{", b"\xff", b"[" * 200_000, b'{"digest": "../..", "installed": {}}', None]
+)
+def test_a_damaged_entry_of_the_cache_is_made_again(
+    plugin_folder: Path, monkeypatch: pytest.MonkeyPatch, content: bytes | None
+) -> None:
+    made: list[Path] = []
+
+    def make(lock: str, target: Path, python: str) -> None:
+        made.append(target)
+        (target / "bin").mkdir(parents=True)
+        (target / "bin" / "python").symlink_to(sys.executable)
+
+    monkeypatch.setattr(installer, "resolved", lambda *_: "demo==3.0")
+    monkeypatch.setattr(installer, "make", make)
+    name = environments.declare("runtimes", "demo", ["demo"], asked.packages("demo==3.0"))
+    environments.of("runtimes", name)
+    environments._MADE.clear()
+    (entry,) = (installer.folder() / "made").glob("*.json")
+    if content is None:
+        shutil.rmtree(made[0])
+    else:
+        entry.write_bytes(content)
+    environments.of("runtimes", name)
+    assert len(made) == (2 if content is None else 1)  # the environment itself was whole
+    environments._MADE.clear()
+    lock = entry.with_name(f"{entry.name}.lock")
+    lock.unlink()
+    lock.symlink_to(entry)
+    with pytest.raises(ArtifactError, match="is a symbolic link"):
+        environments.of("runtimes", name)
+
+
+def test_an_installer_ends_with_the_command_and_takes_no_code_of_the_working_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "pip.py").write_text("raise SystemExit('code of the working folder')")
+    assert "code of the working folder" not in kept.run([*installer.PIP, "--version"], limit_s=60).stderr
+    marker = tmp_path / "pid"
+    slow = f"import os, time; open({str(marker)!r}, 'w').write(str(os.getpid())); time.sleep(600)"
+    with pytest.raises(subprocess.TimeoutExpired):
+        kept.run([sys.executable, "-c", slow], limit_s=3)
+    assert not Path("/proc", marker.read_text()).exists()
 
 
 @pytest.mark.parametrize(

@@ -191,6 +191,8 @@ def _inside(folder: Path, location: str) -> Path:
         InputError: the file lies elsewhere, does not exist, or is no regular file.
     """
     home = folder.resolve()
+    if "\0" in location:
+        raise InputError(f"its external data {location!r} name no file")
     file = home / location
     if Path(location).is_absolute() or ".." in Path(location).parts or not file.resolve().is_relative_to(home):
         raise InputError(f"its external data {location!r} lie outside its folder, where nothing is read")
