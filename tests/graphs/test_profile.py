@@ -104,6 +104,7 @@ def test_small_external_values_that_shapes_depend_on_are_read(tmp_path: Path) ->
         ("gone.bin", "its external data 'gone.bin' are not in its folder"),
         ("../w.bin", "its external data '../w.bin' lie outside its folder"),
         ("/etc/passwd", "its external data '/etc/passwd' lie outside its folder"),
+        ("w.bin\0x", r"its external data 'w.bin.x00x' name no file"),
     ],
 )
 def test_external_data_that_cannot_be_had_are_refused(tmp_path: Path, location: str, message: str) -> None:
