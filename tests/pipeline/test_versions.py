@@ -10,6 +10,7 @@ import sysconfig
 from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from bench.api import versioned
@@ -53,7 +54,7 @@ def environment_with(place: Path, version: str, *, scale: float = 1.0) -> Path:
     """An environment with the packages of this one and a package `demo` of its own; returns the interpreter."""
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(place)], check=True)
     site = Path(sysconfig.get_path("purelib", vars={"base": str(place), "platbase": str(place)}))
-    (site / "shared.pth").write_text(sysconfig.get_path("purelib") + "\n")
+    (site / "shared.pth").write_text(f"{Path(np.__file__).parents[1]}\n")
     (site / "demo.py").write_text(f"SCALE = {scale}\n")
     facts = site / f"demo-{version}.dist-info"
     facts.mkdir()
