@@ -99,6 +99,7 @@ def _versions(
     globs: list[str], model: Path | None, given: Options, asked: list[Asked], goal: Goal, *, may_be_large: bool
 ) -> Compared:
     """Compare two environments on the cells of a model, or on those that globs name."""
+    from bench.api import loading
     from bench.api.errors import InputError
     from bench.cli.progress import Watch
     from bench.decisions import versions
@@ -114,7 +115,11 @@ def _versions(
             sweeps.select([f"{adopted.name}/{glob}" for glob in globs], None) if globs else sweeps.plain(adopted.name)
         )
     elif globs:
-        cells = sweeps.select(globs, None)
+        tasks = [glob for glob in globs if glob in loading.find("models")]  # the plain exports, as of a model
+        others = [glob for glob in globs if glob not in tasks]
+        cells = [cell for task in tasks for cell in sweeps.plain(task)] + (
+            sweeps.select(others, None) if others else []
+        )
     else:
         raise InputError("say which cells to compare: globs, or --model FILE")
     limits = Limits.of(step_s=None, memory_bytes=None)

@@ -33,7 +33,8 @@ from bench.pipeline.installed import Installed, look_into
 
 WORKER = ("numpy",)
 """Distributions that a worker needs beside those of its plugin."""
-WHOLE = "environment.json"
+WHOLE = "whole"
+"""The file that an environment has once all of its packages are installed."""
 _GUARD = threading.RLock()
 
 
@@ -78,13 +79,9 @@ class Made(msgspec.Struct, frozen=True, kw_only=True):
     installed: Installed
 
 
+@functools.cache
 def own() -> Installed:
     """The packages of this process's environment."""
-    return _own()
-
-
-@functools.cache
-def _own() -> Installed:
     return look_into(sys.executable)
 
 
@@ -173,9 +170,10 @@ def _lock(kind: str, name: str) -> threading.RLock:
 def remove_all() -> int:
     """Remove all environments and downloads; return how many bytes that frees."""
     place = installer.folder()
-    files = {(stat.st_dev, stat.st_ino): stat.st_size for stat in (path.lstat() for path in place.rglob("*"))}
-    shutil.rmtree(place, ignore_errors=True)
-    return sum(files.values())
+    sizes = {(stat.st_dev, stat.st_ino): stat.st_size for stat in (path.lstat() for path in place.rglob("*"))}
+    if place.exists():
+        shutil.rmtree(place)  # what cannot be removed is an error, and not said to be freed
+    return sum(sizes.values())
 
 
 def _names() -> Path:
