@@ -137,7 +137,7 @@ def handed_on(listed: str) -> dict[str, str]:
     found = {
         "UV_DEFAULT_INDEX": given.get("index-url", ""),
         "UV_INDEX": " ".join(filter(_is_there, given.get("extra-index-url", "").split())),
-        "UV_FIND_LINKS": ",".join(filter(_is_there, given.get("find-links", "").split())),
+        "UV_FIND_LINKS": ",".join(map(_absolute, filter(_is_there, given.get("find-links", "").split()))),
         "UV_NO_INDEX": "1" if given.get("no-index", "") in ("1", "true") else "",
         "SSL_CERT_FILE": given.get("cert", ""),
     }
@@ -149,6 +149,11 @@ def _is_there(place: str) -> bool:
     """Whether a place is on the network, or is a folder that exists: pip ignores others, uv does not."""
     local = place.removeprefix("file://")
     return "://" in local or Path(local).exists()
+
+
+def _absolute(place: str) -> str:
+    """A folder by its whole path, because uv runs in a folder of its own."""
+    return place if "://" in place else str(Path(place).absolute())
 
 
 def _run(command: Sequence[str], where: Path) -> None:

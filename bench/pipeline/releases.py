@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+from pathlib import Path
 
 from packaging.utils import canonicalize_name, is_normalized_name
 from packaging.version import InvalidVersion, Version
@@ -46,7 +47,7 @@ def listed(package: str) -> list[Version]:
     """
     command = [*installer.PIP, "index", "versions", "--pre", "--only-binary", ":all:", "--", package]
     try:
-        done = kept.run(command, limit_s=LIMIT_S)
+        done = kept.run(command, limit_s=LIMIT_S, where=Path.cwd())  # pip's links may be relative
     except subprocess.TimeoutExpired:
         raise InputError(f"no releases of {package}: the index does not answer within {LIMIT_S} s") from None
     line = next((line for line in done.stdout.splitlines() if line.startswith("Available versions:")), "")
