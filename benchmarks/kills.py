@@ -193,8 +193,8 @@ def stop(place: Place, command: Command, number: int, after_s: float) -> collect
         os.killpg(process.pid, number)
     sent_s = time.monotonic()
     code = process.wait(timeout=60)
-    if time.monotonic() - sent_s > LATEST_S:
-        wrong["late ends"] += 1
+    took_s = time.monotonic() - sent_s
+    wrong["late ends"] += took_s > LATEST_S
     while (left := place.processes()) and time.monotonic() - sent_s < ORPHAN_S:
         time.sleep(0.02)
     wrong["orphans"] += len(left)
@@ -216,8 +216,9 @@ def stop(place: Place, command: Command, number: int, after_s: float) -> collect
     elif code not in (0, 1):  # it may have ended by itself when the signal came, but not with an error
         wrong["wrong ends"] += 1
     if +wrong:
-        print(f"{' '.join(command.arguments)}, {signal.Signals(number).name} after {after_s:.3f} s, ended with {code}:")
-        print("\n".join(f"  {line}" for line in said.splitlines()[-12:]))
+        sent = f"{signal.Signals(number).name} after {after_s:.3f} s"
+        print(f"{' '.join(command.arguments)}, {sent}, ended with {code} after {took_s:.3f} s, {dict(+wrong)}:")
+        print("\n".join(f"  {line}" for line in said.splitlines()[-12:]), flush=True)
     return wrong + collections.Counter({"running": was_running})
 
 
