@@ -30,12 +30,18 @@ def bisect(
     Measurements err, so a surprising one is repeated; the answer has the chance that it is wrong. Exits with 1 where
     the bad release is no worse than the good one.
     """
+    from bench.api import loading
+    from bench.api.sized import family_of
     from bench.decisions import bisect as bisecting
     from bench.measure.block import Method
     from bench.measure.limits import Limits
     from bench.pipeline import releases, sweeps
     from bench.report import bisect as report
+    from bench.tasks import adopt
 
+    name = family_of(cell.partition("/")[0])
+    if name not in loading.find("models"):
+        adopt.recall(name)  # a model of one's own, measured before
     chosen = bisecting.one_cell(sweeps.select([cell], None), package)
     names = releases.between(package, good, bad)
     step_s = units.seconds(timeout) if timeout else None

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from bench.tasks.adopt import Options
 
 WORSE = 1
-"""Exit code with `--strict` where a cell is slower, newly failed or newly broken."""
+"""Exit code with `--strict` where a cell is slower, newly failed or newly broken; of versions, where one failed."""
 BUDGET = "5m"
 """Time for measuring two revisions, unless `--budget` is given."""
 
@@ -40,7 +40,10 @@ def compare(
     results: options.Results = options.RESULTS,
     force: Annotated[bool, typer.Option("--force", help="Compare different machines.")] = False,
     strict: Annotated[
-        bool, typer.Option("--strict", help="Exit with 1 when a cell is slower, newly failed or newly broken.")
+        bool,
+        typer.Option(
+            "--strict", help="Exit with 1 when a cell is slower, or newly failed or broken; of versions, if failed."
+        ),
     ] = False,
     model: Annotated[
         Path | None, typer.Option(help="A model of your own in a git work tree, to measure at both revisions.")
@@ -72,7 +75,7 @@ def compare(
             raise InputError(f"two environments are compared, not {len(asked)}; `bench run` takes any number of --with")
         compared = _versions(names or [], model, given, asked, goal, may_be_large=yes)
         options.write(report.render(compared, format=format), None)
-        if strict and compared.has_worse:
+        if strict and (compared.has_worse or compared.has_failed):
             raise typer.Exit(WORSE)
         return
     if len(names or []) < 2:

@@ -129,6 +129,8 @@ def run(
     found = stored()
     options.say_notes(filter(None, [told(found.damages)]))
     shown = found.of(cells)
+    if versions or python:  # whose cells are beside a baseline that nobody named
+        shown = [*found.of(found.baselines_of(shown)), *shown]
     tell = _tell_threads if across_threads else functools.partial(_tell, results=results, goal=goal)
     is_measured = tell(found, shown, sizes)
     if not is_measured or (strict and any(row.status == "failed" or row.fidelity == "broken" for row in shown)):

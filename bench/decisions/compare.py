@@ -122,6 +122,12 @@ class Compared:
         """Whether a cell is slower, newly failed or newly broken."""
         return any(change.verdict == stats.SLOWER or change.newly_failed for change in self.changes)
 
+    @property
+    def has_failed(self) -> bool:
+        """Whether a cell failed on either side, so that nothing is known of it."""
+        rows = [row for change in self.changes for row in (change.before, change.after)]
+        return any(row is not None and row.status == "failed" for row in rows)
+
     def moved(self, baseline: str) -> tuple[int, float | None]:
         """The number of cells that were compared through a baseline, and the median of their ratios.
 

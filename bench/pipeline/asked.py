@@ -78,9 +78,10 @@ def environment(python: Path) -> Asked:
     """
     found = Path(python)
     if not found.is_file():
-        raise InputError(
-            f"--python {python}: no such file; name an environment's interpreter, such as .venv/bin/python"
-        )
+        what = "not a file" if found.exists() else "no such file"
+        within = found / "bin" / "python"
+        name = str(within) if within.exists() else ".venv/bin/python"
+        raise InputError(f"--python {python}: {what}; name an environment's interpreter, such as {name}")
     path = str(found.absolute())  # not resolved: an environment's link leads to the interpreter that it was made from
     try:
         return Asked(text=str(python), python=path, python_version=look_into(path).python)

@@ -115,6 +115,19 @@ def names_of(cell: Cell) -> list[tuple[str, str]]:
     return [(kind, name) for kind, name in parts if versioned.label_of(name)]
 
 
+def check_known(cell: Cell) -> None:
+    """Ensure that it is known what the names of a cell's plugins of other environments stand for.
+
+    Raises:
+        InputError: it is not.
+    """
+    for kind, name in names_of(cell):
+        try:
+            _declared(kind, name)
+        except ArtifactError as error:
+            raise InputError(f"{name}: {error}") from error
+
+
 def interpreter_of(kind: str, name: str) -> Interpreter:
     """What starts the processes of a plugin.
 
@@ -168,11 +181,19 @@ def _lock(kind: str, name: str) -> threading.RLock:
 
 
 def remove_all() -> int:
-    """Remove all environments and downloads; return how many bytes that frees."""
-    place = installer.folder()
-    sizes = {(stat.st_dev, stat.st_ino): stat.st_size for stat in (path.lstat() for path in place.rglob("*"))}
-    if place.exists():
-        shutil.rmtree(place)  # what cannot be removed is an error, and not said to be freed
+    """Remove all environments and downloads; return how many bytes that frees.
+
+    What names stand for is kept: a stored cell can be measured again by its name.
+    """
+    names = _names()
+    places = [place for place in installer.folder().glob("*") if place != names]
+    found = [path for place in places for path in (place, *place.rglob("*"))]
+    sizes = {(stat.st_dev, stat.st_ino): stat.st_size for stat in (path.lstat() for path in found)}
+    for place in places:  # what cannot be removed is an error, and not said to be freed
+        if place.is_dir() and not place.is_symlink():
+            shutil.rmtree(place)
+        else:
+            place.unlink()
     return sum(sizes.values())
 
 

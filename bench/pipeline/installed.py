@@ -73,8 +73,9 @@ def look_into(python: str) -> Installed:
     except subprocess.TimeoutExpired:
         raise ArtifactError("not a Python interpreter: it does not answer") from None
     if done.returncode:
-        last = (done.stderr.strip().splitlines() or ["it failed and said nothing"])[-1]
-        raise ArtifactError(f"not a Python interpreter that can be used: {last[:200]}")
+        last = (done.stderr.strip().splitlines() or [""])[-1]
+        why = f" that can be used: {last}" if last.startswith("Python ") else ""  # another program repeats the question
+        raise ArtifactError(f"not a Python interpreter{why}")
     try:
         found = msgspec.json.decode(done.stdout.encode(), type=Installed)
     except (ValueError, RecursionError, msgspec.MsgspecError) as error:

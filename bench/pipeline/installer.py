@@ -27,6 +27,10 @@ LIMIT_S = 1800
 """Time for a download of gigabytes."""
 UNSOLVED = "No solution found when resolving dependencies"
 UNSATISFIABLE = ", we can conclude that your requirements are unsatisfiable."
+RETRIED = re.compile(r"Request failed after \d+ retries in [\d.]+s")
+HOST = re.compile(r"(https?)://[^/\s)`']+")
+UNWRAPPED = "10000"
+"""Characters of a line, in which uv then writes a whole sentence."""
 MUCH_BYTES = 10**9
 """Downloads from this size on are asked for with `--yes`."""
 
@@ -157,7 +161,7 @@ def _absolute(place: str) -> str:
 
 
 def _run(command: Sequence[str], where: Path) -> None:
-    environment = {**os.environ, **_settings(), "UV_CACHE_DIR": str(folder() / "downloads")}
+    environment = {**os.environ, **_settings(), "UV_CACHE_DIR": str(folder() / "downloads"), "COLUMNS": UNWRAPPED}
     try:
         done = kept.run(command, limit_s=LIMIT_S, where=where, environment=environment)
     except subprocess.TimeoutExpired:
@@ -167,7 +171,10 @@ def _run(command: Sequence[str], where: Path) -> None:
 
 
 def reason_of(output: str) -> str:
-    """Why an installer failed, from what it printed, in a line: the error and its causes, without hints."""
+    """Why an installer failed, from what it printed, in a line: the error and its causes, without hints and hosts.
+
+    The name of a package says which it is, and the host of a private index is not for others who read the results.
+    """
     told: list[str] = []
     for line in map(str.strip, output.splitlines()):
         kind, mark, text = line.partition(":")
@@ -176,4 +183,5 @@ def reason_of(output: str) -> str:
         elif line.startswith("hint"):
             break
     text = ": ".join(told or output.strip().splitlines()[-1:]) or "it said nothing"
+    text = HOST.sub(r"\1://...", RETRIED.sub("the package index cannot be reached", text))
     return text if len(text) <= 300 else text[:297] + "..."

@@ -9,6 +9,7 @@ from typing import Any, Protocol
 
 import msgspec
 
+from bench.api import versioned
 from bench.api.artifact import Artifact
 from bench.api.cell import Cell
 from bench.api.errors import BenchError
@@ -110,17 +111,19 @@ class Sweep:
     def _prepare(self, cells: Sequence[Cell]) -> list[Prepared]:
         """Cells whose artifacts could be made; the failures of the other cells are stored."""
         self._observer.stage("prepare", len(cells))
-        sharing: dict[str, list[Cell]] = {}
+        sharing: dict[tuple[str, str], list[Cell]] = {}
         for cell in cells:
             if (reason := prepare.skip_reason(cell)) is None:
-                sharing.setdefault(cell.artifact_path, []).append(cell)
+                # The environment of a runtime is made here, too, and concerns no other runtime of the artifact.
+                there = cell.runtime if versioned.label_of(cell.runtime) else ""
+                sharing.setdefault((cell.artifact_path, there), []).append(cell)
             else:
                 self._stopped(cell, Failure(stage="skip", reason=reason))
         found: dict[Cell, Prepared] = {}
 
-        def prepared(path: str, outcome: Prepared | Failure | BenchError) -> None:
+        def prepared(shared: tuple[str, str], outcome: Prepared | Failure | BenchError) -> None:
             assert not isinstance(outcome, BenchError)
-            for cell in sharing[path]:
+            for cell in sharing[shared]:
                 if isinstance(outcome, Failure):
                     self._stopped(cell, outcome)
                 else:
@@ -128,11 +131,11 @@ class Sweep:
                     found[cell] = dataclasses.replace(outcome, cell=cell, key=record.key)
                     self._observer.cell(cell, "prepared")
 
-        def make(path: str) -> Prepared | Failure:
-            return prepare.prepared(sharing[path][0], self._limits, self._failed_steps)
+        def make(shared: tuple[str, str]) -> Prepared | Failure:
+            return prepare.prepared(sharing[shared][0], self._limits, self._failed_steps)
 
         # Exports before their variants: two chains that wait for one export would leave a core idle.
-        on_all_cores(make, sorted(sharing, key=lambda path: len(sharing[path][0].chain)), prepared)
+        on_all_cores(make, sorted(sharing, key=lambda shared: len(sharing[shared][0].chain)), prepared)
         return [found[cell] for cell in cells if cell in found]
 
     def _verify(self, cells: Sequence[Prepared]) -> list[Verified]:

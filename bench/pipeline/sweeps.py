@@ -15,7 +15,7 @@ from bench.api import Exporter, Plugin, errors, loading, sized
 from bench.api.cell import CHAIN, RAW, Cell, matches
 from bench.api.errors import InputError, PluginError
 from bench.measure import machine
-from bench.pipeline import experiments
+from bench.pipeline import environments, experiments
 from bench.plugins import catalog
 
 P = TypeVar("P", bound=Plugin)
@@ -226,6 +226,7 @@ def _checked(cell: Cell) -> Cell:
     if cell.provider not in runtime.providers():
         known = errors.suggest(cell.provider, runtime.providers())
         raise InputError(f"{cell.runtime} has no provider {cell.provider!r} here; {known}")
+    environments.check_known(cell)
     return cell
 
 

@@ -57,14 +57,16 @@ def changed(cell: Cell, asked: Asked, may_be_large: bool = False) -> Cell | None
         name = environments.declare("runtimes", cell.runtime, needed, asked, may_be_large=may_be_large)
         return dataclasses.replace(cell, runtime=name)
     exporter, steps = cell.exporter, []
-    plugin = catalog.exporter(exporter)
+    plugin, samples = catalog.exporter(exporter), catalog.task(cell.task).packages  # what reads the model and the data
     if asked.concerns(of(plugin.requires)):
-        exporter = environments.declare("exporters", exporter, plugin.requires, asked, may_be_large=may_be_large)
+        needed = (*plugin.requires, *samples)
+        exporter = environments.declare("exporters", exporter, needed, asked, may_be_large=may_be_large)
     for step in cell.chain:
         variant = catalog.variant(step).variant
         # By its first package alone: many check what they wrote with ONNX Runtime, which is not theirs.
         if asked.concerns(of(variant.requires[:1])):
-            step = environments.declare("variants", step, variant.requires, asked, may_be_large=may_be_large)
+            needed = (*variant.requires, *samples)
+            step = environments.declare("variants", step, needed, asked, may_be_large=may_be_large)
         steps.append(step)
     other = dataclasses.replace(cell, exporter=exporter, variant=CHAIN.join(steps) or RAW)
     return None if other == cell else other

@@ -54,6 +54,12 @@ class Results:
         found = {row.cell: row for row in self.rows}
         return [found[cell.path] for cell in cells if cell.path in found]
 
+    def baselines_of(self, rows: Sequence[Row]) -> list[Cell]:
+        """The cells that rows were timed beside, as far as they are not among the rows."""
+        launches = (record.launches for row in rows if (record := self.records.get(row.cell)) is not None)
+        paths = dict.fromkeys(found[-1].reference for found in launches if found)
+        return [Cell.from_path(path) for path in paths if path not in {row.cell for row in rows}]
+
     def under(self, peaks: Mapping[int, Peaks]) -> Results:
         """The same results with other peaks."""
         return dataclasses.replace(self, peaks=peaks, rows=costs.joined(self.rows, self.records, peaks))

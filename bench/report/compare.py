@@ -142,7 +142,7 @@ def _otherwise(change: Change) -> list[tuple[str, str, str]]:
         (before.size_bytes, after.size_bytes, LEAST_SIZE),
         (before.peak_rss_bytes, after.peak_rss_bytes, LEAST_MEMORY),
     )
-    for name, (one, other, least) in zip(("size", "memory"), sizes, strict=True):
+    for name, (one, other, least) in zip(("size", "peak memory"), sizes, strict=True):
         if _differ(one, other, least):
             found.append((name, f"{writing.megabytes(one)} MB", f"{writing.megabytes(other)} MB"))
     if change.outputs:

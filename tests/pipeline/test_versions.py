@@ -20,7 +20,7 @@ from bench.cli.main import main
 from bench.decisions import check
 from bench.measure import kept
 from bench.measure.limits import Limits
-from bench.pipeline import asked, environments, installer, prepare, versions
+from bench.pipeline import asked, environments, installer, prepare, sweeps, versions
 from bench.plugins import catalog
 from bench.records import folder
 
@@ -205,6 +205,7 @@ def _main(*arguments: str) -> None:
         ),
         ("#!/bin/sh\necho 'Python 3.8 is too old; 3.10 is the oldest' >&2; exit 1\n", "Python 3.8 is too old"),
         ("not a program", "not a Python interpreter"),
+        ("#!/bin/sh\necho \"$0: cannot access '$3'\" >&2; exit 2\n", "not a Python interpreter$"),
     ],
 )
 def test_what_is_no_interpreter_is_refused_in_a_sentence(tmp_path: Path, content: str | None, why: str) -> None:
@@ -214,6 +215,15 @@ def test_what_is_no_interpreter_is_refused_in_a_sentence(tmp_path: Path, content
         path.chmod(0o755)
     with pytest.raises(InputError, match=why):
         asked.environment(path)
+
+
+def test_a_folder_is_told_from_a_file_that_is_not_there(tmp_path: Path) -> None:
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "python").touch()
+    with pytest.raises(
+        InputError, match=f"not a file; name an environment's interpreter, such as {tmp_path}/bin/python"
+    ):
+        asked.environment(tmp_path)
 
 
 def test_an_environment_that_cannot_be_made_is_a_row(plugin_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -231,6 +241,44 @@ def test_an_environment_that_cannot_be_made_is_a_row(plugin_folder: Path, monkey
         with pytest.raises(ArtifactError, match=r"onnxruntime@99\.0: there is no version of onnxruntime==99\.0"):
             environments.of("runtimes", cell.runtime)
     assert len(calls) == 2  # with the versions of this environment and without, but only once each
+
+
+def test_an_environment_that_cannot_be_made_fails_no_other_row(
+    plugin_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (plugin_folder / "runtimes").mkdir()
+    (plugin_folder / "runtimes" / "demo.py").write_text(RUNTIME)
+
+    def resolved(*_: object) -> str:
+        raise ArtifactError("there is no version of demo==9.9")
+
+    monkeypatch.setattr(installer, "resolved", resolved)
+    with pytest.raises(SystemExit) as ended:
+        _main("run", CELL, "--with", "demo==9.9", "--launches", "1")
+    assert ended.value.code == 1
+    found = {path: record.failure for path, record in folder.read(Path("results")).records.items()}
+    assert found.pop("toy/null/native/raw/null/cpu/b1t1") is None  # the baseline, which runs the same artifact
+    (failure,) = found.values()
+    assert failure is not None
+    assert failure.reason == "demo@9.9: there is no version of demo==9.9"
+
+
+def test_a_version_that_cannot_be_made_is_worse_on_either_side(
+    plugin_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (plugin_folder / "runtimes").mkdir()
+    (plugin_folder / "runtimes" / "demo.py").write_text(RUNTIME)
+
+    def resolved(*_: object) -> str:
+        raise ArtifactError("there is no version of demo==9.9")
+
+    monkeypatch.setattr(installer, "resolved", resolved)
+    python = environment_with(tmp_path / "other", "2.0")
+    both = ["--with", "demo==9.9", "--python", str(python), "--budget", "2s", "--launches", "2", "--strict"]
+    with pytest.raises(SystemExit) as ended:
+        _main("compare", CELL, *both)
+    assert ended.value.code == 1
+    assert "there is no version of demo==9.9" in capsys.readouterr().out
 
 
 def test_environments_with_the_same_packages_are_one_and_are_found_again(
@@ -254,8 +302,12 @@ def test_environments_with_the_same_packages_are_one_and_are_found_again(
     assert len(made) == 1
     assert environments.remove_all() > 0
     environments._MADE.clear()
+    environments.of("runtimes", "one@3.0")  # its name still says what it is
+    assert len(made) == 2
     with pytest.raises(ArtifactError, match="is not known here"):
-        environments.of("runtimes", "one@3.0")
+        environments.of("runtimes", "one@4.0")
+    with pytest.raises(InputError, match=r"null@4\.0: this environment is not known here"):
+        sweeps.select(["toy/null/native/raw/null@4.0/cpu/b1t1"], None)
 
 
 @pytest.mark.parametrize(
@@ -314,7 +366,7 @@ def test_an_installer_ends_with_the_command_and_takes_no_code_of_the_working_fol
         ),
         (
             "error: Request failed after 3 retries in 7.8s\n  cause: Failed to fetch: http://127.0.0.1:9/demo/\n",
-            "Request failed after 3 retries in 7.8s: Failed to fetch: http://127.0.0.1:9/demo/",
+            "the package index cannot be reached: Failed to fetch: http://.../demo/",
         ),
         (
             "WARNING: slow\nERROR: No matching distribution found for demo==9\n",

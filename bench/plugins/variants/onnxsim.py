@@ -1,5 +1,6 @@
 """onnxsim: folds constants and runs the optimizer's passes until nothing changes."""
 
+import inspect
 import sys
 from pathlib import Path
 from typing import Any
@@ -36,6 +37,8 @@ class OnnxSim(Variant):
             "check_atol": task.close,
             "certify": False,
         }
+        known = inspect.signature(onnxsim.simplify).parameters  # releases before 0.6 have tolerances of their own
+        settings = {name: value for name, value in settings.items() if name in known}
         info: Info = {}
         # Of a path, the weights are in memory once less.
         given = str(source) if is_complete(read(source).model) else complete(onnx.load(source), task)
