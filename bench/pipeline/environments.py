@@ -90,7 +90,7 @@ def declare(kind: str, plugin: str, requires: Sequence[str], asked: Asked, *, ma
 
     Args:
         kind: `runtimes`, `exporters` or `variants`.
-        plugin: the plugin's name in cells; a variant's with its option.
+        plugin: the plugin's name in cells; a variant's with its option. A label that it has is replaced.
         requires: import names of the packages that it needs.
         asked: what is other in the environment.
         may_be_large: see `Declared`.
@@ -99,7 +99,7 @@ def declare(kind: str, plugin: str, requires: Sequence[str], asked: Asked, *, ma
         The plugin's name with a label.
     """
     needed = own().distributions(requires)
-    name = versioned.name_of(plugin, asked.label(needed))
+    name = versioned.name_of(versioned.plugin_of(plugin), asked.label(needed))
     others = [one for one in dict.fromkeys((*needed, *WORKER)) if one not in asked.requirements]
     requirements = list(asked.requirements.values())
     declared = Declared(requirements=requirements, others=others, python=asked.python, may_be_large=may_be_large)

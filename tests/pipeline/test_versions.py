@@ -398,3 +398,14 @@ def test_a_download_of_gigabytes_is_asked_for() -> None:
         installer.check_size(lock, may_be_large=False)
     installer.check_size(lock, may_be_large=True)
     installer.check_size('lock-version = "1.0"\n' + wheel.format("small", 10), may_be_large=False)
+
+
+def test_a_version_takes_the_place_of_another_one(plugin_folder: Path) -> None:
+    cell = Cell.from_path("toy/null/native/onnxsim@0.4.33/onnxruntime@1.22.0/cpu/b1t1")
+    of = {
+        "onnxruntime==1.26.0": "toy/null/native/onnxsim@0.4.33/onnxruntime@1.26.0/cpu/b1t1",
+        "onnxsim==0.4.36": "toy/null/native/onnxsim@0.4.36/onnxruntime@1.22.0/cpu/b1t1",
+    }
+    found = versions.cells_with([cell], [asked.packages(text) for text in of])
+    assert [one.path for one in found] == list(of.values())
+    assert [Cell.from_path(one.path) for one in found] == found
