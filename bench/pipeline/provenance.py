@@ -113,7 +113,12 @@ def recipe(kind: str, name: str, plugin: Plugin, **more: object) -> dict[str, ob
     """
     here = machine.describe()  # some optimizers write for the processor they run on
     facts = code_digest(operations.facts)
-    made_by = {"plugin": plugin_digest(plugin), "versions": versions_with(kind, name, plugin.requires)}
+    made_by: dict[str, object] = {
+        "plugin": plugin_digest(plugin),
+        "versions": versions_with(kind, name, plugin.requires),
+    }
+    if label := versioned.label_of(name):  # builds of one version, and interpreters, differ in it alone
+        made_by["environment"] = label
     return {"schema": SCHEMA, **made_by, "facts": facts, "machine": here, **more}
 
 
