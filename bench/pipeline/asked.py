@@ -18,8 +18,8 @@ from bench.pipeline.installed import look_into
 
 LONGEST = 100
 """Most characters of a package and its version, which become part of names of files."""
-_NEXT_PACKAGE = re.compile(r",(?=\s*[A-Za-z./])")
-"""A comma before another package; a comma before an operator is part of a package's range of versions."""
+_NEXT_PACKAGE = re.compile(r",(?=\s*[A-Za-z./])(?![^\[]*\])")
+"""A comma before another package; one before an operator is part of a range of versions, one in brackets of extras."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -29,7 +29,7 @@ class Asked:
     Attributes:
         text: the value of the option.
         requirements: as pip takes them, by the packages' names; empty for an interpreter.
-        versions: of these packages, for names of cells.
+        versions: of these packages, with their extras, for names of cells.
         python: path of the interpreter; empty for packages.
         python_version: version of the interpreter.
     """
@@ -67,6 +67,8 @@ def packages(text: str) -> Asked:
         requirements[name], versions[name] = requirement, version
     if not versions:
         raise InputError("--with needs a package and a version, as in --with onnxruntime==1.22.0")
+    if sum(len(name) + len(version) for name, version in versions.items()) > 2 * LONGEST:
+        raise InputError(f"--with {text[:LONGEST]}...: these are too many packages for the name of a cell")
     return Asked(text=text, requirements=requirements, versions=versions)
 
 
@@ -82,7 +84,8 @@ def environment(python: Path) -> Asked:
         within = found / "bin" / "python"
         name = str(within) if within.exists() else ".venv/bin/python"
         raise InputError(f"--python {python}: {what}; name an environment's interpreter, such as {name}")
-    path = str(found.absolute())  # not resolved: an environment's link leads to the interpreter that it was made from
+    # The link itself is not resolved: that of an environment leads to the interpreter that it was made from.
+    path = str(found.parent.resolve() / found.name)
     try:
         return Asked(text=str(python), python=path, python_version=look_into(path).python)
     except ArtifactError as error:
@@ -97,7 +100,8 @@ def _pinned(text: str) -> tuple[str, str, str]:
     pins = [one.version for one in found.specifier if one.operator == "==" and "*" not in one.version]
     if found.url or found.marker or len(pins) != 1 or len(found.specifier) != 1 or len(text) > LONGEST:
         raise InputError(f"--with {text[:LONGEST]}: say one version, as in {found.name[:LONGEST]}==1.2.3")
-    return canonicalize_name(found.name), str(Version(pins[0])), text
+    extras = "".join(f"-{extra}" for extra in sorted(map(canonicalize_name, found.extras)))
+    return canonicalize_name(found.name), f"{Version(pins[0])}{extras}", text
 
 
 def _wheel(path: Path) -> tuple[str, str, str]:

@@ -20,7 +20,7 @@ from bench.cli.main import main
 from bench.decisions import check
 from bench.measure import kept
 from bench.measure.limits import Limits
-from bench.pipeline import asked, environments, installer, prepare, sweeps, versions
+from bench.pipeline import asked, environments, installer, prepare, provenance, sweeps, versions
 from bench.plugins import catalog
 from bench.records import folder
 
@@ -70,6 +70,7 @@ def environment_with(place: Path, version: str, *, scale: float = 1.0) -> Path:
         ("ONNX_Runtime==1.22.0", ["ONNX_Runtime==1.22.0"], "1.22.0"),
         ("openvino==2025.3,nncf==2.18", ["openvino==2025.3", "nncf==2.18"], "2025.3-nncf-2.18"),
         ("torch==2.11.0+cpu", ["torch==2.11.0+cpu"], "2.11.0-cpu"),
+        ("optimum[b,A_c]==1.0", ["optimum[b,A_c]==1.0"], "1.0-a-c-b"),
     ],
 )
 def test_packages_and_their_labels(text: str, requirements: list[str], label: str) -> None:
@@ -91,6 +92,7 @@ def test_packages_and_their_labels(text: str, requirements: list[str], label: st
         ("not a package", "not a package"),
         ("", "needs a package and a version"),
         ("a==1,a==2", "names a twice"),
+        (",".join(f"a-long-name-{one}==1.{one}" for one in range(20)), "too many packages for the name of a cell"),
         ("./missing-1.0-py3-none-any.whl", "No such file"),
         ("./strange.whl", "not the name of a wheel"),
     ],
@@ -409,3 +411,22 @@ def test_a_version_takes_the_place_of_another_one(plugin_folder: Path) -> None:
     found = versions.cells_with([cell], [asked.packages(text) for text in of])
     assert [one.path for one in found] == list(of.values())
     assert [Cell.from_path(one.path) for one in found] == found
+
+
+def test_one_interpreter_has_one_label_wherever_it_is_named_from(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    python = environment_with(tmp_path / "other", "2.0")
+    (tmp_path / "below").mkdir()
+    monkeypatch.chdir(tmp_path / "below")
+    found = asked.environment(Path("../other/bin/python"))
+    assert found.python == str(python)
+    assert found.label(()) == asked.environment(python).label(())
+
+
+def test_files_of_two_builds_of_one_version_of_a_tool_are_not_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(environments, "versions_of", lambda *_: {"onnxsim": "0.4.36"})
+    plugin = catalog.variant("onnxsim").variant
+    made = [provenance.recipe("variants", f"onnxsim@0.4.36-{build}", plugin) for build in ("aa", "bb")]
+    assert made[0]["versions"] == made[1]["versions"]
+    assert made[0] != made[1]
