@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Annotated
 
 import msgspec
+from packaging.utils import canonicalize_name
 
 from bench.api import cache, files, versioned
 from bench.api.cell import Cell
@@ -216,10 +217,11 @@ def _obtain(declared: Declared) -> Environment:
             if distribution not in installed.packages:
                 raise ArtifactError(f"{distribution} is not installed in {python}; a worker needs {', '.join(WORKER)}")
         return Environment(interpreter=Interpreter(python=python, package=_package()), installed=installed)
-    asked = cache.digest([declared.requirements, declared.others, sys.version_info[:3], sys.base_prefix])
+    beside = _versions_here(declared.others)  # another environment, or this one later, is to have other ones
+    asked = cache.digest([declared.requirements, declared.others, beside, sys.version_info[:3], sys.base_prefix])
     place = installer.folder() / "made" / f"{asked}.json"
     with _locked(place):
-        found = _found(place) or _make(declared, place)
+        found = _found(place) or _make(declared, beside, place)
     python = str(installer.program(_shared(found.digest)))
     return Environment(interpreter=Interpreter(python=python, package=_package()), installed=found.installed)
 
@@ -237,14 +239,19 @@ def _shared(digest: str) -> Path:
     return installer.folder() / "shared" / digest
 
 
-def _make(declared: Declared, place: Path) -> Made:
+def _versions_here(distributions: Sequence[str]) -> list[str]:
+    """The versions that distributions, by their canonical names, have in this process's environment."""
+    here = {canonicalize_name(name): version for name, version in own().packages.items()}
+    return [f"{name}=={here[name]}" for name in distributions if name in here]
+
+
+def _make(declared: Declared, beside: Sequence[str], place: Path) -> Made:
     """Make an environment, or find one with the same packages, and say in `place` which it is."""
-    own_versions = [f"{name}=={own().packages[name]}" for name in declared.others if name in own().packages]
     python = str(Path(sys.base_prefix) / "bin" / f"python{sys.version_info[0]}.{sys.version_info[1]}")
     python = python if Path(python).exists() else sys.executable
     wanted = [*declared.requirements, *declared.others]
     try:  # that nothing but what was asked for is other than here
-        lock = installer.resolved(wanted, own_versions, python)
+        lock = installer.resolved(wanted, beside, python)
     except ArtifactError:
         lock = installer.resolved(wanted, [], python)
     installer.check_size(lock, may_be_large=declared.may_be_large)

@@ -21,6 +21,7 @@ from bench.decisions import check
 from bench.measure import kept
 from bench.measure.limits import Limits
 from bench.pipeline import asked, environments, installer, prepare, provenance, sweeps, versions
+from bench.pipeline.installed import Installed
 from bench.plugins import catalog
 from bench.records import folder
 
@@ -430,3 +431,29 @@ def test_files_of_two_builds_of_one_version_of_a_tool_are_not_the_same(monkeypat
     made = [provenance.recipe("variants", f"onnxsim@0.4.36-{build}", plugin) for build in ("aa", "bb")]
     assert made[0]["versions"] == made[1]["versions"]
     assert made[0] != made[1]
+
+
+def test_an_environment_is_made_for_the_versions_that_are_here_now(
+    plugin_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where a distribution's own name is not the canonical one."""
+    beside = []
+
+    def resolved(wanted: object, constraints: list[str], python: str) -> str:
+        beside.append(constraints)
+        return "\n".join(constraints)
+
+    def make(lock: str, target: Path, python: str) -> None:
+        environment_with(target, "3.0")
+
+    monkeypatch.setattr(installer, "resolved", resolved)
+    monkeypatch.setattr(installer, "make", make)
+    for version in ("1.0", "1.1"):
+        here = Installed(
+            python="3.11.0", packages={"My_Tool": version, "numpy": "2.0"}, provides={"my_tool": ["My_Tool"]}
+        )
+        monkeypatch.setattr(environments, "own", lambda here=here: here)
+        name = environments.declare("runtimes", "demo", ["demo", "my_tool"], asked.packages("demo==3.0"))
+        environments.of("runtimes", name)
+        environments._MADE.clear()  # as in another process
+    assert beside == [["my-tool==1.0", "numpy==2.0"], ["my-tool==1.1", "numpy==2.0"]]
