@@ -6,6 +6,8 @@ indexes, links and certificates that pip was given are handed on. Nothing is bui
 
 from __future__ import annotations
 
+import ast
+import contextlib
 import functools
 import os
 import re
@@ -31,6 +33,8 @@ RETRIED = re.compile(r"Request failed after \d+ retries in [\d.]+s")
 HOST = re.compile(r"(https?)://[^/\s)`']+")
 UNWRAPPED = "10000"
 """Characters of a line, in which uv then writes a whole sentence."""
+NO_INDEX = "INFEROMETER_NO_INDEX"
+"""Stands for pip's `no-index` among uv's variables: uv has an option alone."""
 MUCH_BYTES = 10**9
 """Downloads from this size on are asked for with `--yes`."""
 
@@ -129,20 +133,22 @@ def _settings() -> Mapping[str, str]:
 
 
 def handed_on(listed: str) -> dict[str, str]:
-    """Variables of uv that stand for pip's indexes, links and certificates.
+    """Variables of uv that stand for pip's indexes, links and certificates; `NO_INDEX` is none of uv's, see `_run`.
 
     Args:
         listed: what `pip config list` printed; a variable of the environment comes after the files that it overrides.
     """
     given = {}
     for line in sorted(listed.splitlines(), key=lambda line: line.startswith(":env:")):
-        if pair := re.fullmatch(r"(?:global|install|user|site|:env:)\.([\w-]+)='(.*)'", line):
-            given[pair[1]] = pair[2]
+        if pair := re.fullmatch(r"""(?:global|install|user|site|:env:)\.([\w-]+)=('.*'|".*")""", line):
+            with contextlib.suppress(ValueError, SyntaxError):  # a value may have lines, which are printed as in Python
+                given[pair[1]] = str(ast.literal_eval(pair[2]))
     found = {
         "UV_DEFAULT_INDEX": given.get("index-url", ""),
         "UV_INDEX": " ".join(filter(_is_there, given.get("extra-index-url", "").split())),
         "UV_FIND_LINKS": ",".join(map(_absolute, filter(_is_there, given.get("find-links", "").split()))),
-        "UV_NO_INDEX": "1" if given.get("no-index", "") in ("1", "true") else "",
+        "UV_INSECURE_HOST": given.get("trusted-host", ""),
+        NO_INDEX: "1" if given.get("no-index", "").lower() in ("1", "true", "yes", "on", "t", "y") else "",
         "SSL_CERT_FILE": given.get("cert", ""),
     }
     always = {"UV_INDEX_STRATEGY": "unsafe-best-match", "UV_PYTHON_DOWNLOADS": "never"}  # as pip does
@@ -161,7 +167,10 @@ def _absolute(place: str) -> str:
 
 
 def _run(command: Sequence[str], where: Path) -> None:
-    environment = {**os.environ, **_settings(), "UV_CACHE_DIR": str(folder() / "downloads"), "COLUMNS": UNWRAPPED}
+    settings = _settings()
+    environment = {**os.environ, **settings, "UV_CACHE_DIR": str(folder() / "downloads"), "COLUMNS": UNWRAPPED}
+    if NO_INDEX in settings and command[1:2] == ["pip"]:
+        command = [*command, "--no-index"]
     try:
         done = kept.run(command, limit_s=LIMIT_S, where=where, environment=environment)
     except subprocess.TimeoutExpired:

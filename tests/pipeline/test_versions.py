@@ -394,6 +394,39 @@ def test_pips_indexes_and_links_are_handed_on(tmp_path: Path) -> None:
     assert found["UV_INDEX"] == "https://more.example/simple"
 
 
+def test_pips_values_are_read_as_pip_prints_them(tmp_path: Path) -> None:
+    """Several lines in a file of settings, quotes, and each word for yes."""
+    listed = (
+        f"global.find-links='\\n{tmp_path}\\n{tmp_path.parent}'\n"
+        "global.extra-index-url='\\nhttps://one.example/simple\\nhttps://two.example/simple'\n"
+        "global.no-index='yes'\nglobal.trusted-host='one.example'\nglobal.broken='\\x'\n"
+        """install.index-url="https://it's.example/simple"\n"""
+    )
+    found = installer.handed_on(listed)
+    assert found["UV_FIND_LINKS"] == f"{tmp_path},{tmp_path.parent}"
+    assert found["UV_INDEX"] == "https://one.example/simple https://two.example/simple"
+    assert found["UV_DEFAULT_INDEX"] == "https://it's.example/simple"
+    assert found["UV_INSECURE_HOST"] == "one.example"
+    assert found[installer.NO_INDEX] == "1"
+    assert installer.NO_INDEX not in installer.handed_on("global.no-index='no'\n")
+
+
+def test_uv_asks_no_index_where_pip_may_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    """uv heeds no variable for it."""
+    commands = []
+
+    def run(command: list[str], **_: object) -> subprocess.CompletedProcess[str]:
+        commands.append(command)
+        return subprocess.CompletedProcess(command, 0, stdout="", stderr="")
+
+    monkeypatch.setattr(installer, "_uv", lambda: "uv")
+    monkeypatch.setattr(installer, "_settings", lambda: {installer.NO_INDEX: "1"})
+    monkeypatch.setattr(kept, "run", run)
+    with pytest.raises(OSError, match=r"pylock\.toml"):  # nothing was written
+        installer.resolved(["demo==1"], [], "python")
+    assert commands[0][-1] == "--no-index"
+
+
 def test_a_download_of_gigabytes_is_asked_for() -> None:
     wheel = '[[packages]]\nname = "{}"\nversion = "1"\nwheels = [{{ url = "https://a.example/x.whl", size = {} }}]\n'
     lock = 'lock-version = "1.0"\n' + wheel.format("torch", 900_000_000) + wheel.format("cuda", 2_100_000_000)
