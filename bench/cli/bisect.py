@@ -9,7 +9,7 @@ import typer
 from bench.cli import options, units
 
 NOT_WORSE = 1
-"""Exit code where the bad release is not worse than the good one."""
+"""Exit code where the bad release is not worse than the good one, or not clearly so."""
 
 
 def bisect(
@@ -28,7 +28,7 @@ def bisect(
     """In which release did it become slower, or wrong? Each release is measured beside the good one, now.
 
     Measurements err, so a surprising one is repeated; the answer has the chance that it is wrong. Exits with 1 where
-    the bad release is no worse than the good one.
+    the bad release is no worse than the good one, or not clearly so.
     """
     from bench.api import loading
     from bench.api.sized import family_of
@@ -45,13 +45,14 @@ def bisect(
     chosen = bisecting.one_cell(sweeps.select([cell], None), package)
     names = releases.between(package, good, bad)
     step_s = units.seconds(timeout) if timeout else None
+    by = units.share(slower)
     limits = Limits.of(step_s=step_s, memory_bytes=units.size_bytes(memory) if memory else None)
     options.say(f"{len(names)} releases from {good} to {bad}")
     measured = bisecting.Releases(package, chosen, names[0], Method(limits=limits), may_be_large=yes)
     if drift:
         found = bisecting.drifted(measured, names, package, chosen, tell=options.say)
     else:
-        found = bisecting.slower(measured, names, package, chosen, by=units.share(slower), tell=options.say)
+        found = bisecting.slower(measured, names, package, chosen, by=by, tell=options.say)
     options.write(report.render(found, format=format), None)
     if found.first_bad is None:
         raise typer.Exit(NOT_WORSE)

@@ -37,10 +37,12 @@ class Step:
         ratio: its latency over the good one's; None where outputs are looked for, or it failed.
         outputs: how close its outputs are to the good one's; None where latency is looked for, or it failed.
         failure: why it could not be measured; None where it was.
+        is_between: whether it is slower than the good release and faster than the bad one.
     """
 
     version: str
     ratio: Estimate | None = None
+    is_between: bool = False
     outputs: str | None = None
     failure: str | None = None
 
@@ -54,15 +56,18 @@ class Bisected:
         cell: path of the cell in this environment.
         versions: the releases that were looked at, the good one first.
         steps: what was measured, in order; the first step is the bad release.
-        first_bad: the release in which the change came; None where the bad one is not worse.
+        by: how much slower the bad release was to be, as a share; None where outputs are looked for.
+        first_bad: the release in which the change came; None where the bad one is not worse, or not clearly so.
         last_good: the release before it.
-        chance_of_error: probability that another release is the first bad one.
+        chance_of_error: probability that another release is the first bad one, if one release brought all of the change
+            and those between `last_good` and `first_bad`, which could not be measured, did not.
     """
 
     package: str
     cell: str
     versions: Sequence[str]
     steps: Sequence[Step]
+    by: float | None = None
     first_bad: str | None = None
     last_good: str | None = None
     chance_of_error: float = 0.0
@@ -134,7 +139,7 @@ def slower(
     Raises:
         BenchError: the good or the bad release cannot be measured.
     """
-    found = Bisected(package=package, cell=cell.path, versions=tuple(names), steps=())
+    found = Bisected(package=package, cell=cell.path, versions=tuple(names), steps=(), by=by)
     whole = releases.latency(names[-1], ENDS_LAUNCHES)
     assert whole.effect is not None
     assert whole.ratio is not None
@@ -149,10 +154,11 @@ def slower(
             measured = releases.latency(version, LAUNCHES)
         except BenchError as error:
             steps.append(Step(version=version, failure=str(error)))
-            after, state = _without(after, index, state)
+            after, state = [*after[:index], *after[index + 1 :]], bisection.without(state, index)
         else:
             assert measured.effect is not None
-            steps.append(Step(version=version, ratio=measured.ratio))
+            is_between = bisection.between(measured.effect, whole.effect)
+            steps.append(Step(version=version, ratio=measured.ratio, is_between=is_between))
             state = bisection.after(state, index, measured.effect, whole.effect)
         tell(_line(package, steps[-1]))
     return _answer(found, steps, after, state, names[0])
@@ -174,19 +180,12 @@ def drifted(
             outputs = releases.outputs(version)
         except BenchError as error:
             steps.append(Step(version=version, failure=str(error)))
-            after, state = _without(after, index, state)
+            after, state = [*after[:index], *after[index + 1 :]], bisection.without(state, index)
         else:
             steps.append(Step(version=version, outputs=outputs))
             state = bisection.after_certain(state, index, is_bad=outputs not in (EXACT, CLOSE))
         tell(_line(package, steps[-1]))
     return _answer(found, steps, after, state, names[0])
-
-
-def _without(after: list[str], index: int, state: State) -> tuple[list[str], State]:
-    """The releases without one that cannot be measured: a change that came with it is seen in the next."""
-    chances = list(state.chances)
-    chances[index + 1] += chances.pop(index)
-    return after[:index] + after[index + 1 :], State(chances=tuple(chances))
 
 
 def _answer(found: Bisected, steps: Sequence[Step], after: Sequence[str], state: State, good: str) -> Bisected:

@@ -4,22 +4,29 @@ A plain bisection that takes one wrong turn ends at the wrong version. Here ever
 first slower one; each measurement of a version beside the good one changes all of them by Bayes' rule, and the version
 to measure next is the one whose result says most. So an unlikely result is measured again before it is believed.
 
+How much slower the bad version is, is itself known with an error, which all steps share: what was measured is likely
+for a version as far as it is so on average over all slowdowns that the bad version may have. One version is taken to
+bring the whole slowdown; `between` tells of a measurement that contradicts it.
+
 Source: Waeber, Frazier and Henderson 2013, doi 10.1137/120861898 (probabilistic bisection).
 """
 
 from __future__ import annotations
 
 import dataclasses
-import math
 from collections.abc import Sequence
 
 import numpy as np
-from scipy import stats
+from scipy import special
 
 from bench.measure.stats import Effect
 
 MISTAKES = 0.01
 """Probability that a measurement is of a disturbance and tells nothing; no single one excludes a version for good."""
+RARE = 0.005
+"""Probability with which a single measurement seems to lie between the good version and the bad one, and does not."""
+SLOWDOWNS = 200
+"""Slowdowns, equally likely, that stand for all that the bad version may have."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -29,9 +36,13 @@ class State:
     Attributes:
         chances: for each version after the good one, the last of which is bad, the probability that it is the first bad
             one; they add up to 1.
+        prior: the same before any measurement, up to a factor; the same for all if it is empty.
+        measured: the versions that were measured, by index, and their latencies over the good version's (logarithm).
     """
 
     chances: tuple[float, ...]
+    prior: tuple[float, ...] = ()
+    measured: tuple[tuple[int, Effect], ...] = ()
 
     @property
     def found(self) -> int:
@@ -70,24 +81,52 @@ def after(state: State, index: int, measured: Effect, change: Effect) -> State:
         measured: logarithm of its latency over the good version's.
         change: the same of the bad version.
     """
-    both = measured - change  # about 0 if the version is as slow as the bad one
-    freedom = max(1.0, min(measured.freedom, both.freedom))
-    as_good = float(stats.t.pdf(measured.value / measured.error, freedom) / measured.error)
-    as_bad = float(stats.t.pdf(both.value / both.error, freedom) / both.error)
-    return _weighed(state, index, as_good, as_bad)
+    seen = (*state.measured, (index, measured))
+    prior = state.prior or (1.0,) * len(state.chances)
+    parts = (np.arange(SLOWDOWNS) + 0.5) / SLOWDOWNS
+    slowdowns_S = change.value + change.error * special.stdtrit(max(1.0, change.freedom), parts)
+    logs_VS = np.zeros((len(prior), SLOWDOWNS))
+    for number, one in seen:
+        is_bad_V = np.arange(len(prior)) <= number
+        logs_VS += np.where(is_bad_V[:, None], _log_likelihood(one, slowdowns_S), _log_likelihood(one, np.zeros(1)))
+    weights = np.exp(logs_VS - logs_VS.max()).mean(axis=1) * prior
+    return dataclasses.replace(_normal(weights.tolist()), prior=prior, measured=seen)
+
+
+def _log_likelihood(measured: Effect, true_S: np.ndarray) -> np.ndarray:
+    """Logarithm of how likely a measurement is, up to a factor, for each of some true values."""
+    if not measured.error > 0:  # it tells nothing of how far it errs
+        return np.zeros_like(true_S)
+    freedom = max(1.0, measured.freedom)
+    density_S = (1 + ((measured.value - true_S) / measured.error) ** 2 / freedom) ** (-(freedom + 1) / 2)  # Student's
+    return np.log((1 - MISTAKES) * density_S + MISTAKES)
+
+
+def between(measured: Effect, change: Effect) -> bool:
+    """Whether a version is slower than the good one and faster than the bad one, so that several brought a part of it.
+
+    Args:
+        measured: logarithm of its latency over the good version's.
+        change: the same of the bad version.
+    """
+    rest = change - measured
+    return measured.value > measured.half_width(RARE) and rest.value > rest.half_width(RARE)
+
+
+def without(state: State, index: int) -> State:
+    """The state without a version that cannot be measured: a change that came with it is seen in the next one."""
+
+    def joined(values: Sequence[float]) -> tuple[float, ...]:
+        return (*values[:index], values[index] + values[index + 1], *values[index + 2 :])
+
+    measured = tuple((number - (number > index), one) for number, one in state.measured if number != index)
+    prior = state.prior or (1.0,) * len(state.chances)
+    return State(chances=joined(state.chances), prior=joined(prior), measured=measured)
 
 
 def after_certain(state: State, index: int, *, is_bad: bool) -> State:
     """The state after an observation that does not err: whether the outputs of a version are the good version's."""
     return _normal([chance * float((first <= index) == is_bad) for first, chance in enumerate(state.chances)])
-
-
-def _weighed(state: State, index: int, as_good: float, as_bad: float) -> State:
-    largest = max(as_good, as_bad)
-    if not largest > 0 or math.isinf(largest):
-        return state
-    likely = [(1 - MISTAKES) * (as_bad if first <= index else as_good) for first in range(len(state.chances))]
-    return _normal([chance * (one + MISTAKES * largest) for chance, one in zip(state.chances, likely, strict=True)])
 
 
 def _normal(weights: Sequence[float]) -> State:

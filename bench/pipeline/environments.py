@@ -241,7 +241,7 @@ def _shared(digest: str) -> Path:
 
 def _versions_here(distributions: Sequence[str]) -> list[str]:
     """The versions that distributions, by their canonical names, have in this process's environment."""
-    here = {canonicalize_name(name): version for name, version in own().packages.items()}
+    here = {str(canonicalize_name(name)): version for name, version in own().packages.items()}
     return [f"{name}=={here[name]}" for name in distributions if name in here]
 
 

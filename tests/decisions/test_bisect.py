@@ -21,8 +21,9 @@ NAMES = tuple(f"1.{minor}" for minor in range(9))
 class Fakes:
     """Releases of which one brings a slowdown and other outputs, and some cannot be installed."""
 
-    def __init__(self, first_bad: str, missing: tuple[str, ...] = (), slower: float = 0.05) -> None:
+    def __init__(self, first_bad: str, missing: tuple[str, ...] = (), slower: float = 0.05, error: float = 0.004):
         self._first_bad, self._missing, self._slower = NAMES.index(first_bad), missing, slower
+        self._error = error
         self.measured: list[str] = []
 
     def _is_bad(self, version: str) -> bool:
@@ -33,7 +34,9 @@ class Fakes:
 
     def latency(self, version: str, launches: int) -> Comparison:
         value = self._slower if self._is_bad(version) else 0.0
-        return Comparison(effect=Effect(value=value, error=0.004, freedom=30.0), control=None, num_launches=launches)
+        return Comparison(
+            effect=Effect(value=value, error=self._error, freedom=30.0), control=None, num_launches=launches
+        )
 
     def outputs(self, version: str) -> str:
         return "drifted" if self._is_bad(version) else "close"
@@ -61,15 +64,44 @@ def test_releases_that_cannot_be_measured_are_left_out_and_named() -> None:
     assert (found.first_bad, found.last_good) == ("1.5", "1.3")
     text = report.render(found, format="table")
     assert "demo 1.5 is the first bad one of 9 releases, after 1.3" in text
-    assert "left out, because they cannot be measured: 1.4" in text
+    assert "left out, because they cannot be measured: 1.4, of which 1.4 may have brought the change" in text
 
 
-def test_a_release_that_is_no_worse_is_said_after_one_measurement() -> None:
-    for fakes, drift in ((Fakes("1.1", slower=0.0), False), (Fakes("1.1", slower=0.02), False)):
-        found = look(fakes, drift=drift)
-        assert found.first_bad is None
-        assert len(fakes.measured) == 1
-        assert "demo 1.8 is no worse than 1.0" in report.render(found, format="table")
+@pytest.mark.parametrize(
+    ("slower", "error", "said"),
+    [
+        (0.0, 0.004, "demo 1.8 is not 5 % slower than 1.0: 1.000 [0.992, 1.008] times"),
+        (0.02, 0.004, "demo 1.8 is not 5 % slower than 1.0: 1.020 [1.012, 1.029] times"),
+        (0.04, 0.03, "it is not clear whether demo 1.8 is slower than 1.0"),
+    ],
+)
+def test_a_release_that_is_no_worse_is_said_after_one_measurement(slower: float, error: float, said: str) -> None:
+    fakes = Fakes("1.1", slower=slower, error=error)
+    found = look(fakes)
+    assert found.first_bad is None
+    assert len(fakes.measured) == 1
+    assert said in report.render(found, format="table")
+
+
+def test_outputs_that_are_close_are_said_after_one_measurement() -> None:
+    found = look(Fakes("1.8", missing=()), drift=True)
+    assert found.first_bad == "1.8"
+    fakes = Fakes("1.1")
+    fakes.outputs = lambda version: "close"  # type: ignore[method-assign]
+    assert "demo 1.8 is no worse than 1.0: outputs close" in report.render(look(fakes, drift=True), format="table")
+
+
+def test_a_slowdown_that_came_in_two_releases_is_said() -> None:
+    class Two(Fakes):
+        def latency(self, version: str, launches: int) -> Comparison:
+            value = 0.1 if self._is_bad(version) else 0.05 * (NAMES.index(version) >= 2)
+            effect = Effect(value=value, error=0.004, freedom=30.0)
+            return Comparison(effect=effect, control=None, num_launches=launches)
+
+    text = report.render(look(Two("1.6")), format="table")
+    assert "slower than 1.0 and faster than 1.8: 1.4" in text
+    assert "several releases brought a part" in text
+    assert "several" not in report.render(look(Fakes("1.6")), format="table")
 
 
 def test_one_cell_is_named() -> None:

@@ -40,6 +40,36 @@ def test_the_chance_of_error_is_what_it_says(error: float) -> None:
     assert np.mean(steps) <= {0.005: 3.5, 0.012: 7.0}[error]  # a certain bisection of 7 takes 2.8
 
 
+def test_the_chance_of_error_counts_that_the_slowdown_itself_is_measured() -> None:
+    """Noise about as large as the slowdown: all steps share the error of the bad version's measurement."""
+    rng = np.random.default_rng(7)
+    wrong, told, num = 0, 0.0, 0
+    for trial in range(400):
+        change = Effect(value=0.05 + float(rng.normal(0, 0.028)), error=0.028, freedom=20.0)
+        if change.ratio().low < 1.005 or num == 40:
+            continue
+        state, first_bad = bisection.start(7), trial % 7
+        for _ in range(30):
+            if state.chance_of_error <= 0.05:
+                break
+            index = state.next()
+            value = 0.05 * (index >= first_bad) + float(rng.normal(0, 0.046))
+            state = bisection.after(state, index, Effect(value=value, error=0.046, freedom=20.0), change)
+        wrong, told, num = wrong + (state.found != first_bad), told + state.chance_of_error, num + 1
+    assert num == 40
+    assert wrong / num <= told / num + 0.08
+
+
+def test_a_version_that_cannot_be_measured_leaves_its_chance_to_the_next() -> None:
+    change = Effect(value=0.05, error=0.002, freedom=30.0)
+    state = bisection.after(bisection.start(4), 2, change, change)
+    found = bisection.without(state, 1)
+    assert found.chances == pytest.approx((state.chances[0], sum(state.chances[1:3]), state.chances[3]))
+    assert [index for index, _ in found.measured] == [1]
+    again = bisection.after(found, 1, change, change)
+    assert again.chances[1] == pytest.approx(2 * again.chances[0])
+
+
 def test_a_single_disturbed_measurement_excludes_nothing() -> None:
     state = bisection.start(4)
     change = Effect(value=0.05, error=0.002, freedom=30.0)
