@@ -94,6 +94,7 @@ class Guard:
         batch: int = 1,
         threads: int = 1,
         pinned_with: str | None = None,
+        may_be_large: bool = False,
         tolerance: float = check.TOLERANCE,
         max_metric_loss: float = check.MAX_METRIC_LOSS,
         max_launches: int = check.MAX_LAUNCHES,
@@ -115,6 +116,7 @@ class Guard:
             threads: number of threads.
             pinned_with: versions that the pinned artifact runs with, as `--with` takes them, such as
                 `onnxruntime==1.22.0`; by default those that are installed.
+            may_be_large: whether downloads of gigabytes for `pinned_with` are allowed.
             tolerance: how much slower the new artifact may be, as a share.
             max_metric_loss: largest share of the pinned artifact's metric that may be lost; without targets, largest
                 error in the outputs.
@@ -130,7 +132,9 @@ class Guard:
             raise InputError("guard measures once in a test: pytest-benchmark keeps one set of samples for each")
         versions = asked.packages(pinned_with) if pinned_with else None
         if new is None and (versions is None or (Path(pinned) / "deployment.json").is_file()):
-            pair = check.pair_of_pick(Path(pinned), pinned_with=versions, limits=self._limits)
+            pair = check.pair_of_pick(
+                Path(pinned), pinned_with=versions, may_be_large=may_be_large, limits=self._limits
+            )
         else:
             options = adopt.Options(
                 dataset=Path(dataset) if dataset else None, dims=tuple(dims), shapes=tuple(shapes), trust=trust
@@ -142,6 +146,7 @@ class Guard:
                 runtime=runtime,
                 provider=provider,
                 pinned_with=versions,
+                may_be_large=may_be_large,
                 batch=batch,
                 threads=threads,
                 limits=self._limits,

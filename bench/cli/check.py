@@ -30,6 +30,7 @@ def check(
     versions: Annotated[
         str | None, typer.Option("--with", help="Run the pinned artifact with this version, as onnxruntime==1.22.0.")
     ] = None,
+    yes: options.Yes = False,
     dataset: options.Dataset = None,
     dim: options.Dims = None,
     shape: options.Shapes = None,
@@ -60,11 +61,11 @@ def check(
             raise InputError(f"{pinned} says itself what to make anew; to compare with {new}, name its model file")
         if given != options.own_model(None, None, None, False) or (*how.values(),) != (None, None, 1, 1):
             raise InputError(f"{pinned} says itself how it is run; its cell is fixed")
-        pair = guard.pair_of_pick(pinned, pinned_with=pinned_with, limits=limits)
+        pair = guard.pair_of_pick(pinned, pinned_with=pinned_with, may_be_large=yes, limits=limits)
     elif new is None and pinned_with is None:
         raise InputError(f"{pinned} is no folder that `bench pick` saved; name the new model file, too")
     else:
-        files = {"pinned": pinned, "new": new or pinned, "pinned_with": pinned_with}
+        files = {"pinned": pinned, "new": new or pinned, "pinned_with": pinned_with, "may_be_large": yes}
         pair = guard.pair_of_files(**files, options=given, limits=limits, **how)  # type: ignore[arg-type]
     goal = guard.goal(tolerance=units.share(tolerance), max_launches=launches, budget_s=units.seconds(budget))
     max_metric_loss = units.share(max_metric_drop, zero=True)

@@ -102,6 +102,7 @@ def pair_of_files(
     batch: int = 1,
     threads: int = 1,
     pinned_with: Asked | None = None,
+    may_be_large: bool = False,
     limits: Limits,
 ) -> Pair:
     """Prepare and verify two model files of one format, with the same inputs and outputs.
@@ -115,6 +116,7 @@ def pair_of_files(
         batch: number of samples in an inference.
         threads: number of threads.
         pinned_with: versions that the pinned artifact runs with; None for those that are installed.
+        may_be_large: whether downloads of gigabytes are allowed.
         limits: time and memory of the child processes.
 
     Raises:
@@ -137,15 +139,16 @@ def pair_of_files(
     notes = [note for note in adopted.notes if note in before.notes]  # such as sizes that were guessed for both
     notes += [f"{pinned}: {note}" for note in before.notes if note not in notes]
     notes += [f"{new}: {note}" for note in adopted.notes if note not in notes]
-    return dataclasses.replace(pair(cell, pinned_artifact, artifact, limits, pinned_with), notes=tuple(notes))
+    found = pair(cell, pinned_artifact, artifact, limits, pinned_with, may_be_large=may_be_large)
+    return dataclasses.replace(found, notes=tuple(notes))
 
 
-def pair_of_pick(folder: Path, *, pinned_with: Asked | None = None, limits: Limits) -> Pair:
+def pair_of_pick(folder: Path, *, pinned_with: Asked | None = None, may_be_large: bool = False, limits: Limits) -> Pair:
     """Prepare and verify the artifact that `bench pick` saved, and the artifact that the same cell has now.
 
     Args:
         folder: the folder that `bench pick` saved.
-        pinned_with: see `pair_of_files`.
+        pinned_with, may_be_large: see `pair_of_files`.
         limits: time and memory of the child processes.
 
     Raises:
@@ -161,17 +164,25 @@ def pair_of_pick(folder: Path, *, pinned_with: Asked | None = None, limits: Limi
         raise InputError(f"{recipe.artifact} is not the file that was picked; `bench pick` saves it again")
     size_bytes = recipe.artifact.stat().st_size
     pinned = Artifact(path=recipe.artifact, format=recipe.format, sha256=recipe.sha256, size_bytes=size_bytes)
-    return pair(cell, pinned, prepare.artifact_of(cell, limits), limits, pinned_with)
+    return pair(cell, pinned, prepare.artifact_of(cell, limits), limits, pinned_with, may_be_large=may_be_large)
 
 
-def pair(cell: Cell, pinned: Artifact, new: Artifact, limits: Limits, pinned_with: Asked | None = None) -> Pair:
+def pair(
+    cell: Cell,
+    pinned: Artifact,
+    new: Artifact,
+    limits: Limits,
+    pinned_with: Asked | None = None,
+    *,
+    may_be_large: bool = False,
+) -> Pair:
     """Verify that both artifacts run, and judge the outputs of the new one against those of the pinned one.
 
     Raises:
         InputError: the versions for the pinned artifact do not concern its runtime.
         ArtifactError: an artifact does not run; the message says which.
     """
-    before = cell if pinned_with is None else _with(cell, pinned_with)
+    before = cell if pinned_with is None else _with(cell, pinned_with, may_be_large)
     inputs = prepare.inputs_of(catalog.task(cell.task), limits)
     with Scratch() as folder:
         outputs = Path(folder, "outputs.npz")
@@ -187,9 +198,9 @@ def pair(cell: Cell, pinned: Artifact, new: Artifact, limits: Limits, pinned_wit
         return Pair(pinned=first, new=verified("new", cell, new, outputs, None))
 
 
-def _with(cell: Cell, asked: Asked) -> Cell:
+def _with(cell: Cell, asked: Asked, may_be_large: bool) -> Cell:
     """The cell with other versions of its runtime's packages."""
-    changed = versions.changed(cell, asked)
+    changed = versions.changed(cell, asked, may_be_large)
     if changed is None or changed.runtime == cell.runtime:
         raise InputError(f"{cell.runtime} does not use {asked.text}; the guard compares versions of the runtime")
     return changed

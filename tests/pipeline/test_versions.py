@@ -187,6 +187,9 @@ def test_the_guard_runs_the_pinned_artifact_with_its_own_versions(
     assert pair.new.quality.fidelity == "drifted"  # it answers with two thirds of what the pinned version answers
     with pytest.raises(InputError, match="demo does not use other==1"):
         check.pair(cell, artifact, artifact, limits, asked.packages("other==1"))
+    for said in (False, True):  # as `--yes` says it
+        check.pair(cell, artifact, artifact, limits, asked.packages("demo==3.0"), may_be_large=said)
+        assert environments._declared("runtimes", "demo@3.0").may_be_large == said
 
 
 def _main(*arguments: str) -> None:
