@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import contextlib
 import functools
+import json
 import os
 import re
 import shutil
@@ -55,16 +56,30 @@ def resolved(requirements: Sequence[str], constraints: Sequence[str], python: st
     Raises:
         ArtifactError: no versions fit, or an index cannot be reached; the message says which.
     """
-    if (uv := _uv()) is None:
-        return "\n".join(requirements)
+    uv = _uv()
     with tempfile.TemporaryDirectory(prefix="inferometer-") as name:
         made = Path(name)  # away from the checkout, whose own settings of uv are not for this
         (made / "in.txt").write_text("\n".join(requirements))
         (made / "constraints.txt").write_text("\n".join(constraints))
+        if uv is None:
+            return _resolved_by_pip(made)
         told = ["--python", python, "--only-binary", ":all:", "--no-header", "--quiet", "--format", "pylock.toml"]
         target = made / "pylock.toml"
         _run([uv, "pip", "compile", "in.txt", "-c", "constraints.txt", *told, "-o", str(target)], made)
         return target.read_text(encoding="utf-8")
+
+
+def _resolved_by_pip(made: Path) -> str:
+    """What `resolved` returns without uv, for the files of a folder: lines of `name==version`, or a wheel's place."""
+    told = ["install", "--dry-run", "--ignore-installed", "--quiet", "--only-binary", ":all:"]
+    _run([*PIP, *told, "--report", "report.json", "-r", "in.txt", "-c", "constraints.txt"], made)
+    lines = []
+    for one in json.loads((made / "report.json").read_bytes())["install"]:
+        name, version, place = one["metadata"]["name"], one["metadata"]["version"], one["download_info"]
+        hashes = place.get("archive_info", {}).get("hashes", {})  # builds of one version lie in one place in turn
+        wheel = f"{name} @ {place['url']}#sha256={hashes.get('sha256', '')}"
+        lines.append(wheel if one["is_direct"] else f"{name}=={version}")
+    return "\n".join(sorted(lines))
 
 
 def make(lock: str, target: Path, python: str) -> None:
@@ -76,7 +91,16 @@ def make(lock: str, target: Path, python: str) -> None:
     uv = _uv()
     if uv is None:
         _run([python, "-I", "-m", "venv", "--without-pip", str(target)], target.parent)
-        installing = ["--quiet", "--python", str(program(target)), "install", "--only-binary", ":all:", "--"]
+        installing = [
+            "--quiet",
+            "--python",
+            str(program(target)),
+            "install",
+            "--no-deps",
+            "--only-binary",
+            ":all:",
+            "--",
+        ]
         _run([*PIP, *installing, *lock.splitlines()], target.parent)
         return
     _run([uv, "venv", "--quiet", "--no-project", "--python", python, str(target)], target.parent)
