@@ -201,7 +201,7 @@ def pair(
 def _with(cell: Cell, asked: Asked, may_be_large: bool) -> Cell:
     """The cell with other versions of its runtime's packages."""
     changed = versions.changed(cell, asked, may_be_large)
-    if changed is None or changed.runtime == cell.runtime:
+    if changed is None or changed.artifact_path != cell.artifact_path:  # then it made the artifact
         raise InputError(f"{cell.runtime} does not use {asked.text}; the guard compares versions of the runtime")
     return changed
 

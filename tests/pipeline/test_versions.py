@@ -184,6 +184,8 @@ def test_the_guard_runs_the_pinned_artifact_with_its_own_versions(
     pair = check.pair(cell, artifact, artifact, limits, asked.packages("demo==3.0"))
     assert (pair.pinned.cell.runtime, pair.new.cell.runtime) == ("demo@3.0", "demo")
     assert pair.new.quality.fidelity == "drifted"  # it answers with two thirds of what the pinned version answers
+    again = check.pair(pair.pinned.cell, artifact, artifact, limits, asked.packages("demo==3.0"))
+    assert (again.pinned.cell, again.pinned.quality.fidelity) == (pair.pinned.cell, "exact")
     with pytest.raises(InputError, match="demo does not use other==1"):
         check.pair(cell, artifact, artifact, limits, asked.packages("other==1"))
     for said in (False, True):  # as `--yes` says it
