@@ -159,7 +159,10 @@ def slower(
             assert measured.effect is not None
             is_between = bisection.between(measured.effect, whole.effect)
             steps.append(Step(version=version, ratio=measured.ratio, is_between=is_between))
-            state = bisection.after(state, index, measured.effect, whole.effect)
+            if is_between:  # it says nothing of where the whole came, and as often as it is asked
+                state = bisection.after_certain(state, index, is_bad=measured.effect.ratio().value >= 1 + by)
+            else:
+                state = bisection.after(state, index, measured.effect, whole.effect)
         tell(_line(package, steps[-1]))
     return _answer(found, steps, after, state, names[0])
 

@@ -125,8 +125,12 @@ def without(state: State, index: int) -> State:
 
 
 def after_certain(state: State, index: int, *, is_bad: bool) -> State:
-    """The state after an observation that does not err: whether the outputs of a version are the good version's."""
-    return _normal([chance * float((first <= index) == is_bad) for first, chance in enumerate(state.chances)])
+    """The state after an observation that does not err, such as that a version has the good version's outputs."""
+    possible = [float((first <= index) == is_bad) for first in range(len(state.chances))]
+    prior = state.prior or (1.0,) * len(state.chances)
+    found = _normal([chance * may_be for chance, may_be in zip(state.chances, possible, strict=True)])
+    left = tuple(one * may_be for one, may_be in zip(prior, possible, strict=True))
+    return dataclasses.replace(found, prior=left if any(left) else (), measured=state.measured)
 
 
 def _normal(weights: Sequence[float]) -> State:

@@ -94,12 +94,16 @@ def test_outputs_that_are_close_are_said_after_one_measurement() -> None:
 def test_a_slowdown_that_came_in_two_releases_is_said() -> None:
     class Two(Fakes):
         def latency(self, version: str, launches: int) -> Comparison:
-            value = 0.1 if self._is_bad(version) else 0.05 * (NAMES.index(version) >= 2)
+            value = 0.12 if self._is_bad(version) else 0.06 * (NAMES.index(version) >= 2)
             effect = Effect(value=value, error=0.004, freedom=30.0)
             return Comparison(effect=effect, control=None, num_launches=launches)
 
-    text = report.render(look(Two("1.6")), format="table")
-    assert "slower than 1.0 and faster than 1.8: 1.4" in text
+    two = Two("1.6")
+    found = look(two)
+    assert (found.first_bad, found.last_good) == ("1.2", "1.1")  # from which on it is 5 % slower
+    assert len(two.measured) <= 5
+    text = report.render(found, format="table")
+    assert "slower than 1.0 and faster than 1.8: 1.4, 1.2, so" in text
     assert "several releases brought a part" in text
     assert "several" not in report.render(look(Fakes("1.6")), format="table")
 
