@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Callable, Sequence
 
 from bench.api.cell import Cell
@@ -160,7 +161,7 @@ def slower(
             is_between = bisection.between(measured.effect, whole.effect)
             steps.append(Step(version=version, ratio=measured.ratio, is_between=is_between))
             if is_between:  # it says nothing of where the whole came, and as often as it is asked
-                state = bisection.after_certain(state, index, is_bad=measured.effect.ratio().value >= 1 + by)
+                state = bisection.after_part(state, index, measured.effect, math.log1p(by))
             else:
                 state = bisection.after(state, index, measured.effect, whole.effect)
         tell(_line(package, steps[-1]))

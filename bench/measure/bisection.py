@@ -126,7 +126,25 @@ def without(state: State, index: int) -> State:
 
 def after_certain(state: State, index: int, *, is_bad: bool) -> State:
     """The state after an observation that does not err, such as that a version has the good version's outputs."""
-    possible = [float((first <= index) == is_bad) for first in range(len(state.chances))]
+    return after_likely(state, index, chance=float(is_bad))
+
+
+def after_part(state: State, index: int, measured: Effect, least: float) -> State:
+    """The state after a measurement of a version that brought a part: it is bad if it is slower by `least` or more.
+
+    Args:
+        state: what was known.
+        index: the version that was measured.
+        measured: logarithm of its latency over the good version's.
+        least: logarithm of the least slowdown that counts.
+    """
+    chance = float(special.stdtr(measured.freedom, (measured.value - least) / measured.error))
+    return after_likely(state, index, chance=min(max(chance, MISTAKES), 1 - MISTAKES))
+
+
+def after_likely(state: State, index: int, *, chance: float) -> State:
+    """The state after an observation by which a version is bad with a probability."""
+    possible = [chance if first <= index else 1 - chance for first in range(len(state.chances))]
     prior = state.prior or (1.0,) * len(state.chances)
     found = _normal([chance * may_be for chance, may_be in zip(state.chances, possible, strict=True)])
     left = tuple(one * may_be for one, may_be in zip(prior, possible, strict=True))
