@@ -63,7 +63,7 @@ def test_notes_on_both_files_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(check.adopt, "adopt", lambda path, _, **__: Adopted(name="toy", notes=notes[path.name]))
     made = Artifact(path=Path("made"), format="null", sha256="made", size_bytes=1)
     monkeypatch.setattr(check.prepare, "artifact_of", lambda *_: made)
-    monkeypatch.setattr(check, "pair", lambda *_: pair())
+    monkeypatch.setattr(check, "pair", lambda *_, **__: pair())
     found = check.pair_of_files(Path("a.onnx"), Path("b.onnx"), limits=Limits.of(step_s=60, memory_bytes=None))
     assert found.notes == ("sizes were guessed", "a.onnx: it was mended", "b.onnx: it saturates")
 
