@@ -233,7 +233,8 @@ def stop(place: Place, command: Command, number: int, after_s: float) -> collect
         wrong["wrong ends"] += 1
     if +wrong:
         sent = f"{signal.Signals(number).name} after {after_s:.3f} s"
-        print(f"{' '.join(command.arguments)}, {sent}, ended with {code} after {took_s:.3f} s, {dict(+wrong)}:")
+        print(f"{time.strftime('%H:%M:%S')} {' '.join(command.arguments)}, {sent}:")
+        print(f"  ended with {code} after {took_s:.3f} s: {dict(+wrong)}")
         print("\n".join(f"  {line}" for line in said.splitlines()[-12:]), flush=True)
     return wrong + collections.Counter({"running": was_running, "start_ms": round(1000 * start_s)})
 
