@@ -24,6 +24,10 @@ MINIMISE_S = 10
 ARTIFACTS = ("crash-", "timeout-", "oom-", "leak-")
 """What libFuzzer calls the file of a case with which the process ended, where it can still write one."""
 DEATH = "ended-"
+ENDED = re.compile(r"(?:ERROR|SUMMARY): libFuzzer: .*")
+WAITED = "timeout"
+"""What libFuzzer says of a case that took `drive.LIMIT_S` by the clock; the watch judges by processor time."""
+GONE = "it does not happen again"
 LAST = "last"
 """The file in which the fuzzer keeps the case that runs."""
 
@@ -37,6 +41,7 @@ class Outcome:
         num_reached: branches of the instrumented modules that the cases reached.
         num_kept: cases that reached something new, those of earlier runs included.
         violations: for each the file of its smallest case, and what happened.
+        num_waits: times that the machine let a case wait for so long that the fuzzer ended; the case itself is fast.
     """
 
     target: str
@@ -44,6 +49,7 @@ class Outcome:
     num_reached: int
     num_kept: int
     violations: dict[Path, str]
+    num_waits: int = 0
 
 
 def fuzz(name: str, folder: Path, seconds: float) -> Outcome:
@@ -56,6 +62,7 @@ def fuzz(name: str, folder: Path, seconds: float) -> Outcome:
     for number, seed in enumerate(_seeds(name)):
         (cases / f"seed-{number}").write_bytes(seed)
     end, num_cases, num_reached = time.monotonic() + seconds, 0, 0
+    ends: dict[Path, str] = {}
     while (left := int(end - time.monotonic())) > 0:
         command = [sys.executable, "-m", "fuzz.drive", name, str(folder), str(left)]
         done = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False)
@@ -66,17 +73,24 @@ def fuzz(name: str, folder: Path, seconds: float) -> Outcome:
         if num_cases == 0:
             raise RuntimeError(f"the fuzzer of {name} ended with {done.returncode}:\n{done.stderr[-2000:]}")
         culprit = (folder / LAST).read_bytes()
-        (violations / f"{DEATH}{hashlib.sha256(culprit).hexdigest()[:12]}").write_bytes(culprit)
+        path = violations / f"{DEATH}{hashlib.sha256(culprit).hexdigest()[:12]}"
+        path.write_bytes(culprit)
+        ends[path] = next(iter(ENDED.findall(done.stderr)), f"status {done.returncode}")
         for path in violations.iterdir():
             if path.name.startswith(ARTIFACTS):
                 path.unlink()
     found = {path: _minimised(name, path) for path in sorted(violations.iterdir()) if path.suffix != ".json"}
+    waits = [path for path, said in found.items() if said.startswith(GONE) and WAITED in ends.get(path, "")]
+    for path in waits:
+        del found[path]
+    found = {path: f"{said} ({ends[path]})" if path in ends else said for path, said in found.items()}
     return Outcome(
         target=name,
         num_cases=num_cases,
         num_reached=num_reached,
         num_kept=len(list(cases.iterdir())),
         violations=found,
+        num_waits=len(waits),
     )
 
 
@@ -93,7 +107,7 @@ def _minimised(name: str, path: Path) -> str:
     path.with_suffix(".json").unlink(missing_ok=True)
     command = [sys.executable, "-m", "fuzz.minimise", name, str(path), str(MINIMISE_S)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
-    return done.stdout.strip() or f"it does not happen again: {done.stderr[-300:]}"
+    return done.stdout.strip() or f"{GONE}: {done.stderr[-300:]}"
 
 
 def main() -> int:
@@ -114,7 +128,9 @@ def main() -> int:
         for path, said in found.violations.items():
             print(f"\n{found.target}: {path} ({path.stat().st_size} bytes)\n  {said}")
     num = sum(len(found.violations) for found in outcomes)
-    print(f"\n{sum(found.num_cases for found in outcomes):,} cases, {num} violations")
+    waits = sum(found.num_waits for found in outcomes)
+    told = f"; the machine let {waits} cases wait for a minute" if waits else ""
+    print(f"\n{sum(found.num_cases for found in outcomes):,} cases, {num} violations{told}")
     return int(num > 0)
 
 

@@ -98,7 +98,7 @@ class _Scope:
 
     def _make(self, name: str, node: onnx.NodeProto, step: int) -> None:
         view = self.share_views and node.op_type in VIEWS and node.domain in ("", "ai.onnx")
-        source = self.home.get(node.input[0]) if view else None
+        source = self.home.get(node.input[0]) if view and node.input else None
         if source is not None:
             self.home[name] = source
             if source.size_bytes is None:
