@@ -29,7 +29,7 @@ from pathlib import Path
 BENCH = (sys.executable, "-P", "-c", "from bench.cli.main import main; main()")
 SAME = (
     ("onnxruntime", "{task}/torch/torch_onnx/raw/onnxruntime/cpu/b1t1"),
-    ("onnxruntime", "{task}/torch/torch_onnx/int8_dynamic/onnxruntime/cpu/b1t1"),
+    ("onnxruntime", "{task}/torch/torch_onnx/int8_static-minmax-channel/onnxruntime/cpu/b1t1"),
     ("onnxruntime", "{task}/torch/torch_onnx/raw/onnxruntime_iobinding/cpu/b1t1"),
     ("openvino", "{task}/torch/torch_onnx/raw/openvino/cpu/b1t1"),
     ("ai-edge-litert", "{task}/tf/tflite/raw/litert/cpu/b1t1"),
