@@ -42,6 +42,7 @@ def test_each_command_loses_nothing(kills: ModuleType, tmp_path: Path) -> None:
     for number, name in zip((signal.SIGKILL, signal.SIGINT, signal.SIGTERM), commands, strict=True):
         wrong = kills.stop(place, commands[name], number, 1.5)
         num_running += wrong.pop("running", 0)
+        assert 0 < wrong.pop("start_ms") < 60_000
         assert not +wrong
     assert num_running
     before = place.launches()[0]
@@ -57,6 +58,7 @@ def test_every_wrong_end_is_counted(
     monkeypatch.setattr(kills, "BENCH", (sys.executable, "-c", HEED + STUBS[wrong]))
     monkeypatch.setattr(kills, "LATEST_S", 0.5)
     monkeypatch.setattr(kills, "ORPHAN_S", 0.5)
+    monkeypatch.setattr(kills, "START_S", 0.5)  # no stub heeds SIGTERM
     place = kills.Place(tmp_path)
     stored = tmp_path / "results" / "m" / "key.jsonl"
     stored.parent.mkdir(parents=True)
