@@ -1,5 +1,6 @@
 """The names that the author of a task, an exporter, a variant or a runtime imports: see `bench.api.plugin`."""
 
+from bench.api.mixture import Part as Part
 from bench.api.plugin import UNKNOWN as UNKNOWN
 from bench.api.plugin import Arrays as Arrays
 from bench.api.plugin import Exporter as Exporter

@@ -79,7 +79,9 @@ class Cell:
             raise InputError(f"not a cell: {path!r}; a cell reads task/source/exporter/variant/runtime/provider/b1t1")
         task, mark, at = parts[0].partition(sized.MARK)
         named = [part for field in (parts[2], parts[3], parts[4]) for part in field.split(CHAIN)]
-        plain = [name for name in (task, parts[1], parts[5]) if _NAME.fullmatch(name) is None]
+        plain = [
+            name for name in (task.removesuffix(sized.TUNING), parts[1], parts[5]) if _NAME.fullmatch(name) is None
+        ]
         for name in (*plain, *(name for name in named if not versioned.is_name(name, _NAME))):
             raise InputError(f"not a cell: {path!r}; {name!r} is not a name")
         if mark and sized.SIZES.fullmatch(at) is None:

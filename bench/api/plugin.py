@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, TypeVar
 
 from bench.api.arrays import STRING
 from bench.api.errors import InputError, suggest
+from bench.api.mixture import Part
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -273,6 +274,9 @@ class Variant(Plugin, abc.ABC):
     options: ClassVar[tuple[str, ...]] = ("",)
     """Each option is a variant of its own: with the file `ort.py`, options `("basic", "all")` give the variants
     `ort-basic` and `ort-all`; the option `""` is the variant that has the name of the file."""
+    letters: ClassVar[Mapping[str, str]] = {}
+    """What each letter means of a variant that treats each part of a model in its own way: its further options spell a
+    letter for each of `parts`, see `bench.api.mixture`."""
     lossy: ClassVar[bool] = False
     """Whether it may change the outputs by more than `Task.close`, such as by a reduced precision."""
     freezes: ClassVar[bool] = False
@@ -283,7 +287,7 @@ class Variant(Plugin, abc.ABC):
         """Read the artifact `source`, which stays as it is, and write the changed artifact to the one file `target`.
 
         Args:
-            option: one of `options`.
+            option: one of `options`, or a letter for each of `parts`, as `bench.api.mixture` spells it.
 
         Returns:
             Facts to keep with the artifact as JSON.
@@ -291,6 +295,10 @@ class Variant(Plugin, abc.ABC):
         Raises:
             RefusedError: the variant has nothing to do for this model, or cannot tell what it must know.
         """
+
+    def parts(self, source: Path, *, task: Task) -> Sequence[Part]:
+        """The parts of the artifact `source` that an option spells a letter for; none for most variants."""
+        return ()
 
 
 class Session(abc.ABC):

@@ -1,4 +1,8 @@
-"""Names of tasks at other sizes than their own: `encoder@tokens=16`, `super_resolution@height=32,width=400`."""
+"""Names of tasks made of others: at other sizes as `encoder@tokens=16`, or for a search as `encoder~tuning`.
+
+A search judges its proposals by training samples, so that those of the test split are still new to the deployment
+that it proposes in the end: see `bench.plugins.tuning`.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +10,7 @@ import re
 from collections.abc import Mapping
 
 MARK = "@"
+TUNING = "~tuning"
 BATCH = "batch"
 """The name of every task's axis of samples, whatever its model calls it."""
 SIZES = re.compile(r"[A-Za-z0-9_.-]+=[1-9]\d*(,[A-Za-z0-9_.-]+=[1-9]\d*)*")
@@ -18,8 +23,19 @@ def name_at(task: str, sizes: Mapping[str, int]) -> str:
 
 
 def family_of(task: str) -> str:
-    """The name of the task whose sizes were changed; of any other task, its own name."""
-    return task.partition(MARK)[0]
+    """The name of the task that a task was made of; of any other task, its own name."""
+    return task.partition(MARK)[0].removesuffix(TUNING)
+
+
+def is_tuning(task: str) -> bool:
+    """Whether a task judges the proposals of a search."""
+    return task.partition(MARK)[0].endswith(TUNING)
+
+
+def tuning_of(task: str) -> str:
+    """The name of the task that judges the proposals of a search for a task."""
+    name, mark, sizes = task.partition(MARK)
+    return name + TUNING + mark + sizes
 
 
 def sizes_of(task: str) -> dict[str, int]:
@@ -30,7 +46,7 @@ def sizes_of(task: str) -> dict[str, int]:
 
 def in_order(task: str) -> str:
     """The name with its sizes in the order of the dimensions' names, so that each request has one path."""
-    return name_at(family_of(task), sizes_of(task))
+    return name_at(task.partition(MARK)[0], sizes_of(task))
 
 
 def spelled(dim: str) -> str:

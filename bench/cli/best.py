@@ -28,12 +28,12 @@ def best(
 
     most = units.share(max_metric_drop, zero=True)
     stored = options.read(results, margin=units.share(margin))
-    found = find(stored.measurements, stored.rows, max_metric_loss=most)
+    found = find(stored.measurements, stored.chosen(None), max_metric_loss=most)
     if not found and into is None:  # no error: a sweep that was stopped early has none
         options.say(report.NOTHING)
     elif into is None:
         options.write(report.render(found, format="table"), None)
-        options.say_notes(report.missing(found, ranking.select(stored.rows).groups, max_metric_loss=most))
+        options.say_notes(report.missing(found, ranking.select(stored.chosen(None)).groups, max_metric_loss=most))
     else:
         whole = report.put_into(into, report.render(found, format="md"))
         options.write(whole.encode(), into)  # the rest of the text is the file's own

@@ -22,6 +22,7 @@ from bench.cli import (
     profile,
     report,
     roofline,
+    search,
     show,
 )
 from bench.cli import list as list_command
@@ -55,7 +56,7 @@ def options_of_all(
 app.command("list")(list_command.list_)
 app.command(cls=options.TellsFormats)(run_command.run)
 for command in (
-    *(show.show, best.best, plot.plot, roofline.roofline, compare.compare, bisect.bisect, pick.pick),
+    *(show.show, best.best, plot.plot, roofline.roofline, compare.compare, bisect.bisect, pick.pick, search.search),
     *(explain.explain, check.check, report.report, export.export, profile.profile, doctor.doctor, clean.clean),
 ):
     app.command()(command)

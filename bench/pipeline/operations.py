@@ -47,6 +47,12 @@ def transform(*, task: str, variant: str, source: str, target: str) -> dict[str,
     return facts(info, Path(target))
 
 
+def parts(*, task: str, variant: str, source: str) -> dict[str, Any]:
+    """The parts of an artifact that a variant treats each in its own way, see `Variant.parts`."""
+    found = catalog.variant_file(variant).parts(Path(source), task=catalog.task(task))
+    return {"parts": [dataclasses.asdict(part) for part in found]}
+
+
 def facts(info: dict[str, Any], path: Path) -> dict[str, Any]:
     """The facts about a step's artifact: those that the plugin returned, and those that an ONNX file itself shows."""
     if path.suffix != ".onnx":

@@ -8,7 +8,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from bench.api import Task, cache
+import msgspec
+
+from bench.api import Part, Task, cache
 from bench.api.artifact import Artifact
 from bench.api.cell import Cell
 from bench.api.errors import ArtifactError, BenchError, ChildError, PluginError, RefusedError
@@ -97,6 +99,18 @@ def steps_of(cell: Cell, limits: Limits, failed: FailedSteps | None = None) -> l
         interpreter = environments.interpreter_of("variants", name)
         steps.append(made(name, before.format, recipe, interpreter, operations.transform, request))
     return steps
+
+
+def parts_of(cell: Cell, variant: str, limits: Limits) -> list[Part]:
+    """The parts of a cell's artifact that a variant treats each in its own way: see `Variant.parts`.
+
+    Raises:
+        ArtifactError: the artifact cannot be made, or its parts cannot be told.
+    """
+    artifact = artifact_of(cell, limits)
+    request = {"task": family_of(cell.task), "variant": variant, "source": str(artifact.path)}
+    found = _ask(variant, OWN, operations.parts, limits, **request)["parts"]
+    return msgspec.convert(found, list[Part])
 
 
 def _made(

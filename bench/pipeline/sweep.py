@@ -61,6 +61,7 @@ class Options:
         across_threads: compare each cell with itself at one thread, rather than with the task's baseline.
         ends_s: time by `time.monotonic` at which measuring is to end; where preparing took long, measuring gets less
             than its budget, but at least `LEAST_SHARE` of it. None for the whole budget.
+        baseline: the cell to compare with, of the same request; None for the task's baseline.
     """
 
     method: Method = Method()
@@ -69,6 +70,7 @@ class Options:
     max_metric_loss: float = 0.01
     across_threads: bool = False
     ends_s: float | None = None
+    baseline: Cell | None = None
 
 
 class Sweep:
@@ -106,7 +108,10 @@ class Sweep:
 
     def _baselines(self, request: Cell | tuple[str, int, int]) -> list[Cell]:
         """The candidates for the baseline of a request; the first candidate that works is the baseline."""
-        return [request] if isinstance(request, Cell) else sweeps.baselines(*request)
+        if isinstance(request, Cell):
+            return [request]
+        chosen = self._options.baseline
+        return [chosen] if chosen is not None and chosen.group == request else sweeps.baselines(*request)
 
     def _prepare(self, cells: Sequence[Cell]) -> list[Prepared]:
         """Cells whose artifacts could be made; the failures of the other cells are stored."""

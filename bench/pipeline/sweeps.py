@@ -200,9 +200,9 @@ def select(globs: Sequence[str], sweep: str | None) -> list[Cell]:
 
 
 def _apart(glob: str) -> tuple[str, str]:
-    """A glob over cells of tasks at their own sizes, and the sizes that the glob names, as a task's name has them."""
+    """A glob over cells of tasks as they are, and what the glob adds to the task's name, such as its sizes."""
     task, slash, rest = glob.partition("/")
-    family, mark, at = task.partition(sized.MARK)
+    family, (_, mark, at) = sized.family_of(task), task.partition(sized.MARK)
     if mark and sized.SIZES.fullmatch(at) is None:
         raise InputError(f"not sizes of a task: {task!r}; they read {family}@height=224,width=224")
     return family + slash + rest, sized.in_order(task).removeprefix(family)

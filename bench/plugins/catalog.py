@@ -6,11 +6,11 @@ import functools
 import inspect
 from typing import TypeVar
 
-from bench.api import Exporter, Plugin, Runtime, Task, Variant, sized, versioned
+from bench.api import Exporter, Plugin, Runtime, Task, Variant, mixture, sized, versioned
 from bench.api.cell import Cell
 from bench.api.errors import InputError, PluginError, suggest
 from bench.api.loading import _load_module, find, load_module, path_of
-from bench.plugins import resized
+from bench.plugins import resized, tuning
 
 P = TypeVar("P", bound=Plugin)
 
@@ -31,8 +31,10 @@ def _load(kind: str, name: str, base: type[P]) -> P:
 
 @functools.cache
 def task(name: str) -> Task:
-    """The task in the folder `models/<name>`, at other sizes where the name tells some: see `bench.api.sized`."""
+    """The task in the folder `models/<name>`, or a task made of it where the name says so: see `bench.api.sized`."""
     found, sizes = _load("models", sized.family_of(name), Task), sized.sizes_of(name)
+    if sized.is_tuning(name):
+        found = tuning.tuning(found)
     return resized.resized(found, sizes) if sizes else found
 
 
@@ -46,7 +48,8 @@ def runtime(name: str) -> Runtime:
     return _load("runtimes", versioned.plugin_of(name), Runtime)
 
 
-def _variant_file(name: str) -> Variant:
+def variant_file(name: str) -> Variant:
+    """The variant in the file `variants/<name>.py`, without an option."""
     return _load("variants", name, Variant)
 
 
@@ -58,14 +61,23 @@ class NamedVariant:
     option: str
 
 
+def mixing() -> list[Variant]:
+    """The variants that treat each part of a model in its own way: see `Variant.letters`."""
+    found = []
+    for name in find("variants"):
+        with contextlib.suppress(PluginError):
+            found.append(variant_file(name))
+    return [variant for variant in found if variant.letters]
+
+
 @functools.cache
 def variants() -> dict[str, NamedVariant]:
-    """Every variant by name: the file's, or `<file>-<option>`."""
+    """Every listed variant by name: the file's, or `<file>-<option>`."""
     found = {}
     for name in find("variants"):
         with contextlib.suppress(PluginError):  # it cannot be used; `bench list` says why, and the others go on
-            for option in _variant_file(name).options:
-                found[f"{name}-{option}" if option else name] = NamedVariant(_variant_file(name), option)
+            for option in variant_file(name).options:
+                found[f"{name}-{option}" if option else name] = NamedVariant(variant_file(name), option)
     return found
 
 
@@ -76,11 +88,22 @@ def variant(name: str) -> NamedVariant:
         InputError: there is no variant of that name; the message suggests the nearest name.
     """
     name = versioned.plugin_of(name)
-    if name not in variants():
-        if name in find("variants"):
-            _variant_file(name)  # raises what is wrong with the file
-        raise InputError(f"no variant named {name!r}; {suggest(name, variants())}")
-    return variants()[name]
+    if name in variants():
+        return variants()[name]
+    if name in find("variants"):
+        variant_file(name)  # raises what is wrong with the file
+    if (found := _spelled(name)) is not None:
+        return found
+    raise InputError(f"no variant named {name!r}; {suggest(name, variants())}")
+
+
+def _spelled(name: str) -> NamedVariant | None:
+    """The variant of a name whose option is not listed, but has the form that its file asks for; else None."""
+    file, mark, option = name.partition("-")
+    if not mark or file not in find("variants"):
+        return None
+    found = variant_file(file)
+    return NamedVariant(found, option) if mixture.is_spelled(option, found.letters) else None
 
 
 def forget() -> None:

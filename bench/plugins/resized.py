@@ -18,11 +18,9 @@ NUM_SAMPLES = 16
 """Samples of the split `test` that are kept: fidelity needs few."""
 
 
-class Resized(Task):
-    """What a task at other sizes does in its own way; the class of the task itself comes after it."""
+class ByFidelity(Task):
+    """What a task that is judged by fidelity does in its own way; the class of the task itself comes after it."""
 
-    at: ClassVar[Mapping[str, int]]
-    """Sizes of dynamic dimensions, by name."""
     metric_name = FidelityTask.metric_name
     higher_is_better = FidelityTask.higher_is_better
     is_error_rate = FidelityTask.is_error_rate
@@ -31,6 +29,13 @@ class Resized(Task):
     metrics: Any = FidelityTask.metrics
     points: Any = FidelityTask.points
     relative_loss: Any = FidelityTask.relative_loss
+
+
+class Resized(ByFidelity):
+    """What a task at other sizes does in its own way; the class of the task itself comes after it."""
+
+    at: ClassVar[Mapping[str, int]]
+    """Sizes of dynamic dimensions, by name."""
 
     def samples(self, split: str) -> Samples:
         """The task's samples (of `test` the first), cut or repeated along the dimensions with another size."""

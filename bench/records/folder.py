@@ -6,6 +6,7 @@ import dataclasses
 from collections.abc import Container, Iterable, Mapping, Sequence
 from pathlib import Path
 
+from bench.api import sized
 from bench.api.cell import Cell, matches
 from bench.api.errors import InputError, suggest
 from bench.measure import machine
@@ -42,11 +43,7 @@ class Results:
     damages: Sequence[Damage] = ()
 
     def chosen(self, globs: Sequence[str] | None) -> list[Row]:
-        """The rows whose cells a glob matches; all rows without globs.
-
-        Raises:
-            InputError: a glob matches none.
-        """
+        """See `chosen`, below."""
         return chosen(self.rows, globs or ())
 
     def of(self, cells: Iterable[Cell]) -> list[Row]:
@@ -139,7 +136,7 @@ def machine_folder(results: Path) -> Path:
 
 
 def chosen(rows: Sequence[Row], globs: Sequence[str]) -> list[Row]:
-    """The rows whose cells a glob matches; all rows without globs.
+    """The rows whose cells a glob matches; without globs all rows but the proposals of searches.
 
     Raises:
         InputError: a glob matches no row.
@@ -150,4 +147,6 @@ def chosen(rows: Sequence[Row], globs: Sequence[str]) -> list[Row]:
             unknown = [part for part in glob.split("/") if part not in parts and not set(part) & set("*?[")]
             known = suggest(unknown[0], parts) if unknown else "`bench show` lists the cells that have a result"
             raise InputError(f"no result matches {glob!r}; {known}")
-    return [row for row in rows if not globs or matches(Cell.from_path(row.cell), globs)]
+    if not globs:
+        return [row for row in rows if not sized.is_tuning(row.task)]
+    return [row for row in rows if matches(Cell.from_path(row.cell), globs)]

@@ -46,19 +46,20 @@ class Lost(msgspec.Struct, frozen=True, kw_only=True):
     most: Annotated[float, msgspec.Meta(gt=0, le=MOST_POINTS)]
     points: tuple[tuple[Annotated[int, msgspec.Meta(ge=0)], Points], ...] = ()
 
-    def high(self, samples: float | None = None) -> float:
+    def high(self, samples: float | None = None, *, alpha: float = ALPHA) -> float:
         """The largest share of the score that may be lost, with 95 % confidence.
 
         Args:
             samples: of as many samples, which differ as often and by as much as those here; None for these.
+            alpha: probability that more is lost, by default 5 %.
         """
         each = (samples or self.num_samples) / self.num_samples
         lost = np.array([points for _, points in self.points], float)
         most = max(self.most, lost.max(initial=0.0))
         if not len(lost):
-            return most * -math.expm1(math.log(ALPHA) / (each * self.num_samples)) / self.score
+            return most * -math.expm1(math.log(alpha) / (each * self.num_samples)) / self.score
         values, counts = np.unique(np.concatenate([lost, np.zeros(self.num_samples - len(lost))]), return_counts=True)
-        return _quantile(np.append(values, most), np.append(counts * each, 1.0)) / self.score
+        return _quantile(np.append(values, most), np.append(counts * each, 1.0), alpha) / self.score
 
     def enough(self, limit: float) -> int | None:
         """The number of samples that would show a loss of at most `limit`, were they to differ as those here do.
@@ -92,15 +93,15 @@ def lost(values: np.ndarray, reference: np.ndarray, *, score: float, most: float
     return Lost(num_samples=len(differences), score=score, most=most, points=points)
 
 
-def _quantile(values: np.ndarray, counts: np.ndarray) -> float:
-    """The 1 - `ALPHA` quantile of a mean of values, K, whose weights are of the Dirichlet distribution of counts, K."""
+def _quantile(values: np.ndarray, counts: np.ndarray, alpha: float) -> float:
+    """The 1 - `alpha` quantile of a mean of values, K, whose weights are of the Dirichlet distribution of counts, K."""
     mean, most = float(values @ counts / counts.sum()), float(values.max())
     room = 1e-9 * (most - mean)
     if mean + room >= most:
         return most
 
     def excess(level: float) -> float:
-        return _tail(values - level, counts) - ALPHA
+        return _tail(values - level, counts) - alpha
 
     from scipy import optimize  # only here: a worker that verifies imports this module and needs no bound
 

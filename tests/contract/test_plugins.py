@@ -27,7 +27,7 @@ from support.workers import Workers
 
 LOADERS = {
     "exporters": catalog.exporter,
-    "variants": catalog._variant_file,
+    "variants": catalog.variant_file,
     "runtimes": catalog.runtime,
     "models": catalog.task,
 }

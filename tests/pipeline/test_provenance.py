@@ -167,7 +167,7 @@ ENGINE = "plugins/engines/onnxruntime"
             id="a quality",
         ),
         pytest.param(
-            lambda: provenance.recipe("variants", "dedup", catalog._variant_file("dedup")),
+            lambda: provenance.recipe("variants", "dedup", catalog.variant_file("dedup")),
             {"plugins/variants/dedup.py", "graphs/file/digest.py", "graphs/weights/parameters.py"},
             {"graphs/picture/svg.py", "api/cache.py", "api/loading.py"},
             id="an artifact",

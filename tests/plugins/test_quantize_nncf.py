@@ -74,6 +74,28 @@ def test_convolutions_run_in_8_bits(tmp_path: Path) -> None:
     assert 0 < small.drift(outputs, expected) < 0.2
 
 
+def test_the_chosen_convolutions_alone_run_in_8_bits(tmp_path: Path) -> None:
+    source, task = tmp_path / "source.openvino", small.make_task(ImageTask)
+    write(source, products=True)
+    variant = catalog.variant("nncf_mixed-1f1s").variant
+    parts = variant.parts(source, task=task)
+    assert [(part.operator, part.letters, part.num_weights) for part in parts] == [
+        ("Convolution", "fs", 32 * 8 * 9),
+        ("Convolution", "fs", 16 * 32 * 9),
+    ]
+    sizes = {}
+    for option in ("1f1s", "1s1f", "2s"):
+        target = tmp_path / f"{option}.openvino"
+        variant.apply(source, target, option=option, task=task)
+        (expected, _), (outputs, precision) = run(source), run(target)
+        assert precision == "int8"
+        assert 0 < small.drift(outputs, expected) < 0.2
+        sizes[option] = target.stat().st_size
+    assert sizes["2s"] < sizes["1f1s"] < sizes["1s1f"], "the second convolution has twice the weights of the first"
+    with pytest.raises(RefusedError, match="every operator stays as it is"):
+        variant.apply(source, tmp_path / "none", option="2f", task=task)
+
+
 def test_a_model_without_products_is_refused(tmp_path: Path) -> None:
     source, target = tmp_path / "source.openvino", tmp_path / "target.openvino"
     write(source, products=False)

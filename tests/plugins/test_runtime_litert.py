@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from bench.api import Samples, TensorSpec
-from bench.api.errors import ArtifactError
+from bench.api.errors import ArtifactError, RefusedError
 from bench.plugins import catalog
 
 pytestmark = pytest.mark.framework
@@ -115,3 +115,30 @@ def test_eight_bits_keep_the_interface_and_quarter_the_weights(option: str, tmp_
     assert y.dtype == np.float32
     error = np.abs(y - x @ weight.numpy()).max() / np.abs(x @ weight.numpy()).max()
     assert 1e-4 < error < 0.03  # 8 bits are not exact, and not far
+
+
+def test_the_chosen_operators_alone_are_quantized(tmp_path: Path) -> None:
+    tf = pytest.importorskip("tensorflow")
+    variant = catalog.variant("tflite_mixed-1d1f").variant
+    if (reason := variant.skip()) is not None:
+        pytest.skip(reason)
+    task, source = task_of("batch", SIZE), tmp_path / "artifact.tflite"
+    draw = np.random.default_rng(0)
+    first, second = (tf.constant(draw.standard_normal((SIZE, SIZE), dtype=np.float32) / 8) for _ in range(2))
+    converted(lambda x: {"y": tf.matmul(tf.nn.relu(tf.matmul(x, first)), second)}, task, source)
+    parts = variant.parts(source, task=task)
+    assert [(part.operator, part.letters, part.num_weights) for part in parts] == [
+        ("FULLY_CONNECTED", "fdqw", SIZE * SIZE)
+    ] * 2
+    x = draw.random((3, SIZE), dtype=np.float32)
+    expected = opened(source, task).run({"x": x})[0]
+    saved = {}
+    for option in ("1d1f", "2d", "1w1f", "1f1q"):
+        target = tmp_path / f"{option}.tflite"
+        variant.apply(source, target, option=option, task=task)
+        (y,) = opened(target, task).run({"x": x})
+        assert 1e-5 < np.abs(y - expected).max() / np.abs(expected).max() < 0.2
+        saved[option] = (source.stat().st_size - target.stat().st_size) / SIZE**2
+    assert saved == pytest.approx({"1d1f": 3, "2d": 6, "1w1f": 3, "1f1q": 3.5}, abs=0.7)
+    with pytest.raises(RefusedError, match="every operator stays float32"):
+        variant.apply(source, tmp_path / "none", option="2f", task=task)

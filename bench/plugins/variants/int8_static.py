@@ -5,20 +5,19 @@ from __future__ import annotations
 import contextlib
 import io
 import tempfile
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from bench.api import Arrays, Info, Task, Variant
+from bench.api import Info, Task, Variant
 from bench.graphs.deferred import onnx
 from bench.graphs.edits.opset import raise_opset
 from bench.graphs.edits.rewire import flatten_biases, load_settled, separate_names
-from bench.graphs.file.digest import all_graphs
 from bench.graphs.file.reads import node_reads
 from bench.graphs.weights.quantizable import find_weights
 from bench.plugins.engines import cpu
 from bench.plugins.engines.calibration import calibration_feeds
 from bench.plugins.engines.onnxruntime.quantized import floats_of, save_quantized
+from bench.plugins.engines.onnxruntime.static import Feeds, read_inside
 
 METHODS: dict[str, tuple[str, dict[str, Any]]] = {
     "minmax": ("MinMax", {}),
@@ -33,8 +32,6 @@ OPSET_CHANNELS = 13
 OPERATORS = ("Conv", "ConvTranspose", "MatMul", "Gemm", "Gather", "Relu", "Clip", "MaxPool")
 """Operators that get smaller or faster, and operators between them; if every operator that can be is quantized, ALBERT
 loses a fifth of its accuracy."""
-REMOVED = ("Relu", "Clip")
-"""Those of them that the quantizer may remove."""
 
 
 class Int8Static(Variant):
@@ -74,13 +71,13 @@ class Int8Static(Variant):
                 quantize_static(
                     prepared,
                     quantized := Path(folder) / "quantized.onnx",
-                    _Samples(samples),
+                    Feeds(samples),
                     op_types_to_quantize=OPERATORS,
                     per_channel=per == CHANNEL,
                     reduce_range=reduce_range,
                     activation_type=QuantType.QUInt8,
                     weight_type=QuantType.QInt8,
-                    nodes_to_exclude=[*last_products(model), *_read_inside(model)],
+                    nodes_to_exclude=[*last_products(model), *read_inside(model)],
                     calibrate_method=CalibrationMethod[name],
                     extra_options={"MatMulConstBOnly": True, "CalibStridedMinMax": 1, **settings},
                 )
@@ -88,34 +85,6 @@ class Int8Static(Variant):
         kinds = f"{', '.join(OPERATORS)}, of the main graph, but for the last product's"
         counts = save_quantized(model, target, before=before, kinds=kinds, ports=ports)
         return {**counts, "num_samples": len(samples), "reduce_range": reduce_range}
-
-
-class _Samples:
-    """Feeds for ONNX Runtime's calibration, which asks for a stride of them at a time.
-
-    All samples at once would hold every activation of each in memory.
-    """
-
-    def __init__(self, feeds: Sequence[Arrays]) -> None:
-        self._feeds = feeds
-
-    def __len__(self) -> int:
-        return len(self._feeds)
-
-    def set_range(self, start_index: int, end_index: int) -> None:
-        self.get_next = iter([*self._feeds[start_index:end_index], None]).__next__
-
-
-def _read_inside(model: onnx.ModelProto) -> list[str]:
-    """Names of the activations that a subgraph reads.
-
-    ONNX Runtime's quantizer removes a Relu or Clip whose range the scale has, and lets the nodes of the main graph
-    read its input instead, but not those of subgraphs (1.31.1).
-    """
-    inner = list(all_graphs(model))[1:]
-    read = {name for graph in inner for node in graph.node for name in node.input}
-    read |= {value.name for graph in inner for value in graph.output}
-    return [node.output[0] for node in model.graph.node if node.op_type in REMOVED and node.output[0] in read]
 
 
 def last_products(model: onnx.ModelProto) -> list[str]:

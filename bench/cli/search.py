@@ -1,0 +1,115 @@
+"""`bench search`: the deployment that is fastest or smallest and keeps the metric, proposed rather than listed."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from bench.cli import options, units
+
+NOTHING_BETTER = 1
+"""Exit code where nothing that was found is better than the fixed matrix."""
+SEARCH_SHARE, MATRIX_SHARE = 0.7, 0.3
+"""Shares of the time: until the last round begins, and for the fixed matrix where nothing is stored of it."""
+
+
+def search(
+    ctx: typer.Context,
+    task: Annotated[str | None, typer.Argument(help="A task.", show_default=False)] = None,
+    *,
+    model: options.Own = None,
+    dataset: options.Dataset = None,
+    dim: options.Dims = None,
+    shape: options.Shapes = None,
+    trust: options.Trust = False,
+    max_metric_drop: Annotated[str, typer.Option(help="Largest share of the metric that may be lost.")] = "1%",
+    objective: Annotated[Literal["latency", "size", "memory"], typer.Option(help="What to make small.")] = "latency",
+    batch: Annotated[int, typer.Option(min=1, help="Batch of the request.")] = 1,
+    threads: Annotated[int, typer.Option(min=1, help="Threads of the request.")] = 1,
+    budget: Annotated[str, typer.Option(help="Time for the whole search, such as 20m.")] = "20m",
+    timeout: Annotated[str | None, typer.Option(help="Time for each step of a cell, such as 5m.")] = None,
+    memory: Annotated[str | None, typer.Option(help="Memory for each process, such as 4GiB.")] = None,
+    results: options.Results = options.RESULTS,
+    output: Annotated[
+        Path | None, typer.Option(help="Folder to save the winner in; picks/TASK in the folder of the results.")
+    ] = None,
+) -> None:
+    """Search for the deployment that is fastest, or smallest, and keeps the metric.
+
+    Each node's precision is chosen by what it was measured to save here and to cost in noise; the best proposals are
+    confirmed beside the fixed matrix on the test split, which the search does not see. Exits with 1 where nothing beats
+    the fixed matrix.
+    """
+    from bench.api.cell import Cell
+    from bench.api.errors import InputError
+    from bench.cli import progress
+    from bench.cli.keeping import KeepingStore
+    from bench.cli.stopping import Stopping
+    from bench.decisions import deployment
+    from bench.decisions.pick import Constraints
+    from bench.decisions.search import confirm
+    from bench.decisions.search import search as searching
+    from bench.measure import machine
+    from bench.measure.block import Method
+    from bench.measure.limits import Limits
+    from bench.pipeline import sizing
+    from bench.pipeline.sweep import Options, Sweep
+    from bench.records import folder
+    from bench.report import search as report
+    from bench.report.figures import search_plots
+    from bench.report.terminal import Console
+
+    began_s, budget_s = time.monotonic(), units.seconds(budget)
+    step_s = units.seconds(timeout) if timeout else None
+    limits = Limits.of(step_s=step_s, memory_bytes=units.size_bytes(memory) if memory else None)
+    given = options.own_model(dataset, dim, shape, trust, is_named=model is not None)
+    if (model is None) == (task is None):
+        raise InputError("name a task, or a model of your own with --model")
+    if model is not None:
+        adopted, _ = sizing.adopted(model, given, {}, limits)
+        options.say_notes(adopted.notes)
+        task = adopted.name
+    assert task is not None
+    request, constraints = (task, batch, threads), Constraints(max_metric_loss=units.share(max_metric_drop, zero=True))
+    assert constraints.max_metric_loss is not None
+    store = KeepingStore(results, machine.name(), ctx.obj or Stopping())
+    settings = Options(method=Method(limits=limits), max_metric_loss=constraints.max_metric_loss)
+
+    def left_s() -> float:
+        return max(1.0, began_s + budget_s - time.monotonic())
+
+    with progress.observer(Console(stderr=True)) as observer:
+
+        def measure(cells: list[Cell], seconds: float) -> folder.Results:
+            goal = searching.goal_of(seconds)
+            Sweep(store, Options(**{**vars(settings), "goal": goal}), observer).run(cells)
+            return folder.stored(store, tasks={task})
+
+        stored = folder.stored(store, tasks={task})
+        if not confirm.fixed_best(stored, request, (), constraints):
+            stored = measure(searching.matrix(task, batch, threads), MATRIX_SHARE * budget_s)
+        designs = searching.designs(task, batch, threads, limits, options.say)
+        if not designs:
+            raise InputError(f"no variant with letters reads an export of {task} here; `bench list` says why")
+        searches = [
+            searching.Search(one, designs[0].base, store, settings, observer, objective, options.say) for one in designs
+        ]
+        searching.run(searches, time.monotonic() + SEARCH_SHARE * left_s())
+        proposals = [one.proposals for one in searches if one.is_sound]
+        finalists = confirm.finalists([proposal for each in proposals for proposal in each], objective, task)
+        rivals = confirm.fixed_best(stored, request, [cell.path for cell in finalists], constraints)
+        rival_cells = [Cell.from_path(row.cell) for row in rivals[:2]]
+        stored = measure([*finalists, *rival_cells], left_s())
+    found = confirm.confirmed(stored, request, finalists, constraints, objective)
+    pictures = search_plots.draw([one for one in searches if one.is_sound], task, stored.folder / "plots")
+    options.write(report.render(found, [report.front_table(one, objective) for one in proposals]), None)
+    options.tell(*map(str, pictures))
+    if found.winner is None or not found.is_searched:
+        raise typer.Exit(NOTHING_BETTER)
+    target = output or results / "picks" / task
+    asked = {"--max-metric-drop": constraints.max_metric_loss, "--objective": objective}
+    saved = deployment.save(target, found.winner, stored.records[found.winner.cell], request=asked, limits=limits)
+    options.tell("", f"saved in {target}: {', '.join(path.name for path in saved)}")

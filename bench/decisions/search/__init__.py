@@ -1,0 +1,1 @@
+"""The search for a deployment: what is built, and how, is proposed, measured, judged and confirmed."""

@@ -1,0 +1,57 @@
+"""The best choice under a limit on the noise: an integer program over the effects of all letters."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from scipy import optimize
+
+from bench.decisions.search.design import Choice, Design
+from bench.decisions.search.effects import Effects, Key
+
+LEVELS = 6
+"""Limits on the noise between the least and the most noise of any choice that is measured already."""
+
+
+def best(design: Design, costs: Mapping[Key, float], noise: Mapping[Key, float], limit: float) -> Choice | None:
+    """The choice of least cost whose noise is at most `limit`; None where no choice is.
+
+    Args:
+        design: the groups and their letters.
+        costs: what a letter adds to the cost, by group and letter; letters without one are not chosen.
+        noise: what it adds to the noise.
+        limit: most noise.
+    """
+    keys = [
+        (group, letter)
+        for group, letters in enumerate(design.letters)
+        for letter in letters
+        if letter == letters[0] or (group, letter) in costs
+    ]
+    one_each = np.array([[float(key[0] == group) for key in keys] for group in range(len(design.letters))])
+    noise_K = np.array([noise.get(key, 0.0) for key in keys])
+    scale = float(noise_K.max(initial=0.0)) or 1.0
+    found = optimize.milp(
+        np.array([costs.get(key, 0.0) for key in keys]),
+        integrality=np.ones(len(keys)),
+        bounds=optimize.Bounds(0, 1),
+        constraints=[
+            optimize.LinearConstraint(one_each, 1, 1),
+            optimize.LinearConstraint(noise_K[None] / scale, -np.inf, limit / scale),
+        ],
+    )
+    if found.x is None:
+        return None
+    chosen = {group: letter for (group, letter), is_chosen in zip(keys, found.x, strict=True) if is_chosen > 0.5}
+    return tuple(chosen[group] for group in range(len(design.letters)))
+
+
+def ladder(design: Design, effects: Effects, costs: Mapping[Key, float]) -> list[Choice]:
+    """The best choices under several limits on the noise, the least noise first."""
+    noises = [value for value in effects.noise.values() if value > 0]
+    if not noises:
+        return []
+    limits = np.geomspace(min(noises), sum(noises), LEVELS)
+    found: Sequence[Choice | None] = [best(design, costs, effects.noise, float(limit)) for limit in limits]
+    return list(dict.fromkeys(choice for choice in found if choice is not None and choice != design.plain))

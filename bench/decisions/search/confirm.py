@@ -1,0 +1,144 @@
+"""What a search found, held against the fixed matrix on samples that the search never saw."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Sequence
+
+from bench.api.cell import Cell
+from bench.api.errors import InputError
+from bench.decisions import pick
+from bench.decisions.pick import Constraints
+from bench.decisions.search.search import LATENCY, MEMORY, SIZE, Proposal, front
+from bench.measure.stats import Estimate
+from bench.records import ranking
+from bench.records.folder import Results
+from bench.records.metric_loss import ALPHA, Lost
+from bench.records.ranking import Group
+from bench.records.rows import Row
+
+QUIETER = 0.5
+"""Of two finalists in a row, the second has at most this share of the first one's noise."""
+MOST_FINALISTS = 4
+"""Finalists of a search: each is one more chance to seem right by luck, for which the bound of all is wider."""
+FIGURES = {LATENCY: "ratio", SIZE: "size_bytes", MEMORY: "peak_rss_bytes"}
+"""The field of a row that an objective makes small."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Confirmed:
+    """The end of a search.
+
+    Attributes:
+        objective: what was made small.
+        finalists: rows of the finalists on the task itself, in the order in which they were proposed.
+        kept: paths of the finalists that keep the metric, at the confidence that is left to each.
+        fixed: the best row of the fixed matrix under the same constraints; None where no row keeps to them.
+        winner: the best row of all; None where no row keeps to the constraints.
+        over_fixed: latency of the best finalist that keeps the metric over that of `fixed`; None where one of them is
+            missing or the two were not measured together.
+        alpha: probability that a finalist loses more than its bound, for each.
+    """
+
+    objective: str
+    finalists: Sequence[Row]
+    kept: Sequence[str]
+    fixed: Row | None
+    winner: Row | None
+    over_fixed: Estimate | None
+    alpha: float
+
+    @property
+    def is_searched(self) -> bool:
+        """Whether the winner is a finalist, rather than a cell of the fixed matrix."""
+        return self.winner is not None and self.winner.cell in self.kept
+
+    @property
+    def best_finalist(self) -> Row | None:
+        """The finalist that keeps the metric and does best."""
+        found = [row for row in self.finalists if row.cell in self.kept]
+        return min(found, key=lambda row: _figure(row, self.objective), default=None)
+
+
+def finalists(proposals: Sequence[Proposal], objective: str, task: str) -> list[Cell]:
+    """The cells of the task itself to confirm: on the front of all designs, from the best on, each with less noise."""
+    found: list[Proposal] = []
+    for one in front(proposals, objective):
+        is_new = one.choice != one.design.plain and len(found) < MOST_FINALISTS
+        if is_new and (not found or one.tried.noise <= QUIETER * found[-1].tried.noise):
+            found.append(one)
+    return [dataclasses.replace(one.cell, task=task) for one in found]
+
+
+def fixed_best(
+    stored: Results, request: tuple[str, int, int], searched: Sequence[str], limits: Constraints
+) -> list[Row]:
+    """The rows of the fixed matrix that keep to the constraints, the fastest first."""
+    group = _group(stored, request)
+    return [] if group is None else [row for row in pick.qualifying(group, limits) if row.cell not in searched]
+
+
+def confirmed(
+    stored: Results,
+    request: tuple[str, int, int],
+    cells: Sequence[Cell],
+    constraints: Constraints,
+    objective: str,
+) -> Confirmed:
+    """Hold the finalists against the fixed matrix.
+
+    Args:
+        stored: the results of the task itself, with those of the finalists.
+        request: task, batch and threads.
+        cells: the finalists.
+        constraints: what a deployment must keep to.
+        objective: what is to be made small.
+
+    Raises:
+        InputError: nothing of the task was timed.
+    """
+    group = _group(stored, request)
+    if group is None:
+        raise InputError(f"no cell of {request[0]} was timed")
+    paths = [cell.path for cell in cells]
+    alpha = ALPHA / max(1, len(paths))
+    rows = [row for row in group.rows if row.cell in paths]
+    sound = pick.qualifying(group, constraints)
+    kept = [row.cell for row in sound if row.cell in paths and _keeps(stored, row, constraints, alpha)]
+    fixed = _best([row for row in sound if row.cell not in paths], objective)
+    winner = _best([row for row in sound if row.cell not in paths or row.cell in kept], objective)
+    best = _best([row for row in sound if row.cell in kept], objective)
+    compared = None if best is None or fixed is None else stored.measurements.between(best.cell, fixed.cell)
+    return Confirmed(
+        objective=objective,
+        finalists=sorted(rows, key=lambda row: paths.index(row.cell)),
+        kept=kept,
+        fixed=fixed,
+        winner=winner,
+        over_fixed=None if compared is None else compared.ratio,
+        alpha=alpha,
+    )
+
+
+def _best(rows: Sequence[Row], objective: str) -> Row | None:
+    return min(rows, key=lambda row: (_figure(row, objective), row.ratio or math.inf, row.cell), default=None)
+
+
+def _figure(row: Row, objective: str) -> float:
+    value = getattr(row, FIGURES[objective])
+    return math.inf if value is None else float(value)
+
+
+def _group(stored: Results, request: tuple[str, int, int]) -> Group | None:
+    groups = ranking.select(stored.rows).groups
+    return next((group for group in groups if (group.task, group.batch, group.threads) == request), None)
+
+
+def _keeps(stored: Results, row: Row, constraints: Constraints, alpha: float) -> bool:
+    """Whether a finalist keeps the metric at the confidence that is left to it; a row without a bound does."""
+    limit = constraints.max_metric_loss
+    quality = stored.records[row.cell].quality
+    if limit is None or quality is None or not isinstance(quality.lost, Lost):
+        return True
+    return quality.lost.high(alpha=alpha) <= limit

@@ -1,0 +1,112 @@
+"""What a search may choose: a letter for each group of parts of one export on one runtime."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
+
+from bench.api import Part, mixture
+from bench.api.cell import CHAIN, RAW, Cell
+
+SMALL = 0.02
+"""Parts with a smaller share of a model's weights are grouped by their operator alone."""
+Choice = tuple[str, ...]
+"""A letter for each group of a design."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Design:
+    """The choices for one export on one runtime.
+
+    Attributes:
+        base: the cell that leaves every part as it is, against which proposals are measured.
+        variant: name of the variant that treats the parts.
+        parts: the parts.
+        groups: numbers of the parts that get the same letter.
+        letters: for each group the letters that it may have; the first leaves it as it is.
+    """
+
+    base: Cell
+    variant: str
+    parts: tuple[Part, ...]
+    groups: tuple[tuple[int, ...], ...]
+    letters: tuple[str, ...]
+
+    @property
+    def plain(self) -> Choice:
+        """The choice that leaves all parts as they are."""
+        return tuple(letters[0] for letters in self.letters)
+
+    def cell(self, choice: Choice) -> Cell:
+        """The cell of a choice; the base for the choice that leaves all parts as they are."""
+        if choice == self.plain:
+            return self.base
+        each = {part: letter for group, letter in zip(self.groups, choice, strict=True) for part in group}
+        named = f"{self.variant}-{mixture.spell(each[number] for number in range(len(self.parts)))}"
+        before = () if self.base.variant == RAW else self.base.chain
+        return dataclasses.replace(self.base, variant=CHAIN.join((*before, named)))
+
+    def with_letter(self, choice: Choice, group: int, letter: str) -> Choice:
+        """A choice with another letter for one group."""
+        return (*choice[:group], letter, *choice[group + 1 :])
+
+    def uniform(self, letter: str) -> Choice:
+        """The choice of a letter for every group that may have it."""
+        return tuple(letter if letter in letters else letters[0] for letters in self.letters)
+
+    def singles(self) -> Iterator[tuple[int, str, Choice]]:
+        """Each group and letter, with the choice that changes this group alone."""
+        for group, letters in enumerate(self.letters):
+            for letter in letters[1:]:
+                yield group, letter, self.with_letter(self.plain, group, letter)
+
+    def first(self) -> list[Choice]:
+        """The choices to try first: each letter everywhere, each group alone, and each letter everywhere but there.
+
+        What a node costs depends on its neighbours, for whoever hands on 8 bits to the next need not convert them.
+        """
+        uniform = {letter: self.uniform(letter) for letter in sorted({*itertools.chain(*self.letters)})}
+        without = [
+            self.with_letter(uniform[letter], group, self.letters[group][0]) for group, letter, _ in self.singles()
+        ]
+        found = [*uniform.values(), *(choice for _, _, choice in self.singles()), *without]
+        return [choice for choice in dict.fromkeys(found) if choice != self.plain]
+
+    def without(self, banned: Mapping[int, str]) -> Design:
+        """The design without some letters of some groups."""
+        letters = tuple(
+            "".join(letter for letter in each if letter not in banned.get(group, ""))
+            for group, each in enumerate(self.letters)
+        )
+        return dataclasses.replace(self, letters=letters)
+
+    def split(self, group: int) -> Design:
+        """The design with a group of several parts cut into its first and its second half."""
+        numbers = self.groups[group]
+        halves = (numbers[: len(numbers) // 2], numbers[len(numbers) // 2 :])
+        return dataclasses.replace(
+            self,
+            groups=(*self.groups[:group], *halves, *self.groups[group + 1 :]),
+            letters=(*self.letters[: group + 1], *self.letters[group:]),
+        )
+
+    def refined(self, choice: Choice, group: int) -> Choice:
+        """A choice of this design as a choice of the design that `split` makes."""
+        return (*choice[: group + 1], *choice[group:])
+
+
+def design(base: Cell, variant: str, parts: Sequence[Part]) -> Design:
+    """The design whose groups are the parts that are alike; small parts are grouped by their operator."""
+    total = sum(part.num_weights for part in parts) or 1
+    groups: dict[tuple[str, str], list[int]] = {}
+    for number, part in enumerate(parts):
+        alike = part.alike if part.num_weights >= SMALL * total else part.operator
+        groups.setdefault((alike, part.letters), []).append(number)
+    return Design(
+        base=base,
+        variant=variant,
+        parts=tuple(parts),
+        groups=tuple(map(tuple, groups.values())),
+        letters=tuple(letters for _, letters in groups),
+    )

@@ -1,0 +1,109 @@
+"""What each choice costs and saves, estimated from the proposals that were measured.
+
+Latency over that of the base and size are sums over the groups of a design, and so is the power of the noise, as far as
+the errors of groups are independent. Each is fitted by least squares; groups act on one another, so proposals that look
+good are measured themselves, and enter the next fit.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from scipy import optimize
+
+from bench.decisions.search.design import Choice, Design
+
+LEAST_ERROR = 0.01
+"""Standard error of a ratio that is taken where a smaller one was estimated, for the sum is no exact model."""
+PRIOR = 0.2
+"""Standard deviation of the effect of a group on the ratio, before anything is known."""
+LEAST_NOISE = 1e-12
+Key = tuple[int, str]
+"""A group's number and a letter."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Tried:
+    """A proposal that was measured.
+
+    Attributes:
+        choice: its letters.
+        ratio: latency over that of the baseline of all designs; None where it was not timed.
+        error: standard error of the ratio.
+        noise: power of the error of its outputs over the power of the outputs, on the tuning samples.
+        size_bytes: size of its artifact.
+        memory_bytes: growth of its peak resident set; None where it was not timed.
+        number: number of the round of its design in which it was tried, from 1.
+    """
+
+    choice: Choice
+    ratio: float | None
+    error: float
+    noise: float
+    size_bytes: int
+    memory_bytes: int | None
+    number: int = 1
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Effects:
+    """By group and letter, what the letter adds to the base.
+
+    Attributes:
+        ratio: to the latency, as a share of the base's.
+        noise: to the power of the noise.
+        size_bytes: to the size, in bytes.
+    """
+
+    ratio: Mapping[Key, float]
+    noise: Mapping[Key, float]
+    size_bytes: Mapping[Key, float]
+
+    def noise_of(self, choice: Choice) -> float:
+        """The expected noise of a choice."""
+        return sum(self.noise.get((group, letter), 0.0) for group, letter in enumerate(choice))
+
+    def ratio_of(self, choice: Choice) -> float:
+        """The expected latency of a choice over that of the base."""
+        return 1.0 + sum(self.ratio.get((group, letter), 0.0) for group, letter in enumerate(choice))
+
+
+def fit(design: Design, tried: Sequence[Tried], base: Tried) -> Effects:
+    """The effects of all letters that were tried.
+
+    Args:
+        design: the groups and their letters.
+        tried: the proposals that ran.
+        base: the cell that leaves all parts as they are.
+    """
+    keys = [(group, letter) for group, letters in enumerate(design.letters) for letter in letters[1:]]
+    column = {key: number for number, key in enumerate(keys)}
+    choices_PK = np.zeros((len(tried), len(keys)))
+    for row, one in enumerate(tried):
+        for key in enumerate(one.choice):
+            if key in column:
+                choices_PK[row, column[key]] = 1
+    seen = {key for key in keys if choices_PK[:, column[key]].any()}
+    of_base = base.ratio or 1.0
+    timed = [row for row, one in enumerate(tried) if one.ratio is not None]
+    ratios_P = np.array([(tried[row].ratio or of_base) / of_base - 1.0 for row in timed])
+    errors_P = np.array([math.hypot(tried[row].error / of_base, LEAST_ERROR) for row in timed])
+    latency_K = _ridge(choices_PK[timed] / errors_P[:, None], ratios_P / errors_P, 1 / PRIOR)
+    noise_P = np.array([max(one.noise, LEAST_NOISE) for one in tried])
+    noise_K = optimize.nnls(choices_PK / noise_P[:, None], np.ones(len(tried)))[0] if tried else np.zeros(len(keys))
+    sizes_P = np.array([float(one.size_bytes - base.size_bytes) for one in tried])
+    size_K = _ridge(choices_PK, sizes_P, 1e-6)
+    found = [
+        {key: float(values[column[key]]) for key in keys if key in seen} for values in (latency_K, noise_K, size_K)
+    ]
+    return Effects(ratio=found[0], noise=found[1], size_bytes=found[2])
+
+
+def _ridge(rows_PK: np.ndarray, values_P: np.ndarray, weight: float) -> np.ndarray:
+    """Least squares with a weight on small effects."""
+    number = rows_PK.shape[1]
+    whole = np.vstack([rows_PK, weight * np.eye(number)])
+    return np.linalg.lstsq(whole, np.concatenate([values_P, np.zeros(number)]), rcond=None)[0]

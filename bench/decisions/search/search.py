@@ -1,0 +1,312 @@
+"""The rounds of a search: proposals are measured, their effects fitted, and better ones proposed, until the time is up.
+
+Proposals are cells of the task that `bench.plugins.tuning` makes, so each of them is a stored row, and a search that is
+started again goes on where it was. What is left in the end is confirmed on the task itself, by the test split.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import math
+import time
+from collections.abc import Callable, Mapping, Sequence
+
+from bench.api.cell import RAW, Cell
+from bench.api.errors import BenchError, InputError
+from bench.api.sized import tuning_of
+from bench.decisions.search import assignment, effects
+from bench.decisions.search.design import Choice, Design, design
+from bench.decisions.search.effects import Effects, Tried
+from bench.measure.limits import Limits
+from bench.measure.rounds import Goal
+from bench.pipeline import prepare, sweeps
+from bench.pipeline.sweep import Observer, Options, Sweep
+from bench.plugins import catalog
+from bench.records import folder
+from bench.records.rows import Row
+from bench.records.store import Store
+
+LATENCY, SIZE, MEMORY = "latency", "size", "memory"
+OBJECTIVES = (LATENCY, SIZE, MEMORY)
+AT_ONCE = 10
+"""Proposals of one round: after each round the time is looked at."""
+LAUNCHES = 2
+"""Launches of a proposal: many proposals tell more about the effects than many launches of each."""
+LAUNCH_S = 6.0
+"""Time for measuring a proposal, at most."""
+MOST_ROUNDS = 40
+KEPT = 2
+"""Designs that are searched further after all have begun."""
+Z95 = 1.96
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Proposal:
+    """A cell that a search tried, and the row of it.
+
+    Attributes:
+        design: what it is a choice of.
+        choice: its letters.
+        tried: its figures.
+    """
+
+    design: Design
+    choice: Choice
+    tried: Tried
+
+    @property
+    def cell(self) -> Cell:
+        """The cell of the tuning task."""
+        return self.design.cell(self.choice)
+
+    def cost(self, objective: str) -> float:
+        """What the search is to make small."""
+        if objective == SIZE:
+            return float(self.tried.size_bytes)
+        if objective == MEMORY:
+            return float(self.tried.memory_bytes if self.tried.memory_bytes is not None else math.inf)
+        return self.tried.ratio if self.tried.ratio is not None else math.inf
+
+
+def matrix(task: str, batch: int, threads: int) -> list[Cell]:
+    """The fixed matrix of a task for one request: the cells of the full sweep, or all plain cells of another task."""
+    found: list[Cell] = []
+    with contextlib.suppress(InputError):  # without the repository there are no tasks to sweep over
+        found = [cell for cell in sweeps.full() if cell.task == task and (cell.batch, cell.threads) == (1, 1)]
+    found = found or sweeps.cells_of((task,), variants=(RAW,))
+    return [dataclasses.replace(cell, batch=batch, threads=threads) for cell in found]
+
+
+def bases(task: str, batch: int, threads: int) -> list[tuple[Cell, str]]:
+    """The plain exports that a mixing variant reads, of the tuning task, each on one runtime; with the variant's name.
+
+    Of several runtimes with the same packages the first is taken, and of several exports of a format the first that
+    works.
+    """
+    found: dict[tuple[str, tuple[str, ...], str], tuple[Cell, str]] = {}
+    cells = sweeps.cells_of((tuning_of(task),), variants=(RAW,), batches=(batch,), threads=(threads,))
+    for variant in catalog.mixing():
+        for cell in cells:
+            runtime = catalog.runtime(cell.runtime)
+            format_ = catalog.exporter(cell.exporter).format(cell.source)
+            key = (variant.name, runtime.requires, cell.provider)
+            if format_ in variant.formats and key not in found and prepare.skip_reason(cell) is None:
+                found[key] = (cell, variant.name)
+    return list(found.values())
+
+
+def run(searches: Sequence[Search], ends_s: float) -> None:
+    """Search over several designs: all begin, and the best go on.
+
+    Args:
+        searches: the searches, with one baseline.
+        ends_s: time by `time.monotonic` at which no further round begins.
+    """
+    for one in searches:
+        one.begin(ends_s)
+    kept = sorted((one for one in searches if one.is_sound), key=lambda one: one.best_cost)[:KEPT]
+    for number, one in enumerate(kept):
+        one.go_on(time.monotonic() + (ends_s - time.monotonic()) / (len(kept) - number))
+
+
+class Search:
+    """The search over one design.
+
+    Args:
+        start: the design to begin with.
+        baseline: the cell that the proposals of all designs are compared with.
+        store: where rows are stored.
+        options: how rows are measured.
+        observer: told of every step.
+        objective: what is to be made small, one of `OBJECTIVES`.
+        say: called with a line after each round.
+    """
+
+    def __init__(
+        self,
+        start: Design,
+        baseline: Cell,
+        store: Store,
+        options: Options,
+        observer: Observer,
+        objective: str,
+        say: Callable[[str], None],
+    ) -> None:
+        self.design = start
+        self._store, self._observer = store, observer
+        self._options = dataclasses.replace(options, baseline=baseline, max_metric_loss=math.inf)
+        self._objective, self._say = objective, say
+        self._tried: dict[Choice, Tried | None] = {}
+        self._waiting: list[Choice] = []
+        self._num_rounds = 0
+
+    def begin(self, ends_s: float) -> None:
+        """Try the base and each letter everywhere: what tells designs apart.
+
+        Args:
+            ends_s: time by `time.monotonic` at which measuring ends.
+        """
+        first = self.design.first()
+        uniform = [self.design.uniform(letter) for letter in dict.fromkeys("".join(self.design.letters))]
+        self._round([self.design.plain, *(choice for choice in first if choice in uniform)], ends_s)
+        self._waiting = [choice for choice in first if choice not in self._tried]
+
+    def go_on(self, ends_s: float) -> None:
+        """Try proposals until no better one is expected, or the time is up.
+
+        Args:
+            ends_s: time by `time.monotonic` at which no further round begins.
+        """
+        while self.is_sound and self._num_rounds < MOST_ROUNDS and time.monotonic() < ends_s:
+            self._waiting = [choice for choice in self._waiting if self._is_allowed(choice)] or self._next()
+            batch, self._waiting = self._waiting[:AT_ONCE], self._waiting[AT_ONCE:]
+            if not batch:
+                return
+            self._round(batch, ends_s)
+
+    @property
+    def is_sound(self) -> bool:
+        """Whether the base runs, without which nothing can be told of the proposals."""
+        return self._tried.get(self.design.plain) is not None
+
+    @property
+    def proposals(self) -> list[Proposal]:
+        """The proposals that ran, the base among them."""
+        return [
+            Proposal(design=self.design, choice=choice, tried=tried)
+            for choice, tried in self._tried.items()
+            if tried is not None
+        ]
+
+    @property
+    def best_cost(self) -> float:
+        """The least cost of a proposal that ran."""
+        return min((one.cost(self._objective) for one in self.proposals), default=math.inf)
+
+    def _round(self, batch: Sequence[Choice], ends_s: float) -> None:
+        self._num_rounds += 1
+        self._measure(batch, ends_s)
+        best = min(self.proposals, key=lambda one: one.cost(self._objective), default=None)
+        told = "nothing ran" if best is None else f"best {_told(best, self._objective)}"
+        where = f"{self.design.base.exporter} on {self.design.base.runtime}/{self.design.base.provider}"
+        self._say(f"{where}, round {self._num_rounds}, {len(self._tried)} proposals: {told}")
+
+    def effects(self) -> Effects:
+        """The effects of all letters, by what was tried so far."""
+        base = self._tried[self.design.plain]
+        assert base is not None
+        sound = [one.tried for one in self.proposals if one.choice != self.design.plain]
+        return effects.fit(self.design, sound, base)
+
+    def _next(self) -> list[Choice]:
+        """The most promising choices that were not tried; of a finer design where the present one has no more."""
+        while True:
+            found = self.effects()
+            costs = found.size_bytes if self._objective == SIZE else found.ratio
+            sound = self.design.without(self._banned())
+            waiting = [choice for choice in assignment.ladder(sound, found, costs) if choice not in self._tried]
+            if waiting:
+                return waiting
+            group = self._noisiest(found)
+            if group is None:
+                return []
+            self._split(group)
+            new = [choice for number, _, choice in self.design.singles() if number in (group, group + 1)]
+            return [choice for choice in new if choice not in self._tried]
+
+    def _noisiest(self, found: Effects) -> int | None:
+        """The group of several parts whose letter adds most noise to the best choices; None where none can be cut."""
+        sums: dict[int, float] = {}
+        for (group, _), noise in found.noise.items():
+            if len(self.design.groups[group]) > 1:
+                sums[group] = max(sums.get(group, 0.0), noise)
+        return max(sums, key=sums.__getitem__, default=None)
+
+    def _split(self, group: int) -> None:
+        coarse, self.design = self.design, self.design.split(group)
+        self._tried = {
+            coarse.refined(choice, group): tried and dataclasses.replace(tried, choice=coarse.refined(choice, group))
+            for choice, tried in self._tried.items()
+        }
+
+    def _banned(self) -> dict[int, str]:
+        """The letters with which a group failed alone, by group."""
+        found: dict[int, str] = {}
+        for group, letter, single in self.design.singles():
+            if self._tried.get(single, ...) is None:
+                found[group] = found.get(group, "") + letter
+        return found
+
+    def _is_allowed(self, choice: Choice) -> bool:
+        return all(choice[group] not in letters for group, letters in self._banned().items())
+
+    def _measure(self, choices: Sequence[Choice], ends_s: float) -> None:
+        cells = {choice: self.design.cell(choice) for choice in choices}
+        budget_s = max(LAUNCH_S, min(LAUNCH_S * len(cells), ends_s - time.monotonic()))
+        goal = dataclasses.replace(self._options.goal, max_launches=LAUNCHES, budget_s=budget_s)
+        options = dataclasses.replace(self._options, goal=goal)
+        Sweep(self._store, options, self._observer).run(list(cells.values()))
+        stored = folder.stored(self._store, margin=goal.aims.margin, tasks={self.design.base.task})
+        rows = {row.cell: row for row in stored.rows}
+        for choice, cell in cells.items():
+            row = rows.get(cell.path)
+            tried = None if row is None else tried_of(choice, row, rows)
+            self._tried[choice] = None if tried is None else dataclasses.replace(tried, number=self._num_rounds)
+
+
+def tried_of(choice: Choice, row: Row, rows: Mapping[str, Row]) -> Tried | None:
+    """The figures of a proposal by its row; None for a proposal that failed or is broken.
+
+    A proposal with the same graph as another has the other's latency.
+    """
+    timed = rows.get(row.same_as or "", row)
+    if row.status != "ok" or row.fidelity == "broken" or row.metric_loss is None or row.size_bytes is None:
+        return None
+    error = effects.LEAST_ERROR
+    if timed.ratio_low is not None and timed.ratio_high is not None:
+        error = (timed.ratio_high - timed.ratio_low) / (2 * Z95)
+    return Tried(
+        choice=choice,
+        ratio=timed.ratio,
+        error=error,
+        noise=row.metric_loss**2,
+        size_bytes=row.size_bytes,
+        memory_bytes=timed.model_rss_bytes,
+    )
+
+
+def front(proposals: Sequence[Proposal], objective: str) -> list[Proposal]:
+    """The proposals that no other one beats in cost and noise at once, the least cost first."""
+    found: list[Proposal] = []
+    for one in sorted(proposals, key=lambda one: (one.cost(objective), one.tried.noise)):
+        if math.isfinite(one.cost(objective)) and (not found or one.tried.noise < found[-1].tried.noise):
+            found.append(one)
+    return found
+
+
+def designs(task: str, batch: int, threads: int, limits: Limits, say: Callable[[str], None]) -> list[Design]:
+    """The designs of a task: one for each mixing variant and runtime that can be used here."""
+    found = []
+    for base, variant in bases(task, batch, threads):
+        try:
+            parts = prepare.parts_of(base, variant, limits)
+        except BenchError as error:
+            say(f"{base.exporter} is left out: {error}")
+            continue
+        if parts:
+            found.append(design(base, variant, parts))
+    return found
+
+
+def _told(one: Proposal, objective: str) -> str:
+    """A proposal in a few words."""
+    ratio = "not timed" if one.tried.ratio is None else f"{one.tried.ratio:.3f} times the baseline's latency"
+    noise_db = -10 * math.log10(max(one.tried.noise, 1e-12))
+    size = f", {one.tried.size_bytes / 1e6:.3g} MB" if objective == SIZE else ""
+    return f"{one.cell.chain[-1] if one.cell.chain else RAW}: {ratio}{size}, {noise_db:.0f} dB"
+
+
+def goal_of(budget_s: float) -> Goal:
+    """The goal of the confirmation, in which few cells are measured for long."""
+    return Goal(max_launches=24, budget_s=budget_s)

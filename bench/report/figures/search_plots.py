@@ -1,0 +1,160 @@
+"""Figures of a search: the proposals in latency and fidelity, and what each group's letters save and cost."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from bench.decisions.search.search import LATENCY, Proposal, Search, front
+from bench.report.figures import canvas
+from bench.report.figures.canvas import COLOURS, MARKERS
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+HEIGHT = 3.6
+BAR = 0.24
+"""Inches from one line to the next."""
+FULL_DB = 120.0
+GREYS = ("#C8C8C8", "#8A8A8A", "#000000")
+"""Of the fronts after the first, the middle and the last round."""
+FRONTS = (
+    "A mark for each proposal, on the samples that the search sees; up and to the left is better. Lines: the proposals "
+    "that no other beats in both, after the first round (light), after half of the rounds, and at the end (black)."
+)
+LETTERS = (
+    "Bars: what a letter takes off the latency for all operators of a group, as a share of the float export's, "
+    "by least squares over all proposals; to the left of zero it costs time. At the right: its noise, as the fidelity "
+    "that this letter alone would leave, and what it adds to the size."
+)
+
+
+def draw(searches: Sequence[Search], task: str, folder: Path) -> list[Path]:
+    """Write `<task>-search` and, for each design that was searched further, `<task>-letters-<number>`.
+
+    Args:
+        searches: the searches, with one baseline.
+        task: name of the task, for titles.
+        folder: folder of the figures, which is made where it is missing.
+
+    Returns:
+        The paths of the figures, each as .png and .svg.
+    """
+    import matplotlib
+
+    folder.mkdir(parents=True, exist_ok=True)
+    paths = []
+    with matplotlib.rc_context(canvas.STYLE):
+        figures = {"search": _proposals(searches, task)}
+        fitted = [one for one in searches if one.is_sound and len(one.proposals) > len(one.design.groups)]
+        figures |= {f"letters-{number}": _letters(one, task) for number, one in enumerate(fitted, start=1)}
+        for name, figure in figures.items():
+            if figure is not None:
+                paths += [canvas.save(figure, folder / f"{task}-{name}.{suffix}") for suffix in ("png", "svg")]
+    return paths
+
+
+def _proposals(searches: Sequence[Search], task: str) -> Figure | None:
+    from matplotlib.lines import Line2D
+    from matplotlib.ticker import FuncFormatter
+
+    timed = {one: [each for each in one.proposals if each.tried.ratio is not None] for one in searches}
+    everything = [each for proposals in timed.values() for each in proposals]
+    if not everything:
+        return None
+    handles = [
+        Line2D([], [], color=COLOURS[number % 8], marker=MARKERS[number % 8], ls="", label=_name(one))
+        for number, one in enumerate(searches)
+        if timed[one]
+    ]
+    figure, (axes,) = canvas.sheet(
+        f"{task}: proposals of a search", [("", HEIGHT)], left=0.55, right=0.2, handles=handles, footnote=FRONTS
+    )
+    last = max(each.tried.number for each in everything)
+    for colour, number in zip(GREYS, (1, math.ceil(last / 2), last), strict=True):
+        _front(axes, [each for each in everything if each.tried.number <= number], colour)
+    for number, proposals in enumerate(timed.values()):
+        points = [_point(each) for each in proposals]
+        xs, ys = zip(*points, strict=True) if points else ((), ())
+        axes.plot(xs, ys, color=COLOURS[number % 8], marker=MARKERS[number % 8], ms=4.5, ls="", mec="white", mew=0.4)
+    axes.set_xscale("log")
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:.2g}"))
+    axes.xaxis.set_minor_formatter(FuncFormatter(lambda value, _: f"{value:.2g}"))
+    axes.tick_params(axis="x", which="both", labelsize=7, length=3)
+    axes.grid(color="#E5E5E5", linewidth=0.6)
+    axes.set_axisbelow(True)
+    axes.set_xlabel("latency over the baseline's, lower is better \N{LEFTWARDS ARROW}")
+    axes.set_ylabel("fidelity (dB), higher is better \N{RIGHTWARDS ARROW}")
+    return figure
+
+
+def _front(axes: Axes, proposals: Sequence[Proposal], colour: str) -> None:
+    points = [_point(one) for one in front(proposals, LATENCY)]
+    if points:
+        xs, ys = zip(*points, strict=True)
+        axes.step(xs, ys, where="post", color=colour, linewidth=1, zorder=1)
+
+
+def _point(one: Proposal) -> tuple[float, float]:
+    assert one.tried.ratio is not None
+    noise = one.tried.noise
+    return one.tried.ratio, min(FULL_DB, -10 * math.log10(noise)) if noise > 0 else FULL_DB
+
+
+def _letters(search: Search, task: str) -> Figure | None:
+    found, design = search.effects(), search.design
+    keys = sorted(found.ratio, key=lambda key: (key[0], key[1]))
+    if not keys:
+        return None
+    lines = [
+        canvas.Line(
+            f"{_group(search, group)}: {letter}",
+            f"{_decibels(found.noise.get((group, letter), 0.0))}, {found.size_bytes[group, letter] / 1e3:+.0f} kB",
+        )
+        for group, letter in keys
+    ]
+    figure, (axes,) = canvas.sheet(
+        f"{task}: what each letter saves and costs, {_name(search)}",
+        [("", BAR * len(lines))],
+        left=canvas.text_width(line.name for line in lines) + 0.1,
+        right=canvas.text_width(line.note for line in lines) + 0.2,
+        handles=[],
+        footnote=f"{LETTERS} Letters: {'; '.join(_meanings(design.variant, keys))}.",
+    )
+    order = {letter: number for number, letter in enumerate(dict.fromkeys(letter for _, letter in keys))}
+    for index, key in enumerate(keys):
+        look = order[key[1]] % 8
+        axes.barh(
+            index, -100 * found.ratio[key], height=0.65, color=COLOURS[look], hatch=canvas.HATCHES[look], ec="white"
+        )
+    axes.axvline(0, color="#444444", linewidth=0.8)
+    canvas.name_lines(axes, lines)
+    axes.set_xlabel("latency saved (% of the float export's)")
+    return figure
+
+
+def _meanings(variant: str, keys: Sequence[tuple[int, str]]) -> list[str]:
+    from bench.plugins import catalog
+
+    letters = catalog.variant_file(variant).letters
+    return [f"{letter} {letters[letter]}" for letter in dict.fromkeys(letter for _, letter in keys)]
+
+
+def _group(search: Search, number: int) -> str:
+    """A group by its first part, with the number of its parts."""
+    parts = [search.design.parts[part] for part in search.design.groups[number]]
+    same = len({part.alike for part in parts}) == 1
+    many = f", {len(parts)} times" if len(parts) > 1 else ""
+    return f"{search.design.groups[number][0] + 1}. {parts[0].alike if same else parts[0].operator}{many}"
+
+
+def _decibels(noise: float) -> str:
+    return f"{min(FULL_DB, -10 * math.log10(noise)):.0f} dB" if noise > 0 else "no noise"
+
+
+def _name(search: Search) -> str:
+    base = search.design.base
+    return f"{search.design.variant} of {base.exporter} on {base.runtime}/{base.provider}"

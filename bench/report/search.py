@@ -1,0 +1,86 @@
+"""The text of `bench search`: the proposals that no other beats, and the best of them beside the fixed matrix."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from bench.api.printable import printable
+from bench.decisions.search.confirm import Confirmed
+from bench.decisions.search.search import Proposal, front
+from bench.records import ranking
+from bench.records.rows import Row
+from bench.report import writing
+
+FULL_DB = 120.0
+"""Of outputs without any error."""
+
+
+def front_table(proposals: Sequence[Proposal], objective: str) -> str:
+    """How many proposals of a design were tried, and a table of those that no other beats in cost and noise at once."""
+    base = next(one.design.base for one in proposals)
+    lines = [
+        [
+            printable(one.cell.variant),
+            writing.DASH if one.tried.ratio is None else f"{one.tried.ratio:.3f}",
+            f"{_decibels(one.tried.noise):.1f}",
+            writing.megabytes(one.tried.size_bytes),
+        ]
+        for one in front(proposals, objective)
+    ]
+    titles = ("proposal", "over the\nbaseline", "fidelity\n(dB)", "size\n(MB)")
+    where = f"{base.source}/{base.exporter} on {base.runtime}/{base.provider}"
+    title = f"{where}: {len(proposals)} proposals ran; of these, no other beats {len(lines)}:"
+    return f"{title}\n\n{writing.plain(titles, lines, format='table')}\n"
+
+
+def render(found: Confirmed, tables: Sequence[str]) -> str:
+    """The tables of the designs, the finalists on the test split, and the answer."""
+    return "\n".join([*tables, _finalists(found), _answer(found)])
+
+
+def _finalists(found: Confirmed) -> str:
+    rows = [*found.finalists, *([found.fixed] if found.fixed else [])]
+    lines = [
+        [
+            ranking.short_name(row),
+            writing.milliseconds(row.latency_p50_ns),
+            writing.DASH if row.ratio is None else f"{row.ratio:.3f}",
+            _percent(row.metric_loss),
+            _percent(row.metric_loss_high),
+            writing.megabytes(row.size_bytes),
+            "yes" if row.cell in found.kept or row is found.fixed else "no",
+        ]
+        for row in rows
+    ]
+    titles = ("cell", "latency p50\n(ms)", "over the\nbaseline", "loss\n(%)", "at most\n(%)", "size\n(MB)", "keeps")
+    title = "On the test split, which the search did not see, beside the best of the fixed matrix:"
+    return f"{title}\n\n{writing.plain(titles, lines, format='table')}\n"
+
+
+def _answer(found: Confirmed) -> str:
+    if found.winner is None:
+        return "No deployment keeps the metric.\n"
+    best, fixed = found.best_finalist, found.fixed
+    if fixed is None:
+        return f"{found.winner.cell} is the only kind of deployment that keeps the metric.\n"
+    if best is None:
+        return f"Nothing beats {fixed.cell}: no finalist keeps the metric.\n"
+    over = "they were not measured side by side" if found.over_fixed is None else writing.interval(found.over_fixed)
+    if found.is_searched:
+        return f"{best.cell}\nbeats {fixed.cell}: latency {over} times, size {_share(best, fixed)} times.\n"
+    return f"Nothing beats {fixed.cell}: the best finalist has {over} times its latency.\n"
+
+
+def _share(best: Row, fixed: Row) -> str:
+    if not best.size_bytes or not fixed.size_bytes:
+        return writing.DASH
+    return f"{best.size_bytes / fixed.size_bytes:.2f}"
+
+
+def _percent(value: float | None) -> str:
+    return writing.DASH if value is None else f"{100 * value:.2g}"
+
+
+def _decibels(noise: float) -> float:
+    return min(FULL_DB, -10 * math.log10(noise)) if noise > 0 else FULL_DB

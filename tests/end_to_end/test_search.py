@@ -1,0 +1,81 @@
+"""`bench search` from nothing: the fixed matrix, proposals, finalists on the test split, and the saved deployment."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from conftest import Harness
+
+VARIANT = '''
+import json
+
+from bench.api import Part, Variant, mixture
+
+
+class Halving(Variant):
+    """Each of two parts may be left out: the first is of no use, the second makes the outputs right."""
+
+    formats = ("null",)
+    options = ()
+    letters = {"f": "as it is", "h": "left out"}
+    lossy = True
+
+    def parts(self, source, *, task):
+        return [Part(name=name, operator=name, alike=name, letters="fh", num_weights=1) for name in ("idle", "useful")]
+
+    def apply(self, source, target, *, option, task):
+        chosen = mixture.chosen(option, self.parts(source, task=task)).get("h", [])
+        model = json.loads(source.read_text())
+        model["rounds"] = model["rounds"] * (1 - 0.4 * len(chosen))
+        model["scale"] = 2.1 if "useful" in chosen else 2.0
+        target.write_text(json.dumps(model))
+        return {}
+'''
+
+
+@pytest.fixture
+def searching(harness: Harness) -> Harness:
+    (harness.folder / "plugins" / "variants").mkdir(parents=True)
+    (harness.folder / "plugins" / "variants" / "halving.py").write_text(VARIANT)
+    harness.environment["BENCH_PATH"] = str(harness.folder / "plugins")
+    return harness
+
+
+def test_the_winner_is_fast_and_right(searching: Harness) -> None:
+    printed = searching.run("search", "toy", "--max-metric-drop", "40%", "--budget", "30s")
+    assert "toy/null/native/halving-1h1f/null/cpu/b1t1\nbeats toy/null/native/raw/null/cpu/b1t1: latency 0." in printed
+    assert "4 proposals ran" in printed
+    folder = searching.folder / "results" / "picks" / "toy"
+    recipe = json.loads((folder / "deployment.json").read_text())
+    assert recipe["cell"] == "toy/null/native/halving-1h1f/null/cpu/b1t1"
+    assert recipe["chosen_for"] == {"--max-metric-drop": 0.4, "--objective": "latency"}
+    assert json.loads((folder / recipe["artifact"]["file"]).read_text()) == {"rounds": pytest.approx(900), "scale": 2.0}
+    plots = {path.name for path in (searching.folder / "results").glob("*/plots/*.png")}
+    assert plots == {"toy-search.png", "toy-letters-1.png"}
+    shown = {row["cell"]: row for row in json.loads(searching.run("show", "toy~tuning/*", "--format", "json"))}
+    assert {cell.split("/")[3] for cell in shown} == {"raw", "halving-2h", "halving-1h1f", "halving-1f1h"}
+    assert {row["metric_name"] for row in shown.values()} == {"snr_db"}
+    everything = json.loads(searching.run("show", "--format", "json"))
+    assert {row["task"] for row in everything} == {"toy"}, "proposals are shown where they are asked for"
+    broken = next(row for row in everything if row["variant"] == "halving-2h")
+    assert broken["fidelity"] == "broken", "a finalist that loses the metric is told by the test split"
+
+
+def test_nothing_better_is_said_and_ends_with_1(searching: Harness) -> None:
+    path = searching.folder / "plugins" / "variants" / "halving.py"
+    path.write_text(path.read_text().replace('2.1 if "useful" in chosen else 2.0', "2.1"))
+    printed = searching.run("search", "toy", "--max-metric-drop", "40%", "--budget", "20s", code=1)
+    assert "Nothing beats toy/null/native/raw/null/cpu/b1t1: no finalist keeps the metric." in printed
+    assert not Path(searching.folder / "results" / "picks").exists()
+
+
+def test_what_cannot_be_searched_is_said_in_a_line(harness: Harness) -> None:
+    harness.run("search", code=2)
+    assert "name a task, or a model of your own with --model" in harness.stderr()
+    harness.run("search", "toy", "--budget", "2s", code=2)
+    assert "no variant with letters reads an export of toy" in harness.stderr()

@@ -1,0 +1,121 @@
+"""A precision for each node with weights of an ONNX model, and the split that judges such proposals."""
+
+from __future__ import annotations
+
+import collections
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+
+from bench.api.errors import InputError, RefusedError
+from bench.plugins import catalog, steps
+from bench.plugins.engines.calibration import num_calibration
+from bench.plugins.engines.onnxruntime import mixing
+from bench.plugins.tuning import tuning
+from support import small_models as small
+
+PARTS = ("Gather", "LSTM", "MatMul", "MatMul", "MatMul", "MatMul", "Conv", "ConvTranspose")
+"""The nodes with weights of the small model; the fourth product is its Gemm."""
+
+
+@pytest.fixture(scope="module")
+def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("source") / "source.onnx"
+    onnx.save(small.make_model(), path)
+    return path
+
+
+def made(option: str, source: Path, folder: Path) -> onnx.ModelProto:
+    target = folder / "target.onnx"
+    steps.transform(catalog.variant(f"mixed-{option}"), small.make_task(), source, target)
+    return onnx.load(target)
+
+
+def count(model: onnx.ModelProto) -> collections.Counter[str]:
+    return collections.Counter(node.op_type for node in model.graph.node)
+
+
+def test_parts_are_the_nodes_with_weights_in_their_order(source: Path) -> None:
+    found = catalog.variant_file("mixed").parts(source, task=small.make_task())
+    assert tuple(part.operator for part in found) == PARTS
+    assert [part.letters for part in found] == ["fds", "fd", "fdsq", "fdsq", "fdsq", "fdsq", "fs", "fs"]
+    tied = [part for part in found if part.alike == "MatMul 36x36"]
+    assert len(tied) == 2
+    assert tied[0].num_weights == 36 * 36
+
+
+@pytest.mark.parametrize(
+    ("option", "operators"),
+    [
+        ("2f1d5f", {"MatMulInteger": 1}),
+        ("2f4d2f", {"MatMulInteger": 4}),
+        ("1f1d6f", {"DynamicQuantizeLSTM": 1}),
+        ("2f1q5f", {"MatMulNBits": 1}),
+        ("6f2s", {"QuantizeLinear": 3, "Relu": 0, "Conv": 1, "ConvTranspose": 1}),
+        ("1f1d1q1d2f1s1f", {"DynamicQuantizeLSTM": 1, "MatMulNBits": 1, "MatMulInteger": 1, "Conv": 1}),
+    ],
+)
+def test_each_node_gets_its_precision(option: str, operators: dict[str, int], source: Path, tmp_path: Path) -> None:
+    model = made(option, source, tmp_path)
+    found = count(model)
+    assert {name: found[name] for name in operators} == operators
+    expected, outputs = small.run(source), small.run(model)
+    assert 0 < small.drift(outputs, expected) < 0.2
+
+
+def test_what_stays_float_is_as_it_was(source: Path, tmp_path: Path) -> None:
+    text, picture = small.run(made("6f2s", source, tmp_path))
+    expected_text, expected_picture = small.run(source)
+    np.testing.assert_allclose(text, expected_text, rtol=1e-5, atol=1e-6)
+    assert small.drift([picture], [expected_picture]) > 1e-4
+
+
+@pytest.mark.parametrize(
+    ("option", "reason"),
+    [
+        ("8f", "every node stays float32"),
+        ("7f", "7f is for 7 parts, and the model has 8"),
+        ("1q7f", "part 1, a Gather, can be f, d, s, not q"),
+    ],
+)
+def test_refusals(option: str, reason: str, source: Path, tmp_path: Path) -> None:
+    with pytest.raises(RefusedError, match=reason):
+        made(option, source, tmp_path)
+
+
+def test_only_spellings_name_the_variant() -> None:
+    assert catalog.variant("mixed-2f3d").option == "2f3d"
+    assert not any(name.startswith("mixed") for name in catalog.variants())
+    for name in ("mixed", "mixed-", "mixed-2x", "mixed-0f", "onnxsim-2f"):
+        with pytest.raises(InputError, match="no variant named"):
+            catalog.variant(name)
+    assert [variant.name for variant in catalog.mixing()] == ["mixed", "nncf_mixed", "tflite_mixed"]
+
+
+def test_nodes_of_an_older_operator_set_are_counted_alike(tmp_path: Path) -> None:
+    old = tmp_path / "old.onnx"
+    onnx.save(small.make_model(opset=13), old)
+    model, _ = mixing.prepared(old, small.make_task())
+    assert tuple(part.operator for part in mixing.parts(model)) == PARTS
+
+
+class Split(small.SmallTask):
+    """A task with a test split, too."""
+
+
+def test_calibration_tuning_and_test_share_no_sample() -> None:
+    own = small.make_task(Split)
+    judging = tuning(own)
+    whole = own.samples("train").inputs["tokens"]
+    calibrating, judged = (judging.samples(split).inputs["tokens"] for split in ("train", "test"))
+    np.testing.assert_array_equal(np.concatenate([calibrating, judged]), whole)
+    assert len(calibrating) == num_calibration(len(whole)) == 3
+    assert judging.name == "small~tuning"
+    assert judging.metric_name == "snr_db"
+    assert judging.samples("test").targets is None
+
+
+def test_one_sample_has_to_do_for_both() -> None:
+    assert [num_calibration(number) for number in (1, 2, 3, 64, 1000)] == [1, 1, 1, 32, 32]
