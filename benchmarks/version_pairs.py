@@ -35,6 +35,8 @@ SAME = (
     ("ai-edge-litert", "{task}/tf/tflite/raw/litert/cpu/b1t1"),
 )
 TASKS = ("crnn", "albert", "super_resolution")
+MOST_LAUNCHES = 24
+"""Of each version: to tell 3 % apart takes more of them than the command's own six."""
 ROUNDS = 200  # of the planted runtime's arithmetic
 RUNTIME = '''
 from bench.api import Runtime, Session
@@ -110,7 +112,8 @@ def bench(place: Path, *arguments: str, links: Path | None = None) -> subprocess
 def compared(place: Path, cell: str, versions: Sequence[str], budget: str, links: Path | None) -> str:
     """The verdict on one pair of versions, with its ratio; "failed" and the reason where there is none."""
     named = list(itertools.chain.from_iterable(("--with", version) for version in versions))
-    done = bench(place, "compare", cell, *named, "--budget", budget, "--format", "json", links=links)
+    most = ("--budget", budget, "--launches", str(MOST_LAUNCHES), "--format", "json")
+    done = bench(place, "compare", cell, *named, *most, links=links)
     try:
         (change,) = json.loads(done.stdout)["cells"]
     except ValueError:
