@@ -381,7 +381,7 @@ points = series.analyze().change_points_by_time
 print(json.dumps({
     "tests": sorted(tests),
     "ratio_low": series.attributes["ratio_low"],
-    "changes": [[point.index, [change.metric for change in point.changes]] for point in points],
+    "changes": [[int(point.index), [change.metric for change in point.changes]] for point in points],
 }))
 """
 
@@ -398,7 +398,9 @@ def test_otava_itself_finds_a_change(tmp_path: Path) -> None:
         noise = 1 + 0.001 * (day * 7 % 5)
         keep(at(day, exported(), latency_p50_ns=noise * (1.05 if day >= 12 else 1)), history_folder)
     command = [installer.program(there), "-I", "-c", ANALYSE, history_folder / otava.CONFIG, HALVE]
-    found = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+    done = subprocess.run(command, check=False, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
     assert found["tests"] == sorted([BASELINE, HALVE, PRUNE])
     assert found["ratio_low"] == [str(half().ratio_low)] * 20
     assert found["changes"] == [[12, ["latency_p50_ns"]]]
