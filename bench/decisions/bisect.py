@@ -145,15 +145,14 @@ def slower(
     """
     found = Bisected(package=package, cell=cell.path, versions=tuple(names), steps=(), by=by)
     for launches in ENDS_LAUNCHES:
-        whole = releases.latency(names[-1], launches)
-        assert whole.effect is not None
-        assert whole.ratio is not None
-        steps = [Step(version=names[-1], ratio=whole.ratio)]
+        whole = releases.latency(names[-1], launches).effect
+        assert whole is not None
+        steps = [Step(version=names[-1], ratio=whole.ratio())]
         tell(_line(package, steps[-1]))
-        sure = whole.effect.ratio(UNCLEAR)
+        sure = whole.ratio(UNCLEAR)
         if sure.low > 1 + NOISE_FLOOR or sure.high < 1 + by:
             break
-    if whole.ratio.low <= 1 + NOISE_FLOOR or sure.high < 1 + by:
+    if whole.ratio().low <= 1 + NOISE_FLOOR or sure.high < 1 + by:
         return dataclasses.replace(found, steps=tuple(steps))
     after, state = list(names[1:]), bisection.start(len(names) - 1)
     while len(after) > 1 and state.chance_of_error > MOST_ERROR and len(steps) < MOST_STEPS:
@@ -165,12 +164,12 @@ def slower(
             after, state = [*after[:index], *after[index + 1 :]], bisection.without(state, index)
         else:
             assert measured.effect is not None
-            is_between = bisection.between(measured.effect, whole.effect)
+            is_between = bisection.between(measured.effect, whole)
             steps.append(Step(version=version, ratio=measured.ratio, is_between=is_between))
             if is_between:  # it says nothing of where the whole came, and as often as it is asked
                 state = bisection.after_part(state, index, measured.effect, math.log1p(by))
             else:
-                state = bisection.after(state, index, measured.effect, whole.effect)
+                state = bisection.after(state, index, measured.effect, whole)
         tell(_line(package, steps[-1]))
     return _answer(found, steps, after, state, names[0])
 
