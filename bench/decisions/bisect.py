@@ -145,8 +145,9 @@ def slower(
     """
     found = Bisected(package=package, cell=cell.path, versions=tuple(names), steps=(), by=by)
     for launches in ENDS_LAUNCHES:
-        whole = releases.latency(names[-1], launches).effect
-        assert whole is not None
+        measured_effect = releases.latency(names[-1], launches).effect
+        assert measured_effect is not None
+        whole = measured_effect
         steps = [Step(version=names[-1], ratio=whole.ratio())]
         tell(_line(package, steps[-1]))
         sure = whole.ratio(UNCLEAR)
