@@ -69,7 +69,7 @@ def _answer(found: Confirmed) -> str:
     over = "they were not measured side by side" if found.over_fixed is None else writing.interval(found.over_fixed)
     if found.is_searched:
         return f"{best.cell}\nbeats {fixed.cell}: latency {over} times, size {_share(best, fixed)} times.\n"
-    return f"Nothing beats {fixed.cell}: the best finalist has {over} times its latency.\n"
+    return f"Nothing was shown to beat {fixed.cell}: the best finalist has {over} times its latency.\n"
 
 
 def _share(best: Row, fixed: Row) -> str:

@@ -289,9 +289,12 @@ def test_the_answer_names_the_winner_and_what_it_beats(monkeypatch: pytest.Monke
     won = confirm.Confirmed(**parts, kept=["net/a"], winner=searched)  # type: ignore[arg-type]
     assert won.is_searched
     assert "net/a\nbeats net/b: latency 0.800 [0.700, 0.900] times, size 0.50 times." in report.render(won, [])
+    unsure = {**parts, "over_fixed": Estimate(value=0.95, low=0.8, high=1.1)}
+    assert not confirm.Confirmed(**unsure, kept=["net/a"], winner=searched).is_searched  # type: ignore[arg-type]
     lost = confirm.Confirmed(**parts, kept=["net/a"], winner=fixed)  # type: ignore[arg-type]
-    assert "Nothing beats net/b: the best finalist has 0.800 [0.700, 0.900] times its latency." in report.render(
-        lost, []
+    assert (
+        "Nothing was shown to beat net/b: the best finalist has 0.800 [0.700, 0.900] times its latency."
+        in report.render(lost, [])
     )
     none = confirm.Confirmed(**parts, kept=[], winner=fixed)  # type: ignore[arg-type]
     assert "Nothing beats net/b: no finalist keeps the metric." in report.render(none, [])

@@ -51,8 +51,14 @@ class Confirmed:
 
     @property
     def is_searched(self) -> bool:
-        """Whether the winner is a finalist, rather than a cell of the fixed matrix."""
-        return self.winner is not None and self.winner.cell in self.kept
+        """Whether the winner is a finalist; of latency, one that was shown to be faster than the fixed matrix."""
+        if self.winner is None or self.winner.cell not in self.kept:
+            return False
+        return (
+            self.objective != LATENCY
+            or self.fixed is None
+            or (self.over_fixed is not None and self.over_fixed.high < 1)
+        )
 
     @property
     def best_finalist(self) -> Row | None:
