@@ -141,7 +141,7 @@ def state(pid: int) -> str | None:
     """One letter from /proc, such as `S` (asleep) or `Z` (a zombie); None when there is no such process."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-    except FileNotFoundError:
+    except (FileNotFoundError, ProcessLookupError):  # the second where it ends between opening and reading
         return None
 
 
