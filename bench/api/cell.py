@@ -7,7 +7,7 @@ import fnmatch
 import re
 from collections.abc import Iterable
 
-from bench.api import sized, versioned
+from bench.api import placed, sized, versioned
 from bench.api.errors import InputError
 
 RAW = "raw"  # the empty variant chain
@@ -24,6 +24,7 @@ class Cell:
         task: name of the task, with sizes where they are not its own: see `bench.api.sized`.
         exporter: name of the exporter; here, in `variant` and in `runtime`, names may have a label: see
             `bench.api.versioned`.
+        provider: name of the provider, with options of the runtime behind it: see `bench.api.placed`.
         variant: names of the variants joined by `+` in the order they are applied, or `raw`.
         batch: samples in one inference.
         threads: intra-op threads that the runtime may use.
@@ -79,9 +80,8 @@ class Cell:
             raise InputError(f"not a cell: {path!r}; a cell reads task/source/exporter/variant/runtime/provider/b1t1")
         task, mark, at = parts[0].partition(sized.MARK)
         named = [part for field in (parts[2], parts[3], parts[4]) for part in field.split(CHAIN)]
-        plain = [
-            name for name in (task.removesuffix(sized.TUNING), parts[1], parts[5]) if _NAME.fullmatch(name) is None
-        ]
+        own = (task.removesuffix(sized.TUNING), parts[1], *parts[5].split(placed.MARK))
+        plain = [name for name in own if _NAME.fullmatch(name) is None]
         for name in (*plain, *(name for name in named if not versioned.is_name(name, _NAME))):
             raise InputError(f"not a cell: {path!r}; {name!r} is not a name")
         if mark and sized.SIZES.fullmatch(at) is None:

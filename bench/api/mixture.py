@@ -23,6 +23,8 @@ class Part:
         alike: equal for parts that are expected to act alike, such as those of one shape.
         letters: the choices that it has; the first leaves it as it is.
         num_weights: numbers in its weights.
+        weights: equal for parts that read the same stored weights, which are stored once as long as all of these have
+            one letter; empty where that is not known.
     """
 
     name: str
@@ -30,6 +32,7 @@ class Part:
     alike: str
     letters: str
     num_weights: int
+    weights: str = ""
 
 
 def is_spelled(text: str, letters: Iterable[str]) -> bool:

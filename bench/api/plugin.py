@@ -16,6 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, TypeVar
 
+from bench.api import placed
 from bench.api.arrays import STRING
 from bench.api.errors import InputError, suggest
 from bench.api.mixture import Part
@@ -361,6 +362,9 @@ class Runtime(Plugin, abc.ABC):
     """Artifact formats it opens."""
     default_for: ClassVar[tuple[str, ...]] = ()
     """Formats that this runtime runs as their framework does by default: the baseline of tasks in that framework."""
+    options: ClassVar[Mapping[str, str]] = {}
+    """What each option does that a cell may name behind its provider, as in `cpu+winograd`: documented by the runtime,
+    and not its default. `bench search` tries them; see `bench.api.placed`."""
     imports: ClassVar[tuple[str, ...]] = ()
     """Names of the modules that `open` needs, where importing the packages in `requires` does not import them all."""
 
@@ -383,13 +387,19 @@ class Runtime(Plugin, abc.ABC):
         return f"it takes numbers alone, and {named[0]!r} holds strings" if named else None
 
     def check_provider(self, provider: str) -> None:
-        """Ensure that a provider is one of `providers`; `open` calls it first.
+        """Ensure that a provider is one of `providers`, with any of `options`; `open` calls it first.
 
         Raises:
             InputError: the runtime cannot use the provider here; the message names the nearest usable provider.
         """
-        if provider not in self.providers():
-            raise InputError(f"{self.name} has no provider {provider!r}; {suggest(provider, self.providers())}")
+        plain, options = placed.split(provider)
+        if plain not in self.providers():
+            raise InputError(f"{self.name} has no provider {plain!r} here; {suggest(plain, self.providers())}")
+        for option in options:
+            if option not in self.options:
+                raise InputError(f"{self.name} has no option {option!r}; {suggest(option, self.options)}")
+        if placed.name_of(plain, options) != provider:
+            raise InputError(f"options stand once and in order: {placed.name_of(plain, options)}, not {provider}")
 
     def import_packages(self) -> None:
         """Import what `open` needs, `imports` or else `requires`: imports are timed apart from loading a model."""

@@ -12,8 +12,6 @@ from bench.cli import options, units
 
 NOTHING_BETTER = 1
 """Exit code where nothing that was found is better than the fixed matrix."""
-SEARCH_SHARE, MATRIX_SHARE = 0.7, 0.3
-"""Shares of the time: until the last round begins, and for the fixed matrix where nothing is stored of it."""
 
 
 def search(
@@ -43,26 +41,23 @@ def search(
     confirmed beside the fixed matrix on the test split, which the search does not see. Exits with 1 where nothing beats
     the fixed matrix.
     """
-    from bench.api.cell import Cell
     from bench.api.errors import InputError
     from bench.cli import progress
     from bench.cli.keeping import KeepingStore
     from bench.cli.stopping import Stopping
     from bench.decisions import deployment
     from bench.decisions.pick import Constraints
-    from bench.decisions.search import confirm
-    from bench.decisions.search import search as searching
+    from bench.decisions.search import whole
     from bench.measure import machine
     from bench.measure.block import Method
     from bench.measure.limits import Limits
     from bench.pipeline import sizing
-    from bench.pipeline.sweep import Options, Sweep
-    from bench.records import folder
+    from bench.pipeline.sweep import Options
     from bench.report import search as report
     from bench.report.figures import search_plots
     from bench.report.terminal import Console
 
-    began_s, budget_s = time.monotonic(), units.seconds(budget)
+    ends_s = time.monotonic() + units.seconds(budget)
     step_s = units.seconds(timeout) if timeout else None
     limits = Limits.of(step_s=step_s, memory_bytes=units.size_bytes(memory) if memory else None)
     given = options.own_model(dataset, dim, shape, trust, is_named=model is not None)
@@ -73,39 +68,17 @@ def search(
         options.say_notes(adopted.notes)
         task = adopted.name
     assert task is not None
-    request, constraints = (task, batch, threads), Constraints(max_metric_loss=units.share(max_metric_drop, zero=True))
+    constraints = Constraints(max_metric_loss=units.share(max_metric_drop, zero=True))
     assert constraints.max_metric_loss is not None
     store = KeepingStore(results, machine.name(), ctx.obj or Stopping())
     settings = Options(method=Method(limits=limits), max_metric_loss=constraints.max_metric_loss)
-
-    def left_s() -> float:
-        return max(1.0, began_s + budget_s - time.monotonic())
-
     with progress.observer(Console(stderr=True)) as observer:
-
-        def measure(cells: list[Cell], seconds: float) -> folder.Results:
-            goal = searching.goal_of(seconds)
-            Sweep(store, Options(**{**vars(settings), "goal": goal}), observer).run(cells)
-            return folder.stored(store, tasks={task})
-
-        stored = folder.stored(store, tasks={task})
-        if not confirm.fixed_best(stored, request, (), constraints):
-            stored = measure(searching.matrix(task, batch, threads), MATRIX_SHARE * budget_s)
-        designs = searching.designs(task, batch, threads, limits, options.say)
-        if not designs:
-            raise InputError(f"no variant with letters reads an export of {task} here; `bench list` says why")
-        searches = [
-            searching.Search(one, designs[0].base, store, settings, observer, objective, options.say) for one in designs
-        ]
-        searching.run(searches, time.monotonic() + SEARCH_SHARE * left_s())
-        proposals = [one.proposals for one in searches if one.is_sound]
-        finalists = confirm.finalists([proposal for each in proposals for proposal in each], objective, task)
-        rivals = confirm.fixed_best(stored, request, [cell.path for cell in finalists], constraints)
-        rival_cells = [Cell.from_path(row.cell) for row in rivals[:2]]
-        stored = measure([*finalists, *rival_cells], left_s())
-    found = confirm.confirmed(stored, request, finalists, constraints, objective)
-    pictures = search_plots.draw([one for one in searches if one.is_sound], task, stored.folder / "plots")
-    options.write(report.render(found, [report.front_table(one, objective) for one in proposals]), None)
+        request = (task, batch, threads)
+        searched = whole.run(request, constraints, objective, ends_s, store, settings, observer, options.say)
+    found, stored = searched.confirmed, searched.stored
+    pictures = search_plots.draw(searched.searches, task, stored.folder / "plots")
+    tables = [report.front_table(one.proposals, objective) for one in searched.searches]
+    options.write(report.render(found, tables), None)
     options.tell(*map(str, pictures))
     if found.winner is None or not found.is_searched:
         raise typer.Exit(NOTHING_BETTER)

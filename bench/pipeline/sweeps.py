@@ -223,9 +223,7 @@ def _checked(cell: Cell) -> Cell:
         raise InputError(f"{cell.exporter} exports {' and '.join(exporter.sources)}, not {cell.source}")
     if exporter.format(cell.source) not in runtime.formats:
         raise InputError(f"{cell.runtime} opens {', '.join(runtime.formats)}, not {exporter.format(cell.source)}")
-    if cell.provider not in runtime.providers():
-        known = errors.suggest(cell.provider, runtime.providers())
-        raise InputError(f"{cell.runtime} has no provider {cell.provider!r} here; {known}")
+    runtime.check_provider(cell.provider)
     environments.check_known(cell)
     return cell
 

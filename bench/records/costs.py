@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterable, Mapping
 
+from bench.api import placed
 from bench.api.cell import RAW
 from bench.measure import roofline
 from bench.measure.roofline import Peaks
@@ -32,14 +33,14 @@ def _joined(row: Row, record: Measured, plain: Iterable[Measured], peaks: Peaks 
     row = dataclasses.replace(row, macs=cost.macs)
     if not row.latency_p50_ns or record.quality is None or record.quality.io_bytes is None:
         return row
-    placed = roofline.place(
+    point = roofline.place(
         macs=cost.macs,
         num_bytes=cost.weight_bytes + record.quality.io_bytes,
         seconds=row.latency_p50_ns / 1e9,
         precision=row.precision,
-        peaks=peaks if "cpu" in row.provider.split("-") else None,
+        peaks=peaks if placed.is_on_cpu(row.provider) else None,
     )
-    return dataclasses.replace(row, **dataclasses.asdict(placed))
+    return dataclasses.replace(row, **dataclasses.asdict(point))
 
 
 def _cost(record: Measured) -> Cost | None:

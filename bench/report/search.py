@@ -21,7 +21,7 @@ def front_table(proposals: Sequence[Proposal], objective: str) -> str:
     base = next(one.design.base for one in proposals)
     lines = [
         [
-            printable(one.cell.variant),
+            printable(one.cell.variant if one.cell.provider == base.provider else _with_options(one)),
             writing.DASH if one.tried.ratio is None else f"{one.tried.ratio:.3f}",
             f"{_decibels(one.tried.noise):.1f}",
             writing.megabytes(one.tried.size_bytes),
@@ -32,6 +32,10 @@ def front_table(proposals: Sequence[Proposal], objective: str) -> str:
     where = f"{base.source}/{base.exporter} on {base.runtime}/{base.provider}"
     title = f"{where}: {len(proposals)} proposals ran; of these, no other beats {len(lines)}:"
     return f"{title}\n\n{writing.plain(titles, lines, format='table')}\n"
+
+
+def _with_options(one: Proposal) -> str:
+    return f"{one.cell.variant} on {one.cell.provider}"
 
 
 def render(found: Confirmed, tables: Sequence[str]) -> str:

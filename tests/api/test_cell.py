@@ -20,7 +20,7 @@ CELL = Cell(
 )
 
 
-@pytest.mark.parametrize("path", [PATH, "toy/null/native/raw/null/cpu/b1t1", "a_1/b.c/d-e/f+g+h/i/j/b10t128"])
+@pytest.mark.parametrize("path", [PATH, "toy/null/native/raw/null/cpu/b1t1", "a_1/b.c/d-e/f+g+h/i/j+k+l/b10t128"])
 def test_path_there_and_back(path: str) -> None:
     assert Cell.from_path(path).path == path
     assert Cell.from_path(Cell.from_path(path).path) == Cell.from_path(path)
@@ -52,6 +52,7 @@ def test_parts_of_a_path() -> None:
         ("toy/null/native/ra w/null/cpu/b1t1", "'ra w' is not a name"),
         ("../null/native/raw/null/cpu/b1t1", "'..' is not a name"),
         ("toy/null/native/-x/null/cpu/b1t1", "'-x' is not a name"),
+        ("toy/null/native/raw/null/cpu+/b1t1", "'' is not a name"),
     ],
 )
 def test_not_a_cell(path: str, named: str) -> None:

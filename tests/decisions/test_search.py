@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import math
 import re
@@ -72,6 +73,26 @@ def test_a_split_group_keeps_its_letters_in_both_halves() -> None:
         assert fine.cell(coarse.refined(choice, 0)) == coarse.cell(choice)
 
 
+def test_options_are_groups_without_parts() -> None:
+    found = design(BASE, "mixed", [part("a", "A")], ["fast", "lean"])
+    assert found.letters == ("fds", "-+", "-+")
+    assert found.plain == ("f", "-", "-")
+    assert found.cell(found.plain) == BASE
+    assert found.cell(("f", "-", "+")).path == BASE.path.replace("/cpu/", "/cpu+lean/")
+    assert found.cell(("d", "+", "+")).path == BASE.path.replace("raw", "mixed-1d").replace("/cpu/", "/cpu+fast+lean/")
+    assert [found.option(group) for group in range(3)] == [None, "fast", "lean"]
+    assert ("f", "+", "+") in found.first()
+    assert ("f", "-", "+") in found.first()
+    alone = design(BASE, None, [], ["fast"])
+    assert alone.first() == [("+",)]
+
+
+def test_parts_with_the_same_weights_stay_in_one_half() -> None:
+    parts = [dataclasses.replace(part(str(number), "A"), weights="xy"[number % 2]) for number in range(4)]
+    assert design(BASE, "mixed", parts).split(0).groups == ((0, 2), (1, 3))
+    assert design(BASE, "mixed", parts[::2]).split(0).groups == ((0,), (1,)), "the same weights, if there is no other"
+
+
 def tried(choice: Choice, **more: float) -> Tried:
     keys = list(enumerate(choice))
     figures = {
@@ -80,7 +101,7 @@ def tried(choice: Choice, **more: float) -> Tried:
         "size_bytes": 1000 - 100 * sum(letter != "f" for letter in choice),
         **more,
     }
-    return Tried(choice=choice, error=0.002, memory_bytes=None, **figures)  # type: ignore[arg-type]
+    return Tried(**{"choice": choice, "error": 0.002, "memory_bytes": None, **figures})  # type: ignore[arg-type]
 
 
 def test_effects_are_found_again() -> None:
@@ -90,6 +111,14 @@ def test_effects_are_found_again() -> None:
     assert found.size_bytes == pytest.approx(dict.fromkeys(RATIO, -100.0), rel=1e-3)
     assert found.noise_of(("s", "f", "d")) == pytest.approx(7e-3, rel=0.01)
     assert found.ratio_of(("s", "f", "d")) == pytest.approx(0.65, abs=0.01)
+
+
+def test_memory_is_fitted_where_it_was_measured() -> None:
+    some = [tried(choice, memory_bytes=900 - 50 * (choice[1] == "s")) for choice in made().first()]
+    some[0] = tried(some[0].choice)
+    found = effects.fit(made(), some, tried(made().plain, memory_bytes=900))
+    assert found.memory_bytes[1, "s"] == pytest.approx(-50, rel=1e-3)
+    assert found.memory_bytes[0, "s"] == pytest.approx(0, abs=1e-2)
 
 
 def test_a_letter_that_was_not_tried_has_no_effect_and_is_not_chosen() -> None:
@@ -249,6 +278,18 @@ def test_a_letter_that_breaks_a_group_alone_is_not_tried_again(monkeypatch: pyte
     later = bed.measured[last + searching.AT_ONCE :]
     assert not [path for path in later if re.search(r"mixed-(1.1s|2s|1s1s)", path)]
     assert later
+
+
+def test_a_letter_that_another_one_beats_everywhere_is_tried_no_further(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In letter d everything is slower than the base and noisier than in letter s; group 2 has no other letter."""
+    for key in ((0, "d"), (1, "d"), (2, "d")):
+        monkeypatch.setitem(RATIO, key, 0.1)
+        monkeypatch.setitem(NOISE, key, 9e-3)
+    bed, search = Bed(monkeypatch), search_of()
+    searching.run([search], ends_s=1000.0)
+    spelled = [re.sub(r".*mixed-(\w+)/.*", r"\1", path) for path in bed.measured[3:]]
+    assert spelled
+    assert not [text for text in spelled if re.match(r"(\d+d|1f1d|1s1d|1.1d)", text) and text != "2f1d1f"]
 
 
 def test_time_ends_a_search_between_rounds(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -78,4 +78,4 @@ def test_what_cannot_be_searched_is_said_in_a_line(harness: Harness) -> None:
     harness.run("search", code=2)
     assert "name a task, or a model of your own with --model" in harness.stderr()
     harness.run("search", "toy", "--budget", "2s", code=2)
-    assert "no variant with letters reads an export of toy" in harness.stderr()
+    assert "nothing can be chosen for an export of toy here" in harness.stderr()

@@ -40,10 +40,12 @@ def count(model: onnx.ModelProto) -> collections.Counter[str]:
 def test_parts_are_the_nodes_with_weights_in_their_order(source: Path) -> None:
     found = catalog.variant_file("mixed").parts(source, task=small.make_task())
     assert tuple(part.operator for part in found) == PARTS
-    assert [part.letters for part in found] == ["fds", "fd", "fdsq", "fdsq", "fdsq", "fdsq", "fs", "fs"]
+    assert [part.letters for part in found] == ["fdsqk", "fd", *4 * ["fdsqkt"], "fs", "fs"]
     tied = [part for part in found if part.alike == "MatMul 36x36"]
     assert len(tied) == 2
     assert tied[0].num_weights == 36 * 36
+    assert tied[0].weights == tied[1].weights
+    assert len({part.weights for part in found}) == len(found) - 1
 
 
 @pytest.mark.parametrize(
@@ -53,6 +55,8 @@ def test_parts_are_the_nodes_with_weights_in_their_order(source: Path) -> None:
         ("2f4d2f", {"MatMulInteger": 4}),
         ("1f1d6f", {"DynamicQuantizeLSTM": 1}),
         ("2f1q5f", {"MatMulNBits": 1}),
+        ("2f1q1k4f", {"MatMulNBits": 2}),
+        ("1q7f", {"GatherBlockQuantized": 1}),
         ("6f2s", {"QuantizeLinear": 3, "Relu": 0, "Conv": 1, "ConvTranspose": 1}),
         ("1f1d1q1d2f1s1f", {"DynamicQuantizeLSTM": 1, "MatMulNBits": 1, "MatMulInteger": 1, "Conv": 1}),
     ],
@@ -77,7 +81,7 @@ def test_what_stays_float_is_as_it_was(source: Path, tmp_path: Path) -> None:
     [
         ("8f", "every node stays float32"),
         ("7f", "7f is for 7 parts, and the model has 8"),
-        ("1q7f", "part 1, a Gather, can be f, d, s, not q"),
+        ("1t7f", "part 1, a Gather, can be f, d, s, q, k, not t"),
     ],
 )
 def test_refusals(option: str, reason: str, source: Path, tmp_path: Path) -> None:

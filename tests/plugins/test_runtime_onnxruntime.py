@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
 from onnx import TensorProto, helper
 
-from bench.api import UNKNOWN, Session, TensorSpec
+from bench.api import UNKNOWN, Session, TensorSpec, placed
 from bench.plugins import catalog
+from bench.plugins.engines.onnxruntime.providers import ONE_NODE
 
 RUNTIMES = ("onnxruntime", "onnxruntime_bytes", "onnxruntime_iobinding")
 
@@ -63,3 +65,35 @@ def test_bound_outputs_are_written_to_the_same_memory_again(tmp_path: Path) -> N
     assert second.__array_interface__["data"] == address
     assert third.tolist() == [[2.0] * 8] * 5
     assert first.tolist() == [[6.0] * 8] * 2
+
+
+def test_options_reach_the_session_and_the_code_of_a_deployment(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Each option by what ONNX Runtime itself says of the session, opened here and by the code that is shipped."""
+    import onnxruntime
+
+    made = []
+
+    class Options(onnxruntime.SessionOptions):
+        def __init__(self) -> None:
+            super().__init__()
+            made.append(self)
+
+    monkeypatch.setattr(onnxruntime, "SessionOptions", Options)
+    source = catalog.runtime("onnxruntime")
+    provider = placed.name_of("cpu", source.options)
+    path = tmp_path / "model.onnx"
+    path.write_bytes(ONE_NODE)
+    session = source.open(path, task=SimpleNamespace(outputs=()), source="onnx", provider=provider, threads=1)
+    code: dict[str, Any] = {}
+    exec(source.code(provider=provider, threads=1), code)
+    code["load"](path, ["y"])
+    opened = [session._run.__self__.get_session_options(), made[-1]]
+    levels = onnxruntime.GraphOptimizationLevel
+    for options in opened:
+        assert options.get_session_config_entry("session.set_denormal_as_zero") == "1"
+        assert options.get_session_config_entry("optimization.enable_gelu_approximation") == "1"
+        assert options.get_session_config_entry("session.disable_prepacking") == "1"
+        assert not options.enable_cpu_mem_arena
+        assert options.graph_optimization_level == levels.ORT_ENABLE_EXTENDED

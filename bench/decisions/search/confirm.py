@@ -11,6 +11,7 @@ from bench.api.errors import InputError
 from bench.decisions import pick
 from bench.decisions.pick import Constraints
 from bench.decisions.search.search import LATENCY, MEMORY, SIZE, Proposal, front
+from bench.measure import selection
 from bench.measure.stats import Estimate
 from bench.records import ranking
 from bench.records.folder import Results
@@ -37,7 +38,8 @@ class Confirmed:
         fixed: the best row of the fixed matrix under the same constraints; None where no row keeps to them.
         winner: the best row of all; None where no row keeps to the constraints.
         over_fixed: latency of the best finalist that keeps the metric over that of `fixed`; None where one of them is
-            missing or the two were not measured together.
+            missing or the two were not measured together. Where the finalist was selected for its latency, the interval
+            holds all the same: see `measure.selection.selected_ratio`.
         alpha: probability that a finalist loses more than its bound, for each.
     """
 
@@ -115,16 +117,25 @@ def confirmed(
     fixed = _best([row for row in sound if row.cell not in paths], objective)
     winner = _best([row for row in sound if row.cell not in paths or row.cell in kept], objective)
     best = _best([row for row in sound if row.cell in kept], objective)
-    compared = None if best is None or fixed is None else stored.measurements.between(best.cell, fixed.cell)
     return Confirmed(
         objective=objective,
         finalists=sorted(rows, key=lambda row: paths.index(row.cell)),
         kept=kept,
         fixed=fixed,
         winner=winner,
-        over_fixed=None if compared is None else compared.ratio,
+        over_fixed=None if best is None or fixed is None else _over(stored, best.cell, fixed.cell, kept, objective),
         alpha=alpha,
     )
+
+
+def _over(stored: Results, best: str, fixed: str, kept: Sequence[str], objective: str) -> Estimate | None:
+    """Latency of the best of the finalists over that of a cell of the fixed matrix."""
+    if objective != LATENCY:
+        compared = stored.measurements.between(best, fixed)
+        return None if compared is None else compared.ratio
+    fitted = stored.measurements.of(best)
+    is_beside = fitted is not None and fixed in fitted.names
+    return selection.selected_ratio(fitted, best, fixed, kept) if fitted is not None and is_beside else None
 
 
 def _best(rows: Sequence[Row], objective: str) -> Row | None:

@@ -1,16 +1,18 @@
-"""What a search may choose: a letter for each group of parts of one export on one runtime."""
+"""What a search may choose: a letter for each group of parts of one export, and options of the runtime that runs it."""
 
 from __future__ import annotations
 
 import dataclasses
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from bench.api import Part, mixture
+from bench.api import Part, mixture, placed
 from bench.api.cell import CHAIN, RAW, Cell
 
 SMALL = 0.02
 """Parts with a smaller share of a model's weights are grouped by their operator alone."""
+OFF, ON = "-", "+"
+"""Letters of an option of the runtime."""
 Choice = tuple[str, ...]
 """A letter for each group of a design."""
 
@@ -21,14 +23,16 @@ class Design:
 
     Attributes:
         base: the cell that leaves every part as it is, against which proposals are measured.
-        variant: name of the variant that treats the parts.
+        variant: name of the variant that treats the parts; None where none does, and there are no parts.
+        options: names of the runtime's options. Each is a group without parts, behind those with parts.
         parts: the parts.
         groups: numbers of the parts that get the same letter.
         letters: for each group the letters that it may have; the first leaves it as it is.
     """
 
     base: Cell
-    variant: str
+    variant: str | None
+    options: tuple[str, ...]
     parts: tuple[Part, ...]
     groups: tuple[tuple[int, ...], ...]
     letters: tuple[str, ...]
@@ -43,9 +47,20 @@ class Design:
         if choice == self.plain:
             return self.base
         each = {part: letter for group, letter in zip(self.groups, choice, strict=True) for part in group}
-        named = f"{self.variant}-{mixture.spell(each[number] for number in range(len(self.parts)))}"
-        before = () if self.base.variant == RAW else self.base.chain
-        return dataclasses.replace(self.base, variant=CHAIN.join((*before, named)))
+        letters = [each[number] for number in range(len(self.parts))]
+        is_plain = letters == [part.letters[0] for part in self.parts]
+        named = () if is_plain else (f"{self.variant}-{mixture.spell(letters)}",)
+        first = len(choice) - len(self.options)
+        chosen = [name for name, letter in zip(self.options, choice[first:], strict=True) if letter == ON]
+        return dataclasses.replace(
+            self.base,
+            variant=CHAIN.join((*self.base.chain, *named)) or RAW,
+            provider=placed.name_of(self.base.provider, chosen),
+        )
+
+    def option(self, group: int) -> str | None:
+        """The name of the option that a group stands for; None for a group of parts."""
+        return None if self.groups[group] else self.options[group - len(self.groups)]
 
     def with_letter(self, choice: Choice, group: int, letter: str) -> Choice:
         """A choice with another letter for one group."""
@@ -82,9 +97,15 @@ class Design:
         return dataclasses.replace(self, letters=letters)
 
     def split(self, group: int) -> Design:
-        """The design with a group of several parts cut into its first and its second half."""
+        """The design with a group of several parts cut in two halves; parts with the same weights stay together."""
         numbers = self.groups[group]
-        halves = (numbers[: len(numbers) // 2], numbers[len(numbers) // 2 :])
+        shared: dict[str, list[int]] = {}
+        for number in numbers:
+            shared.setdefault(self.parts[number].weights or str(number), []).append(number)
+        blocks = [*shared.values()] if len(shared) > 1 else [[number] for number in numbers]
+        halves = tuple(
+            tuple(sorted(itertools.chain(*half))) for half in (blocks[: len(blocks) // 2], blocks[len(blocks) // 2 :])
+        )
         return dataclasses.replace(
             self,
             groups=(*self.groups[:group], *halves, *self.groups[group + 1 :]),
@@ -96,8 +117,9 @@ class Design:
         return (*choice[: group + 1], *choice[group:])
 
 
-def design(base: Cell, variant: str, parts: Sequence[Part]) -> Design:
+def design(base: Cell, variant: str | None, parts: Sequence[Part], options: Iterable[str] = ()) -> Design:
     """The design whose groups are the parts that are alike; small parts are grouped by their operator."""
+    names = tuple(options)
     total = sum(part.num_weights for part in parts) or 1
     groups: dict[tuple[str, str], list[int]] = {}
     for number, part in enumerate(parts):
@@ -106,7 +128,8 @@ def design(base: Cell, variant: str, parts: Sequence[Part]) -> Design:
     return Design(
         base=base,
         variant=variant,
+        options=names,
         parts=tuple(parts),
-        groups=tuple(map(tuple, groups.values())),
-        letters=tuple(letters for _, letters in groups),
+        groups=(*map(tuple, groups.values()), *(() for _ in names)),
+        letters=(*(letters for _, letters in groups), *(OFF + ON for _ in names)),
     )

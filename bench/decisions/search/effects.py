@@ -56,11 +56,13 @@ class Effects:
         ratio: to the latency, as a share of the base's.
         noise: to the power of the noise.
         size_bytes: to the size, in bytes.
+        memory_bytes: to the growth of the peak resident set, in bytes.
     """
 
     ratio: Mapping[Key, float]
     noise: Mapping[Key, float]
     size_bytes: Mapping[Key, float]
+    memory_bytes: Mapping[Key, float]
 
     def noise_of(self, choice: Choice) -> float:
         """The expected noise of a choice."""
@@ -96,10 +98,14 @@ def fit(design: Design, tried: Sequence[Tried], base: Tried) -> Effects:
     noise_K = optimize.nnls(choices_PK / noise_P[:, None], np.ones(len(tried)))[0] if tried else np.zeros(len(keys))
     sizes_P = np.array([float(one.size_bytes - base.size_bytes) for one in tried])
     size_K = _ridge(choices_PK, sizes_P, 1e-6)
-    found = [
-        {key: float(values[column[key]]) for key in keys if key in seen} for values in (latency_K, noise_K, size_K)
-    ]
-    return Effects(ratio=found[0], noise=found[1], size_bytes=found[2])
+    kept = [row for row, one in enumerate(tried) if one.memory_bytes is not None and base.memory_bytes is not None]
+    memories_P = np.array([float((tried[row].memory_bytes or 0) - (base.memory_bytes or 0)) for row in kept])
+    memory_K = _ridge(choices_PK[kept], memories_P, 1e-6)
+    latency, noise, size, memory = (
+        {key: float(values[column[key]]) for key in keys if key in seen}
+        for values in (latency_K, noise_K, size_K, memory_K)
+    )
+    return Effects(ratio=latency, noise=noise, size_bytes=size, memory_bytes=memory)
 
 
 def _ridge(rows_PK: np.ndarray, values_P: np.ndarray, weight: float) -> np.ndarray:

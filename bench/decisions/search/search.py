@@ -6,23 +6,16 @@ started again goes on where it was. What is left in the end is confirmed on the 
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 
 from bench.api.cell import RAW, Cell
-from bench.api.errors import BenchError, InputError
-from bench.api.sized import tuning_of
 from bench.decisions.search import assignment, effects
-from bench.decisions.search.design import Choice, Design, design
+from bench.decisions.search.design import ON, Choice, Design
 from bench.decisions.search.effects import Effects, Tried
-from bench.measure.limits import Limits
-from bench.measure.rounds import Goal
-from bench.pipeline import prepare, sweeps
 from bench.pipeline.sweep import Observer, Options, Sweep
-from bench.plugins import catalog
 from bench.records import folder
 from bench.records.rows import Row
 from bench.records.store import Store
@@ -67,33 +60,6 @@ class Proposal:
         if objective == MEMORY:
             return float(self.tried.memory_bytes if self.tried.memory_bytes is not None else math.inf)
         return self.tried.ratio if self.tried.ratio is not None else math.inf
-
-
-def matrix(task: str, batch: int, threads: int) -> list[Cell]:
-    """The fixed matrix of a task for one request: the cells of the full sweep, or all plain cells of another task."""
-    found: list[Cell] = []
-    with contextlib.suppress(InputError):  # without the repository there are no tasks to sweep over
-        found = [cell for cell in sweeps.full() if cell.task == task and (cell.batch, cell.threads) == (1, 1)]
-    found = found or sweeps.cells_of((task,), variants=(RAW,))
-    return [dataclasses.replace(cell, batch=batch, threads=threads) for cell in found]
-
-
-def bases(task: str, batch: int, threads: int) -> list[tuple[Cell, str]]:
-    """The plain exports that a mixing variant reads, of the tuning task, each on one runtime; with the variant's name.
-
-    Of several runtimes with the same packages the first is taken, and of several exports of a format the first that
-    works.
-    """
-    found: dict[tuple[str, tuple[str, ...], str], tuple[Cell, str]] = {}
-    cells = sweeps.cells_of((tuning_of(task),), variants=(RAW,), batches=(batch,), threads=(threads,))
-    for variant in catalog.mixing():
-        for cell in cells:
-            runtime = catalog.runtime(cell.runtime)
-            format_ = catalog.exporter(cell.exporter).format(cell.source)
-            key = (variant.name, runtime.requires, cell.provider)
-            if format_ in variant.formats and key not in found and prepare.skip_reason(cell) is None:
-                found[key] = (cell, variant.name)
-    return list(found.values())
 
 
 def run(searches: Sequence[Search], ends_s: float) -> None:
@@ -203,7 +169,7 @@ class Search:
         """The most promising choices that were not tried; of a finer design where the present one has no more."""
         while True:
             found = self.effects()
-            costs = found.size_bytes if self._objective == SIZE else found.ratio
+            costs = {LATENCY: found.ratio, SIZE: found.size_bytes, MEMORY: found.memory_bytes}[self._objective]
             sound = self.design.without(self._banned())
             waiting = [choice for choice in assignment.ladder(sound, found, costs) if choice not in self._tried]
             if waiting:
@@ -213,7 +179,7 @@ class Search:
                 return []
             self._split(group)
             new = [choice for number, _, choice in self.design.singles() if number in (group, group + 1)]
-            return [choice for choice in new if choice not in self._tried]
+            return [choice for choice in new if choice not in self._tried and self._is_allowed(choice)]
 
     def _noisiest(self, found: Effects) -> int | None:
         """The group of several parts whose letter adds most noise to the best choices; None where none can be cut."""
@@ -231,12 +197,30 @@ class Search:
         }
 
     def _banned(self) -> dict[int, str]:
-        """The letters with which a group failed alone, by group."""
+        """The letters not to try again, by group: a group failed with it alone, or another letter is always better."""
         found: dict[int, str] = {}
+        beaten = self._beaten()
         for group, letter, single in self.design.singles():
-            if self._tried.get(single, ...) is None:
+            is_beaten = any(other in self.design.letters[group] for other in beaten.get(letter, ""))
+            if is_beaten or self._tried.get(single, ...) is None:
                 found[group] = found.get(group, "") + letter
         return found
+
+    def _beaten(self) -> dict[str, str]:
+        """Letters that everywhere save nothing, each with those that everywhere save something and add less noise."""
+        uniform = {letter: self._tried.get(self.design.uniform(letter)) for letter in {*"".join(self.design.letters)}}
+        costs = {
+            letter: (Proposal(design=self.design, choice=one.choice, tried=one).cost(self._objective), one.noise)
+            for letter, one in uniform.items()
+            if one is not None and one.choice != self.design.plain and letter != ON
+        }
+        plain = next(one.cost(self._objective) for one in self.proposals if one.choice == self.design.plain)
+        better = {letter: noise for letter, (cost, noise) in costs.items() if cost < plain}
+        return {
+            letter: "".join(other for other, less in better.items() if less <= noise)
+            for letter, (cost, noise) in costs.items()
+            if cost >= plain
+        }
 
     def _is_allowed(self, choice: Choice) -> bool:
         return all(choice[group] not in letters for group, letters in self._banned().items())
@@ -285,28 +269,9 @@ def front(proposals: Sequence[Proposal], objective: str) -> list[Proposal]:
     return found
 
 
-def designs(task: str, batch: int, threads: int, limits: Limits, say: Callable[[str], None]) -> list[Design]:
-    """The designs of a task: one for each mixing variant and runtime that can be used here."""
-    found = []
-    for base, variant in bases(task, batch, threads):
-        try:
-            parts = prepare.parts_of(base, variant, limits)
-        except BenchError as error:
-            say(f"{base.exporter} is left out: {error}")
-            continue
-        if parts:
-            found.append(design(base, variant, parts))
-    return found
-
-
 def _told(one: Proposal, objective: str) -> str:
     """A proposal in a few words."""
     ratio = "not timed" if one.tried.ratio is None else f"{one.tried.ratio:.3f} times the baseline's latency"
     noise_db = -10 * math.log10(max(one.tried.noise, 1e-12))
     size = f", {one.tried.size_bytes / 1e6:.3g} MB" if objective == SIZE else ""
     return f"{one.cell.chain[-1] if one.cell.chain else RAW}: {ratio}{size}, {noise_db:.0f} dB"
-
-
-def goal_of(budget_s: float) -> Goal:
-    """The goal of the confirmation, in which few cells are measured for long."""
-    return Goal(max_launches=24, budget_s=budget_s)

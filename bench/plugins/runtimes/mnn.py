@@ -5,13 +5,16 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from bench.api import Runtime, Session, Task
+from bench.api import Runtime, Session, Task, placed
 from bench.graphs.deferred import np
 from bench.plugins.engines.calls import CallSession
 
 WINOGRAD_LEVEL = 3
 """MNN's number of the hint that limits the tiles of Winograd convolutions, from 0 to 3. With MNN's default of 3, errors
 are 3e-4 of the largest output on super-resolution; with 2 they are 1e-6 (MNN 3.6.1)."""
+WINOGRAD = "winograd"
+LEVELS = {False: 2, True: 3}
+"""The hint's value without and with the option."""
 
 
 class Mnn(Runtime):
@@ -21,6 +24,7 @@ class Mnn(Runtime):
     extra = "more"
     formats = ("mnn",)
     imports = ("MNN.expr", "MNN.nn")
+    options = {WINOGRAD: "convolutions by Winograd's method with large tiles, which round more"}
 
     def open(self, artifact: Path, *, task: Task, source: str, provider: str, threads: int) -> Session:
         self.check_provider(provider)
@@ -29,7 +33,7 @@ class Mnn(Runtime):
 
         settings = {"backend": "CPU", "precision": "high", "numThread": threads}  # normal reduces it on Arm
         manager = MNN.nn.create_runtime_manager((settings,))
-        manager.set_hint(WINOGRAD_LEVEL, 2)
+        manager.set_hint(WINOGRAD_LEVEL, LEVELS[WINOGRAD in placed.split(provider)[1]])
         inputs = [spec.name for spec in task.inputs]
         outputs = [spec.name for spec in task.outputs]
         module = MNN.nn.load_module_from_file(

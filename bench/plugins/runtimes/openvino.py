@@ -3,17 +3,27 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+import json
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from bench.api import Arrays, NodeTime, Outputs, Runtime, Session, Task
+from bench.api import Arrays, NodeTime, Outputs, Runtime, Session, Task, placed
 from bench.plugins.engines import cpu
 from bench.plugins.engines.openvino import ir
 
 PRECISIONS = {"cpu": "f32", "cpu-bf16": "bf16"}
 """OpenVINO's name of the precision to compile for, by provider. By default OpenVINO takes bfloat16 where the processor
 has it, and float16 on Arm."""
+OPTIONS: Mapping[str, tuple[str, Mapping[str, str | int]]] = {
+    "flush_denormals": ("numbers below the smallest normal one count as zero", {"CPU_DENORMALS_OPTIMIZATION": "YES"}),
+    "no_dynamic_quantization": (
+        "activations stay as they are where weights alone are quantized",
+        {"DYNAMIC_QUANTIZATION_GROUP_SIZE": 0},
+    ),
+    "no_pinning": ("threads may move between cores", {"ENABLE_CPU_PINNING": "NO"}),
+}
+"""Effect and properties by option. Source: "CPU Device" and "Hints" in OpenVINO 2026.4's documentation."""
 REDUCED = {"u8": "int8", "i8": "int8", "bf16": "bfloat16", "f16": "float16"}
 """Names that results use for the precisions below float32, by OpenVINO's names, the most reduced first."""
 PRODUCTS = {"Convolution", "Deconvolution", "FullyConnected", "MatMul", "RNNCell", "RNNSeq", "Subgraph"}
@@ -29,7 +39,7 @@ import openvino
 
 def load(path, outputs):
     core = openvino.Core()
-    settings = {{"INFERENCE_PRECISION_HINT": "{precision}", "INFERENCE_NUM_THREADS": {threads}, "NUM_STREAMS": 1}}
+    settings = {settings}
     if path.suffix == ".onnx":
         compiled = core.compile_model(path, "CPU", settings)
     else:  # OpenVINO IR, its two files in one archive
@@ -80,6 +90,7 @@ class OpenVino(Runtime):
     extra = "openvino"
     formats = ("openvino", "onnx")
     default_for = ("openvino",)
+    options = {name: effect for name, (effect, _) in OPTIONS.items()}
 
     def providers(self) -> tuple[str, ...]:
         return tuple(PRECISIONS) if cpu.multiplies_bfloat16() else ("cpu",)
@@ -88,7 +99,7 @@ class OpenVino(Runtime):
         ir.import_openvino()
 
     def code(self, *, provider: str, threads: int) -> str | None:
-        return CODE.format(precision=PRECISIONS[provider], threads=threads)
+        return CODE.format(settings=json.dumps(_settings(provider, threads)))
 
     def open(self, artifact: Path, *, task: Task, source: str, provider: str, threads: int) -> Session:
         compiled, model, weights = self._compile(artifact, provider, threads)
@@ -110,10 +121,13 @@ class OpenVino(Runtime):
             model, weights = core.read_model(artifact), None
         else:
             model, weights = ir.read(core, artifact)
-        settings = {
-            "INFERENCE_PRECISION_HINT": PRECISIONS[provider],
-            "INFERENCE_NUM_THREADS": threads,
-            "NUM_STREAMS": 1,
-            **more,
-        }
-        return core.compile_model(model, "CPU", settings), model, weights
+        return core.compile_model(model, "CPU", {**_settings(provider, threads), **more}), model, weights
+
+
+def _settings(provider: str, threads: int) -> dict[str, Any]:
+    """Properties to compile with."""
+    name, options = placed.split(provider)
+    found = {"INFERENCE_PRECISION_HINT": PRECISIONS[name], "INFERENCE_NUM_THREADS": threads, "NUM_STREAMS": 1}
+    for option in options:
+        found |= OPTIONS[option][1]
+    return found

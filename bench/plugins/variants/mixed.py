@@ -1,7 +1,8 @@
 """A precision for each node with weights, as the option spells it: `mixed-2f10s1f`, see `engines.onnxruntime.mixing`.
 
 `f` is float32; `d` 8-bit weights, and activations rounded by their range in each run; `s` 8-bit weights and
-activations, with ranges measured on training samples; `q` weights of 4 bits in blocks, and products in 8 bits.
+activations, with ranges measured on training samples; `q` weights of 4 bits in blocks of 32, `k` in blocks of 128, `t`
+of 2 bits in blocks of 32, each with products in 8 bits.
 """
 
 from __future__ import annotations
@@ -23,6 +24,8 @@ from bench.plugins.engines.calibration import tuning_feeds
 from bench.plugins.engines.onnxruntime import mixing
 from bench.plugins.engines.onnxruntime.static import Feeds
 
+BLOCKED = {mixing.BLOCKS: (4, BLOCK_SIZE), mixing.WIDE_BLOCKS: (4, 128), mixing.TWO_BITS: (2, BLOCK_SIZE)}
+"""Bits of a weight and weights of a block, by letter."""
 INT8_PRODUCTS = 4
 """ONNX Runtime's accuracy level of products of activations that are rounded to 8 bits in each block."""
 
@@ -36,7 +39,9 @@ class Mixed(Variant):
         mixing.FLOAT: "float32",
         mixing.DYNAMIC: "int8, activations rounded in each run",
         mixing.STATIC: "int8, activations rounded by ranges measured before",
-        mixing.BLOCKS: "4-bit weights in blocks",
+        mixing.BLOCKS: "4-bit weights in blocks of 32",
+        mixing.WIDE_BLOCKS: "4-bit weights in blocks of 128",
+        mixing.TWO_BITS: "2-bit weights in blocks of 32",
     }
     lossy = True
 
@@ -45,7 +50,13 @@ class Mixed(Variant):
 
     def apply(self, source: Path, target: Path, *, option: str, task: Task) -> Info:
         model, ports = mixing.prepared(source, task)
-        nodes = mixture.chosen(option, mixing.parts(model))
+        parts = mixing.parts(model)
+        nodes = mixture.chosen(option, parts)
+        rows = {part.name for part in parts if part.operator == "Gather"}
+        if rows & {name for letter in BLOCKED for name in nodes.get(letter, ())}:
+            # ONNX Runtime's quantizer states this operator set, and leaves the nodes as the older one has them.
+            model, ports = mixing.prepared(source, task, mixing.INT4_OPSET)
+            nodes = mixture.chosen(option, mixing.parts(model))
         if nodes.keys() <= {mixing.FLOAT}:
             raise RefusedError("every node stays float32")
         with tempfile.TemporaryDirectory() as folder:
@@ -53,8 +64,9 @@ class Mixed(Variant):
                 model = _static(model, nodes[mixing.STATIC], ports, task, Path(folder))
             if mixing.DYNAMIC in nodes:
                 model = _dynamic(model, nodes[mixing.DYNAMIC], Path(folder))
-            if mixing.BLOCKS in nodes:
-                model = _in_blocks(model, nodes[mixing.BLOCKS])
+            for letter, (bits, block_size) in BLOCKED.items():
+                if letter in nodes:
+                    model = _in_blocks(model, nodes[letter], bits, block_size)
         drop_unread(model)
         shorten_names(model, ports=ports)
         onnx.save(model, target)
@@ -102,17 +114,21 @@ def _dynamic(model: onnx.ModelProto, names: Sequence[str], folder: Path) -> onnx
     return onnx.load(folder / "dynamic.onnx")
 
 
-def _in_blocks(model: onnx.ModelProto, names: Sequence[str]) -> onnx.ModelProto:
-    from onnxruntime.quantization.matmul_nbits_quantizer import MatMulNBitsQuantizer
+def _in_blocks(model: onnx.ModelProto, names: Sequence[str], bits: int, block_size: int) -> onnx.ModelProto:
+    from onnxruntime.quantization.matmul_nbits_quantizer import DefaultWeightOnlyQuantConfig, MatMulNBitsQuantizer
 
     logging.getLogger("onnxruntime.quantization.matmul_nbits_quantizer").setLevel(logging.ERROR)
     quantizer = MatMulNBitsQuantizer(
         model,
-        bits=4,
-        block_size=BLOCK_SIZE,
-        is_symmetric=True,
-        accuracy_level=INT8_PRODUCTS,
         nodes_to_exclude=[node.name for node in model.graph.node if node.name not in names],
+        algo_config=DefaultWeightOnlyQuantConfig(
+            bits=bits,
+            block_size=block_size,
+            is_symmetric=True,
+            accuracy_level=INT8_PRODUCTS,
+            op_types_to_quantize=tuple({node.op_type for node in model.graph.node if node.name in names}),
+            quant_axes=(("MatMul", 0), ("Gather", 1)),
+        ),
     )
     quantizer.process()
     return quantizer.model.model

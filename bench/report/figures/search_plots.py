@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from bench.decisions.search.design import Design
 from bench.decisions.search.search import LATENCY, Proposal, Search, front
 from bench.report.figures import canvas
 from bench.report.figures.canvas import COLOURS, MARKERS
@@ -111,7 +112,7 @@ def _letters(search: Search, task: str) -> Figure | None:
         return None
     lines = [
         canvas.Line(
-            f"{_group(search, group)}: {letter}",
+            design.option(group) or f"{_group(search, group)}: {letter}",
             f"{_decibels(found.noise.get((group, letter), 0.0))}, {found.size_bytes[group, letter] / 1e3:+.0f} kB",
         )
         for group, letter in keys
@@ -122,7 +123,7 @@ def _letters(search: Search, task: str) -> Figure | None:
         left=canvas.text_width(line.name for line in lines) + 0.1,
         right=canvas.text_width(line.note for line in lines) + 0.2,
         handles=[],
-        footnote=f"{LETTERS} Letters: {'; '.join(_meanings(design.variant, keys))}.",
+        footnote=f"{LETTERS} Letters: {'; '.join(_meanings(design, keys))}.",
     )
     order = {letter: number for number, letter in enumerate(dict.fromkeys(letter for _, letter in keys))}
     for index, key in enumerate(keys):
@@ -136,11 +137,14 @@ def _letters(search: Search, task: str) -> Figure | None:
     return figure
 
 
-def _meanings(variant: str, keys: Sequence[tuple[int, str]]) -> list[str]:
+def _meanings(design: Design, keys: Sequence[tuple[int, str]]) -> list[str]:
     from bench.plugins import catalog
 
-    letters = catalog.variant_file(variant).letters
-    return [f"{letter} {letters[letter]}" for letter in dict.fromkeys(letter for _, letter in keys)]
+    letters = {} if design.variant is None else catalog.variant_file(design.variant).letters
+    options = catalog.runtime(design.base.runtime).options
+    named = {design.option(group): options[name] for group, _ in keys if (name := design.option(group)) is not None}
+    chosen = dict.fromkeys(letter for group, letter in keys if design.option(group) is None)
+    return [*(f"{letter} {letters[letter]}" for letter in chosen), *(f"{name}: {text}" for name, text in named.items())]
 
 
 def _group(search: Search, number: int) -> str:
@@ -157,4 +161,5 @@ def _decibels(noise: float) -> str:
 
 def _name(search: Search) -> str:
     base = search.design.base
-    return f"{search.design.variant} of {base.exporter} on {base.runtime}/{base.provider}"
+    of = "options" if search.design.variant is None else search.design.variant
+    return f"{of} of {base.exporter} on {base.runtime}/{base.provider}"

@@ -18,23 +18,32 @@ from bench.graphs.weights.quantizable import find_weights
 from bench.plugins.engines.onnxruntime.optimized import load_optimized
 from bench.plugins.engines.onnxruntime.static import read_inside
 
-FLOAT, DYNAMIC, STATIC, BLOCKS = "f", "d", "s", "q"
+FLOAT, DYNAMIC, STATIC = "f", "d", "s"
+BLOCKS, WIDE_BLOCKS, TWO_BITS = "q", "k", "t"
 OPERATORS = {
     DYNAMIC: ("MatMul", "LSTM", "Gather"),
     STATIC: ("Conv", "ConvTranspose", "MatMul", "Gather"),
-    BLOCKS: ("MatMul",),
+    BLOCKS: ("MatMul", "Gather"),
+    WIDE_BLOCKS: ("MatMul", "Gather"),
+    TWO_BITS: ("MatMul",),
 }
 """Operators that take a precision below float32. Convolutions whose activations are rounded in each run are left out:
 they are several times slower than in float32 (ONNX Runtime 1.31.1)."""
 BETWEEN = ("Relu", "Clip", "MaxPool")
 """Operators without weights that go on in 8 bits behind a node whose ranges were measured before."""
+STANDARD = ("", "ai.onnx")
+"""Names of the domain of ONNX's own operators."""
 OPSET = 13
 """The operator set from which on DequantizeLinear knows channels."""
 
 
-def prepared(source: Path, task: Task) -> tuple[onnx.ModelProto, Mapping[str, str]]:
+INT4_OPSET = 21
+"""The operator set that numbers of 4 bits are a part of."""
+
+
+def prepared(source: Path, task: Task, opset: int = OPSET) -> tuple[onnx.ModelProto, Mapping[str, str]]:
     """The model whose nodes are counted, and the names that its inputs and outputs had, by their new names."""
-    model = raise_opset(load_settled(source), OPSET, task)
+    model = raise_opset(load_settled(source), opset, task)
     model = load_optimized(model.SerializeToString(), level="basic")
     matmul_from_gemm(model)
     return model, separate_names(model)  # quantizers do not look whether x_scale or x0 is free
@@ -45,6 +54,8 @@ def parts(model: onnx.ModelProto) -> list[Part]:
     shapes = {weight.name: weight.shape for weight in find_weights(model)}
     found = []
     for node in model.graph.node:
+        if node.domain not in STANDARD:
+            continue
         read = {name: shapes[name] for name in node.input if name in shapes}
         if read:
             letters = (letter for letter, operators in OPERATORS.items() if node.op_type in operators)
@@ -55,6 +66,7 @@ def parts(model: onnx.ModelProto) -> list[Part]:
                     alike=f"{node.op_type} {' '.join('x'.join(map(str, shape)) for shape in read.values())}",
                     letters="".join((FLOAT, *letters)),
                     num_weights=sum(map(math.prod, read.values())),
+                    weights=" ".join(read),
                 )
             )
     return found

@@ -34,12 +34,21 @@ GENERATED = re.compile(r"(_bn)?(_nchwc)?(_token_\d+)?$")
 Event = Mapping[str, Any]
 
 
-def profile(artifact: Path, provider: Provider, *, threads: int, feeds: Arrays, num_runs: int) -> Sequence[NodeTime]:
+def profile(
+    artifact: Path,
+    provider: Provider,
+    *,
+    threads: int,
+    feeds: Arrays,
+    num_runs: int,
+    named: Sequence[str] = (),
+) -> Sequence[NodeTime]:
     """Run a model under the profiler; call it in a process that may crash.
 
     Args:
         feeds: host arrays by input name, of one inference.
         num_runs: inferences to profile, after `WARM_UPS` that are not counted.
+        named: names of options that are not the defaults, see `options.OPTIONS`.
 
     Returns:
         The nodes that ran, in their order; with tensors where ONNX Runtime can write the graph that ran.
@@ -50,7 +59,8 @@ def profile(artifact: Path, provider: Provider, *, threads: int, feeds: Arrays, 
     wiring = Wiring(lazy.Stored(model=_named(artifact), path=None))
     with tempfile.TemporaryDirectory() as folder:
         optimized = Path(folder, "optimized.onnx")
-        session = _open(wiring.model.SerializeToString(), provider, threads, Path(folder, "trace"), optimized)
+        content, trace = wiring.model.SerializeToString(), Path(folder, "trace")
+        session = _open(content, provider, trace, optimized, threads=threads, named=named)
         for _ in range(WARM_UPS + num_runs):
             session.run(None, dict(feeds))
         events = json.loads(Path(session.end_profiling()).read_text())
@@ -66,9 +76,9 @@ def _named(artifact: Path) -> onnx.ModelProto:
     return model
 
 
-def _open(content: bytes, provider: Provider, threads: int, trace: Path, optimized: Path) -> Any:
+def _open(content: bytes, provider: Provider, trace: Path, optimized: Path, **more: Any) -> Any:
     """A session with the profiler on, which writes the graph that runs to `optimized` if it can."""
-    more: Mapping[str, Any] = {"threads": threads, "enable_profiling": True, "profile_file_prefix": str(trace)}
+    more |= {"enable_profiling": True, "profile_file_prefix": str(trace)}
     try:
         return providers.open_session(content, provider, optimized_model_filepath=str(optimized), **more)
     except ArtifactError:

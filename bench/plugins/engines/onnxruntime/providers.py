@@ -16,7 +16,7 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +24,7 @@ from bench.api import cache
 from bench.api.errors import ArtifactError
 from bench.graphs.deferred import onnxruntime
 from bench.plugins.engines import cpu, gpu
+from bench.plugins.engines.onnxruntime import options as ort_options
 
 SCHEMA = 1  # raise it when the same installation would give other providers
 PLUGINS = "onnxruntime_ep_*"
@@ -113,10 +114,13 @@ def _ask() -> list[dict[str, Any]]:
         return [json.loads(line) for line in output.read().splitlines() if line.endswith(b"}")]
 
 
-def open_session(model: Path | bytes, provider: Provider, *, threads: int, **more: Any) -> Any:
+def open_session(
+    model: Path | bytes, provider: Provider, *, threads: int, named: Sequence[str] = (), **more: Any
+) -> Any:
     """An InferenceSession of ONNX Runtime's default options, but for threads that rest between requests.
 
     Args:
+        named: names of options that are not the defaults, see `options.OPTIONS`.
         more: further attributes of the `SessionOptions`, by name.
 
     Raises:
@@ -127,6 +131,7 @@ def open_session(model: Path | bytes, provider: Provider, *, threads: int, **mor
     options.intra_op_num_threads = threads
     options.inter_op_num_threads = 1
     options.log_severity_level = 3
+    ort_options.apply(named, options)
     for name, value in more.items():
         setattr(options, name, value)
     # Threads that go on spinning after a run take the processor from whichever session runs next.

@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from bench.api import Arrays, NodeTime, Outputs, Runtime, Session, Task
+from bench.api import Arrays, NodeTime, Outputs, Runtime, Session, Task, placed
+from bench.plugins.engines.onnxruntime import options as ort_options
 from bench.plugins.engines.onnxruntime import providers as ort_providers
 from bench.plugins.engines.onnxruntime.providers import Provider
 
@@ -18,7 +19,7 @@ def load(path, outputs):
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = {threads}
     options.inter_op_num_threads = 1
-    session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+{options}    session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
     return lambda feeds: dict(zip(outputs, session.run(outputs, dict(feeds)), strict=True))
 """
 
@@ -39,6 +40,7 @@ class OrtRuntime(Runtime):
 
     requires = ("onnxruntime",)
     formats = ("onnx",)
+    options = {name: option.effect for name, option in ort_options.OPTIONS.items()}
 
     def refusal(self, task: Task) -> str | None:
         return None  # strings included
@@ -47,47 +49,53 @@ class OrtRuntime(Runtime):
         return tuple(ort_providers.usable())
 
     def packages(self, provider: str) -> tuple[str, ...]:
-        plugins = () if provider == ort_providers.CPU.name else ort_providers.plugin_packages()
+        plugins = () if placed.split(provider)[0] == ort_providers.CPU.name else ort_providers.plugin_packages()
         return (*self.requires, *plugins)
 
     def environment(self, threads: int) -> dict[str, str]:
         return ort_providers.ENVIRONMENT
 
     def open(self, artifact: Path, *, task: Task, source: str, provider: str, threads: int) -> Session:
-        chosen = self._provider(provider)
-        return self.session(ort_providers.open_session(self.model(artifact), chosen, threads=threads), task)
+        chosen, options = self._provider(provider)
+        session = ort_providers.open_session(self.model(artifact), chosen, threads=threads, named=options)
+        return self.session(session, task)
 
     def profile_nodes(
         self, artifact: Path, *, task: Task, source: str, provider: str, threads: int, feeds: Arrays, num_runs: int
     ) -> Sequence[NodeTime] | None:
         from bench.plugins.engines.onnxruntime import profile
 
-        chosen = self._provider(provider)
-        return profile.profile(artifact, chosen, threads=threads, feeds=feeds, num_runs=num_runs)
+        chosen, options = self._provider(provider)
+        return profile.profile(artifact, chosen, threads=threads, feeds=feeds, num_runs=num_runs, named=options)
 
-    def _provider(self, name: str) -> Provider:
-        if name == ort_providers.CPU.name:
-            return ort_providers.CPU  # looking for other providers takes time, and opening is timed
-        self.check_provider(name)
-        return ort_providers.usable()[name]
+    def _provider(self, provider: str) -> tuple[Provider, tuple[str, ...]]:
+        name, options = placed.split(provider)
+        if provider == ort_providers.CPU.name:
+            return ort_providers.CPU, ()  # looking for other providers takes time, and opening is timed
+        self.check_provider(provider)
+        return ort_providers.usable()[name], options
 
     def inspect(self, artifact: Path, *, provider: str, shapes: Mapping[str, Sequence[int]]) -> dict[str, Any]:
         from bench.plugins.engines.onnxruntime import placement
         from bench.plugins.engines.onnxruntime import precision as ort_precision
 
         precision: str | None = ort_precision.multiplies_in(artifact)
+        provider, _ = placed.split(provider)
         if provider != ort_providers.CPU.name and not ort_precision.is_plain(artifact):
             precision = None  # no other provider tells its precision, and it may be lower than the processor's
         try:
-            placed = placement.place(artifact, provider, shapes=shapes)
+            found = placement.place(artifact, provider, shapes=shapes)
         except Exception as error:  # the precision is known even if the graph cannot be analysed
             return {"precision": precision, "warning": f"where its nodes run cannot be told: {error}"}
-        warning = placement.fallback(placed, self._provider(provider).ort_name)
-        return {"precision": precision, "placement": placed, "warning": warning}
+        warning = placement.fallback(found, ort_providers.usable()[provider].ort_name)
+        return {"precision": precision, "placement": found, "warning": warning}
 
     def code(self, *, provider: str, threads: int) -> str | None:
         # Other providers are found at run time, and may need a plugin registered.
-        return CODE.format(threads=threads) if provider == ort_providers.CPU.name else None
+        name, options = placed.split(provider)
+        if name != ort_providers.CPU.name:
+            return None
+        return CODE.format(threads=threads, options=ort_options.code(options))
 
     def model(self, artifact: Path) -> Path | bytes:
         """The model as it is handed to ONNX Runtime: the path of the file, or its content."""

@@ -1,0 +1,110 @@
+"""What a search begins with: the fixed matrix of a task, and the designs that its best plain exports give."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import math
+from collections.abc import Callable, Sequence
+
+from bench.api import Part
+from bench.api.cell import CHAIN, RAW, Cell
+from bench.api.errors import BenchError, InputError
+from bench.api.sized import tuning_of
+from bench.decisions.search.design import Design, design
+from bench.measure.limits import Limits
+from bench.pipeline import prepare, sweeps
+from bench.plugins import catalog
+from bench.records.rows import Row
+
+Base = tuple[Cell, str | None]
+"""A plain export on a runtime, and the name of the mixing variant that reads it; None where only options are tried."""
+
+
+def matrix(task: str, batch: int, threads: int) -> list[Cell]:
+    """The fixed matrix of a task for one request: the cells of the full sweep, or all plain cells of another task."""
+    found: list[Cell] = []
+    with contextlib.suppress(InputError):  # without the repository there are no tasks to sweep over
+        found = [cell for cell in sweeps.full() if cell.task == task and (cell.batch, cell.threads) == (1, 1)]
+    found = found or sweeps.cells_of((task,), variants=(RAW,))
+    return [dataclasses.replace(cell, batch=batch, threads=threads) for cell in found]
+
+
+def bases(task: str, batch: int, threads: int, rows: Sequence[Row]) -> list[Base]:
+    """The exports to begin with, of the tuning task, for each mixing variant and runtime, and for options alone.
+
+    Of the exporters and the optimizers before, those that were fastest in the fixed matrix are taken; of several
+    runtimes with the same packages, the first.
+
+    Args:
+        task: the task itself.
+        batch: batch of the request.
+        threads: threads of the request.
+        rows: rows of the fixed matrix.
+    """
+    ratios = {row.cell: row.ratio for row in rows if row.status == "ok" and row.ratio is not None}
+    chains = dict.fromkeys((RAW, *(row.variant for row in rows if _is_lossless(row.variant))))
+    cells = sweeps.cells_of((task,), variants=tuple(chains), batches=(batch,), threads=(threads,))
+    cells.sort(key=lambda cell: ratios.get(cell.path, math.inf))  # stable: what was not timed stays in its order
+    found: dict[tuple[str | None, tuple[str, ...], str], Base] = {}
+    for name, formats in [*((one.name, one.formats) for one in catalog.mixing()), (None, None)]:
+        for cell in cells:
+            runtime = catalog.runtime(cell.runtime)
+            key = (name, runtime.requires, cell.provider)
+            is_read = runtime.options if formats is None else _format(cell) in formats
+            is_known = key in found or (name is None and any(key[1:] == other[1:] for other in found))
+            if is_read and not is_known and prepare.skip_reason(cell) is None:
+                found[key] = (dataclasses.replace(cell, task=tuning_of(task)), name)
+    return list(found.values())
+
+
+def designs(
+    task: str, batch: int, threads: int, limits: Limits, rows: Sequence[Row], say: Callable[[str], None]
+) -> list[Design]:
+    """The designs of a task: one for each mixing variant and runtime that can be used here, and for options alone.
+
+    Args:
+        task: the task itself.
+        batch: batch of the request.
+        threads: threads of the request.
+        limits: limits of the processes that look for the parts of a model.
+        rows: rows of the fixed matrix.
+        say: called with a line for each export that is left out.
+    """
+    found = []
+    for base, variant in bases(task, batch, threads, rows):
+        try:
+            chosen, parts = _parts(base, variant, limits)
+        except BenchError as error:
+            say(f"{base.exporter} is left out: {error}")
+            continue
+        options = catalog.runtime(base.runtime).options
+        if parts or options:
+            found.append(design(chosen, variant if parts else None, parts, options))
+    return found
+
+
+def _parts(base: Cell, variant: str | None, limits: Limits) -> tuple[Cell, Sequence[Part]]:
+    """The parts of an export; of the plain one where the optimizers before leave fewer weights to choose for."""
+    if variant is None:
+        return base, ()
+    found = prepare.parts_of(base, variant, limits)
+    if not base.chain:
+        return base, found
+    plain = dataclasses.replace(base, variant=RAW)
+    others = prepare.parts_of(plain, variant, limits)
+    return (base, found) if _num_chosen(found) >= _num_chosen(others) else (plain, others)
+
+
+def _num_chosen(parts: Sequence[Part]) -> int:
+    """Numbers in the weights of all parts that have a choice."""
+    return sum(part.num_weights for part in parts if len(part.letters) > 1)
+
+
+def _is_lossless(variant: str) -> bool:
+    chain = () if variant == RAW else variant.split(CHAIN)
+    return all(not catalog.variant(name).variant.lossy for name in chain)
+
+
+def _format(cell: Cell) -> str:
+    return catalog.exporter(cell.exporter).format(cell.source)

@@ -1,0 +1,91 @@
+"""A whole search: the fixed matrix, the proposals of all designs, and the finalists beside the best of the matrix."""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from collections.abc import Callable, Sequence
+
+from bench.api.cell import Cell
+from bench.api.errors import InputError
+from bench.decisions.pick import Constraints
+from bench.decisions.search import confirm, search, starts
+from bench.decisions.search.confirm import Confirmed
+from bench.decisions.search.search import Search
+from bench.measure.rounds import Goal
+from bench.pipeline.sweep import Observer, Options, Sweep
+from bench.records import folder
+from bench.records.folder import Results
+from bench.records.store import Store
+
+SEARCH_SHARE, MATRIX_SHARE = 0.7, 0.3
+"""Shares of the time: until the last round begins, and for the fixed matrix where nothing is stored of it."""
+RIVALS = 2
+"""Cells of the fixed matrix that are measured beside the finalists."""
+MOST_LAUNCHES = 24
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Searched:
+    """What a search found.
+
+    Attributes:
+        confirmed: the finalists beside the fixed matrix.
+        searches: the searches of the designs whose base ran.
+        stored: the results of the task itself.
+    """
+
+    confirmed: Confirmed
+    searches: Sequence[Search]
+    stored: Results
+
+
+def run(
+    request: tuple[str, int, int],
+    constraints: Constraints,
+    objective: str,
+    ends_s: float,
+    store: Store,
+    options: Options,
+    observer: Observer,
+    say: Callable[[str], None],
+) -> Searched:
+    """Search for a deployment.
+
+    Args:
+        request: task, batch and threads.
+        constraints: what the deployment must keep to.
+        objective: one of `search.OBJECTIVES`.
+        ends_s: time by `time.monotonic` at which the search is to end.
+        store: where rows are stored.
+        options: how rows are measured.
+        observer: told of every step.
+        say: called with a line after each round.
+
+    Raises:
+        InputError: nothing can be chosen for any export of the task here.
+    """
+    task, batch, threads = request
+
+    def left_s() -> float:
+        return max(1.0, ends_s - time.monotonic())
+
+    def measure(cells: Sequence[Cell], budget_s: float) -> Results:
+        goal = Goal(max_launches=MOST_LAUNCHES, budget_s=budget_s)
+        Sweep(store, dataclasses.replace(options, goal=goal), observer).run(cells)
+        return folder.stored(store, tasks={task})
+
+    stored = folder.stored(store, tasks={task})
+    if not confirm.fixed_best(stored, request, (), constraints):
+        stored = measure(starts.matrix(task, batch, threads), MATRIX_SHARE * left_s())
+    designs = starts.designs(task, batch, threads, options.method.limits, stored.rows, say)
+    if not designs:
+        raise InputError(f"nothing can be chosen for an export of {task} here; `bench list` says why")
+    searches = [search.Search(one, designs[0].base, store, options, observer, objective, say) for one in designs]
+    search.run(searches, time.monotonic() + SEARCH_SHARE * left_s())
+    searches = [one for one in searches if one.is_sound]
+    finalists = confirm.finalists([proposal for one in searches for proposal in one.proposals], objective, task)
+    rivals = confirm.fixed_best(stored, request, [cell.path for cell in finalists], constraints)
+    stored = measure([*finalists, *(Cell.from_path(row.cell) for row in rivals[:RIVALS])], left_s())
+    found = confirm.confirmed(stored, request, finalists, constraints, objective)
+    return Searched(confirmed=found, searches=searches, stored=stored)
