@@ -15,7 +15,7 @@ import pytest
 
 from bench.api import Part
 from bench.api.cell import Cell
-from bench.decisions.search import assignment, confirm, effects
+from bench.decisions.search import assignment, confirm, effects, starts
 from bench.decisions.search import search as searching
 from bench.decisions.search.design import Choice, Design, design
 from bench.decisions.search.effects import Tried
@@ -339,3 +339,24 @@ def test_the_answer_names_the_winner_and_what_it_beats(monkeypatch: pytest.Monke
     )
     none = confirm.Confirmed(**parts, kept=[], winner=fixed)  # type: ignore[arg-type]
     assert "Nothing beats net/b: no finalist keeps the metric." in report.render(none, [])
+
+
+def test_a_search_begins_with_the_fastest_export_and_its_optimizers() -> None:
+    def timed(path: str, ratio: float) -> Row:
+        exporter, variant, runtime = path.split("/")
+        cell = f"super_resolution/torch/{exporter}/{variant}/{runtime}/cpu/b1t1"
+        return row(cell=cell, variant=variant, ratio=ratio)
+
+    rows = [
+        timed("torch_onnx/raw/onnxruntime", 0.6),
+        timed("torch_onnx/onnxsim/onnxruntime", 0.5),
+        timed("torch_onnx/int8_dynamic/onnxruntime", 0.1),
+        timed("torch_onnx_legacy/onnxsim/openvino", 0.4),
+    ]
+    found = {(name, cell.runtime): cell for cell, name in starts.bases("super_resolution", 1, 1, rows)}
+    at = "super_resolution~tuning/torch"
+    assert found["mixed", "onnxruntime"].path == f"{at}/torch_onnx/onnxsim/onnxruntime/cpu/b1t1"
+    assert found["mixed", "openvino"].path == f"{at}/torch_onnx_legacy/onnxsim/openvino/cpu/b1t1"
+    assert found["nncf_mixed", "openvino"].variant == "raw"
+    assert found[None, "mnn"].exporter == "torch_mnn", "a runtime with options alone"
+    assert (None, "openvino") not in found, "options are tried beside the letters"
