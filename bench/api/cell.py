@@ -80,7 +80,7 @@ class Cell:
             raise InputError(f"not a cell: {path!r}; a cell reads task/source/exporter/variant/runtime/provider/b1t1")
         task, mark, at = parts[0].partition(sized.MARK)
         named = [part for field in (parts[2], parts[3], parts[4]) for part in field.split(CHAIN)]
-        own = (task.removesuffix(sized.TUNING), parts[1], *parts[5].split(placed.MARK))
+        own = (sized.family_of(task), parts[1], *parts[5].split(placed.MARK))
         plain = [name for name in own if _NAME.fullmatch(name) is None]
         for name in (*plain, *(name for name in named if not versioned.is_name(name, _NAME))):
             raise InputError(f"not a cell: {path!r}; {name!r} is not a name")

@@ -208,6 +208,14 @@ class Task(Plugin, abc.ABC):
     def samples(self, split: str) -> Samples:
         """The `test` split (held out) or the `train` split (for calibration), always in the same order."""
 
+    @beside_figures
+    def confirmation(self) -> Samples | None:
+        """Further held-out samples, those of the `test` split among them; None where there are no more.
+
+        What a search found is confirmed by these, for a bound on the lost metric takes more samples than a sweep.
+        """
+        return None
+
     @abc.abstractmethod
     def loss(self, outputs: Arrays, targets: Sequence[Any]) -> float:
         """Mean loss a sample. `outputs` are by output name with the N samples along the first axis."""

@@ -1,7 +1,8 @@
-"""Names of tasks made of others: at other sizes as `encoder@tokens=16`, or for a search as `encoder~tuning`.
+"""Names of tasks made of others: at other sizes as `encoder@tokens=16`, for a search as `encoder~tuning`.
 
 A search judges its proposals by training samples, so that those of the test split are still new to the deployment
-that it proposes in the end: see `bench.plugins.tuning`.
+that it proposes in the end. That one is confirmed by more samples than the test split has, as `encoder~confirming`,
+where the task has more: see `bench.plugins.tuning`.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import re
 from collections.abc import Mapping
 
 MARK = "@"
-TUNING = "~tuning"
+TUNING, CONFIRMING = "~tuning", "~confirming"
 BATCH = "batch"
 """The name of every task's axis of samples, whatever its model calls it."""
 SIZES = re.compile(r"[A-Za-z0-9_.-]+=[1-9]\d*(,[A-Za-z0-9_.-]+=[1-9]\d*)*")
@@ -24,7 +25,7 @@ def name_at(task: str, sizes: Mapping[str, int]) -> str:
 
 def family_of(task: str) -> str:
     """The name of the task that a task was made of; of any other task, its own name."""
-    return task.partition(MARK)[0].removesuffix(TUNING)
+    return task.partition(MARK)[0].removesuffix(TUNING).removesuffix(CONFIRMING)
 
 
 def is_tuning(task: str) -> bool:
@@ -32,10 +33,24 @@ def is_tuning(task: str) -> bool:
     return task.partition(MARK)[0].endswith(TUNING)
 
 
+def is_confirming(task: str) -> bool:
+    """Whether a task judges what a search found by all samples that are held out."""
+    return task.partition(MARK)[0].endswith(CONFIRMING)
+
+
 def tuning_of(task: str) -> str:
     """The name of the task that judges the proposals of a search for a task."""
+    return _with(task, TUNING)
+
+
+def confirming_of(task: str) -> str:
+    """The name of the task that judges what a search found by all samples that are held out."""
+    return _with(task, CONFIRMING)
+
+
+def _with(task: str, kind: str) -> str:
     name, mark, sizes = task.partition(MARK)
-    return name + TUNING + mark + sizes
+    return name + kind + mark + sizes
 
 
 def sizes_of(task: str) -> dict[str, int]:

@@ -35,6 +35,8 @@ def task(name: str) -> Task:
     found, sizes = _load("models", sized.family_of(name), Task), sized.sizes_of(name)
     if sized.is_tuning(name):
         found = tuning.tuning(found)
+    elif sized.is_confirming(name):
+        found = tuning.confirming(found)
     return resized.resized(found, sizes) if sizes else found
 
 

@@ -46,6 +46,11 @@ class Lost(msgspec.Struct, frozen=True, kw_only=True):
     most: Annotated[float, msgspec.Meta(gt=0, le=MOST_POINTS)]
     points: tuple[tuple[Annotated[int, msgspec.Meta(ge=0)], Points], ...] = ()
 
+    @property
+    def mean(self) -> float:
+        """The share of the score that is lost on these samples."""
+        return sum(points for _, points in self.points) / self.num_samples / self.score
+
     def high(self, samples: float | None = None, *, alpha: float = ALPHA) -> float:
         """The largest share of the score that may be lost, with 95 % confidence.
 

@@ -50,16 +50,25 @@ def _finalists(found: Confirmed) -> str:
             ranking.short_name(row),
             writing.milliseconds(row.latency_p50_ns),
             writing.DASH if row.ratio is None else f"{row.ratio:.3f}",
-            _percent(row.metric_loss),
-            _percent(row.metric_loss_high),
+            *_lost(row, found),
             writing.megabytes(row.size_bytes),
             "yes" if row.cell in found.kept or row is found.fixed else "no",
         ]
         for row in rows
     ]
     titles = ("cell", "latency p50\n(ms)", "over the\nbaseline", "loss\n(%)", "at most\n(%)", "size\n(MB)", "keeps")
-    title = "On the test split, which the search did not see, beside the best of the fixed matrix:"
+    samples = max((lost.num_samples for lost in found.losses.values()), default=0)
+    on = f"On {samples:,} held-out samples" if samples else "On the test split"
+    title = f"{on}, which the search did not see, beside the best of the fixed matrix:"
     return f"{title}\n\n{writing.plain(titles, lines, format='table')}\n"
+
+
+def _lost(row: Row, found: Confirmed) -> tuple[str, str]:
+    """The share of the metric that a row loses, and its bound; of a finalist, at the confidence that is left to it."""
+    lost = found.losses.get(row.cell)
+    if lost is None:
+        return _percent(row.metric_loss), _percent(row.metric_loss_high)
+    return _percent(lost.mean), _percent(lost.high(alpha=found.alpha))
 
 
 def _answer(found: Confirmed) -> str:

@@ -64,6 +64,10 @@ class Albert(Task):
         chosen = [string for same in drawn.values() for string in same[:TEST_PER_LANGUAGE]]
         return self.encode(chosen, self.tokenizer())
 
+    def confirmation(self) -> Samples:
+        """All 2,989 strings of the data set's `test` split, as `samples` has them."""
+        return self.encode(sorted(self.strings().load("test"), key=_draw), self.tokenizer())
+
     def tokenizer(self) -> Any:
         """The SentencePiece processor that the network was trained with."""
         import sentencepiece

@@ -326,7 +326,14 @@ def test_figures_name_every_design_group_and_letter(monkeypatch: pytest.MonkeyPa
 def test_the_answer_names_the_winner_and_what_it_beats(monkeypatch: pytest.MonkeyPatch) -> None:
     searched, fixed = row(cell="net/a", size_bytes=5), row(cell="net/b", size_bytes=10)
     over = Estimate(value=0.8, low=0.7, high=0.9)
-    parts = {"objective": LATENCY, "finalists": [searched], "fixed": fixed, "over_fixed": over, "alpha": 0.05}
+    parts = {
+        "objective": LATENCY,
+        "finalists": [searched],
+        "losses": {},
+        "fixed": fixed,
+        "over_fixed": over,
+        "alpha": 0.05,
+    }
     won = confirm.Confirmed(**parts, kept=["net/a"], winner=searched)  # type: ignore[arg-type]
     assert won.is_searched
     assert "net/a\nbeats net/b: latency 0.800 [0.700, 0.900] times, size 0.50 times." in report.render(won, [])

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from bench.api.cell import Cell
 from bench.api.errors import InputError
 from bench.decisions import pick
 from bench.decisions.pick import Constraints
-from bench.decisions.search.search import LATENCY, MEMORY, SIZE, Proposal, front
+from bench.decisions.search.search import FIGURES, LATENCY, Proposal, front
 from bench.measure import selection
 from bench.measure.stats import Estimate
 from bench.records import ranking
@@ -23,8 +23,6 @@ QUIETER = 0.5
 """Of two finalists in a row, the second has at most this share of the first one's noise."""
 MOST_FINALISTS = 4
 """Finalists of a search: each is one more chance to seem right by luck, for which the bound of all is wider."""
-FIGURES = {LATENCY: "ratio", SIZE: "size_bytes", MEMORY: "peak_rss_bytes"}
-"""The field of a row that an objective makes small."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -34,6 +32,7 @@ class Confirmed:
     Attributes:
         objective: what was made small.
         finalists: rows of the finalists on the task itself, in the order in which they were proposed.
+        losses: by path of a finalist, the share of the metric that it loses, on all samples that are held out.
         kept: paths of the finalists that keep the metric, at the confidence that is left to each.
         fixed: the best row of the fixed matrix under the same constraints; None where no row keeps to them.
         winner: the best row of all; None where no row keeps to the constraints.
@@ -45,6 +44,7 @@ class Confirmed:
 
     objective: str
     finalists: Sequence[Row]
+    losses: Mapping[str, Lost]
     kept: Sequence[str]
     fixed: Row | None
     winner: Row | None
@@ -93,6 +93,7 @@ def confirmed(
     cells: Sequence[Cell],
     constraints: Constraints,
     objective: str,
+    more: Results | None = None,
 ) -> Confirmed:
     """Hold the finalists against the fixed matrix.
 
@@ -102,6 +103,7 @@ def confirmed(
         cells: the finalists.
         constraints: what a deployment must keep to.
         objective: what is to be made small.
+        more: the results of the finalists on all samples that are held out; None where the test split has them all.
 
     Raises:
         InputError: nothing of the task was timed.
@@ -112,14 +114,21 @@ def confirmed(
     paths = [cell.path for cell in cells]
     alpha = ALPHA / max(1, len(paths))
     rows = [row for row in group.rows if row.cell in paths]
+    losses = _losses(stored, cells) | ({} if more is None else _losses(more, cells))
     sound = pick.qualifying(group, constraints)
-    kept = [row.cell for row in sound if row.cell in paths and _keeps(stored, row, constraints, alpha)]
+    timed = pick.qualifying(group, dataclasses.replace(constraints, max_metric_loss=None))
+    kept = [
+        row.cell
+        for row in timed
+        if row.cell in paths and (_keeps(losses[row.cell], constraints, alpha) if row.cell in losses else row in sound)
+    ]
     fixed = _best([row for row in sound if row.cell not in paths], objective)
-    winner = _best([row for row in sound if row.cell not in paths or row.cell in kept], objective)
-    best = _best([row for row in sound if row.cell in kept], objective)
+    best = _best([row for row in timed if row.cell in kept], objective)
+    winner = _best([row for row in (best, fixed) if row is not None], objective)
     return Confirmed(
         objective=objective,
         finalists=sorted(rows, key=lambda row: paths.index(row.cell)),
+        losses=losses,
         kept=kept,
         fixed=fixed,
         winner=winner,
@@ -152,10 +161,18 @@ def _group(stored: Results, request: tuple[str, int, int]) -> Group | None:
     return next((group for group in groups if (group.task, group.batch, group.threads) == request), None)
 
 
-def _keeps(stored: Results, row: Row, constraints: Constraints, alpha: float) -> bool:
-    """Whether a finalist keeps the metric at the confidence that is left to it; a row without a bound does."""
+def _losses(stored: Results, cells: Sequence[Cell]) -> dict[str, Lost]:
+    """By path of a cell of the task itself, what is known of the share of the metric that it loses."""
+    task = next(iter({cell.task for cell in map(Cell.from_path, stored.records)}), "")
+    found = {}
+    for cell in cells:
+        record = stored.records.get(dataclasses.replace(cell, task=task).path)
+        if record is not None and record.quality is not None and isinstance(record.quality.lost, Lost):
+            found[cell.path] = record.quality.lost
+    return found
+
+
+def _keeps(lost: Lost, constraints: Constraints, alpha: float) -> bool:
+    """Whether a finalist keeps the metric at the confidence that is left to it."""
     limit = constraints.max_metric_loss
-    quality = stored.records[row.cell].quality
-    if limit is None or quality is None or not isinstance(quality.lost, Lost):
-        return True
-    return quality.lost.high(alpha=alpha) <= limit
+    return limit is None or lost.high(alpha=alpha) <= limit

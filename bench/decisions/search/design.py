@@ -76,16 +76,19 @@ class Design:
             for letter in letters[1:]:
                 yield group, letter, self.with_letter(self.plain, group, letter)
 
-    def first(self) -> list[Choice]:
+    def first(self, *, with_neighbours: bool = True) -> list[Choice]:
         """The choices to try first: each letter everywhere, each group alone, and each letter everywhere but there.
 
         What a node costs depends on its neighbours, for whoever hands on 8 bits to the next need not convert them.
+
+        Args:
+            with_neighbours: whether to try each letter everywhere but in one group.
         """
         uniform = {letter: self.uniform(letter) for letter in sorted({*itertools.chain(*self.letters)})}
         without = [
             self.with_letter(uniform[letter], group, self.letters[group][0]) for group, letter, _ in self.singles()
         ]
-        found = [*uniform.values(), *(choice for _, _, choice in self.singles()), *without]
+        found = [*uniform.values(), *(choice for _, _, choice in self.singles()), *(without if with_neighbours else ())]
         return [choice for choice in dict.fromkeys(found) if choice != self.plain]
 
     def without(self, banned: Mapping[int, str]) -> Design:

@@ -21,13 +21,14 @@ from bench.records.rows import Row
 from bench.records.store import Store
 
 LATENCY, SIZE, MEMORY = "latency", "size", "memory"
-OBJECTIVES = (LATENCY, SIZE, MEMORY)
+FIGURES = {LATENCY: "ratio", SIZE: "size_bytes", MEMORY: "peak_rss_bytes"}
+"""The field of a row that an objective makes small."""
 AT_ONCE = 10
 """Proposals of one round: after each round the time is looked at."""
 LAUNCHES = 2
 """Launches of a proposal: many proposals tell more about the effects than many launches of each."""
-LAUNCH_S = 6.0
-"""Time for measuring a proposal, at most."""
+LAUNCH_S = 3.0
+"""Time for a launch of a proposal, at most."""
 MOST_ROUNDS = 40
 KEPT = 2
 """Designs that are searched further after all have begun."""
@@ -71,9 +72,12 @@ def run(searches: Sequence[Search], ends_s: float) -> None:
     """
     for one in searches:
         one.begin(ends_s)
-    kept = sorted((one for one in searches if one.is_sound), key=lambda one: one.best_cost)[:KEPT]
-    for number, one in enumerate(kept):
-        one.go_on(time.monotonic() + (ends_s - time.monotonic()) / (len(kept) - number))
+    kept: dict[object, Search] = {}
+    for one in sorted((one for one in searches if one.is_sound), key=lambda one: one.best_cost):
+        kept.setdefault(one.file if one.objective == SIZE else one, one)  # a file has one size on every runtime
+    chosen = [*kept.values()][:KEPT]
+    for number, one in enumerate(chosen):
+        one.go_on(time.monotonic() + (ends_s - time.monotonic()) / (len(chosen) - number))
 
 
 class Search:
@@ -85,7 +89,7 @@ class Search:
         store: where rows are stored.
         options: how rows are measured.
         observer: told of every step.
-        objective: what is to be made small, one of `OBJECTIVES`.
+        objective: what is to be made small, one of `FIGURES`.
         say: called with a line after each round.
     """
 
@@ -102,7 +106,7 @@ class Search:
         self.design = start
         self._store, self._observer = store, observer
         self._options = dataclasses.replace(options, baseline=baseline, max_metric_loss=math.inf)
-        self._objective, self._say = objective, say
+        self.objective, self._say = objective, say
         self._tried: dict[Choice, Tried | None] = {}
         self._waiting: list[Choice] = []
         self._num_rounds = 0
@@ -113,7 +117,8 @@ class Search:
         Args:
             ends_s: time by `time.monotonic` at which measuring ends.
         """
-        first = self.design.first()
+        # Sizes add up whatever the neighbours are.
+        first = self.design.first(with_neighbours=self.objective != SIZE)
         uniform = [self.design.uniform(letter) for letter in dict.fromkeys("".join(self.design.letters))]
         self._round([self.design.plain, *(choice for choice in first if choice in uniform)], ends_s)
         self._waiting = [choice for choice in first if choice not in self._tried]
@@ -137,6 +142,11 @@ class Search:
         return self._tried.get(self.design.plain) is not None
 
     @property
+    def file(self) -> tuple[str, str | None]:
+        """Equal for designs whose proposals are the same files."""
+        return self.design.base.artifact_path, self.design.variant
+
+    @property
     def proposals(self) -> list[Proposal]:
         """The proposals that ran, the base among them."""
         return [
@@ -148,13 +158,13 @@ class Search:
     @property
     def best_cost(self) -> float:
         """The least cost of a proposal that ran."""
-        return min((one.cost(self._objective) for one in self.proposals), default=math.inf)
+        return min((one.cost(self.objective) for one in self.proposals), default=math.inf)
 
     def _round(self, batch: Sequence[Choice], ends_s: float) -> None:
         self._num_rounds += 1
         self._measure(batch, ends_s)
-        best = min(self.proposals, key=lambda one: one.cost(self._objective), default=None)
-        told = "nothing ran" if best is None else f"best {_told(best, self._objective)}"
+        best = min(self.proposals, key=lambda one: one.cost(self.objective), default=None)
+        told = "nothing ran" if best is None else f"best {_told(best, self.objective)}"
         where = f"{self.design.base.exporter} on {self.design.base.runtime}/{self.design.base.provider}"
         self._say(f"{where}, round {self._num_rounds}, {len(self._tried)} proposals: {told}")
 
@@ -169,7 +179,7 @@ class Search:
         """The most promising choices that were not tried; of a finer design where the present one has no more."""
         while True:
             found = self.effects()
-            costs = {LATENCY: found.ratio, SIZE: found.size_bytes, MEMORY: found.memory_bytes}[self._objective]
+            costs = {LATENCY: found.ratio, SIZE: found.size_bytes, MEMORY: found.memory_bytes}[self.objective]
             sound = self.design.without(self._banned())
             waiting = [choice for choice in assignment.ladder(sound, found, costs) if choice not in self._tried]
             if waiting:
@@ -210,11 +220,11 @@ class Search:
         """Letters that everywhere save nothing, each with those that everywhere save something and add less noise."""
         uniform = {letter: self._tried.get(self.design.uniform(letter)) for letter in {*"".join(self.design.letters)}}
         costs = {
-            letter: (Proposal(design=self.design, choice=one.choice, tried=one).cost(self._objective), one.noise)
+            letter: (Proposal(design=self.design, choice=one.choice, tried=one).cost(self.objective), one.noise)
             for letter, one in uniform.items()
             if one is not None and one.choice != self.design.plain and letter != ON
         }
-        plain = next(one.cost(self._objective) for one in self.proposals if one.choice == self.design.plain)
+        plain = next(one.cost(self.objective) for one in self.proposals if one.choice == self.design.plain)
         better = {letter: noise for letter, (cost, noise) in costs.items() if cost < plain}
         return {
             letter: "".join(other for other, less in better.items() if less <= noise)
@@ -227,8 +237,9 @@ class Search:
 
     def _measure(self, choices: Sequence[Choice], ends_s: float) -> None:
         cells = {choice: self.design.cell(choice) for choice in choices}
-        budget_s = max(LAUNCH_S, min(LAUNCH_S * len(cells), ends_s - time.monotonic()))
-        goal = dataclasses.replace(self._options.goal, max_launches=LAUNCHES, budget_s=budget_s)
+        launches = LAUNCHES if self.objective == LATENCY else 1  # size needs none, and memory is told by each
+        budget_s = max(LAUNCH_S, min(LAUNCH_S * launches * len(cells), ends_s - time.monotonic()))
+        goal = dataclasses.replace(self._options.goal, max_launches=launches, budget_s=budget_s)
         options = dataclasses.replace(self._options, goal=goal)
         Sweep(self._store, options, self._observer).run(list(cells.values()))
         stored = folder.stored(self._store, margin=goal.aims.margin, tasks={self.design.base.task})

@@ -12,6 +12,7 @@ from bench.api.cell import CHAIN, RAW, Cell
 from bench.api.errors import BenchError, InputError
 from bench.api.sized import tuning_of
 from bench.decisions.search.design import Design, design
+from bench.decisions.search.search import FIGURES, LATENCY
 from bench.measure.limits import Limits
 from bench.pipeline import prepare, sweeps
 from bench.plugins import catalog
@@ -30,22 +31,23 @@ def matrix(task: str, batch: int, threads: int) -> list[Cell]:
     return [dataclasses.replace(cell, batch=batch, threads=threads) for cell in found]
 
 
-def bases(task: str, batch: int, threads: int, rows: Sequence[Row]) -> list[Base]:
+def bases(task: str, batch: int, threads: int, rows: Sequence[Row], field: str = FIGURES[LATENCY]) -> list[Base]:
     """The exports to begin with, of the tuning task, for each mixing variant and runtime, and for options alone.
 
-    Of the exporters and the optimizers before, those that were fastest in the fixed matrix are taken; of several
-    runtimes with the same packages, the first.
+    Of the exporters and the optimizers before, those that were best in the fixed matrix are taken; of several runtimes
+    with the same packages, the first.
 
     Args:
         task: the task itself.
         batch: batch of the request.
         threads: threads of the request.
         rows: rows of the fixed matrix.
+        field: the field of a row that is to be small.
     """
-    ratios = {row.cell: row.ratio for row in rows if row.status == "ok" and row.ratio is not None}
+    figures = {row.cell: getattr(row, field) for row in rows if row.status == "ok" and getattr(row, field) is not None}
     chains = dict.fromkeys((RAW, *(row.variant for row in rows if _is_lossless(row.variant))))
     cells = sweeps.cells_of((task,), variants=tuple(chains), batches=(batch,), threads=(threads,))
-    cells.sort(key=lambda cell: ratios.get(cell.path, math.inf))  # stable: what was not timed stays in its order
+    cells.sort(key=lambda cell: figures.get(cell.path, math.inf))  # stable: what was not timed stays in its order
     found: dict[tuple[str | None, tuple[str, ...], str], Base] = {}
     for name, formats in [*((one.name, one.formats) for one in catalog.mixing()), (None, None)]:
         for cell in cells:
@@ -59,20 +61,19 @@ def bases(task: str, batch: int, threads: int, rows: Sequence[Row]) -> list[Base
 
 
 def designs(
-    task: str, batch: int, threads: int, limits: Limits, rows: Sequence[Row], say: Callable[[str], None]
+    request: tuple[str, int, int], objective: str, limits: Limits, rows: Sequence[Row], say: Callable[[str], None]
 ) -> list[Design]:
     """The designs of a task: one for each mixing variant and runtime that can be used here, and for options alone.
 
     Args:
-        task: the task itself.
-        batch: batch of the request.
-        threads: threads of the request.
+        request: the task itself, batch and threads.
+        objective: what is to be made small.
         limits: limits of the processes that look for the parts of a model.
         rows: rows of the fixed matrix.
         say: called with a line for each export that is left out.
     """
     found = []
-    for base, variant in bases(task, batch, threads, rows):
+    for base, variant in bases(*request, rows, FIGURES[objective]):
         try:
             chosen, parts = _parts(base, variant, limits)
         except BenchError as error:

@@ -6,14 +6,17 @@ import dataclasses
 import time
 from collections.abc import Callable, Sequence
 
+from bench.api import Task
 from bench.api.cell import Cell
 from bench.api.errors import InputError
+from bench.api.sized import confirming_of
 from bench.decisions.pick import Constraints
 from bench.decisions.search import confirm, search, starts
 from bench.decisions.search.confirm import Confirmed
 from bench.decisions.search.search import Search
 from bench.measure.rounds import Goal
 from bench.pipeline.sweep import Observer, Options, Sweep
+from bench.plugins import catalog
 from bench.records import folder
 from bench.records.folder import Results
 from bench.records.store import Store
@@ -23,6 +26,8 @@ SEARCH_SHARE, MATRIX_SHARE = 0.7, 0.3
 RIVALS = 2
 """Cells of the fixed matrix that are measured beside the finalists."""
 MOST_LAUNCHES = 24
+CONFIRMING_S = 5.0
+"""Time for measuring beside the confirmation by all held-out samples, which asks for no latency."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -78,7 +83,7 @@ def run(
     stored = folder.stored(store, tasks={task})
     if not confirm.fixed_best(stored, request, (), constraints):
         stored = measure(starts.matrix(task, batch, threads), MATRIX_SHARE * left_s())
-    designs = starts.designs(task, batch, threads, options.method.limits, stored.rows, say)
+    designs = starts.designs(request, objective, options.method.limits, stored.rows, say)
     if not designs:
         raise InputError(f"nothing can be chosen for an export of {task} here; `bench list` says why")
     searches = [search.Search(one, designs[0].base, store, options, observer, objective, say) for one in designs]
@@ -87,5 +92,11 @@ def run(
     finalists = confirm.finalists([proposal for one in searches for proposal in one.proposals], objective, task)
     rivals = confirm.fixed_best(stored, request, [cell.path for cell in finalists], constraints)
     stored = measure([*finalists, *(Cell.from_path(row.cell) for row in rivals[:RIVALS])], left_s())
-    found = confirm.confirmed(stored, request, finalists, constraints, objective)
+    more = None
+    if finalists and type(catalog.task(task)).confirmation is not Task.confirmation:
+        held_out = confirming_of(task)
+        quality = dataclasses.replace(options, goal=Goal(max_launches=1, budget_s=CONFIRMING_S))
+        Sweep(store, quality, observer).run([dataclasses.replace(cell, task=held_out) for cell in finalists])
+        more = folder.stored(store, tasks={held_out})
+    found = confirm.confirmed(stored, request, finalists, constraints, objective, more)
     return Searched(confirmed=found, searches=searches, stored=stored)

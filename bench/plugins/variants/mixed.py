@@ -24,8 +24,12 @@ from bench.plugins.engines.calibration import tuning_feeds
 from bench.plugins.engines.onnxruntime import mixing
 from bench.plugins.engines.onnxruntime.static import Feeds
 
-BLOCKED = {mixing.BLOCKS: (4, BLOCK_SIZE), mixing.WIDE_BLOCKS: (4, 128), mixing.TWO_BITS: (2, BLOCK_SIZE)}
-"""Bits of a weight and weights of a block, by letter."""
+BLOCKED = {
+    mixing.BLOCKS: (4, BLOCK_SIZE, True),
+    mixing.WIDE_BLOCKS: (4, 128, False),
+    mixing.TWO_BITS: (2, BLOCK_SIZE, True),
+}
+"""By letter: bits of a weight, weights of a block, and whether zero lies in the middle of a block's range."""
 INT8_PRODUCTS = 4
 """ONNX Runtime's accuracy level of products of activations that are rounded to 8 bits in each block."""
 
@@ -64,9 +68,9 @@ class Mixed(Variant):
                 model = _static(model, nodes[mixing.STATIC], ports, task, Path(folder))
             if mixing.DYNAMIC in nodes:
                 model = _dynamic(model, nodes[mixing.DYNAMIC], Path(folder))
-            for letter, (bits, block_size) in BLOCKED.items():
+            for letter, grid in BLOCKED.items():
                 if letter in nodes:
-                    model = _in_blocks(model, nodes[letter], bits, block_size)
+                    model = _in_blocks(model, nodes[letter], *grid)
         drop_unread(model)
         shorten_names(model, ports=ports)
         onnx.save(model, target)
@@ -114,7 +118,9 @@ def _dynamic(model: onnx.ModelProto, names: Sequence[str], folder: Path) -> onnx
     return onnx.load(folder / "dynamic.onnx")
 
 
-def _in_blocks(model: onnx.ModelProto, names: Sequence[str], bits: int, block_size: int) -> onnx.ModelProto:
+def _in_blocks(
+    model: onnx.ModelProto, names: Sequence[str], bits: int, block_size: int, is_symmetric: bool
+) -> onnx.ModelProto:
     from onnxruntime.quantization.matmul_nbits_quantizer import DefaultWeightOnlyQuantConfig, MatMulNBitsQuantizer
 
     logging.getLogger("onnxruntime.quantization.matmul_nbits_quantizer").setLevel(logging.ERROR)
@@ -124,7 +130,7 @@ def _in_blocks(model: onnx.ModelProto, names: Sequence[str], bits: int, block_si
         algo_config=DefaultWeightOnlyQuantConfig(
             bits=bits,
             block_size=block_size,
-            is_symmetric=True,
+            is_symmetric=is_symmetric,
             accuracy_level=INT8_PRODUCTS,
             op_types_to_quantize=tuple({node.op_type for node in model.graph.node if node.name in names}),
             quant_axes=(("MatMul", 0), ("Gather", 1)),
