@@ -24,7 +24,8 @@ MINIMISE_S = 10
 ARTIFACTS = ("crash-", "timeout-", "oom-", "leak-")
 """What libFuzzer calls the file of a case with which the process ended, where it can still write one."""
 DEATH = "ended-"
-ENDED = re.compile(r"(?:ERROR|SUMMARY): libFuzzer: .*")
+ENDED = re.compile(r"(?:ERROR|SUMMARY): libFuzzer: .*|^  File .*", re.MULTILINE)
+"""What is said of the end of a process: by libFuzzer, or by Python, whose first line is the innermost call."""
 WAITED = "timeout"
 """What libFuzzer says of a case that took `drive.LIMIT_S` by the clock; the watch judges by processor time."""
 GONE = "it does not happen again"

@@ -7,6 +7,7 @@ and gets `violations`: for each the smallest case that breaks the rule, and what
 from __future__ import annotations
 
 import dataclasses
+import faulthandler
 import hashlib
 import json
 import random
@@ -65,7 +66,9 @@ def _fuzz(target: Target, folder: Path, seconds: int) -> None:
         f"-report_slow_units={LIMIT_S}",  # which a busy machine makes; the watch judges by processor time
         f"-rss_limit_mb={LIMIT_MIB}",
         f"-max_len={MOST_BYTES}",
+        "-handle_segv=0",  # Python's own handler tells where
     ]
+    faulthandler.enable()
     options = [*limits, f"-artifact_prefix={violations}/"]
     atheris.Setup([sys.argv[0], *options, str(cases)], one, custom_mutator=mutated)
     atheris.Fuzz()

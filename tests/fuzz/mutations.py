@@ -95,11 +95,11 @@ def _change(message: Any, field: FieldDescriptor, places: Sequence[Place], chanc
             case 2:
                 given = chance.choice(alike)
                 if given:
-                    items.add().CopyFrom(chance.choice(given))
+                    # By way of a copy: one that holds `items` itself would grow while it is read, and end the process.
+                    items.add().CopyFrom(_copied(chance.choice(given)))
             case 3 if len(items) > 1:
                 first, second = chance.sample(range(len(items)), 2)
-                kept = type(items[first])()
-                kept.CopyFrom(items[first])
+                kept = _copied(items[first])
                 items[first].CopyFrom(items[second])
                 items[second].CopyFrom(kept)
             case 4:
@@ -124,6 +124,12 @@ def _change(message: Any, field: FieldDescriptor, places: Sequence[Place], chanc
             del items[:]
         case _ if items:
             items[chance.randrange(len(items))] = _scalar(field, others, chance)
+
+
+def _copied(message: Any) -> Any:
+    found = type(message)()
+    found.CopyFrom(message)
+    return found
 
 
 def _set_unset(message: Any, chance: random.Random) -> None:

@@ -86,7 +86,7 @@ def keep_tensors(model: onnx.ModelProto) -> list[str]:
         node = made_by.get(value.name)
         if is_tensor[value.name]:
             kept.append(value)
-        elif node is not None and (node.domain, node.op_type) == ("ai.onnx.ml", "ZipMap"):
+        elif node is not None and (node.domain, node.op_type) == ("ai.onnx.ml", "ZipMap") and node.input:
             scores, float32 = node.input[0], onnx.TensorProto.FLOAT  # ZipMap takes float32 alone
             kept.append(onnx.helper.make_tensor_value_info(scores, float32, [None, None]))
             model.graph.node.remove(node)

@@ -192,6 +192,8 @@ def scan(node: Node, walk: GraphWalk, values: Scope) -> Outputs:
     for index, axis in enumerate(axes, num_states):
         shape = given[index].shape
         if shape is not None:
+            if not shape:
+                raise ShapeError(f"{node.what} scans a scalar")
             at = node.checked_axis(axis, len(shape))
             runs = shape[at] if runs is None else runs
             given[index] = Value(given[index].dtype, (*shape[:at], *shape[at + 1 :]))
