@@ -23,6 +23,7 @@ def report(
 ) -> None:
     """One HTML file with tables, figures and raw samples, which needs nothing but itself and a browser."""
     from bench.decisions.best import MAX_METRIC_LOSS, best
+    from bench.decisions.search import kept
     from bench.records.sending import record_to_send, row_to_send
     from bench.report.page.page import page
 
@@ -34,5 +35,6 @@ def report(
         rows = [*map(row_to_send, rows)]
         records = {path: record_to_send(record) for path, record in records.items()}
     chosen = best(stored.measurements, rows, max_metric_loss=MAX_METRIC_LOSS)
-    options.write(page(records, rows, chosen, margin=stored.margin, peaks=stored.peaks), path)
+    searches = kept.read(stored.folder)
+    options.write(page(records, rows, chosen, margin=stored.margin, peaks=stored.peaks, searches=searches), path)
     options.tell(str(path))

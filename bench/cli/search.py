@@ -76,8 +76,8 @@ def search(
         request = (task, batch, threads)
         searched = whole.run(request, constraints, objective, ends_s, store, settings, observer, options.say)
     found, stored = searched.confirmed, searched.stored
-    pictures = search_plots.draw(searched.searches, task, stored.folder / "plots")
-    tables = [report.front_table(one.proposals, objective) for one in searched.searches]
+    pictures = search_plots.draw(searched.outcomes, task, stored.folder / "plots")
+    tables = [report.front_table(one.proposals, objective) for one in searched.outcomes]
     options.write(report.render(found, tables), None)
     options.tell(*map(str, pictures))
     if found.winner is None or not found.is_searched:

@@ -16,6 +16,8 @@ from bench.api.artifact import Artifact
 from bench.api.cell import RAW, Cell
 from bench.api.errors import ChildError, InputError
 from bench.decisions import deployment, operator_times
+from bench.decisions.search import kept
+from bench.decisions.search.kept import LetterEffect
 from bench.measure import machine
 from bench.measure.comparison import Comparison
 from bench.measure.limits import Limits
@@ -95,6 +97,7 @@ class Explanation:
         drift: see `bench.graphs.diff.drift.Drift`; None where there is no result.
         drift_reason: why there is no drift.
         notes: remarks on the machine and the packages, each on a line.
+        letters: what each letter and option costs and saves, of a cell that a search proposed.
     """
 
     after: Side
@@ -105,6 +108,7 @@ class Explanation:
     drift: Mapping[str, Any] | None
     drift_reason: str | None
     notes: Sequence[str]
+    letters: Sequence[LetterEffect] = ()
 
     def operators(self) -> list[operator_times.OperatorTime]:
         """Time by operator of the explained cell and of the other cell; empty where the cell's nodes are unknown."""
@@ -164,6 +168,7 @@ def explain(stored: Results, cell: str, versus: str | None, *, tolerance: float 
         drift=drift,
         drift_reason=drift_reason,
         notes=_notes(record),
+        letters=kept.letters_of(kept.read(stored.folder), record.cell),
     )
 
 

@@ -74,4 +74,5 @@ def _of_variant(variant: Variant) -> str:
 
 
 def _of_runtime(runtime: Runtime) -> str:
-    return f"opens {' and '.join(runtime.formats)} on {', '.join(runtime.providers())}"
+    options = f"; options {', '.join(runtime.options)}" if runtime.options else ""
+    return f"opens {' and '.join(runtime.formats)} on {', '.join(runtime.providers())}{options}"

@@ -13,6 +13,8 @@ from bench.api import NodeTime
 from bench.api.printable import printable
 from bench.decisions.explain import Explanation, Side, Step
 from bench.decisions.operator_times import Change
+from bench.decisions.search.effects import decibels
+from bench.decisions.search.kept import LetterEffect
 from bench.measure.questions import Aims
 from bench.pipeline.inspection import NUM_RUNS
 from bench.report import writing
@@ -24,6 +26,8 @@ MOST_LINES = 15
 """Lines shown of a table; the JSON has all of them."""
 MOST_OPERATORS = 4
 """Most operators that are named in one list; the others are counted."""
+BAR, BAR_LENGTH = "\N{FULL BLOCK}", 20
+"""What bars are drawn with, and the length of the longest."""
 MARK = "\0"
 """Begins the mark of a block that was set aside."""
 
@@ -51,6 +55,7 @@ def render(found: Explanation, *, format: str) -> str:
         verdict=measured.verdict(MARGIN) if measured else None,
         operators=_by_operator(document, found),
         changes=_became(document, found.changes()),
+        letters=_letters(document, found.letters),
         steps=_steps(document, found.steps),
         commands=[
             f"bench graph diff {shlex.quote(before.path)} {shlex.quote(after.path)}"
@@ -107,6 +112,24 @@ class _Document:
         if self._format == "md":
             return "\n".join(map(writing.escape_markdown, block.split("\n"))) + "\n\n"
         return textwrap.fill(block, WIDTH, break_long_words=False, break_on_hyphens=False) + "\n\n"
+
+
+def _letters(document: _Document, letters: Sequence[LetterEffect]) -> str:
+    if not letters:
+        return ""
+    most = max((abs(one.saved) for one in letters if one.saved is not None), default=0.0) or 1.0
+    lines = [
+        (
+            one.group,
+            one.letter,
+            writing.DASH if one.saved is None else f"{100 * one.saved:.1f}",
+            BAR * round(BAR_LENGTH * max(0.0, one.saved or 0.0) / most),
+            f"{decibels(one.noise):.0f}",
+            f"{one.size_bytes / 1e3:+.0f}",
+        )
+        for one in sorted(letters, key=lambda one: -(one.saved or 0.0))
+    ]
+    return document.table(("group", "letter", "saves (%)", "", "fidelity (dB)", "size (kB)"), lines, num_names=2)
 
 
 def _head(document: _Document, sides: Sequence[tuple[str, Side]]) -> str:
@@ -223,6 +246,7 @@ def _content(found: Explanation) -> dict[str, Any]:
         "drift": found.drift,
         "drift_reason": found.drift_reason,
         "notes": found.notes,
+        "letters": found.letters,
     }
 
 

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
 from bench.api.printable import printable
 from bench.decisions.search.confirm import Confirmed
+from bench.decisions.search.effects import decibels
 from bench.decisions.search.search import Proposal, front
 from bench.records import ranking
 from bench.records.rows import Row
 from bench.report import writing
-
-FULL_DB = 120.0
-"""Of outputs without any error."""
 
 
 def front_table(proposals: Sequence[Proposal], objective: str) -> str:
@@ -23,7 +20,7 @@ def front_table(proposals: Sequence[Proposal], objective: str) -> str:
         [
             printable(one.cell.variant if one.cell.provider == base.provider else _with_options(one)),
             writing.DASH if one.tried.ratio is None else f"{one.tried.ratio:.3f}",
-            f"{_decibels(one.tried.noise):.1f}",
+            f"{decibels(one.tried.noise):.1f}",
             writing.megabytes(one.tried.size_bytes),
         ]
         for one in front(proposals, objective)
@@ -93,7 +90,3 @@ def _share(best: Row, fixed: Row) -> str:
 
 def _percent(value: float | None) -> str:
     return writing.DASH if value is None else f"{100 * value:.2g}"
-
-
-def _decibels(noise: float) -> float:
-    return min(FULL_DB, -10 * math.log10(noise)) if noise > 0 else FULL_DB

@@ -15,10 +15,11 @@ import pytest
 
 from bench.api import Part
 from bench.api.cell import Cell
-from bench.decisions.search import assignment, confirm, effects, starts
+from bench.decisions.search import assignment, confirm, effects, kept, starts
 from bench.decisions.search import search as searching
 from bench.decisions.search.design import Choice, Design, design
 from bench.decisions.search.effects import Tried
+from bench.decisions.search.kept import Kept
 from bench.decisions.search.search import LATENCY, SIZE, Proposal, front, tried_of
 from bench.measure.stats import Estimate
 from bench.pipeline.sweep import Options
@@ -313,7 +314,7 @@ def test_figures_name_every_design_group_and_letter(monkeypatch: pytest.MonkeyPa
     Bed(monkeypatch)
     search = search_of()
     searching.run([search], ends_s=1000.0)
-    paths = search_plots.draw([search], "net", tmp_path)
+    paths = search_plots.draw([search.outcome], "net", tmp_path)
     assert [path.name for path in paths] == [
         f"net-{name}.{suffix}" for name in ("search", "letters-1") for suffix in ("png", "svg")
     ]
@@ -367,3 +368,30 @@ def test_a_search_begins_with_the_fastest_export_and_its_optimizers() -> None:
     assert found["nncf_mixed", "openvino"].variant == "raw"
     assert found[None, "mnn"].exporter == "torch_mnn", "a runtime with options alone"
     assert (None, "openvino") not in found, "options are tried beside the letters"
+
+
+def test_a_search_is_kept_and_read_again(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    Bed(monkeypatch)
+    search = search_of()
+    searching.run([search], ends_s=1000.0)
+    whole = Kept(schema=kept.SCHEMA, request=("net", 1, 1), objective=LATENCY, outcomes=(search.outcome,))
+    path = kept.keep(tmp_path, whole)
+    assert kept.read(tmp_path) == [whole]
+    best = min(search.proposals, key=lambda one: one.cost(LATENCY))
+    cell = dataclasses.replace(best.cell, task="net")
+    found = {one.group: one for one in kept.letters_of([whole], cell)}
+    assert list(found) == ["1. A", "2. B", "3. C", "4. A"]
+    assert found["2. B"].saved == pytest.approx(0.2, abs=0.02)
+    assert found["2. B"].noise == pytest.approx(1e-3, rel=0.1)
+    assert kept.letters_of([whole], dataclasses.replace(cell, variant="raw")) == []
+    text = path.read_text()
+    for harm in (
+        ('"schema":1', '"schema":2'),
+        ('"groups":[[0]', '"groups":[[7]'),
+        ('"choice":["f","f","f","f"]', '"choice":["f","f","f"]'),
+        ('"letters":"fds"', '"letters":7'),
+        ("{", ""),
+    ):
+        assert harm[0] in text
+        path.write_text(text.replace(*harm))
+        assert kept.read(tmp_path) == [], harm

@@ -62,6 +62,16 @@ class Design:
         """The name of the option that a group stands for; None for a group of parts."""
         return None if self.groups[group] else self.options[group - len(self.groups)]
 
+    def named(self, group: int) -> str:
+        """A group by its first part, with the number of its parts; or the name of an option."""
+        option = self.option(group)
+        if option is not None:
+            return option
+        numbers = self.groups[group]
+        parts = [self.parts[number] for number in numbers]
+        what = parts[0].alike if len({part.alike for part in parts}) == 1 else parts[0].operator
+        return f"{numbers[0] + 1}. {what}" + (f", {len(parts)} times" if len(parts) > 1 else "")
+
     def with_letter(self, choice: Choice, group: int, letter: str) -> Choice:
         """A choice with another letter for one group."""
         return (*choice[:group], letter, *choice[group + 1 :])

@@ -21,8 +21,15 @@ LEAST_ERROR = 0.01
 PRIOR = 0.2
 """Standard deviation of the effect of a group on the ratio, before anything is known."""
 LEAST_NOISE = 1e-12
+FULL_DB = 120.0
+"""Of outputs without any error."""
 Key = tuple[int, str]
 """A group's number and a letter."""
+
+
+def decibels(noise: float) -> float:
+    """The fidelity of outputs whose error has `noise` times their power."""
+    return min(FULL_DB, -10 * math.log10(noise)) if noise > 0 else FULL_DB
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -63,6 +63,29 @@ class Proposal:
         return self.tried.ratio if self.tried.ratio is not None else math.inf
 
 
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Outcome:
+    """What is known of a design.
+
+    Attributes:
+        design: the design.
+        tried: the proposals that ran, the base among them.
+    """
+
+    design: Design
+    tried: tuple[Tried, ...]
+
+    @property
+    def proposals(self) -> list[Proposal]:
+        """The proposals that ran, the base among them."""
+        return [Proposal(design=self.design, choice=one.choice, tried=one) for one in self.tried]
+
+    def effects(self) -> Effects:
+        """The effects of all letters, by the proposals."""
+        base = next(one for one in self.tried if one.choice == self.design.plain)
+        return effects.fit(self.design, [one for one in self.tried if one is not base], base)
+
+
 def run(searches: Sequence[Search], ends_s: float) -> None:
     """Search over several designs: all begin, and the best go on.
 
@@ -147,13 +170,14 @@ class Search:
         return self.design.base.artifact_path, self.design.variant
 
     @property
+    def outcome(self) -> Outcome:
+        """What is known so far."""
+        return Outcome(design=self.design, tried=tuple(one for one in self._tried.values() if one is not None))
+
+    @property
     def proposals(self) -> list[Proposal]:
         """The proposals that ran, the base among them."""
-        return [
-            Proposal(design=self.design, choice=choice, tried=tried)
-            for choice, tried in self._tried.items()
-            if tried is not None
-        ]
+        return self.outcome.proposals
 
     @property
     def best_cost(self) -> float:
@@ -170,10 +194,7 @@ class Search:
 
     def effects(self) -> Effects:
         """The effects of all letters, by what was tried so far."""
-        base = self._tried[self.design.plain]
-        assert base is not None
-        sound = [one.tried for one in self.proposals if one.choice != self.design.plain]
-        return effects.fit(self.design, sound, base)
+        return self.outcome.effects()
 
     def _next(self) -> list[Choice]:
         """The most promising choices that were not tried; of a finer design where the present one has no more."""

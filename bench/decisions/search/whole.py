@@ -11,9 +11,10 @@ from bench.api.cell import Cell
 from bench.api.errors import InputError
 from bench.api.sized import confirming_of
 from bench.decisions.pick import Constraints
-from bench.decisions.search import confirm, search, starts
+from bench.decisions.search import confirm, kept, search, starts
 from bench.decisions.search.confirm import Confirmed
-from bench.decisions.search.search import Search
+from bench.decisions.search.kept import Kept
+from bench.decisions.search.search import Outcome
 from bench.measure.rounds import Goal
 from bench.pipeline.sweep import Observer, Options, Sweep
 from bench.plugins import catalog
@@ -36,12 +37,12 @@ class Searched:
 
     Attributes:
         confirmed: the finalists beside the fixed matrix.
-        searches: the searches of the designs whose base ran.
+        outcomes: the designs whose base ran, with their proposals.
         stored: the results of the task itself.
     """
 
     confirmed: Confirmed
-    searches: Sequence[Search]
+    outcomes: Sequence[Outcome]
     stored: Results
 
 
@@ -88,8 +89,9 @@ def run(
         raise InputError(f"nothing can be chosen for an export of {task} here; `bench list` says why")
     searches = [search.Search(one, designs[0].base, store, options, observer, objective, say) for one in designs]
     search.run(searches, time.monotonic() + SEARCH_SHARE * left_s())
-    searches = [one for one in searches if one.is_sound]
-    finalists = confirm.finalists([proposal for one in searches for proposal in one.proposals], objective, task)
+    outcomes = tuple(one.outcome for one in searches if one.is_sound)
+    kept.keep(stored.folder, Kept(schema=kept.SCHEMA, request=request, objective=objective, outcomes=outcomes))
+    finalists = confirm.finalists([proposal for one in outcomes for proposal in one.proposals], objective, task)
     rivals = confirm.fixed_best(stored, request, [cell.path for cell in finalists], constraints)
     stored = measure([*finalists, *(Cell.from_path(row.cell) for row in rivals[:RIVALS])], left_s())
     more = None
@@ -99,4 +101,4 @@ def run(
         Sweep(store, quality, observer).run([dataclasses.replace(cell, task=held_out) for cell in finalists])
         more = folder.stored(store, tasks={held_out})
     found = confirm.confirmed(stored, request, finalists, constraints, objective, more)
-    return Searched(confirmed=found, searches=searches, stored=stored)
+    return Searched(confirmed=found, outcomes=outcomes, stored=stored)

@@ -73,15 +73,20 @@ def looks_of(runtimes: Iterable[str]) -> dict[str, Look]:
 
 def save(figure: Figure, path: Path) -> Path:
     """Write a figure in the format of the path's suffix, whole or not at all, and return the path."""
+    write_atomically(path, content(figure, path.suffix[1:]))
+    return path
+
+
+def content(figure: Figure, format: str) -> bytes:
+    """A figure as a file of a format: `png` or `svg`."""
     from matplotlib.text import Text
 
     for text in figure.findobj(Text):
         text.set_text(drawn(text.get_text()))
     file = io.BytesIO()
-    nothing: dict[str, Any] = {"Software": None} if path.suffix == ".png" else {"Date": None, "Creator": None}
-    figure.savefig(file, format=path.suffix[1:], dpi=150, metadata=nothing)
-    write_atomically(path, file.getvalue())
-    return path
+    nothing: dict[str, Any] = {"Software": None} if format == "png" else {"Date": None, "Creator": None}
+    figure.savefig(file, format=format, dpi=150, metadata=nothing)
+    return file.getvalue()
 
 
 def drawn(text: str) -> str:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bench.decisions.search.design import Design
-from bench.decisions.search.search import LATENCY, Proposal, Search, front
+from bench.decisions.search.effects import decibels
+from bench.decisions.search.search import LATENCY, Outcome, Proposal, front
 from bench.report.figures import canvas
 from bench.report.figures.canvas import COLOURS, MARKERS
 
@@ -19,7 +21,8 @@ if TYPE_CHECKING:
 HEIGHT = 3.6
 BAR = 0.24
 """Inches from one line to the next."""
-FULL_DB = 120.0
+MOST_BARS = 60
+"""Bars of a figure: those of the letters that change the latency most."""
 GREYS = ("#C8C8C8", "#8A8A8A", "#000000")
 """Of the fronts after the first, the middle and the last round."""
 FRONTS = (
@@ -33,43 +36,55 @@ LETTERS = (
 )
 
 
-def draw(searches: Sequence[Search], task: str, folder: Path) -> list[Path]:
+def draw(outcomes: Sequence[Outcome], task: str, folder: Path) -> list[Path]:
     """Write `<task>-search` and, for each design that was searched further, `<task>-letters-<number>`.
 
     Args:
-        searches: the searches, with one baseline.
+        outcomes: the designs with their proposals, all over one baseline.
         task: name of the task, for titles.
         folder: folder of the figures, which is made where it is missing.
 
     Returns:
         The paths of the figures, each as .png and .svg.
     """
-    import matplotlib
-
     folder.mkdir(parents=True, exist_ok=True)
     paths = []
-    with matplotlib.rc_context(canvas.STYLE):
-        figures = {"search": _proposals(searches, task)}
-        fitted = [one for one in searches if one.is_sound and len(one.proposals) > len(one.design.groups)]
-        figures |= {f"letters-{number}": _letters(one, task) for number, one in enumerate(fitted, start=1)}
+    with _figures(outcomes, task) as figures:
         for name, figure in figures.items():
-            if figure is not None:
-                paths += [canvas.save(figure, folder / f"{task}-{name}.{suffix}") for suffix in ("png", "svg")]
+            paths += [canvas.save(figure, folder / f"{task}-{name}.{suffix}") for suffix in ("png", "svg")]
     return paths
 
 
-def _proposals(searches: Sequence[Search], task: str) -> Figure | None:
+def drawings(outcomes: Sequence[Outcome], task: str) -> list[bytes]:
+    """The same figures as SVG."""
+    with _figures(outcomes, task) as figures:
+        return [canvas.content(figure, "svg") for figure in figures.values()]
+
+
+@contextlib.contextmanager
+def _figures(outcomes: Sequence[Outcome], task: str) -> Iterator[dict[str, Figure]]:
+    """The figures by name, in the style to write them in."""
+    import matplotlib
+
+    with matplotlib.rc_context(canvas.STYLE):
+        found = {"search": _proposals(outcomes, task)}
+        fitted = [one for one in outcomes if len(one.tried) > len(one.design.groups)]
+        found |= {f"letters-{number}": _letters(one, task) for number, one in enumerate(fitted, start=1)}
+        yield {name: figure for name, figure in found.items() if figure is not None}
+
+
+def _proposals(outcomes: Sequence[Outcome], task: str) -> Figure | None:
     from matplotlib.lines import Line2D
     from matplotlib.ticker import FuncFormatter
 
-    timed = {one: [each for each in one.proposals if each.tried.ratio is not None] for one in searches}
-    everything = [each for proposals in timed.values() for each in proposals]
+    timed = [[each for each in one.proposals if each.tried.ratio is not None] for one in outcomes]
+    everything = [each for proposals in timed for each in proposals]
     if not everything:
         return None
     handles = [
         Line2D([], [], color=COLOURS[number % 8], marker=MARKERS[number % 8], ls="", label=_name(one))
-        for number, one in enumerate(searches)
-        if timed[one]
+        for number, one in enumerate(outcomes)
+        if timed[number]
     ]
     figure, (axes,) = canvas.sheet(
         f"{task}: proposals of a search", [("", HEIGHT)], left=0.55, right=0.2, handles=handles, footnote=FRONTS
@@ -77,7 +92,7 @@ def _proposals(searches: Sequence[Search], task: str) -> Figure | None:
     last = max(each.tried.number for each in everything)
     for colour, number in zip(GREYS, (1, math.ceil(last / 2), last), strict=True):
         _front(axes, [each for each in everything if each.tried.number <= number], colour)
-    for number, proposals in enumerate(timed.values()):
+    for number, proposals in enumerate(timed):
         points = [_point(each) for each in proposals]
         xs, ys = zip(*points, strict=True) if points else ((), ())
         axes.plot(xs, ys, color=COLOURS[number % 8], marker=MARKERS[number % 8], ms=4.5, ls="", mec="white", mew=0.4)
@@ -101,24 +116,24 @@ def _front(axes: Axes, proposals: Sequence[Proposal], colour: str) -> None:
 
 def _point(one: Proposal) -> tuple[float, float]:
     assert one.tried.ratio is not None
-    noise = one.tried.noise
-    return one.tried.ratio, min(FULL_DB, -10 * math.log10(noise)) if noise > 0 else FULL_DB
+    return one.tried.ratio, decibels(one.tried.noise)
 
 
-def _letters(search: Search, task: str) -> Figure | None:
-    found, design = search.effects(), search.design
-    keys = sorted(found.ratio, key=lambda key: (key[0], key[1]))
+def _letters(outcome: Outcome, task: str) -> Figure | None:
+    found, design = outcome.effects(), outcome.design
+    most = sorted(found.ratio, key=lambda key: -abs(found.ratio[key]))[:MOST_BARS]
+    keys = sorted(most)
     if not keys:
         return None
     lines = [
         canvas.Line(
-            design.option(group) or f"{_group(search, group)}: {letter}",
-            f"{_decibels(found.noise.get((group, letter), 0.0))}, {found.size_bytes[group, letter] / 1e3:+.0f} kB",
+            design.named(group) if design.option(group) else f"{design.named(group)}: {letter}",
+            f"{_fidelity(found.noise.get((group, letter), 0.0))}, {found.size_bytes[group, letter] / 1e3:+.0f} kB",
         )
         for group, letter in keys
     ]
     figure, (axes,) = canvas.sheet(
-        f"{task}: what each letter saves and costs, {_name(search)}",
+        f"{task}: what each letter saves and costs, {_name(outcome)}",
         [("", BAR * len(lines))],
         left=canvas.text_width(line.name for line in lines) + 0.1,
         right=canvas.text_width(line.note for line in lines) + 0.2,
@@ -147,19 +162,11 @@ def _meanings(design: Design, keys: Sequence[tuple[int, str]]) -> list[str]:
     return [*(f"{letter} {letters[letter]}" for letter in chosen), *(f"{name}: {text}" for name, text in named.items())]
 
 
-def _group(search: Search, number: int) -> str:
-    """A group by its first part, with the number of its parts."""
-    parts = [search.design.parts[part] for part in search.design.groups[number]]
-    same = len({part.alike for part in parts}) == 1
-    many = f", {len(parts)} times" if len(parts) > 1 else ""
-    return f"{search.design.groups[number][0] + 1}. {parts[0].alike if same else parts[0].operator}{many}"
+def _fidelity(noise: float) -> str:
+    return f"{decibels(noise):.0f} dB" if noise > 0 else "no noise"
 
 
-def _decibels(noise: float) -> str:
-    return f"{min(FULL_DB, -10 * math.log10(noise)):.0f} dB" if noise > 0 else "no noise"
-
-
-def _name(search: Search) -> str:
-    base = search.design.base
-    of = "options" if search.design.variant is None else search.design.variant
+def _name(outcome: Outcome) -> str:
+    base = outcome.design.base
+    of = "options" if outcome.design.variant is None else outcome.design.variant
     return f"{of} of {base.exporter} on {base.runtime}/{base.provider}"

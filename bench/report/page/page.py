@@ -12,6 +12,7 @@ from pathlib import Path
 from bench.api.printable import printable
 from bench.decisions.best import MAX_METRIC_LOSS, Best, sources_of
 from bench.decisions.pick import WITHIN
+from bench.decisions.search.kept import Kept
 from bench.measure.launch import Launch
 from bench.measure.roofline import Peaks
 from bench.records import assemble, ranking
@@ -21,7 +22,7 @@ from bench.records.rows import Row
 from bench.records.store import Record
 from bench.report import columns, tables
 from bench.report.columns import Column
-from bench.report.figures import whiskers
+from bench.report.figures import search_plots, whiskers
 from bench.report.figures.canvas import COLOURS, MARKERS, digits, looks_of
 from bench.report.page import about
 from bench.report.page.details import details
@@ -63,6 +64,7 @@ def page(
     *,
     margin: float,
     peaks: Mapping[int, Peaks],
+    searches: Sequence[Kept] = (),
 ) -> str:
     """The whole page as HTML.
 
@@ -72,6 +74,7 @@ def page(
         best: the deployments to ship among these cells; each loses at most `MAX_METRIC_LOSS` of its metric.
         margin: the largest difference that counts as noise, as a share.
         peaks: the peaks of the machine, by number of threads.
+        searches: the searches to show beside the rows of their tasks.
     """
     selection = ranking.select(rows)
     ids = {row.cell: number for number, row in enumerate(selection.rows)}
@@ -93,6 +96,8 @@ def page(
         sources=sources_of(best),
         max_metric_loss=MAX_METRIC_LOSS,
         tasks=tasks,
+        searches=[search for search in searches if search.request[0] in tasks],
+        drawings=_drawings,
         rows=selection.rows,
         ids=ids,
         facets={facet: sorted({_facet(row, facet) for row in rows} - {""}) for facet in FACETS},
@@ -154,6 +159,12 @@ def _request(
         scatters=[*scatters, roof] if roof else scatters,
         lines=lines(group, task, launches),
     )
+
+
+def _drawings(search: Kept) -> list[str]:
+    """The figures of a search, each as the address of an image that is its own content."""
+    found = search_plots.drawings(search.outcomes, search.request[0])
+    return [f"data:image/svg+xml;base64,{base64.b64encode(drawing).decode()}" for drawing in found]
 
 
 def _note(row: Row, group: Group) -> str:

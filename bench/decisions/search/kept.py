@@ -1,0 +1,129 @@
+"""Searches as they are kept beside the results, so that the page and `bench explain` show them again."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import msgspec
+
+from bench.api import files, placed
+from bench.api.cell import Cell
+from bench.api.errors import BenchError
+from bench.decisions.search.design import Choice
+from bench.decisions.search.effects import Tried
+from bench.decisions.search.search import Outcome
+from bench.records.store import write_atomically
+
+FOLDER = "searches"
+SCHEMA = 1
+MOST_BYTES = 1 << 24
+MOST_GROUPS, MOST_TRIED = 1_000, 10_000
+"""Sizes of a search beyond which a file was not written by one."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Kept:
+    """A search of one request.
+
+    Attributes:
+        schema: number of this form.
+        request: task, batch and threads.
+        objective: what was made small.
+        outcomes: the designs with their proposals.
+    """
+
+    schema: int
+    request: tuple[str, int, int]
+    objective: str
+    outcomes: tuple[Outcome, ...]
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class LetterEffect:
+    """What the letter of a group, or an option, does in a cell that a search proposed.
+
+    Attributes:
+        group: the nodes of the group, or the name of the option.
+        letter: the letter.
+        saved: what it takes off the latency, as a share of the base's; None where that is not known.
+        noise: power of the error that it adds, over the power of the outputs.
+        size_bytes: what it adds to the size.
+    """
+
+    group: str
+    letter: str
+    saved: float | None
+    noise: float
+    size_bytes: float
+
+
+def keep(folder: Path, kept: Kept) -> Path:
+    """Write a search below the folder of a machine's results, in place of an earlier one of the same request."""
+    task, batch, threads = kept.request
+    path = folder / FOLDER / f"{task}-b{batch}t{threads}.json"
+    path.parent.mkdir(exist_ok=True)
+    write_atomically(path, msgspec.json.encode(kept))
+    return path
+
+
+def read(folder: Path) -> list[Kept]:
+    """The searches of a machine's results; files that hold none are left out."""
+    found = []
+    for path in sorted((folder / FOLDER).glob("*.json")):
+        with contextlib.suppress(OSError, BenchError, msgspec.MsgspecError, ValueError):
+            if path.stat().st_size > MOST_BYTES:
+                continue
+            kept = msgspec.json.decode(files.read_bytes(path), type=Kept)
+            if kept.schema == SCHEMA and all(map(_is_whole, kept.outcomes)):
+                found.append(kept)
+    return found
+
+
+def letters_of(searches: Sequence[Kept], cell: Cell) -> list[LetterEffect]:
+    """The letters and options of a cell that a search proposed, by what they were measured to do; else none."""
+    for outcome in (outcome for kept in searches for outcome in kept.outcomes):
+        for one in outcome.tried:
+            proposed = outcome.design.cell(one.choice)
+            if dataclasses.replace(proposed, task=cell.task) == cell and one.choice != outcome.design.plain:
+                return list(_effects(outcome, one.choice))
+    return []
+
+
+def _effects(outcome: Outcome, choice: Choice) -> Iterator[LetterEffect]:
+    effects = outcome.effects()
+    for key in enumerate(choice):
+        if key[1] != outcome.design.letters[key[0]][0]:
+            yield LetterEffect(
+                group=outcome.design.named(key[0]),
+                letter=key[1],
+                saved=-effects.ratio[key] if key in effects.ratio else None,
+                noise=effects.noise.get(key, 0.0),
+                size_bytes=effects.size_bytes.get(key, 0.0),
+            )
+
+
+def _is_whole(outcome: Outcome) -> bool:
+    """Whether a design and its proposals fit together: a file may have been changed."""
+    design = outcome.design
+    count = len(design.groups)
+    numbers = sorted(number for group in design.groups for number in group)
+    return (
+        len(design.letters) == count <= MOST_GROUPS
+        and len(outcome.tried) <= MOST_TRIED
+        and all(design.letters)
+        and numbers == list(range(len(design.parts)))
+        and all(not group for group in design.groups[count - len(design.options) :])
+        and all(design.groups[: count - len(design.options)])
+        and all(_fits(one, design.letters) for one in outcome.tried)
+        and any(one.choice == design.plain for one in outcome.tried)
+        and not placed.split(design.base.provider)[1]
+    )
+
+
+def _fits(one: Tried, letters: Sequence[str]) -> bool:
+    return len(one.choice) == len(letters) and all(
+        letter and letter in allowed for letter, allowed in zip(one.choice, letters, strict=True)
+    )
