@@ -107,15 +107,16 @@ def tune(name: str, task: Task, python: Path, place: Path) -> dict[str, Any]:
     tuner, samples = TUNERS[name], task.samples("train")
     number = num_calibration(samples.num_samples)
     data = place / f"{task.name}.npz"
-    arrays = {f"calibrate_{key}": array[:number] for key, array in samples.inputs.items()}
-    np.savez(data, **arrays, **{f"tune_{key}": array[number:] for key, array in samples.inputs.items()})
+    arrays: dict[str, Any] = {f"calibrate_{key}": array[:number] for key, array in samples.inputs.items()}
+    arrays |= {f"tune_{key}": array[number:] for key, array in samples.inputs.items()}
+    np.savez(data, **arrays)
     artifact = prepare.artifact_of(tuner.base(task.name), Limits.of(step_s=None, memory_bytes=None)).path
     target = place / "tuned" / f"{task.name}-{name}"
     target.parent.mkdir(exist_ok=True)
     made = place / f"{task.name}-{name}" / ("model.xml" if tuner.runtime == "openvino" else "model.onnx")
     made.parent.mkdir(exist_ok=True)
     model = _unpacked(artifact, made.parent / "source") if tuner.runtime == "openvino" else artifact
-    command = [python, HERE / "tuners" / f"{name}.py", model, data, made, str(MOST_DROP)]
+    command: list[str | Path] = [python, HERE / "tuners" / f"{name}.py", model, data, made, str(MOST_DROP)]
     began_s, evaluations = time.monotonic(), 0
     log = made.parent / "log"
     with (
@@ -219,12 +220,12 @@ def _told(results: Path, task: str, name: str, winner: str, tuned: str, told: Ma
         f"{label} loses {lost:.2f} % (at most {most:.2f} %)"
         for label, (lost, most) in zip(("the search", name), losses, strict=True)
     ]
-    ratio = "not measured side by side" if between is None else str(between.ratio)
-    print(f"{task}, {name}: latency of the search's winner over the tuner's {ratio}; {'; '.join(shown)}")
+    ratio = None if between is None else between.ratio
+    print(f"{task}, {name}: latency of the search's winner over the tuner's {ratio or 'unknown'}; {'; '.join(shown)}")
     evaluated = f"{told['evaluations']} evaluations of the metric in {told['seconds']:.0f} s"
     print(f"  {evaluated}; the search: {searches} of fidelity")
     is_right = (rows[tuned].metric_loss_high or 0) <= MOST_DROP
-    return between is not None and (between.ratio.high < 1 or not is_right)
+    return ratio is not None and (ratio.high < 1 or not is_right)
 
 
 if __name__ == "__main__":

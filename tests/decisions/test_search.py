@@ -380,7 +380,7 @@ def test_a_search_is_kept_and_read_again(monkeypatch: pytest.MonkeyPatch, tmp_pa
     best = min(search.proposals, key=lambda one: one.cost(LATENCY))
     cell = dataclasses.replace(best.cell, task="net")
     found = {one.group: one for one in kept.letters_of([whole], cell)}
-    assert list(found) == ["1. A", "2. B", "3. C", "4. A"]
+    assert list(found) == ["1. A", "4. A", "2. B", "3. C"]
     assert found["2. B"].saved == pytest.approx(0.2, abs=0.02)
     assert found["2. B"].noise == pytest.approx(1e-3, rel=0.1)
     assert kept.letters_of([whole], dataclasses.replace(cell, variant="raw")) == []
