@@ -2,10 +2,15 @@
 
 Graphs are a chain, one wide layer that a last node sums up, and square layers whose nodes each read two of the layer
 before. Each command runs as a person would run it, with its child process, and beside it in the same round the same
-command on a graph of one node, whose time and memory are taken off; but where what is left of the smaller graph is
-less than a quarter of that start, it is lost in the noise, and the exponent is that of the whole. From the medians over
-the rounds follows the exponent of growth from each size to the next, which must be at most 1.15. Models are not run:
-that is ONNX Runtime's time.
+command on a graph of one node: its start. From the medians over the rounds follow the exponents of growth, which must
+be at most 1.15. Models are not run: that is ONNX Runtime's time.
+
+Of the time, the start is taken off, and the exponent is that from each size to the next; but where what is left of the
+smaller graph is less than a quarter of the start, it is lost in the noise, and the exponent is that of the whole.
+
+Of the peak memory, what the imports gave back is used again first, so a small graph adds nothing to the peak of the
+start, and taking that off would leave the larger graphs with too little. The peak is max(start, c + a n^k), and the
+exponent is the k that fits best, for the sizes from a tenth of the largest on.
 """
 
 from __future__ import annotations
@@ -18,16 +23,18 @@ import statistics
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import instrument
+import numpy as np
 import onnx
 from onnx import TensorProto, helper
+from scipy import optimize
 
 BENCH = str(Path(sys.executable).with_name("bench"))
 MAX_EXPONENT = 1.15
-SIZES = (1_000, 10_000, 100_000)
+SIZES = (1_000, 10_000, 30_000, 100_000)
 COMMANDS = {
     "profile": ("profile", "{file}", "--no-observe", "--by", "node", "--format", "csv"),
     "profile --by buffer": ("profile", "{file}", "--no-observe", "--by", "buffer", "--format", "csv"),
@@ -117,6 +124,29 @@ def cost(command: tuple[str, ...], file: Path) -> tuple[float, float]:
     return float(seconds), int(kibibytes) * 1024
 
 
+def steps(own: Mapping[int, float], start: float) -> list[float]:
+    """The exponents of growth from each size to the next, of what is used besides the start."""
+    found = []
+    for few, many in itertools.pairwise(own):
+        kept = 0.0 if own[few] >= LEAST_SHARE * start else start
+        found.append(math.log((own[many] + kept) / (own[few] + kept)) / math.log(many / few))
+    return found
+
+
+def exponent_of(sizes: Sequence[int], whole: Sequence[float], start: float) -> float:
+    """The exponent k of the peak max(start, c + a n^k) that fits best, by relative errors; c is at most the start."""
+    sizes_N, whole_N = np.array(sizes, float), np.array(whole)
+
+    def errors(x: np.ndarray) -> np.ndarray:
+        constant, last, exponent = x
+        fitted = constant * start + last * whole_N[-1] * (sizes_N / sizes_N[-1]) ** exponent
+        return np.log(np.maximum(fitted, start) / whole_N)
+
+    least, most = (0.0, 1e-3, 0.2), (1.0, 1.5, 3.0)
+    fits = [optimize.least_squares(errors, (0.8, 0.8, first), bounds=(least, most)) for first in (0.7, 1.0, 1.5, 2.0)]
+    return float(min(fits, key=lambda fit: fit.cost).x[2])
+
+
 def judged(what: str, rounds: list[dict[int, tuple[float, float]]]) -> list[str]:
     """Print the medians and the exponents of one command on one kind of graph; returns the failures."""
     failures = []
@@ -124,10 +154,11 @@ def judged(what: str, rounds: list[dict[int, tuple[float, float]]]) -> list[str]
     for unit, place, scale in (("s", 0, 1.0), ("MiB", 1, MEBIBYTE)):
         own = {size: statistics.median(one[size][place] - one[1][place] for one in rounds) for size in sizes}
         start = statistics.median(one[1][place] for one in rounds)
-        exponents = []
-        for few, many in itertools.pairwise(sizes):
-            kept = 0.0 if own[few] >= LEAST_SHARE * start else start
-            exponents.append(math.log((own[many] + kept) / (own[few] + kept)) / math.log(many / few))
+        if unit == "MiB":
+            large = [size for size in sizes if size >= max(sizes) / 10]
+            exponents = [exponent_of(large, [own[size] + start for size in large], start)]
+        else:
+            exponents = steps(own, start)
         figures = ", ".join(f"{own[size] / scale:.2f} {unit}" for size in sizes)
         told = ", ".join(f"{one:.2f}" for one in exponents)
         print(f"{what}: {figures} besides {start / scale:.2f} {unit} of the start; exponents {told}", flush=True)
