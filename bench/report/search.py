@@ -61,11 +61,11 @@ def _finalists(found: Confirmed) -> str:
 
 
 def _lost(row: Row, found: Confirmed) -> tuple[str, str]:
-    """The share of the metric that a row loses, and its bound; of a finalist, at the confidence that is left to it."""
+    """The share of the metric that a row loses, and its bound."""
     lost = found.losses.get(row.cell)
     if lost is None:
         return _percent(row.metric_loss), _percent(row.metric_loss_high)
-    return _percent(lost.mean), _percent(lost.high(alpha=found.alpha))
+    return _percent(lost.mean), _percent(lost.high())
 
 
 def _answer(found: Confirmed) -> str:

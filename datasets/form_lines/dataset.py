@@ -14,6 +14,7 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from bench.api import cache
 from bench.api.errors import InputError
 from bench.api.loading import load_module
 
@@ -68,6 +69,34 @@ def load(split: str) -> list[Line]:
         is_new_font = part == "new_fonts"
         lines.append(Line(image=image_HW, text=text, is_numeric=field == "numbers", font=font, is_new_font=is_new_font))
     return lines
+
+
+def more(num_lines: int) -> list[Line]:
+    """The first lines of the validation split, also those beyond the committed ones, in fonts of the training set.
+
+    They are drawn when they are first asked for, and kept in the cache. Their pixels depend on the installed versions
+    of what draws them, see `generate.py`.
+    """
+    import numpy as np
+
+    generate = load_module(FOLDER / "generate.py")
+    sources = [file.read_text(encoding="utf-8") for file in sorted(FOLDER.glob("*.py"))]
+    key = f"form-lines-{cache.digest([num_lines, generate.versions(), sources])}"
+
+    def make(path: Path) -> dict[str, Any]:
+        lines = generate.generate("validation", num_lines)
+        texts = {"texts": np.array(lines.texts), "fonts": np.array(lines.fonts), "is_numeric": lines.is_numeric}
+        np.savez_compressed(path, images=lines.images, **texts)
+        return {}
+
+    path, _ = cache.obtain(key, "lines.npz", make)
+    with np.load(path, allow_pickle=False) as kept:
+        columns = [kept[name].tolist() for name in ("texts", "is_numeric", "fonts")]
+        images_NHW = kept["images"]
+    return [
+        Line(image=image_HW, text=text, is_numeric=is_numeric, font=font, is_new_font=False)
+        for image_HW, text, is_numeric, font in zip(images_NHW, *columns, strict=True)
+    ]
 
 
 def digest(images_NHW: np.ndarray, table: str) -> str:

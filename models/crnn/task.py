@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 HEIGHT, WIDTH = 32, 400
 NUM_STEPS, NUM_CLASSES = 50, 46
+NUM_CONFIRMING = 6_000
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -59,10 +60,16 @@ class TextLines(Task):
 
     def samples(self, split: str) -> Samples:
         """Images (N, 1, 32, 400) from 0 to 1, and at each step the field's kind, one-hot: words, numbers (N, 50, 2)."""
+        return self._samples(self.form_lines().load(split))
+
+    def confirmation(self) -> Samples:
+        """6,000 lines in fonts of the training set, of which the first 1,500 are those of the test split."""
+        return self._samples(self.form_lines().more(NUM_CONFIRMING))
+
+    def _samples(self, lines: Sequence[Any]) -> Samples:
         import numpy as np
 
         form_lines = self.form_lines()
-        lines = form_lines.load(split)
         class_of = {character: number for number, character in enumerate(form_lines.ALPHABET, start=1)}
         image_NCHW = np.stack([line.image for line in lines])[:, None].astype(np.float32) / 255
         flag_NTC = np.zeros((len(lines), NUM_STEPS, 2), np.float32)

@@ -9,12 +9,14 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
 
 from bench.api import Part
 from bench.api.cell import Cell
+from bench.decisions.pick import Constraints
 from bench.decisions.search import assignment, confirm, effects, kept, starts
 from bench.decisions.search import search as searching
 from bench.decisions.search.design import Choice, Design, design
@@ -23,6 +25,7 @@ from bench.decisions.search.kept import Kept
 from bench.decisions.search.search import LATENCY, SIZE, Proposal, front, tried_of
 from bench.measure.stats import Estimate
 from bench.pipeline.sweep import Options
+from bench.records.metric_loss import Lost
 from bench.records.rows import Row
 from bench.report import search as report
 from bench.report.figures import search_plots
@@ -169,8 +172,50 @@ def test_the_front_leaves_out_what_is_beaten_in_both() -> None:
 
 def test_finalists_are_of_the_task_itself_each_with_half_the_noise() -> None:
     found = confirm.finalists(proposals(), LATENCY, "net")
-    assert [cell.variant for cell in found] == ["mixed-2s1f1s", "mixed-1s2f1s", "mixed-1d2f1d"]
+    assert [cell.variant for cell in found] == ["mixed-1d2f1d", "mixed-1s2f1s", "mixed-2s1f1s"], "the quietest first"
     assert {cell.task for cell in found} == {"net"}
+    some = confirm.finalists(proposals(), LATENCY, "net", 0.7)
+    assert [cell.variant for cell in some] == ["mixed-1s2f1s", "mixed-2s1f1s"], "what is too slow wins nothing"
+
+
+def test_many_finalists_are_thinned_over_the_whole_front() -> None:
+    one = made()
+    choices = list(itertools.product(*one.letters))
+    steps = [tried(choice, ratio=1 - 0.02 * at, noise=1e-6 * 4.0**at) for at, choice in enumerate(choices[1:11], 1)]
+    many = [Proposal(design=one, choice=each.choice, tried=each) for each in steps]
+    found = [cell.path for cell in confirm.finalists(many, LATENCY, "net")]
+    assert 3 <= len(found) <= confirm.MOST_FINALISTS
+    assert found[-1] == dataclasses.replace(many[-1].cell, task="net").path, "the fastest is among them"
+    assert found[0] in {dataclasses.replace(each.cell, task="net").path for each in many[:2]}
+
+
+def test_what_is_to_beat_is_the_best_of_the_matrix_over_the_plain_export() -> None:
+    plain = row(cell=BASE.path.replace("~tuning", ""), task="net", ratio=0.6)
+    fixed = row(cell="net/b", task="net", ratio=0.3, size_bytes=10)
+    assert confirm.cost_to_beat([plain, fixed], fixed, BASE, LATENCY) == pytest.approx(0.5)
+    assert confirm.cost_to_beat([plain, fixed], fixed, BASE, SIZE) == 10
+    assert confirm.cost_to_beat([fixed], fixed, BASE, LATENCY) == math.inf
+    assert confirm.cost_to_beat([plain], None, BASE, LATENCY) == math.inf
+
+
+@pytest.mark.parametrize(
+    ("points", "more_points", "expected"),
+    [((), None, True), ((5.0,), None, False), ((5.0,), (), True), ((), (40.0,), False)],
+)
+def test_a_finalist_keeps_the_metric_by_all_held_out_samples(
+    points: tuple[float, ...], more_points: tuple[float, ...] | None, expected: bool
+) -> None:
+    cell = dataclasses.replace(BASE, task="net")
+
+    def results(task: str, lost: tuple[float, ...]) -> Any:
+        told = Lost(num_samples=1000, score=1.0, most=1.0, points=tuple(enumerate(lost)))
+        path = dataclasses.replace(cell, task=task).path
+        return SimpleNamespace(
+            rows=[row(cell=path)], records={path: SimpleNamespace(quality=SimpleNamespace(lost=told))}
+        )
+
+    more = None if more_points is None else results("net~confirming", more_points)
+    assert confirm.keeps(cell, results("net", points), more, Constraints(max_metric_loss=0.01)) is expected
 
 
 def row(**more: object) -> Row:
@@ -333,7 +378,6 @@ def test_the_answer_names_the_winner_and_what_it_beats(monkeypatch: pytest.Monke
         "losses": {},
         "fixed": fixed,
         "over_fixed": over,
-        "alpha": 0.05,
     }
     won = confirm.Confirmed(**parts, kept=["net/a"], winner=searched)  # type: ignore[arg-type]
     assert won.is_searched

@@ -10,19 +10,19 @@ from bench.api.cell import Cell
 from bench.api.errors import InputError
 from bench.decisions import pick
 from bench.decisions.pick import Constraints
-from bench.decisions.search.search import FIGURES, LATENCY, Proposal, front
+from bench.decisions.search.search import FIGURES, LATENCY, MEMORY, Proposal, front
 from bench.measure import selection
 from bench.measure.stats import Estimate
+from bench.pipeline.quality import BROKEN
 from bench.records import ranking
 from bench.records.folder import Results
-from bench.records.metric_loss import ALPHA, Lost
+from bench.records.metric_loss import Lost
 from bench.records.ranking import Group
 from bench.records.rows import Row
 
 QUIETER = 0.5
 """Of two finalists in a row, the second has at most this share of the first one's noise."""
-MOST_FINALISTS = 4
-"""Finalists of a search: each is one more chance to seem right by luck, for which the bound of all is wider."""
+MOST_FINALISTS = 6
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -33,13 +33,12 @@ class Confirmed:
         objective: what was made small.
         finalists: rows of the finalists on the task itself, in the order in which they were proposed.
         losses: by path of a finalist, the share of the metric that it loses, on all samples that are held out.
-        kept: paths of the finalists that keep the metric, at the confidence that is left to each.
+        kept: paths of the finalists that keep the metric.
         fixed: the best row of the fixed matrix under the same constraints; None where no row keeps to them.
         winner: the best row of all; None where no row keeps to the constraints.
         over_fixed: latency of the best finalist that keeps the metric over that of `fixed`; None where one of them is
             missing or the two were not measured together. Where the finalist was selected for its latency, the interval
             holds all the same: see `measure.selection.selected_ratio`.
-        alpha: probability that a finalist loses more than its bound, for each.
     """
 
     objective: str
@@ -49,7 +48,6 @@ class Confirmed:
     fixed: Row | None
     winner: Row | None
     over_fixed: Estimate | None
-    alpha: float
 
     @property
     def is_searched(self) -> bool:
@@ -69,14 +67,62 @@ class Confirmed:
         return min(found, key=lambda row: _figure(row, self.objective), default=None)
 
 
-def finalists(proposals: Sequence[Proposal], objective: str, task: str) -> list[Cell]:
-    """The cells of the task itself to confirm: on the front of all designs, from the best on, each with less noise."""
-    found: list[Proposal] = []
-    for one in front(proposals, objective):
-        is_new = one.choice != one.design.plain and len(found) < MOST_FINALISTS
-        if is_new and (not found or one.tried.noise <= QUIETER * found[-1].tried.noise):
-            found.append(one)
-    return [dataclasses.replace(one.cell, task=task) for one in found]
+def finalists(proposals: Sequence[Proposal], objective: str, task: str, most: float = math.inf) -> list[Cell]:
+    """The cells of the task itself to confirm, the one with least noise first: some of the front of all designs.
+
+    Args:
+        proposals: the proposals of all designs.
+        objective: what is to be made small.
+        task: the task itself.
+        most: the cost of what the finalists are to beat, see `cost_to_beat`.
+    """
+    good = [one for one in front(proposals, objective) if one.choice != one.design.plain]
+    good = [one for one in good if one.cost(objective) < most]
+    share, found = 2 * QUIETER, good
+    while len(found) > MOST_FINALISTS or share == 2 * QUIETER:
+        share *= QUIETER
+        found = []
+        for one in good:  # the best first
+            if not found or one.tried.noise <= share * found[-1].tried.noise:
+                found.append(one)
+    return [dataclasses.replace(one.cell, task=task) for one in reversed(found)]
+
+
+def cost_to_beat(rows: Sequence[Row], fixed: Row | None, base: Cell, objective: str) -> float:
+    """What a proposal must cost less than to beat the best of the fixed matrix; infinite where that is not known.
+
+    Args:
+        rows: rows of the task itself.
+        fixed: the best of the fixed matrix.
+        base: the cell of the tuning task that latencies of proposals are over.
+        objective: what is to be made small.
+    """
+    if fixed is None or objective == MEMORY:
+        return math.inf
+    if objective != LATENCY:
+        return _figure(fixed, objective)
+    plain = dataclasses.replace(base, task=fixed.task).path
+    ratio = next((row.ratio for row in rows if row.cell == plain), None)
+    return fixed.ratio / ratio if fixed.ratio and ratio else math.inf
+
+
+def keeps(cell: Cell, stored: Results, more: Results | None, constraints: Constraints) -> bool:
+    """Whether a finalist works and keeps the metric, by all samples that are held out.
+
+    Finalists are asked about from the quietest on, until one does not keep it: so all that were found to do so do it
+    with 95 % confidence together (a fixed sequence of tests, which need no correction).
+
+    Source: Maurer, Hothorn and Lehmacher 1995, "Multiple comparisons in drug clinical trials and preclinical assays:
+    a-priori ordered hypotheses".
+    """
+    row = next((row for row in stored.rows if row.cell == cell.path), None)
+    limit = constraints.max_metric_loss
+    if row is None or row.status != "ok" or row.fidelity == BROKEN:
+        return False
+    lost = (_losses(stored, [cell]) | ({} if more is None else _losses(more, [cell]))).get(cell.path)
+    if limit is None:
+        return True
+    return lost.high() <= limit if lost is not None else (row.metric_loss or 0.0) <= limit
 
 
 def fixed_best(
@@ -91,6 +137,7 @@ def confirmed(
     stored: Results,
     request: tuple[str, int, int],
     cells: Sequence[Cell],
+    kept: Sequence[str],
     constraints: Constraints,
     objective: str,
     more: Results | None = None,
@@ -101,6 +148,7 @@ def confirmed(
         stored: the results of the task itself, with those of the finalists.
         request: task, batch and threads.
         cells: the finalists.
+        kept: paths of those that keep the metric.
         constraints: what a deployment must keep to.
         objective: what is to be made small.
         more: the results of the finalists on all samples that are held out; None where the test split has them all.
@@ -112,16 +160,10 @@ def confirmed(
     if group is None:
         raise InputError(f"no cell of {request[0]} was timed")
     paths = [cell.path for cell in cells]
-    alpha = ALPHA / max(1, len(paths))
     rows = [row for row in group.rows if row.cell in paths]
     losses = _losses(stored, cells) | ({} if more is None else _losses(more, cells))
     sound = pick.qualifying(group, constraints)
     timed = pick.qualifying(group, dataclasses.replace(constraints, max_metric_loss=None))
-    kept = [
-        row.cell
-        for row in timed
-        if row.cell in paths and (_keeps(losses[row.cell], constraints, alpha) if row.cell in losses else row in sound)
-    ]
     fixed = _best([row for row in sound if row.cell not in paths], objective)
     best = _best([row for row in timed if row.cell in kept], objective)
     winner = _best([row for row in (best, fixed) if row is not None], objective)
@@ -133,7 +175,6 @@ def confirmed(
         fixed=fixed,
         winner=winner,
         over_fixed=None if best is None or fixed is None else _over(stored, best.cell, fixed.cell, kept, objective),
-        alpha=alpha,
     )
 
 
@@ -170,9 +211,3 @@ def _losses(stored: Results, cells: Sequence[Cell]) -> dict[str, Lost]:
         if record is not None and record.quality is not None and isinstance(record.quality.lost, Lost):
             found[cell.path] = record.quality.lost
     return found
-
-
-def _keeps(lost: Lost, constraints: Constraints, alpha: float) -> bool:
-    """Whether a finalist keeps the metric at the confidence that is left to it."""
-    limit = constraints.max_metric_loss
-    return limit is None or lost.high(alpha=alpha) <= limit

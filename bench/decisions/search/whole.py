@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 import time
 from collections.abc import Callable, Sequence
 
@@ -14,7 +15,7 @@ from bench.decisions.pick import Constraints
 from bench.decisions.search import confirm, kept, search, starts
 from bench.decisions.search.confirm import Confirmed
 from bench.decisions.search.kept import Kept
-from bench.decisions.search.search import Outcome
+from bench.decisions.search.search import FIGURES, Outcome
 from bench.measure.rounds import Goal
 from bench.pipeline.sweep import Observer, Options, Sweep
 from bench.plugins import catalog
@@ -24,11 +25,11 @@ from bench.records.store import Store
 
 SEARCH_SHARE, MATRIX_SHARE = 0.7, 0.3
 """Shares of the time: until the last round begins, and for the fixed matrix where nothing is stored of it."""
-RIVALS = 2
-"""Cells of the fixed matrix that are measured beside the finalists."""
+RIVALS, TIMED = 2, 3
+"""Cells of the fixed matrix and finalists that are measured side by side in the end."""
 MOST_LAUNCHES = 24
 CONFIRMING_S = 5.0
-"""Time for measuring beside the confirmation by all held-out samples, which asks for no latency."""
+"""Time for measuring a finalist while its metric is confirmed, which asks for no latency."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -91,14 +92,24 @@ def run(
     search.run(searches, time.monotonic() + SEARCH_SHARE * left_s())
     outcomes = tuple(one.outcome for one in searches if one.is_sound)
     kept.keep(stored.folder, Kept(schema=kept.SCHEMA, request=request, objective=objective, outcomes=outcomes))
-    finalists = confirm.finalists([proposal for one in outcomes for proposal in one.proposals], objective, task)
-    rivals = confirm.fixed_best(stored, request, [cell.path for cell in finalists], constraints)
-    stored = measure([*finalists, *(Cell.from_path(row.cell) for row in rivals[:RIVALS])], left_s())
-    more = None
-    if finalists and type(catalog.task(task)).confirmation is not Task.confirmation:
-        held_out = confirming_of(task)
-        quality = dataclasses.replace(options, goal=Goal(max_launches=1, budget_s=CONFIRMING_S))
-        Sweep(store, quality, observer).run([dataclasses.replace(cell, task=held_out) for cell in finalists])
-        more = folder.stored(store, tasks={held_out})
-    found = confirm.confirmed(stored, request, finalists, constraints, objective, more)
+    rivals = confirm.fixed_best(stored, request, (), constraints)
+    rivals.sort(key=lambda row: getattr(row, FIGURES[objective]) or math.inf)
+    to_beat = confirm.cost_to_beat(stored.rows, rivals[0] if rivals else None, designs[0].base, objective)
+    proposals = [proposal for one in outcomes for proposal in one.proposals]
+    finalists = confirm.finalists(proposals, objective, task, to_beat)
+    held_out = confirming_of(task) if type(catalog.task(task)).confirmation is not Task.confirmation else None
+    kept_paths: list[str] = []
+    more: Results | None = None
+    for number, cell in enumerate(finalists):
+        stored = measure([cell], CONFIRMING_S)
+        if held_out is not None:
+            measure([dataclasses.replace(cell, task=held_out)], CONFIRMING_S)
+            more = folder.stored(store, tasks={held_out})
+        if not confirm.keeps(cell, stored, more, constraints):
+            finalists = finalists[: number + 1]
+            break
+        kept_paths.append(cell.path)
+    beside = [cell for cell in finalists if cell.path in kept_paths][-TIMED:]
+    stored = measure([*beside, *(Cell.from_path(row.cell) for row in rivals[:RIVALS])], left_s())
+    found = confirm.confirmed(stored, request, finalists, kept_paths, constraints, objective, more)
     return Searched(confirmed=found, outcomes=outcomes, stored=stored)
