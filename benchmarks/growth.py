@@ -5,7 +5,7 @@ before. Each command runs as a person would run it, with its child process, and 
 command on a graph of one node: its start. From the medians over the rounds follow the exponents of growth, which must
 be at most 1.15. Models are not run: that is ONNX Runtime's time.
 
-Of the time, the start is taken off, and the exponent is that from each size to the next; but where what is left of the
+Of the time, the start is taken off, and the exponent is that from each size to ten times as many nodes; but where what is left of the
 smaller graph is less than a quarter of the start, it is lost in the noise, and the exponent is that of the whole.
 
 Of the peak memory, what the imports gave back is used again first, so a small graph adds nothing to the peak of the
@@ -125,9 +125,9 @@ def cost(command: tuple[str, ...], file: Path) -> tuple[float, float]:
 
 
 def steps(own: Mapping[int, float], start: float) -> list[float]:
-    """The exponents of growth from each size to the next, of what is used besides the start."""
+    """The exponents of growth from each size to ten times as many nodes, of what is used besides the start."""
     found = []
-    for few, many in itertools.pairwise(own):
+    for few, many in ((few, 10 * few) for few in own if 10 * few in own):
         kept = 0.0 if own[few] >= LEAST_SHARE * start else start
         found.append(math.log((own[many] + kept) / (own[few] + kept)) / math.log(many / few))
     return found
