@@ -5,8 +5,9 @@ before. Each command runs as a person would run it, with its child process, and 
 command on a graph of one node: its start. From the medians over the rounds follow the exponents of growth, which must
 be at most 1.15. Models are not run: that is ONNX Runtime's time.
 
-Of the time, the start is taken off, and the exponent is that from each size to ten times as many nodes; but where what is left of the
-smaller graph is less than a quarter of the start, it is lost in the noise, and the exponent is that of the whole.
+Of the time, the start is taken off, and the exponent is that from each size to ten times as many nodes; but where what
+is left of the smaller graph is less than a quarter of the start, it is lost in the noise, and the exponent is that of
+the whole.
 
 Of the peak memory, what the imports gave back is used again first, so a small graph adds nothing to the peak of the
 start, and taking that off would leave the larger graphs with too little. The peak is max(start, c + a n^k), and the
