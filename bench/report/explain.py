@@ -125,7 +125,7 @@ def _letters(document: _Document, letters: Sequence[LetterEffect]) -> str:
             writing.DASH if one.saved is None else f"{100 * one.saved:.1f}",
             BAR * round(BAR_LENGTH * max(0.0, one.saved or 0.0) / most),
             f"{decibels(one.noise):.0f}",
-            f"{one.size_bytes / 1e3:+.0f}",
+            f"{round(one.size_bytes / 1e3):+d}",
         )
         for one in sorted(letters, key=lambda one: -(one.saved or 0.0))
     ]

@@ -128,7 +128,7 @@ def _letters(outcome: Outcome, task: str) -> Figure | None:
     lines = [
         canvas.Line(
             design.named(group) if design.option(group) else f"{design.named(group)}: {letter}",
-            f"{_fidelity(found.noise.get((group, letter), 0.0))}, {found.size_bytes[group, letter] / 1e3:+.0f} kB",
+            f"{_fidelity(found.noise.get((group, letter), 0.0))}, {round(found.size_bytes[group, letter] / 1e3):+d} kB",
         )
         for group, letter in keys
     ]
