@@ -122,14 +122,14 @@ def _letters(document: _Document, letters: Sequence[LetterEffect]) -> str:
         (
             one.group,
             one.letter,
-            writing.DASH if one.saved is None else f"{100 * one.saved:.1f}",
             BAR * round(BAR_LENGTH * max(0.0, one.saved or 0.0) / most),
+            writing.DASH if one.saved is None else f"{100 * one.saved:.1f}",
             f"{decibels(one.noise):.0f}",
             f"{round(one.size_bytes / 1e3):+d}",
         )
         for one in sorted(letters, key=lambda one: -(one.saved or 0.0))
     ]
-    return document.table(("group", "letter", "saves (%)", "", "fidelity (dB)", "size (kB)"), lines, num_names=2)
+    return document.table(("group", "letter", "", "saves (%)", "fidelity (dB)", "size (kB)"), lines, num_names=3)
 
 
 def _head(document: _Document, sides: Sequence[tuple[str, Side]]) -> str:
