@@ -50,6 +50,8 @@ def test_the_winner_is_fast_and_right(searching: Harness) -> None:
     printed = searching.run("search", "toy", "--max-metric-drop", "40%", "--budget", "30s")
     assert "toy/null/native/halving-1h1f/null/cpu/b1t1\nbeats toy/null/native/raw/null/cpu/b1t1: latency 0." in printed
     assert "4 proposals ran" in printed
+    again = searching.run("search", "toy", "--max-metric-drop", "40%", "--budget", "10s")
+    assert "toy/null/native/halving-1h1f/null/cpu/b1t1\nbeats toy/null/native/raw/" in again, "not held against itself"
     folder = searching.folder / "results" / "picks" / "toy"
     recipe = json.loads((folder / "deployment.json").read_text())
     assert recipe["cell"] == "toy/null/native/halving-1h1f/null/cpu/b1t1"

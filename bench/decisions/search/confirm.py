@@ -6,7 +6,8 @@ import dataclasses
 import math
 from collections.abc import Mapping, Sequence
 
-from bench.api.cell import Cell
+from bench.api import placed, versioned
+from bench.api.cell import CHAIN, RAW, Cell
 from bench.api.errors import InputError
 from bench.decisions import pick
 from bench.decisions.pick import Constraints
@@ -14,6 +15,7 @@ from bench.decisions.search.search import FIGURES, LATENCY, MEMORY, Proposal, fr
 from bench.measure import selection
 from bench.measure.stats import Estimate
 from bench.pipeline.quality import BROKEN
+from bench.plugins import catalog
 from bench.records import ranking
 from bench.records.folder import Results
 from bench.records.metric_loss import Lost
@@ -125,12 +127,16 @@ def keeps(cell: Cell, stored: Results, more: Results | None, constraints: Constr
     return lost.high() <= limit if lost is not None else (row.metric_loss or 0.0) <= limit
 
 
-def fixed_best(
-    stored: Results, request: tuple[str, int, int], searched: Sequence[str], limits: Constraints
-) -> list[Row]:
+def fixed_best(stored: Results, request: tuple[str, int, int], limits: Constraints) -> list[Row]:
     """The rows of the fixed matrix that keep to the constraints, the fastest first."""
     group = _group(stored, request)
-    return [] if group is None else [row for row in pick.qualifying(group, limits) if row.cell not in searched]
+    return [] if group is None else [row for row in pick.qualifying(group, limits) if _is_fixed(row)]
+
+
+def _is_fixed(row: Row) -> bool:
+    """Whether a row is of the fixed matrix, and was not proposed by a search, be it an earlier one."""
+    names = [versioned.plugin_of(name) for name in row.variant.split(CHAIN)]
+    return not placed.split(row.provider)[1] and all(name == RAW or name in catalog.variants() for name in names)
 
 
 def confirmed(
@@ -164,7 +170,7 @@ def confirmed(
     losses = _losses(stored, cells) | ({} if more is None else _losses(more, cells))
     sound = pick.qualifying(group, constraints)
     timed = pick.qualifying(group, dataclasses.replace(constraints, max_metric_loss=None))
-    fixed = _best([row for row in sound if row.cell not in paths], objective)
+    fixed = _best([row for row in sound if _is_fixed(row)], objective)
     best = _best([row for row in timed if row.cell in kept], objective)
     winner = _best([row for row in (best, fixed) if row is not None], objective)
     return Confirmed(

@@ -62,7 +62,7 @@ def run(
     Args:
         request: task, batch and threads.
         constraints: what the deployment must keep to.
-        objective: one of `search.OBJECTIVES`.
+        objective: one of `search.FIGURES`.
         ends_s: time by `time.monotonic` at which the search is to end.
         store: where rows are stored.
         options: how rows are measured.
@@ -83,7 +83,7 @@ def run(
         return folder.stored(store, tasks={task})
 
     stored = folder.stored(store, tasks={task})
-    if not confirm.fixed_best(stored, request, (), constraints):
+    if not confirm.fixed_best(stored, request, constraints):
         stored = measure(starts.matrix(task, batch, threads), MATRIX_SHARE * left_s())
     designs = starts.designs(request, objective, options.method.limits, stored.rows, say)
     if not designs:
@@ -92,7 +92,7 @@ def run(
     search.run(searches, time.monotonic() + SEARCH_SHARE * left_s())
     outcomes = tuple(one.outcome for one in searches if one.is_sound)
     kept.keep(stored.folder, Kept(schema=kept.SCHEMA, request=request, objective=objective, outcomes=outcomes))
-    rivals = confirm.fixed_best(stored, request, (), constraints)
+    rivals = confirm.fixed_best(stored, request, constraints)
     rivals.sort(key=lambda row: getattr(row, FIGURES[objective]) or math.inf)
     to_beat = confirm.cost_to_beat(stored.rows, rivals[0] if rivals else None, designs[0].base, objective)
     proposals = [proposal for one in outcomes for proposal in one.proposals]
