@@ -171,7 +171,7 @@ def test_a_provider_that_falls_back_is_an_error() -> None:
 
 
 def test_unknown_provider_is_refused(asked: list[str], tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="no provider 'cudo'; did you mean 'cuda'"):
+    with pytest.raises(InputError, match="onnxruntime has no provider 'cudo' here; did you mean 'cuda'"):
         catalog.runtime("onnxruntime").open(
             tmp_path / "none", task=catalog.task("toy"), source="null", provider="cudo", threads=1
         )
