@@ -1,7 +1,8 @@
-"""Photographs for super-resolution: 14 held out for the quality figures, crops of eleven others for calibration.
+"""Photographs for super-resolution: 14 held out for the quality figures, 36 more held out to confirm what a search
+proposes, crops of eleven others for calibration.
 
 `load` reads only the PNG files committed beside this file. The full photographs come from the wheels of scikit-image,
-scikit-learn, matplotlib and PyWavelets and from a package of Debian; those of the first three are needed to train, and
+scikit-learn, matplotlib and PyWavelets and from packages of Debian; those of the first three are needed to train, and
 all of them to rebuild the PNG files with `python datasets/photographs/dataset.py`. README.md has their sources and
 licences.
 
@@ -36,22 +37,74 @@ TEST = {
     "ascent": "pywt/data/ascent.npz",
 }
 """Whole photographs, by the wheel that holds them."""
+LOMIRI = "lomiri-wallpapers-16.04"
 WALLPAPERS = {
-    "aitzgorri": "aitzgorri_by_Aitzol_Berasategi.jpg",
-    "friends": "friends_by_Aitzol_Berasategi.jpg",
-    "life": "life_by_Aitzol_Berasategi.jpg",
-    "picosdeeuropa": "picosdeeuropa_by_Aitzol_Berasategi.jpg",
-    "sunset": "sunset_by_Aitzol_Berasategi.jpg",
-    "fig": "Picture_0B_by_freespace.jpg",
-    "brushes": "Picture_1A_by_freespace.jpg",
-    "wine": "Wine_by_Jakkub_Mede.jpg",
-    "seeding": "seeding_by_Clements_Engelhardt.jpg",
+    "aitzgorri": "backgrounds/aitzgorri_by_Aitzol_Berasategi.jpg",
+    "friends": "backgrounds/friends_by_Aitzol_Berasategi.jpg",
+    "life": "backgrounds/life_by_Aitzol_Berasategi.jpg",
+    "picosdeeuropa": "backgrounds/picosdeeuropa_by_Aitzol_Berasategi.jpg",
+    "sunset": "backgrounds/sunset_by_Aitzol_Berasategi.jpg",
+    "fig": "backgrounds/Picture_0B_by_freespace.jpg",
+    "brushes": "backgrounds/Picture_1A_by_freespace.jpg",
+    "wine": "backgrounds/Wine_by_Jakkub_Mede.jpg",
+    "seeding": "backgrounds/seeding_by_Clements_Engelhardt.jpg",
 }
-"""Held out, too: photographs of several megapixels, by the file in the folder that `PACKAGE` installs."""
-PACKAGE = "lomiri-wallpapers-16.04"
-BACKGROUNDS = Path("/usr/share/backgrounds")
+"""Held out, too: photographs of several megapixels, by the file below `SHARED` that the package `LOMIRI` installs."""
+MORE = {
+    LOMIRI: {
+        "bridge": "backgrounds/Bridge_by_Sander_Klootwijk.jpg",
+        "berries": "backgrounds/Dragonfly_by_Bolly.jpg",
+        "bird": "backgrounds/free_by_Peter_Nerlich.jpg",
+        "clock": "backgrounds/greentock_by_Peter_Nerlich.jpg",
+    },
+    "lomiri-wallpapers-20.04": {
+        "nuthatch": "backgrounds/Kleiber_by_Lukas_Baubkus.jpg",
+    },
+    "mate-backgrounds": {
+        "aqua": "backgrounds/mate/nature/Aqua.jpg",
+        "blinds": "backgrounds/mate/nature/Blinds.jpg",
+        "dune": "backgrounds/mate/nature/Dune.jpg",
+        "fresh_flower": "backgrounds/mate/nature/FreshFlower.jpg",
+        "garden": "backgrounds/mate/nature/Garden.jpg",
+        "green_meadow": "backgrounds/mate/nature/GreenMeadow.jpg",
+        "lady_bird": "backgrounds/mate/nature/LadyBird.jpg",
+        "rain_drops": "backgrounds/mate/nature/RainDrops.jpg",
+        "storm": "backgrounds/mate/nature/Storm.jpg",
+        "two_wings": "backgrounds/mate/nature/TwoWings.jpg",
+        "wood": "backgrounds/mate/nature/Wood.jpg",
+        "yellow_flower": "backgrounds/mate/nature/YellowFlower.jpg",
+    },
+    "plasma-workspace-wallpapers": {
+        "fallen_leaf": "wallpapers/FallenLeaf/contents/images/2560x1600.jpg",
+        "path": "wallpapers/Path/contents/images/2560x1600.jpg",
+        "summer_1am": "wallpapers/summer_1am/contents/images/2560x1600.jpg",
+        "evening_glow": "wallpapers/EveningGlow/contents/images/2560x1600.jpg",
+        "grey": "wallpapers/Grey/contents/images/2560x1600.jpg",
+        "kite": "wallpapers/Kite/contents/images/2560x1600.jpg",
+        "colorful_cups": "wallpapers/ColorfulCups/contents/images/2560x1600.jpg",
+        "one_stands_out": "wallpapers/OneStandsOut/contents/images/2560x1600.jpg",
+        "cold_ripple": "wallpapers/ColdRipple/contents/images/2560x1600.jpg",
+        "by_the_water": "wallpapers/BytheWater/contents/images/2560x1600.jpg",
+    },
+    "kphotoalbum": {
+        "blackie": "kphotoalbum/demo/blackie.jpg",
+        "donna": "kphotoalbum/demo/donna.jpg",
+        "donna_2": "kphotoalbum/demo/donna_2.jpg",
+        "grand_canyon": "kphotoalbum/demo/grand_canyon_3.jpg",
+        "skagen": "kphotoalbum/demo/skagen.jpg",
+        "snow": "kphotoalbum/demo/snow.jpg",
+        "spiff": "kphotoalbum/demo/spiff.jpg",
+        "spiff_2": "kphotoalbum/demo/spiff_2.jpg",
+        "dusk": "kphotoalbum/demo/sunset.jpg",
+    },
+}
+"""Held out to confirm what a search proposes, besides the test split: files below `SHARED`, by the package of Debian.
+
+Left out of these packages are drawings, people, and what bicubic interpolation restores at more than 40 dB.
+"""
+SHARED = Path("/usr/share")
 LONGEST = 510
-"""Pixels of the longer side that a wallpaper is made small to."""
+"""Pixels of the longer side that a photograph from a package of Debian is made small to."""
 TRAIN = {
     "china": "sklearn/datasets/images/china.jpg",
     "flower": "sklearn/datasets/images/flower.jpg",
@@ -86,6 +139,42 @@ SHA256 = {
     "test/brushes.png": "a7e08fe851b39162172e76db6f762c290ceacd6ea56a7908017a50f3509bcfd5",
     "test/wine.png": "2e16ae95c02c8645bab36851b9959afd8f49efc601f8c576804822b86e57f54f",
     "test/seeding.png": "d2f8f3173bbb35dfeb1536746cf96e94bd1a88ce00624ad3e6bf98d4a3fb6813",
+    "more/bridge.png": "52f7e9f23cd8d1d300f8a78f8c7da3e433a24a210e2f8347498b76622bd7f9de",
+    "more/berries.png": "bd7b3738c0e59b19eb91f14db7b2707534e54462a28ed00a821051be44fe69c4",
+    "more/bird.png": "9c723889cc53814acec19ccb1546eb0ca26cf062be56206c44d9d029ed2aa314",
+    "more/clock.png": "591b5165bc4b7ac8a5ea13fb10c9f5a3f46c4c16739d2113ee9303d0085e76dc",
+    "more/nuthatch.png": "9c72c51f74ddf95c5a7ba6004c894d8a871030d1893fb3a7eff6f7bffe0ada68",
+    "more/aqua.png": "70e13a4d5af52a75d12131340a593c56e25be1a4f15faccc2eb4e961011e1967",
+    "more/blinds.png": "7e09ae87f08df0b8f15f6d0bca9d09ddcfcc87fba587810a41c9e17c2681357d",
+    "more/dune.png": "65ab9baaa3b9e5b72ba87a9a77e9e42d7261d5e83db49aacf7fe5e5ba8975e3a",
+    "more/fresh_flower.png": "4279211ae8889a5a815e2a7b061f881bd9ef33a90b1d6d098a5a4069dfdcbf65",
+    "more/garden.png": "0c89c7b1939bbf389b3fe4b0f45aededd28f1b846b17bcc57bf4db2e3bfc82d7",
+    "more/green_meadow.png": "c41dd120cf97313b05fd1e4ca4625fc9eb54211bbfd8f46140c1a54a381ac2bc",
+    "more/lady_bird.png": "5b4b390b26170ab338e2936cd12500cc458fa5540db434ea409f60510c0c8044",
+    "more/rain_drops.png": "3dbc3e0b273a4e683957cf635089871052c709b7b51bf348a9edbdfee4f1ccbc",
+    "more/storm.png": "8c1a0738185e3396e88fd93c427abc8974b5fd0e3023203ae5ba2ea3fb8ca1af",
+    "more/two_wings.png": "fdb08a90d31adbfd8e6bbbba48372e15c59b0fdce98c82448d0ec30656b39baa",
+    "more/wood.png": "aa1b2f17e85a82196b007c24ebce38d2e7ef7d661326adaef54838a637684f23",
+    "more/yellow_flower.png": "92502458c51bf48d2313ff86c9f2eb31c92e358cd592c26c16c86cb11bb2d8f2",
+    "more/fallen_leaf.png": "e9c34323e9881f8bca998389a3f7394269f52a726914f59d5feda8242f89e4c3",
+    "more/path.png": "3f0c0e1b97e15a97b4a43a34f9e4f8525342d8946deffbca7f11c0f81324690a",
+    "more/summer_1am.png": "56d16302e6bbb0fdf5df9c9d64a4618b6105463d653101fab9a0f0b4793b6ffc",
+    "more/evening_glow.png": "d4c5312ba66c8f3409be33279e292548e76ed1e1f587facf6678bbee36866199",
+    "more/grey.png": "e86ce98d96d19fff04acac762fae935f3bc0393e7e1259b7a5353d21b626419b",
+    "more/kite.png": "9c125a86721c39aa7b6a56917c930f71ae9793a76b5698c251879ed9c5e9ac8f",
+    "more/colorful_cups.png": "60318695543b0e57df7f97f2b921c8736dd68ed407dea08c228800e9517832ff",
+    "more/one_stands_out.png": "34064e4bba072e5f0577fb9a307846e31d8dd1a4f87ba87898a65163d072508c",
+    "more/cold_ripple.png": "a849dbce612bdad32b3400c500af69939cdf42e6cf8f1886e79e01e7c400f224",
+    "more/by_the_water.png": "f53485d457b4abdefae297cb06f909319a01676f8f0574cdb17f3eb7d020b7c7",
+    "more/blackie.png": "31812611312d40fcbb2e898cb2755bbbc5a24a6b6333b492583fb3f1517b1919",
+    "more/donna.png": "a45c0aeb09915b9c83f5dfa8b2531c3012271de82356f536d9573fd7c48decd0",
+    "more/donna_2.png": "bc5c996f99cd8faae62b2dc7d8c0ccbcf0a1824f85d28eab64d9653c71c261de",
+    "more/grand_canyon.png": "3a0ee22377fc7b86345cb9b577ba99736c892e265d14f3527fda7a25ed9a3f31",
+    "more/skagen.png": "2140b97c3eb9069c54e5607ba1ca946cf959f9ccbe5be86747bf4c2707e1fb8a",
+    "more/snow.png": "125ef850dc5440d8985f1a6740e681758278a136eb84ce7838a01e75edaae886",
+    "more/spiff.png": "c79673437179721a27ea09febbe3b0d127f932b8b126b232947744a05a1b857c",
+    "more/spiff_2.png": "b723f64670c756249f1e0abf873f564e082edc9755fcd4c03dce8471fab6822c",
+    "more/dusk.png": "b3ca662654a5e054f6ff52eed57195b858cd475e62e23f6b50681c376288e75a",
     "train/china-1.png": "bbc9216afffacbdfb21fe866c728cb9e71695b13c5c8e2869d40716e331befe9",
     "train/china-2.png": "fb8601443418e53279b38421f96c59e6560c7673c73aeaafe8e32889cbcea610",
     "train/flower-1.png": "75b3a734c393eee61cfeeec59865d3cda6220b459b615bdcd8a309f1791eeeb6",
@@ -110,7 +199,8 @@ def load(split: str) -> Photographs:
     """The committed images of a split with their names, always in the same order.
 
     Args:
-        split: `test` (14 held-out photographs) or `train` (16 textured crops of training photographs).
+        split: `test` (14 held-out photographs), `more` (36 more) or `train` (16 textured crops of training
+            photographs).
 
     Returns:
         Pairs of a name and a uint8 array (H, W).
@@ -120,7 +210,7 @@ def load(split: str) -> Photographs:
     """
     files = [name for name in SHA256 if name.startswith(f"{split}/")]
     if not files:
-        raise InputError(f"photographs have no split named {split!r}; there are: test, train")
+        raise InputError(f"photographs have no split named {split!r}; there are: test, more, train")
     return [(Path(name).stem, _read_committed(name)) for name in files]
 
 
@@ -164,20 +254,22 @@ def held_out_photographs() -> Photographs:
     return [(name, _read_from_wheel(place)) for name, place in TEST.items()]
 
 
-def wallpapers(folder: Path = BACKGROUNDS) -> Photographs:
-    """The other photographs of the test split, made anew from the files that `PACKAGE` installs.
+def wallpapers(shared: Path = SHARED) -> Photographs:
+    """The other photographs of the test split, made anew from the files of a package.
 
     Raises:
         InputError: a file is missing.
     """
-    found = []
-    for name, file in WALLPAPERS.items():
-        if not (folder / file).is_file():
-            raise InputError(f"photograph missing: {folder / file}", fix=f"apt-get install {PACKAGE}")
-        luma_HW = _luma(folder / file)
-        height, width = (round(side * LONGEST / max(luma_HW.shape)) for side in luma_HW.shape)
-        found.append((name, crop_to_scale(_resize(luma_HW, height, width))))
-    return found
+    return _made_small(LOMIRI, WALLPAPERS, shared)
+
+
+def more_photographs(shared: Path = SHARED) -> Photographs:
+    """The photographs of the split `more`, made anew from the files of packages.
+
+    Raises:
+        InputError: a file is missing.
+    """
+    return [pair for package, files in MORE.items() for pair in _made_small(package, files, shared)]
 
 
 def calibration_crops() -> Photographs:
@@ -205,6 +297,18 @@ def _most_textured(image_HW: np.ndarray, count: int) -> list[np.ndarray]:
         return float(np.abs(np.diff(steps, axis=0)).mean() + np.abs(np.diff(steps, axis=1)).mean())
 
     return sorted(cells, key=texture, reverse=True)[:count]
+
+
+def _made_small(package: str, files: dict[str, str], shared: Path) -> Photographs:
+    """Luma with a longer side of `LONGEST` of each file of a package, by name."""
+    found = []
+    for name, file in files.items():
+        if not (shared / file).is_file():
+            raise InputError(f"photograph missing: {shared / file}", fix=f"apt-get install {package}")
+        luma_HW = _luma(shared / file)
+        height, width = (round(side * LONGEST / max(luma_HW.shape)) for side in luma_HW.shape)
+        found.append((name, crop_to_scale(_resize(luma_HW, height, width))))
+    return found
 
 
 def _read_committed(name: str) -> np.ndarray:
@@ -259,7 +363,7 @@ def rebuild() -> None:
     from PIL import Image
 
     held_out = [*held_out_photographs(), *wallpapers()]
-    for split, images in (("test", held_out), ("train", calibration_crops())):
+    for split, images in (("test", held_out), ("more", more_photographs()), ("train", calibration_crops())):
         (FOLDER / split).mkdir(exist_ok=True)
         for name, image_HW in images:
             file = f"{split}/{name}.png"

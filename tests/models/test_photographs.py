@@ -17,13 +17,13 @@ photographs = load_module(DATASET)
 @pytest.fixture
 def copied(tmp_path, monkeypatch):
     """The data set with its files in a folder that a test may spoil."""
-    for split in ("test", "train"):
+    for split in ("test", "more", "train"):
         shutil.copytree(DATASET.parent / split, tmp_path / split)
     monkeypatch.setattr(photographs, "FOLDER", tmp_path)
     return tmp_path
 
 
-@pytest.mark.parametrize(("split", "count"), [("test", 14), ("train", 16)])
+@pytest.mark.parametrize(("split", "count"), [("test", 14), ("more", 36), ("train", 16)])
 def test_images_are_grey_and_divisible_by_the_scale(split, count):
     images = photographs.load(split)
 
@@ -42,12 +42,12 @@ def test_every_committed_file_has_a_sum():
 
 
 def test_committed_files_stay_small():
-    for split, limit_bytes in (("test", 1_600_000), ("train", 500_000)):
+    for split, limit_bytes in (("test", 1_600_000), ("more", 3_000_000), ("train", 500_000)):
         assert sum(path.stat().st_size for path in (DATASET.parent / split).iterdir()) < limit_bytes
 
 
 def test_unknown_split_names_the_known_ones():
-    with pytest.raises(InputError, match="'validation'; there are: test, train"):
+    with pytest.raises(InputError, match="'validation'; there are: test, more, train"):
         photographs.load("validation")
 
 
@@ -102,9 +102,15 @@ def test_test_split_can_be_rebuilt_from_the_wheel(monkeypatch):
     assert rebuilt == {name: photographs.SHA256[f"test/{name}.png"] for name in photographs.TEST}
 
 
+def save_gradually(path: Path, *, number: int) -> None:
+    """A plain colour in a file that is wider and redder the higher its number is."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    Image.new("RGB", (1000 + 100 * number, 800), (10 * number, 100, 50)).save(path, quality=95)
+
+
 def test_wallpapers_are_made_small_and_grey(tmp_path):
     for number, file in enumerate(photographs.WALLPAPERS.values()):
-        Image.new("RGB", (1000 + 100 * number, 800), (10 * number, 100, 50)).save(tmp_path / file, quality=95)
+        save_gradually(tmp_path / file, number=number)
     made = dict(photographs.wallpapers(tmp_path))
 
     assert made.keys() == photographs.WALLPAPERS.keys()
@@ -114,9 +120,31 @@ def test_wallpapers_are_made_small_and_grey(tmp_path):
     assert abs(int(made["friends"][0, 0]) - round(0.299 * 10 + 0.587 * 100 + 0.114 * 50)) <= 1
 
 
-def test_missing_wallpaper_is_named_with_the_command_that_installs_it(tmp_path):
+def test_missing_photograph_is_named_with_the_command_that_installs_it(tmp_path):
     with pytest.raises(InputError, match=r"aitzgorri_by.*apt-get install lomiri-wallpapers-16\.04"):
         photographs.wallpapers(tmp_path)
+    for file in photographs.MORE[photographs.LOMIRI].values():
+        save_gradually(tmp_path / file, number=0)
+    with pytest.raises(InputError, match=r"Kleiber_by.*apt-get install lomiri-wallpapers-20\.04"):
+        photographs.more_photographs(tmp_path)
+
+
+def test_every_photograph_that_confirms_has_a_source_and_terms():
+    named = [name for files in photographs.MORE.values() for name in files]
+    readme = (DATASET.parent / "README.md").read_text()
+
+    assert [name for name, _ in photographs.load("more")] == named
+    assert all(f"`{name}`" in readme for name in named)
+
+
+def test_photographs_that_confirm_are_no_others_twice_and_have_something_to_restore():
+    hashes = [photographs.pixel_hash(image_HW) for split in ("test", "more") for _, image_HW in photographs.load(split)]
+
+    assert len(set(hashes)) == 50
+    for name, hr_HW in photographs.load("more"):
+        restored_HW = photographs.upscale_bicubic(photographs.downscale(hr_HW))
+        error = np.mean((restored_HW.astype(float) - hr_HW)[3:-3, 3:-3] ** 2)
+        assert 10 * np.log10(255**2 / error) < 40, name
 
 
 def test_every_photograph_of_the_test_split_has_a_source():

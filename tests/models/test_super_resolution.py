@@ -199,6 +199,18 @@ def test_photographs_are_enough_to_show_that_less_than_a_hundredth_is_lost(task,
     assert metric_loss.lost(points.values, points.values, score=points.score, most=points.most).high() < 0.007
 
 
+def test_search_is_confirmed_by_the_test_split_and_36_photographs_more(task, samples):
+    confirming = task.confirmation()
+    points = task.points(
+        {"hr": np.repeat(np.repeat(confirming.inputs["lr"], 3, axis=2), 3, axis=3)}, confirming.targets
+    )
+
+    assert confirming.names[:14] == samples.names
+    np.testing.assert_array_equal(confirming.inputs["lr"][:14], samples.inputs["lr"])
+    assert confirming.inputs["lr"].shape == (50, 1, 224, 224)
+    assert metric_loss.lost(points.values, points.values, score=points.score, most=points.most).high() < 0.0025
+
+
 @pytest.mark.framework
 @pytest.mark.parametrize("shape", [(1, 1, 224, 224), (2, 1, 17, 40), (5, 1, 33, 8)])
 def test_batch_and_size_are_dynamic(torch_model, keras_model, shape):

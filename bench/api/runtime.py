@@ -1,0 +1,170 @@
+"""A runtime: what opens an artifact on a provider, the session that answers requests, and the times of its nodes."""
+
+from __future__ import annotations
+
+import abc
+import dataclasses
+import importlib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, ClassVar
+
+from bench.api import placed
+from bench.api.arrays import STRING
+from bench.api.errors import InputError, suggest
+from bench.api.plugin import Arrays, Outputs, Plugin, Task, beside_figures
+
+
+class Session(abc.ABC):
+    """An opened artifact that answers requests."""
+
+    precision: str | None = "float32"
+    """The precision in which the model really runs, None where that cannot be told: a session asks its runtime, where
+    that may choose another. It is read only after everything that is timed."""
+    num_params: int | None = None
+    """Parameters of the model, shared ones counted once, where the framework knows their number. The parameters of an
+    ONNX file are counted in the file."""
+
+    @abc.abstractmethod
+    def run(self, feeds: Arrays) -> Outputs:
+        """One inference: host arrays by input name in, host arrays in the order of the task's outputs out.
+
+        This method is timed: it must return only when the outputs can be read.
+        """
+
+    def close(self) -> None:  # noqa: B027 (most sessions have nothing to give back)
+        """Free the resources that the session holds."""
+
+    def __enter__(self) -> Session:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class NodeTime:
+    """A node of the graph that a runtime runs for an artifact, and the time it takes.
+
+    Attributes:
+        name: the runtime's name of the node.
+        operator: the runtime's name of the node's type.
+        provider: the runtime's name of the provider that runs the node.
+        time_ns: nanoseconds in one inference, all calls together, without the nodes in the body of this node: the
+            median over inferences, or the mean where the profiler keeps no other figure.
+        calls: how often the node runs in one inference.
+        reads: names of the tensors that the node reads, without weights; empty where they are not known.
+        makes: names of the tensors that the node makes; empty where they are not known.
+        covers: names of the artifact's tensors that are computed in the node, those included that fusion removed.
+    """
+
+    name: str
+    operator: str
+    provider: str
+    time_ns: float
+    calls: int = 1
+    reads: tuple[str, ...] = ()
+    makes: tuple[str, ...] = ()
+    covers: tuple[str, ...] = ()
+
+
+class Runtime(Plugin, abc.ABC):
+    """Opens an artifact on a provider."""
+
+    formats: ClassVar[tuple[str, ...]]
+    """Artifact formats it opens."""
+    default_for: ClassVar[tuple[str, ...]] = ()
+    """Formats that this runtime runs as their framework does by default: the baseline of tasks in that framework."""
+    options: ClassVar[Mapping[str, str]] = {}
+    """What each option does that a cell may name behind its provider, as in `cpu+winograd`: documented by the runtime,
+    and not its default. `bench search` tries them; see `bench.api.placed`."""
+    imports: ClassVar[tuple[str, ...]] = ()
+    """Names of the modules that `open` needs, where importing the packages in `requires` does not import them all."""
+
+    def providers(self) -> tuple[str, ...]:
+        """Providers it can use here, found without importing a framework; the first is its default."""
+        return ("cpu",)
+
+    def packages(self, provider: str) -> tuple[str, ...]:
+        """Import names of the packages that a result on a provider depends on; their versions are part of its key."""
+        return self.requires
+
+    def environment(self, threads: int) -> dict[str, str]:
+        """Environment variables, by name, that the runtime's packages read when they are imported."""
+        return {}
+
+    @beside_figures
+    def refusal(self, task: Task) -> str | None:
+        """The reason why the runtime cannot run a task's model; None if it can. Most runtimes take numbers alone."""
+        named = [spec.name for spec in (*task.inputs, *task.outputs) if spec.dtype == STRING]
+        return f"it takes numbers alone, and {named[0]!r} holds strings" if named else None
+
+    def check_provider(self, provider: str) -> None:
+        """Ensure that a provider is one of `providers`, with any of `options`; `open` calls it first.
+
+        Raises:
+            InputError: the runtime cannot use the provider here; the message names the nearest usable provider.
+        """
+        plain, options = placed.split(provider)
+        if plain not in self.providers():
+            raise InputError(f"{self.name} has no provider {plain!r} here; {suggest(plain, self.providers())}")
+        for option in options:
+            if option not in self.options:
+                raise InputError(f"{self.name} has no option {option!r}; {suggest(option, self.options)}")
+        if placed.name_of(plain, options) != provider:
+            raise InputError(f"options stand once and in order: {placed.name_of(plain, options)}, not {provider}")
+
+    def import_packages(self) -> None:
+        """Import what `open` needs, `imports` or else `requires`: imports are timed apart from loading a model."""
+        for name in self.imports or self.requires:
+            importlib.import_module(name)
+
+    def builds(self, artifact: Path) -> bool:
+        """Whether `open` makes the model of an artifact by `Task.build`, whose imports come before loading, too."""
+        return False
+
+    @beside_figures
+    def inspect(self, artifact: Path, *, provider: str, shapes: Mapping[str, Sequence[int]]) -> dict[str, Any]:
+        """Where the nodes of an artifact run and in which precision, as far as the runtime reports it.
+
+        Called once, in a process that may crash, and never while anything is timed.
+
+        Args:
+            shapes: shapes of the inputs of one request, by input name.
+
+        Returns:
+            Any of `placement` (by provider `nodes`, how many, and `macs_share`, between 0 and 1 or None), `warning`
+            (one line, such as of nodes that fell back to another provider) and `precision` (instead of the session's).
+        """
+        return {}
+
+    @abc.abstractmethod
+    def open(self, artifact: Path, *, task: Task, source: str, provider: str, threads: int) -> Session:
+        """Load the artifact and make it ready to run with `threads` intra-op threads."""
+
+    @beside_figures
+    def profile_nodes(
+        self, artifact: Path, *, task: Task, source: str, provider: str, threads: int, feeds: Arrays, num_runs: int
+    ) -> Sequence[NodeTime] | None:
+        """Where the time of an inference goes, by the runtime's own profiler: the nodes that run, in their order.
+
+        Called once, in a process that may crash, instead of `open`. A profiler takes time itself, so its times are no
+        latencies.
+
+        Args:
+            feeds: host arrays by input name, of one inference.
+            num_runs: inferences to profile, after a few that warm up.
+
+        Returns:
+            None where the runtime has no profiler of its own.
+        """
+        return None
+
+    @beside_figures
+    def code(self, *, provider: str, threads: int) -> str | None:
+        """Python source that runs an artifact as `open` does, but without this package; None if there is none.
+
+        The source defines `load(path, outputs)`, which returns a function from arrays by input
+        name to arrays by output name.
+        """
+        return None
