@@ -56,6 +56,7 @@ def test_parts_are_the_nodes_with_weights_in_their_order(source: Path) -> None:
         ("1f1d6f", {"DynamicQuantizeLSTM": 1}),
         ("2f1q5f", {"MatMulNBits": 1}),
         ("2f1q1k4f", {"MatMulNBits": 2}),
+        ("2f1t5f", {"MatMulNBits": 1}),
         ("1q7f", {"GatherBlockQuantized": 1}),
         ("6f2s", {"QuantizeLinear": 3, "Relu": 0, "Conv": 1, "ConvTranspose": 1}),
         ("1f1d1q1d2f1s1f", {"DynamicQuantizeLSTM": 1, "MatMulNBits": 1, "MatMulInteger": 1, "Conv": 1}),
@@ -67,6 +68,26 @@ def test_each_node_gets_its_precision(option: str, operators: dict[str, int], so
     assert {name: found[name] for name in operators} == operators
     expected, outputs = small.run(source), small.run(model)
     assert 0 < small.drift(outputs, expected) < 0.2
+
+
+def test_scales_of_blocks_are_stored_in_float16(source: Path, tmp_path: Path) -> None:
+    model = made("2f3q3f", source, tmp_path)
+    tensors = {tensor.name: tensor for tensor in model.graph.initializer}
+    halves = {node.output[0]: node.input[0] for node in model.graph.node if node.op_type == "Cast"}
+    scales = [node.input[2] for node in model.graph.node if node.op_type == "MatMulNBits"]
+    kinds = [tensors[halves.get(name, name)].data_type for name in scales]
+    # The first product has 36 scales, which a node of their own would not make smaller.
+    assert kinds == [onnx.TensorProto.FLOAT, *2 * [onnx.TensorProto.FLOAT16]]
+
+
+def test_weights_are_not_limited_for_a_node_that_reads_them_as_floats(source: Path, tmp_path: Path) -> None:
+    def products(option: str) -> list[np.ndarray]:
+        tensors = [onnx.numpy_helper.to_array(tensor) for tensor in made(option, source, tmp_path).graph.initializer]
+        return [array for array in tensors if array.shape == (36, 36)]
+
+    (alone,) = products("3f1t4f")
+    np.testing.assert_array_equal(alone, small.WEIGHTS["tied"])
+    assert not products("3f2t3f")
 
 
 def test_what_stays_float_is_as_it_was(source: Path, tmp_path: Path) -> None:

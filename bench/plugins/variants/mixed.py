@@ -2,7 +2,8 @@
 
 `f` is float32; `d` 8-bit weights, and activations rounded by their range in each run; `s` 8-bit weights and
 activations, with ranges measured on training samples; `q` weights of 4 bits in blocks of 32, `k` in blocks of 128, `t`
-of 2 bits in blocks of 32, each with products in 8 bits.
+of 2 bits in blocks of 128, each with products in 8 bits. Weights in blocks are limited to the range that serves them
+best before they are rounded, and their scales are stored in float16.
 """
 
 from __future__ import annotations
@@ -10,15 +11,19 @@ from __future__ import annotations
 import contextlib
 import io
 import logging
+import math
 import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from bench.api import Info, Part, Task, Variant, mixture
 from bench.api.errors import RefusedError
-from bench.graphs.deferred import onnx
+from bench.graphs.deferred import np, onnx
 from bench.graphs.edits.rewire import drop_unread, shorten_names
+from bench.graphs.file.digest import all_nodes
+from bench.graphs.file.replace import replace_all
 from bench.graphs.weights.affine import BLOCK_SIZE
+from bench.graphs.weights.clipping import limited
 from bench.plugins.engines import cpu
 from bench.plugins.engines.calibration import tuning_feeds
 from bench.plugins.engines.onnxruntime import mixing
@@ -27,9 +32,13 @@ from bench.plugins.engines.onnxruntime.static import Feeds
 BLOCKED = {
     mixing.BLOCKS: (4, BLOCK_SIZE, True),
     mixing.WIDE_BLOCKS: (4, 128, False),
-    mixing.TWO_BITS: (2, BLOCK_SIZE, True),
+    mixing.TWO_BITS: (2, 128, True),
 }
 """By letter: bits of a weight, weights of a block, and whether zero lies in the middle of a block's range."""
+AXES = {"MatMul": 0, "Gather": 1}
+"""By operator: the axis of its weights along which blocks lie."""
+MANY = 64
+"""Scales that are worth a node of their own."""
 INT8_PRODUCTS = 4
 """ONNX Runtime's accuracy level of products of activations that are rounded to 8 bits in each block."""
 
@@ -45,7 +54,7 @@ class Mixed(Variant):
         mixing.STATIC: "int8, activations rounded by ranges measured before",
         mixing.BLOCKS: "4-bit weights in blocks of 32",
         mixing.WIDE_BLOCKS: "4-bit weights in blocks of 128",
-        mixing.TWO_BITS: "2-bit weights in blocks of 32",
+        mixing.TWO_BITS: "2-bit weights in blocks of 128",
     }
     lossy = True
 
@@ -70,7 +79,9 @@ class Mixed(Variant):
                 model = _dynamic(model, nodes[mixing.DYNAMIC], Path(folder))
             for letter, grid in BLOCKED.items():
                 if letter in nodes:
+                    _limit(model, nodes[letter], *grid)
                     model = _in_blocks(model, nodes[letter], *grid)
+            _store_scales_in_half(model)
         drop_unread(model)
         shorten_names(model, ports=ports)
         onnx.save(model, target)
@@ -118,6 +129,36 @@ def _dynamic(model: onnx.ModelProto, names: Sequence[str], folder: Path) -> onnx
     return onnx.load(folder / "dynamic.onnx")
 
 
+def _limit(model: onnx.ModelProto, names: Sequence[str], bits: int, block_size: int, is_symmetric: bool) -> None:
+    """Limit the weights of some nodes to the ranges that serve them best, where no other node reads them."""
+    tensors = {tensor.name: tensor for tensor in model.graph.initializer}
+    chosen = set(names)
+    others = {name for node in all_nodes(model) if node.name not in chosen for name in node.input}
+    axes = {name: AXES[node.op_type] for node in model.graph.node if node.name in chosen for name in node.input}
+    for name in axes.keys() & tensors.keys() - others:
+        array = onnx.numpy_helper.to_array(tensors[name])
+        if array.ndim == 2 and array.dtype == np.float32:
+            within = limited(array, bits=bits, block_size=block_size, axis=axes[name], is_symmetric=is_symmetric)
+            tensors[name].CopyFrom(onnx.numpy_helper.from_array(within, name))
+
+
+def _store_scales_in_half(model: onnx.ModelProto) -> None:
+    """Store the scales of blocks in float16, where it has them with its full precision, behind a Cast to float32."""
+    graph = model.graph
+    read = {node.input[2] for node in graph.node if node.op_type in ("MatMulNBits", "GatherBlockQuantized")}
+    casts = []
+    for tensor in graph.initializer:
+        if tensor.name not in read or tensor.data_type != onnx.TensorProto.FLOAT or math.prod(tensor.dims) < MANY:
+            continue
+        scales = onnx.numpy_helper.to_array(tensor)
+        magnitudes = np.abs(scales[scales != 0])
+        if np.all((magnitudes >= np.finfo(np.float16).tiny) & (magnitudes <= np.finfo(np.float16).max)):
+            name = tensor.name
+            tensor.CopyFrom(onnx.numpy_helper.from_array(scales.astype(np.float16), f"{name}_half"))
+            casts.append(onnx.helper.make_node("Cast", [tensor.name], [name], name=name, to=onnx.TensorProto.FLOAT))
+    replace_all(graph.node, [*casts, *graph.node])
+
+
 def _in_blocks(
     model: onnx.ModelProto, names: Sequence[str], bits: int, block_size: int, is_symmetric: bool
 ) -> onnx.ModelProto:
@@ -133,7 +174,7 @@ def _in_blocks(
             is_symmetric=is_symmetric,
             accuracy_level=INT8_PRODUCTS,
             op_types_to_quantize=tuple({node.op_type for node in model.graph.node if node.name in names}),
-            quant_axes=(("MatMul", 0), ("Gather", 1)),
+            quant_axes=tuple(AXES.items()),
         ),
     )
     quantizer.process()
