@@ -49,15 +49,15 @@ class Tuned(Variant):
     """The file that a tuner made of an export."""
 
     formats = ("onnx", "openvino")
-    options = ("nncf_onnx", "nncf_openvino", "neural_compressor_onnx")
+    options = {options}
     lossy = True
 
     def apply(self, source, target, *, option, task):
-        file = Path(os.environ["TUNED"], f"{task.name}-{option}")
+        file = Path(os.environ["TUNED"], task.name + "-" + option)
         if not file.exists():
-            raise RefusedError(f"{option} made nothing of {task.name}")
+            raise RefusedError(option + " made nothing of " + task.name)
         target.write_bytes(file.read_bytes())
-        return {}
+        return {{}}
 '''
 
 
@@ -187,7 +187,7 @@ def main() -> int:
         )
         print(done.stdout, flush=True)
         winner = _winner(place / "results" / "picks" / task_name)
-        (variants / "tuned.py").write_text(VARIANT)
+        (variants / "tuned.py").write_text(VARIANT.format(options=tuple(TUNERS)))
         for name, tuner in TUNERS.items():
             told = tune(name, catalog.task(task_name), environment(name, place, pythons), place)
             cell = dataclasses.replace(tuner.base(task_name), variant=f"tuned-{name}")

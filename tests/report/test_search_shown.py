@@ -1,0 +1,82 @@
+"""What is kept and shown of a search: its figures, its answer, and the search that is read again."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+
+import pytest
+
+from bench.decisions.search import confirm, kept
+from bench.decisions.search import search as searching
+from bench.decisions.search.kept import Kept
+from bench.decisions.search.search import LATENCY
+from bench.measure.stats import Estimate
+from bench.report import search as report
+from bench.report.figures import search_plots
+from support.searches import Bed, row, search_of
+
+
+def test_figures_name_every_design_group_and_letter(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    Bed(monkeypatch)
+    search = search_of()
+    searching.run([search], ends_s=1000.0)
+    paths = search_plots.draw([search.outcome], "net", tmp_path)
+    assert [path.name for path in paths] == [
+        f"net-{name}.{suffix}" for name in ("search", "letters-1") for suffix in ("png", "svg")
+    ]
+    assert "mixed of torch_onnx on onnxruntime/cpu" in (tmp_path / "net-search.svg").read_text()
+    letters = (tmp_path / "net-letters-1.svg").read_text()
+    for text in ("1. A: s", "4. A: d", "2. B: s", "3. C: d", "24 dB", "int8, activations"):
+        assert text in letters
+
+
+def test_the_answer_names_the_winner_and_what_it_beats(monkeypatch: pytest.MonkeyPatch) -> None:
+    searched, fixed = row(cell="net/a", size_bytes=5), row(cell="net/b", size_bytes=10)
+    over = Estimate(value=0.8, low=0.7, high=0.9)
+    parts = {
+        "objective": LATENCY,
+        "finalists": [searched],
+        "losses": {},
+        "fixed": fixed,
+        "over_fixed": over,
+    }
+    won = confirm.Confirmed(**parts, kept=["net/a"], winner=searched)  # type: ignore[arg-type]
+    assert won.is_searched
+    assert "net/a\nbeats net/b: latency 0.800 [0.700, 0.900] times, size 0.50 times." in report.render(won, [])
+    unsure = {**parts, "over_fixed": Estimate(value=0.95, low=0.8, high=1.1)}
+    assert not confirm.Confirmed(**unsure, kept=["net/a"], winner=searched).is_searched  # type: ignore[arg-type]
+    lost = confirm.Confirmed(**parts, kept=["net/a"], winner=fixed)  # type: ignore[arg-type]
+    assert (
+        "Nothing was shown to beat net/b: the best finalist has 0.800 [0.700, 0.900] times its latency."
+        in report.render(lost, [])
+    )
+    none = confirm.Confirmed(**parts, kept=[], winner=fixed)  # type: ignore[arg-type]
+    assert "Nothing beats net/b: no finalist keeps the metric." in report.render(none, [])
+
+
+def test_a_search_is_kept_and_read_again(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    Bed(monkeypatch)
+    search = search_of()
+    searching.run([search], ends_s=1000.0)
+    whole = Kept(schema=kept.SCHEMA, request=("net", 1, 1), objective=LATENCY, outcomes=(search.outcome,))
+    path = kept.keep(tmp_path, whole)
+    assert kept.read(tmp_path) == [whole]
+    best = min(search.proposals, key=lambda one: one.cost(LATENCY))
+    cell = dataclasses.replace(best.cell, task="net")
+    found = {one.group: one for one in kept.letters_of([whole], cell)}
+    assert list(found) == ["1. A", "4. A", "2. B", "3. C"]
+    assert found["2. B"].saved == pytest.approx(0.2, abs=0.02)
+    assert found["2. B"].noise == pytest.approx(1e-3, rel=0.1)
+    assert kept.letters_of([whole], dataclasses.replace(cell, variant="raw")) == []
+    text = path.read_text()
+    for harm in (
+        ('"schema":1', '"schema":2'),
+        ('"groups":[[0]', '"groups":[[7]'),
+        ('"choice":["f","f","f","f"]', '"choice":["f","f","f"]'),
+        ('"letters":"fds"', '"letters":7'),
+        ("{", ""),
+    ):
+        assert harm[0] in text
+        path.write_text(text.replace(*harm))
+        assert kept.read(tmp_path) == [], harm
