@@ -26,6 +26,7 @@ from bench.measure import machine
 from bench.pipeline import environments, operations
 from bench.plugins import catalog
 from bench.plugins.resized import Resized, resized
+from bench.plugins.tuning import Confirming, Tuning, confirming, tuning
 from bench.records import store
 
 SCHEMA = 3  # raise it when the same recipe would make another file, or other facts about it
@@ -68,6 +69,9 @@ def task_digest(task: Task) -> str:
     parts = [folder, plugin_digest(task), *code, versions(task.packages)]
     if isinstance(task, Resized):
         parts += [dict(task.at), code_digest(resized)]
+    for kind, make in ((Tuning, tuning), (Confirming, confirming)):
+        if isinstance(task, kind):
+            parts.append(code_digest(make))
     return cache.digest(parts)
 
 

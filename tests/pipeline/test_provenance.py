@@ -14,7 +14,7 @@ import pytest
 from bench.api import Plugin, loading
 from bench.api.cell import Cell
 from bench.pipeline import provenance
-from bench.plugins import catalog
+from bench.plugins import catalog, tuning
 
 FILES = {
     "plugin.py": """
@@ -248,3 +248,16 @@ def test_editing_the_picture_verifies_nothing_and_editing_a_helper_makes_its_cel
     new = set((copy / "cache").iterdir()) - made
     assert [path.name for path in new] != []
     assert len(new) == 1, "only the artifact of the variant that the helper serves is made anew"
+
+
+def test_figures_of_a_search_depend_on_the_code_that_chooses_its_samples(monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = catalog.task("toy")
+    kinds = [whole, tuning.tuning(whole), tuning.confirming(whole)]
+    before = [provenance.task_digest(task) for task in kinds]
+    assert len(set(before)) == 3
+    code_digest = provenance.code_digest
+    monkeypatch.setattr(provenance, "code_digest", lambda made: f"{code_digest(made)} changed")
+    provenance.task_digest.cache_clear()
+    after = [provenance.task_digest(task) for task in kinds]
+    provenance.task_digest.cache_clear()
+    assert [old == new for old, new in zip(before, after, strict=True)] == [True, False, False]
