@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from bench.api.printable import printable
 from bench.decisions.search.confirm import Confirmed
 from bench.decisions.search.effects import decibels
-from bench.decisions.search.search import Proposal, front
+from bench.decisions.search.search import FIGURES, LATENCY, SIZE, Proposal, front
 from bench.records import ranking
 from bench.records.rows import Row
 from bench.report import writing
@@ -76,16 +76,22 @@ def _answer(found: Confirmed) -> str:
         return f"{found.winner.cell} is the only kind of deployment that keeps the metric.\n"
     if best is None:
         return f"Nothing beats {fixed.cell}: no finalist keeps the metric.\n"
-    over = "they were not measured side by side" if found.over_fixed is None else writing.interval(found.over_fixed)
+    over = None if found.over_fixed is None else writing.interval(found.over_fixed)
     if found.is_searched:
-        return f"{best.cell}\nbeats {fixed.cell}: latency {over} times, size {_share(best, fixed)} times.\n"
+        latency = "latency not measured side by side" if over is None else f"latency {over} times"
+        return f"{best.cell}\nbeats {fixed.cell}: {latency}, size {_share(best, fixed, SIZE)} times.\n"
+    if found.objective != LATENCY:
+        share = _share(best, fixed, found.objective)
+        return f"Nothing beats {fixed.cell}: the best finalist has {share} times its {found.objective}.\n"
+    if over is None:
+        return f"Nothing was shown to beat {fixed.cell}: the best finalist was not measured beside it.\n"
     return f"Nothing was shown to beat {fixed.cell}: the best finalist has {over} times its latency.\n"
 
 
-def _share(best: Row, fixed: Row) -> str:
-    if not best.size_bytes or not fixed.size_bytes:
-        return writing.DASH
-    return f"{best.size_bytes / fixed.size_bytes:.2f}"
+def _share(best: Row, fixed: Row, objective: str) -> str:
+    """What the objective makes small, of a row over that of another one."""
+    figure, other = (getattr(row, FIGURES[objective]) for row in (best, fixed))
+    return f"{figure / other:.2f}" if figure and other else writing.DASH
 
 
 def _percent(value: float | None) -> str:

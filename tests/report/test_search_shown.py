@@ -10,7 +10,7 @@ import pytest
 from bench.decisions.search import confirm, kept
 from bench.decisions.search import search as searching
 from bench.decisions.search.kept import Kept
-from bench.decisions.search.search import LATENCY
+from bench.decisions.search.search import LATENCY, SIZE
 from bench.measure.stats import Estimate
 from bench.report import search as report
 from bench.report.figures import search_plots
@@ -51,8 +51,19 @@ def test_the_answer_names_the_winner_and_what_it_beats(monkeypatch: pytest.Monke
         "Nothing was shown to beat net/b: the best finalist has 0.800 [0.700, 0.900] times its latency."
         in report.render(lost, [])
     )
+    apart = confirm.Confirmed(**{**parts, "over_fixed": None}, kept=["net/a"], winner=fixed)  # type: ignore[arg-type]
+    assert "Nothing was shown to beat net/b: the best finalist was not measured beside it." in report.render(apart, [])
     none = confirm.Confirmed(**parts, kept=[], winner=fixed)  # type: ignore[arg-type]
     assert "Nothing beats net/b: no finalist keeps the metric." in report.render(none, [])
+
+
+def test_the_answer_of_a_search_for_size_is_about_size() -> None:
+    small, large = row(cell="net/a", size_bytes=5), row(cell="net/b", size_bytes=10)
+    parts = {"objective": SIZE, "losses": {}, "over_fixed": None}
+    won = confirm.Confirmed(**parts, finalists=[small], fixed=large, kept=["net/a"], winner=small)  # type: ignore[arg-type]
+    assert "net/a\nbeats net/b: latency not measured side by side, size 0.50 times." in report.render(won, [])
+    lost = confirm.Confirmed(**parts, finalists=[large], fixed=small, kept=["net/b"], winner=small)  # type: ignore[arg-type]
+    assert "Nothing beats net/a: the best finalist has 2.00 times its size." in report.render(lost, [])
 
 
 def test_a_search_is_kept_and_read_again(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -28,6 +28,8 @@ SEARCH_SHARE, MATRIX_SHARE = 0.7, 0.3
 RIVALS, TIMED = 2, 3
 """Cells of the fixed matrix and finalists that are measured side by side in the end."""
 MOST_LAUNCHES = 24
+LEAST_S = 20.0
+"""Time to measure these, at least: what was found is lost if the fixed matrix took longer than its share."""
 CONFIRMING_S = 5.0
 """Time for measuring a finalist while its metric is confirmed, which asks for no latency."""
 
@@ -110,6 +112,6 @@ def run(
             break
         kept_paths.append(cell.path)
     beside = [cell for cell in finalists if cell.path in kept_paths][-TIMED:]
-    stored = measure([*beside, *(Cell.from_path(row.cell) for row in rivals[:RIVALS])], left_s())
+    stored = measure([*beside, *(Cell.from_path(row.cell) for row in rivals[:RIVALS])], max(LEAST_S, left_s()))
     found = confirm.confirmed(stored, request, finalists, kept_paths, constraints, objective, more)
     return Searched(confirmed=found, outcomes=outcomes, stored=stored)
