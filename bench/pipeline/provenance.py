@@ -16,6 +16,7 @@ import importlib.metadata
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import TypeAlias
 
 from bench import api
 from bench.api import Plugin, Task, cache, loading, versioned
@@ -179,6 +180,10 @@ def _digest(path: Path, name: str | None, _changed_ns: int, *, beside: frozenset
     return _Reading(beside).digest(path, name)
 
 
+_Target: TypeAlias = tuple[str, str | None]
+"""A module of this package, and a name in it; None for the module itself."""
+
+
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class _Source:
     """A parsed file.
@@ -187,11 +192,30 @@ class _Source:
         definitions: by name, the statements at the top of the file that bind the name: functions, classes, assignments;
             under `EFFECTS`, the statements that have an effect when the file is imported, among them functions that a
             decorator registers.
-        imports: by imported name, the module of this package, and the name in that module (None for the module itself).
+        imports: what each imported name stands for.
     """
 
     definitions: Mapping[str, Sequence[ast.stmt]]
-    imports: Mapping[str, tuple[str, str | None]]
+    imports: Mapping[str, _Target]
+    _read: dict[str, tuple[str, Sequence[_Target | str]]] = dataclasses.field(default_factory=dict)
+
+    def read(self, name: str) -> tuple[str, Sequence[_Target | str]]:
+        """The definitions of a name as text, and what they name: targets of imports, and names of this file."""
+        if name not in self._read:
+            found: dict[_Target | str, None] = {}
+            for statement in self.definitions[name]:
+                found |= dict.fromkeys(self._named(statement))
+            self._read[name] = "\n".join(map(ast.dump, self.definitions[name])), (*found,)
+        return self._read[name]
+
+    def _named(self, statement: ast.stmt) -> Iterator[_Target | str]:
+        local = {**self.imports, **_imports(statement)}
+        for node in ast.walk(statement):
+            if isinstance(node, ast.Attribute) and (owner := _dotted(node.value)) in local:
+                module, symbol = local[owner]
+                yield module, symbol or node.attr
+            elif isinstance(node, ast.Name):
+                yield local.get(node.id, node.id)
 
 
 class _Reading:
@@ -201,6 +225,7 @@ class _Reading:
         self._beside = beside
         self._reached: dict[tuple[Path, str], str] = {}
         self._imported: set[Path] = set()
+        self._followed: set[_Target] = set()
 
     def digest(self, path: Path, name: str | None) -> str:
         """Hash of a file, or of one definition in it, with all that it reaches."""
@@ -220,9 +245,9 @@ class _Reading:
         if name in source.imports:
             self._follow(*source.imports[name])
         elif name in source.definitions and (path, name) not in self._reached:
-            self._reached[path, name] = "\n".join(map(ast.dump, source.definitions[name]))
-            for statement in source.definitions[name]:
-                self._follow_names(path, statement)
+            self._reached[path, name], named = source.read(name)
+            for each in named:
+                self._reach(path, each) if isinstance(each, str) else self._follow(*each)
 
     def _import(self, path: Path) -> None:
         """Count the effects of importing a file, and of importing the files that it imports at its top."""
@@ -233,22 +258,14 @@ class _Reading:
             self._reach(path, EFFECTS)
 
     def _follow(self, module: str, symbol: str | None) -> None:
+        if (module, symbol) in self._followed:
+            return
+        self._followed.add((module, symbol))
         if (file := _file_of(module)) is not None:
             self._follow(module.rpartition(".")[0], None)  # importing a module runs the packages above it, too
             self._import(file)
             if symbol is not None:
                 self._reach(file, symbol)
-
-    def _follow_names(self, path: Path, statement: ast.stmt) -> None:
-        local = {**self._parsed(path).imports, **_imports(statement)}
-        for node in ast.walk(statement):
-            if isinstance(node, ast.Attribute) and (owner := _dotted(node.value)) in local:
-                module, symbol = local[owner]
-                self._follow(module, symbol or node.attr)
-            elif isinstance(node, ast.Name) and node.id in local:
-                self._follow(*local[node.id])
-            elif isinstance(node, ast.Name):
-                self._reach(path, node.id)
 
 
 @functools.cache
@@ -344,9 +361,9 @@ def _registers(statement: ast.stmt, own: set[str]) -> bool:
     return any(isinstance(node, ast.Name) and node.id in own for each in decorators for node in ast.walk(each))
 
 
-def _imports(statement: ast.AST) -> dict[str, tuple[str, str | None]]:
+def _imports(statement: ast.AST) -> dict[str, _Target]:
     """The names that a statement imports from this package, at its top or deeper: see `_Source.imports`."""
-    found: dict[str, tuple[str, str | None]] = {}
+    found: dict[str, _Target] = {}
     for node in ast.walk(statement):
         if isinstance(node, ast.Import):
             found |= {alias.asname or alias.name: (alias.name, None) for alias in node.names}
