@@ -42,7 +42,10 @@ def test_many_finalists_are_thinned_over_the_whole_front() -> None:
     found = [cell.path for cell in confirm.finalists(many, LATENCY, "net")]
     assert 3 <= len(found) <= confirm.MOST_FINALISTS
     assert found[-1] == dataclasses.replace(many[-1].cell, task="net").path, "the fastest is among them"
-    assert found[0] in {dataclasses.replace(each.cell, task="net").path for each in many[:2]}
+    assert found[0] == dataclasses.replace(many[0].cell, task="net").path, "and so is the quietest"
+    few = [cell.path for cell in confirm.finalists(many, LATENCY, "net", number=3)]
+    assert len(few) == 3
+    assert (few[0], few[-1]) == (found[0], found[-1])
 
 
 def test_what_is_to_beat_is_the_best_of_the_matrix_over_the_plain_export() -> None:
@@ -119,6 +122,17 @@ def test_a_letter_that_another_one_beats_everywhere_is_tried_no_further(monkeypa
     spelled = [re.sub(r".*mixed-(\w+)/.*", r"\1", path) for path in bed.measured[3:]]
     assert spelled
     assert not [text for text in spelled if re.match(r"(\d+d|1f1d|1s1d|1.1d)", text) and text != "2f1d1f"]
+
+
+def test_a_design_far_behind_the_best_is_searched_no_further(monkeypatch: pytest.MonkeyPatch) -> None:
+    bed = Bed(monkeypatch)
+    searches = [search_of(), search_of()]
+    monkeypatch.setattr(searching.Search, "best_cost", property(lambda one: 1.0 if one is searches[0] else 1.3))
+    begun = []
+    monkeypatch.setattr(searching.Search, "go_on", lambda one, _: begun.append(one))
+    searching.run(searches, ends_s=1000.0)
+    assert begun == searches[:1]
+    assert len(bed.measured) > 2, "each design has begun"
 
 
 def test_time_ends_a_search_between_rounds(monkeypatch: pytest.MonkeyPatch) -> None:

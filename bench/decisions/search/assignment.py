@@ -10,8 +10,8 @@ from scipy import optimize
 from bench.decisions.search.design import Choice, Design
 from bench.decisions.search.effects import Effects, Key
 
-LEVELS = 6
-"""Limits on the noise between the least and the most noise of any choice that is measured already."""
+LEVELS = 12
+"""Limits on the noise, each half of the next, from the most that is expected of any choice."""
 
 
 def best(design: Design, costs: Mapping[Key, float], noise: Mapping[Key, float], limit: float) -> Choice | None:
@@ -49,9 +49,12 @@ def best(design: Design, costs: Mapping[Key, float], noise: Mapping[Key, float],
 
 def ladder(design: Design, effects: Effects, costs: Mapping[Key, float]) -> list[Choice]:
     """The best choices under several limits on the noise, the least noise first."""
-    noises = [value for value in effects.noise.values() if value > 0]
-    if not noises:
+    most = sum(
+        max(effects.noise.get((group, letter), 0.0) for letter in letters)
+        for group, letters in enumerate(design.letters)
+    )
+    if most <= 0:
         return []
-    limits = np.geomspace(min(noises), sum(noises), LEVELS)
-    found: Sequence[Choice | None] = [best(design, costs, effects.noise, float(limit)) for limit in limits]
+    limits = [most / 2**level for level in reversed(range(LEVELS))]
+    found: Sequence[Choice | None] = [best(design, costs, effects.noise, limit) for limit in limits]
     return list(dict.fromkeys(choice for choice in found if choice is not None and choice != design.plain))

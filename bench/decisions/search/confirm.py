@@ -22,9 +22,9 @@ from bench.records.metric_loss import Lost
 from bench.records.ranking import Group
 from bench.records.rows import Row
 
-QUIETER = 0.5
-"""Of two finalists in a row, the second has at most this share of the first one's noise."""
-MOST_FINALISTS = 6
+QUIETER = 0.8
+"""Of two finalists in a row, the quieter one has at most this share of the other one's noise."""
+MOST_FINALISTS = 12
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -69,7 +69,9 @@ class Confirmed:
         return min(found, key=lambda row: _figure(row, self.objective), default=None)
 
 
-def finalists(proposals: Sequence[Proposal], objective: str, task: str, most: float = math.inf) -> list[Cell]:
+def finalists(
+    proposals: Sequence[Proposal], objective: str, task: str, most: float = math.inf, number: int = MOST_FINALISTS
+) -> list[Cell]:
     """The cells of the task itself to confirm, the one with least noise first: some of the front of all designs.
 
     Args:
@@ -77,15 +79,17 @@ def finalists(proposals: Sequence[Proposal], objective: str, task: str, most: fl
         objective: what is to be made small.
         task: the task itself.
         most: the cost of what the finalists are to beat, see `cost_to_beat`.
+        number: how many there may be; the quietest and the best are always among them.
     """
     good = [one for one in front(proposals, objective) if one.choice != one.design.plain]
     good = [one for one in good if one.cost(objective) < most]
-    share, found = 2 * QUIETER, good
-    while len(found) > MOST_FINALISTS or share == 2 * QUIETER:
+    share, found = 1.0, good
+    number = min(max(2, number), MOST_FINALISTS)
+    while len(found) > number or share == 1.0:
         share *= QUIETER
-        found = []
-        for one in good:  # the best first
-            if not found or one.tried.noise <= share * found[-1].tried.noise:
+        found = good[:1]
+        for one in good[1:]:  # the best first
+            if one.tried.noise <= share * found[-1].tried.noise or one is good[-1]:
                 found.append(one)
     return [dataclasses.replace(one.cell, task=task) for one in reversed(found)]
 

@@ -30,8 +30,8 @@ LAUNCHES = 2
 LAUNCH_S = 3.0
 """Time for a launch of a proposal, at most."""
 MOST_ROUNDS = 40
-KEPT = 2
-"""Designs that are searched further after all have begun."""
+KEPT, NEAR = 2, 1.25
+"""Designs that are searched further after all have begun, and what the best of them costs at most, over the least."""
 Z95 = 1.96
 
 
@@ -98,7 +98,8 @@ def run(searches: Sequence[Search], ends_s: float) -> None:
     kept: dict[object, Search] = {}
     for one in sorted((one for one in searches if one.is_sound), key=lambda one: one.best_cost):
         kept.setdefault(one.file if one.objective == SIZE else one, one)  # a file has one size on every runtime
-    chosen = [*kept.values()][:KEPT]
+    least = min((one.best_cost for one in kept.values()), default=math.inf)
+    chosen = [one for one in kept.values() if one.best_cost <= NEAR * least][:KEPT]
     for number, one in enumerate(chosen):
         one.go_on(time.monotonic() + (ends_s - time.monotonic()) / (len(chosen) - number))
 

@@ -12,7 +12,7 @@ from bench.api.cell import CHAIN, RAW, Cell
 from bench.api.errors import BenchError, InputError
 from bench.api.sized import tuning_of
 from bench.decisions.search.design import Design, design
-from bench.decisions.search.search import FIGURES, LATENCY
+from bench.decisions.search.search import FIGURES, LATENCY, SIZE
 from bench.measure.limits import Limits
 from bench.pipeline import prepare, sweeps
 from bench.plugins import catalog
@@ -79,7 +79,7 @@ def designs(
         except BenchError as error:
             say(f"{base.exporter} is left out: {error}")
             continue
-        options = catalog.runtime(base.runtime).options
+        options = {} if objective == SIZE else catalog.runtime(base.runtime).options
         if parts or options:
             found.append(design(chosen, variant if parts else None, parts, options))
     return found

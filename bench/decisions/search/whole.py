@@ -30,6 +30,8 @@ RIVALS, TIMED = 2, 3
 MOST_LAUNCHES = 24
 LEAST_S = 20.0
 """Time to measure these, at least: what was found is lost if the fixed matrix took longer than its share."""
+CONFIRMING_SHARE = 0.6
+"""Share of the time left after the first finalist was confirmed, for confirming the others."""
 CONFIRMING_S = 5.0
 """Time for measuring a finalist while its metric is confirmed, which asks for no latency."""
 
@@ -98,20 +100,25 @@ def run(
     rivals.sort(key=lambda row: getattr(row, FIGURES[objective]) or math.inf)
     to_beat = confirm.cost_to_beat(stored.rows, rivals[0] if rivals else None, designs[0].base, objective)
     proposals = [proposal for one in outcomes for proposal in one.proposals]
-    finalists = confirm.finalists(proposals, objective, task, to_beat)
     held_out = confirming_of(task) if type(catalog.task(task)).confirmation is not Task.confirmation else None
     kept_paths: list[str] = []
     more: Results | None = None
-    for number, cell in enumerate(finalists):
-        stored = measure([cell], CONFIRMING_S)
+    asked: list[Cell] = []
+    waiting = confirm.finalists(proposals, objective, task, to_beat)
+    while waiting:
+        began_s = time.monotonic()
+        asked.append(waiting.pop(0))
+        stored = measure(asked[-1:], CONFIRMING_S)
         if held_out is not None:
-            measure([dataclasses.replace(cell, task=held_out)], CONFIRMING_S)
+            measure([dataclasses.replace(asked[-1], task=held_out)], CONFIRMING_S)
             more = folder.stored(store, tasks={held_out})
-        if not confirm.keeps(cell, stored, more, constraints):
-            finalists = finalists[: number + 1]
+        if not confirm.keeps(asked[-1], stored, more, constraints):
             break
-        kept_paths.append(cell.path)
-    beside = [cell for cell in finalists if cell.path in kept_paths][-TIMED:]
+        kept_paths.append(asked[-1].path)
+        if len(asked) == 1:  # by how long it took, and not by what it told
+            number = 1 + int(CONFIRMING_SHARE * left_s() / (time.monotonic() - began_s))
+            waiting = confirm.finalists(proposals, objective, task, to_beat, number)[1:]
+    beside = [cell for cell in asked if cell.path in kept_paths][-TIMED:]
     stored = measure([*beside, *(Cell.from_path(row.cell) for row in rivals[:RIVALS])], max(LEAST_S, left_s()))
-    found = confirm.confirmed(stored, request, finalists, kept_paths, constraints, objective, more)
+    found = confirm.confirmed(stored, request, asked, kept_paths, constraints, objective, more)
     return Searched(confirmed=found, outcomes=outcomes, stored=stored)
