@@ -76,7 +76,7 @@ def search(
         request = (task, batch, threads)
         searched = whole.run(request, constraints, objective, ends_s, store, settings, observer, options.say)
     found, stored = searched.confirmed, searched.stored
-    pictures = search_plots.draw(searched.outcomes, task, stored.folder / "plots")
+    pictures = search_plots.draw(searched.outcomes, task, objective, stored.folder / "plots")
     tables = [report.front_table(one.proposals, objective) for one in searched.outcomes]
     options.write(report.render(found, tables), None)
     options.tell(*map(str, pictures))

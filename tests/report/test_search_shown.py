@@ -21,7 +21,7 @@ def test_figures_name_every_design_group_and_letter(monkeypatch: pytest.MonkeyPa
     Bed(monkeypatch)
     search = search_of()
     searching.run([search], ends_s=1000.0)
-    paths = search_plots.draw([search.outcome], "net", tmp_path)
+    paths = search_plots.draw([search.outcome], "net", LATENCY, tmp_path)
     assert [path.name for path in paths] == [
         f"net-{name}.{suffix}" for name in ("search", "letters-1") for suffix in ("png", "svg")
     ]
@@ -29,6 +29,30 @@ def test_figures_name_every_design_group_and_letter(monkeypatch: pytest.MonkeyPa
     letters = (tmp_path / "net-letters-1.svg").read_text()
     for text in ("1. A: s", "4. A: d", "2. B: s", "3. C: d", "24 dB", "int8, activations"):
         assert text in letters
+
+
+def test_figures_of_a_search_for_size_have_sizes_and_names_of_their_own(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    Bed(monkeypatch)
+    search = search_of(SIZE)
+    searching.run([search], ends_s=1000.0)
+    paths = search_plots.draw([search.outcome], "net", SIZE, tmp_path)
+    assert {path.stem for path in paths} == {"net-size-search", "net-size-letters-1"}
+    assert "size (MB), lower is better" in (tmp_path / "net-size-search.svg").read_text()
+    assert "size saved (kB)" in (tmp_path / "net-size-letters-1.svg").read_text()
+
+
+def test_searches_of_one_task_for_latency_and_size_are_both_kept(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    Bed(monkeypatch)
+    search = search_of()
+    searching.run([search], ends_s=1000.0)
+    for objective in (LATENCY, SIZE):
+        outcomes = (search.outcome,)
+        kept.keep(tmp_path, Kept(schema=kept.SCHEMA, request=("net", 1, 1), objective=objective, outcomes=outcomes))
+    assert [one.objective for one in kept.read(tmp_path)] == [LATENCY, SIZE]
 
 
 def test_the_answer_names_the_winner_and_what_it_beats(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -61,9 +61,9 @@ class LetterEffect:
 
 
 def keep(folder: Path, kept: Kept) -> Path:
-    """Write a search below the folder of a machine's results, in place of an earlier one of the same request."""
+    """Write a search below the folder of a machine's results, in place of an earlier one of the same question."""
     task, batch, threads = kept.request
-    path = folder / FOLDER / f"{task}-b{batch}t{threads}.json"
+    path = folder / FOLDER / f"{task}-b{batch}t{threads}-{kept.objective}.json"
     path.parent.mkdir(exist_ok=True)
     write_atomically(path, msgspec.json.encode(kept))
     return path

@@ -1,16 +1,17 @@
-"""Figures of a search: the proposals in latency and fidelity, and what each group's letters save and cost."""
+"""Figures of a search: proposals by fidelity and what is made small, and what the letters of groups save and cost."""
 
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bench.decisions.search.design import Design
-from bench.decisions.search.effects import decibels
-from bench.decisions.search.search import LATENCY, Outcome, Proposal, front
+from bench.decisions.search.effects import Effects, Key, decibels
+from bench.decisions.search.search import LATENCY, MEMORY, SIZE, Outcome, Proposal, front
 from bench.report.figures import canvas
 from bench.report.figures.canvas import COLOURS, MARKERS
 
@@ -22,7 +23,7 @@ HEIGHT = 3.6
 BAR = 0.24
 """Inches from one line to the next."""
 MOST_BARS = 60
-"""Bars of a figure: those of the letters that change the latency most."""
+"""Bars of a figure: those of the letters that change most of what is made small."""
 GREYS = ("#C8C8C8", "#8A8A8A", "#000000")
 """Of the fronts after the first, the middle and the last round."""
 FRONTS = (
@@ -30,18 +31,55 @@ FRONTS = (
     "that no other beats in both, after the first round (light), after half of the rounds, and at the end (black)."
 )
 LETTERS = (
-    "Bars: what a letter takes off the latency for all operators of a group, as a share of the float export's, "
-    "by least squares over all proposals; to the left of zero it costs time. At the right: its noise, as the fidelity "
-    "that this letter alone would leave, and what it adds to the size."
+    "Bars: what a letter saves for all operators of a group, by least squares over all proposals; to the left of zero "
+    "it costs more. At the right: its noise, as the fidelity that this letter alone would leave, and what it adds to "
+    "the size."
 )
 
 
-def draw(outcomes: Sequence[Outcome], task: str, folder: Path) -> list[Path]:
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class _Axis:
+    """What a search makes small, on the axes of its figures.
+
+    Attributes:
+        cost: title of the axis of the proposals.
+        unit: of a proposal's cost, in that of the axis.
+        saved: title of the axis of the letters.
+        effects: what each letter adds, and how much of it is one on that axis.
+    """
+
+    cost: str
+    unit: float
+    saved: str
+    effects: Callable[[Effects], tuple[Mapping[Key, float], float]]
+
+
+AXES = {
+    LATENCY: _Axis(
+        cost="latency over the baseline's",
+        unit=1.0,
+        saved="latency saved (% of the float export's)",
+        effects=lambda found: (found.ratio, 0.01),
+    ),
+    SIZE: _Axis(cost="size (MB)", unit=1e6, saved="size saved (kB)", effects=lambda found: (found.size_bytes, 1e3)),
+    MEMORY: _Axis(
+        cost="peak memory of the model (MB)",
+        unit=1e6,
+        saved="memory saved (MB)",
+        effects=lambda found: (found.memory_bytes, 1e6),
+    ),
+}
+
+
+def draw(outcomes: Sequence[Outcome], task: str, objective: str, folder: Path) -> list[Path]:
     """Write `<task>-search` and, for each design that was searched further, `<task>-letters-<number>`.
+
+    Of another objective than latency the names begin with `<task>-<objective>`.
 
     Args:
         outcomes: the designs with their proposals, all over one baseline.
         task: name of the task, for titles.
+        objective: what was made small.
         folder: folder of the figures, which is made where it is missing.
 
     Returns:
@@ -49,35 +87,36 @@ def draw(outcomes: Sequence[Outcome], task: str, folder: Path) -> list[Path]:
     """
     folder.mkdir(parents=True, exist_ok=True)
     paths = []
-    with _figures(outcomes, task) as figures:
+    what = task if objective == LATENCY else f"{task}-{objective}"
+    with _figures(outcomes, task, objective) as figures:
         for name, figure in figures.items():
-            paths += [canvas.save(figure, folder / f"{task}-{name}.{suffix}") for suffix in ("png", "svg")]
+            paths += [canvas.save(figure, folder / f"{what}-{name}.{suffix}") for suffix in ("png", "svg")]
     return paths
 
 
-def drawings(outcomes: Sequence[Outcome], task: str) -> list[bytes]:
+def drawings(outcomes: Sequence[Outcome], task: str, objective: str) -> list[bytes]:
     """The same figures as SVG."""
-    with _figures(outcomes, task) as figures:
+    with _figures(outcomes, task, objective) as figures:
         return [canvas.content(figure, "svg") for figure in figures.values()]
 
 
 @contextlib.contextmanager
-def _figures(outcomes: Sequence[Outcome], task: str) -> Iterator[dict[str, Figure]]:
+def _figures(outcomes: Sequence[Outcome], task: str, objective: str) -> Iterator[dict[str, Figure]]:
     """The figures by name, in the style to write them in."""
     import matplotlib
 
     with matplotlib.rc_context(canvas.STYLE):
-        found = {"search": _proposals(outcomes, task)}
+        found = {"search": _proposals(outcomes, task, objective)}
         fitted = [one for one in outcomes if len(one.tried) > len(one.design.groups)]
-        found |= {f"letters-{number}": _letters(one, task) for number, one in enumerate(fitted, start=1)}
+        found |= {f"letters-{number}": _letters(one, task, objective) for number, one in enumerate(fitted, start=1)}
         yield {name: figure for name, figure in found.items() if figure is not None}
 
 
-def _proposals(outcomes: Sequence[Outcome], task: str) -> Figure | None:
+def _proposals(outcomes: Sequence[Outcome], task: str, objective: str) -> Figure | None:
     from matplotlib.lines import Line2D
     from matplotlib.ticker import FuncFormatter
 
-    timed = [[each for each in one.proposals if each.tried.ratio is not None] for one in outcomes]
+    timed = [[each for each in one.proposals if math.isfinite(each.cost(objective))] for one in outcomes]
     everything = [each for proposals in timed for each in proposals]
     if not everything:
         return None
@@ -87,13 +126,18 @@ def _proposals(outcomes: Sequence[Outcome], task: str) -> Figure | None:
         if timed[number]
     ]
     figure, (axes,) = canvas.sheet(
-        f"{task}: proposals of a search", [("", HEIGHT)], left=0.55, right=0.2, handles=handles, footnote=FRONTS
+        f"{task}: proposals of a search for {objective}",
+        [("", HEIGHT)],
+        left=0.55,
+        right=0.2,
+        handles=handles,
+        footnote=FRONTS,
     )
     last = max(each.tried.number for each in everything)
     for colour, number in zip(GREYS, (1, math.ceil(last / 2), last), strict=True):
-        _front(axes, [each for each in everything if each.tried.number <= number], colour)
+        _front(axes, [each for each in everything if each.tried.number <= number], objective, colour)
     for number, proposals in enumerate(timed):
-        points = [_point(each) for each in proposals]
+        points = [_point(each, objective) for each in proposals]
         xs, ys = zip(*points, strict=True) if points else ((), ())
         axes.plot(xs, ys, color=COLOURS[number % 8], marker=MARKERS[number % 8], ms=4.5, ls="", mec="white", mew=0.4)
     axes.set_xscale("log")
@@ -102,26 +146,26 @@ def _proposals(outcomes: Sequence[Outcome], task: str) -> Figure | None:
     axes.tick_params(axis="x", which="both", labelsize=7, length=3)
     axes.grid(color="#E5E5E5", linewidth=0.6)
     axes.set_axisbelow(True)
-    axes.set_xlabel("latency over the baseline's, lower is better \N{LEFTWARDS ARROW}")
+    axes.set_xlabel(f"{AXES[objective].cost}, lower is better \N{LEFTWARDS ARROW}")
     axes.set_ylabel("fidelity (dB), higher is better \N{RIGHTWARDS ARROW}")
     return figure
 
 
-def _front(axes: Axes, proposals: Sequence[Proposal], colour: str) -> None:
-    points = [_point(one) for one in front(proposals, LATENCY)]
+def _front(axes: Axes, proposals: Sequence[Proposal], objective: str, colour: str) -> None:
+    points = [_point(one, objective) for one in front(proposals, objective)]
     if points:
         xs, ys = zip(*points, strict=True)
         axes.step(xs, ys, where="post", color=colour, linewidth=1, zorder=1)
 
 
-def _point(one: Proposal) -> tuple[float, float]:
-    assert one.tried.ratio is not None
-    return one.tried.ratio, decibels(one.tried.noise)
+def _point(one: Proposal, objective: str) -> tuple[float, float]:
+    return one.cost(objective) / AXES[objective].unit, decibels(one.tried.noise)
 
 
-def _letters(outcome: Outcome, task: str) -> Figure | None:
+def _letters(outcome: Outcome, task: str, objective: str) -> Figure | None:
     found, design = outcome.effects(), outcome.design
-    most = sorted(found.ratio, key=lambda key: -abs(found.ratio[key]))[:MOST_BARS]
+    added, unit = AXES[objective].effects(found)
+    most = sorted(added, key=lambda key: -abs(added[key]))[:MOST_BARS]
     keys = sorted(most)
     if not keys:
         return None
@@ -143,12 +187,10 @@ def _letters(outcome: Outcome, task: str) -> Figure | None:
     order = {letter: number for number, letter in enumerate(dict.fromkeys(letter for _, letter in keys))}
     for index, key in enumerate(keys):
         look = order[key[1]] % 8
-        axes.barh(
-            index, -100 * found.ratio[key], height=0.65, color=COLOURS[look], hatch=canvas.HATCHES[look], ec="white"
-        )
+        axes.barh(index, -added[key] / unit, height=0.65, color=COLOURS[look], hatch=canvas.HATCHES[look], ec="white")
     axes.axvline(0, color="#444444", linewidth=0.8)
     canvas.name_lines(axes, lines)
-    axes.set_xlabel("latency saved (% of the float export's)")
+    axes.set_xlabel(AXES[objective].saved)
     return figure
 
 

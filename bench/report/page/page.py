@@ -163,7 +163,7 @@ def _request(
 
 def _drawings(search: Kept) -> list[str]:
     """The figures of a search, each as the address of an image that is its own content."""
-    found = search_plots.drawings(search.outcomes, search.request[0])
+    found = search_plots.drawings(search.outcomes, search.request[0], search.objective)
     return [f"data:image/svg+xml;base64,{base64.b64encode(drawing).decode()}" for drawing in found]
 
 
