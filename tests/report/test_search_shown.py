@@ -52,7 +52,9 @@ def test_searches_of_one_task_for_latency_and_size_are_both_kept(
     for objective in (LATENCY, SIZE):
         outcomes = (search.outcome,)
         kept.keep(tmp_path, Kept(schema=kept.SCHEMA, request=("net", 1, 1), objective=objective, outcomes=outcomes))
-    assert [one.objective for one in kept.read(tmp_path)] == [LATENCY, SIZE]
+    other = Kept(schema=kept.SCHEMA, request=("net", 1, 1), objective="colour", outcomes=(search.outcome,))
+    kept.keep(tmp_path, other)
+    assert [one.objective for one in kept.read(tmp_path)] == [LATENCY, SIZE], "no other objective has figures"
 
 
 def test_the_answer_names_the_winner_and_what_it_beats(monkeypatch: pytest.MonkeyPatch) -> None:

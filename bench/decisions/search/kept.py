@@ -14,7 +14,7 @@ from bench.api.cell import Cell
 from bench.api.errors import BenchError
 from bench.decisions.search.design import Choice
 from bench.decisions.search.effects import Tried
-from bench.decisions.search.search import Outcome
+from bench.decisions.search.search import FIGURES, Outcome
 from bench.records.store import write_atomically
 
 FOLDER = "searches"
@@ -77,7 +77,7 @@ def read(folder: Path) -> list[Kept]:
             if path.stat().st_size > MOST_BYTES:
                 continue
             kept = msgspec.json.decode(files.read_bytes(path), type=Kept)
-            if kept.schema == SCHEMA and all(map(_is_whole, kept.outcomes)):
+            if kept.schema == SCHEMA and kept.objective in FIGURES and all(map(_is_whole, kept.outcomes)):
                 found.append(kept)
     return found
 
