@@ -28,6 +28,8 @@ ENDED = re.compile(r"(?:ERROR|SUMMARY): libFuzzer: .*|^  File .*", re.MULTILINE)
 """What is said of the end of a process: by libFuzzer, or by Python, whose first line is the innermost call."""
 WAITED = "timeout"
 """What libFuzzer says of a case that took `drive.LIMIT_S` by the clock; the watch judges by processor time."""
+SLOW = "slow-unit-"
+"""What libFuzzer calls the file of a case that took as long and came to its end."""
 GONE = "it does not happen again"
 LAST = "last"
 """The file in which the fuzzer keeps the case that runs."""
@@ -81,7 +83,8 @@ def fuzz(name: str, folder: Path, seconds: float) -> Outcome:
             if path.name.startswith(ARTIFACTS):
                 path.unlink()
     found = {path: _minimised(name, path) for path in sorted(violations.iterdir()) if path.suffix != ".json"}
-    waits = [path for path, said in found.items() if said.startswith(GONE) and WAITED in ends.get(path, "")]
+    waited = [path for path in found if path.name.startswith(SLOW) or WAITED in ends.get(path, "")]
+    waits = [path for path in waited if found[path].startswith(GONE)]
     for path in waits:
         del found[path]
     found = {path: f"{said} ({ends[path]})" if path in ends else said for path, said in found.items()}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -117,3 +118,12 @@ def test_range_of_an_image_is_told_by_its_scale(operator: str, number: Any, expe
 def test_quantized_levels_are_all_used() -> None:
     node = helper.make_node("QuantizeLinear", ["x", "scale", "zero"], ["y"])
     assert found(FLOAT, ["n", 8], [node], scale=np.float32(0.5), zero=np.uint8(128)) == (-64.0, 63.5)
+
+
+@pytest.mark.parametrize("scale", [math.nan, math.inf])
+def test_scale_that_is_no_number_tells_nothing(scale: float) -> None:
+    tensors = [numpy_helper.from_array(np.float32(scale), "s"), numpy_helper.from_array(np.int8(0), "z")]
+    value, output = (helper.make_tensor_value_info(name, FLOAT, [1, 4]) for name in ("x", "y"))
+    node = helper.make_node("QuantizeLinear", ["x", "s", "z"], ["y"])
+    graph = helper.make_graph([node], "g", [value], [output], tensors)
+    assert domains(Stored(model=helper.make_model(graph), path=None)) == {}

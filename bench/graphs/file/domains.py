@@ -113,7 +113,7 @@ def _told(wiring: Wiring, name: str, kind: onnx.TypeProto.Tensor) -> Iterator[Do
                 is_image=is_image,
             )
             rule = RULES.get(node.op_type) if node.domain in ("", "ai.onnx") else None
-            if rule is not None and (domain := rule(use)) is not None:
+            if rule is not None and (domain := rule(use)) is not None and all(map(math.isfinite, domain)):
                 yield domain
             moved = node.output[:1] if node.op_type in MOVES and position == 0 else ()  # it may make nothing
             pending += [name for name in moved if name not in seen]

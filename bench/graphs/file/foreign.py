@@ -88,8 +88,9 @@ def keep_tensors(model: onnx.ModelProto) -> list[str]:
             kept.append(value)
         elif node is not None and (node.domain, node.op_type) == ("ai.onnx.ml", "ZipMap") and node.input:
             scores, float32 = node.input[0], onnx.TensorProto.FLOAT  # ZipMap takes float32 alone
-            kept.append(onnx.helper.make_tensor_value_info(scores, float32, [None, None]))
-            model.graph.node.remove(node)
+            if node in model.graph.node:  # a broken one may make several of the outputs
+                kept.append(onnx.helper.make_tensor_value_info(scores, float32, [None, None]))
+                model.graph.node.remove(node)
             notes.append(f"output {value.name!r} is a dict for each sample; {scores!r}, its scores, is in its place")
         elif any(is_tensor.values()):
             notes.append(f"output {value.name!r} is left out: it is no tensor")
