@@ -103,7 +103,10 @@ def environment(name: str, place: Path, pythons: Mapping[str, str]) -> Path:
 
 
 def tune(name: str, task: Task, python: Path, place: Path) -> dict[str, Any]:
-    """Run a tuner on a task, with the metric evaluated here; returns evaluations, seconds and what went wrong."""
+    """Run a tuner on a task, with the metric evaluated here; returns evaluations, seconds and what went wrong.
+
+    An evaluation is the metric of as many answers as there are tuning samples, for some tuners ask about each alone.
+    """
     tuner, samples = TUNERS[name], task.samples("train")
     number = num_calibration(samples.num_samples)
     data = place / f"{task.name}.npz"
@@ -117,7 +120,7 @@ def tune(name: str, task: Task, python: Path, place: Path) -> dict[str, Any]:
     made.parent.mkdir(exist_ok=True)
     model = _unpacked(artifact, made.parent / "source") if tuner.runtime == "openvino" else artifact
     command: list[str | Path] = [python, HERE / "tuners" / f"{name}.py", model, data, made, str(MOST_DROP)]
-    began_s, evaluations = time.monotonic(), 0
+    began_s, asked_about = time.monotonic(), 0
     log = made.parent / "log"
     with (
         log.open("w") as errors,
@@ -126,8 +129,9 @@ def tune(name: str, task: Task, python: Path, place: Path) -> dict[str, Any]:
         assert process.stdin is not None and process.stdout is not None  # noqa: PT018
         for line in process.stdout:
             if asked := re.fullmatch(r"score (.+)\n", line):
-                evaluations += 1
-                process.stdin.write(f"{_score(task, samples.targets, number, Path(asked[1]))!r}\n")
+                score, num_answers = _score(task, samples.targets, number, Path(asked[1]))
+                asked_about += num_answers
+                process.stdin.write(f"{score!r}\n")
                 process.stdin.flush()
     if process.returncode == 0 and made.exists():
         if tuner.runtime == "openvino":
@@ -135,6 +139,7 @@ def tune(name: str, task: Task, python: Path, place: Path) -> dict[str, Any]:
         else:
             target.write_bytes(made.read_bytes())
     said = "" if target.exists() else log.read_text().strip().splitlines()[-1:]
+    evaluations = asked_about / (samples.num_samples - number)
     return {"evaluations": evaluations, "seconds": time.monotonic() - began_s, "failed": said}
 
 
@@ -146,14 +151,14 @@ def _unpacked(artifact: Path, target: Path) -> Path:
     return target / "model.xml"
 
 
-def _score(task: Task, targets: Sequence[Any] | None, first: int, path: Path) -> float:
-    """The task's metric of a tuner's answers, as a score: of an error rate, 1 minus the rate."""
+def _score(task: Task, targets: Sequence[Any] | None, first: int, path: Path) -> tuple[float, int]:
+    """The task's metric of a tuner's answers, as a score, and their number: of an error rate, 1 minus the rate."""
     assert targets is not None
     with np.load(path) as answers:
         outputs = {spec.name: answers[f"output_{index}"] for index, spec in enumerate(task.outputs)}
         rows = [first + int(row) for row in answers["rows"]]
     metric = task.metrics(outputs, [targets[row] for row in rows])[task.metric_name]
-    return 1 - metric if task.is_error_rate else metric
+    return 1 - metric if task.is_error_rate else metric, len(rows)
 
 
 def bench(place: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
@@ -212,6 +217,7 @@ def _told(results: Path, task: str, name: str, winner: str, tuned: str, told: Ma
     stored = folder.read(results)
     rows = {row.cell: row for row in stored.rows}
     between = stored.measurements.between(winner, tuned)
+    finalists = len({path for path in stored.records if path.startswith(f"{task}~confirming/")})
     searches = sum(1 for path in stored.records if path.startswith(f"{task}~tuning/"))
     losses = [
         (100 * (rows[cell].metric_loss or 0), 100 * (rows[cell].metric_loss_high or 0)) for cell in (winner, tuned)
@@ -222,8 +228,8 @@ def _told(results: Path, task: str, name: str, winner: str, tuned: str, told: Ma
     ]
     ratio = None if between is None else between.ratio
     print(f"{task}, {name}: latency of the search's winner over the tuner's {ratio or 'unknown'}; {'; '.join(shown)}")
-    evaluated = f"{told['evaluations']} evaluations of the metric in {told['seconds']:.0f} s"
-    print(f"  {evaluated}; the search: {searches} of fidelity")
+    evaluated = f"{told['evaluations']:.1f} evaluations of the metric in {told['seconds']:.0f} s"
+    print(f"  {evaluated}; the search: {finalists} of the metric, {searches} of fidelity")
     is_right = (rows[tuned].metric_loss_high or 0) <= MOST_DROP
     return ratio is not None and (ratio.high < 1 or not is_right)
 

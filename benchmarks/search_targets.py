@@ -1,8 +1,8 @@
 """What `bench search` reaches on this machine over each task's default, beside what it is to reach.
 
-For each target the script runs the search, measures its winner side by side with TensorFlow's default, or the best of the
-fixed matrix where nothing beats it, and prints both as Markdown, with the time of the winner by operator. Started again
-it goes on: all that was measured is stored in the folder of the results.
+For each target the script runs the search, measures its winner side by side with TensorFlow's default, or the best of
+the fixed matrix where nothing beats it, and prints both as Markdown, with the time of the winner by operator. Started
+again it goes on: all that was measured is stored in the folder of the results.
 
     python benchmarks/search_targets.py results/search --budget 20m > results/search/table.md
 """
