@@ -28,6 +28,12 @@ def family_of(task: str) -> str:
     return task.partition(MARK)[0].removesuffix(TUNING).removesuffix(CONFIRMING)
 
 
+def judged_of(task: str) -> str:
+    """The name of the task whose model a search judges by other samples: of any other task, its own name."""
+    name, mark, sizes = task.partition(MARK)
+    return name.removesuffix(TUNING).removesuffix(CONFIRMING) + mark + sizes
+
+
 def is_tuning(task: str) -> bool:
     """Whether a task judges the proposals of a search."""
     return task.partition(MARK)[0].endswith(TUNING)

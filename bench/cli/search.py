@@ -27,19 +27,21 @@ def search(
     objective: Annotated[Literal["latency", "size", "memory"], typer.Option(help="What to make small.")] = "latency",
     batch: Annotated[int, typer.Option(min=1, help="Batch of the request.")] = 1,
     threads: Annotated[int, typer.Option(min=1, help="Threads of the request.")] = 1,
-    budget: Annotated[str, typer.Option(help="Time for the whole search, such as 20m.")] = "20m",
+    budget: Annotated[
+        str, typer.Option(help="Time for the search, such as 20m; a step that has begun comes to its end.")
+    ] = "20m",
     timeout: Annotated[str | None, typer.Option(help="Time for each step of a cell, such as 5m.")] = None,
     memory: Annotated[str | None, typer.Option(help="Memory for each process, such as 4GiB.")] = None,
     results: options.Results = options.RESULTS,
     output: Annotated[
-        Path | None, typer.Option(help="Folder to save the winner in; picks/TASK in the folder of the results.")
+        Path | None, typer.Option(help="Folder to save the winner in, instead of one below picks/ of the results.")
     ] = None,
 ) -> None:
     """Search for the deployment that is fastest, or smallest, and keeps the metric.
 
     Each node's precision is chosen by what it was measured to save here and to cost in noise; the best proposals are
-    confirmed beside the fixed matrix on the test split, which the search does not see. Exits with 1 where nothing beats
-    the fixed matrix.
+    confirmed beside the fixed matrix on held-out samples, which the search does not see. Exits with 1 where nothing
+    beats the fixed matrix.
     """
     from bench.api.errors import InputError
     from bench.cli import progress
@@ -47,7 +49,7 @@ def search(
     from bench.cli.stopping import Stopping
     from bench.decisions import deployment
     from bench.decisions.pick import Constraints
-    from bench.decisions.search import whole
+    from bench.decisions.search import kept, whole
     from bench.measure import machine
     from bench.measure.block import Method
     from bench.measure.limits import Limits
@@ -76,13 +78,13 @@ def search(
         request = (task, batch, threads)
         searched = whole.run(request, constraints, objective, ends_s, store, settings, observer, options.say)
     found, stored = searched.confirmed, searched.stored
-    pictures = search_plots.draw(searched.outcomes, task, objective, stored.folder / "plots")
+    pictures = search_plots.draw(searched.outcomes, request, objective, stored.folder / "plots")
     tables = [report.front_table(one.proposals, objective) for one in searched.outcomes]
     options.write(report.render(found, tables), None)
     options.tell(*map(str, pictures))
     if found.winner is None or not found.is_searched:
         raise typer.Exit(NOTHING_BETTER)
-    target = output or results / "picks" / task
+    target = output or results / "picks" / kept.name_of(request, objective)
     asked = {"--max-metric-drop": constraints.max_metric_loss, "--objective": objective}
     saved = deployment.save(target, found.winner, stored.records[found.winner.cell], request=asked, limits=limits)
     options.tell("", f"saved in {target}: {', '.join(path.name for path in saved)}")

@@ -14,7 +14,7 @@ from bench.api import Part, Task, cache
 from bench.api.artifact import Artifact
 from bench.api.cell import Cell
 from bench.api.errors import ArtifactError, BenchError, ChildError, PluginError, RefusedError
-from bench.api.sized import family_of
+from bench.api.sized import family_of, judged_of
 from bench.measure import clock
 from bench.measure.interpreter import OWN, Interpreter
 from bench.measure.limits import Limits
@@ -74,14 +74,16 @@ def artifact_of(cell: Cell, limits: Limits, failed: FailedSteps | None = None) -
 def steps_of(cell: Cell, limits: Limits, failed: FailedSteps | None = None) -> list[Artifact]:
     """The artifact of every step: the file that the exporter wrote, and the file that each variant made of it.
 
-    A task at other sizes shares the files of the task at its own sizes, up to a step that fixes sizes.
+    A task at other sizes shares the files of the task at its own sizes, up to a step that fixes sizes. The tasks of a
+    search share all files of the task that they judge: a file does not depend on the samples that judge it.
 
     Raises:
         ArtifactError: a step failed; the message names it.
     """
     made = functools.partial(_made, limits, {} if failed is None else failed)
     exporter = catalog.exporter(cell.exporter)
-    task = cell.task if exporter.freezes else family_of(cell.task)
+    fixed = judged_of(cell.task)
+    task = fixed if exporter.freezes else family_of(cell.task)
     subject = provenance.subject(catalog.task(task))
     recipe = provenance.recipe("exporters", cell.exporter, exporter, task=subject, source=cell.source)
     request = {"task": task, "source": cell.source, "exporter": cell.exporter}
@@ -91,7 +93,7 @@ def steps_of(cell: Cell, limits: Limits, failed: FailedSteps | None = None) -> l
         named, before = catalog.variant(name), steps[-1]
         if before.format not in named.variant.formats:
             raise ArtifactError(f"{name} takes {' or '.join(named.variant.formats)}, not {before.format}")
-        task = cell.task if named.variant.freezes else task
+        task = fixed if named.variant.freezes else task
         subject = provenance.subject(catalog.task(task))
         more = {"task": subject, "option": named.option, "source": before.sha256}
         recipe = provenance.recipe("variants", name, named.variant, **more)

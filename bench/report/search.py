@@ -70,12 +70,13 @@ def _lost(row: Row, found: Confirmed) -> tuple[str, str]:
 
 def _answer(found: Confirmed) -> str:
     if found.winner is None:
-        return "No deployment keeps the metric.\n"
-    best, fixed = found.best_finalist, found.fixed
+        return f"No deployment keeps the metric{'' if found.too_few is None else f': {found.too_few}'}.\n"
+    best, fixed = found.winner if found.is_searched else found.best_finalist, found.fixed
     if fixed is None:
         return f"{found.winner.cell} is the only kind of deployment that keeps the metric.\n"
     if best is None:
-        return f"Nothing beats {fixed.cell}: no finalist keeps the metric.\n"
+        why = "no finalist keeps the metric" if found.finalists else "no proposal is expected to"
+        return f"Nothing beats {fixed.cell}: {why}.\n"
     over = None if found.over_fixed is None else writing.interval(found.over_fixed)
     if found.is_searched:
         latency = "latency not measured side by side" if over is None else f"latency {over} times"

@@ -11,14 +11,16 @@ from typing import Any
 
 import pytest
 
+from bench.api.cell import Cell
 from bench.decisions.pick import Constraints
 from bench.decisions.search import confirm, starts
 from bench.decisions.search import search as searching
+from bench.decisions.search.design import Design
 from bench.decisions.search.effects import Tried
 from bench.decisions.search.search import LATENCY, SIZE, Proposal, front, tried_of
 from bench.records.metric_loss import Lost
 from bench.records.rows import Row
-from support.searches import BASE, NOISE, RATIO, Bed, made, proposals, row, search_of, tried
+from support.searches import BASE, NOISE, RATIO, Bed, go, made, proposals, row, search_of, tried
 
 
 def test_the_front_leaves_out_what_is_beaten_in_both() -> None:
@@ -51,9 +53,9 @@ def test_many_finalists_are_thinned_over_the_whole_front() -> None:
 def test_what_is_to_beat_is_the_best_of_the_matrix_over_the_plain_export() -> None:
     plain = row(cell=BASE.path.replace("~tuning", ""), task="net", ratio=0.6)
     fixed = row(cell="net/b", task="net", ratio=0.3, size_bytes=10)
-    assert confirm.cost_to_beat([plain, fixed], fixed, BASE, LATENCY) == pytest.approx(0.5)
-    assert confirm.cost_to_beat([plain, fixed], fixed, BASE, SIZE) == 10
-    assert confirm.cost_to_beat([fixed], fixed, BASE, LATENCY) == math.inf
+    assert confirm.cost_to_beat([plain, fixed], fixed.cell, BASE, LATENCY) == pytest.approx(0.5)
+    assert confirm.cost_to_beat([plain, fixed], fixed.cell, BASE, SIZE) == 10
+    assert confirm.cost_to_beat([fixed], fixed.cell, BASE, LATENCY) == math.inf
     assert confirm.cost_to_beat([plain], None, BASE, LATENCY) == math.inf
 
 
@@ -93,7 +95,7 @@ def test_a_proposal_is_what_its_row_says() -> None:
 
 def test_a_search_finds_the_best_choice_under_each_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     bed, search = Bed(monkeypatch), search_of()
-    searching.run([search], ends_s=1000.0)
+    go(search, ends_s=1000.0)
     assert len(bed.measured) == len(set(bed.measured)) < 3**4, "nothing is measured twice, and not everything"
     found = {one.choice: one.tried for one in search.proposals}
     assert search.design.groups == ((0,), (3,), (1,), (2,)), "the group of two parts was cut"
@@ -105,7 +107,7 @@ def test_a_search_finds_the_best_choice_under_each_limit(monkeypatch: pytest.Mon
 
 def test_a_letter_that_breaks_a_group_alone_is_not_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
     bed, search = Bed(monkeypatch, broken=("1f1s2f",)), search_of()
-    searching.run([search], ends_s=1000.0)
+    go(search, ends_s=1000.0)
     last = bed.measured.index("net~tuning/torch/torch_onnx/mixed-1f1s2f/onnxruntime/cpu/b1t1")
     later = bed.measured[last + searching.AT_ONCE :]
     assert not [path for path in later if re.search(r"mixed-(1.1s|2s|1s1s)", path)]
@@ -118,7 +120,7 @@ def test_a_letter_that_another_one_beats_everywhere_is_tried_no_further(monkeypa
         monkeypatch.setitem(RATIO, key, 0.1)
         monkeypatch.setitem(NOISE, key, 9e-3)
     bed, search = Bed(monkeypatch), search_of()
-    searching.run([search], ends_s=1000.0)
+    go(search, ends_s=1000.0)
     spelled = [re.sub(r".*mixed-(\w+)/.*", r"\1", path) for path in bed.measured[3:]]
     assert spelled
     assert not [text for text in spelled if re.match(r"(\d+d|1f1d|1s1d|1.1d)", text) and text != "2f1d1f"]
@@ -130,14 +132,36 @@ def test_a_design_far_behind_the_best_is_searched_no_further(monkeypatch: pytest
     monkeypatch.setattr(searching.Search, "best_cost", property(lambda one: 1.0 if one is searches[0] else 1.3))
     begun = []
     monkeypatch.setattr(searching.Search, "go_on", lambda one, _: begun.append(one))
-    searching.run(searches, ends_s=1000.0)
+    waiting = iter(searches)
+    assert searching.run([one.design for one in searches], lambda *_: next(waiting), 1000.0) == searches
     assert begun == searches[:1]
     assert len(bed.measured) > 2, "each design has begun"
 
 
+def test_latencies_are_over_the_base_of_the_first_design_that_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    Bed(monkeypatch)
+    designs = [dataclasses.replace(made(), base=dataclasses.replace(BASE, runtime=name)) for name in "abc"]
+    monkeypatch.setattr(searching.Search, "is_sound", property(lambda one: one.design.base.runtime != "a"))
+    monkeypatch.setattr(searching.Search, "go_on", lambda *_: None)
+    over: list[tuple[str, str]] = []
+
+    def make(one: Design, baseline: Cell) -> searching.Search:
+        over.append((one.base.runtime, baseline.runtime))
+        return search_of()
+
+    begun = searching.run(designs, lambda one, baseline: _with(make(one, baseline), one), 1000.0)
+    assert [one.design.base.runtime for one in begun] == ["b", "c"]
+    assert over == [("a", "a"), ("b", "b"), ("c", "b")]
+
+
+def _with(search: searching.Search, design: Design) -> searching.Search:
+    search.design = design
+    return search
+
+
 def test_time_ends_a_search_between_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
     bed, search = Bed(monkeypatch), search_of()
-    searching.run([search], ends_s=4.0)
+    go(search, ends_s=4.0)
     assert len(bed.measured) <= 4 + searching.AT_ONCE
     assert search.proposals
 
@@ -146,7 +170,7 @@ def test_a_base_that_does_not_run_ends_its_design_alone(monkeypatch: pytest.Monk
     bed = Bed(monkeypatch)
     monkeypatch.setattr(bed, "_row", lambda cell: row(cell=cell.path, status="failed"))
     search = search_of()
-    searching.run([search], ends_s=1000.0)
+    go(search, ends_s=1000.0)
     assert not search.is_sound
     assert search.proposals == []
     assert len(bed.measured) == 3  # the base, and two letters everywhere

@@ -11,7 +11,7 @@ import pytest
 from bench.api import Part
 from bench.api.cell import Cell
 from bench.decisions.search import assignment, effects
-from bench.decisions.search.design import design
+from bench.decisions.search.design import Choice, design
 from bench.decisions.search.effects import Tried
 from support.searches import BASE, NOISE, RATIO, made, part, tried
 
@@ -131,3 +131,24 @@ def test_noise_of_independent_errors_adds_up() -> None:
 
     near1, near2 = (w + 0.03 * draw.standard_normal(w.shape) for w in (w1, w2))
     assert power(near1, near2) == pytest.approx(power(near1, w2) + power(w1, near2), rel=0.1)
+
+
+def test_noise_of_the_base_is_no_letters() -> None:
+    """As that of a provider that computes in bfloat16."""
+    base = tried(made().plain, noise=1e-4)
+    found = effects.fit(made(), [tried(choice, noise=1e-4 + _noise(choice)) for choice in made().first()], base)
+    assert found.noise == pytest.approx(NOISE, rel=1e-3)
+    assert found.noise_of(("s", "f", "f")) == pytest.approx(1e-4 + NOISE[0, "s"], rel=1e-3)
+
+
+def _noise(choice: Choice) -> float:
+    return sum(NOISE.get(key, 0.0) for key in enumerate(choice))
+
+
+def test_the_ladder_has_a_step_for_the_quietest_letter_however_noisy_others_are(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setitem(NOISE, (1, "s"), 0.5)
+    found = effects.fit(made(), [tried(choice) for choice in made().first()], tried(made().plain))
+    steps = assignment.ladder(made(), found, found.ratio)
+    assert steps[0] == ("d", "f", "f"), "12 dB below the limits of the others"

@@ -52,13 +52,13 @@ def test_the_winner_is_fast_and_right(searching: Harness) -> None:
     assert "4 proposals ran" in printed
     again = searching.run("search", "toy", "--max-metric-drop", "40%", "--budget", "10s")
     assert "toy/null/native/halving-1h1f/null/cpu/b1t1\nbeats toy/null/native/raw/" in again, "not held against itself"
-    folder = searching.folder / "results" / "picks" / "toy"
+    folder = searching.folder / "results" / "picks" / "toy-b1t1-latency"
     recipe = json.loads((folder / "deployment.json").read_text())
     assert recipe["cell"] == "toy/null/native/halving-1h1f/null/cpu/b1t1"
     assert recipe["chosen_for"] == {"--max-metric-drop": 0.4, "--objective": "latency"}
     assert json.loads((folder / recipe["artifact"]["file"]).read_text()) == {"rounds": pytest.approx(900), "scale": 2.0}
     plots = {path.name for path in (searching.folder / "results").glob("*/plots/*.png")}
-    assert plots == {"toy-search.png", "toy-letters-1.png"}
+    assert plots == {"toy-b1t1-latency-search.png", "toy-b1t1-latency-letters-1.png"}
     shown = {row["cell"]: row for row in json.loads(searching.run("show", "toy~tuning/*", "--format", "json"))}
     assert {cell.split("/")[3] for cell in shown} == {"raw", "halving-2h", "halving-1h1f", "halving-1f1h"}
     assert {row["metric_name"] for row in shown.values()} == {"snr_db"}

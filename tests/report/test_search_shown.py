@@ -8,25 +8,24 @@ from pathlib import Path
 import pytest
 
 from bench.decisions.search import confirm, kept
-from bench.decisions.search import search as searching
 from bench.decisions.search.kept import Kept
 from bench.decisions.search.search import LATENCY, SIZE
 from bench.measure.stats import Estimate
 from bench.report import search as report
 from bench.report.figures import search_plots
-from support.searches import Bed, row, search_of
+from support.searches import Bed, go, row, search_of
 
 
 def test_figures_name_every_design_group_and_letter(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     Bed(monkeypatch)
     search = search_of()
-    searching.run([search], ends_s=1000.0)
-    paths = search_plots.draw([search.outcome], "net", LATENCY, tmp_path)
+    go(search, ends_s=1000.0)
+    paths = search_plots.draw([search.outcome], ("net", 1, 1), LATENCY, tmp_path)
     assert [path.name for path in paths] == [
-        f"net-{name}.{suffix}" for name in ("search", "letters-1") for suffix in ("png", "svg")
+        f"net-b1t1-latency-{name}.{suffix}" for name in ("search", "letters-1") for suffix in ("png", "svg")
     ]
-    assert "mixed of torch_onnx on onnxruntime/cpu" in (tmp_path / "net-search.svg").read_text()
-    letters = (tmp_path / "net-letters-1.svg").read_text()
+    assert "mixed of torch_onnx on onnxruntime/cpu" in (tmp_path / "net-b1t1-latency-search.svg").read_text()
+    letters = (tmp_path / "net-b1t1-latency-letters-1.svg").read_text()
     for text in ("1. A: s", "4. A: d", "2. B: s", "3. C: d", "24 dB", "int8, activations"):
         assert text in letters
 
@@ -36,11 +35,11 @@ def test_figures_of_a_search_for_size_have_sizes_and_names_of_their_own(
 ) -> None:
     Bed(monkeypatch)
     search = search_of(SIZE)
-    searching.run([search], ends_s=1000.0)
-    paths = search_plots.draw([search.outcome], "net", SIZE, tmp_path)
-    assert {path.stem for path in paths} == {"net-size-search", "net-size-letters-1"}
-    assert "size (MB), lower is better" in (tmp_path / "net-size-search.svg").read_text()
-    assert "size saved (kB)" in (tmp_path / "net-size-letters-1.svg").read_text()
+    go(search, ends_s=1000.0)
+    paths = search_plots.draw([search.outcome], ("net", 1, 1), SIZE, tmp_path)
+    assert {path.stem for path in paths} == {"net-b1t1-size-search", "net-b1t1-size-letters-1"}
+    assert "size (MB), lower is better" in (tmp_path / "net-b1t1-size-search.svg").read_text()
+    assert "size saved (kB)" in (tmp_path / "net-b1t1-size-letters-1.svg").read_text()
 
 
 def test_searches_of_one_task_for_latency_and_size_are_both_kept(
@@ -48,7 +47,7 @@ def test_searches_of_one_task_for_latency_and_size_are_both_kept(
 ) -> None:
     Bed(monkeypatch)
     search = search_of()
-    searching.run([search], ends_s=1000.0)
+    go(search, ends_s=1000.0)
     for objective in (LATENCY, SIZE):
         outcomes = (search.outcome,)
         kept.keep(tmp_path, Kept(schema=kept.SCHEMA, request=("net", 1, 1), objective=objective, outcomes=outcomes))
@@ -83,6 +82,18 @@ def test_the_answer_names_the_winner_and_what_it_beats(monkeypatch: pytest.Monke
     assert "Nothing beats net/b: no finalist keeps the metric." in report.render(none, [])
 
 
+def test_the_answer_names_what_is_saved_and_says_when_samples_are_too_few() -> None:
+    untimed, timed, fixed = (row(cell=f"net/{name}", size_bytes=size) for name, size in (("a", 5), ("b", 7), ("c", 9)))
+    parts = {"objective": SIZE, "losses": {}, "over_fixed": None, "finalists": [untimed, timed], "fixed": fixed}
+    won = confirm.Confirmed(**parts, kept=["net/a", "net/b"], winner=timed)  # type: ignore[arg-type]
+    assert "net/b\nbeats net/c" in report.render(won, [])
+    few = {**parts, "fixed": None, "kept": [], "winner": None, "too_few": "30 held-out samples are too few"}
+    none = confirm.Confirmed(**few)  # type: ignore[arg-type]
+    assert "No deployment keeps the metric: 30 held-out samples are too few." in report.render(none, [])
+    idle = confirm.Confirmed(**{**parts, "finalists": []}, kept=[], winner=fixed)  # type: ignore[arg-type]
+    assert "Nothing beats net/c: no proposal is expected to." in report.render(idle, [])
+
+
 def test_the_answer_of_a_search_for_size_is_about_size() -> None:
     small, large = row(cell="net/a", size_bytes=5), row(cell="net/b", size_bytes=10)
     parts = {"objective": SIZE, "losses": {}, "over_fixed": None}
@@ -92,10 +103,40 @@ def test_the_answer_of_a_search_for_size_is_about_size() -> None:
     assert "Nothing beats net/a: the best finalist has 2.00 times its size." in report.render(lost, [])
 
 
+def test_a_search_whose_plugins_are_gone_is_drawn_without_what_they_say(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    Bed(monkeypatch)
+    search = search_of()
+    go(search)
+    strange = dataclasses.replace(search.outcome.design, variant="no_such", options=())
+    drawn = search_plots.drawings([dataclasses.replace(search.outcome, design=strange)], "net", LATENCY)
+    assert len(drawn) == 2
+
+
+@pytest.mark.parametrize("spoil", ["letters twice", "no letters", "many letters"])
+def test_a_kept_search_that_no_search_wrote_is_left_out(
+    spoil: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    Bed(monkeypatch)
+    search = search_of()
+    go(search)
+    design = search.outcome.design
+    if spoil == "no letters":
+        parts = (dataclasses.replace(design.parts[0], letters=""), *design.parts[1:])
+        design = dataclasses.replace(design, parts=parts)
+    else:
+        first = "fdsd" if spoil == "letters twice" else "fds" + "".join(map(chr, range(0x4E00, 0x4E20)))
+        design = dataclasses.replace(design, letters=(first, *design.letters[1:]))
+    outcome = dataclasses.replace(search.outcome, design=design)
+    kept.keep(tmp_path, Kept(schema=kept.SCHEMA, request=("net", 1, 1), objective=LATENCY, outcomes=(outcome,)))
+    assert kept.read(tmp_path) == []
+
+
 def test_a_search_is_kept_and_read_again(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     Bed(monkeypatch)
     search = search_of()
-    searching.run([search], ends_s=1000.0)
+    go(search, ends_s=1000.0)
     whole = Kept(schema=kept.SCHEMA, request=("net", 1, 1), objective=LATENCY, outcomes=(search.outcome,))
     path = kept.keep(tmp_path, whole)
     assert kept.read(tmp_path) == [whole]

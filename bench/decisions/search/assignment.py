@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -10,8 +11,8 @@ from scipy import optimize
 from bench.decisions.search.design import Choice, Design
 from bench.decisions.search.effects import Effects, Key
 
-LEVELS = 12
-"""Limits on the noise, each half of the next, from the most that is expected of any choice."""
+LEVELS = 24
+"""Limits on the noise at most, each half of the next, from the most that is expected of any choice."""
 
 
 def best(design: Design, costs: Mapping[Key, float], noise: Mapping[Key, float], limit: float) -> Choice | None:
@@ -55,6 +56,8 @@ def ladder(design: Design, effects: Effects, costs: Mapping[Key, float]) -> list
     )
     if most <= 0:
         return []
-    limits = [most / 2**level for level in reversed(range(LEVELS))]
+    least = min(value for value in effects.noise.values() if value > 0)
+    levels = min(LEVELS, 1 + math.ceil(math.log2(most / least)))
+    limits = [most / 2**level for level in reversed(range(levels))]
     found: Sequence[Choice | None] = [best(design, costs, effects.noise, limit) for limit in limits]
     return list(dict.fromkeys(choice for choice in found if choice is not None and choice != design.plain))

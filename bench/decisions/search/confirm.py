@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from bench.api import placed, versioned
 from bench.api.cell import CHAIN, RAW, Cell
 from bench.api.errors import InputError
+from bench.api.sized import confirming_of
 from bench.decisions import pick
 from bench.decisions.pick import Constraints
-from bench.decisions.search.search import FIGURES, LATENCY, MEMORY, Proposal, front
+from bench.decisions.search.search import FIGURES, LATENCY, MEMORY, SIZE, Proposal, front
 from bench.measure import selection
 from bench.measure.stats import Estimate
+from bench.pipeline import prepare
 from bench.pipeline.quality import BROKEN
 from bench.plugins import catalog
 from bench.records import ranking
@@ -25,6 +27,8 @@ from bench.records.rows import Row
 QUIETER = 0.8
 """Of two finalists in a row, the quieter one has at most this share of the other one's noise."""
 MOST_FINALISTS = 12
+MEMORY_MARGIN = 0.03
+"""Share by which peak memory must be less to be less: as much as that of two launches of one cell may differ."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -36,8 +40,9 @@ class Confirmed:
         finalists: rows of the finalists on the task itself, in the order in which they were proposed.
         losses: by path of a finalist, the share of the metric that it loses, on all samples that are held out.
         kept: paths of the finalists that keep the metric.
-        fixed: the best row of the fixed matrix under the same constraints; None where no row keeps to them.
+        fixed: the best row of the fixed matrix that keeps the metric by the same samples; None where no row does.
         winner: the best row of all; None where no row keeps to the constraints.
+        too_few: where there is no winner, that there are too few samples to tell; else None.
         over_fixed: latency of the best finalist that keeps the metric over that of `fixed`; None where one of them is
             missing or the two were not measured together. Where the finalist was selected for its latency, the interval
             holds all the same: see `measure.selection.selected_ratio`.
@@ -50,23 +55,26 @@ class Confirmed:
     fixed: Row | None
     winner: Row | None
     over_fixed: Estimate | None
+    too_few: str | None = None
 
     @property
     def is_searched(self) -> bool:
-        """Whether the winner is a finalist; of latency, one that was shown to be faster than the fixed matrix."""
+        """Whether the winner is a finalist that was shown to beat the fixed matrix.
+
+        Sizes are what they are. Memory must be less by more than two launches of one cell may differ.
+        """
         if self.winner is None or self.winner.cell not in self.kept:
             return False
-        return (
-            self.objective != LATENCY
-            or self.fixed is None
-            or (self.over_fixed is not None and self.over_fixed.high < 1)
-        )
+        if self.fixed is None or self.objective == SIZE:
+            return True
+        if self.objective == MEMORY:
+            return _figure(self.winner, MEMORY) < (1 - MEMORY_MARGIN) * _figure(self.fixed, MEMORY)
+        return self.over_fixed is not None and self.over_fixed.high < 1
 
     @property
     def best_finalist(self) -> Row | None:
         """The finalist that keeps the metric and does best."""
-        found = [row for row in self.finalists if row.cell in self.kept]
-        return min(found, key=lambda row: _figure(row, self.objective), default=None)
+        return _best([row for row in self.finalists if row.cell in self.kept], self.objective)
 
 
 def finalists(
@@ -94,47 +102,77 @@ def finalists(
     return [dataclasses.replace(one.cell, task=task) for one in reversed(found)]
 
 
-def cost_to_beat(rows: Sequence[Row], fixed: Row | None, base: Cell, objective: str) -> float:
+def cost_to_beat(rows: Sequence[Row], fixed: str | None, base: Cell, objective: str) -> float:
     """What a proposal must cost less than to beat the best of the fixed matrix; infinite where that is not known.
 
     Args:
         rows: rows of the task itself.
-        fixed: the best of the fixed matrix.
+        fixed: path of the best cell of the fixed matrix.
         base: the cell of the tuning task that latencies of proposals are over.
         objective: what is to be made small.
     """
-    if fixed is None or objective == MEMORY:
+    found = {row.cell: row for row in rows}
+    best = found.get(fixed or "")
+    if best is None:
         return math.inf
     if objective != LATENCY:
-        return _figure(fixed, objective)
-    plain = dataclasses.replace(base, task=fixed.task).path
-    ratio = next((row.ratio for row in rows if row.cell == plain), None)
-    return fixed.ratio / ratio if fixed.ratio and ratio else math.inf
+        return _figure(best, objective)
+    plain = found.get(dataclasses.replace(base, task=best.task).path)
+    return best.ratio / plain.ratio if plain is not None and best.ratio and plain.ratio else math.inf
 
 
-def keeps(cell: Cell, stored: Results, more: Results | None, constraints: Constraints) -> bool:
-    """Whether a finalist works and keeps the metric, by all samples that are held out.
+def keeps(cell: Cell, stored: Results, more: Results | None, constraints: Constraints) -> bool | None:
+    """Whether a deployment keeps the metric, by all samples that are held out; None where it does not work.
 
     Finalists are asked about from the quietest on, until one does not keep it: so all that were found to do so do it
     with 95 % confidence together (a fixed sequence of tests, which need no correction).
 
+    Args:
+        cell: the cell, of the task itself.
+        stored: the results of the task itself.
+        more: those of the task that has all held-out samples as its test split; None where there are no more.
+        constraints: what a deployment must keep to.
+
     Source: Maurer, Hothorn and Lehmacher 1995, "Multiple comparisons in drug clinical trials and preclinical assays:
     a-priori ordered hypotheses".
     """
-    row = next((row for row in stored.rows if row.cell == cell.path), None)
-    limit = constraints.max_metric_loss
-    if row is None or row.status != "ok" or row.fidelity == BROKEN:
-        return False
-    lost = (_losses(stored, [cell]) | ({} if more is None else _losses(more, [cell]))).get(cell.path)
+    rows = [_row(cell, stored)]
+    if more is not None:
+        rows.append(_row(dataclasses.replace(cell, task=confirming_of(cell.task)), more))
+    limit, judged = constraints.max_metric_loss, rows[-1]
+    if any(row is None or row.status != "ok" or row.fidelity == BROKEN for row in rows) or judged is None:
+        return None
     if limit is None:
         return True
-    return lost.high() <= limit if lost is not None else (row.metric_loss or 0.0) <= limit
+    lost = _losses(stored if more is None else more, [cell]).get(cell.path)
+    if lost is not None:
+        return lost.high() <= limit
+    return judged.metric_loss is not None and judged.metric_loss <= limit
 
 
-def fixed_best(stored: Results, request: tuple[str, int, int], limits: Constraints) -> list[Row]:
-    """The rows of the fixed matrix that keep to the constraints, the fastest first."""
+def _row(cell: Cell, stored: Results) -> Row | None:
+    return next((row for row in stored.rows if row.cell == cell.path), None)
+
+
+def is_partial(stored: Results, fixed: Sequence[Cell]) -> bool:
+    """Whether a cell of the fixed matrix that can be measured was not: the run that began it may have been stopped."""
+    known = {row.cell for row in stored.rows if row.status != "ok" or row.ratio is not None or row.same_as}
+    return any(cell.path not in known and prepare.skip_reason(cell) is None for cell in fixed)
+
+
+def rivals(stored: Results, request: tuple[str, int, int], limits: Constraints, objective: str) -> list[Cell]:
+    """The cells of the fixed matrix that may keep to the constraints, the best first.
+
+    They are those whose lost share of the metric on the test split is small enough, whatever its bound: more held-out
+    samples may bound it.
+    """
     group = _group(stored, request)
-    return [] if group is None else [row for row in pick.qualifying(group, limits) if _is_fixed(row)]
+    if group is None:
+        return []
+    limit = math.inf if limits.max_metric_loss is None else limits.max_metric_loss
+    rows = pick.qualifying(group, dataclasses.replace(limits, max_metric_loss=None))
+    found = [row for row in rows if _is_fixed(row) and (row.metric_loss is None or row.metric_loss <= limit)]
+    return [Cell.from_path(row.cell) for row in sorted(found, key=lambda row: _figure(row, objective))]
 
 
 def _is_fixed(row: Row) -> bool:
@@ -146,8 +184,7 @@ def _is_fixed(row: Row) -> bool:
 def confirmed(
     stored: Results,
     request: tuple[str, int, int],
-    cells: Sequence[Cell],
-    kept: Sequence[str],
+    cells: tuple[Sequence[Cell], Sequence[Cell], Sequence[Cell]],
     constraints: Constraints,
     objective: str,
     more: Results | None = None,
@@ -157,8 +194,7 @@ def confirmed(
     Args:
         stored: the results of the task itself, with those of the finalists.
         request: task, batch and threads.
-        cells: the finalists.
-        kept: paths of those that keep the metric.
+        cells: the finalists, those of them that keep the metric, and the cells of the fixed matrix that do.
         constraints: what a deployment must keep to.
         objective: what is to be made small.
         more: the results of the finalists on all samples that are held out; None where the test split has them all.
@@ -169,22 +205,22 @@ def confirmed(
     group = _group(stored, request)
     if group is None:
         raise InputError(f"no cell of {request[0]} was timed")
-    paths = [cell.path for cell in cells]
+    paths, kept, rivals = ([cell.path for cell in each] for each in cells)
     rows = [row for row in group.rows if row.cell in paths]
-    losses = _losses(stored, cells) | ({} if more is None else _losses(more, cells))
-    sound = pick.qualifying(group, constraints)
-    timed = pick.qualifying(group, dataclasses.replace(constraints, max_metric_loss=None))
-    fixed = _best([row for row in sound if _is_fixed(row)], objective)
-    best = _best([row for row in timed if row.cell in kept], objective)
+    asked = {*cells[0], *cells[2]}
+    sound = [row for row in group.rows if row.status == "ok" and (objective == SIZE or row.ratio is not None)]
+    fixed = _best([row for row in sound if row.cell in rivals], objective)
+    best = _best([row for row in sound if row.cell in kept], objective)
     winner = _best([row for row in (best, fixed) if row is not None], objective)
     return Confirmed(
         objective=objective,
         finalists=sorted(rows, key=lambda row: paths.index(row.cell)),
-        losses=losses,
+        losses=_losses(stored, asked) | ({} if more is None else _losses(more, asked)),
         kept=kept,
         fixed=fixed,
         winner=winner,
         over_fixed=None if best is None or fixed is None else _over(stored, best.cell, fixed.cell, kept, objective),
+        too_few=pick.too_few_samples(stored.measurements, group, constraints) if winner is None else None,
     )
 
 
@@ -212,7 +248,7 @@ def _group(stored: Results, request: tuple[str, int, int]) -> Group | None:
     return next((group for group in groups if (group.task, group.batch, group.threads) == request), None)
 
 
-def _losses(stored: Results, cells: Sequence[Cell]) -> dict[str, Lost]:
+def _losses(stored: Results, cells: Iterable[Cell]) -> dict[str, Lost]:
     """By path of a cell of the task itself, what is known of the share of the metric that it loses."""
     task = next(iter({cell.task for cell in map(Cell.from_path, stored.records)}), "")
     found = {}

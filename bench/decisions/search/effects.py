@@ -42,7 +42,7 @@ class Tried:
         error: standard error of the ratio.
         noise: power of the error of its outputs over the power of the outputs, on the tuning samples.
         size_bytes: size of its artifact.
-        memory_bytes: growth of its peak resident set; None where it was not timed.
+        memory_bytes: its peak resident set, imports included; None where it was not timed.
         number: number of the round of its design in which it was tried, from 1.
     """
 
@@ -62,18 +62,20 @@ class Effects:
     Attributes:
         ratio: to the latency, as a share of the base's.
         noise: to the power of the noise.
+        noise_of_base: of the base itself, over the power of the outputs.
         size_bytes: to the size, in bytes.
-        memory_bytes: to the growth of the peak resident set, in bytes.
+        memory_bytes: to the peak resident set, in bytes.
     """
 
     ratio: Mapping[Key, float]
     noise: Mapping[Key, float]
+    noise_of_base: float
     size_bytes: Mapping[Key, float]
     memory_bytes: Mapping[Key, float]
 
     def noise_of(self, choice: Choice) -> float:
         """The expected noise of a choice."""
-        return sum(self.noise.get((group, letter), 0.0) for group, letter in enumerate(choice))
+        return self.noise_of_base + sum(self.noise.get((group, letter), 0.0) for group, letter in enumerate(choice))
 
     def ratio_of(self, choice: Choice) -> float:
         """The expected latency of a choice over that of the base."""
@@ -102,7 +104,8 @@ def fit(design: Design, tried: Sequence[Tried], base: Tried) -> Effects:
     errors_P = np.array([math.hypot(tried[row].error / of_base, LEAST_ERROR) for row in timed])
     latency_K = _ridge(choices_PK[timed] / errors_P[:, None], ratios_P / errors_P, 1 / PRIOR)
     noise_P = np.array([max(one.noise, LEAST_NOISE) for one in tried])
-    noise_K = optimize.nnls(choices_PK / noise_P[:, None], np.ones(len(tried)))[0] if tried else np.zeros(len(keys))
+    added_P = np.array([max(one.noise - base.noise, 0.0) for one in tried])
+    noise_K = optimize.nnls(choices_PK / noise_P[:, None], added_P / noise_P)[0] if tried else np.zeros(len(keys))
     sizes_P = np.array([float(one.size_bytes - base.size_bytes) for one in tried])
     size_K = _ridge(choices_PK, sizes_P, 1e-6)
     kept = [row for row, one in enumerate(tried) if one.memory_bytes is not None and base.memory_bytes is not None]
@@ -112,7 +115,7 @@ def fit(design: Design, tried: Sequence[Tried], base: Tried) -> Effects:
         {key: float(values[column[key]]) for key in keys if key in seen}
         for values in (latency_K, noise_K, size_K, memory_K)
     )
-    return Effects(ratio=latency, noise=noise, size_bytes=size, memory_bytes=memory)
+    return Effects(ratio=latency, noise=noise, noise_of_base=base.noise, size_bytes=size, memory_bytes=memory)
 
 
 def _ridge(rows_PK: np.ndarray, values_P: np.ndarray, weight: float) -> np.ndarray:

@@ -20,7 +20,7 @@ from bench.records.store import write_atomically
 FOLDER = "searches"
 SCHEMA = 1
 MOST_BYTES = 1 << 24
-MOST_GROUPS, MOST_TRIED = 1_000, 10_000
+MOST_GROUPS, MOST_TRIED, MOST_LETTERS = 1_000, 10_000, 16
 """Sizes of a search beyond which a file was not written by one."""
 
 
@@ -60,10 +60,15 @@ class LetterEffect:
     size_bytes: float
 
 
+def name_of(request: tuple[str, int, int], objective: str) -> str:
+    """What the files of a search are called, such as `crnn-b1t1-latency`: one of another question has another name."""
+    task, batch, threads = request
+    return f"{task}-b{batch}t{threads}-{objective}"
+
+
 def keep(folder: Path, kept: Kept) -> Path:
     """Write a search below the folder of a machine's results, in place of an earlier one of the same question."""
-    task, batch, threads = kept.request
-    path = folder / FOLDER / f"{task}-b{batch}t{threads}-{kept.objective}.json"
+    path = folder / FOLDER / f"{name_of(kept.request, kept.objective)}.json"
     path.parent.mkdir(exist_ok=True)
     write_atomically(path, msgspec.json.encode(kept))
     return path
@@ -113,7 +118,8 @@ def _is_whole(outcome: Outcome) -> bool:
     return (
         len(design.letters) == count <= MOST_GROUPS
         and len(outcome.tried) <= MOST_TRIED
-        and all(design.letters)
+        and all(0 < len(letters) == len({*letters}) <= MOST_LETTERS for letters in design.letters)
+        and all(part.letters for part in design.parts)
         and numbers == list(range(len(design.parts)))
         and all(not group for group in design.groups[count - len(design.options) :])
         and all(design.groups[: count - len(design.options)])

@@ -86,22 +86,34 @@ class Outcome:
         return effects.fit(self.design, [one for one in self.tried if one is not base], base)
 
 
-def run(searches: Sequence[Search], ends_s: float) -> None:
+def run(designs: Sequence[Design], make: Callable[[Design, Cell], Search], ends_s: float) -> list[Search]:
     """Search over several designs: all begin, and the best go on.
 
     Args:
-        searches: the searches, with one baseline.
+        designs: the designs.
+        make: makes the search over a design, whose latencies are over those of a cell: the base of the first design
+            that runs.
         ends_s: time by `time.monotonic` at which no further round begins.
+
+    Returns:
+        The searches whose base runs.
     """
-    for one in searches:
+    begun: list[Search] = []
+    for design in designs:
+        if begun and time.monotonic() >= ends_s:
+            break
+        one = make(design, begun[0].design.base if begun else design.base)
         one.begin(ends_s)
+        if one.is_sound:
+            begun.append(one)
     kept: dict[object, Search] = {}
-    for one in sorted((one for one in searches if one.is_sound), key=lambda one: one.best_cost):
+    for one in sorted(begun, key=lambda one: one.best_cost):
         kept.setdefault(one.file if one.objective == SIZE else one, one)  # a file has one size on every runtime
-    least = min((one.best_cost for one in kept.values()), default=math.inf)
+    least = min((one.best_cost for one in begun), default=math.inf)
     chosen = [one for one in kept.values() if one.best_cost <= NEAR * least][:KEPT]
     for number, one in enumerate(chosen):
         one.go_on(time.monotonic() + (ends_s - time.monotonic()) / (len(chosen) - number))
+    return begun
 
 
 class Search:
@@ -289,7 +301,7 @@ def tried_of(choice: Choice, row: Row, rows: Mapping[str, Row]) -> Tried | None:
         error=error,
         noise=row.metric_loss**2,
         size_bytes=row.size_bytes,
-        memory_bytes=timed.model_rss_bytes,
+        memory_bytes=timed.peak_rss_bytes,
     )
 
 

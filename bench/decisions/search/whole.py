@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import math
 import time
 from collections.abc import Callable, Sequence
 
@@ -14,8 +13,9 @@ from bench.api.sized import confirming_of
 from bench.decisions.pick import Constraints
 from bench.decisions.search import confirm, kept, search, starts
 from bench.decisions.search.confirm import Confirmed
+from bench.decisions.search.design import Design
 from bench.decisions.search.kept import Kept
-from bench.decisions.search.search import FIGURES, Outcome
+from bench.decisions.search.search import Outcome
 from bench.measure.rounds import Goal
 from bench.pipeline.sweep import Observer, Options, Sweep
 from bench.plugins import catalog
@@ -25,8 +25,9 @@ from bench.records.store import Store
 
 SEARCH_SHARE, MATRIX_SHARE = 0.7, 0.3
 """Shares of the time: until the last round begins, and for the fixed matrix where nothing is stored of it."""
-RIVALS, TIMED = 2, 3
-"""Cells of the fixed matrix and finalists that are measured side by side in the end."""
+RIVALS, TIMED, ASKED = 2, 3, 6
+"""Cells of the fixed matrix and finalists that are measured side by side in the end, and cells of the fixed matrix that
+are asked at most whether they keep the metric by all held-out samples."""
 MOST_LAUNCHES = 24
 LEAST_S = 20.0
 """Time to measure these, at least: what was found is lost if the fixed matrix took longer than its share."""
@@ -74,9 +75,10 @@ def run(
         say: called with a line after each round.
 
     Raises:
-        InputError: nothing can be chosen for any export of the task here.
+        InputError: nothing can be chosen for any export of the task here, or none of these exports runs.
     """
     task, batch, threads = request
+    held_out = confirming_of(task) if type(catalog.task(task)).confirmation is not Task.confirmation else None
 
     def left_s() -> float:
         return max(1.0, ends_s - time.monotonic())
@@ -86,39 +88,54 @@ def run(
         Sweep(store, dataclasses.replace(options, goal=goal), observer).run(cells)
         return folder.stored(store, tasks={task})
 
-    stored = folder.stored(store, tasks={task})
-    if not confirm.fixed_best(stored, request, constraints):
-        stored = measure(starts.matrix(task, batch, threads), MATRIX_SHARE * left_s())
+    def judged(cell: Cell) -> tuple[Results, Results | None, bool | None]:
+        """The results of the task and of its held-out samples, and whether a cell keeps the metric by these."""
+        stored = measure([cell], CONFIRMING_S)
+        if held_out is None:
+            return stored, None, confirm.keeps(cell, stored, None, constraints)
+        measure([dataclasses.replace(cell, task=held_out)], CONFIRMING_S)
+        more = folder.stored(store, tasks={held_out})
+        return stored, more, confirm.keeps(cell, stored, more, constraints)
+
+    stored, more = folder.stored(store, tasks={task}), None
+    fixed = starts.matrix(task, batch, threads)
+    if confirm.is_partial(stored, fixed):
+        stored = measure(fixed, MATRIX_SHARE * left_s())
     designs = starts.designs(request, objective, options.method.limits, stored.rows, say)
     if not designs:
         raise InputError(f"nothing can be chosen for an export of {task} here; `bench list` says why")
-    searches = [search.Search(one, designs[0].base, store, options, observer, objective, say) for one in designs]
-    search.run(searches, time.monotonic() + SEARCH_SHARE * left_s())
-    outcomes = tuple(one.outcome for one in searches if one.is_sound)
+
+    def made(design: Design, baseline: Cell) -> search.Search:
+        return search.Search(design, baseline, store, options, observer, objective, say)
+
+    searches = search.run(designs, made, time.monotonic() + SEARCH_SHARE * left_s())
+    if not searches:
+        raise InputError(f"no export of {task} that something can be chosen for runs here; `bench run {task}` says why")
+    outcomes = tuple(one.outcome for one in searches)
     kept.keep(stored.folder, Kept(schema=kept.SCHEMA, request=request, objective=objective, outcomes=outcomes))
-    rivals = confirm.fixed_best(stored, request, constraints)
-    rivals.sort(key=lambda row: getattr(row, FIGURES[objective]) or math.inf)
-    to_beat = confirm.cost_to_beat(stored.rows, rivals[0] if rivals else None, designs[0].base, objective)
+    stored = folder.stored(store, tasks={task})
+    rivals: list[Cell] = []
+    for cell in confirm.rivals(stored, request, constraints, objective)[:ASKED]:
+        stored, more, keeps_metric = judged(cell)
+        rivals += [cell] if keeps_metric else []
+        if len(rivals) == RIVALS:
+            break
+    base = searches[0].design.base
+    to_beat = confirm.cost_to_beat(stored.rows, rivals[0].path if rivals else None, base, objective)
     proposals = [proposal for one in outcomes for proposal in one.proposals]
-    held_out = confirming_of(task) if type(catalog.task(task)).confirmation is not Task.confirmation else None
-    kept_paths: list[str] = []
-    more: Results | None = None
     asked: list[Cell] = []
+    found: list[Cell] = []
     waiting = confirm.finalists(proposals, objective, task, to_beat)
     while waiting:
         began_s = time.monotonic()
         asked.append(waiting.pop(0))
-        stored = measure(asked[-1:], CONFIRMING_S)
-        if held_out is not None:
-            measure([dataclasses.replace(asked[-1], task=held_out)], CONFIRMING_S)
-            more = folder.stored(store, tasks={held_out})
-        if not confirm.keeps(asked[-1], stored, more, constraints):
+        stored, more, keeps_metric = judged(asked[-1])
+        if keeps_metric is False:
             break
-        kept_paths.append(asked[-1].path)
+        found += asked[-1:] if keeps_metric else []
         if len(asked) == 1:  # by how long it took, and not by what it told
             number = 1 + int(CONFIRMING_SHARE * left_s() / (time.monotonic() - began_s))
             waiting = confirm.finalists(proposals, objective, task, to_beat, number)[1:]
-    beside = [cell for cell in asked if cell.path in kept_paths][-TIMED:]
-    stored = measure([*beside, *(Cell.from_path(row.cell) for row in rivals[:RIVALS])], max(LEAST_S, left_s()))
-    found = confirm.confirmed(stored, request, asked, kept_paths, constraints, objective, more)
-    return Searched(confirmed=found, outcomes=outcomes, stored=stored)
+    stored = measure([*found[-TIMED:], *rivals], max(LEAST_S, left_s()))
+    told = confirm.confirmed(stored, request, (asked, found, rivals), constraints, objective, more)
+    return Searched(confirmed=told, outcomes=outcomes, stored=stored)

@@ -1,6 +1,7 @@
 """A precision for each operator with weights of an OpenVINO model, as the option spells it: `nncf_mixed-5s2f1s`.
 
 `f` leaves an operator as it is; `s` gives it 8-bit weights and activations, with ranges measured on training samples.
+Operators without weights go on in 8 bits where they read only what such operators make, or each other.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from bench.plugins.engines.openvino import ir
 
 OPERATORS = ("Convolution", "GroupConvolution", "ConvolutionBackpropData", "MatMul", "LSTMSequence", "GRUSequence")
 """OpenVINO's operators whose weights and activations NNCF quantizes."""
+DATA = ("Parameter", "Constant", "Result")
 FLOAT, STATIC = "f", "s"
 
 
@@ -45,6 +47,8 @@ class NncfMixed(Variant):
         chosen = mixture.chosen(option, list(_parts(model)))
         if STATIC not in chosen:
             raise RefusedError("every operator stays as it is")
+        quantized = {*chosen[STATIC], *_going_on(model, chosen[STATIC])}
+        left = [node.get_friendly_name() for node in model.get_ordered_ops() if node.get_type_name() not in DATA]
         feeds = tuning_feeds(task)
         model = nncf.quantize(
             model,
@@ -52,11 +56,23 @@ class NncfMixed(Variant):
             preset=nncf.QuantizationPreset.MIXED,
             target_device=nncf.TargetDevice.CPU,
             subset_size=len(feeds),
-            ignored_scope=nncf.IgnoredScope(names=chosen.get(FLOAT, []), validate=False),
+            ignored_scope=nncf.IgnoredScope(names=[name for name in left if name not in quantized], validate=False),
         )
         ir.save(model, target)
         del weights  # the model read that memory until now
         return {f"num_{letter}": len(names) for letter, names in chosen.items()}
+
+
+def _going_on(model: Any, names: Sequence[str]) -> list[str]:
+    """Names of the operators without weights that read nothing but constants and what some operators make."""
+    inside, found = {*names}, []
+    for node in model.get_ordered_ops():
+        read = [port.get_source_output().get_node() for port in node.inputs()]
+        made = [other.get_friendly_name() for other in read if other.get_type_name() != "Constant"]
+        if made and node.get_type_name() not in (*DATA, *OPERATORS) and inside.issuperset(made):
+            inside.add(node.get_friendly_name())
+            found.append(node.get_friendly_name())
+    return found
 
 
 def _parts(model: Any) -> Iterator[Part]:

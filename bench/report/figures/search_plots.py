@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import glob
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from bench.api.errors import BenchError
+from bench.decisions.search import kept
 from bench.decisions.search.design import Design
 from bench.decisions.search.effects import Effects, Key, decibels
 from bench.decisions.search.search import LATENCY, MEMORY, SIZE, Outcome, Proposal, front
@@ -63,7 +66,7 @@ AXES = {
     ),
     SIZE: _Axis(cost="size (MB)", unit=1e6, saved="size saved (kB)", effects=lambda found: (found.size_bytes, 1e3)),
     MEMORY: _Axis(
-        cost="peak memory of the model (MB)",
+        cost="peak memory (MB)",
         unit=1e6,
         saved="memory saved (MB)",
         effects=lambda found: (found.memory_bytes, 1e6),
@@ -71,26 +74,26 @@ AXES = {
 }
 
 
-def draw(outcomes: Sequence[Outcome], task: str, objective: str, folder: Path) -> list[Path]:
-    """Write `<task>-search` and, for each design that was searched further, `<task>-letters-<number>`.
-
-    Of another objective than latency the names begin with `<task>-<objective>`.
+def draw(outcomes: Sequence[Outcome], request: tuple[str, int, int], objective: str, folder: Path) -> list[Path]:
+    """Write `<name>-search` and, for each design that was searched further, `<name>-letters-<number>`.
 
     Args:
         outcomes: the designs with their proposals, all over one baseline.
-        task: name of the task, for titles.
+        request: task, batch and threads, by which the figures are called: see `kept.name_of`.
         objective: what was made small.
-        folder: folder of the figures, which is made where it is missing.
+        folder: folder of the figures, which is made where it is missing. Those of an earlier search are removed.
 
     Returns:
         The paths of the figures, each as .png and .svg.
     """
     folder.mkdir(parents=True, exist_ok=True)
+    name = kept.name_of(request, objective)
+    for old in folder.glob(f"{glob.escape(name)}-letters-*"):
+        old.unlink()
     paths = []
-    what = task if objective == LATENCY else f"{task}-{objective}"
-    with _figures(outcomes, task, objective) as figures:
-        for name, figure in figures.items():
-            paths += [canvas.save(figure, folder / f"{what}-{name}.{suffix}") for suffix in ("png", "svg")]
+    with _figures(outcomes, request[0], objective) as figures:
+        for what, figure in figures.items():
+            paths += [canvas.save(figure, folder / f"{name}-{what}.{suffix}") for suffix in ("png", "svg")]
     return paths
 
 
@@ -182,7 +185,7 @@ def _letters(outcome: Outcome, task: str, objective: str) -> Figure | None:
         left=canvas.text_width(line.name for line in lines) + 0.1,
         right=canvas.text_width(line.note for line in lines) + 0.2,
         handles=[],
-        footnote=f"{LETTERS} Letters: {'; '.join(_meanings(design, keys))}.",
+        footnote=f"{LETTERS} {'; '.join(_meanings(design, keys))}.",
     )
     order = {letter: number for number, letter in enumerate(dict.fromkeys(letter for _, letter in keys))}
     for index, key in enumerate(keys):
@@ -197,11 +200,15 @@ def _letters(outcome: Outcome, task: str, objective: str) -> Figure | None:
 def _meanings(design: Design, keys: Sequence[tuple[int, str]]) -> list[str]:
     from bench.plugins import catalog
 
-    letters = {} if design.variant is None else catalog.variant_file(design.variant).letters
-    options = catalog.runtime(design.base.runtime).options
-    named = {design.option(group): options[name] for group, _ in keys if (name := design.option(group)) is not None}
-    chosen = dict.fromkeys(letter for group, letter in keys if design.option(group) is None)
-    return [*(f"{letter} {letters[letter]}" for letter in chosen), *(f"{name}: {text}" for name, text in named.items())]
+    # A search may be shown where its variant or runtime is gone, or has other letters now.
+    letters: Mapping[str, str] = {}
+    options: Mapping[str, str] = {}
+    with contextlib.suppress(BenchError):
+        letters = {} if design.variant is None else catalog.variant_file(design.variant).letters
+        options = catalog.runtime(design.base.runtime).options
+    chosen = dict.fromkeys(design.option(group) or letter for group, letter in keys)
+    meanings = {**letters, **options}
+    return [f"{name}: {meanings[name]}" for name in chosen if name in meanings]
 
 
 def _fidelity(noise: float) -> str:

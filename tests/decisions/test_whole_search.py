@@ -1,0 +1,170 @@
+"""A whole search over stubs: the order in which finalists are judged, what ends it, and what is held against what."""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from bench.api.cell import Cell
+from bench.decisions.pick import Constraints
+from bench.decisions.search import confirm, whole
+from bench.decisions.search.confirm import Confirmed
+from bench.decisions.search.search import LATENCY, MEMORY, SIZE
+from bench.measure.stats import Estimate
+from bench.pipeline.sweep import Options
+from bench.records.metric_loss import Lost
+from support.searches import BASE, made, row, tried
+
+REQUEST = ("net", 1, 1)
+FIXED = Cell.from_path("net/torch/torch_onnx/int8_dynamic/onnxruntime/cpu/b1t1")
+PLAIN = dataclasses.replace(BASE, task="net")
+QUIET, MIDDLE, NOISY = ("d", "f", "f"), ("s", "f", "f"), ("s", "s", "f")
+LIMITS = Constraints(max_metric_loss=0.01)
+
+
+class Net:
+    """A task with more held-out samples than its test split has."""
+
+    def confirmation(self) -> None:
+        raise NotImplementedError
+
+
+def own(choice: tuple[str, ...]) -> Cell:
+    return dataclasses.replace(made().cell(choice), task="net")
+
+
+class Bed:
+    """A search of one design with three proposals, whose losses on all 3,000 held-out samples are given.
+
+    Args:
+        lost: by path of a cell of the task, points of 3,000 that it loses, or the fields of its row there.
+    """
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, lost: Mapping[str, Any]) -> None:
+        self.measured: list[str] = []
+        self._lost, self._folder = lost, tmp_path
+        monkeypatch.setattr(whole.catalog, "task", lambda _: Net())
+        monkeypatch.setattr(whole, "Sweep", lambda *_: SimpleNamespace(run=self._run))
+        monkeypatch.setattr(whole.folder, "stored", self._stored)
+        monkeypatch.setattr(whole.starts, "matrix", lambda *_: [FIXED, PLAIN])
+        monkeypatch.setattr(whole.starts, "designs", lambda *_: [made()])
+        figures = [(made().plain, 1.0, 0.0), (QUIET, 0.8, 1e-4), (MIDDLE, 0.6, 1e-3), (NOISY, 0.5, 1e-2)]
+        outcome = SimpleNamespace(
+            design=made(), tried=tuple(tried(choice, ratio=ratio, noise=noise) for choice, ratio, noise in figures)
+        )
+        outcome.proposals = [
+            whole.search.Proposal(design=made(), choice=one.choice, tried=one) for one in outcome.tried
+        ]
+        one = SimpleNamespace(design=made(), outcome=outcome)
+        monkeypatch.setattr(whole.search, "run", lambda *_: [one])
+        monkeypatch.setattr(whole.kept, "keep", lambda *_: None)
+        monkeypatch.setattr(confirm.catalog, "variants", lambda: {"raw": None, "int8_dynamic": None})
+        monkeypatch.setattr(confirm.prepare, "skip_reason", lambda _: None)
+
+    def _run(self, cells: Sequence[Cell]) -> None:
+        self.measured += [cell.path for cell in cells]
+
+    def _stored(self, _: object, tasks: set[str]) -> Any:
+        (task,) = tasks
+        cells = [Cell.from_path(path) for path in dict.fromkeys(self.measured)]
+        rows = [self._row(cell) for cell in cells if cell.task == task]
+        records = {one.cell: SimpleNamespace(quality=SimpleNamespace(lost=self._lost_of(one.cell))) for one in rows}
+        nothing = SimpleNamespace(of=lambda _: None, between=lambda *_: None, records=records)
+        return SimpleNamespace(rows=rows, records=records, measurements=nothing, folder=self._folder)
+
+    def _row(self, cell: Cell) -> Any:
+        ratios = {PLAIN.path: 1.0, FIXED.path: 0.7, own(QUIET).path: 0.8, own(MIDDLE).path: 0.6, own(NOISY).path: 0.5}
+        given = self._lost.get(dataclasses.replace(cell, task="net").path)
+        more = given if isinstance(given, Mapping) and cell.task != "net" else {}
+        figures = {"cell": cell.path, "task": cell.task, "variant": cell.variant, "metric_loss": 0.001}
+        return row(**{**figures, "ratio": ratios.get(cell.path, 0.9), "latency_p50_ns": 1000, **more})
+
+    def _lost_of(self, path: str) -> Lost | None:
+        cell = Cell.from_path(path)
+        if cell.task == "net":  # the test split bounds nothing
+            return Lost(num_samples=100, score=1.0, most=1.0)
+        points = self._lost.get(dataclasses.replace(cell, task="net").path, 0)
+        if isinstance(points, Mapping):
+            return None
+        return Lost(num_samples=3000, score=1.0, most=1.0, points=tuple((number, 1.0) for number in range(points)))
+
+    def search(self) -> Confirmed:
+        arguments: list[Any] = [REQUEST, LIMITS, LATENCY, time.monotonic() + 100, None, Options(), None, lambda _: None]
+        return whole.run(*arguments).confirmed
+
+    @property
+    def asked(self) -> list[str]:
+        """The cells that were judged by all held-out samples, in their order."""
+        return [path.replace("~confirming", "") for path in self.measured if "~confirming" in path]
+
+
+def paths(*choices: tuple[str, ...]) -> list[str]:
+    return [own(choice).path for choice in choices]
+
+
+def test_the_quietest_is_judged_first_and_what_loses_too_much_ends_it(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    bed = Bed(monkeypatch, tmp_path, {own(MIDDLE).path: 60, FIXED.path: 60})
+    found = bed.search()
+    rivals = [FIXED.path, PLAIN.path]
+    assert bed.asked == [*rivals, *paths(QUIET, MIDDLE)], "the noisiest would keep it, and is not asked any more"
+    assert found.kept == paths(QUIET)
+    assert found.fixed is not None
+    assert found.fixed.cell == PLAIN.path, "the fixed matrix is judged by the same samples"
+    assert found.winner is not None
+    assert found.winner.cell == own(QUIET).path
+
+
+@pytest.mark.parametrize("how", [{"status": "failed"}, {"fidelity": "broken"}])
+def test_a_finalist_that_does_not_work_is_no_test_and_is_not_kept(
+    how: dict[str, str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    bed = Bed(monkeypatch, tmp_path, {own(MIDDLE).path: how})
+    found = bed.search()
+    assert bed.asked == [FIXED.path, PLAIN.path, *paths(MIDDLE, NOISY)], "what the fixed matrix beats is not asked"
+    assert found.kept == paths(NOISY)
+    assert found.fixed is not None
+    assert found.fixed.cell == FIXED.path
+    assert found.losses[FIXED.path].num_samples == 3000
+    assert not found.is_searched, "they were not measured side by side"
+
+
+def test_a_stopped_matrix_is_completed_and_a_whole_one_is_not_measured_again(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    bed = Bed(monkeypatch, tmp_path, {})
+    bed.search()
+    assert bed.measured[0] == FIXED.path
+    bed.measured[:] = [FIXED.path]
+    stored = bed._stored(None, {"net"})
+    assert not confirm.is_partial(stored, [FIXED])
+    assert confirm.is_partial(stored, [FIXED, own(QUIET)])
+    untimed = SimpleNamespace(rows=[row(cell=FIXED.path, ratio=None)])
+    assert confirm.is_partial(untimed, [FIXED])  # type: ignore[arg-type]
+    failed = SimpleNamespace(rows=[row(cell=FIXED.path, ratio=None, status="failed")])
+    assert not confirm.is_partial(failed, [FIXED])  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("objective", "field", "searched", "fixed", "expected"),
+    [
+        (SIZE, "size_bytes", 99, 100, True),
+        (MEMORY, "peak_rss_bytes", 99, 100, False),
+        (MEMORY, "peak_rss_bytes", 90, 100, True),
+        (LATENCY, "ratio", 0.5, 0.6, False),
+    ],
+)
+def test_what_beats_the_fixed_matrix(objective: str, field: str, searched: float, fixed: float, expected: bool) -> None:
+    mine, other = row(cell="net/a", **{field: searched}), row(cell="net/b", **{field: fixed})
+    over = Estimate(value=0.9, low=0.7, high=1.01)
+    found = Confirmed(
+        objective=objective, finalists=[mine], losses={}, kept=["net/a"], fixed=other, winner=mine, over_fixed=over
+    )
+    assert found.is_searched is expected
