@@ -131,3 +131,15 @@ def test_sizes_share_artifacts_up_to_a_variant_that_fixes_them() -> None:
 def test_sizes_are_subjects_of_their_own() -> None:
     subjects = [provenance.subject(catalog.task(name)) for name in ("wide", "wide@width=5", "wide@width=6")]
     assert len(set(subjects)) == 3
+
+
+@pytest.mark.usefixtures("wide")
+def test_what_a_search_judges_is_the_file_that_it_deploys() -> None:
+    """A variant that fixes sizes knows the task; the tasks of a search differ in samples, not in what they run."""
+
+    def made(task: str) -> Path:
+        cell = Cell.from_path(f"{task}/null/native/frozen+free/null/cpu/b1t1")
+        return prepare.artifact_of(cell, Limits.of(step_s=None, memory_bytes=None)).path
+
+    assert made("wide~tuning") == made("wide~confirming") == made("wide")
+    assert made("wide~tuning@width=8") == made("wide@width=8") != made("wide")

@@ -96,6 +96,39 @@ def test_the_chosen_convolutions_alone_run_in_8_bits(tmp_path: Path) -> None:
         variant.apply(source, tmp_path / "none", option="2f", task=task)
 
 
+def test_operators_without_weights_are_quantized_behind_a_chosen_one_alone(tmp_path: Path) -> None:
+    """A product of activations and a sum behind two convolutions, and another convolution."""
+    openvino = ir.import_openvino()
+    from openvino import opset13 as ops
+
+    def convolved(value: Any, shape: tuple[int, ...]) -> Any:
+        return ops.convolution(value, ops.constant(small.floats(*shape) / 10), [1, 1], [1, 1], [1, 1], [1, 1])
+
+    image = ops.parameter([-1, 8, 10, 10], np.float32)
+    one, other = (convolved(image, (8, 8, 3, 3)) for _ in range(2))
+    value = ops.add(ops.matmul(one, other, transpose_a=False, transpose_b=True), one)
+    model = openvino.Model([convolved(value, (16, 8, 3, 3))], [image], "model")
+    source, target = tmp_path / "source.openvino", tmp_path / "target.openvino"
+    task = small.make_task(ImageTask)
+    ir.name_ports(model, task, inputs=model.inputs, outputs=model.outputs)
+    ir.save(model, source)
+    quantized = {}
+    for option in ("2f1s", "2s1f", "3s"):
+        catalog.variant(f"nncf_mixed-{option}").variant.apply(source, target, option=option, task=task)
+        made, weights = ir.read(openvino.Core(), target)
+        readers = [
+            reader.get_node().get_type_name()
+            for node in made.get_ordered_ops()
+            if node.get_type_name() == "FakeQuantize"
+            for reader in node.output(0).get_target_inputs()
+        ]
+        quantized[option] = {"MatMul", "Add"} & {*readers}
+        del made, weights
+    assert quantized["2f1s"] == set()
+    assert "MatMul" in quantized["2s1f"]
+    assert "MatMul" in quantized["3s"]
+
+
 def test_a_model_without_products_is_refused(tmp_path: Path) -> None:
     source, target = tmp_path / "source.openvino", tmp_path / "target.openvino"
     write(source, products=False)

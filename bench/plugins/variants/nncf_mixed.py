@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 from pathlib import Path
 from typing import Any
 
@@ -44,10 +44,11 @@ class NncfMixed(Variant):
 
         nncf.set_log_level(logging.ERROR)
         model, weights = ir.read(openvino.Core(), source)
-        chosen = mixture.chosen(option, list(_parts(model)))
+        parts = list(_parts(model))
+        chosen = mixture.chosen(option, parts)
         if STATIC not in chosen:
             raise RefusedError("every operator stays as it is")
-        quantized = {*chosen[STATIC], *_going_on(model, chosen[STATIC])}
+        quantized = {*chosen[STATIC], *_going_on(model, chosen[STATIC], {part.name for part in parts})}
         left = [node.get_friendly_name() for node in model.get_ordered_ops() if node.get_type_name() not in DATA]
         feeds = tuning_feeds(task)
         model = nncf.quantize(
@@ -63,15 +64,16 @@ class NncfMixed(Variant):
         return {f"num_{letter}": len(names) for letter, names in chosen.items()}
 
 
-def _going_on(model: Any, names: Sequence[str]) -> list[str]:
+def _going_on(model: Any, names: Sequence[str], weighted: Set[str]) -> list[str]:
     """Names of the operators without weights that read nothing but constants and what some operators make."""
     inside, found = {*names}, []
     for node in model.get_ordered_ops():
         read = [port.get_source_output().get_node() for port in node.inputs()]
         made = [other.get_friendly_name() for other in read if other.get_type_name() != "Constant"]
-        if made and node.get_type_name() not in (*DATA, *OPERATORS) and inside.issuperset(made):
-            inside.add(node.get_friendly_name())
-            found.append(node.get_friendly_name())
+        name = node.get_friendly_name()
+        if made and node.get_type_name() not in DATA and name not in weighted and inside.issuperset(made):
+            inside.add(name)
+            found.append(name)
     return found
 
 
