@@ -1,0 +1,31 @@
+"""Tests of one group run in one process: groups share what is slow to make, such as verified exports."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+TESTS = """
+import os
+import pytest
+
+@pytest.mark.parametrize("at", [pytest.param(at, marks=pytest.mark.xdist_group(f"g{at % 2}")) for at in range(12)])
+def test_at(at):
+    with open("ran", "a") as file:
+        file.write(f"{at % 2} {os.getpid()}\\n")
+"""
+
+
+def test_a_group_runs_in_one_process(tmp_path: Path) -> None:
+    """pytest-xdist 3.8.0 groups nothing under pytest 9.2.0, without a word: pyproject.toml asks for an older one."""
+    (tmp_path / "test_groups.py").write_text(TESTS)
+    makefile = Path(__file__).parents[2] / "Makefile"
+    shared = next(line for line in makefile.read_text().splitlines() if line.startswith("SHARED :=")).split()[2:]
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *shared, "test_groups.py"]
+    subprocess.run(command, cwd=tmp_path, env=environment, check=True, capture_output=True)
+    ran = {tuple(line.split()) for line in (tmp_path / "ran").read_text().splitlines()}
+    assert len(ran) == 2, "each group has one process"
+    assert {group for group, _ in ran} == {"0", "1"}
