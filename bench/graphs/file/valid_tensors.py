@@ -59,7 +59,7 @@ def check_tensor(tensor: onnx.TensorProto, what: str) -> None:
         return
     field, number = _expected(kind, tensor.data_type, count)
     held = {name: len(getattr(tensor, name)) for name in FIELDS if len(getattr(tensor, name))}
-    if "raw_data" in held and kind != "string":
+    if tensor.HasField("raw_data") and kind != "string":  # where it is there, it is what is read, even if it is empty
         field, number = "raw_data", -(-count * bits(tensor.data_type) // 8)
     if other := next((name for name in held if name != field), None):
         raise InputError(f"{what} is {kind}, whose elements are in the field {field}, but has {other}")
