@@ -17,7 +17,9 @@ from bench.api.errors import RefusedError
 from bench.plugins.engines.calibration import tuning_feeds
 from bench.plugins.engines.openvino import ir
 
-OPERATORS = ("Convolution", "GroupConvolution", "ConvolutionBackpropData", "MatMul", "LSTMSequence", "GRUSequence")
+OPERATORS = (
+    "Convolution", "GroupConvolution", "ConvolutionBackpropData", "MatMul", "LSTMSequence", "GRUSequence", "Gather",
+)  # fmt: skip
 """OpenVINO's operators whose weights and activations NNCF quantizes."""
 DATA = ("Parameter", "Constant", "Result")
 FLOAT, STATIC = "f", "s"
