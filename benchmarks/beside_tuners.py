@@ -35,7 +35,7 @@ from bench.plugins.engines.calibration import num_calibration
 from bench.records import folder
 
 BENCH = (sys.executable, "-P", "-c", "from bench.cli.main import main; main()")
-HERE = Path(__file__).parent
+HERE = Path(__file__).resolve().parent
 TASKS = ("crnn", "albert", "super_resolution")
 MOST_DROP = 0.01
 VARIANT = '''
@@ -129,7 +129,9 @@ def tune(name: str, task: Task, python: Path, place: Path) -> dict[str, Any]:
     log = made.parent / "log"
     with (
         log.open("w") as errors,
-        subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, text=True) as process,
+        subprocess.Popen(  # in a folder of its own: Neural Compressor writes a workspace where it runs
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, text=True, cwd=made.parent
+        ) as process,
     ):
         assert process.stdin is not None and process.stdout is not None  # noqa: PT018
         for line in process.stdout:

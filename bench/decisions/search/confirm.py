@@ -14,6 +14,7 @@ from bench.decisions import pick
 from bench.decisions.pick import Constraints
 from bench.decisions.search.search import FIGURES, LATENCY, MEMORY, SIZE, Proposal, front
 from bench.measure import selection
+from bench.measure.questions import Aims
 from bench.measure.stats import Estimate
 from bench.pipeline import prepare
 from bench.pipeline.quality import BROKEN
@@ -27,8 +28,8 @@ from bench.records.rows import Row
 QUIETER = 0.8
 """Of two finalists in a row, the quieter one has at most this share of the other one's noise."""
 MOST_FINALISTS = 12
-MEMORY_MARGIN = 0.03
-"""Share by which peak memory must be less to be less: as much as that of two launches of one cell may differ."""
+MEMORY_MARGIN = Aims().margin
+"""Share by which peak memory must be less: the largest difference of latencies, too, that counts as noise."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -61,7 +62,7 @@ class Confirmed:
     def is_searched(self) -> bool:
         """Whether the winner is a finalist that was shown to beat the fixed matrix.
 
-        Sizes are what they are. Memory must be less by more than two launches of one cell may differ.
+        Sizes are what they are. Memory must be less by more than a margin that is taken for noise.
         """
         if self.winner is None or self.winner.cell not in self.kept:
             return False
@@ -156,8 +157,12 @@ def _row(cell: Cell, stored: Results) -> Row | None:
 
 def is_partial(stored: Results, fixed: Sequence[Cell]) -> bool:
     """Whether a cell of the fixed matrix that can be measured was not: the run that began it may have been stopped."""
-    known = {row.cell for row in stored.rows if row.status != "ok" or row.ratio is not None or row.same_as}
+    known = {row.cell for row in stored.rows if row.ratio is not None or row.same_as or not _can_be_timed(row)}
     return any(cell.path not in known and prepare.skip_reason(cell) is None for cell in fixed)
+
+
+def _can_be_timed(row: Row) -> bool:
+    return row.status == "ok" and row.fidelity != BROKEN
 
 
 def rivals(stored: Results, request: tuple[str, int, int], limits: Constraints, objective: str) -> list[Cell]:
