@@ -47,6 +47,7 @@ ALONE, COUNTED = (Path(__file__).with_name("peers") / name for name in ("alone.p
 TABLE = sweeps.TOP / "docs" / "compatibility.md"
 MARK = "<!-- corpus -->\n"
 ALONE_S = 120
+ENDING_S = 5
 LEAST_FILES = 0.97
 LEAST_ROWS = 0.8
 MEDIAN_WALL_S = 60
@@ -195,7 +196,8 @@ def outcome(entry: Entry, place: Path, *, budget: str, limit_s: float) -> Outcom
 def timed(command: Sequence[str], environment: Mapping[str, str], limit_s: float, log: Path) -> tuple[float, str]:
     """The seconds that a command took, and the last line of its error; empty if it succeeded.
 
-    A command that takes longer than the limit is interrupted as by Ctrl-C, so that it ends its own processes.
+    A command that takes longer than the limit is interrupted as by Ctrl-C, so that it ends its own processes; it is
+    killed if it goes on, as where it was told to ignore Ctrl-C.
     """
     begin = time.monotonic()
     pipe = subprocess.PIPE
@@ -206,7 +208,11 @@ def timed(command: Sequence[str], environment: Mapping[str, str], limit_s: float
     except subprocess.TimeoutExpired:
         hangs = True
         process.send_signal(signal.SIGINT)
-        printed, errors = process.communicate()
+        try:
+            printed, errors = process.communicate(timeout=ENDING_S)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            printed, errors = process.communicate()
     taken_s = time.monotonic() - begin
     with log.open("a") as file:
         file.write(f"$ {' '.join(command)}\n{printed}{errors}\n")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 import inspect
 import itertools
 import shlex
@@ -136,6 +137,7 @@ def cells_of(
     """
     cells = []
     runtimes = _sound("runtimes", catalog.runtime)
+    providers = functools.cache(lambda name: runtimes[name].providers())  # asked once: some look at the machine
     exporters = _sound("exporters", catalog.exporter) if exporters is None else exporters
     for task_name in tasks:
         for source, (exporter_name, exporter) in itertools.product(catalog.task(task_name).sources, exporters.items()):
@@ -144,9 +146,11 @@ def cells_of(
             format_, parts = exporter.format(source), {"task": task_name, "source": source, "exporter": exporter_name}
             fitting = [chain for chain in variants if _fits(chain, format_)]
             opening = [name for name, runtime in runtimes.items() if format_ in runtime.formats]
-            for variant, opener, batch, num_threads in itertools.product(fitting, opening, batches, threads):
-                made = Cell(**parts, variant=variant, runtime=opener, provider="", batch=batch, threads=num_threads)
-                cells += [dataclasses.replace(made, provider=provider) for provider in runtimes[opener].providers()]
+            cells += [
+                Cell(**parts, variant=variant, runtime=opener, provider=provider, batch=batch, threads=num_threads)
+                for variant, opener, batch, num_threads in itertools.product(fitting, opening, batches, threads)
+                for provider in providers(opener)
+            ]
     return cells
 
 
@@ -185,14 +189,14 @@ def select(globs: Sequence[str], sweep: str | None) -> list[Cell]:
         raise InputError(f"no sweep named {sweep!r}; {errors.suggest(sweep, named())}")
     if not globs:
         return named()[sweep or "full"]()
-    pool = named()[sweep]() if sweep else everything()
+    pool = functools.cache(named()[sweep] if sweep else everything)  # not built for globs that are paths of cells
     chosen: dict[Cell, None] = {}
     for sized_glob in globs:
         glob, at = _apart(sized_glob)
         is_path = glob.count("/") == 6 and not any(sign in glob for sign in "*?[")
-        found = [_checked(Cell.from_path(glob))] if is_path else [cell for cell in pool if matches(cell, [glob])]
+        found = [_checked(Cell.from_path(glob))] if is_path else [cell for cell in pool() if matches(cell, [glob])]
         if not found:
-            raise InputError(f"no cell matches {glob!r}; {_nearest(glob, pool)}")
+            raise InputError(f"no cell matches {glob!r}; {_nearest(glob, pool())}")
         chosen |= dict.fromkeys(dataclasses.replace(cell, task=cell.task + at) for cell in found)
     for name in {cell.task for cell in chosen}:
         catalog.task(name)  # refuses sizes that the task does not have

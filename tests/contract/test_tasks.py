@@ -1,7 +1,8 @@
 """Every task that is found is one model: in its frameworks and after plain exports, at any batch and size.
 
-Each plain cell takes the harness's own steps once: export, verify the whole test split, count parameters. Where a
-framework has several exports to ONNX, the further ones run a few samples instead of the whole split.
+Each plain cell takes the harness's own steps once: export, verify, count parameters. The whole test split goes through
+each framework's own form, for it says whether the frameworks have the same model; the exports, whose whole split every
+sweep verifies, run a few samples at several batches and sizes.
 """
 
 from __future__ import annotations
@@ -42,8 +43,7 @@ def plain_cells(task: Task) -> list[Cell]:
         for name in loading.find("exporters"):
             exporter = catalog.exporter(name)
             artifact_format = exporter.format(source)
-            is_own_form = not exporter.sources
-            if is_own_form or (source in exporter.sources and artifact_format == "onnx"):
+            if not exporter.sources or (source in exporter.sources and artifact_format == "onnx"):
                 openers = (catalog.runtime(runtime) for runtime in loading.find("runtimes"))
                 opener = next(opener for opener in openers if artifact_format in opener.default_for)
                 cell = Cell(
@@ -55,8 +55,8 @@ def plain_cells(task: Task) -> list[Cell]:
                     provider=opener.providers()[0],
                     batch=BATCH,
                 )
-                cells.append((not is_own_form, cell))
-    return [cell for _, cell in sorted(cells, key=lambda pair: pair[0])]
+                cells.append(cell)
+    return sorted(cells, key=lambda cell: not is_own_form(cell))
 
 
 CELLS = {cell.path: cell for name in TASKS for cell in plain_cells(catalog.task(name))}
@@ -68,10 +68,13 @@ def grouped(paths: Iterable[str]) -> list[Any]:
     return [pytest.param(path, marks=pytest.mark.xdist_group(CELLS[path].task)) for path in paths]
 
 
-FURTHER = ("torch_onnx_legacy", "torch_onnx_untied")
-"""Exporters of the same weights as another one of their framework."""
-OTHERS = [path for path in CELLS if path not in REFERENCES.values()]
-EXPORTS_AND_OTHERS, WHOLE = grouped(OTHERS), grouped(path for path in OTHERS if CELLS[path].exporter not in FURTHER)
+def is_own_form(cell: Cell) -> bool:
+    """Whether it is a framework's own form of a model, which no exporter made."""
+    return not catalog.exporter(cell.exporter).sources
+
+
+ALL_BUT_REFERENCES = [path for path in CELLS if path not in REFERENCES.values()]
+OTHERS, WHOLE = grouped(ALL_BUT_REFERENCES), grouped(path for path in ALL_BUT_REFERENCES if is_own_form(CELLS[path]))
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -122,7 +125,7 @@ class Laboratory:
             reference = self.outputs_of(REFERENCES[cell.task])
         outputs = self.outputs_of(cell.path)
         artifact = self.workers.artifact_of(cell)
-        is_whole = cell.exporter not in FURTHER
+        is_whole = is_own_form(cell)
         judged = self.workers.verify(cell, artifact, reference, save_outputs=outputs) if is_whole else None
         small = outputs.with_suffix(".small.npz")
         self.workers.run(
@@ -173,9 +176,7 @@ def test_task_has_its_own_form_and_an_export_in_each_framework(task: str) -> Non
         assert len(exporters) >= 2
 
 
-@pytest.mark.parametrize(
-    "path", grouped(path for path, cell in CELLS.items() if not catalog.exporter(cell.exporter).sources)
-)
+@pytest.mark.parametrize("path", grouped(path for path, cell in CELLS.items() if is_own_form(cell)))
 def test_building_imports_no_package_late(path: str) -> None:
     """In a process of its own: the time and the memory of an import would count as the model's."""
     cell = CELLS[path]
@@ -231,7 +232,7 @@ def test_points_lost_by_the_samples_make_up_the_share_that_is_lost(path: str, la
     assert found.metric_loss < found.lost.high() <= 0.01
 
 
-@pytest.mark.parametrize("path", EXPORTS_AND_OTHERS)
+@pytest.mark.parametrize("path", OTHERS)
 def test_has_the_same_number_of_parameters(path: str, laboratory: Laboratory) -> None:
     expected = laboratory.found(REFERENCES[CELLS[path].task]).num_params
     assert expected
@@ -261,7 +262,7 @@ def test_outputs_of_a_sample_do_not_depend_on_its_batch(path: str, laboratory: L
             assert error(found.small[f"{batch}/{name}"], outputs[:NUM_SMALL]) <= SAME, (name, batch)
 
 
-@pytest.mark.parametrize("path", EXPORTS_AND_OTHERS)
+@pytest.mark.parametrize("path", OTHERS)
 def test_agrees_with_the_reference_on_a_few_samples_in_every_batch(path: str, laboratory: Laboratory) -> None:
     found, reference = laboratory.found(path), laboratory.found(REFERENCES[CELLS[path].task])
     for name in _names(path):
@@ -273,7 +274,7 @@ def _names(path: str) -> list[str]:
     return [spec.name for spec in catalog.task(CELLS[path].task).outputs]
 
 
-@pytest.mark.parametrize("path", EXPORTS_AND_OTHERS)
+@pytest.mark.parametrize("path", OTHERS)
 def test_takes_other_sizes_wherever_a_dimension_is_dynamic(path: str, laboratory: Laboratory) -> None:
     found, reference = laboratory.found(path), laboratory.found(REFERENCES[CELLS[path].task])
     for spec in catalog.task(CELLS[path].task).outputs:

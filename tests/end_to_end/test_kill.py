@@ -17,7 +17,7 @@ import pytest
 if TYPE_CHECKING:
     from conftest import Harness
 
-NUM_KILLS = 20
+NUM_KILLS = 8
 NUM_LAUNCHES = 2
 FAULTS = Path(__file__).parents[1] / "faults"
 CELLS = [
@@ -54,7 +54,7 @@ def check_complete(harness: Harness, cells: list[str]) -> None:
         assert row["ratio"] is not None, cell
 
 
-def test_killed_at_twenty_moments(harness: Harness) -> None:
+def test_killed_at_eight_moments(harness: Harness) -> None:
     """Before, in and between all stages, for the run goes on a little further each time."""
     moments = random.Random(20)
     seen: set[str] = set()

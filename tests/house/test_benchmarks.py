@@ -221,13 +221,15 @@ def test_the_corpus_fails_below_97_percent_and_for_every_traceback_hang_and_diff
 def test_a_command_of_the_corpus_that_crashes_or_hangs_is_told(scripts: Any, tmp_path: Path) -> None:
     corpus, log = scripts("corpus"), tmp_path / "log"
 
-    def told(code: str) -> str:
-        return corpus.timed([sys.executable, "-c", code], os.environ, 2.0, log)[1]
+    def told(code: str, limit_s: float = 60.0) -> str:
+        return corpus.timed([sys.executable, "-c", code], os.environ, limit_s, log)[1]
 
     assert told("print(3)") == ""
     assert told("raise SystemExit('bench: a reason')") == "bench: a reason"
     assert told("1 / 0") == "traceback"
-    assert told("import time; time.sleep(60)") == "hang"
+    for handler in ("default_int_handler", "SIG_IGN"):  # the second is killed
+        code = f"import signal, time; signal.signal(signal.SIGINT, signal.{handler}); time.sleep(600)"
+        assert told(code, 2.0) == "hang"
     assert "bench: a reason" in log.read_text()
 
 

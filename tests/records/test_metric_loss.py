@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import math
 from collections.abc import Callable
 
@@ -111,7 +112,8 @@ def rarely(num_samples: int, chance: float) -> Draw:
 )
 def test_the_bound_is_missed_at_most_as_often_as_it_says(draw: Draw, truth: float) -> None:
     generator = np.random.default_rng(1)
-    held = sum(lost(draw(generator)).high() >= truth for _ in range(NUM_TRIALS))
+    trials = collections.Counter(tuple(np.sort(draw(generator))) for _ in range(NUM_TRIALS))  # many are drawn often
+    held = sum(times for losses, times in trials.items() if lost(np.array(losses)).high() >= truth)
     assert held / NUM_TRIALS >= LEAST
 
 

@@ -1,5 +1,6 @@
 """Instruction sets of this machine's processor, read without importing a package."""
 
+import functools
 import platform
 from pathlib import Path
 
@@ -13,8 +14,13 @@ VNNI = {"avx512_vnni", "avx_vnni", "amx_int8"}
 
 def instruction_sets() -> frozenset[str]:
     """Linux's names of the processor's instruction sets; empty on a system that does not list them."""
+    return _listed(CPUINFO)
+
+
+@functools.cache
+def _listed(path: Path) -> frozenset[str]:
     try:
-        lines = CPUINFO.read_text().splitlines()
+        lines = path.read_text().splitlines()
     except OSError:
         return frozenset()
     return frozenset(name for line in lines if line.startswith(("flags", "Features")) for name in line.split()[2:])
