@@ -36,6 +36,11 @@ SAME = 1e-5
 """Largest difference over the largest magnitude that other sums of the same products may make."""
 
 
+def is_own_form(cell: Cell) -> bool:
+    """Whether it is a framework's own form of a model, which no exporter made."""
+    return not catalog.exporter(cell.exporter).sources
+
+
 def plain_cells(task: Task) -> list[Cell]:
     """In each of the task's frameworks its own form and every export to ONNX; the first one is the reference."""
     cells = []
@@ -66,11 +71,6 @@ REFERENCES = {name: next(cell.path for cell in CELLS.values() if cell.task == na
 def grouped(paths: Iterable[str]) -> list[Any]:
     """Cells as parameters; one process runs those of a task, whose reference it keeps."""
     return [pytest.param(path, marks=pytest.mark.xdist_group(CELLS[path].task)) for path in paths]
-
-
-def is_own_form(cell: Cell) -> bool:
-    """Whether it is a framework's own form of a model, which no exporter made."""
-    return not catalog.exporter(cell.exporter).sources
 
 
 ALL_BUT_REFERENCES = [path for path in CELLS if path not in REFERENCES.values()]
