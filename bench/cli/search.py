@@ -82,6 +82,8 @@ def search(
     tables = [report.front_table(one.proposals, objective) for one in searched.outcomes]
     options.write(report.render(found, tables), None)
     options.tell(*map(str, pictures))
+    if searched.is_cut:
+        options.say("the time was up while there was more to try; the same command goes on where this one ended")
     if found.winner is None or not found.is_searched:
         raise typer.Exit(NOTHING_BETTER)
     target = output or results / "picks" / kept.name_of(request, objective)

@@ -94,9 +94,13 @@ class Bed:
             return None
         return Lost(num_samples=3000, score=1.0, most=1.0, points=tuple((number, 1.0) for number in range(points)))
 
+    def run(self, seconds: float = 100) -> whole.Searched:
+        ends_s = time.monotonic() + seconds
+        arguments: list[Any] = [REQUEST, LIMITS, LATENCY, ends_s, None, Options(), None, lambda _: None]
+        return whole.run(*arguments)
+
     def search(self) -> Confirmed:
-        arguments: list[Any] = [REQUEST, LIMITS, LATENCY, time.monotonic() + 100, None, Options(), None, lambda _: None]
-        return whole.run(*arguments).confirmed
+        return self.run().confirmed
 
     @property
     def asked(self) -> list[str]:
@@ -120,6 +124,14 @@ def test_the_quietest_is_judged_first_and_what_loses_too_much_ends_it(
     assert found.fixed.cell == PLAIN.path, "the fixed matrix is judged by the same samples"
     assert found.winner is not None
     assert found.winner.cell == own(QUIET).path
+
+
+def test_a_search_knows_whether_its_time_was_up(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    assert not Bed(monkeypatch, tmp_path, {}).run().is_cut
+    bed = Bed(monkeypatch, tmp_path, {})
+    now = iter(range(0, 10**6, 10))  # each look at the clock is ten seconds later
+    monkeypatch.setattr(whole.time, "monotonic", lambda: float(next(now)))
+    assert bed.run(20).is_cut
 
 
 @pytest.mark.parametrize("how", [{"status": "failed"}, {"fidelity": "broken"}])

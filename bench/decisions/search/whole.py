@@ -45,11 +45,13 @@ class Searched:
         confirmed: the finalists beside the fixed matrix.
         outcomes: the designs whose base ran, with their proposals.
         stored: the results of the task itself.
+        is_cut: whether the time was up before there was nothing more to try.
     """
 
     confirmed: Confirmed
     outcomes: Sequence[Outcome]
     stored: Results
+    is_cut: bool
 
 
 def run(
@@ -108,7 +110,9 @@ def run(
     def made(design: Design, baseline: Cell) -> search.Search:
         return search.Search(design, baseline, store, options, observer, objective, say)
 
-    searches = search.run(designs, made, time.monotonic() + SEARCH_SHARE * left_s())
+    until_s = time.monotonic() + SEARCH_SHARE * left_s()
+    searches = search.run(designs, made, until_s)
+    is_cut = time.monotonic() >= until_s
     if not searches:
         raise InputError(f"no export of {task} that something can be chosen for runs here; `bench run {task}` says why")
     outcomes = tuple(one.outcome for one in searches)
@@ -138,4 +142,4 @@ def run(
             waiting = confirm.finalists(proposals, objective, task, to_beat, number)[1:]
     stored = measure([*found[-TIMED:], *rivals], max(LEAST_S, left_s()))
     told = confirm.confirmed(stored, request, (asked, found, rivals), constraints, objective, more)
-    return Searched(confirmed=told, outcomes=outcomes, stored=stored)
+    return Searched(confirmed=told, outcomes=outcomes, stored=stored, is_cut=is_cut)
