@@ -1,8 +1,9 @@
 """What `bench search` reaches on this machine over each task's default, beside what it is to reach.
 
 For each target the script runs the search, measures its winner side by side with TensorFlow's default, or the best of
-the fixed matrix where nothing beats it, and prints both as Markdown, with the time of the winner by operator. Started
-again it goes on: all that was measured is stored in the folder of the results.
+the fixed matrix where nothing beats it, and prints both as Markdown, with the time of the winner by operator, and the
+time that the model's products take at the peak rates of this machine. Started again it goes on: all that was measured
+is stored in the folder of the results.
 
     python benchmarks/search_targets.py results/search --budget 20m > results/search/table.md
 """
@@ -74,10 +75,13 @@ def reached(target: Target, results: Path, budget: str) -> Iterator[str]:
     stored = folder.read(results)
     best = told.partition("\nbeats ")[0].splitlines()[-1] if "\nbeats " in told else _fixed(stored, target)
     bench("run", best, target.default, "--launches", "10", "--budget", "60s", *place)
+    bench("roofline", f"{target.task}/*/b1t1", *place)
     stored = folder.read(results)
     rows = {row.cell: row for row in stored.rows}
     yield f"## {target.task}, {target.objective}\n"
     yield f"{_figure(target, stored, rows[best])}\n"
+    if target.objective == "latency":
+        yield f"{_at_peak(stored, rows[best])}\n"
     yield f"`{best}`, found in {minutes:.0f} minutes. Proposals tried: {_tried(stored, target)}.\n"
     yield f"```\n{told.strip()}\n```\n"
     yield f"Time by operator:\n\n```\n{bench('explain', best, '--vs', target.default, *place).strip()}\n```\n"
@@ -99,6 +103,22 @@ def _figure(target: Target, stored: Results, row: Row) -> str:
     interval = f"[{1 / compared.ratio.high:.2f}, {1 / compared.ratio.low:.2f}]"
     asked = f"{1 / target.most:g} times is asked: {_verdict(compared.ratio.value, target.most)}"
     return f"{times:.2f} times {interval} as fast as TensorFlow's default; {asked}."
+
+
+def _at_peak(stored: Results, row: Row) -> str:
+    """The time of all products of a model at the peak rates of large matrices, which no runtime is to exceed.
+
+    Winograd's transforms do with fewer products, so for convolutions it is no bound.
+    """
+    peaks = stored.peaks.get(1)
+    if row.macs is None or peaks is None:
+        return "The peak rates of this machine were not measured."
+    times = [
+        f"{1e3 * row.macs / rate:.1f} ms in {precision} ({rate / 1e9:.0f} GMAC/s by {peaks.libraries[precision]})"
+        for precision, rate in peaks.macs_per_s.items()
+        if precision in ("float32", "bfloat16", "int8")
+    ]
+    return f"Its {row.macs / 1e6:.0f} million products at the rate of large matrices: {', '.join(times)}."
 
 
 def _verdict(value: float, most: float) -> str:
