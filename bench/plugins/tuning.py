@@ -1,27 +1,58 @@
 """The tasks that judge what a search tries: by training samples that calibrate nothing, then by all held-out samples.
 
 A proposal is calibrated on the first training samples, judged on the others, and confirmed on the test split, so no
-sample has two uses. Fidelity tells proposals apart by few samples, where a share of right answers needs thousands.
+sample has two uses. Fidelity tells proposals apart by few samples, where a share of right answers needs thousands; what
+they lose of the task's own metric there tells which are worth being confirmed.
 """
 
 from __future__ import annotations
 
-from bench.api import Samples, Task
+import functools
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+from bench.api import Arrays, Samples, Task
+from bench.api.fidelity import FidelityTask
 from bench.api.sized import confirming_of, tuning_of
+from bench.graphs.deferred import np
 from bench.plugins.engines.calibration import num_calibration
 from bench.plugins.resized import ByFidelity
+
+LOST = "metric_loss"
+"""Name, among the metrics of such a task, of the share of the task's own metric that outputs lose."""
 
 
 class Tuning(ByFidelity):
     """What such a task does in its own way; the class of the task itself comes after it."""
 
+    of: ClassVar[Task]
+    """The task itself."""
+
     def samples(self, split: str) -> Samples:
         """Of the task's training samples, those that calibrate as `train`, and the others as `test`."""
-        samples = super().samples("train")  # type: ignore[safe-super]  # the class of the task comes next
-        number = num_calibration(samples.num_samples)
-        rows = slice(None, number) if split == "train" or number == samples.num_samples else slice(number, None)
+        samples = self.of.samples("train")
+        rows = self._rows(samples.num_samples, split)
         inputs = {name: array[rows] for name, array in samples.inputs.items()}
         return Samples(inputs=inputs, targets=None, names=samples.names[rows])
+
+    def metrics(self, outputs: Arrays, targets: Sequence[Arrays]) -> dict[str, float]:
+        """Fidelity, and where the samples have labels `LOST`, against the reference's outputs."""
+        found = FidelityTask.metrics(self, outputs, targets)  # type: ignore[arg-type]  # it asks nothing of the task
+        labels = self._labels
+        if labels is not None and len(labels) == len(targets):
+            expected = {name: np.stack([target[name] for target in targets]) for name in targets[0]}
+            own, right = (float(self.of.metrics(arrays, labels)[self.of.metric_name]) for arrays in (outputs, expected))
+            found[LOST] = float(self.of.relative_loss(own, right))
+        return found
+
+    @functools.cached_property
+    def _labels(self) -> Sequence[Any] | None:
+        samples = self.of.samples("train")
+        return None if samples.targets is None else samples.targets[self._rows(samples.num_samples, "test")]
+
+    def _rows(self, num_samples: int, split: str) -> slice:
+        number = num_calibration(num_samples)
+        return slice(None, number) if split == "train" or number == num_samples else slice(number, None)
 
 
 class Confirming(Task):
@@ -44,6 +75,6 @@ def confirming(task: Task) -> Task:
 
 
 def _made(way: type[Task], name: str, task: Task) -> Task:
-    kind = type(f"{way.__name__}{type(task).__name__}", (way, type(task)), {})
+    kind = type(f"{way.__name__}{type(task).__name__}", (way, type(task)), {"of": task})
     made: Task = kind(name=name, path=task.path)
     return made

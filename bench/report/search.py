@@ -14,18 +14,21 @@ from bench.report import writing
 
 
 def front_table(proposals: Sequence[Proposal], objective: str) -> str:
-    """How many proposals of a design were tried, and a table of those that no other beats in cost and noise at once."""
+    """How many proposals of a design were tried, and a table of those that no other beats in cost and risk at once."""
     base = next(one.design.base for one in proposals)
+    has_losses = any(one.tried.metric_loss is not None for one in proposals)
     lines = [
         [
             printable(one.cell.variant if one.cell.provider == base.provider else _with_options(one)),
             writing.DASH if one.tried.ratio is None else f"{one.tried.ratio:.3f}",
             f"{decibels(one.tried.noise):.1f}",
+            *([_percent(one.tried.metric_loss)] if has_losses else []),
             writing.megabytes(one.tried.size_bytes),
         ]
         for one in front(proposals, objective)
     ]
-    titles = ("proposal", "over the\nbaseline", "fidelity\n(dB)", "size\n(MB)")
+    lost = ("loss\n(%)",) if has_losses else ()
+    titles = ("proposal", "over the\nbaseline", "fidelity\n(dB)", *lost, "size\n(MB)")
     where = f"{base.source}/{base.exporter} on {base.runtime}/{base.provider}"
     title = f"{where}: {len(proposals)} proposals ran; of these, no other beats {len(lines)}:"
     return f"{title}\n\n{writing.plain(titles, lines, format='table')}\n"

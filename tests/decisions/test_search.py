@@ -18,6 +18,7 @@ from bench.decisions.search import search as searching
 from bench.decisions.search.design import Design
 from bench.decisions.search.effects import Tried
 from bench.decisions.search.search import LATENCY, SIZE, Proposal, front, tried_of
+from bench.plugins import tuning
 from bench.records.metric_loss import Lost
 from bench.records.rows import Row
 from support.searches import BASE, NOISE, RATIO, Bed, go, made, proposals, row, search_of, tried
@@ -34,6 +35,22 @@ def test_finalists_are_of_the_task_itself_each_with_half_the_noise() -> None:
     assert {cell.task for cell in found} == {"net"}
     some = confirm.finalists(proposals(), LATENCY, "net", 0.7)
     assert [cell.variant for cell in some] == ["mixed-1s2f1s", "mixed-2s1f1s"], "what is too slow wins nothing"
+
+
+def test_what_loses_too_much_of_the_metric_on_the_tuning_samples_is_no_finalist() -> None:
+    """And of two that lose alike the quieter one is asked first, but one that loses less before either."""
+    one = made()
+    figures = [("fff", 1.0, 0.0, 0.0), ("dff", 0.9, 1e-4, 0.004), ("fsf", 0.8, 1e-3, 0.0), ("sff", 0.7, 2e-3, 0.001)]
+    figures += [("ssf", 0.5, 1e-3, 0.02), ("sfd", 0.6, 5e-3, 0.009)]
+    found = [tried(tuple(choice), ratio=ratio, noise=noise, metric_loss=lost) for choice, ratio, noise, lost in figures]
+    many = [Proposal(design=one, choice=each.choice, tried=each) for each in found]
+    cells = confirm.finalists(many, LATENCY, "net", max_metric_loss=0.01)
+    expected = [many[2], many[3], many[5]]
+    assert [cell.variant for cell in cells] == [each.cell.variant for each in expected], "one is slower and loses more"
+    assert confirm.finalists(many, LATENCY, "net")[-1].variant == many[4].cell.variant, "nothing is asked of the metric"
+    unlabelled = [dataclasses.replace(each, tried=dataclasses.replace(each.tried, metric_loss=None)) for each in many]
+    by_noise = confirm.finalists(unlabelled, LATENCY, "net", max_metric_loss=0.01)
+    assert [cell.variant for cell in by_noise] == [many[1].cell.variant, many[4].cell.variant]
 
 
 def test_many_finalists_are_thinned_over_the_whole_front() -> None:
@@ -89,6 +106,9 @@ def test_a_proposal_is_what_its_row_says() -> None:
     same = tried_of(("d",), twin, {"other": row(ratio=0.7)})
     assert same is not None
     assert same.ratio == 0.7
+    told = tried_of(("d",), row(), {}, {"snr_db": 20.0, tuning.LOST: 0.003})
+    assert told is not None
+    assert told.metric_loss == 0.003
     assert tried_of(("d",), row(status="failed"), {}) is None
     assert tried_of(("d",), row(fidelity="broken"), {}) is None
 

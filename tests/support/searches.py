@@ -93,7 +93,7 @@ class Bed:
         self.measured += [cell.path for cell in cells]
 
     def _stored(self, *_: object, **__: object) -> SimpleNamespace:
-        return SimpleNamespace(rows=[self._row(Cell.from_path(path)) for path in self.measured])
+        return SimpleNamespace(rows=[self._row(Cell.from_path(path)) for path in self.measured], records={})
 
     def _row(self, cell: Cell) -> Row:
         letters = "ffff"

@@ -26,7 +26,7 @@ from bench.records.ranking import Group
 from bench.records.rows import Row
 
 QUIETER = 0.8
-"""Of two finalists in a row, the quieter one has at most this share of the other one's noise."""
+"""Of two finalists in a row, the less risky one has at most this share of the other one's risk."""
 MOST_FINALISTS = 12
 MEMORY_MARGIN = Aims().margin
 """Share by which peak memory must be less: the largest difference of latencies, too, that counts as noise."""
@@ -79,28 +79,39 @@ class Confirmed:
 
 
 def finalists(
-    proposals: Sequence[Proposal], objective: str, task: str, most: float = math.inf, number: int = MOST_FINALISTS
+    proposals: Sequence[Proposal],
+    objective: str,
+    task: str,
+    most: float = math.inf,
+    number: int = MOST_FINALISTS,
+    max_metric_loss: float | None = None,
 ) -> list[Cell]:
-    """The cells of the task itself to confirm, the one with least noise first: some of the front of all designs.
+    """The cells of the task itself to confirm, that with the least risk first: some of the front of all designs.
 
     Args:
         proposals: the proposals of all designs.
         objective: what is to be made small.
         task: the task itself.
         most: the cost of what the finalists are to beat, see `cost_to_beat`.
-        number: how many there may be; the quietest and the best are always among them.
+        number: how many there may be; the least risky and the best are always among them.
+        max_metric_loss: what a deployment may lose; a proposal that loses more on the tuning samples is no finalist.
     """
-    good = [one for one in front(proposals, objective) if one.choice != one.design.plain]
-    good = [one for one in good if one.cost(objective) < most]
+    able = [one for one in proposals if one.cost(objective) < most and _may_keep(one, max_metric_loss)]
+    good = [one for one in front(able, objective) if one.choice != one.design.plain]
     share, found = 1.0, good
     number = min(max(2, number), MOST_FINALISTS)
     while len(found) > number or share == 1.0:
         share *= QUIETER
         found = good[:1]
         for one in good[1:]:  # the best first
-            if one.tried.noise <= share * found[-1].tried.noise or one is good[-1]:
+            if one.risk <= share * found[-1].risk or one is good[-1]:
                 found.append(one)
     return [dataclasses.replace(one.cell, task=task) for one in reversed(found)]
+
+
+def _may_keep(one: Proposal, max_metric_loss: float | None) -> bool:
+    lost = one.tried.metric_loss
+    return lost is None or max_metric_loss is None or lost <= max_metric_loss
 
 
 def cost_to_beat(rows: Sequence[Row], fixed: str | None, base: Cell, objective: str) -> float:

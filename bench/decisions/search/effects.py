@@ -44,6 +44,7 @@ class Tried:
         size_bytes: size of its artifact.
         memory_bytes: its peak resident set, imports included; None where it was not timed.
         number: number of the round of its design in which it was tried, from 1.
+        metric_loss: share of the task's own metric that it loses on the tuning samples; None where they have no labels.
     """
 
     choice: Choice
@@ -53,6 +54,7 @@ class Tried:
     size_bytes: int
     memory_bytes: int | None
     number: int = 1
+    metric_loss: float | None = None
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -16,9 +16,10 @@ from bench.decisions.search import assignment, effects
 from bench.decisions.search.design import ON, Choice, Design
 from bench.decisions.search.effects import Effects, Tried
 from bench.pipeline.sweep import Observer, Options, Sweep
+from bench.plugins import tuning
 from bench.records import folder
 from bench.records.rows import Row
-from bench.records.store import Store
+from bench.records.store import Record, Store
 
 LATENCY, SIZE, MEMORY = "latency", "size", "memory"
 FIGURES = {LATENCY: "ratio", SIZE: "size_bytes", MEMORY: "peak_rss_bytes"}
@@ -33,6 +34,8 @@ MOST_ROUNDS = 40
 KEPT, NEAR = 2, 1.25
 """Designs that are searched further after all have begun, and what the best of them costs at most, over the least."""
 Z95 = 1.96
+NOISE_WEIGHT = 0.01
+"""Weight of the amplitude of the noise beside a lost share of the metric, in what a proposal risks."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -61,6 +64,17 @@ class Proposal:
         if objective == MEMORY:
             return float(self.tried.memory_bytes if self.tried.memory_bytes is not None else math.inf)
         return self.tried.ratio if self.tried.ratio is not None else math.inf
+
+    @property
+    def risk(self) -> float:
+        """Of losing too much of the metric, by the tuning samples alone: larger for a proposal that is more likely to.
+
+        The noise alone tells little of that where samples have labels: which values it falls on matters as well. Of
+        proposals that lose the same, or nothing, the noisier one has the higher risk.
+        """
+        if self.tried.metric_loss is None:
+            return self.tried.noise
+        return (max(0.0, self.tried.metric_loss) + NOISE_WEIGHT * math.sqrt(self.tried.noise)) ** 2
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -280,14 +294,27 @@ class Search:
         rows = {row.cell: row for row in stored.rows}
         for choice, cell in cells.items():
             row = rows.get(cell.path)
-            tried = None if row is None else tried_of(choice, row, rows)
+            tried = None if row is None else tried_of(choice, row, rows, _metrics(stored.records.get(cell.path)))
             self._tried[choice] = None if tried is None else dataclasses.replace(tried, number=self._num_rounds)
 
 
-def tried_of(choice: Choice, row: Row, rows: Mapping[str, Row]) -> Tried | None:
+def _metrics(record: Record | None) -> Mapping[str, float | None]:
+    """Every metric of a stored cell by name."""
+    return (record.quality.metrics if record is not None and record.quality is not None else None) or {}
+
+
+def tried_of(
+    choice: Choice, row: Row, rows: Mapping[str, Row], metrics: Mapping[str, float | None] | None = None
+) -> Tried | None:
     """The figures of a proposal by its row; None for a proposal that failed or is broken.
 
     A proposal with the same graph as another has the other's latency.
+
+    Args:
+        choice: its letters.
+        row: its row.
+        rows: the rows of all proposals, by path.
+        metrics: every metric of the row by name.
     """
     timed = rows.get(row.same_as or "", row)
     if row.status != "ok" or row.fidelity == "broken" or row.metric_loss is None or row.size_bytes is None:
@@ -302,14 +329,19 @@ def tried_of(choice: Choice, row: Row, rows: Mapping[str, Row]) -> Tried | None:
         noise=row.metric_loss**2,
         size_bytes=row.size_bytes,
         memory_bytes=timed.peak_rss_bytes,
+        metric_loss=(metrics or {}).get(tuning.LOST),
     )
 
 
-def front(proposals: Sequence[Proposal], objective: str) -> list[Proposal]:
-    """The proposals that no other one beats in cost and noise at once, the least cost first."""
+def front(proposals: Sequence[Proposal], objective: str, *, by_noise: bool = False) -> list[Proposal]:
+    """The proposals that no other one beats in cost and risk at once, or in cost and noise, the least cost first."""
+
+    def other(one: Proposal) -> float:
+        return one.tried.noise if by_noise else one.risk
+
     found: list[Proposal] = []
-    for one in sorted(proposals, key=lambda one: (one.cost(objective), one.tried.noise)):
-        if math.isfinite(one.cost(objective)) and (not found or one.tried.noise < found[-1].tried.noise):
+    for one in sorted(proposals, key=lambda one: (one.cost(objective), other(one))):
+        if math.isfinite(one.cost(objective)) and (not found or other(one) < other(found[-1])):
             found.append(one)
     return found
 

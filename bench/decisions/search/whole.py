@@ -129,7 +129,8 @@ def run(
     proposals = [proposal for one in outcomes for proposal in one.proposals]
     asked: list[Cell] = []
     found: list[Cell] = []
-    waiting = confirm.finalists(proposals, objective, task, to_beat)
+    limit = constraints.max_metric_loss
+    waiting = confirm.finalists(proposals, objective, task, to_beat, max_metric_loss=limit)
     while waiting:
         began_s = time.monotonic()
         asked.append(waiting.pop(0))
@@ -139,7 +140,7 @@ def run(
         found += asked[-1:] if keeps_metric else []
         if len(asked) == 1:  # by how long it took, and not by what it told
             number = 1 + int(CONFIRMING_SHARE * left_s() / (time.monotonic() - began_s))
-            waiting = confirm.finalists(proposals, objective, task, to_beat, number)[1:]
+            waiting = confirm.finalists(proposals, objective, task, to_beat, number, limit)[1:]
     stored = measure([*found[-TIMED:], *rivals], max(LEAST_S, left_s()))
     told = confirm.confirmed(stored, request, (asked, found, rivals), constraints, objective, more)
     return Searched(confirmed=told, outcomes=outcomes, stored=stored, is_cut=is_cut)

@@ -155,7 +155,7 @@ def _proposals(outcomes: Sequence[Outcome], task: str, objective: str) -> Figure
 
 
 def _front(axes: Axes, proposals: Sequence[Proposal], objective: str, colour: str) -> None:
-    points = [_point(one, objective) for one in front(proposals, objective)]
+    points = [_point(one, objective) for one in front(proposals, objective, by_noise=True)]
     if points:
         xs, ys = zip(*points, strict=True)
         axes.step(xs, ys, where="post", color=colour, linewidth=1, zorder=1)
