@@ -9,7 +9,7 @@ import pytest
 
 from bench.decisions.search import confirm, kept
 from bench.decisions.search.kept import Kept
-from bench.decisions.search.search import LATENCY, SIZE
+from bench.decisions.search.search import LATENCY, SIZE, Outcome
 from bench.measure.stats import Estimate
 from bench.report import search as report
 from bench.report.figures import search_plots
@@ -28,6 +28,24 @@ def test_figures_name_every_design_group_and_letter(monkeypatch: pytest.MonkeyPa
     letters = (tmp_path / "net-b1t1-latency-letters-1.svg").read_text()
     for text in ("1. A: s", "4. A: d", "2. B: s", "3. C: d", "24 dB", "int8, activations"):
         assert text in letters
+
+
+def test_proposals_with_labels_are_shown_by_what_they_lose_of_the_metric(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    Bed(monkeypatch)
+    search = search_of()
+    go(search, ends_s=1000.0)
+
+    def shown(outcome: Outcome) -> str:
+        search_plots.draw([outcome], ("net", 1, 1), LATENCY, tmp_path)
+        return (tmp_path / "net-b1t1-latency-search.svg").read_text()
+
+    lost = tuple(dataclasses.replace(one, metric_loss=one.noise) for one in search.outcome.tried)
+    text = shown(dataclasses.replace(search.outcome, tried=lost))
+    assert "loss of the metric on the tuning samples (%)" in text
+    assert "fidelity (dB)" not in text
+    assert "fidelity (dB)" in shown(search.outcome)
 
 
 def test_figures_of_a_search_for_size_have_sizes_and_names_of_their_own(

@@ -1,4 +1,4 @@
-"""Figures of a search: proposals by fidelity and what is made small, and what the letters of groups save and cost."""
+"""Figures of a search: proposals by what is lost and what is made small, and what letters of groups save and cost."""
 
 from __future__ import annotations
 
@@ -30,9 +30,12 @@ MOST_BARS = 60
 GREYS = ("#C8C8C8", "#8A8A8A", "#000000")
 """Of the fronts after the first, the middle and the last round."""
 FRONTS = (
-    "A mark for each proposal, on the samples that the search sees; up and to the left is better. Lines: the proposals "
+    "A mark for each proposal, on the samples that the search sees; {} and to the left is better. Lines: the proposals "
     "that no other beats in both, after the first round (light), after half of the rounds, and at the end (black)."
 )
+GAINS = " A proposal that gains is drawn at 0."
+LINEAR = 0.1
+"""Per cent of the metric below which the axis of losses is linear; above, it is logarithmic."""
 LETTERS = (
     "Bars: what a letter saves for all operators of a group, by least squares over all proposals; to the left of zero "
     "it costs more. At the right: its noise, as the fidelity that this letter alone would leave, and what it adds to "
@@ -123,6 +126,7 @@ def _proposals(outcomes: Sequence[Outcome], task: str, objective: str) -> Figure
     everything = [each for proposals in timed for each in proposals]
     if not everything:
         return None
+    has_losses = all(each.tried.metric_loss is not None for each in everything)
     handles = [
         Line2D([], [], color=COLOURS[number % 8], marker=MARKERS[number % 8], ls="", label=_name(one))
         for number, one in enumerate(outcomes)
@@ -134,13 +138,13 @@ def _proposals(outcomes: Sequence[Outcome], task: str, objective: str) -> Figure
         left=0.55,
         right=0.2,
         handles=handles,
-        footnote=FRONTS,
+        footnote=FRONTS.format("down") + GAINS if has_losses else FRONTS.format("up"),
     )
     last = max(each.tried.number for each in everything)
     for colour, number in zip(GREYS, (1, math.ceil(last / 2), last), strict=True):
-        _front(axes, [each for each in everything if each.tried.number <= number], objective, colour)
+        _front(axes, [each for each in everything if each.tried.number <= number], objective, colour, has_losses)
     for number, proposals in enumerate(timed):
-        points = [_point(each, objective) for each in proposals]
+        points = [_point(each, objective, has_losses) for each in proposals]
         xs, ys = zip(*points, strict=True) if points else ((), ())
         axes.plot(xs, ys, color=COLOURS[number % 8], marker=MARKERS[number % 8], ms=4.5, ls="", mec="white", mew=0.4)
     axes.set_xscale("log")
@@ -150,19 +154,27 @@ def _proposals(outcomes: Sequence[Outcome], task: str, objective: str) -> Figure
     axes.grid(color="#E5E5E5", linewidth=0.6)
     axes.set_axisbelow(True)
     axes.set_xlabel(f"{AXES[objective].cost}, lower is better \N{LEFTWARDS ARROW}")
-    axes.set_ylabel("fidelity (dB), higher is better \N{RIGHTWARDS ARROW}")
+    if has_losses:
+        axes.set_yscale("symlog", linthresh=LINEAR)
+        axes.set_ylim(bottom=-LINEAR / 5)
+        axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+        axes.set_ylabel("\N{LEFTWARDS ARROW} loss of the metric on the tuning samples (%), lower is better")
+    else:
+        axes.set_ylabel("fidelity (dB), higher is better \N{RIGHTWARDS ARROW}")
     return figure
 
 
-def _front(axes: Axes, proposals: Sequence[Proposal], objective: str, colour: str) -> None:
-    points = [_point(one, objective) for one in front(proposals, objective, by_noise=True)]
+def _front(axes: Axes, proposals: Sequence[Proposal], objective: str, colour: str, has_losses: bool) -> None:
+    points = [_point(one, objective, has_losses) for one in front(proposals, objective, by_noise=not has_losses)]
     if points:
         xs, ys = zip(*points, strict=True)
         axes.step(xs, ys, where="post", color=colour, linewidth=1, zorder=1)
 
 
-def _point(one: Proposal, objective: str) -> tuple[float, float]:
-    return one.cost(objective) / AXES[objective].unit, decibels(one.tried.noise)
+def _point(one: Proposal, objective: str, has_losses: bool) -> tuple[float, float]:
+    """Where a proposal stands: what is made small, and the lost share of the metric in per cent or the fidelity."""
+    cost = one.cost(objective) / AXES[objective].unit
+    return cost, 100 * max(0.0, one.tried.metric_loss or 0.0) if has_losses else decibels(one.tried.noise)
 
 
 def _letters(outcome: Outcome, task: str, objective: str) -> Figure | None:
