@@ -64,15 +64,15 @@ def test_the_winner_is_fast_and_right(searching: Harness) -> None:
     assert {row["metric_name"] for row in shown.values()} == {"snr_db"}
     everything = json.loads(searching.run("show", "--format", "json"))
     assert {row["task"] for row in everything} == {"toy"}, "proposals are shown where they are asked for"
-    broken = next(row for row in everything if row["variant"] == "halving-2h")
-    assert broken["fidelity"] == "broken", "a finalist that loses the metric is told by the test split"
+    asked = {row["variant"] for row in everything}
+    assert asked == {"raw", "halving-1h1f"}, "what loses the metric on the tuning samples is not confirmed"
 
 
 def test_nothing_better_is_said_and_ends_with_1(searching: Harness) -> None:
     path = searching.folder / "plugins" / "variants" / "halving.py"
     path.write_text(path.read_text().replace('2.1 if "useful" in chosen else 2.0', "2.1"))
     printed = searching.run("search", "toy", "--max-metric-drop", "40%", "--budget", "20s", code=1)
-    assert "Nothing beats toy/null/native/raw/null/cpu/b1t1: no finalist keeps the metric." in printed
+    assert "Nothing beats toy/null/native/raw/null/cpu/b1t1: no proposal is expected to." in printed
     assert not Path(searching.folder / "results" / "picks").exists()
 
 
