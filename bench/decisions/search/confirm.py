@@ -25,7 +25,7 @@ from bench.records.metric_loss import Lost
 from bench.records.ranking import Group
 from bench.records.rows import Row
 
-QUIETER = 0.8
+SAFER = 0.8
 """Of two finalists in a row, the less risky one has at most this share of the other one's risk."""
 MOST_FINALISTS = 12
 MEMORY_MARGIN = Aims().margin
@@ -101,7 +101,7 @@ def finalists(
     share, found = 1.0, good
     number = min(max(2, number), MOST_FINALISTS)
     while len(found) > number or share == 1.0:
-        share *= QUIETER
+        share *= SAFER
         found = good[:1]
         for one in good[1:]:  # the best first
             if one.risk <= share * found[-1].risk or one is good[-1]:
@@ -136,7 +136,7 @@ def cost_to_beat(rows: Sequence[Row], fixed: str | None, base: Cell, objective: 
 def keeps(cell: Cell, stored: Results, more: Results | None, constraints: Constraints) -> bool | None:
     """Whether a deployment keeps the metric, by all samples that are held out; None where it does not work.
 
-    Finalists are asked about from the quietest on, until one does not keep it: so all that were found to do so do it
+    Finalists are asked about from the least risky on, until one does not keep it: so all that were found to do so do it
     with 95 % confidence together (a fixed sequence of tests, which need no correction).
 
     Args:
