@@ -36,6 +36,8 @@ FRONTS = (
 GAINS = " A proposal that gains is drawn at 0."
 LINEAR = 0.1
 """Per cent of the metric below which the axis of losses is linear; above, it is logarithmic."""
+MOST_LOST = 1000.0
+"""Per cent of the metric at which a larger loss is drawn: a kept file may hold any number."""
 LETTERS = (
     "Bars: what a letter saves for all operators of a group, by least squares over all proposals; to the left of zero "
     "it costs more. At the right: its noise, as the fidelity that this letter alone would leave, and what it adds to "
@@ -174,7 +176,9 @@ def _front(axes: Axes, proposals: Sequence[Proposal], objective: str, colour: st
 def _point(one: Proposal, objective: str, has_losses: bool) -> tuple[float, float]:
     """Where a proposal stands: what is made small, and the lost share of the metric in per cent or the fidelity."""
     cost = one.cost(objective) / AXES[objective].unit
-    return cost, 100 * max(0.0, one.tried.metric_loss or 0.0) if has_losses else decibels(one.tried.noise)
+    if has_losses:
+        return cost, min(MOST_LOST, 100 * max(0.0, one.tried.metric_loss or 0.0))
+    return cost, decibels(one.tried.noise)
 
 
 def _letters(outcome: Outcome, task: str, objective: str) -> Figure | None:
