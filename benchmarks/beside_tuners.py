@@ -249,7 +249,12 @@ def _is_better(
     ratio = None if between is None else between.ratio
     print(f"{task}, {name}: latency of the search's over the tuner's {ratio or 'unknown'}; {'; '.join(shown)}")
     evaluated = f"{told['evaluations']:.1f} evaluations of the metric in {told['seconds']:.0f} s"
-    print(f"  {evaluated}; the search: {searches} of fidelity, {finalists} more cells judged by held-out samples")
+    # What a proposal loses on the tuning samples is told with its fidelity, by the same answers.
+    few = "at most" if searches + finalists <= told["evaluations"] / 3 else "more than"
+    print(
+        f"  {evaluated}; the search: {searches} on tuning samples, {finalists} more on all held-out samples, "
+        f"{few} a third of the tuner's"
+    )
     keeps, tuned_keeps = (most <= MOST_DROP for _, most in losses)
     return keeps and (not tuned_keeps or (ratio is not None and ratio.high < 1))
 
