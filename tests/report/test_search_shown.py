@@ -43,9 +43,11 @@ def test_proposals_with_labels_are_shown_by_what_they_lose_of_the_metric(
 
     lost = tuple(dataclasses.replace(one, metric_loss=one.noise) for one in search.outcome.tried)
     text = shown(dataclasses.replace(search.outcome, tried=lost))
-    assert "loss of the metric on the tuning samples (%)" in text
-    assert "fidelity (dB)" not in text
-    assert "fidelity (dB)" in shown(search.outcome)
+    assert "loss (%)" in text
+    assert "fidelity (dB)" in text
+    without = shown(search.outcome)
+    assert "loss (%)" not in without
+    assert "fidelity (dB)" in without
 
 
 def test_figures_of_a_search_for_size_have_sizes_and_names_of_their_own(

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-HEIGHT = 3.6
+HEIGHT = 4.4
 BAR = 0.24
 """Inches from one line to the next."""
 MOST_BARS = 60
@@ -30,10 +30,13 @@ MOST_BARS = 60
 GREYS = ("#C8C8C8", "#8A8A8A", "#000000")
 """Of the fronts after the first, the middle and the last round."""
 FRONTS = (
-    "A mark for each proposal, on the samples that the search sees; {} and to the left is better. Lines: the proposals "
-    "that no other beats in both, after the first round (light), after half of the rounds, and at the end (black)."
+    "A mark for each proposal, on the samples that the search sees; the arrows point to what is better. Lines: the "
+    "proposals that no other beats in both, after the first round (light), after half of the rounds, and at the end "
+    "(black)."
 )
-GAINS = " A proposal that gains is drawn at 0."
+GAINS = " Loss: of the task's own metric on the tuning samples; a proposal that gains is drawn at 0."
+LOSSES = (0, 0.1, 1, 10, 100, 1000)
+"""Marks of the axis of losses, in per cent."""
 LINEAR = 0.1
 """Per cent of the metric below which the axis of losses is linear; above, it is logarithmic."""
 MOST_LOST = 1000.0
@@ -122,30 +125,41 @@ def _figures(outcomes: Sequence[Outcome], task: str, objective: str) -> Iterator
 
 def _proposals(outcomes: Sequence[Outcome], task: str, objective: str) -> Figure | None:
     from matplotlib.lines import Line2D
-    from matplotlib.ticker import FuncFormatter
 
     timed = [[each for each in one.proposals if math.isfinite(each.cost(objective))] for one in outcomes]
     everything = [each for proposals in timed for each in proposals]
     if not everything:
         return None
-    has_losses = all(each.tried.metric_loss is not None for each in everything)
     handles = [
         Line2D([], [], color=COLOURS[number % 8], marker=MARKERS[number % 8], ls="", label=_name(one))
         for number, one in enumerate(outcomes)
         if timed[number]
     ]
-    figure, (axes,) = canvas.sheet(
+    losses = [one for one in everything if one.tried.metric_loss is not None]
+    with_losses = [True, False] if len(losses) == len(everything) else [False]
+    figure, panels = canvas.sheet(
         f"{task}: proposals of a search for {objective}",
-        [("", HEIGHT)],
+        [("", HEIGHT / len(with_losses))] * len(with_losses),
         left=0.55,
         right=0.2,
         handles=handles,
-        footnote=FRONTS.format("down") + GAINS if has_losses else FRONTS.format("up"),
+        footnote=FRONTS + (GAINS if len(with_losses) > 1 else ""),
     )
+    for axes, has_losses in zip(panels, with_losses, strict=True):
+        _panel(axes, timed, objective, has_losses)
+    panels[-1].set_xlabel(f"{AXES[objective].cost}, lower is better \N{LEFTWARDS ARROW}")
+    return figure
+
+
+def _panel(axes: Axes, designs: Sequence[Sequence[Proposal]], objective: str, has_losses: bool) -> None:
+    """Proposals by what is made small, and by the lost share of the metric or by fidelity."""
+    from matplotlib.ticker import FuncFormatter, NullLocator
+
+    everything = [each for proposals in designs for each in proposals]
     last = max(each.tried.number for each in everything)
     for colour, number in zip(GREYS, (1, math.ceil(last / 2), last), strict=True):
         _front(axes, [each for each in everything if each.tried.number <= number], objective, colour, has_losses)
-    for number, proposals in enumerate(timed):
+    for number, proposals in enumerate(designs):
         points = [_point(each, objective, has_losses) for each in proposals]
         xs, ys = zip(*points, strict=True) if points else ((), ())
         axes.plot(xs, ys, color=COLOURS[number % 8], marker=MARKERS[number % 8], ms=4.5, ls="", mec="white", mew=0.4)
@@ -155,15 +169,16 @@ def _proposals(outcomes: Sequence[Outcome], task: str, objective: str) -> Figure
     axes.tick_params(axis="x", which="both", labelsize=7, length=3)
     axes.grid(color="#E5E5E5", linewidth=0.6)
     axes.set_axisbelow(True)
-    axes.set_xlabel(f"{AXES[objective].cost}, lower is better \N{LEFTWARDS ARROW}")
     if has_losses:
+        most = max(_point(each, objective, has_losses)[1] for each in everything)
         axes.set_yscale("symlog", linthresh=LINEAR)
-        axes.set_ylim(bottom=-LINEAR / 5)
+        axes.set_ylim(-LINEAR / 5, 2 * max(1.0, most))
+        axes.set_yticks([tick for tick in LOSSES if tick <= 2 * max(1.0, most)])
+        axes.yaxis.set_minor_locator(NullLocator())
         axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
-        axes.set_ylabel("\N{LEFTWARDS ARROW} loss of the metric on the tuning samples (%), lower is better")
+        axes.set_ylabel("\N{LEFTWARDS ARROW} loss (%)")
     else:
-        axes.set_ylabel("fidelity (dB), higher is better \N{RIGHTWARDS ARROW}")
-    return figure
+        axes.set_ylabel("fidelity (dB) \N{RIGHTWARDS ARROW}")
 
 
 def _front(axes: Axes, proposals: Sequence[Proposal], objective: str, colour: str, has_losses: bool) -> None:
