@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ctypes
 import dataclasses
 import itertools
+from typing import Any
 
 import numpy as np
 import pytest
@@ -152,3 +154,21 @@ def test_the_ladder_has_a_step_for_the_quietest_letter_however_noisy_others_are(
     found = effects.fit(made(), [tried(choice) for choice in made().first()], tried(made().plain))
     steps = assignment.ladder(made(), found, found.ratio)
     assert steps[0] == ("d", "f", "f"), "12 dB below the limits of the others"
+
+
+def test_what_the_solver_prints_is_not_printed(
+    capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    solve = assignment.optimize.milp
+
+    def printing(*arguments: Any, **options: Any) -> Any:
+        ctypes.CDLL(None).puts(b"HighsMipSolverData::transformNewIntegerFeasibleSolution")
+        return solve(*arguments, **options)
+
+    monkeypatch.setattr(assignment.optimize, "milp", printing)
+    print("before", flush=True)
+    costs = {(0, "s"): -1.0}
+    assert assignment.best(made(), costs, {}, 1.0) is not None
+    print("after", flush=True)
+    ctypes.CDLL(None).fflush(None)
+    assert capfd.readouterr().out == "before\nafter\n"

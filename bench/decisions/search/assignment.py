@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
+import ctypes
 import math
-from collections.abc import Mapping, Sequence
+import os
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 from scipy import optimize
@@ -33,15 +36,16 @@ def best(design: Design, costs: Mapping[Key, float], noise: Mapping[Key, float],
     one_each = np.array([[float(key[0] == group) for key in keys] for group in range(len(design.letters))])
     noise_K = np.array([noise.get(key, 0.0) for key in keys])
     scale = float(noise_K.max(initial=0.0)) or 1.0
-    found = optimize.milp(
-        np.array([costs.get(key, 0.0) for key in keys]),
-        integrality=np.ones(len(keys)),
-        bounds=optimize.Bounds(0, 1),
-        constraints=[
-            optimize.LinearConstraint(one_each, 1, 1),
-            optimize.LinearConstraint(noise_K[None] / scale, -np.inf, limit / scale),
-        ],
-    )
+    with _printing_nothing():
+        found = optimize.milp(
+            np.array([costs.get(key, 0.0) for key in keys]),
+            integrality=np.ones(len(keys)),
+            bounds=optimize.Bounds(0, 1),
+            constraints=[
+                optimize.LinearConstraint(one_each, 1, 1),
+                optimize.LinearConstraint(noise_K[None] / scale, -np.inf, limit / scale),
+            ],
+        )
     if found.x is None:
         return None
     chosen = {group: letter for (group, letter), is_chosen in zip(keys, found.x, strict=True) if is_chosen > 0.5}
@@ -61,3 +65,21 @@ def ladder(design: Design, effects: Effects, costs: Mapping[Key, float]) -> list
     limits = [most / 2**level for level in reversed(range(levels))]
     found: Sequence[Choice | None] = [best(design, costs, effects.noise, limit) for limit in limits]
     return list(dict.fromkeys(choice for choice in found if choice is not None and choice != design.plain))
+
+
+@contextlib.contextmanager
+def _printing_nothing() -> Iterator[None]:
+    """Keep standard output as it is: the solver of SciPy 1.17, HiGHS, prints names of its functions there."""
+    if os.name != "posix":
+        yield
+        return
+    library, output = ctypes.CDLL(None), os.dup(1)
+    library.fflush(None)
+    with open(os.devnull, "wb") as nothing:  # noqa: PTH123
+        os.dup2(nothing.fileno(), 1)
+    try:
+        yield
+    finally:
+        library.fflush(None)  # what it printed waits in the buffer of C
+        os.dup2(output, 1)
+        os.close(output)
