@@ -43,7 +43,7 @@ class FidelityTask(Task):
         """
         import numpy as np
 
-        shares = np.array([_noise_share(outputs[name], expected) for name, expected in _stacked(targets).items()])
+        shares = np.array([noise_share(outputs[name], expected) for name, expected in _stacked(targets).items()])
         with np.errstate(divide="ignore"):
             ratios_db = np.clip(-10 * np.log10(shares), -SAME_DB, SAME_DB)  # NaN stays NaN
         return {"snr_db": float(ratios_db.min())}
@@ -69,7 +69,7 @@ def _differences(output: np.ndarray, expected: np.ndarray) -> np.ndarray:
     return output != expected if expected.dtype.kind == "U" else output.astype(np.float64) - expected
 
 
-def _noise_share(output: np.ndarray, expected: np.ndarray) -> float:
+def noise_share(output: np.ndarray, expected: np.ndarray) -> float:
     """The power of an output's error over the power of the reference's output, or the share of integers that differ."""
     import numpy as np
 

@@ -16,6 +16,7 @@ from bench.cli import (
     explain,
     export,
     graph,
+    load,
     options,
     pick,
     plot,
@@ -57,6 +58,7 @@ app.command("list")(list_command.list_)
 app.command(cls=options.TellsFormats)(run_command.run)
 for command in (
     *(show.show, best.best, plot.plot, roofline.roofline, compare.compare, bisect.bisect, pick.pick, search.search),
+    load.load,
     *(explain.explain, check.check, report.report, export.export, profile.profile, doctor.doctor, clean.clean),
 ):
     app.command()(command)

@@ -6,6 +6,7 @@ import dataclasses
 import datetime
 import functools
 from collections.abc import Mapping, Sequence
+from typing import Protocol
 
 import numpy as np
 
@@ -17,6 +18,19 @@ from bench.measure.model import Request
 from bench.measure.stats import Effect, Estimate
 
 REFERENCE, CONTROL, CELL = "reference", "control", "cell"
+
+
+class Levelled(Protocol):
+    """What the model needs of a launch; see `bench.measure.launch.Launch`."""
+
+    @property
+    def block(self) -> str: ...
+    @property
+    def role(self) -> str: ...
+    @property
+    def time(self) -> str | None: ...
+    @property
+    def medians_ns(self) -> tuple[float, ...]: ...
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -31,7 +45,7 @@ class Series:
 
     name: str
     program: str
-    launches: Sequence[Launch]
+    launches: Sequence[Levelled]
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -131,7 +145,7 @@ def fit(groups: Sequence[Group], belief: Belief = USUAL) -> list[Fitted]:
 
 def _observations(group: Group) -> tuple[list[Observation], dict[str, int]]:
     """The level of each launch of a group's blocks, and the number of launches of each cell that has some."""
-    blocks: dict[str, list[tuple[Series, Launch]]] = {
+    blocks: dict[str, list[tuple[Series, Levelled]]] = {
         launch.block: [] for launch in group.baseline.launches if launch.role == REFERENCE and launch.medians_ns
     }
     counts = {group.baseline.name: len(blocks)} if blocks else {}
@@ -168,7 +182,7 @@ def _levels(medians: tuple[tuple[float, ...], ...]) -> Levels:
     return levels(np.array(medians))
 
 
-def _time_s(launch: Launch) -> float:
+def _time_s(launch: Levelled) -> float:
     """When a launch was stored, in seconds; 0 for a launch that was not stored."""
     return datetime.datetime.fromisoformat(launch.time).timestamp() if launch.time else 0.0
 

@@ -6,11 +6,15 @@ import dataclasses
 import importlib
 import operator
 from collections.abc import Mapping, Sequence
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from bench.api import Arrays, Session
 from bench.measure import clock
 from bench.measure.memory import MemoryLog
+
+if TYPE_CHECKING:
+    from bench.measure.load.serving import Server
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -35,6 +39,7 @@ class Worker:
     def __init__(self, confined: Mapping[str, bool]) -> None:
         self._confined = confined
         self._opened: Opened | None = None
+        self._server: Server | None = None
 
     def do(self, operation: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
         """Perform one request.
@@ -70,6 +75,39 @@ class Worker:
         feeds = requests[request % len(requests)]
         cold, steady = clock.burst(self._opened.session.run, feeds, clock.BurstPlan(**plan))
         return {"cold_ns": cold, "steady_ns": steady, "quiet": clock.settle()}
+
+    def prepare_serving(self, *, worker: int, most: int, delay_ns: int) -> dict[str, Any]:
+        """Get ready to serve requests with the open session.
+
+        Returns:
+            The number of samples that requests may ask about, as `num_rows`.
+
+        Args:
+            worker: number of this worker among those of its service.
+            most: see `Batching`.
+            delay_ns: see `Batching`.
+        """
+        from bench.measure.load.serving import Batching, Server  # which need NumPy
+
+        assert self._opened is not None
+        batching = Batching(most=most, delay_ns=delay_ns)
+        self._server = Server(self._opened.session, self._opened.requests, worker, batching)
+        return {"num_rows": len(self._opened.requests)}
+
+    def learn_answers(self) -> dict[str, Any]:
+        """See `Server.learn`; the most requests of an inference are `most`."""
+        assert self._server is not None
+        return {"most": self._server.learn()}
+
+    def serve(self, *, requests: str, answers: str) -> dict[str, Any]:
+        """Serve the requests of a queue until one says to stop.
+
+        Args:
+            requests: path of the pipe of requests.
+            answers: path of the pipe of answers.
+        """
+        assert self._server is not None
+        return self._server.serve(Path(requests), Path(answers))
 
     def finish(self) -> dict[str, Any]:
         """Record the memory of the steady state and close the session."""

@@ -11,6 +11,7 @@ from typing import Any
 from bench.api.cell import Cell
 from bench.api.errors import InputError
 from bench.measure.launch import Launch
+from bench.measure.load.launch import PERCENTILES, SHAPE, LoadLaunch, LoadRun
 from bench.records.lines import Failure, Header, Line, Quality, Reset
 from bench.records.metric_loss import Lost
 
@@ -48,6 +49,10 @@ def _of(line: Line) -> Iterator[Fault]:
             yield from _of_lost(lost)
         case Launch():
             yield from _of_launch(line)
+        case LoadLaunch():
+            yield from _of_load_launch(line)
+        case LoadRun():
+            yield from _of_load_run(line)
         case Reset() if line.launches not in (None, "launch", "thread_launch"):
             yield Fault(field="launches", reason=f"{line.launches!r} is no kind of launches")
         case Failure() if not line.stage:
@@ -108,6 +113,30 @@ def _of_launch(line: Launch) -> Iterator[Fault]:
         yield Fault(field="steady_ns", reason="it is empty")
     if line.machine is not None:
         yield from _of_facts("machine", dataclasses.asdict(line.machine))
+
+
+def _of_load_launch(line: LoadLaunch) -> Iterator[Fault]:
+    if line.slices_ns and {*line.slices_ns} != {*PERCENTILES}:
+        yield Fault(field="slices_ns", reason=f"it is not of {', '.join(PERCENTILES)}")
+    if {len(values) for values in line.slices_ns.values()} - {len(line.requests)}:
+        yield Fault(field="slices_ns", reason="it has another number of slices than requests")
+    if line.slices_ns and len(line.shape_ns) != len(SHAPE):
+        yield Fault(field="shape_ns", reason=f"it has not {len(SHAPE)} percentiles")
+    if line.bound is not None and line.bound[0] not in PERCENTILES:
+        yield Fault(field="bound", reason=f"{line.bound[0]!r} is no percentile")
+    if line.highest_ns and line.bound is None:
+        yield Fault(field="highest_ns", reason="there is no bound")
+    if line.machine is not None:
+        yield from _of_facts("machine", dataclasses.asdict(line.machine))
+
+
+def _of_load_run(line: LoadRun) -> Iterator[Fault]:
+    if line.shape_ns and len(line.shape_ns) != len(SHAPE):
+        yield Fault(field="shape_ns", reason=f"it has not {len(SHAPE)} percentiles")
+    if len(line.waiting) != len(line.batches):
+        yield Fault(field="waiting", reason="it has another number of times than batches")
+    yield from _of_facts("settings", line.settings)
+    yield from _of_facts("figures", line.figures)
 
 
 def _of_facts(field: str, value: object, depth: int = 0) -> Iterator[Fault]:

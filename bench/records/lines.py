@@ -11,6 +11,7 @@ import msgspec
 from bench.api.artifact import Facts
 from bench.api.errors import BenchError, ChildError
 from bench.measure.launch import Count, Launch
+from bench.measure.load.launch import LoadLaunch, LoadRun, Sporadic
 from bench.records.metric_loss import Lost
 from bench.records.unknown import Field
 
@@ -199,7 +200,7 @@ class Reset(msgspec.Struct, frozen=True, kw_only=True, tag="reset", tag_field="k
     time: str | None = None
 
 
-Line: TypeAlias = Header | Quality | Launch | ThreadLaunch | Failure | Reset
+Line: TypeAlias = Header | Quality | Launch | ThreadLaunch | LoadLaunch | LoadRun | Sporadic | Failure | Reset
 
 
 def by_kind() -> dict[str, type[Line]]:

@@ -29,6 +29,7 @@ from bench.api.cell import Cell
 from bench.api.errors import InputError, StoreError
 from bench.measure import machine
 from bench.measure.launch import Launch
+from bench.measure.load.launch import LoadLaunch, LoadRun, Sporadic
 from bench.records import reading, side_files, unknown
 from bench.records.lines import SCHEMA as SCHEMA
 from bench.records.lines import Failure, Header, Line, Quality, Reset, WiderQuality
@@ -46,9 +47,15 @@ class Record(Measured):
 
     Attributes:
         thread_launches: launches that ran beside the cell itself at one thread.
+        load_launches: launches of services that took turns under the same arrivals.
+        load_runs: scenarios of the load generator of MLPerf.
+        sporadic: latencies of requests that come alone, as they were measured last.
     """
 
     thread_launches: tuple[Launch, ...] = ()
+    load_launches: tuple[LoadLaunch, ...] = ()
+    load_runs: tuple[LoadRun, ...] = ()
+    sporadic: Sporadic | None = None
 
     @classmethod
     def from_lines(cls, lines: Sequence[Line]) -> Record:
@@ -57,6 +64,9 @@ class Record(Measured):
         assert isinstance(header, Header)
         quality = None
         launches: dict[str, dict[str, Launch]] = {LAUNCH: {}, THREAD_LAUNCH: {}}
+        loaded: dict[str, LoadLaunch] = {}
+        runs: dict[str, LoadRun] = {}
+        sporadic = None
         for line in lines[1:]:
             match line:
                 case Quality():
@@ -65,6 +75,12 @@ class Record(Measured):
                     pass
                 case Launch():  # by its identifier, for the same line may have been appended twice
                     launches[line.kind][line.launch] = line
+                case LoadLaunch():
+                    loaded[line.launch] = line
+                case LoadRun():
+                    runs[line.run] = line
+                case Sporadic():
+                    sporadic = line
                 case Reset():
                     launches |= {kind: {} for kind in ([line.launches] if line.launches else launches)}
         return cls(
@@ -73,6 +89,9 @@ class Record(Measured):
             quality=quality,
             launches=tuple(launches[LAUNCH].values()),
             thread_launches=tuple(launches[THREAD_LAUNCH].values()),
+            load_launches=tuple(loaded.values()),
+            load_runs=tuple(runs.values()),
+            sporadic=sporadic,
             failure=lines[-1] if isinstance(lines[-1], Failure) else None,
         )
 

@@ -1,0 +1,120 @@
+"""`bench load`: cells as services, under the arrivals of many."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from bench.cli import options, units
+
+SUBMISSION_S = 600.0
+"""As of `bench.measure.load.scenarios`, which takes long to import."""
+
+
+def load(
+    ctx: typer.Context,
+    globs: options.Globs = None,
+    *,
+    model: options.Own = None,
+    dataset: options.Dataset = None,
+    dim: options.Dims = None,
+    shape: options.Shapes = None,
+    trust: options.Trust = False,
+    scenario: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="single_stream, multi_stream, server, offline or sporadic; server by default.", metavar="TEXT"
+        ),
+    ] = None,
+    rate: Annotated[
+        float | None,
+        typer.Option(min=0.001, help="Requests a second; 0.7 times what the baseline can answer by default."),
+    ] = None,
+    latency: Annotated[
+        str | None, typer.Option(help="Bound on the latency, such as 20ms: the highest rate that keeps it is found.")
+    ] = None,
+    instances: Annotated[int, typer.Option(min=1, help="Worker processes of each service.")] = 1,
+    max_batch: Annotated[int, typer.Option(min=1, help="Most requests of an inference.")] = 1,
+    max_delay: Annotated[
+        str | None, typer.Option(help="Time that a request waits for others to share its inference, such as 2ms.")
+    ] = None,
+    plan: Annotated[
+        bool, typer.Option("--plan", help="Find the best split of the cores into workers, threads and batch.")
+    ] = False,
+    mlperf: Annotated[
+        bool, typer.Option("--mlperf", help="Run each scenario as long as a submission to MLPerf.")
+    ] = False,
+    idle: Annotated[str, typer.Option(help="Longest idleness of the sporadic scenario.")] = "10s",
+    budget: Annotated[str | None, typer.Option(help="Time for comparing the cells of one request.")] = None,
+    launches: Annotated[int, typer.Option(min=1, help="Launches of a service to compare.")] = 4,
+    timeout: Annotated[str | None, typer.Option(help="Time for each step of a cell, such as 5m.")] = None,
+    memory: Annotated[str | None, typer.Option(help="Memory for each process, such as 4GiB.")] = None,
+    results: options.Results = options.RESULTS,
+    format: options.Tables = "table",
+) -> None:
+    """Measure cells as services: MLPerf's scenarios one by one, then all in turns under the same arrivals.
+
+    Exits with 1 where no service could be measured.
+    """
+    from bench.api.errors import InputError
+    from bench.cli import progress
+    from bench.cli.keeping import KeepingStore
+    from bench.cli.stopping import Stopping
+    from bench.decisions import load as decisions
+    from bench.measure import machine
+    from bench.measure.block import Method
+    from bench.measure.limits import Limits
+    from bench.measure.load import loadgen, sporadic
+    from bench.measure.load.service import Setup
+    from bench.measure.load.serving import Batching
+    from bench.pipeline import sizing, sweeps
+    from bench.pipeline.load import Asked, LoadSweep
+    from bench.pipeline.plan import PlanSweep
+    from bench.pipeline.sweep import Options
+    from bench.records import folder
+    from bench.report import load as report
+    from bench.report.figures import load_plots
+    from bench.report.terminal import Console
+
+    loadgen.require()
+    wanted = list(dict.fromkeys(scenario or [loadgen.SERVER]))
+    known = (*loadgen.SCENARIOS, sporadic.SCENARIO)
+    if unknown := [name for name in wanted if name not in known]:
+        raise InputError(f"no scenario {unknown[0]!r}; there are {', '.join(known)}")
+    if plan and latency is None:
+        raise InputError("--plan needs a bound on the latency, such as --latency 20ms")
+    step_s = units.seconds(timeout) if timeout else None
+    limits = Limits.of(step_s=step_s, memory_bytes=units.size_bytes(memory) if memory else None)
+    given = options.own_model(dataset, dim, shape, trust, is_named=model is not None)
+    if model is not None:
+        adopted, _ = sizing.adopted(model, given, {}, limits)
+        options.say_notes(adopted.notes)
+        globs = [f"{adopted.name}/{glob}" for glob in globs or ["*/b1t1"]]
+    cells = sweeps.select(globs or [], None)
+    delay_ns = int(1e9 * units.seconds(max_delay)) if max_delay else 0
+    asked = Asked(
+        scenarios=[name for name in wanted if name != sporadic.SCENARIO],
+        sporadic=units.seconds(idle) if sporadic.SCENARIO in wanted else None,
+        rate=rate,
+        latency_ns=1e9 * units.seconds(latency) if latency else None,
+        duration_s=SUBMISSION_S if mlperf else Asked().duration_s,
+        setup=Setup(instances=instances, batching=Batching(most=max_batch, delay_ns=delay_ns)),
+        most_launches=launches,
+        budget_s=units.seconds(budget) if budget else None,
+    )
+    store = KeepingStore(results, machine.name(), ctx.obj or Stopping())
+    settings = Options(method=Method(limits=limits))
+    with progress.observer(Console(stderr=True)) as observer:
+        (PlanSweep if plan else LoadSweep)(store, settings, observer, asked).run(cells)
+    stored = folder.stored(store, tasks={cell.task for cell in cells})
+    records = [stored.records[cell.path] for cell in cells if cell.path in stored.records]
+    turns = [one for one in decisions.turns(stored.records) if one.is_plan == plan][-len({c.group for c in cells}) :]
+    text = report.render(records, turns, format=format, margin=stored.margin)
+    if not text:
+        options.say("no service could be measured; `bench show` says why")
+        raise typer.Exit(1)
+    options.write(text, None)
+    pictures = load_plots.draw(records, turns, stored.folder / "plots")
+    if format == "table":  # in the other formats the table alone is a whole document
+        options.tell(*map(str, pictures))

@@ -1,0 +1,151 @@
+"""Services that took turns under the same arrivals, compared by the model of the measurement."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Mapping, Sequence
+
+from bench.api.cell import Cell
+from bench.measure import comparison
+from bench.measure.comparison import REFERENCE, Comparison, Fitted, Group, Series
+from bench.measure.load.launch import HIGHEST, PERCENTILES, LoadLaunch, LoadRun
+from bench.measure.stats import Estimate
+from bench.records.store import Record
+
+STATISTICS = (*PERCENTILES, HIGHEST)
+
+
+@dataclasses.dataclass(frozen=True, order=True, kw_only=True)
+class Way:
+    """A cell and how it is served.
+
+    Attributes:
+        cell: the cell.
+        instances: number of workers.
+        max_batch: most requests of an inference.
+        max_delay_ns: nanoseconds that the first of them waits for others at most.
+    """
+
+    cell: Cell
+    instances: int
+    max_batch: int
+    max_delay_ns: int
+
+    @classmethod
+    def of(cls, cell: Cell, line: LoadLaunch | LoadRun) -> Way:
+        """The way of a stored line of a cell."""
+        return cls(cell=cell, instances=line.instances, max_batch=line.max_batch, max_delay_ns=line.max_delay_ns)
+
+    def __str__(self) -> str:
+        return f"{self.cell} {self.instances}x{self.max_batch}+{self.max_delay_ns}"
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Turns:
+    """Services that took turns under the same arrivals.
+
+    Attributes:
+        baseline: what the others are compared with.
+        rate: requests a second of the slices; None where highest rates alone were looked for.
+        bound: percentile and most nanoseconds that the highest rates keep; None where none were looked for.
+        launches: the launches of each service.
+        fits: by statistic of `STATISTICS`, what the model of the measurement makes of them.
+    """
+
+    baseline: Way
+    rate: float | None
+    bound: tuple[str, int] | None
+    launches: Mapping[Way, Sequence[LoadLaunch]]
+    fits: Mapping[str, Fitted]
+
+    @property
+    def time(self) -> str:
+        """When its last launch was stored (ISO 8601)."""
+        return max(one.time or "" for launches in self.launches.values() for one in launches)
+
+    @property
+    def is_plan(self) -> bool:
+        """Whether highest rates alone were looked for."""
+        return self.rate is None
+
+    def latency_ns(self, way: Way, statistic: str) -> Estimate | None:
+        """A percentile of the latency, in nanoseconds; None where the service could not keep up."""
+        return self.fits[statistic].latency_ns(str(way))
+
+    def over_baseline(self, way: Way, statistic: str) -> Comparison:
+        """A statistic over the baseline's; of the highest rate, the time between two requests over the baseline's."""
+        return self.fits[statistic].against_baseline(str(way))
+
+    def between(self, way: Way, other: Way, statistic: str) -> Comparison:
+        """A statistic of one service over that of another."""
+        return self.fits[statistic].between(str(way), str(other))
+
+    def highest_rate(self, way: Way) -> Estimate | None:
+        """Requests a second at the bound; None where no rate keeps it, or none was looked for."""
+        period = self.fits[HIGHEST].latency_ns(str(way))
+        return _inverse(period, 1e9) if period is not None else None
+
+    def highest_over_baseline(self, way: Way) -> Estimate | None:
+        """The highest rate over the baseline's."""
+        ratio = self.over_baseline(way, HIGHEST).ratio
+        return _inverse(ratio, 1.0) if ratio is not None else None
+
+
+def _inverse(estimate: Estimate, of: float) -> Estimate:
+    return Estimate(value=of / estimate.value, low=of / estimate.high, high=of / estimate.low)
+
+
+def turns(records: Mapping[str, Record], tasks: Iterable[str] | None = None) -> list[Turns]:
+    """All that took turns, in the order in which they were measured last.
+
+    Args:
+        records: the current record of each cell path.
+        tasks: names of the only tasks that matter; None for all.
+    """
+    wanted = None if tasks is None else set(tasks)
+    lines = [
+        (Way.of(record.cell, line), line)
+        for record in records.values()
+        if wanted is None or record.cell.task in wanted
+        for line in record.load_launches
+    ]
+    of_block = {line.block: _Condition(way, line.rate, line.bound) for way, line in lines if line.role == REFERENCE}
+    found: dict[_Condition, dict[Way, list[LoadLaunch]]] = {}
+    for way, line in lines:
+        if line.block in of_block:
+            found.setdefault(of_block[line.block], {}).setdefault(way, []).append(line)
+    conditions = list(found)
+    groups = [_group(one, found[one], statistic) for one in conditions for statistic in STATISTICS]
+    # The noise of a percentile says nothing of that of another: each statistic is fitted on its own.
+    fits = {statistic: comparison.fit(groups[place :: len(STATISTICS)]) for place, statistic in enumerate(STATISTICS)}
+    every = [
+        Turns(
+            baseline=one.baseline,
+            rate=one.rate,
+            bound=one.bound,
+            launches=found[one],
+            fits={statistic: fits[statistic][place] for statistic in STATISTICS},
+        )
+        for place, one in enumerate(conditions)
+    ]
+    return sorted(every, key=lambda one: one.time)
+
+
+@dataclasses.dataclass(frozen=True)
+class _Condition:
+    baseline: Way
+    rate: float | None
+    bound: tuple[str, int] | None
+
+
+def _group(condition: _Condition, launches: Mapping[Way, Sequence[LoadLaunch]], statistic: str) -> Group:
+    series = {
+        way: Series(name=str(way), program=way.cell.program, launches=[one.of(statistic) for one in lines])
+        for way, lines in launches.items()
+    }
+    return Group(baseline=series[condition.baseline], cells=list(series.values()))
+
+
+def last_runs(record: Record) -> dict[tuple[str, Way], LoadRun]:
+    """The last run of each scenario, by its name and the way in which the cell was served."""
+    return {(line.scenario, Way.of(record.cell, line)): line for line in record.load_runs}

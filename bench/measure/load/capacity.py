@@ -1,0 +1,48 @@
+"""What a service does when it is not loaded, and when it never waits for a request."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+
+from bench.measure.load.service import Driver, Service
+
+CAPACITY_S = 1.0
+"""Seconds of requests that tell how many a service answers in a second."""
+FIRST_REQUESTS = 16
+MOST_REQUESTS = 4096
+ALONE = 16
+"""Requests that are sent one after the other, to tell the latency when none waits."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Capacity:
+    """The ends of what a service can do.
+
+    Attributes:
+        rate: requests that it answers in a second when it never waits for one.
+        latency_ns: median latency of requests that come one at a time.
+    """
+
+    rate: float
+    latency_ns: float
+
+
+def measure(driver: Driver, service: Service) -> Capacity:
+    """Send many requests at once, and then a few one at a time.
+
+    Raises:
+        ChildError: the client or a worker failed.
+    """
+    number = FIRST_REQUESTS
+    while True:
+        served = driver.replay(service, np.zeros(number, np.int64), np.arange(number) % service.num_rows).served
+        seconds = float(served.received_ns.max() - served.sent_ns.min()) / 1e9
+        if seconds >= CAPACITY_S or 2 * number > MOST_REQUESTS:
+            break
+        number = min(MOST_REQUESTS, max(2 * number, int(number * CAPACITY_S / seconds)))
+    rate = number / seconds
+    apart_ns = int(4e9 * service.setup.instances / rate)
+    alone = driver.replay(service, apart_ns * np.arange(ALONE), np.arange(ALONE) % service.num_rows).served
+    return Capacity(rate=rate, latency_ns=float(np.median(alone.latency_ns)))

@@ -1,0 +1,198 @@
+"""One launch of a service under load: what its requests waited, slice by slice, in one block."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Annotated, TypeAlias
+
+import msgspec
+import numpy as np
+
+from bench.measure.launch import Count, Duration, Sample, Share
+from bench.measure.load.served import Served
+from bench.measure.machine import State
+
+if TYPE_CHECKING:
+    from bench.measure.load.service import Run
+
+P50, P90, P99 = "p50", "p90", "p99"
+HIGHEST = "highest_rate"
+"""The statistic of a launch's highest rates: the time between two requests, so that less is better as in latencies."""
+PERCENTILES = {P50: 50.0, P90: 90.0, P99: 99.0}
+"""The statistics of a slice, and the percentile that each of them is."""
+SHAPE = (0.0, 10.0, 25.0, 50.0, 75.0, 90.0, 95.0, 97.0, 99.0, 99.5, 99.9, 100.0)
+"""Percentiles of all slices together, which pictures show."""
+TIMELINE = 240
+"""Points of time at which a picture shows the queue of a run."""
+
+Rate: TypeAlias = Annotated[float, msgspec.Meta(gt=0, le=1e9)]
+"""Requests a second."""
+
+
+class LoadLaunch(msgspec.Struct, frozen=True, kw_only=True, tag="load_launch", tag_field="kind"):
+    """The figures of one launch under load, as they are measured and as they are stored.
+
+    Attributes:
+        launch: an identifier of its own.
+        block: the identifier of the block, shared by all services that took turns under the same arrivals.
+        role: `reference`, `control` or `cell`, see `bench.measure.comparison`.
+        reference: path of the baseline that the block's launches are compared with.
+        instances: number of workers.
+        max_batch: most requests of an inference.
+        max_delay_ns: time that the first of them waited for others at most.
+        rate: requests a second that were asked for; None where the highest rates alone were looked for.
+        slices_ns: by statistic, its value in each slice of the arrivals; empty where the service could not keep up.
+        requests: number of requests of each slice.
+        shape_ns: latency at each percentile of `SHAPE`, over all slices.
+        overhead_ns: median time that the harness took of a request; None without slices.
+        mean_batch: mean number of requests of an inference.
+        bound: the percentile that is bounded, and its most nanoseconds; None where no highest rate was looked for.
+        highest_ns: for each pass, time between two requests at the highest rate within the bound; empty where none is.
+        curve: rates that were tried, with the nanoseconds of the bounded percentile there; None where the service could
+            not keep up.
+        joules: energy of the machine for each answer in the slices; None where the machine does not count it.
+        checked: answers that were held against those of the idle service.
+        wrong: those of them that were wrong.
+        machine: state of the machine just before the workers were started.
+        steal_share: as of `bench.measure.launch.Launch`.
+        time: when the launch was stored (ISO 8601); None before that.
+    """
+
+    launch: str
+    block: str
+    role: str
+    reference: str
+    instances: Annotated[int, msgspec.Meta(ge=1)]
+    max_batch: Annotated[int, msgspec.Meta(ge=1)] = 1
+    max_delay_ns: Duration = 0
+    rate: Rate | None
+    slices_ns: Mapping[str, tuple[Sample, ...]] = {}
+    requests: tuple[Count, ...] = ()
+    shape_ns: tuple[Sample, ...] = ()
+    overhead_ns: Duration | None = None
+    mean_batch: Annotated[float, msgspec.Meta(ge=1)] = 1.0
+    bound: tuple[str, Sample] | None = None
+    highest_ns: tuple[Sample, ...] = ()
+    curve: tuple[tuple[Rate, Sample | None], ...] = ()
+    joules: Annotated[float, msgspec.Meta(ge=0)] | None = None
+    checked: Count = 0
+    wrong: Count = 0
+    machine: State | None = None
+    steal_share: Share | None = None
+    time: str | None = None
+
+    def of(self, statistic: str) -> Seen:
+        """This launch as the model of the measurement sees it, by one of `PERCENTILES` or by `HIGHEST`."""
+        values = tuple(map(float, self.highest_ns if statistic == HIGHEST else self.slices_ns.get(statistic, ())))
+        return Seen(block=self.block, role=self.role, time=self.time, medians_ns=values)
+
+
+class LoadRun(msgspec.Struct, frozen=True, kw_only=True, tag="load_run", tag_field="kind"):
+    """A scenario that the load generator of MLPerf ran with one service, alone.
+
+    Attributes:
+        run: an identifier of its own, and the name of the folder with the load generator's logs.
+        scenario: one of `bench.measure.load.loadgen.SCENARIOS`.
+        instances: as of `LoadLaunch`.
+        max_batch: as of `LoadLaunch`.
+        max_delay_ns: as of `LoadLaunch`.
+        settings: the load generator's settings that are not its defaults, by name.
+        is_valid: whether the run counts by the rules of the load generator.
+        reason: why it does not; empty where it counts.
+        figures: every figure of the load generator's summary, by its name there.
+        shape_ns: latency at each percentile of `SHAPE`, as the client saw it; empty where no request was answered.
+        waiting: requests that were sent and not answered, at `TIMELINE` times that divide the run evenly.
+        batches: requests of the inference that ran at these times; 0 where none did.
+        joules: as of `LoadLaunch`.
+        checked: as of `LoadLaunch`.
+        wrong: as of `LoadLaunch`.
+        time: when the run was stored (ISO 8601); None before that.
+    """
+
+    run: str
+    scenario: str
+    instances: Annotated[int, msgspec.Meta(ge=1)]
+    max_batch: Annotated[int, msgspec.Meta(ge=1)] = 1
+    max_delay_ns: Duration = 0
+    settings: Mapping[str, float] = {}
+    is_valid: bool
+    reason: str = ""
+    figures: Mapping[str, float] = {}
+    shape_ns: tuple[Sample, ...] = ()
+    waiting: tuple[Count, ...] = ()
+    batches: tuple[Count, ...] = ()
+    joules: Annotated[float, msgspec.Meta(ge=0)] | None = None
+    checked: Count = 0
+    wrong: Count = 0
+    time: str | None = None
+
+
+class Sporadic(msgspec.Struct, frozen=True, kw_only=True, tag="sporadic", tag_field="kind"):
+    """Latencies of requests that come alone, as they are measured and as they are stored.
+
+    Attributes:
+        run: an identifier of its own.
+        after_ns: latencies by what was before each request: `busy` for a request right after the answer to another,
+            seconds of idleness as in `bench.measure.load.sporadic.IDLE_S`, and `other work` that used the caches, up to
+            half a second before.
+        cold_start_ns: from the start of a worker's process to its first answer.
+        time: when it was stored (ISO 8601); None before that.
+    """
+
+    run: str
+    after_ns: Mapping[str, tuple[Sample, ...]]
+    cold_start_ns: tuple[Sample, ...]
+    time: str | None = None
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Seen:
+    """What the model of the measurement needs of a launch; see `bench.measure.launch.Launch`."""
+
+    block: str
+    role: str
+    time: str | None
+    medians_ns: tuple[float, ...]
+
+
+def figures(runs: Sequence[Run]) -> dict[str, object]:
+    """The fields of `LoadLaunch` that follow from what was served in each slice."""
+    slices = [run.served for run in runs]
+    together = np.concatenate([served.latency_ns for served in slices])
+    batches = sum(float((1 / served.batch).sum()) for served in slices)
+    joules = [run.joules for run in runs if run.joules is not None]
+    return {
+        "slices_ns": {name: tuple(int(percentile(served, name)) for served in slices) for name in PERCENTILES},
+        "requests": tuple(len(served.due_ns) for served in slices),
+        "shape_ns": shape(together),
+        "overhead_ns": max(0, int(np.median(np.concatenate([served.overhead_ns() for served in slices])))),
+        "mean_batch": len(together) / batches,
+        "joules": sum(joules) / len(together) if len(joules) == len(runs) else None,
+    }
+
+
+def percentile(served: Served, statistic: str) -> float:
+    """A latency of `PERCENTILES`, in nanoseconds."""
+    return _percentile(served.latency_ns, PERCENTILES[statistic])
+
+
+def timeline(served: Served) -> dict[str, tuple[int, ...]]:
+    """The fields `waiting` and `batches` of `LoadRun`."""
+    times = np.linspace(served.sent_ns.min(), served.received_ns.max(), TIMELINE)
+    sent, received = np.sort(served.sent_ns), np.sort(served.received_ns)
+    waiting = np.searchsorted(sent, times, "right") - np.searchsorted(received, times, "right")
+    order = np.argsort(served.start_ns, kind="stable")
+    last = np.searchsorted(served.start_ns[order], times, "right") - 1
+    running = order[np.maximum(last, 0)]
+    batches = np.where((last >= 0) & (served.end_ns[running] >= times), served.batch[running], 0)
+    return {"waiting": tuple(waiting.tolist()), "batches": tuple(batches.tolist())}
+
+
+def shape(latency_ns: np.ndarray) -> tuple[int, ...]:
+    """The latency at each percentile of `SHAPE`."""
+    return tuple(int(_percentile(latency_ns, percent)) for percent in SHAPE)
+
+
+def _percentile(values: np.ndarray, percent: float) -> float:
+    return float(np.percentile(values, percent, method="inverted_cdf"))

@@ -1,0 +1,207 @@
+"""The scenarios of MLPerf, driven by its own load generator, whose rules decide whether a run counts.
+
+Source: MLPerf Inference rules, https://github.com/mlcommons/inference_policies/blob/master/inference_rules.adoc, and
+mlcommons-loadgen 6.0.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import importlib.util
+import math
+import os
+import re
+import select
+import threading
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from bench.api.errors import InputError
+from bench.measure.load import wire
+from bench.measure.load.ledger import Ledger
+
+SERVER = "server"
+SCENARIOS = {
+    "single_stream": "SingleStream",
+    "multi_stream": "MultiStream",
+    SERVER: "Server",
+    "offline": "Offline",
+}
+"""Names of the scenarios here, and those of the load generator."""
+SUMMARY = "mlperf_log_summary.txt"
+RESULT = re.compile(r"^Result is : (VALID|INVALID)$", re.MULTILINE)
+UNMET = re.compile(r"^\s*([A-Za-z ]+?) satisfied *: *(?:NO|No)\b", re.MULTILINE)
+FIGURE = re.compile(r"^\s*([A-Za-z0-9. ()]+?)\s*: ([-+0-9.e]+)$", re.MULTILINE)
+ERRORS = re.compile(r"^[1-9]\d* ERRORS? encountered")
+POLL_NS = 50_000_000
+"""Time after which the thread that takes answers looks whether it is still needed."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Summary:
+    """What the load generator says of a run.
+
+    Attributes:
+        is_valid: whether the run counts.
+        reason: why not; empty where it counts.
+        figures: every figure of its summary, by its name there, such as `99.00 percentile latency (ns)`.
+    """
+
+    is_valid: bool
+    reason: str
+    figures: dict[str, float]
+
+
+def require() -> None:
+    """Raise `InputError` where the load generator is not installed."""
+    if importlib.util.find_spec("mlperf_loadgen") is None:
+        raise InputError("MLPerf's load generator is missing: pip install 'inferometer[load]'")
+
+
+def drive(
+    *,
+    requests: str,
+    answers: str,
+    scenario: str,
+    num_samples: int,
+    settings: Mapping[str, float],
+    folder: str,
+    target: str,
+    most_waiting: int,
+    silent_ns: int,
+) -> dict[str, str | None]:
+    """Run one scenario.
+
+    Args:
+        requests: path of the pipe of requests.
+        answers: path of the pipe of answers.
+        scenario: one of `SCENARIOS`.
+        num_samples: rows that requests may ask about.
+        settings: further fields of the load generator's `TestSettings`, by name.
+        folder: where its logs are written.
+        target: as of `client.replay`; a request is due when the load generator issues it.
+        most_waiting: as of `client.replay`, in the server scenario.
+        silent_ns: as of `client.replay`.
+
+    Returns:
+        Why the run was given up, as `gave_up`: `overloaded`, `silent` or None.
+    """
+    import mlperf_loadgen as lg
+
+    test, log = lg.TestSettings(), lg.LogSettings()
+    test.scenario = getattr(lg.TestScenario, SCENARIOS[scenario])
+    test.mode = lg.TestMode.PerformanceOnly
+    for name, value in settings.items():
+        setattr(test, name, value)
+    log.log_output.outdir = folder
+    log.log_output.copy_summary_to_stdout = False
+    limit = most_waiting if scenario == "server" else math.inf
+    with (
+        wire.opened(Path(requests), blocking=False) as queue,
+        wire.opened(Path(answers), blocking=False) as replies,
+    ):
+        service = _Service(lg, queue, replies, most_waiting=limit, silent_ns=silent_ns)
+        library = lg.ConstructQSL(num_samples, num_samples, lambda _: None, lambda _: None)
+        system = lg.ConstructSUT(service.issue, lambda: None)
+        with service.answering():
+            lg.StartTestWithLogSettings(system, library, test, log, "")
+        lg.DestroySUT(system)
+        lg.DestroyQSL(library)
+    service.ledger.save(Path(target))
+    return {"gave_up": service.gave_up}
+
+
+class _Service:
+    """The system under test as the load generator sees it: it is given queries, and tells when each is complete.
+
+    A run that is given up ends soon: the load generator is told that all its queries are complete. Such a run is void.
+    """
+
+    def __init__(self, lg: Any, queue: int, replies: int, *, most_waiting: float, silent_ns: int) -> None:
+        self._lg, self._queue, self._replies = lg, queue, replies
+        self._most_waiting, self._silent_ns = most_waiting, silent_ns
+        self._waiting: dict[int, int] = {}
+        self._lock = threading.Lock()
+        self._stopped = threading.Event()
+        self.ledger = Ledger()
+        self.gave_up: str | None = None
+
+    def issue(self, samples: list[Any]) -> None:
+        """Send queries to the workers."""
+        clock, pack, ledger = time.perf_counter_ns, wire.REQUEST.pack, self.ledger
+        for sample in samples:
+            if len(self._waiting) >= self._most_waiting:
+                self._give_up("overloaded")
+            if self.gave_up is not None:
+                self._complete([sample.id])
+                continue
+            number = len(ledger.sent_ns)
+            ledger.due_ns.append(clock())
+            ledger.rows.append(sample.index)
+            with self._lock:
+                self._waiting[number] = sample.id
+            ledger.sent_ns.append(clock())
+            self._put(pack(number, sample.index))
+
+    def _put(self, record: bytes) -> None:
+        while True:
+            try:
+                os.write(self._queue, record)
+                return
+            except BlockingIOError:  # offline, all requests come at once
+                select.select([], [self._queue], [], POLL_NS / 1e9)
+
+    @contextlib.contextmanager
+    def answering(self) -> Iterator[None]:
+        """Take answers in a thread of its own for as long as the statements in the `with` block take."""
+        thread = threading.Thread(target=self._answer)
+        thread.start()
+        try:
+            yield
+        finally:
+            self._stopped.set()
+            thread.join()
+
+    def _answer(self) -> None:
+        while not self._stopped.is_set():
+            data = self.ledger.take(self._replies, POLL_NS)
+            with self._lock:
+                ids = [self._waiting.pop(number, None) for number, *_ in wire.ANSWER_STRUCT.iter_unpack(data)]
+            self._complete([query for query in ids if query is not None])
+            if not data and self._waiting and time.perf_counter_ns() - self.ledger.last_ns() > self._silent_ns:
+                self._give_up("silent")
+
+    def _give_up(self, why: str) -> None:
+        self.gave_up = why
+        wire.drop_waiting(self._queue)
+        with self._lock:
+            ids = list(self._waiting.values())
+            self._waiting.clear()
+        self._complete(ids)
+
+    def _complete(self, ids: Sequence[int]) -> None:
+        if ids:
+            self._lg.QuerySamplesComplete([self._lg.QuerySampleResponse(query, 0, 0) for query in ids])
+
+
+def summary(folder: Path) -> Summary:
+    """What the load generator wrote of a run.
+
+    Raises:
+        OSError: it wrote no summary.
+        ValueError: its summary has no result.
+    """
+    text = (folder / SUMMARY).read_text()
+    head, _, rest = text.partition("Test Parameters Used")
+    found = RESULT.search(head)
+    if found is None:
+        raise ValueError(f"{SUMMARY} of the load generator has no result")
+    unmet = [" ".join(name.split()).lower() for name in UNMET.findall(head)]
+    errors = [line.strip() for line in rest.splitlines() if ERRORS.search(line)]
+    reason = ", ".join((*(f"{name} not met" for name in unmet), *errors))
+    figures = {name: float(value) for name, value in FIGURE.findall(head)}
+    is_valid = found[1] == "VALID"
+    return Summary(is_valid=is_valid, reason="" if is_valid else reason or "no reason was given", figures=figures)

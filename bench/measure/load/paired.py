@@ -1,0 +1,281 @@
+"""A block under load: services take turns under the same arrivals, slice by slice, in random order.
+
+As in `bench.measure.block`, the baseline is there twice, as the reference and as the A/A control, and one service runs
+at a time while the others are parked. A slice begins with nobody waiting, and ends when all of its requests are
+answered: so the services of a block see the same bursts of requests, which is most of what makes latencies under load
+scatter. For the highest rates, each service is served the same arrivals, stretched until its latency is at the bound.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import math
+import random
+import uuid
+from collections.abc import Callable, Sequence
+
+import msgspec
+import numpy as np
+
+from bench.api.errors import ChildError
+from bench.measure import machine, process
+from bench.measure.block import Failure, Subject
+from bench.measure.comparison import CELL, CONTROL, REFERENCE
+from bench.measure.limits import Limits
+from bench.measure.load import highest, launch
+from bench.measure.load.launch import LoadLaunch
+from bench.measure.load.served import Served
+from bench.measure.load.service import Bounds, Driver, Run, Service, Setup
+
+MIN_PASSES = 2
+"""Passes of a launch at least, besides that which warms up."""
+MIN_REQUESTS = 20
+"""Requests that tell at least whether a service keeps up."""
+KEPT_SHARE = 0.75
+"""Answers a second over requests a second, from the first request to the last answer, of a service that keeps up."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Arrivals:
+    """When N requests arrive, and what they ask about.
+
+    Attributes:
+        due_ns: increasing nanoseconds after the beginning, N.
+        rows: numbers of the samples, N; taken modulo the number of samples that a service has.
+    """
+
+    due_ns: np.ndarray
+    rows: np.ndarray
+
+    @classmethod
+    def of(cls, served: Served) -> Arrivals:
+        """The arrivals that a client sent."""
+        return cls(due_ns=served.due_ns - served.due_ns[0], rows=served.rows)
+
+    @property
+    def rate(self) -> float:
+        """Requests a second."""
+        return (len(self.due_ns) - 1) / (float(self.due_ns[-1] - self.due_ns[0]) / 1e9)
+
+    def at(self, rate: float) -> Arrivals:
+        """The same arrivals, stretched so that so many come in a second."""
+        return Arrivals(due_ns=(self.due_ns * (self.rate / rate)).astype(np.int64), rows=self.rows)
+
+    def slices(self, num_requests: int) -> list[Arrivals]:
+        """Slices of so many requests each, in their order; each begins when its first request arrives."""
+        starts = range(0, len(self.due_ns) - num_requests + 1, num_requests)
+        return [
+            Arrivals(
+                due_ns=self.due_ns[start : start + num_requests] - self.due_ns[start],
+                rows=self.rows[start : start + num_requests],
+            )
+            for start in starts
+        ]
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Bound:
+    """What the latency must keep for a rate to count.
+
+    Attributes:
+        statistic: one of `launch.PERCENTILES`.
+        most_ns: nanoseconds.
+    """
+
+    statistic: str
+    most_ns: int
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Member:
+    """A cell with the way in which it is served.
+
+    Attributes:
+        subject: the cell.
+        setup: how it is served.
+        guess: requests a second from which its highest rate is looked for; None for the rate of the arrivals.
+    """
+
+    subject: Subject
+    setup: Setup = Setup()
+    guess: float | None = None
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Result:
+    """What a block brought.
+
+    Attributes:
+        launches: by member, the baseline's reference and control first.
+        failures: the cells that failed.
+    """
+
+    launches: tuple[tuple[Member, LoadLaunch], ...]
+    failures: tuple[Failure, ...]
+
+
+@dataclasses.dataclass(kw_only=True)
+class _Seat:
+    """A member with its service, and what was seen of it.
+
+    Attributes:
+        keeps_up: whether it kept up with the arrivals in all slices.
+        highest: what each search for its highest rate brought.
+    """
+
+    member: Member
+    role: str
+    service: Service
+    state: machine.State
+    keeps_up: bool = True
+    runs: list[Run] = dataclasses.field(default_factory=list)
+    highest: list[highest.Found] = dataclasses.field(default_factory=list)
+
+
+def run_block(
+    baseline: Member,
+    members: Sequence[Member],
+    slices: Sequence[Arrivals],
+    limits: Limits,
+    bounds: Bounds,
+    *,
+    rate: float | None,
+    stretched: Sequence[Arrivals] = (),
+    bound: Bound | None = None,
+    out_of_time: Callable[[], bool] = lambda: False,
+) -> Result:
+    """Serve the same arrivals by some cells in turn, with one launch of each cell.
+
+    A cell that fails or that answers wrongly leaves the block; when the baseline does, nothing is kept.
+
+    Args:
+        baseline: the cell with which the others are compared; it is served twice.
+        members: the other cells.
+        slices: the arrivals of each pass, at least one; the first pass warms up, and does not count.
+        limits: time and memory of each worker.
+        bounds: when a service counts as overloaded.
+        rate: requests a second that were asked for, as stored; those that arrive in a slice are more or fewer.
+        stretched: the arrivals with which highest rates are looked for, each in a pass of its own.
+        bound: what the highest rates keep; None where none are looked for.
+        out_of_time: asked before each pass; once it is true, the block ends early.
+    """
+    with contextlib.ExitStack() as stack, process.ended_at_once():
+        driver = stack.enter_context(Driver(limits, bounds))
+        block = _Block(baseline, driver)
+        everyone = [(baseline, REFERENCE), (baseline, CONTROL), *((member, CELL) for member in members)]
+        for member, role in random.sample(everyone, len(everyone)):
+            block.open(member, role, stack, limits)
+        for number, arrivals in enumerate(slices):
+            if number > MIN_PASSES and out_of_time():
+                break
+            block.run_pass(arrivals)
+        for number, arrivals in enumerate(stretched):
+            if number >= MIN_PASSES and out_of_time():
+                break
+            assert bound is not None
+            block.find_highest(arrivals, bound)
+        return block.result(rate, bound)
+
+
+class _Block:
+    def __init__(self, baseline: Member, driver: Driver) -> None:
+        self._baseline, self._driver = baseline, driver
+        self._seats: list[_Seat] = []
+        self._failures: list[Failure] = []
+
+    def open(self, member: Member, role: str, stack: contextlib.ExitStack, limits: Limits) -> None:
+        state = machine.state()
+        try:
+            service = stack.enter_context(Service(member.subject, member.setup, limits))
+        except ChildError as error:
+            self._failures.append(Failure(subject=member.subject, stage="open", error=error))
+            return
+        self._seats.append(_Seat(member=member, role=role, service=service, state=state))
+
+    def run_pass(self, arrivals: Arrivals) -> None:
+        """Serve a slice of arrivals by every service that keeps up."""
+
+        def serve(seat: _Seat) -> None:
+            if seat.keeps_up:
+                seat.runs.append(self._replay(seat, arrivals))
+                seat.keeps_up = _keeps_up(seat.runs)
+
+        self._everyone(serve)
+
+    def find_highest(self, arrivals: Arrivals, bound: Bound) -> None:
+        """Look for the highest rate of every service at which it keeps the bound with these arrivals."""
+
+        def find(seat: _Seat) -> None:
+            def latency_ns(rate: float) -> float:
+                run = self._replay(seat, arrivals.at(rate))
+                return launch.percentile(run.served, bound.statistic) if run.gave_up is None else math.inf
+
+            before = [found.rate for found in seat.highest if found.rate is not None]
+            guess = before[-1] if before else seat.member.guess or arrivals.rate
+            seat.highest.append(highest.search(latency_ns, bound.most_ns, guess))
+
+        self._everyone(find)
+
+    def _everyone(self, act: Callable[[_Seat], None]) -> None:
+        """Act on every service, in random order; a service that fails leaves the block."""
+        for seat in random.sample(self._seats, len(self._seats)):
+            try:
+                act(seat)
+            except ChildError as error:
+                self._failures.append(Failure(subject=seat.member.subject, stage="load", error=error))
+                self._seats.remove(seat)
+
+    def _replay(self, seat: _Seat, arrivals: Arrivals) -> Run:
+        rows = arrivals.rows % seat.service.num_rows
+        return self._driver.replay(seat.service, arrivals.due_ns, rows).must_be_right()
+
+    def result(self, rate: float | None, bound: Bound | None) -> Result:
+        """The launches; none where the baseline is not there twice."""
+        failures = tuple(self._failures)
+        if not {REFERENCE, CONTROL} <= {seat.role for seat in self._seats}:
+            return Result(launches=(), failures=failures)
+        seats = sorted(
+            self._seats,
+            key=lambda seat: ((REFERENCE, CONTROL, CELL).index(seat.role), seat.member.subject.cell),
+        )
+        shared: dict[str, object] = {
+            "block": uuid.uuid4().hex[:16],
+            "reference": self._baseline.subject.cell.path,
+            "rate": rate,
+            "bound": (bound.statistic, bound.most_ns) if bound is not None else None,
+        }
+        return Result(launches=tuple((seat.member, _launch(seat, shared)) for seat in seats), failures=failures)
+
+
+def _keeps_up(runs: Sequence[Run]) -> bool:
+    """Whether a service keeps up with the arrivals of all runs together."""
+    if any(run.gave_up is not None for run in runs):
+        return False
+    answered = sum(len(run.served.due_ns) for run in runs)
+    asked_s, took_s = (sum(getattr(run.served, name) for run in runs) for name in ("asked_s", "took_s"))
+    return answered < MIN_REQUESTS or asked_s >= KEPT_SHARE * took_s
+
+
+def _launch(seat: _Seat, shared: dict[str, object]) -> LoadLaunch:
+    counted = seat.runs[1:] if seat.keeps_up else []
+    setup = seat.service.setup
+    rates = [found.rate for found in seat.highest]
+    fields = {
+        **shared,
+        **(launch.figures(counted) if counted else {}),
+        "launch": uuid.uuid4().hex[:16],
+        "role": seat.role,
+        "instances": setup.instances,
+        "max_batch": setup.batching.most,
+        "max_delay_ns": setup.batching.delay_ns,
+        "highest_ns": () if None in rates else tuple(int(1e9 / rate) for rate in rates if rate is not None),
+        "curve": [
+            (probe.rate, int(probe.latency_ns) if math.isfinite(probe.latency_ns) else None)
+            for found in seat.highest
+            for probe in found.probes
+        ],
+        "checked": sum(run.checked for run in seat.runs),
+        "machine": seat.state,
+    }
+    return msgspec.convert(fields, LoadLaunch)

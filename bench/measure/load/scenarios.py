@@ -1,0 +1,76 @@
+"""The settings of MLPerf's scenarios: how long they run, how many queries they ask, and what makes them valid.
+
+Source: MLPerf Inference rules, section "Scenarios", and the defaults of mlcommons-loadgen 6.0.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+
+SUBMISSION_S = 600.0
+"""Seconds of a run that may be submitted to MLPerf."""
+SUBMISSION_SAMPLES = 24_576
+"""Samples of the offline scenario of a submission, at least."""
+STREAM_SAMPLES = 8
+"""Samples of one query of the multi-stream scenario."""
+PERCENTILE = 0.99
+"""Percentile of the latency that the server scenario bounds, as of multi-stream."""
+LEAST_QUERIES = 100
+USUAL_S = 10.0
+"""Seconds of a run, unless it is to be submitted."""
+SURPLUS = 1.1
+"""More samples than the expected rate gives in the least duration: a faster run must not end early."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Demand:
+    """What a scenario asks of a service.
+
+    Attributes:
+        latency_ns: expected latency of one request, when none waits.
+        rate: requests a second, of the server scenario; expected rate of the offline scenario.
+        most_latency_ns: bound on the latency at `PERCENTILE` in the server scenario.
+        duration_s: seconds that a run takes at least.
+        seed: of the arrivals and of the choice of samples.
+    """
+
+    latency_ns: float
+    rate: float
+    most_latency_ns: float
+    duration_s: float = USUAL_S
+    seed: int = 1
+
+    def settings(self, scenario: str) -> dict[str, float]:
+        """Fields of the load generator's settings for one of `loadgen.SCENARIOS`."""
+        common: dict[str, float] = {
+            "min_duration_ms": int(1000 * self.duration_s),
+            "min_query_count": LEAST_QUERIES,
+            "qsl_rng_seed": self.seed,
+            "sample_index_rng_seed": self.seed,
+            "schedule_rng_seed": self.seed,
+        }
+        expected_ns = max(1, int(self.latency_ns))
+        samples = max(LEAST_QUERIES, math.ceil(SURPLUS * self.rate * self.duration_s))
+        if self.duration_s >= SUBMISSION_S:
+            samples = max(samples, SUBMISSION_SAMPLES)
+        own: dict[str, dict[str, float]] = {
+            "single_stream": {"single_stream_expected_latency_ns": expected_ns},
+            "multi_stream": {
+                "multi_stream_samples_per_query": STREAM_SAMPLES,
+                "multi_stream_expected_latency_ns": STREAM_SAMPLES * expected_ns,
+                "multi_stream_target_latency_percentile": PERCENTILE,
+            },
+            "server": {
+                "server_target_qps": self.rate,
+                "server_target_latency_ns": int(self.most_latency_ns),
+                "server_target_latency_percentile": PERCENTILE,
+            },
+            "offline": {"offline_expected_qps": self.rate, "min_query_count": samples},
+        }
+        return common | own[scenario]
+
+    def longest_s(self, scenario: str) -> float:
+        """Seconds that a run takes at most, if the latency is not far from what is expected."""
+        queries_s = LEAST_QUERIES * self.latency_ns * (STREAM_SAMPLES if scenario == "multi_stream" else 1) / 1e9
+        return 4 * (self.duration_s + queries_s)

@@ -1,0 +1,78 @@
+"""What a client and its service did: every request with its times, and the figures of a latency under load."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+
+import numpy as np
+
+LONG_AGO = np.iinfo(np.int64).min // 2
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Served:
+    """The N requests that were answered, in the order in which they were due; times are nanoseconds of one clock.
+
+    Attributes:
+        due_ns: when each was to be sent, N. Latencies count from here: a client that is late hides no waiting.
+        rows: the sample that each asked about, N.
+        sent_ns: when each was sent, N.
+        start_ns: when the inference that answered it began, N.
+        end_ns: when that inference ended, N.
+        received_ns: when the client had the answer, N.
+        worker: number of the worker, N.
+        batch: how many requests the same inference answered, N.
+        num_lost: requests that were sent and not answered.
+    """
+
+    due_ns: np.ndarray
+    rows: np.ndarray
+    sent_ns: np.ndarray
+    start_ns: np.ndarray
+    end_ns: np.ndarray
+    received_ns: np.ndarray
+    worker: np.ndarray
+    batch: np.ndarray
+    num_lost: int = 0
+
+    @property
+    def latency_ns(self) -> np.ndarray:
+        """From when a request was due until its answer was there, N."""
+        return self.received_ns - self.due_ns
+
+    @property
+    def asked_s(self) -> float:
+        """Seconds from the first request that was due to the last."""
+        return float(self.due_ns[-1] - self.due_ns[0]) / 1e9
+
+    @property
+    def took_s(self) -> float:
+        """Seconds from the first request that was due until the last answer."""
+        return float(self.received_ns.max() - self.due_ns[0]) / 1e9
+
+    def overhead_ns(self) -> np.ndarray:
+        """Time that the harness took of each request, N.
+
+        That is its latency without the inference, and without waiting for the inference before it on its worker.
+        """
+        order = np.lexsort((self.start_ns, self.worker))
+        worker, start, end = self.worker[order], self.start_ns[order], self.end_ns[order]
+        is_first = np.r_[True, (worker[1:] != worker[:-1]) | (start[1:] != start[:-1])]  # request of its inference
+        workers, ends = worker[is_first], end[is_first]
+        before = np.r_[LONG_AGO, np.where(workers[1:] == workers[:-1], ends[:-1], LONG_AGO)]
+        free = before[np.cumsum(is_first) - 1]
+        took = (start - np.maximum(self.due_ns[order], free)) + (self.received_ns[order] - end)
+        found = np.empty_like(took)
+        found[order] = took
+        return found
+
+
+def read(path: Path) -> Served:
+    """What `Ledger.save` wrote."""
+    with np.load(path) as saved:
+        number, sent = saved["number"], saved["sent_ns"]
+        order = np.argsort(number, kind="stable")
+        answered = {name: saved[name][order] for name in ("start_ns", "end_ns", "received_ns", "worker", "batch")}
+        asked = {name: saved[name][number[order]] for name in ("due_ns", "rows", "sent_ns")}
+    return Served(**asked, **answered, num_lost=len(sent) - len(number))

@@ -1,0 +1,280 @@
+"""The parent's side of a service: it starts the workers and the client, and has the client send requests."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from bench.api.errors import BenchError, ChildError
+from bench.measure import energy
+from bench.measure.at_once import on_all_cores
+from bench.measure.block import Subject
+from bench.measure.limits import Limits
+from bench.measure.load import client, loadgen, served, wire
+from bench.measure.load.served import Served
+from bench.measure.load.serving import Batching
+from bench.measure.process import Child
+from bench.measure.scratch import Scratch
+from bench.measure.session import Worker
+
+GRACE_S = 30.0
+"""Time that a client may take beyond the time that its requests take."""
+STOPPING_S = 5.0
+"""Time in which a worker stops serving when it is told to."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Setup:
+    """How a service is set up.
+
+    Attributes:
+        instances: number of workers.
+        batching: how each puts requests together.
+    """
+
+    instances: int = 1
+    batching: Batching = Batching()
+
+    def __str__(self) -> str:
+        workers = "1 worker" if self.instances == 1 else f"{self.instances} workers"
+        return workers if self.batching.most == 1 else f"{workers}, batch <= {self.batching.most}"
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Bounds:
+    """When a run under load is given up.
+
+    Attributes:
+        most_waiting: requests that may wait at a time: of more, the service is overloaded.
+        silent_s: seconds without an answer while requests wait.
+    """
+
+    most_waiting: int = 4096
+    silent_s: float = 2.0
+
+    def as_arguments(self) -> dict[str, int]:
+        """The arguments of the client's operations."""
+        return {"most_waiting": self.most_waiting, "silent_ns": int(self.silent_s * 1e9)}
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Run:
+    """What a run under load brought.
+
+    Attributes:
+        served: the requests that were answered.
+        gave_up: `overloaded` or `silent` where the run was given up.
+        checked: answers that were held against those of the idle service.
+        wrong: those of them that were wrong.
+        joules: energy that the machine used meanwhile; None where it does not count it.
+    """
+
+    served: Served
+    gave_up: str | None
+    checked: int
+    wrong: int
+    joules: float | None = None
+
+    def must_be_right(self) -> Run:
+        """This run.
+
+        Raises:
+            ChildError: an answer was wrong.
+        """
+        if self.wrong:
+            raise ChildError("error", f"{self.wrong} of {self.checked} answers under load were wrong")
+        return self
+
+
+class Service(contextlib.AbstractContextManager["Service"]):
+    """Workers that serve a cell from one queue; use it as a context manager.
+
+    Args:
+        subject: the cell.
+        setup: how many workers there are, and how they put requests together.
+        limits: time and memory of each worker.
+        learns: whether the workers learn the right answers before they serve; without, no answer is checked.
+
+    Attributes:
+        subject: the cell.
+        setup: how it is set up: with one request at a time where its session answers several otherwise.
+        num_rows: number of samples that requests may ask about.
+        started_ns: when the first worker was started, by the clock of the requests.
+
+    Raises:
+        ChildError: on entering, a worker does not open the cell.
+    """
+
+    def __init__(self, subject: Subject, setup: Setup, limits: Limits, *, learns: bool = True) -> None:
+        self.subject, self.setup, self._limits, self._learns = subject, setup, limits, learns
+        self._stack = contextlib.ExitStack()
+        self._children: list[Child] = []
+        self.num_rows = self.started_ns = 0
+
+    def __enter__(self) -> Service:
+        with self._stack:
+            folder = self._stack.enter_context(Scratch())
+            self.requests, self.answers = wire.make(folder)
+            # Both pipes stay open here: what is in them outlives whoever wrote it.
+            self._queue = self._stack.enter_context(wire.opened(self.requests, blocking=False))
+            self._replies = self._stack.enter_context(wire.opened(self.answers, blocking=False))
+            subject, self.started_ns = self.subject, time.perf_counter_ns()
+            for _ in range(self.setup.instances):
+                child = Child(
+                    environment=subject.environment,
+                    memory_bytes=self._limits.memory_bytes,
+                    interpreter=subject.interpreter,
+                )
+                self._children.append(self._stack.enter_context(child))
+            on_all_cores(self._open, list(enumerate(self._children)), _raised)
+            self._stack = self._stack.pop_all()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stack.close()
+
+    def _open(self, numbered: tuple[int, Child]) -> None:
+        (number, child), batching, limit_s = numbered, self.setup.batching, self._limits.open_s
+        for step in (self.subject.imports, self.subject.opening):
+            child.request(step.operation, timeout_s=limit_s, **step.arguments)
+        told = child.request(
+            Worker.prepare_serving,
+            timeout_s=limit_s,
+            worker=number,
+            most=batching.most,
+            delay_ns=batching.delay_ns,
+        )
+        self.num_rows = int(told["num_rows"])
+        if self._learns and child.request(Worker.learn_answers, timeout_s=limit_s)["most"] < batching.most:
+            self.setup = dataclasses.replace(self.setup, batching=Batching())
+
+    @contextlib.contextmanager
+    def serving(self, most_s: float) -> Iterator[list[Future[dict[str, Any]]]]:
+        """Have the workers serve for as long as the statements in the `with` block take.
+
+        Gives, for each worker, what it tells in the end: how many answers it `checked`, and how many were `wrong`.
+
+        Args:
+            most_s: seconds that this takes at most.
+
+        Raises:
+            ChildError: a worker died, hangs, or failed.
+        """
+        pipes = {"requests": str(self.requests), "answers": str(self.answers)}
+        with ThreadPoolExecutor(len(self._children)) as pool:
+            told = [
+                pool.submit(child.request, Worker.serve, timeout_s=most_s + STOPPING_S, **pipes)
+                for child in self._children
+            ]
+            try:
+                yield told
+            except BaseException:
+                for child in self._children:
+                    child.tell_to_end()
+                raise
+            finally:
+                wire.drop_waiting(self._queue)
+                wire.stop(self._queue, len(self._children))
+            for each in told:
+                each.result(timeout=most_s + 2 * STOPPING_S)
+
+
+def _raised(_: object, outcome: BenchError | None) -> None:
+    if outcome is not None:
+        raise outcome
+
+
+class Driver(contextlib.AbstractContextManager["Driver"]):
+    """The client's process; use it as a context manager.
+
+    Args:
+        limits: memory of the process.
+        bounds: when a run is given up.
+    """
+
+    def __init__(self, limits: Limits, bounds: Bounds) -> None:
+        self._limits, self._bounds = limits, bounds
+        self._stack = contextlib.ExitStack()
+        self._meter = energy.Meter()
+
+    def __enter__(self) -> Driver:
+        with self._stack:
+            self._folder = self._stack.enter_context(Scratch())
+            self._child = self._stack.enter_context(Child(memory_bytes=self._limits.memory_bytes))
+            self._stack = self._stack.pop_all()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stack.close()
+
+    def replay(self, service: Service, due_ns: np.ndarray, rows: np.ndarray) -> Run:
+        """Send requests at given times; see `client.replay`.
+
+        Args:
+            service: what serves them.
+            due_ns: int64 nanoseconds after the beginning, increasing, N.
+            rows: the samples that they ask about, N.
+
+        Raises:
+            ChildError: the client or a worker failed.
+        """
+        plan = self._folder / "plan.npz"
+        np.savez(plan, due_ns=due_ns, rows=rows)
+        last_s = float(due_ns[-1]) / 1e9 if len(due_ns) else 0.0
+        return self._run(service, client.replay, last_s, {"plan": str(plan)})
+
+    def drive(self, service: Service, scenario: str, settings: Mapping[str, float], folder: Path, most_s: float) -> Run:
+        """Run a scenario of the load generator; see `loadgen.drive`.
+
+        Args:
+            service: what serves the requests.
+            scenario: one of `loadgen.SCENARIOS`.
+            settings: fields of the load generator's settings.
+            folder: where its logs are written.
+            most_s: seconds that the scenario takes at most.
+
+        Raises:
+            ChildError: the client or a worker failed.
+        """
+        asked = {"scenario": scenario, "num_samples": service.num_rows, "settings": dict(settings)}
+        return self._run(service, loadgen.drive, most_s, {**asked, "folder": str(folder)})
+
+    def _run(self, service: Service, operation: Callable[..., Any], most_s: float, arguments: Mapping[str, Any]) -> Run:
+        target, most_s = self._folder / "served.npz", most_s + GRACE_S
+        before = self._meter.joules()
+        with service.serving(most_s) as told:
+            answer = self._child.request(
+                operation,
+                timeout_s=most_s,
+                requests=str(service.requests),
+                answers=str(service.answers),
+                target=str(target),
+                **self._bounds.as_arguments(),
+                **arguments,
+            )
+            if answer["gave_up"] == "silent":
+                raise _silence(told, self._bounds.silent_s)
+        checked, wrong = (sum(each.result()[name] for each in told) for name in ("checked", "wrong"))
+        after = self._meter.joules()
+        return Run(
+            served=served.read(target),
+            gave_up=answer["gave_up"],
+            checked=checked,
+            wrong=wrong,
+            joules=None if before is None or after is None else after - before,
+        )
+
+
+def _silence(told: Sequence[Future[dict[str, Any]]], silent_s: float) -> ChildError:
+    """Why no answer came: the death of a worker, or that all live and none answers."""
+    for each in told:
+        if each.done() and isinstance(error := each.exception(), ChildError):
+            return error
+    return ChildError("timeout", f"no answer under load within {silent_s:g} s")

@@ -1,0 +1,158 @@
+"""A worker's side of a service: it takes requests from the queue, answers them, and looks at some of its answers.
+
+What a plain service of Python does: it waits for a request, takes others that wait beside it into one inference where
+the model has an open batch, runs, and answers.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import gc
+import os
+import select
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from bench.api import Arrays, Outputs, Session
+from bench.api.fidelity import BROKEN_DB, noise_share
+from bench.measure.load import wire
+
+CHECK_SHARE = 0.01
+"""Share of a worker's time that it may spend on comparing its answers."""
+OTHER_WORK_BYTES = 1 << 28
+"""Bytes that other work goes through: more than the caches of a server hold."""
+MOST_NOISE = 10 ** (-BROKEN_DB / 10)
+"""Power of the error over that of the answer, above which an answer is wrong: quantization by the values of a batch
+makes much less, the answer to another request makes more."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Batching:
+    """How many requests an inference answers.
+
+    Attributes:
+        most: the most requests of one inference; 1 for a request at a time.
+        delay_ns: nanoseconds that the first of them waits for others at most.
+    """
+
+    most: int = 1
+    delay_ns: int = 0
+
+
+class Server:
+    """Serves requests with an open session.
+
+    Args:
+        session: runs the inferences.
+        samples: for each row that a request may ask about, the feeds of one request.
+        worker: number of this worker among those of the service.
+        batching: how requests are put together.
+    """
+
+    def __init__(self, session: Session, samples: Sequence[Arrays], worker: int, batching: Batching) -> None:
+        self._run, self._samples = session.run, samples
+        self._worker, self._batching = worker, batching
+        self._expected: list[list[np.ndarray]] = []
+        self._checked = self._wrong = 0
+
+    def learn(self) -> int:
+        """Run every sample alone, which tells the right answers, and the largest batch once.
+
+        Returns:
+            The most requests that an inference will answer: 1 where the session does not take several, or answers them
+            otherwise than alone.
+        """
+        self._expected = [[np.array(output) for output in self._run(feeds)] for feeds in self._samples]
+        if self._batching.most > 1:
+            rows = [number % len(self._samples) for number in range(self._batching.most)]
+            try:
+                self._check(rows, self._run(self._feeds(rows)))
+            except Exception:  # whatever a framework raises where a batch does not fit
+                self._wrong += 1
+            if self._wrong:
+                self._batching = Batching()
+            self._checked = self._wrong = 0
+        return self._batching.most
+
+    def serve(self, requests: Path, answers: Path) -> dict[str, Any]:
+        """Serve until a request says to stop.
+
+        Returns:
+            How many answers were `checked` against those of the idle session, and how many of these were `wrong`.
+        """
+        clock, pack = time.perf_counter_ns, wire.ANSWER_STRUCT.pack
+        gc.collect()
+        gc.disable()
+        try:
+            with (
+                wire.opened(requests, blocking=True) as queue,
+                wire.opened(requests, blocking=False) as more,  # another worker may take what waits
+                wire.opened(answers, blocking=True) as replies,
+            ):
+                begin, checked_ns = clock(), 0
+                while batch := self._next(queue, more):
+                    rows = [row for _, row in batch]
+                    feeds = self._feeds(rows)
+                    start = clock()
+                    outputs = self._run(feeds) if rows[0] != wire.OTHER_WORK else _use_caches()
+                    end = clock()
+                    told = (start, end, self._worker, len(batch))
+                    os.write(replies, b"".join(pack(number, *told) for number, _ in batch))
+                    if self._expected and rows[0] >= 0 and checked_ns <= CHECK_SHARE * (end - begin):
+                        self._check(rows, outputs)
+                        checked_ns += clock() - end
+        finally:
+            gc.enable()
+        return {"checked": self._checked, "wrong": self._wrong}
+
+    def _next(self, queue: int, more: int) -> list[tuple[int, int]]:
+        """The requests of the next inference; empty where this worker is to stop.
+
+        Args:
+            queue: descriptor of the queue, which blocks.
+            more: another one, which does not.
+        """
+        size, unpack = wire.REQUEST.size, wire.REQUEST.unpack
+        found = [unpack(os.read(queue, size))]
+        if found[0][0] == wire.STOP:
+            return []
+        if self._batching.most == 1 or found[0][1] < 0:
+            return found
+        deadline = time.perf_counter_ns() + self._batching.delay_ns
+        while len(found) < self._batching.most:
+            left_ns = max(0, deadline - time.perf_counter_ns())
+            if not select.select([more], [], [], left_ns / 1e9)[0]:
+                break
+            with contextlib.suppress(BlockingIOError):
+                taken = unpack(os.read(more, size))
+                if taken[0] == wire.STOP:  # these first
+                    os.write(queue, wire.REQUEST.pack(*taken))
+                    break
+                found.append(taken)
+        return found
+
+    def _feeds(self, rows: Sequence[int]) -> Arrays:
+        if len(rows) == 1:
+            return self._samples[max(0, rows[0])]
+        return {name: np.concatenate([self._samples[row][name] for row in rows]) for name in self._samples[0]}
+
+    def _check(self, rows: Sequence[int], outputs: Outputs) -> None:
+        """Hold the answers of an inference against those that the session gave when it was idle."""
+        for place, output in enumerate(map(np.asarray, outputs)):
+            parts = [output] if len(rows) == 1 else np.split(output, len(rows))
+            for row, part in zip(rows, parts, strict=True):
+                self._checked += place == 0
+                expected = self._expected[row][place]
+                if part.shape != expected.shape or not noise_share(part, expected) <= MOST_NOISE:
+                    self._wrong += 1
+
+
+def _use_caches() -> Outputs:
+    """Read and write more memory than any cache holds, as other work of a machine does."""
+    np.ones(OTHER_WORK_BYTES // 8).sum()
+    return []

@@ -1,0 +1,284 @@
+"""`bench load`: verified cells as services, alone under MLPerf's scenarios, and in turns under the same arrivals."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import time
+import uuid
+from collections.abc import Iterator, Sequence
+
+import msgspec
+
+from bench.api.errors import ChildError
+from bench.measure.block import Failure, Subject
+from bench.measure.load import capacity, launch, loadgen, paired, sporadic
+from bench.measure.load.launch import P90, P99, LoadLaunch, LoadRun
+from bench.measure.load.paired import Arrivals, Bound, Member
+from bench.measure.load.scenarios import USUAL_S, Demand
+from bench.measure.load.service import Bounds, Driver, Run, Service, Setup
+from bench.measure.rounds import Group
+from bench.pipeline.sweep import Observer, Options, Sweep
+from bench.records.store import Record, Store
+
+LOGS = "loadgen"
+"""Folder, beside the records, of the load generator's logs: one folder for each run."""
+USUAL_SHARE = 0.7
+"""Share of the baseline's capacity at which services are compared, unless a rate is given."""
+USUAL_LATENCY = 10.0
+"""Bound on the latency in the server scenario over the baseline's when none waits, unless a bound is given."""
+LONG_NS = 50_000_000
+"""Bound on the latency above which its 90th percentile is bounded: a slice has too few requests for the 99th."""
+SLICE_REQUESTS = 200
+"""Requests of a slice: its 99th percentile is the second largest latency."""
+SLICE_S = 4.0
+"""Seconds that a slice takes at most, as long as it has `LEAST_REQUESTS`."""
+LEAST_REQUESTS = 20
+BOUNDS_IN_SLICE = 15
+"""Bounds on the latency that a slice lasts at least where the highest rate is looked for."""
+NUM_SLICES = 6
+"""Slices of a launch, besides the first, which warms up."""
+NUM_STRETCHED = 3
+"""Slices of a launch with which the highest rate is looked for."""
+OVERLOADED = "overloaded: more requests waited than a service keeps"
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Asked:
+    """What `bench load` is asked for.
+
+    Attributes:
+        scenarios: which of `loadgen.SCENARIOS` to run; the arrivals of `server` are those of the comparison.
+        sporadic: seconds of the longest idleness before a request that comes alone; None for no such requests.
+        rate: requests a second; None for `USUAL_SHARE` of the baseline's capacity.
+        latency_ns: bound on the latency for which the highest rate is looked for, and which the server scenario keeps;
+            None for no such search, and `USUAL_LATENCY` times the baseline's in the server scenario.
+        duration_s: seconds that each scenario takes at least.
+        setup: how each cell is served.
+        bounds: when a run is given up.
+        most_launches: most blocks of the comparison.
+        budget_s: seconds for the comparison; None is no limit.
+    """
+
+    scenarios: Sequence[str] = (loadgen.SERVER,)
+    sporadic: float | None = None
+    rate: float | None = None
+    latency_ns: float | None = None
+    duration_s: float = USUAL_S
+    setup: Setup = Setup()
+    bounds: Bounds = Bounds()
+    most_launches: int = 5
+    budget_s: float | None = None
+
+    @property
+    def bound(self) -> Bound | None:
+        """What the highest rates keep: the 99th percentile, and of long latencies the 90th."""
+        if self.latency_ns is None:
+            return None
+        return Bound(statistic=P90 if self.latency_ns > LONG_NS else P99, most_ns=int(self.latency_ns))
+
+
+class LoadSweep(Sweep):
+    """A sweep whose cells are measured as services under load.
+
+    Args:
+        store: where the results are stored.
+        options: how cells are prepared and verified.
+        observer: told of every step.
+        asked: what is asked for.
+    """
+
+    def __init__(self, store: Store, options: Options, observer: Observer, asked: Asked) -> None:
+        super().__init__(store, options, observer)
+        self._asked = asked
+        self._began_s = time.monotonic()
+
+    def _measure(self, groups: Sequence[Group]) -> None:
+        self._observer.stage("measure", sum(len(group.ledgers) for group in groups))
+        for group in groups:
+            baseline = group.baseline.subject
+            others = [one.subject for one in group.ledgers if one.subject.key != baseline.key]
+            self._began_s = time.monotonic()
+            demand = self._demand(baseline)
+            arrivals = self._alone(baseline, demand) if demand is not None else None
+            if demand is None or arrivals is None:
+                for subject in others:
+                    self._keep_run(subject, loadgen.SERVER, None, f"not served: its baseline {baseline.cell} failed")
+                continue
+            sound = [subject for subject in others if self._alone(subject, demand) is not None]
+            if sound or self._asked.bound is not None:
+                members = [Member(subject=subject, setup=self._asked.setup) for subject in sound]
+                self._compare(Member(subject=baseline, setup=self._asked.setup), members, arrivals, demand.rate)
+
+    def _out_of_time(self) -> bool:
+        return self._asked.budget_s is not None and time.monotonic() - self._began_s >= self._asked.budget_s
+
+    def _demand(self, baseline: Subject) -> Demand | None:
+        """What is asked of all services of a group; None where the baseline fails.
+
+        Without a rate, that of earlier launches is used again, so that launches add up.
+        """
+        asked = self._asked
+        try:
+            with self._served(baseline, asked.setup) as (driver, service):
+                found = capacity.measure(driver, service)
+        except ChildError as error:
+            self._keep_run(baseline, loadgen.SERVER, None, error.reason)
+            return None
+        stored = [one for one in self._stored(baseline).load_launches if is_served_so(one, asked.setup)]
+        before = [one.rate for one in stored if one.rate is not None]
+        return Demand(
+            latency_ns=found.latency_ns,
+            rate=asked.rate or (before[-1] if before else USUAL_SHARE * found.rate),
+            most_latency_ns=asked.latency_ns or USUAL_LATENCY * found.latency_ns,
+            duration_s=asked.duration_s,
+        )
+
+    def _stored(self, subject: Subject) -> Record:
+        record = self._store.read(subject.key)
+        assert record is not None  # since it was verified
+        return record
+
+    @contextlib.contextmanager
+    def _served(self, subject: Subject, setup: Setup) -> Iterator[tuple[Driver, Service]]:
+        with (
+            Driver(self._limits, self._asked.bounds) as driver,
+            Service(subject, setup, self._limits) as service,
+        ):
+            yield driver, service
+
+    def _alone(self, subject: Subject, demand: Demand) -> Arrivals | None:
+        """Run the scenarios with one service.
+
+        Returns:
+            The arrivals of the server scenario, also where the service could not keep up; None where it failed.
+        """
+        arrivals: Arrivals | None = None
+        scenario = loadgen.SERVER
+        try:
+            with self._served(subject, self._asked.setup) as (driver, service):
+                for scenario in dict.fromkeys((loadgen.SERVER, *self._asked.scenarios)):
+                    run = self._run(driver, service, scenario, demand)
+                    if scenario == loadgen.SERVER and run is not None:
+                        arrivals = Arrivals.of(run.served)
+            if self._asked.sporadic is not None:
+                scenario = sporadic.SCENARIO
+                with Driver(self._limits, self._asked.bounds) as driver:
+                    found = sporadic.measure(subject, driver, self._limits, run=_new(), longest_s=self._asked.sporadic)
+                self._store.append(subject.key, found)
+        except ChildError as error:
+            self._keep_run(subject, scenario, demand, error.reason)
+            return None
+        return arrivals
+
+    def _run(self, driver: Driver, service: Service, scenario: str, demand: Demand) -> Run | None:
+        """Run one scenario and store what the load generator says; None where its answers are wrong."""
+        name = _new()
+        folder = self._store.folder / LOGS / name
+        folder.mkdir(parents=True)
+        run = driver.drive(service, scenario, demand.settings(scenario), folder, demand.longest_s(scenario))
+        told = loadgen.summary(folder)
+        wrong = f"{run.wrong} of {run.checked} answers under load were wrong" if run.wrong else ""
+        reason = wrong or (OVERLOADED if run.gave_up else told.reason)
+        answered = run.served if len(run.served.due_ns) else None
+        line = self._line(
+            service.setup,
+            run=name,
+            scenario=scenario,
+            settings=demand.settings(scenario),
+            is_valid=told.is_valid and not reason,
+            reason=reason,
+            figures=told.figures,
+            shape_ns=launch.shape(answered.latency_ns) if answered else (),
+            joules=run.joules / len(answered.due_ns) if answered and run.joules is not None else None,
+            checked=run.checked,
+            wrong=run.wrong,
+            **(launch.timeline(answered) if answered else {}),
+        )
+        self._store.append(service.subject.key, line)
+        self._observer.cell(service.subject.cell, f"{scenario}: {'valid' if line.is_valid else line.reason}")
+        return None if wrong else run
+
+    def _keep_run(self, subject: Subject, scenario: str, demand: Demand | None, reason: str) -> None:
+        """Store that a service failed under load."""
+        known = demand is not None and scenario in loadgen.SCENARIOS
+        line = self._line(
+            self._asked.setup,
+            run=_new(),
+            scenario=scenario,
+            settings=demand.settings(scenario) if demand is not None and known else {},
+            is_valid=False,
+            reason=reason,
+        )
+        self._store.append(subject.key, line)
+        self._observer.cell(subject.cell, f"failed: {reason}")
+
+    def _line(self, setup: Setup, **fields: object) -> LoadRun:
+        return msgspec.convert({**setup_fields(setup), **fields}, LoadRun)
+
+    def _compare(self, baseline: Member, members: Sequence[Member], arrivals: Arrivals, rate: float) -> None:
+        """Serve the same arrivals by all services in turns, until the launches or the time are used up."""
+        asked = self._asked
+        slices, longer = sliced(arrivals), sliced(arrivals, asked.bound)
+        for number in range(asked.most_launches):
+            if number and self._out_of_time():
+                return
+            turned = [slices[(number + index) % len(slices)] for index in range(NUM_SLICES + 1)]
+            stretched = [longer[(number + 1 + index) % len(longer)] for index in range(NUM_STRETCHED)]
+            result = paired.run_block(
+                baseline,
+                members,
+                turned,
+                self._limits,
+                asked.bounds,
+                rate=rate,
+                stretched=stretched if asked.bound is not None else (),
+                bound=asked.bound,
+                out_of_time=self._out_of_time,
+            )
+            members = self._keep_block(result, members)
+            if not result.launches:
+                return
+
+    def _keep_block(self, result: paired.Result, members: Sequence[Member]) -> list[Member]:
+        """Store what a block brought; returns the members that did not fail."""
+        for member, line in result.launches:
+            self._store.append(member.subject.key, line)
+        for failure in result.failures:
+            self._keep_failure(failure)
+        self._observer.measured([member.subject.cell for member, _ in result.launches])
+        gone = {failure.subject.key for failure in result.failures}
+        return [member for member in members if member.subject.key not in gone]
+
+    def _keep_failure(self, failure: Failure) -> None:
+        self._keep_run(failure.subject, loadgen.SERVER, None, failure.error.reason)
+
+
+def sliced(arrivals: Arrivals, bound: Bound | None = None) -> list[Arrivals]:
+    """Arrivals cut into slices of as many requests as a launch takes at a time.
+
+    Args:
+        arrivals: at least two.
+        bound: what the highest rates keep, where the slices are for those: requests of a slice that is not far longer
+            than the bound never wait so long.
+    """
+    num_arrivals = len(arrivals.due_ns)
+    number = max(LEAST_REQUESTS, min(SLICE_REQUESTS, int(SLICE_S * arrivals.rate)))
+    if bound is not None:
+        number = max(number, int(BOUNDS_IN_SLICE * bound.most_ns / 1e9 * arrivals.rate))
+    return arrivals.slices(min(number, num_arrivals))
+
+
+def setup_fields(setup: Setup) -> dict[str, int]:
+    """The fields of `LoadLaunch` and `LoadRun` that tell how a cell was served."""
+    batching = setup.batching
+    return {"instances": setup.instances, "max_batch": batching.most, "max_delay_ns": batching.delay_ns}
+
+
+def is_served_so(line: LoadLaunch | LoadRun, setup: Setup) -> bool:
+    """Whether a line tells of a cell that was served in this way."""
+    return all(getattr(line, name) == value for name, value in setup_fields(setup).items())
+
+
+def _new() -> str:
+    return uuid.uuid4().hex[:16]

@@ -1,0 +1,204 @@
+"""Services under load as text: scenarios, turns under the same arrivals, plans, and requests that come alone."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+
+from bench.decisions.load import STATISTICS, Turns, Way, last_runs
+from bench.measure.load.launch import HIGHEST, P50, P99, LoadRun
+from bench.measure.load.sporadic import BUSY
+from bench.records.store import Record
+from bench.report import writing
+
+FIGURES = {
+    "single_stream": ("90.00 percentile latency (ns)", "p90", 1e-6, "ms"),
+    "multi_stream": ("99.00 percentile latency (ns)", "p99", 1e-6, "ms"),
+    "server": ("99.00 percentile latency (ns)", "p99", 1e-6, "ms"),
+    "offline": ("Samples per second", "rate", 1.0, "samples/s"),
+}
+"""For each scenario, the figure that MLPerf compares, as the load generator names it, and how it is shown."""
+NAMES = {"single_stream": "single stream", "multi_stream": "multi stream", "server": "server", "offline": "offline"}
+
+
+def render(records: Sequence[Record], found: Sequence[Turns], *, format: str, margin: float) -> str:
+    """Every table for which there are results.
+
+    Args:
+        records: the records of the cells that are shown.
+        found: what took turns.
+        format: `table`, `md` or `json`.
+        margin: largest difference that counts as noise, as a share.
+    """
+    if format == "json":
+        return writing.as_json({"turns": [_raw(one, margin) for one in found], "cells": [*map(_raw_record, records)]})
+    tables = [
+        _scenarios(records, format),
+        *(table for one in found for table in (_turns(one, format, margin), _plan(one, format))),
+        _sporadic(records, format),
+    ]
+    return "\n".join(filter(None, tables))
+
+
+def setup(way: Way | LoadRun) -> str:
+    """How a cell is served, such as `2 workers, batch <= 4 within 5 ms`."""
+    workers = "1 worker" if way.instances == 1 else f"{way.instances} workers"
+    if way.max_batch == 1:
+        return workers
+    delay = f" within {way.max_delay_ns / 1e6:g} ms" if way.max_delay_ns else ""
+    return f"{workers}, batch <= {way.max_batch}{delay}"
+
+
+def rate(value: float) -> str:
+    """Requests a second, to three digits at least."""
+    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
+
+
+def answer(found: Turns) -> str:
+    """A plan in a sentence: the best way to serve, with the rate that it holds; empty where no way keeps the bound."""
+    best = best_of(found)
+    held = found.highest_rate(best) if best is not None else None
+    if best is None or held is None:
+        return ""
+    threads = "1 thread" if best.cell.threads == 1 else f"{best.cell.threads} threads"
+    instances = "1 instance" if best.instances == 1 else f"{best.instances} instances"
+    batch = f", batch <= {best.max_batch}" if best.max_batch > 1 else ""
+    return (
+        f"{instances} x {threads}{batch}, {rate(held.value)} requests/s [{rate(held.low)}, {rate(held.high)}] "
+        f"at {bound(found)}: {best.cell.path}"
+    )
+
+
+def best_of(found: Turns) -> Way | None:
+    """The way with the highest rate; None where none keeps the bound."""
+    rates = {way: held.value for way in found.launches if (held := found.highest_rate(way)) is not None}
+    return max(rates, key=rates.__getitem__) if rates else None
+
+
+def _scenarios(records: Sequence[Record], format: str) -> str:
+    lines = []
+    for record in records:
+        for (scenario, way), run in last_runs(record).items():
+            if scenario not in FIGURES:
+                continue
+            key, short, factor, unit = FIGURES[scenario]
+            shown = f"{short} {factor * run.figures[key]:.4g} {unit}" if run.is_valid and key in run.figures else ""
+            asked = f"{rate(run.settings['server_target_qps'])}/s" if "server_target_qps" in run.settings else ""
+            lines.append([record.cell.path, setup(way), NAMES[scenario], asked, shown or f"invalid: {run.reason}"])
+    if not lines:
+        return ""
+    titles = ["cell", "served by", "scenario", "asked", "MLPerf loadgen says"]
+    return _table(titles, lines, format)
+
+
+def _turns(found: Turns, format: str, margin: float) -> str:
+    if found.rate is None:
+        return ""
+    held = [f"highest rate at {bound(found)} (/s)", "over the baseline [95 %]"] if found.bound else []
+    titles = [
+        "cell",
+        "served by",
+        "p50 (ms)",
+        "p99 (ms)",
+        "p50 over the baseline [95 %]",
+        "p99 over the baseline [95 %]",
+    ]
+    lines = []
+    for way in ordered(found, P99):
+        figures = [found.latency_ns(way, statistic) for statistic in (P50, P99)]
+        without = writing.DASH if any(one.slices_ns for one in found.launches[way]) else "cannot keep up"
+        shown = [writing.milliseconds(one.value) if one else without for one in figures]
+        compared = [_ratio(found, way, statistic, margin) for statistic in (P50, P99)]
+        lines.append([way.cell.path, setup(way), *shown, *compared, *(_held(found, way) if held else [])])
+    head = f"{rate(found.rate)} requests/s, the same arrivals for all, over {found.baseline.cell.path}"
+    return f"{head}\n\n{_table([*titles, *held], lines, format)}"
+
+
+def _plan(found: Turns, format: str) -> str:
+    if not found.is_plan or found.bound is None:
+        return ""
+    titles = ["cell", "served by", f"highest rate at {bound(found)} (/s)", "over the first [95 %]"]
+    lines = [[way.cell.path, setup(way), *_held(found, way)] for way in ordered(found, HIGHEST)]
+    return f"{_table(titles, lines, format)}\n{answer(found) or f'no way to serve keeps {bound(found)}'}\n"
+
+
+def _sporadic(records: Sequence[Record], format: str) -> str:
+    found = [(record.cell.path, record.sporadic) for record in records if record.sporadic is not None]
+    if not found:
+        return ""
+    names = list(dict.fromkeys(name for _, one in found for name in one.after_ns))
+    titles = ["cell", "back to back (ms)", *(f"after {name} (ms)" for name in names if name != BUSY), "cold start (ms)"]
+    lines = []
+    for path, one in found:
+        medians = [_median(one.after_ns.get(name, ())) for name in (BUSY, *(name for name in names if name != BUSY))]
+        lines.append([path, *map(writing.milliseconds, medians), writing.milliseconds(_median(one.cold_start_ns))])
+    return _table(titles, lines, format)
+
+
+def _median(values: Sequence[int]) -> float | None:
+    return float(sorted(values)[(len(values) - 1) // 2]) if values else None
+
+
+def _held(found: Turns, way: Way) -> list[str]:
+    held, over = found.highest_rate(way), found.highest_over_baseline(way)
+    if held is None:
+        return ["none", writing.DASH]
+    is_baseline = way == found.baseline
+    shown = f"{rate(held.value)} [{rate(held.low)}, {rate(held.high)}]"
+    return [shown, "1" if is_baseline else writing.interval(over) if over else writing.DASH]
+
+
+def _ratio(found: Turns, way: Way, statistic: str, margin: float) -> str:
+    if way == found.baseline:
+        return "1"
+    compared = found.over_baseline(way, statistic)
+    if compared.ratio is None:
+        return writing.DASH
+    return f"{writing.interval(compared.ratio)} {compared.verdict(margin)}"
+
+
+def bound(found: Turns) -> str:
+    """What the highest rates keep, such as `p99 <= 20 ms`."""
+    assert found.bound is not None
+    statistic, most_ns = found.bound
+    return f"{statistic} <= {most_ns / 1e6:g} ms"
+
+
+def ordered(found: Turns, statistic: str) -> Iterator[Way]:
+    """The services, the best first; those without the figure last."""
+    values = {way: found.fits[statistic].latency_ns(str(way)) for way in found.launches}
+    yield from sorted(values, key=lambda way: (values[way] is None, (one.value if (one := values[way]) else 0.0), way))
+
+
+def _table(titles: Sequence[str], lines: Sequence[Sequence[str]], format: str) -> str:
+    if format == "md":
+        return writing.markdown(list(titles), [list(line) for line in lines], [True, *[False] * (len(titles) - 1)])
+    broken = [[re.sub(r" (?=[\[(])", "\n", text) for text in line[1:]] for line in (titles, *lines)]
+    named = [[writing.wrap_name(line[0], 40), *texts] for line, texts in zip(lines, broken[1:], strict=True)]
+    return writing.plain([titles[0], *broken[0]], named, format=format)
+
+
+def _raw(found: Turns, margin: float) -> dict[str, object]:
+    return {
+        "baseline": found.baseline.cell.path,
+        "rate": found.rate,
+        "bound": found.bound,
+        "services": [
+            {
+                "cell": way.cell.path,
+                "instances": way.instances,
+                "max_batch": way.max_batch,
+                "max_delay_ns": way.max_delay_ns,
+                "latency_ns": {name: found.latency_ns(way, name) for name in STATISTICS if name != HIGHEST},
+                "over_baseline": {name: found.over_baseline(way, name).ratio for name in STATISTICS},
+                "verdict": {name: found.over_baseline(way, name).verdict(margin) for name in STATISTICS},
+                "highest_rate": found.highest_rate(way),
+                "joules": [one.joules for one in launches],
+            }
+            for way, launches in found.launches.items()
+        ],
+    }
+
+
+def _raw_record(record: Record) -> dict[str, object]:
+    return {"cell": record.cell.path, "runs": list(last_runs(record).values()), "sporadic": record.sporadic}

@@ -1,0 +1,304 @@
+"""Services whose waiting times are known: `bench load`'s client and queue against the theory of queues.
+
+A runtime sleeps for fixed or exponential times, so a service of it is a queue of the textbooks.
+
+- `waiting`: at 30, 60, 80 and 90 % load, the waiting time of every request beside Lindley's recursion on the recorded
+  arrivals and service times, and the mean waiting time, with its 95 % interval over independent runs, beside the
+  formulas of M/D/1, M/M/1 and M/D/2.
+- `overhead`: at half load, the time of a request that is neither its inference nor waiting for another.
+- `agree`: the median latency of a service by MLPerf's load generator, and by the replay of the arrivals that it drew.
+- `pairs`: services that take turns: copies of one service, which are to be called different in at most 5 % of 40
+  comparisons, and a service that is 5 % slower, which is to be found in 9 of 10, in the 99th percentile as well.
+
+Sources: D. V. Lindley, The theory of queues with a single server, 1952; L. Kleinrock, Queueing Systems I, 1975, 5.6;
+C. D. Crommelin, Delay probability formulae, 1932, for M/D/2.
+
+    python benchmarks/queueing.py waiting
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import dataclasses
+import json
+import math
+import os
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+import scipy.stats
+
+from bench.api.cell import Cell
+from bench.decisions import load as decisions
+from bench.measure.block import Subject
+from bench.measure.limits import Limits
+from bench.measure.load import loadgen, paired
+from bench.measure.load.launch import P50, P99
+from bench.measure.load.paired import Arrivals, Member
+from bench.measure.load.scenarios import Demand
+from bench.measure.load.served import Served
+from bench.measure.load.service import Bounds, Driver, Service, Setup
+from bench.pipeline import opening, verify
+from bench.pipeline.flow import Verified
+from bench.records.lines import Header
+from bench.records.store import Record
+
+SERVICE_S = 0.004
+LOADS = (0.3, 0.6, 0.8, 0.9)
+WARM_REQUESTS = 500
+"""Requests that do not count in a mean: a queue that begins empty is shorter at first."""
+MOST_OFF = 0.03
+"""Share of the time from arrival to answer by which a waiting time may differ from Lindley's."""
+LIMITS = Limits.of(step_s=None, memory_bytes=None)
+RUNTIME = '''
+"""Sleeps to a deadline, which is fixed or exponential."""
+
+import ctypes
+import random
+import time
+
+from bench.plugins.runtimes.null import NullRuntime
+
+MEAN_S, IS_FIXED = {mean_s}, {is_fixed}
+SPIN_S = 0.0001
+
+
+class Sleeper(NullRuntime):
+    """The null runtime after a sleep."""
+
+    default_for = ()
+
+    def open(self, artifact, *, task, source, provider, threads):
+        session = super().open(artifact, task=task, source=source, provider=provider, threads=threads)
+        run, draws = session.run, random.Random()
+        ctypes.CDLL(None).prctl(29, 1, 0, 0, 0)  # wake when it is time, and not up to 50 microseconds later
+
+        def sleeping(feeds):
+            end = time.perf_counter() + (MEAN_S if IS_FIXED else draws.expovariate(1 / MEAN_S))
+            time.sleep(max(0.0, end - time.perf_counter() - SPIN_S))
+            while time.perf_counter() < end:
+                pass
+            return run(feeds)
+
+        session.run = sleeping
+        return session
+'''
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Queue:
+    """A queue of the textbooks: Poisson arrivals, a kind of service times, some servers."""
+
+    name: str
+    runtime: str
+    servers: int
+
+    def mean_wait_s(self, load: float, service_s: float) -> float:
+        """Mean waiting time by its formula."""
+        if self.name == "M/M/1":
+            return load / (1 - load) * service_s
+        if self.name == "M/D/1":
+            return load / (2 * (1 - load)) * service_s
+        return crommelin_wait(self.servers, load) * service_s
+
+
+QUEUES = (
+    Queue(name="M/D/1", runtime="fixed", servers=1),
+    Queue(name="M/M/1", runtime="exponential", servers=1),
+    Queue(name="M/D/2", runtime="fixed", servers=2),
+)
+
+
+def crommelin_wait(servers: int, load: float) -> float:
+    """Mean waiting time of M/D/c in service times: the sum over i of e^(-ia) (P1 + P2), by Crommelin's formula."""
+    offered, total = servers * load, 0.0
+    for i in range(1, 2000):
+        mean = i * offered
+        tail = scipy.stats.poisson.sf(i * servers - 1, mean)
+        further = scipy.stats.poisson.sf(i * servers, mean)
+        term = tail - further / load
+        total += term
+        if abs(term) < 1e-12:
+            break
+    return total
+
+
+def lindley(served: Served) -> np.ndarray:
+    """Waiting times of one server by Lindley's recursion on recorded arrivals and service times, in nanoseconds."""
+    service = (served.end_ns - served.start_ns).tolist()
+    gaps = np.diff(served.due_ns).tolist()
+    waits = [0]
+    for took, gap in zip(service, gaps, strict=False):
+        waits.append(max(0, waits[-1] + took - gap))
+    return np.array(waits)
+
+
+@contextlib.contextmanager
+def runtimes(**mean_s: float) -> Iterator[None]:
+    """Runtimes by name, on the search path of plugins; names that begin with `exp` have exponential times."""
+    with tempfile.TemporaryDirectory() as folder:
+        place = Path(folder) / "runtimes"
+        place.mkdir()
+        for name, mean in mean_s.items():
+            text = RUNTIME.format(mean_s=mean, is_fixed=not name.startswith("exp"))
+            (place / f"{name}.py").write_text(text)
+        os.environ["BENCH_PATH"] = folder
+        yield
+
+
+def subject(runtime: str) -> Subject:
+    """The toy model on a runtime, verified."""
+    found = verify.from_name(Cell.from_path(f"toy/null/native/raw/{runtime}/cpu/b1t1"), LIMITS)
+    if not isinstance(found, Verified):
+        raise SystemExit(f"{runtime}: {found.reason}")
+    return opening.subject(found)
+
+
+def poisson(rng: np.random.Generator, rate: float, number: int) -> np.ndarray:
+    """Arrivals of a Poisson process, in nanoseconds."""
+    return np.cumsum(rng.exponential(1e9 / rate, number)).astype(np.int64)
+
+
+def waiting(runs: int, requests: int) -> bool:
+    """Print measured waiting times beside Lindley's and the formulas; False where they differ."""
+    print("| queue | load | within 3 % of Lindley | largest difference | mean wait, measured [95 %] | formula |")
+    print("| :-- | --: | --: | --: | --: | --: |")
+    rng, is_good = np.random.default_rng(0), True
+    with runtimes(fixed=SERVICE_S, exponential=SERVICE_S), Driver(LIMITS, Bounds()) as driver:
+        for queue in QUEUES:
+            with Service(subject(queue.runtime), Setup(instances=queue.servers), LIMITS) as service:
+                for load in LOADS:
+                    rate = load * queue.servers / SERVICE_S
+                    found = [
+                        driver.replay(service, poisson(rng, rate, requests), np.zeros(requests, np.int64)).served
+                        for _ in range(runs)
+                    ]
+                    is_good &= _waiting_line(queue, load, found)
+    return is_good
+
+
+def _waiting_line(queue: Queue, load: float, found: Sequence[Served]) -> bool:
+    near, worst = math.nan, math.nan
+    if queue.servers == 1:
+        off = [np.abs(one.start_ns - one.due_ns - lindley(one)) for one in found]
+        total = [one.end_ns - one.due_ns for one in found]
+        shares = np.concatenate([part / of for part, of in zip(off, total, strict=True)])
+        near, worst = float((shares <= MOST_OFF).mean()), float(np.concatenate(off).max()) / 1e3
+    means = np.array([float((one.start_ns - one.due_ns)[WARM_REQUESTS:].mean()) / 1e6 for one in found])
+    half = float(scipy.stats.t.ppf(0.975, len(means) - 1) * means.std(ddof=1) / math.sqrt(len(means)))
+    service_s = float(np.mean([(one.end_ns - one.start_ns).mean() for one in found])) / 1e9
+    # What sleeps to a deadline ends a little later, so the load is that of the recorded service times.
+    formula = 1e3 * queue.mean_wait_s(load * service_s / SERVICE_S, service_s)
+    shown = f"{100 * near:.2f} % | {worst:.0f} us" if queue.servers == 1 else "- | -"
+    print(
+        f"| {queue.name} | {100 * load:.0f} % | {shown} | {means.mean():.3f} ms "
+        f"[{means.mean() - half:.3f}, {means.mean() + half:.3f}] | {formula:.3f} ms |",
+        flush=True,
+    )
+    return bool(abs(means.mean() - formula) <= half) and (queue.servers > 1 or near > 0.99)
+
+
+def overhead(runs: int, requests: int) -> bool:
+    """Print what the harness takes of a request at half load; False where its median is above 100 microseconds."""
+    rng = np.random.default_rng(1)
+    with (
+        runtimes(fixed=SERVICE_S),
+        Driver(LIMITS, Bounds()) as driver,
+        Service(subject("fixed"), Setup(), LIMITS) as service,
+    ):
+        found = [
+            driver.replay(service, poisson(rng, 0.5 / SERVICE_S, requests), np.zeros(requests, np.int64)).served
+            for _ in range(runs)
+        ]
+    percentiles = np.percentile(np.concatenate([one.overhead_ns() for one in found]), [50, 90, 99]) / 1e3
+    print("time in the harness, of a request at 50 % load: p50 {:.0f}, p90 {:.0f}, p99 {:.0f} us".format(*percentiles))
+    return bool(percentiles[0] <= 100)
+
+
+def agree(runs: int) -> bool:
+    """Print the median latency of replayed arrivals over what MLPerf's load generator says of them; 2 % may differ."""
+    demand = Demand(latency_ns=1e9 * SERVICE_S, rate=0.5 / SERVICE_S, most_latency_ns=1e9)
+    ratios = []
+    with (
+        runtimes(fixed=SERVICE_S),
+        Driver(LIMITS, Bounds()) as driver,
+        Service(subject("fixed"), Setup(), LIMITS) as service,
+        tempfile.TemporaryDirectory() as folder,
+    ):
+        for number in range(runs):
+            logs = Path(folder) / str(number)
+            logs.mkdir()
+            settings = dataclasses.replace(demand, seed=number + 1).settings(loadgen.SERVER)
+            driven = driver.drive(service, loadgen.SERVER, settings, logs, 60.0)
+            replayed = driver.replay(service, Arrivals.of(driven.served).due_ns, driven.served.rows).served
+            said = loadgen.summary(logs).figures["50.00 percentile latency (ns)"]
+            ratios.append(float(np.median(replayed.latency_ns)) / said)
+    print("p50 of the replay over that of the load generator:", ", ".join(f"{ratio:.4f}" for ratio in ratios))
+    middle = float(np.median(ratios))
+    print(f"median {middle:.4f}")
+    return abs(middle - 1) <= 0.02
+
+
+def pairs(runs: int, launches: int, slices: int, margin: float) -> bool:
+    """Print how often copies of one service, and a service that is 5 % slower, are called different."""
+    rng = np.random.default_rng(2)
+    copies = ("copy1", "copy2", "copy3")
+    called = {P50: 0, P99: 0}
+    found = {P50: 0, P99: 0}
+    with runtimes(base=SERVICE_S, slower=1.05 * SERVICE_S, **dict.fromkeys(copies, SERVICE_S)):
+        base, *others = (subject(name) for name in ("base", *copies, "slower"))
+        for _ in range(runs):
+            lines: dict[str, list[object]] = {}
+            for _ in range(launches):
+                due = [poisson(rng, 0.7 / SERVICE_S, 200) for _ in range(slices + 1)]
+                arrivals = [Arrivals(due_ns=each - each[0], rows=np.zeros(200, np.int64)) for each in due]
+                members = [Member(subject=one) for one in others]
+                result = paired.run_block(
+                    Member(subject=base), members, arrivals, LIMITS, Bounds(), rate=0.7 / SERVICE_S
+                )
+                for member, line in result.launches:
+                    lines.setdefault(member.subject.cell.path, []).append(line)
+            records = {
+                path: Record.from_lines([Header(key=path, cell=path, artifact=None), *of_path])  # type: ignore[list-item]
+                for path, of_path in lines.items()
+            }
+            (turns,) = decisions.turns(records)
+            for statistic in (P50, P99):
+                for way in turns.launches:
+                    verdict = turns.over_baseline(way, statistic).verdict(margin)
+                    called[statistic] += way.cell.runtime in copies and verdict in ("faster", "slower")
+                    found[statistic] += way.cell.runtime == "slower" and verdict == "slower"
+            print(json.dumps({"called": called, "found": found}), file=sys.stderr, flush=True)
+    number = len(copies) * runs
+    for statistic in (P50, P99):
+        print(
+            f"{statistic}: {called[statistic]} of {number} copies called different; "
+            f"the 5 % slower one found in {found[statistic]} of {runs}"
+        )
+    return all(called[one] <= 0.05 * number and found[one] >= 0.9 * runs for one in called)
+
+
+def main() -> int:
+    """Run a check; fails where it does not hold."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("check", choices=("waiting", "overhead", "agree", "pairs"))
+    parser.add_argument("--runs", type=int, default=None, help="independent runs: 6, or 14 pairs")
+    parser.add_argument("--requests", type=int, default=3000, help="of a run")
+    parser.add_argument("--launches", type=int, default=3, help="of a comparison")
+    parser.add_argument("--slices", type=int, default=6, help="of a launch")
+    parser.add_argument("--margin", type=float, default=0.02, help="largest difference that counts as noise")
+    given = parser.parse_args()
+    if given.check == "pairs":
+        return int(not pairs(given.runs or 14, given.launches, given.slices, given.margin))
+    if given.check == "agree":
+        return int(not agree(given.runs or 6))
+    check = waiting if given.check == "waiting" else overhead
+    return int(not check(given.runs or 6, given.requests))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

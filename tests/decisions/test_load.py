@@ -1,0 +1,162 @@
+"""Services that took turns, from records made by hand: which belong together, and what the ratios are."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import pytest
+
+from bench.decisions import load
+from bench.decisions.load import Way
+from bench.measure.comparison import CELL, CONTROL, REFERENCE
+from bench.measure.load.launch import HIGHEST, P50, P90, P99, SHAPE, LoadLaunch, LoadRun
+from bench.records import faults
+from bench.records.store import Record
+from bench.report import load as report
+from support import records as made
+
+FAST, SLOW = "toy/null/native/fast/null/cpu/b1t1", "toy/null/native/slow/null/cpu/b1t1"
+WOBBLE = (1.0, 1.01, 0.99, 1.0)
+
+
+def line(block: str, role: str, factor: float, **more: Any) -> LoadLaunch:
+    p50 = tuple(int(factor * 1e6 * share) for share in WOBBLE)
+    fields: dict[str, Any] = {
+        "launch": f"{block}-{role}-{factor}",
+        "block": block,
+        "role": role,
+        "reference": FAST,
+        "instances": 1,
+        "rate": 100.0,
+        "slices_ns": {P50: p50, P90: tuple(2 * ns for ns in p50), P99: tuple(3 * ns for ns in p50)},
+        "requests": (200,) * 4,
+        "shape_ns": tuple(int(factor * 1e6 * (1 + place)) for place in range(len(SHAPE))),
+        "overhead_ns": 50_000,
+        "bound": (P99, 20_000_000),
+        "highest_ns": tuple(int(factor * 2e6 * share) for share in WOBBLE[:2]),
+        "curve": ((300.0, 10_000_000), (600.0, None)),
+        "time": made.time_of(block),
+    }
+    return LoadLaunch(**{**fields, **more})
+
+
+def records(*, plan: bool = False, blocks: str = "ab", **more: Any) -> dict[str, Record]:
+    empty: dict[str, Any] = {"slices_ns": {}, "requests": (), "shape_ns": (), "rate": None} if plan else {}
+    roles = {FAST: ((REFERENCE, 1.0), (CONTROL, 1.0)), SLOW: ((CELL, 2.0),)}
+    return {
+        path: made.record(
+            path, *(line(block, role, factor, **{**empty, **more}) for block in blocks for role, factor in of_path)
+        )
+        for path, of_path in roles.items()
+    }
+
+
+def way(path: str, instances: int = 1) -> Way:
+    (found,) = {one for one in load.turns(records(instances=instances))[0].launches if one.cell.path == path}
+    return found
+
+
+def test_ratios_are_those_of_the_launches() -> None:
+    (found,) = load.turns(records())
+    assert (found.baseline, found.rate, found.bound) == (way(FAST), 100.0, (P99, 20_000_000))
+    for statistic, times in ((P50, 1), (P90, 2), (P99, 3)):
+        ratio, latency = found.over_baseline(way(SLOW), statistic).ratio, found.latency_ns(way(SLOW), statistic)
+        assert ratio is not None
+        assert latency is not None
+        assert ratio.low < 2.0 < ratio.high
+        assert ratio.value == pytest.approx(2.0, rel=0.01)
+        assert latency.value == pytest.approx(times * 2e6, rel=0.02)
+        assert found.over_baseline(way(SLOW), statistic).verdict(0.02) == "slower"
+    rate, over = found.highest_rate(way(SLOW)), found.highest_over_baseline(way(SLOW))
+    assert rate is not None
+    assert over is not None
+    assert rate.value == pytest.approx(250, rel=0.02)  # one request in 4 ms
+    assert rate.low < rate.value < rate.high
+    assert over.value == pytest.approx(0.5, rel=0.01)
+    assert found.between(way(FAST), way(SLOW), HIGHEST).ratio.value == pytest.approx(0.5, rel=0.01)  # type: ignore[union-attr]
+
+
+def test_other_rates_ways_and_bounds_are_not_compared() -> None:
+    every = [
+        records(),
+        records(blocks="c", rate=50.0),
+        records(blocks="d", instances=2),
+        records(blocks="e", bound=None, highest_ns=()),
+    ]
+    joined = {
+        path: made.record(path, *itertools.chain(*(each[path].load_launches for each in every)))
+        for path in (FAST, SLOW)
+    }
+    found = load.turns(joined)
+    assert len(found) == 4
+    assert sorted(one.rate or 0 for one in found) == [50, 100, 100, 100]
+    assert {one.baseline.instances for one in found} == {1, 2}
+    assert [one.time for one in found] == sorted(one.time for one in found)
+    assert load.turns(joined, tasks=["crnn"]) == []
+
+
+def test_a_service_without_latencies_could_not_keep_up() -> None:
+    found = records()
+    found[SLOW] = made.record(SLOW, *(line(block, CELL, 2.0, slices_ns={}, requests=(), shape_ns=()) for block in "ab"))
+    (turns,) = load.turns(found)
+    assert turns.latency_ns(way(SLOW), P50) is None
+    assert turns.over_baseline(way(SLOW), P50).ratio is None
+    assert turns.highest_rate(way(SLOW)) is not None
+    assert "cannot keep up" in report.render([*found.values()], [turns], format="table", margin=0.02)
+
+
+def test_where_the_baseline_cannot_keep_up_the_others_are_not_said_to_be_so() -> None:
+    found = records()
+    slow = [
+        line(block, role, 1.0, slices_ns={}, requests=(), shape_ns=())
+        for block in "ab"
+        for role in (REFERENCE, CONTROL)
+    ]
+    found[FAST] = made.record(FAST, *slow)
+    (turns,) = load.turns(found)
+    assert not turns.is_plan
+    text = report.render([*found.values()], [turns], format="md", margin=0.02)
+    rows = {cells[1].strip(): cells[3].strip() for row in text.splitlines() if len(cells := row.split("|")) > 8}
+    assert (rows[FAST], rows[SLOW]) == ("cannot keep up", "\N{EN DASH}")
+
+
+def test_a_plan_names_the_way_with_the_highest_rate() -> None:
+    found = records(plan=True, max_batch=4, instances=2)
+    (turns,) = load.turns(found)
+    assert turns.is_plan
+    answer = report.answer(turns)
+    assert answer.startswith("2 instances x 1 thread, batch <= 4, 498 requests/s [")
+    assert answer.endswith(f"at p99 <= 20 ms: {FAST}")
+    assert answer in report.render([*found.values()], [turns], format="table", margin=0.02)
+
+
+def test_a_run_that_is_invalid_has_a_reason_and_no_figure() -> None:
+    figures = {"99.00 percentile latency (ns)": 5e6}
+    run = LoadRun(
+        run="a", scenario="server", instances=1, settings={"server_target_qps": 70.0}, is_valid=True, figures=figures
+    )
+    invalid = LoadRun(
+        run="b", scenario="multi_stream", instances=1, is_valid=False, reason="too short", figures=figures
+    )
+    text = report.render([made.record(FAST, run, invalid)], [], format="md", margin=0.02)
+    assert "| server | 70/s | p99 5 ms |" in text.replace("70.0/s", "70/s")
+    assert "invalid: too short" in text
+    assert text.count("p99") == 1
+
+
+@pytest.mark.parametrize(
+    ("more", "field"),
+    [
+        ({"slices_ns": {P50: (1, 2, 3, 4)}}, "slices_ns"),
+        ({"requests": (200,)}, "slices_ns"),
+        ({"shape_ns": (1, 2)}, "shape_ns"),
+        ({"bound": ("p75", 1)}, "bound"),
+        ({"bound": None}, "highest_ns"),
+    ],
+)
+def test_lines_that_contradict_themselves_are_set_aside(more: dict[str, Any], field: str) -> None:
+    assert faults.of(line("a", CELL, 1.0)) is None
+    fault = faults.of(line("a", CELL, 1.0, **more))
+    assert fault is not None
+    assert fault.field == field

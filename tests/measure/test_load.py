@@ -1,0 +1,235 @@
+"""Services of real workers: each request is answered once, with true times, and faults are told."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from bench.api.errors import ChildError
+from bench.measure.comparison import CELL, CONTROL, REFERENCE
+from bench.measure.limits import Limits
+from bench.measure.load import capacity, paired, sporadic, wire
+from bench.measure.load.launch import P50, P99
+from bench.measure.load.paired import Arrivals, Bound, Member, run_block
+from bench.measure.load.served import Served
+from bench.measure.load.service import Bounds, Driver, Service, Setup
+from bench.measure.load.serving import Batching
+
+LIMITS = Limits.of(step_s=30, memory_bytes=2**30)
+BOUNDS = Bounds(most_waiting=256, silent_s=1.0)
+LEARN_RUNS = 9
+"""Inferences before the first request: the first of all, and one of each of the eight samples."""
+
+
+@pytest.fixture(autouse=True)
+def _busy(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Other tests run at the same time: what keeps up does so with long stops."""
+    monkeypatch.setattr(paired, "KEPT_SHARE", 0.2)
+
+
+@pytest.fixture
+def driver() -> Iterator[Driver]:
+    with Driver(LIMITS, BOUNDS) as driver:
+        yield driver
+
+
+def at_once(number: int) -> tuple[np.ndarray, np.ndarray]:
+    return np.zeros(number, np.int64), np.arange(number) % 8
+
+
+def test_every_request_is_answered_once_with_its_times_in_order(make: Any, driver: Driver) -> None:
+    due, rows = 1_000_000 * np.arange(40), np.arange(40) % 8
+    with Service(make("raw"), Setup(), LIMITS) as service:
+        assert service.num_rows == 8
+        run = driver.replay(service, due, rows)
+    assert (run.gave_up, run.wrong, run.served.num_lost) == (None, 0, 0)
+    assert run.checked > 0
+    served = run.served
+    assert served.rows.tolist() == rows.tolist()
+    assert (served.due_ns - served.due_ns[0]).tolist() == due.tolist()
+    for before, after in itertools.pairwise(("due_ns", "sent_ns", "start_ns", "end_ns", "received_ns")):
+        assert np.all(getattr(served, before) <= getattr(served, after)), (before, after)
+    assert np.all(served.start_ns[1:] >= served.end_ns[:-1])  # one worker, first come first served
+    assert np.all(served.overhead_ns() <= served.latency_ns)
+
+
+def test_two_workers_share_the_requests(make: Any, driver: Driver) -> None:
+    with Service(make("raw", run_s=0.02), Setup(instances=2), LIMITS) as service:
+        served = driver.replay(service, *at_once(16)).served
+    assert {*served.worker.tolist()} == {0, 1}
+    order = np.argsort(served.start_ns)
+    assert np.any(served.start_ns[order][1:] < served.end_ns[order][:-1])  # two at the same time
+
+
+def test_requests_that_wait_share_an_inference_where_the_session_takes_several(make: Any, driver: Driver) -> None:
+    with Service(make("raw", run_s=0.01), Setup(batching=Batching(most=4)), LIMITS) as service:
+        assert service.setup.batching.most == 4
+        run = driver.replay(service, *at_once(13))
+    assert run.wrong == 0
+    assert sorted(run.served.batch.tolist()) in ([1] + [4] * 12, [1] * 2 + [3] * 3 + [4] * 8, [1] + [4] * 12)
+    starts = run.served.start_ns
+    assert len(np.unique(starts)) < 13
+
+
+def test_a_request_waits_for_others_no_longer_than_it_is_told(make: Any, driver: Driver) -> None:
+    batching = Batching(most=8, delay_ns=50_000_000)
+    with Service(make("raw"), Setup(batching=batching), LIMITS) as service:
+        alone = driver.replay(service, *at_once(1)).served
+        together = driver.replay(service, *at_once(8)).served
+    assert alone.latency_ns[0] >= 50e6
+    assert {*together.batch.tolist()} == {8}
+    assert (together.start_ns - together.sent_ns).min() < 50e6  # there are as many as it waits for
+
+
+@pytest.mark.parametrize(
+    ("how", "reason"),
+    [("crash", r"signal|SIGSEGV|died"), ("hang", "no answer under load within 1 s"), ("raise", "cannot run")],
+)
+def test_a_session_that_fails_under_load_is_told(make: Any, driver: Driver, how: str, reason: str) -> None:
+    begun = time.monotonic()
+    with (
+        Service(make("bad", fail_at=LEARN_RUNS + 10, how=how), Setup(), LIMITS) as service,
+        pytest.raises(ChildError, match=reason),
+    ):
+        driver.replay(service, 1_000_000 * np.arange(40), np.arange(40) % 8)
+    assert time.monotonic() - begun < 20
+
+
+def test_the_other_worker_does_not_hide_one_that_died(make: Any, driver: Driver) -> None:
+    with (
+        Service(make("bad", fail_at=LEARN_RUNS + 5, how="crash"), Setup(instances=2), LIMITS) as service,
+        pytest.raises(ChildError, match=r"signal|SIGSEGV|died"),
+    ):
+        driver.replay(service, 1_000_000 * np.arange(400), np.arange(400) % 8)
+
+
+def test_wrong_answers_under_load_are_counted(make: Any, driver: Driver) -> None:
+    with Service(make("bad", fail_at=LEARN_RUNS + 5, how="wrong", run_s=0.002), Setup(), LIMITS) as service:
+        run = driver.replay(service, 4_000_000 * np.arange(60), np.arange(60) % 8)
+    assert 0 < run.wrong < run.checked
+    with pytest.raises(ChildError, match=f"{run.wrong} of {run.checked} answers under load were wrong"):
+        run.must_be_right()
+
+
+def test_overload_ends_with_a_bounded_queue_and_the_service_goes_on(make: Any, driver: Driver) -> None:
+    with Service(make("slow", run_s=0.01), Setup(), LIMITS) as service:
+        begun = time.monotonic()
+        due = 1_000_000 * np.arange(5000)  # ten times what it can answer
+        run = driver.replay(service, due, np.zeros(5000, np.int64))
+        assert run.gave_up == "overloaded"
+        assert time.monotonic() - begun < 10
+        assert len(run.served.due_ns) + run.served.num_lost <= BOUNDS.most_waiting + len(run.served.due_ns) + 1
+        after = driver.replay(service, *at_once(3))
+    assert (after.gave_up, len(after.served.due_ns)) == (None, 3)
+
+
+def test_the_capacity_of_a_service(make: Any, driver: Driver) -> None:
+    with Service(make("slow", run_s=0.02), Setup(instances=2), LIMITS) as service:
+        found = capacity.measure(driver, service)
+    assert 10 < found.rate <= 100  # a worker answers 50 in a second at most
+    assert 20e6 <= found.latency_ns < 400e6
+
+
+def test_a_block_serves_the_same_arrivals_by_all_in_turns(make: Any) -> None:
+    arrivals = Arrivals(due_ns=10_000_000 * np.arange(20), rows=np.arange(20))
+    members = [Member(subject=make("slow", run_s=0.004))]
+    bound = Bound(statistic=P99, most_ns=30_000_000)
+    result = run_block(
+        Member(subject=make("raw", run_s=0.002)),
+        members,
+        [arrivals] * 3,
+        LIMITS,
+        BOUNDS,
+        rate=100,
+        stretched=[arrivals],
+        bound=bound,
+    )
+    assert result.failures == ()
+    assert [(one.subject.key, launch.role) for one, launch in result.launches] == [
+        ("raw", REFERENCE),
+        ("raw", CONTROL),
+        ("slow", CELL),
+    ]
+    for (_, launch), service_ns in zip(result.launches, (2e6, 2e6, 4e6), strict=True):
+        assert launch.requests == (20, 20)  # the first slice warms up
+        assert launch.rate == pytest.approx(100)
+        assert all(value >= service_ns for value in launch.slices_ns[P50])
+        assert len(launch.highest_ns) == 1
+        assert launch.bound == (P99, 30_000_000)
+        assert len(launch.curve) >= 2
+        assert launch.of(P50).medians_ns == launch.slices_ns[P50]
+
+
+def test_a_service_that_cannot_keep_up_has_no_latency(make: Any) -> None:
+    arrivals = Arrivals(due_ns=1_000_000 * np.arange(40), rows=np.arange(40))
+    slow = [Member(subject=make("slow", run_s=0.01))]
+    result = run_block(Member(subject=make("raw")), slow, [arrivals] * 3, LIMITS, BOUNDS, rate=1000)
+    assert [bool(launch.slices_ns) for _, launch in result.launches] == [True, True, False]
+
+
+def test_a_cell_that_fails_leaves_the_block_and_a_baseline_that_fails_ends_it(make: Any) -> None:
+    arrivals = Arrivals(due_ns=2_000_000 * np.arange(30), rows=np.arange(30))
+    bad = Member(subject=make("bad", fail_at=LEARN_RUNS + 10, how="crash"))
+    good = Member(subject=make("raw"))
+    result = run_block(good, [bad], [arrivals] * 3, LIMITS, BOUNDS, rate=500)
+    assert [launch.role for _, launch in result.launches] == [REFERENCE, CONTROL]
+    assert [(one.subject.key, one.stage) for one in result.failures] == [("bad", "load")]
+    result = run_block(bad, [good], [arrivals] * 3, LIMITS, BOUNDS, rate=500)
+    assert result.launches == ()
+    assert {one.subject.key for one in result.failures} == {"bad"}
+
+
+def test_requests_that_come_alone(make: Any, driver: Driver, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sporadic, "APART_NS", 60_000_000)
+    monkeypatch.setattr(wire, "OTHER_WORK", -1)
+    found = sporadic.measure(make("raw", run_s=0.003), driver, LIMITS, run="a", longest_s=0.1)
+    assert list(found.after_ns) == ["busy", "0.1 s", "other work"]
+    assert [len(values) for values in found.after_ns.values()] == [sporadic.NUM_BUSY - 1, 16, sporadic.NUM_AFTER_WORK]
+    assert all(value >= 3_000_000 for values in found.after_ns.values() for value in values)
+    assert len(found.cold_start_ns) == sporadic.COLD_STARTS
+    assert min(found.cold_start_ns) > 20_000_000  # a process was started
+
+
+def test_arrivals_are_cut_and_stretched() -> None:
+    arrivals = Arrivals(due_ns=np.array([0, 10, 30, 60, 100, 150]) * 1_000_000, rows=np.arange(6))
+    first, second = arrivals.slices(3)
+    assert (first.due_ns.tolist(), first.rows.tolist()) == ([0, 10_000_000, 30_000_000], [0, 1, 2])
+    assert (second.due_ns.tolist(), second.rows.tolist()) == ([0, 40_000_000, 90_000_000], [3, 4, 5])
+    assert arrivals.rate == pytest.approx(5 / 0.150)
+    faster = arrivals.at(2 * arrivals.rate)
+    assert faster.rate == pytest.approx(2 * arrivals.rate)
+    assert faster.due_ns.tolist() == [0, 5_000_000, 15_000_000, 30_000_000, 50_000_000, 75_000_000]
+
+
+def test_overhead_is_what_neither_inference_nor_waiting_explains() -> None:
+    served = Served(
+        due_ns=np.array([0, 10, 20]),
+        rows=np.zeros(3, np.int64),
+        sent_ns=np.array([1, 11, 21]),
+        start_ns=np.array([5, 107, 107]),  # the second and the third share an inference
+        end_ns=np.array([100, 200, 200]),
+        received_ns=np.array([103, 209, 209]),
+        worker=np.zeros(3, np.int64),
+        batch=np.array([1, 2, 2]),
+    )
+    assert served.latency_ns.tolist() == [103, 199, 189]
+    assert served.overhead_ns().tolist() == [5 + 3, 7 + 9, 7 + 9]
+
+
+def test_records_are_written_and_read_whole(tmp_path: Path) -> None:
+    assert max(wire.REQUEST.size, wire.ANSWER.itemsize) <= 512  # the least that PIPE_BUF may be
+    assert wire.ANSWER.itemsize == wire.ANSWER_STRUCT.size
+    requests, _ = wire.make(tmp_path)
+    with wire.opened(requests, blocking=False) as queue:
+        for number in range(wire.MOST_WAITING - 1):
+            os.write(queue, wire.REQUEST.pack(number, 0))
+        assert wire.drop_waiting(queue) == wire.MOST_WAITING - 1
+        wire.stop(queue, 2)
+        assert wire.drop_waiting(queue) == 2

@@ -1,0 +1,164 @@
+"""A sweep under load: MLPerf's load generator and the turns, with toy cells and short runs."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bench.api.cell import Cell
+from bench.decisions import load as decisions
+from bench.measure.block import Method
+from bench.measure.limits import Limits
+from bench.measure.load import loadgen, paired
+from bench.measure.load.launch import P50, P90, P99
+from bench.measure.load.service import Setup
+from bench.measure.load.serving import Batching
+from bench.pipeline import load, plan
+from bench.pipeline.load import LOGS, Asked, LoadSweep
+from bench.pipeline.plan import PlanSweep
+from bench.pipeline.sweep import Options
+from bench.plugins import catalog
+from bench.records.store import Record, Store
+from bench.report import load as report
+
+RAW, OTHER = "toy/null/native/raw/null/cpu/b1t1", "toy/null/native/raw/slow/cpu/b1t1"
+SLOW = '''
+"""The null runtime, which sleeps, and fails at a run that the folder's file `fails` names."""
+
+import time
+from pathlib import Path
+from bench.plugins.runtimes.null import NullRuntime
+
+class Slow(NullRuntime):
+    default_for = ()
+
+    def open(self, artifact, *, task, source, provider, threads):
+        session = super().open(artifact, task=task, source=source, provider=provider, threads=threads)
+        run, left = session.run, [150]
+
+        def slowly(feeds):
+            time.sleep(0.004)
+            left[0] -= 1
+            if left[0] < 0 and Path(__file__).with_name("fails").exists():
+                raise ValueError("tired")
+            return run(feeds)
+
+        session.run = slowly
+        return session
+'''
+ASKED = Asked(duration_s=0.5, rate=100.0, latency_ns=40e6, most_launches=1)
+
+
+class Watcher:
+    """An observer that keeps what it is told of cells."""
+
+    def __init__(self) -> None:
+        self.outcomes: list[tuple[str, str]] = []
+
+    def cell(self, cell: Cell, outcome: str) -> None:
+        self.outcomes.append((cell.path, outcome))
+
+    def stage(self, *_: object) -> None: ...
+    def measured(self, *_: object) -> None: ...
+
+
+@pytest.fixture
+def runtimes(plugin_folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    folder = plugin_folder / "runtimes"
+    folder.mkdir()
+    (folder / "slow.py").write_text(SLOW)
+    catalog.forget()
+    for name, value in {"SLICE_S": 0.2, "NUM_SLICES": 2, "NUM_STRETCHED": 1}.items():
+        monkeypatch.setattr(load, name, value)
+    monkeypatch.setattr(paired, "KEPT_SHARE", 0.2)  # other tests run at the same time
+    return folder
+
+
+def loaded(
+    tmp_path: Path, asked: Asked, *cells: str, sweep: type[LoadSweep] = LoadSweep
+) -> tuple[dict[str, Record], Watcher, Store]:
+    store, watcher = Store(tmp_path / "results", "machine"), Watcher()
+    observer: Any = watcher
+    settings = Options(method=Method(limits=Limits.of(step_s=60, memory_bytes=2**30)))
+    sweep(store, settings, observer, asked).run([Cell.from_path(cell) for cell in cells])
+    return dict(store.current_records()), watcher, store
+
+
+def test_scenarios_and_turns_are_stored_and_told(runtimes: Path, tmp_path: Path) -> None:
+    asked = dataclasses.replace(ASKED, scenarios=(*loadgen.SCENARIOS,))
+    records, _, store = loaded(tmp_path, asked, RAW, OTHER)
+    for record in records.values():
+        runs = {run.scenario: run for run in record.load_runs}
+        assert {*runs} == {*loadgen.SCENARIOS}
+        for run in runs.values():
+            assert {path.name for path in (store.folder / LOGS / run.run).iterdir()} >= {loadgen.SUMMARY}
+            assert run.wrong == 0 < run.checked
+            assert len(run.waiting) == len(run.batches) == 240
+            assert run.is_valid == (run.reason == "")
+        assert runs["server"].settings["server_target_qps"] == 100
+        assert runs["offline"].figures["Samples per second"] > 0
+        assert min(runs["single_stream"].shape_ns) >= (4e6 if record.cell.path == OTHER else 1)
+    (found,) = decisions.turns(records)
+    assert (found.baseline.cell.path, found.bound, found.is_plan) == (RAW, (P99, 40_000_000), False)
+    raw, other = sorted(found.launches)
+    assert (raw.cell.path, other.cell.path) == (RAW, OTHER)
+    for statistic in (P50, P90, P99):
+        latency = found.latency_ns(other, statistic)
+        assert latency is not None
+        assert latency.value >= 4e6
+    median = found.over_baseline(other, P50).ratio
+    assert median is not None
+    assert median.value > 1
+    rates = [found.highest_rate(way) for way in (raw, other)]
+    assert rates[0] is not None
+    assert rates[1] is not None
+    assert rates[1].value < min(320, rates[0].value)
+    text = report.render([*records.values()], [found], format="md", margin=0.02)
+    assert "highest rate at p99 &lt;= 40 ms (/s)" in text
+    assert "100 requests/s, the same arrivals for all" in text
+
+
+def test_launches_of_a_second_run_add_up_at_the_same_rate(runtimes: Path, tmp_path: Path) -> None:
+    asked = dataclasses.replace(ASKED, rate=None, latency_ns=None)
+    loaded(tmp_path, dataclasses.replace(asked, rate=100.0), RAW, OTHER)
+    records, _, _ = loaded(tmp_path, asked, RAW, OTHER)
+    (found,) = decisions.turns(records)
+    assert found.rate == 100
+    assert [len(launches) for _, launches in sorted(found.launches.items())] == [4, 2]
+    assert {run.settings["server_target_qps"] for run in records[RAW].load_runs} == {100}
+
+
+def test_a_session_that_fails_under_load_is_a_row_and_the_others_are_measured(runtimes: Path, tmp_path: Path) -> None:
+    (runtimes / "fails").touch()
+    records, watcher, _ = loaded(tmp_path, ASKED, RAW, OTHER)
+    last = records[OTHER].load_runs[-1]
+    assert not last.is_valid
+    assert "tired" in last.reason
+    assert any(path == OTHER and "tired" in outcome for path, outcome in watcher.outcomes)
+    assert records[RAW].load_runs[0].figures
+    assert records[RAW].load_launches  # its highest rate is looked for though nothing is compared with it
+    assert "tired" in report.render([*records.values()], decisions.turns(records), format="table", margin=0.02)
+
+
+def test_a_plan_compares_ways_to_serve(runtimes: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(plan, "BATCHES", (1, 4))
+    monkeypatch.setattr(plan, "NUM_STRETCHED", 1)
+    records, _, _ = loaded(tmp_path, ASKED, OTHER, sweep=PlanSweep)
+    (found,) = decisions.turns(records)
+    assert found.is_plan
+    best = report.best_of(found)
+    assert best is not None
+    assert best.max_batch == 4  # a batch sleeps as long as one request
+    text = report.render([*records.values()], [found], format="table", margin=0.02)
+    assert "x 1 thread, batch <= 4, " in text
+    assert "requests/s [" in text
+
+
+def test_the_ways_to_serve_use_all_cores() -> None:
+    assert plan.setups(threads=2, num_cores=8) == [
+        Setup(instances=4, batching=Batching(most=most)) for most in plan.BATCHES
+    ]
+    assert {one.instances for one in plan.setups(threads=3, num_cores=2)} == {1}
