@@ -8,8 +8,8 @@ import typer
 
 from bench.cli import options, units
 
-SUBMISSION_S = 600.0
-"""As of `bench.measure.load.scenarios`, which takes long to import."""
+BOUNDS_IN_RUN = 4
+"""Bounds on the latency that a run lasts at least: in a shorter run no request waits so long."""
 
 
 def load(
@@ -65,7 +65,7 @@ def load(
     from bench.measure import machine
     from bench.measure.block import Method
     from bench.measure.limits import Limits
-    from bench.measure.load import loadgen, sporadic
+    from bench.measure.load import loadgen, scenarios, sporadic
     from bench.measure.load.service import Setup
     from bench.measure.load.serving import Batching
     from bench.pipeline import sizing, sweeps
@@ -92,13 +92,17 @@ def load(
         options.say_notes(adopted.notes)
         globs = [f"{adopted.name}/{glob}" for glob in globs or ["*/b1t1"]]
     cells = sweeps.select(globs or [], None)
+    duration_s = scenarios.SUBMISSION_S if mlperf else scenarios.USUAL_S
+    bound_s = units.seconds(latency) if latency else None
+    if bound_s is not None and BOUNDS_IN_RUN * bound_s > duration_s:
+        raise InputError(f"--latency {latency} is too long for runs of {duration_s:g} s: at most a quarter of them")
     delay_ns = int(1e9 * units.seconds(max_delay)) if max_delay else 0
     asked = Asked(
         scenarios=[name for name in wanted if name != sporadic.SCENARIO],
         sporadic=units.seconds(idle) if sporadic.SCENARIO in wanted else None,
         rate=rate,
-        latency_ns=1e9 * units.seconds(latency) if latency else None,
-        duration_s=SUBMISSION_S if mlperf else Asked().duration_s,
+        latency_ns=1e9 * bound_s if bound_s is not None else None,
+        duration_s=duration_s,
         setup=Setup(instances=instances, batching=Batching(most=max_batch, delay_ns=delay_ns)),
         most_launches=launches,
         budget_s=units.seconds(budget) if budget else None,
@@ -109,12 +113,11 @@ def load(
         (PlanSweep if plan else LoadSweep)(store, settings, observer, asked).run(cells)
     stored = folder.stored(store, tasks={cell.task for cell in cells})
     records = [stored.records[cell.path] for cell in cells if cell.path in stored.records]
-    turns = [one for one in decisions.turns(stored.records) if one.is_plan == plan][-len({c.group for c in cells}) :]
-    text = report.render(records, turns, format=format, margin=stored.margin)
-    if not text:
-        options.say("no service could be measured; `bench show` says why")
+    turns = decisions.newest(decisions.turns(stored.records), cells, plan=plan)
+    options.write(report.render(records, turns, format=format, margin=stored.margin), None)
+    if not turns and not any(record.sporadic or any(run.figures for run in record.load_runs) for record in records):
+        options.say("no service could be measured; the table and `bench show` say why")
         raise typer.Exit(1)
-    options.write(text, None)
     pictures = load_plots.draw(records, turns, stored.folder / "plots")
     if format == "table":  # in the other formats the table alone is a whole document
         options.tell(*map(str, pictures))

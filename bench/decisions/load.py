@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from bench.api.cell import Cell
 from bench.measure import comparison
@@ -76,9 +76,11 @@ class Turns:
         """A statistic over the baseline's; of the highest rate, the time between two requests over the baseline's."""
         return self.fits[statistic].against_baseline(str(way))
 
-    def between(self, way: Way, other: Way, statistic: str) -> Comparison:
-        """A statistic of one service over that of another."""
-        return self.fits[statistic].between(str(way), str(other))
+    def not_lower_than(self, best: Way) -> list[Way]:
+        """The other services that hold some rate, and whose highest rate was not shown to be below that of one."""
+        fitted = self.fits[HIGHEST]
+        periods = {way: fitted.between(str(way), str(best)).ratio for way in self.launches if way != best}
+        return [way for way, ratio in periods.items() if ratio is not None and ratio.low <= 1]
 
     def highest_rate(self, way: Way) -> Estimate | None:
         """Requests a second at the bound; None where no rate keeps it, or none was looked for."""
@@ -95,20 +97,13 @@ def _inverse(estimate: Estimate, of: float) -> Estimate:
     return Estimate(value=of / estimate.value, low=of / estimate.high, high=of / estimate.low)
 
 
-def turns(records: Mapping[str, Record], tasks: Iterable[str] | None = None) -> list[Turns]:
+def turns(records: Mapping[str, Record]) -> list[Turns]:
     """All that took turns, in the order in which they were measured last.
 
     Args:
         records: the current record of each cell path.
-        tasks: names of the only tasks that matter; None for all.
     """
-    wanted = None if tasks is None else set(tasks)
-    lines = [
-        (Way.of(record.cell, line), line)
-        for record in records.values()
-        if wanted is None or record.cell.task in wanted
-        for line in record.load_launches
-    ]
+    lines = [(Way.of(record.cell, line), line) for record in records.values() for line in record.load_launches]
     of_block = {line.block: _Condition(way, line.rate, line.bound) for way, line in lines if line.role == REFERENCE}
     found: dict[_Condition, dict[Way, list[LoadLaunch]]] = {}
     for way, line in lines:
@@ -129,6 +124,15 @@ def turns(records: Mapping[str, Record], tasks: Iterable[str] | None = None) -> 
         for place, one in enumerate(conditions)
     ]
     return sorted(every, key=lambda one: one.time)
+
+
+def newest(found: Iterable[Turns], cells: Collection[Cell], *, plan: bool) -> list[Turns]:
+    """Of what took turns, the last of each request with some of the cells; of plans, the last of each task."""
+    last: dict[object, Turns] = {}
+    for one in found:
+        if one.is_plan == plan and any(way.cell in cells for way in one.launches):
+            last[one.baseline.cell.task if plan else one.baseline.cell.group] = one
+    return list(last.values())
 
 
 @dataclasses.dataclass(frozen=True)

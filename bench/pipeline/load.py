@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 import msgspec
 
 from bench.api.errors import ChildError
-from bench.measure.block import Failure, Subject
+from bench.measure.block import Subject
 from bench.measure.load import capacity, launch, loadgen, paired, sporadic
 from bench.measure.load.launch import P90, P99, LoadLaunch, LoadRun
 from bench.measure.load.paired import Arrivals, Bound, Member
@@ -245,13 +245,10 @@ class LoadSweep(Sweep):
         for member, line in result.launches:
             self._store.append(member.subject.key, line)
         for failure in result.failures:
-            self._keep_failure(failure)
+            self._keep_run(failure.subject, loadgen.SERVER, None, failure.error.reason)
         self._observer.measured([member.subject.cell for member, _ in result.launches])
         gone = {failure.subject.key for failure in result.failures}
         return [member for member in members if member.subject.key not in gone]
-
-    def _keep_failure(self, failure: Failure) -> None:
-        self._keep_run(failure.subject, loadgen.SERVER, None, failure.error.reason)
 
 
 def sliced(arrivals: Arrivals, bound: Bound | None = None) -> list[Arrivals]:

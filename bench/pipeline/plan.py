@@ -28,8 +28,7 @@ class PlanSweep(LoadSweep):
     """A sweep that compares ways to split the cores of the machine, by the highest rates that keep a latency."""
 
     def _measure(self, groups: Sequence[Group]) -> None:
-        bound = self._asked.bound
-        assert bound is not None, "a plan has a bound on the latency"
+        assert self._asked.bound is not None, "a plan has a bound on the latency"
         self._observer.stage("measure", sum(len(group.ledgers) for group in groups))
         subjects: dict[str, list[Subject]] = {}
         for group in groups:
@@ -75,7 +74,8 @@ class PlanSweep(LoadSweep):
                 try:
                     with self._served(subject, setup) as (driver, service):
                         if service.setup != setup:
-                            continue  # its session answers one request at a time
+                            self._observer.cell(subject.cell, f"{setup}: its session answers one request at a time")
+                            continue
                         rate = capacity.measure(driver, service).rate
                 except ChildError as error:
                     self._keep_run(subject, loadgen.SERVER, None, error.reason)

@@ -6,7 +6,9 @@ import re
 from collections.abc import Iterator, Sequence
 
 from bench.decisions.load import STATISTICS, Turns, Way, last_runs
-from bench.measure.load.launch import HIGHEST, P50, P99, LoadRun
+from bench.measure.load.launch import HIGHEST, P50, P99
+from bench.measure.load.service import Setup
+from bench.measure.load.serving import Batching
 from bench.measure.load.sporadic import BUSY
 from bench.records.store import Record
 from bench.report import writing
@@ -18,7 +20,6 @@ FIGURES = {
     "offline": ("Samples per second", "rate", 1.0, "samples/s"),
 }
 """For each scenario, the figure that MLPerf compares, as the load generator names it, and how it is shown."""
-NAMES = {"single_stream": "single stream", "multi_stream": "multi stream", "server": "server", "offline": "offline"}
 
 
 def render(records: Sequence[Record], found: Sequence[Turns], *, format: str, margin: float) -> str:
@@ -40,13 +41,9 @@ def render(records: Sequence[Record], found: Sequence[Turns], *, format: str, ma
     return "\n".join(filter(None, tables))
 
 
-def setup(way: Way | LoadRun) -> str:
+def setup(way: Way) -> str:
     """How a cell is served, such as `2 workers, batch <= 4 within 5 ms`."""
-    workers = "1 worker" if way.instances == 1 else f"{way.instances} workers"
-    if way.max_batch == 1:
-        return workers
-    delay = f" within {way.max_delay_ns / 1e6:g} ms" if way.max_delay_ns else ""
-    return f"{workers}, batch <= {way.max_batch}{delay}"
+    return str(Setup(instances=way.instances, batching=Batching(most=way.max_batch, delay_ns=way.max_delay_ns)))
 
 
 def rate(value: float) -> str:
@@ -55,7 +52,10 @@ def rate(value: float) -> str:
 
 
 def answer(found: Turns) -> str:
-    """A plan in a sentence: the best way to serve, with the rate that it holds; empty where no way keeps the bound."""
+    """A plan in a sentence: the way that held the highest rate, and how many were not shown to hold a lower rate.
+
+    Empty where no way keeps the bound.
+    """
     best = best_of(found)
     held = found.highest_rate(best) if best is not None else None
     if best is None or held is None:
@@ -63,9 +63,11 @@ def answer(found: Turns) -> str:
     threads = "1 thread" if best.cell.threads == 1 else f"{best.cell.threads} threads"
     instances = "1 instance" if best.instances == 1 else f"{best.instances} instances"
     batch = f", batch <= {best.max_batch}" if best.max_batch > 1 else ""
+    others = len(found.not_lower_than(best))
+    more = f" ({others} more not told apart)" if others else ""
     return (
         f"{instances} x {threads}{batch}, {rate(held.value)} requests/s [{rate(held.low)}, {rate(held.high)}] "
-        f"at {bound(found)}: {best.cell.path}"
+        f"at {bound(found)}: {best.cell.path}{more}"
     )
 
 
@@ -79,12 +81,14 @@ def _scenarios(records: Sequence[Record], format: str) -> str:
     lines = []
     for record in records:
         for (scenario, way), run in last_runs(record).items():
-            if scenario not in FIGURES:
-                continue
-            key, short, factor, unit = FIGURES[scenario]
-            shown = f"{short} {factor * run.figures[key]:.4g} {unit}" if run.is_valid and key in run.figures else ""
+            shown = ""
+            if scenario in FIGURES and run.is_valid:
+                key, short, factor, unit = FIGURES[scenario]
+                shown = f"{short} {factor * run.figures[key]:.4g} {unit}" if key in run.figures else ""
             asked = f"{rate(run.settings['server_target_qps'])}/s" if "server_target_qps" in run.settings else ""
-            lines.append([record.cell.path, setup(way), NAMES[scenario], asked, shown or f"invalid: {run.reason}"])
+            lines.append(
+                [record.cell.path, setup(way), scenario.replace("_", " "), asked, shown or f"invalid: {run.reason}"]
+            )
     if not lines:
         return ""
     titles = ["cell", "served by", "scenario", "asked", "MLPerf loadgen says"]

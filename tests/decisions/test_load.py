@@ -10,7 +10,7 @@ import pytest
 from bench.decisions import load
 from bench.decisions.load import Way
 from bench.measure.comparison import CELL, CONTROL, REFERENCE
-from bench.measure.load.launch import HIGHEST, P50, P90, P99, SHAPE, LoadLaunch, LoadRun
+from bench.measure.load.launch import P50, P90, P99, SHAPE, LoadLaunch, LoadRun
 from bench.records import faults
 from bench.records.store import Record
 from bench.report import load as report
@@ -74,7 +74,8 @@ def test_ratios_are_those_of_the_launches() -> None:
     assert rate.value == pytest.approx(250, rel=0.02)  # one request in 4 ms
     assert rate.low < rate.value < rate.high
     assert over.value == pytest.approx(0.5, rel=0.01)
-    assert found.between(way(FAST), way(SLOW), HIGHEST).ratio.value == pytest.approx(0.5, rel=0.01)  # type: ignore[union-attr]
+    assert found.not_lower_than(way(FAST)) == []
+    assert found.not_lower_than(way(SLOW)) == [way(FAST)]
 
 
 def test_other_rates_ways_and_bounds_are_not_compared() -> None:
@@ -93,7 +94,10 @@ def test_other_rates_ways_and_bounds_are_not_compared() -> None:
     assert sorted(one.rate or 0 for one in found) == [50, 100, 100, 100]
     assert {one.baseline.instances for one in found} == {1, 2}
     assert [one.time for one in found] == sorted(one.time for one in found)
-    assert load.turns(joined, tasks=["crnn"]) == []
+    cells = [way(SLOW).cell]
+    assert load.newest(found, cells, plan=False) == found[-1:]
+    assert load.newest(found, cells, plan=True) == []
+    assert load.newest(found, [], plan=False) == []
 
 
 def test_a_service_without_latencies_could_not_keep_up() -> None:

@@ -73,9 +73,8 @@ def test_requests_that_wait_share_an_inference_where_the_session_takes_several(m
         assert service.setup.batching.most == 4
         run = driver.replay(service, *at_once(13))
     assert run.wrong == 0
-    assert sorted(run.served.batch.tolist()) in ([1] + [4] * 12, [1] * 2 + [3] * 3 + [4] * 8, [1] + [4] * 12)
-    starts = run.served.start_ns
-    assert len(np.unique(starts)) < 13
+    assert run.served.batch.max() == 4
+    assert len(np.unique(run.served.start_ns)) < 13
 
 
 def test_a_request_waits_for_others_no_longer_than_it_is_told(make: Any, driver: Driver) -> None:
@@ -125,7 +124,7 @@ def test_overload_ends_with_a_bounded_queue_and_the_service_goes_on(make: Any, d
         run = driver.replay(service, due, np.zeros(5000, np.int64))
         assert run.gave_up == "overloaded"
         assert time.monotonic() - begun < 10
-        assert len(run.served.due_ns) + run.served.num_lost <= BOUNDS.most_waiting + len(run.served.due_ns) + 1
+        assert run.served.num_lost <= BOUNDS.most_waiting
         after = driver.replay(service, *at_once(3))
     assert (after.gave_up, len(after.served.due_ns)) == (None, 3)
 
@@ -188,7 +187,6 @@ def test_a_cell_that_fails_leaves_the_block_and_a_baseline_that_fails_ends_it(ma
 
 def test_requests_that_come_alone(make: Any, driver: Driver, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sporadic, "APART_NS", 60_000_000)
-    monkeypatch.setattr(wire, "OTHER_WORK", -1)
     found = sporadic.measure(make("raw", run_s=0.003), driver, LIMITS, run="a", longest_s=0.1)
     assert list(found.after_ns) == ["busy", "0.1 s", "other work"]
     assert [len(values) for values in found.after_ns.values()] == [sporadic.NUM_BUSY - 1, 16, sporadic.NUM_AFTER_WORK]

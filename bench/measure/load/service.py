@@ -43,8 +43,12 @@ class Setup:
     batching: Batching = Batching()
 
     def __str__(self) -> str:
+        """How a cell is served, such as `2 workers, batch <= 4 within 5 ms`."""
         workers = "1 worker" if self.instances == 1 else f"{self.instances} workers"
-        return workers if self.batching.most == 1 else f"{workers}, batch <= {self.batching.most}"
+        if self.batching.most == 1:
+            return workers
+        delay = f" within {self.batching.delay_ns / 1e6:g} ms" if self.batching.delay_ns else ""
+        return f"{workers}, batch <= {self.batching.most}{delay}"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
