@@ -129,7 +129,8 @@ def sheet(
         title: title of the figure.
         panels: title and height in inches of each panel; an empty title takes no room.
         left: room in inches for names to the left of the panels.
-        right: room in inches for notes to the right of the panels.
+        right: room in inches for notes to the right of the panels, at least: the figure is as wide as its titles and
+            the names in its legend.
         handles: matplotlib's handles of the legend above the panels; no legend without any.
         footnote: text below the panels, which is wrapped to the width of the figure.
 
@@ -138,8 +139,10 @@ def sheet(
     """
     from matplotlib.figure import Figure
 
-    width = 2 * MARGIN + left + PLOT_WIDTH + right
     item = text_width(handle.get_label() for handle in handles) + 0.55
+    above = text_width(line for text, _ in panels for line in text.splitlines()) * 9 / 8
+    inner = max(left + PLOT_WIDTH + right, text_width([title]) * 11 / 8, left + above, item if handles else 0.0)
+    width = 2 * MARGIN + inner
     num_columns = max(1, min(len(handles), int((width - 2 * MARGIN) / item)))
     legend = LINE * 1.15 * math.ceil(len(handles) / num_columns) + 0.1 if handles else 0.0
     notes = textwrap.wrap(unbroken(footnote), int((width - 2 * MARGIN) / 0.062))

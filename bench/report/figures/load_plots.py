@@ -160,9 +160,10 @@ def _knee(found: Turns) -> Figure | None:
     figures = {way: [report.rate(x) for x in (e.value, e.low, e.high)] if e else [] for way, e in held.items()}
     notes = {way: "{} [{}, {}]".format(*shown) if shown else "none" for way, shown in figures.items()}
     statistic, most_ms = found.bound[0], found.bound[1] / 1e6
-    figure, (above, below) = _sheet(
+    figure, (above, below) = canvas.sheet(
         f"{found.baseline.cell.task}: {statistic} of the latency by rate",
         [("", HEIGHT), ("", BAR * max(2, len(tried)))],
+        left=LEFT,
         right=canvas.text_width([*notes.values(), bound]) + 0.2,
         handles=services.handles(tried),
         footnote=KNEE.format(100 * (CLOSE - 1), services.shared),
@@ -220,9 +221,10 @@ def _percentiles(found: Turns) -> Figure | None:
         return None
     services = _Services(found)
     late = "; ".join(services.names[way] for way in found.launches if not kept[way])
-    figure, (axes,) = _sheet(
+    figure, (axes,) = canvas.sheet(
         f"{found.baseline.cell.task}: latency at {report.rate(found.rate)} requests/s",
         [("", HEIGHT)],
+        left=LEFT,
         right=0.2,
         handles=services.handles(shown),
         footnote=PERCENTILES.format(services.shared, f"Could not keep up: {late}." if late else ""),
@@ -259,9 +261,10 @@ def _queue(way: Way, run: LoadRun) -> Figure:
     heading = next(text for text in wrapped if text.count("\n") < 2)
     rate = run.settings.get("server_target_qps")
     asked = f" at {report.rate(rate)} requests/s" if rate else ""
-    figure, found = _sheet(
+    figure, found = canvas.sheet(
         f"{way.cell.task}: the queue of the server scenario",
         [(heading, QUEUE_HEIGHT), ("", QUEUE_HEIGHT)][: len(panels)],
+        left=LEFT,
         right=0.2,
         handles=[],
         footnote=QUEUE.format(asked, "valid" if run.is_valid else f"invalid: {run.reason}"),
@@ -276,17 +279,6 @@ def _queue(way: Way, run: LoadRun) -> Figure:
         axes.set_axisbelow(True)
     found[-1].set_xlabel("share of the run (%)")
     return figure
-
-
-def _sheet(
-    title: str, panels: Sequence[tuple[str, float]], *, right: float, handles: Sequence[Any], footnote: str
-) -> tuple[Figure, list[Axes]]:
-    """A figure that is as wide as its titles and the names in its legend."""
-    legend = canvas.text_width(handle.get_label() for handle in handles) + 0.55
-    above = canvas.text_width(line for text, _ in panels for line in text.splitlines()) * 9 / 8
-    widest = max(legend, LEFT + above, canvas.text_width([title]) * 11 / 8)
-    right = max(right, widest - LEFT - canvas.PLOT_WIDTH)
-    return canvas.sheet(title, panels, left=LEFT, right=right, handles=handles, footnote=footnote)
 
 
 def _latency_title(name: str) -> str:
