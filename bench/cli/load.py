@@ -46,7 +46,9 @@ def load(
         bool, typer.Option("--mlperf", help="Run each scenario as long as a submission to MLPerf.")
     ] = False,
     idle: Annotated[str, typer.Option(help="Longest idleness of the sporadic scenario.")] = "10s",
-    budget: Annotated[str | None, typer.Option(help="Time for comparing the cells of one request.")] = None,
+    budget: Annotated[
+        str, typer.Option(help="Time for comparing the cells of one request; a launch that has begun comes to its end.")
+    ] = "5m",
     launches: Annotated[int, typer.Option(min=1, help="Launches of a service to compare.")] = 4,
     timeout: Annotated[str | None, typer.Option(help="Time for each step of a cell, such as 5m.")] = None,
     memory: Annotated[str | None, typer.Option(help="Memory for each process, such as 4GiB.")] = None,
@@ -105,7 +107,7 @@ def load(
         duration_s=duration_s,
         setup=Setup(instances=instances, batching=Batching(most=max_batch, delay_ns=delay_ns)),
         most_launches=launches,
-        budget_s=units.seconds(budget) if budget else None,
+        budget_s=units.seconds(budget),
     )
     store = KeepingStore(results, machine.name(), ctx.obj or Stopping())
     settings = Options(method=Method(limits=limits))

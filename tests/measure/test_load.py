@@ -166,11 +166,28 @@ def test_a_block_serves_the_same_arrivals_by_all_in_turns(make: Any) -> None:
         assert launch.of(P50).medians_ns == launch.slices_ns[P50]
 
 
+def test_a_service_that_no_rate_suits_is_asked_about_it_once(make: Any) -> None:
+    arrivals = Arrivals(due_ns=20_000_000 * np.arange(20), rows=np.arange(20))
+    bound = Bound(statistic=P99, most_ns=1_000_000)  # an inference takes longer
+    base = Member(subject=make("raw", run_s=0.002))
+    begun = time.monotonic()
+    result = run_block(base, [], [arrivals], LIMITS, BOUNDS, rate=50, stretched=[arrivals] * 3, bound=bound)
+    for _, launch in result.launches:
+        assert launch.highest_ns == ()
+        rates = [rate for rate, _ in launch.curve]
+        assert min(rates) >= 0.2 * 50
+        assert len(rates) == len(set(rates)) < 10
+    assert time.monotonic() - begun < 60
+
+
 def test_a_service_that_cannot_keep_up_has_no_latency(make: Any) -> None:
     arrivals = Arrivals(due_ns=1_000_000 * np.arange(40), rows=np.arange(40))
     slow = [Member(subject=make("slow", run_s=0.01))]
-    result = run_block(Member(subject=make("raw")), slow, [arrivals] * 3, LIMITS, BOUNDS, rate=1000)
+    more: dict[str, Any] = {"stretched": [arrivals], "bound": Bound(statistic=P99, most_ns=100_000_000)}
+    result = run_block(Member(subject=make("raw")), slow, [arrivals] * 3, LIMITS, BOUNDS, rate=1000, **more)
     assert [bool(launch.slices_ns) for _, launch in result.launches] == [True, True, False]
+    (held,) = result.launches[-1][1].highest_ns  # though it is below a fifth of the rate that arrives
+    assert 5e6 < held < 100e6
 
 
 def test_a_cell_that_fails_leaves_the_block_and_a_baseline_that_fails_ends_it(make: Any) -> None:

@@ -12,8 +12,9 @@ RESOLUTION = 1.06
 """Ratio of the two rates between which the highest rate is interpolated, at most."""
 HIGHEST_TIMES = 1000.0
 """Times the first rate above which no rate is tried: requests are too few then to wait for each other."""
-LOWEST_SHARE = 0.02
-"""Share of the first rate below which no rate is tried: no rate keeps the latency then."""
+LOWEST_SHARE = 0.2
+"""Share of the first rate below which no rate is tried, and none is said to keep the latency: where the first rate is
+near what the service can answer, hardly a request waits for another there, and the same requests take long to come."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -48,7 +49,7 @@ def search(try_rate: Callable[[float], float], bound_ns: float, guess: float) ->
     Args:
         try_rate: serves requests at a rate, and returns the latency in nanoseconds.
         bound_ns: most latency.
-        guess: the rate to begin with.
+        guess: the rate to begin with, at most a few times what the service can answer.
     """
     probes: list[Probe] = []
 

@@ -211,8 +211,10 @@ class _Block:
                 run = self._replay(seat, arrivals.at(rate))
                 return launch.percentile(run.served, bound.statistic) if run.gave_up is None else math.inf
 
-            before = [found.rate for found in seat.highest if found.rate is not None]
-            guess = before[-1] if before else seat.member.guess or arrivals.rate
+            before = [found.rate for found in seat.highest]
+            if None in before:
+                return  # a launch has a highest rate where all passes have
+            guess = (before[-1] if before else seat.member.guess) or _first_guess(seat, arrivals)
             seat.highest.append(highest.search(latency_ns, bound.most_ns, guess))
 
         self._everyone(find)
@@ -255,6 +257,12 @@ def _keeps_up(runs: Sequence[Run]) -> bool:
     answered = sum(len(run.served.due_ns) for run in runs)
     asked_s, took_s = (sum(getattr(run.served, name) for run in runs) for name in ("asked_s", "took_s"))
     return answered < MIN_REQUESTS or asked_s >= KEPT_SHARE * took_s
+
+
+def _first_guess(seat: _Seat, arrivals: Arrivals) -> float:
+    """The rate of the arrivals, or what a service answers that does not keep up with them."""
+    served = seat.runs[-1].served
+    return arrivals.rate if seat.keeps_up or not len(served.due_ns) else len(served.due_ns) / served.took_s
 
 
 def _launch(seat: _Seat, shared: dict[str, object]) -> LoadLaunch:
