@@ -114,8 +114,9 @@ def load(
     with progress.observer(Console(stderr=True)) as observer:
         (PlanSweep if plan else LoadSweep)(store, settings, observer, asked).run(cells)
     stored = folder.stored(store, tasks={cell.task for cell in cells})
-    records = [stored.records[cell.path] for cell in cells if cell.path in stored.records]
     turns = decisions.newest(decisions.turns(stored.records), cells, plan=plan)
+    shown = dict.fromkeys((*(one.baseline.cell for one in turns), *cells))
+    records = [stored.records[cell.path] for cell in shown if cell.path in stored.records]
     options.write(report.render(records, turns, format=format, margin=stored.margin), None)
     if not turns and not any(record.sporadic or any(run.figures for run in record.load_runs) for record in records):
         options.say("no service could be measured; the table and `bench show` say why")

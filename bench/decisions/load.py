@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import statistics
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from bench.api.cell import Cell
@@ -83,9 +84,14 @@ class Turns:
         return [way for way, ratio in periods.items() if ratio is not None and ratio.low <= 1]
 
     def highest_rate(self, way: Way) -> Estimate | None:
-        """Requests a second at the bound; None where no rate keeps it, or none was looked for."""
+        """Requests a second at the bound; None where it, or its baseline, holds none."""
         period = self.fits[HIGHEST].latency_ns(str(way))
         return _inverse(period, 1e9) if period is not None else None
+
+    def rate_seen(self, way: Way) -> float | None:
+        """The median of the highest rates of a service's passes, whatever its baseline did; None where it has none."""
+        periods = [ns for one in self.launches[way] for ns in one.highest_ns]
+        return 1e9 / statistics.median(periods) if periods else None
 
     def highest_over_baseline(self, way: Way) -> Estimate | None:
         """The highest rate over the baseline's."""

@@ -123,7 +123,10 @@ def _plan(found: Turns, format: str) -> str:
         return ""
     titles = ["cell", "served by", f"highest rate at {bound(found)} (/s)", "over the first [95 %]"]
     lines = [[way.cell.path, setup(way), *_held(found, way)] for way in ordered(found, HIGHEST)]
-    return f"{_table(titles, lines, format)}\n{answer(found) or f'no way to serve keeps {bound(found)}'}\n"
+    told = answer(found) or f"no way to serve keeps {bound(found)}"
+    if not answer(found) and any(found.rate_seen(way) is not None for way in found.launches):
+        told = f"the first way to serve does not keep {bound(found)}, so the others have no interval"
+    return f"{_table(titles, lines, format)}\n{told}\n"
 
 
 def _sporadic(records: Sequence[Record], format: str) -> str:
@@ -146,7 +149,7 @@ def _median(values: Sequence[int]) -> float | None:
 def _held(found: Turns, way: Way) -> list[str]:
     held, over = found.highest_rate(way), found.highest_over_baseline(way)
     if held is None:
-        return ["none", writing.DASH]
+        return [without(found, way), writing.DASH]
     is_baseline = way == found.baseline
     shown = f"{rate(held.value)} [{rate(held.low)}, {rate(held.high)}]"
     return [shown, "1" if is_baseline else writing.interval(over) if over else writing.DASH]
@@ -159,6 +162,12 @@ def _ratio(found: Turns, way: Way, statistic: str, margin: float) -> str:
     if compared.ratio is None:
         return writing.DASH
     return f"{writing.interval(compared.ratio)} {compared.verdict(margin)}"
+
+
+def without(found: Turns, way: Way) -> str:
+    """The highest rate of a service where there is no interval, since it or its baseline holds none."""
+    seen = found.rate_seen(way)
+    return "none" if seen is None else f"about {rate(seen)}"
 
 
 def bound(found: Turns) -> str:

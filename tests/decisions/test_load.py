@@ -125,6 +125,22 @@ def test_where_the_baseline_cannot_keep_up_the_others_are_not_said_to_be_so() ->
     assert (rows[FAST], rows[SLOW]) == ("cannot keep up", "\N{EN DASH}")
 
 
+@pytest.mark.parametrize("plan", [False, True])
+def test_where_the_baseline_holds_no_rate_the_others_are_not_said_to_hold_none(plan: bool) -> None:
+    found = records(plan=plan)
+    empty: dict[str, Any] = {"slices_ns": {}, "requests": (), "shape_ns": (), "rate": None} if plan else {}
+    slow = [line(block, role, 1.0, highest_ns=(), **empty) for block in "ab" for role in (REFERENCE, CONTROL)]
+    found[FAST] = made.record(FAST, *slow)
+    (turns,) = load.turns(found)
+    assert turns.highest_rate(way(SLOW)) is None
+    assert turns.rate_seen(way(SLOW)) == pytest.approx(1e9 / 4.02e6)
+    assert turns.rate_seen(way(FAST)) is None
+    text = report.render([*found.values()], [turns], format="md", margin=0.02)
+    assert "| about 249 |" in text
+    assert "| none |" in text
+    assert "no way to serve keeps" not in text
+
+
 def test_a_plan_names_the_way_with_the_highest_rate() -> None:
     found = records(plan=True, max_batch=4, instances=2)
     (turns,) = load.turns(found)

@@ -158,7 +158,9 @@ def _knee(found: Turns) -> Figure | None:
         return None
     services, held, bound = _Services(found), {way: found.highest_rate(way) for way in tried}, report.bound(found)
     figures = {way: [report.rate(x) for x in (e.value, e.low, e.high)] if e else [] for way, e in held.items()}
-    notes = {way: "{} [{}, {}]".format(*shown) if shown else "none" for way, shown in figures.items()}
+    notes = {
+        way: "{} [{}, {}]".format(*shown) if shown else report.without(found, way) for way, shown in figures.items()
+    }
     statistic, most_ms = found.bound[0], found.bound[1] / 1e6
     figure, (above, below) = canvas.sheet(
         f"{found.baseline.cell.task}: {statistic} of the latency by rate",
