@@ -138,6 +138,14 @@ class Runtime(Plugin, abc.ABC):
         """
         return {}
 
+    @beside_figures
+    def runs_sessions_at_once(self) -> bool:
+        """Whether several sessions of one process may run at the same time, each with threads of its own.
+
+        Only where the runtime's documentation says so: `bench load` then serves by several sessions of one worker, too.
+        """
+        return False
+
     @abc.abstractmethod
     def open(self, artifact: Path, *, task: Task, source: str, provider: str, threads: int) -> Session:
         """Load the artifact and make it ready to run with `threads` intra-op threads."""

@@ -35,6 +35,10 @@ def load(
         str | None, typer.Option(help="Bound on the latency, such as 20ms: the highest rate that keeps it is found.")
     ] = None,
     instances: Annotated[int, typer.Option(min=1, help="Worker processes of each service.")] = 1,
+    sessions: Annotated[
+        int,
+        typer.Option(min=1, help="Sessions of each worker; of a runtime that is not made for that, as many workers."),
+    ] = 1,
     max_batch: Annotated[int, typer.Option(min=1, help="Most requests of an inference.")] = 1,
     max_delay: Annotated[
         str | None, typer.Option(help="Time that a request waits for others to share its inference, such as 2ms.")
@@ -105,7 +109,7 @@ def load(
         rate=rate,
         latency_ns=1e9 * bound_s if bound_s is not None else None,
         duration_s=duration_s,
-        setup=Setup(instances=instances, batching=Batching(most=max_batch, delay_ns=delay_ns)),
+        setup=Setup(instances=instances, sessions=sessions, batching=Batching(most=max_batch, delay_ns=delay_ns)),
         most_launches=launches,
         budget_s=units.seconds(budget),
     )

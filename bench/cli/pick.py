@@ -45,7 +45,7 @@ def pick(
     Of the cells that may be the fastest as far as the data can tell, the smallest. Exits with 1 where none is sure
     to be within the tolerance, and says which launches would decide.
     """
-    from bench.decisions import deployment
+    from bench.decisions import deployment, load
     from bench.decisions import pick as deciding
     from bench.measure.limits import Limits
     from bench.report import pick as report
@@ -60,12 +60,15 @@ def pick(
     stored = options.read(results, margin=units.share(margin))
     rows = deciding.of_one_request(stored.chosen(globs), batch, threads)
     choice = deciding.choose(stored.measurements, rows, constraints, tolerance=most)
-    options.write(report.front(choice, constraints) + report.verdict(choice, results, most), None)
+    plan = load.plan_of(stored.records, choice.group.task)
+    tables = [report.front(choice, constraints), report.services(choice, plan)]
+    options.write("".join(tables) + report.verdict(choice, results, most), None)
     if choice.picked is None:
         raise typer.Exit(UNDECIDED)
     target = output or results / "picks" / choice.picked.task
     record, limits = stored.records[choice.picked.cell], Limits.of(step_s=None, memory_bytes=None)
     request = {**{option: limit for option, (_, limit) in constraints.limits().items()}, "--tolerance": most}
-    saved = deployment.save(target, choice.picked, record, request=request, limits=limits)
+    served = None if plan is None else load.as_service(plan, record.cell)
+    saved = deployment.save(target, choice.picked, record, request=request, limits=limits, service=served)
     options.tell("", f"saved in {target}: {', '.join(path.name for path in saved)}")
     options.tell(f"  python {saved[-1]}   runs it on the held-out samples")

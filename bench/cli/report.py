@@ -22,6 +22,7 @@ def report(
     ] = False,
 ) -> None:
     """One HTML file with tables, figures and raw samples, which needs nothing but itself and a browser."""
+    from bench.decisions import load
     from bench.decisions.best import MAX_METRIC_LOSS, best
     from bench.decisions.search import kept
     from bench.records.sending import record_to_send, row_to_send
@@ -36,5 +37,9 @@ def report(
         records = {path: record_to_send(record) for path, record in records.items()}
     chosen = best(stored.measurements, rows, max_metric_loss=MAX_METRIC_LOSS)
     searches = kept.read(stored.folder)
-    options.write(page(records, rows, chosen, margin=stored.margin, peaks=stored.peaks, searches=searches), path)
+    shown = [records[row.cell].cell for row in rows if row.cell in records]
+    every = load.turns(records)
+    turns = [one for plan in (False, True) for one in load.newest(every, shown, plan=plan)]
+    peaks, margin = stored.peaks, stored.margin
+    options.write(page(records, rows, chosen, margin=margin, peaks=peaks, searches=searches, turns=turns), path)
     options.tell(str(path))

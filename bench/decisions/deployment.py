@@ -64,7 +64,15 @@ def load(path, outputs):
     return bench.load_deployment(path.parent)"""
 
 
-def save(folder: Path, row: Row, record: Record, *, request: Mapping[str, Any], limits: Limits) -> list[Path]:
+def save(
+    folder: Path,
+    row: Row,
+    record: Record,
+    *,
+    request: Mapping[str, Any],
+    limits: Limits,
+    service: Mapping[str, Any] | None = None,
+) -> list[Path]:
     """Write the deployment of a cell that was measured.
 
     Args:
@@ -73,6 +81,7 @@ def save(folder: Path, row: Row, record: Record, *, request: Mapping[str, Any], 
         record: the record of the cell.
         request: the constraints that the cell was chosen for, which the recipe keeps.
         limits: time and memory of the steps that make the artifact again.
+        service: how it is best served, which the recipe keeps, too; None where no plan told.
 
     Returns:
         The artifact, the recipe and the program.
@@ -101,6 +110,7 @@ def save(folder: Path, row: Row, record: Record, *, request: Mapping[str, Any], 
         "inferometer": version(),
         "machine": record.header.machine,
         "measured": dataclasses.asdict(row),
+        "service": service,
         "again": f"bench run '{cell.path}'",
     }
     code = catalog.runtime(cell.runtime).code(provider=cell.provider, threads=cell.threads) or HARNESS

@@ -10,6 +10,7 @@ from bench.api.cell import Cell
 from bench.measure import comparison
 from bench.measure.comparison import REFERENCE, Comparison, Fitted, Group, Series
 from bench.measure.load.launch import HIGHEST, PERCENTILES, LoadLaunch, LoadRun
+from bench.measure.load.service import Setup
 from bench.measure.stats import Estimate
 from bench.records.store import Record
 
@@ -18,27 +19,18 @@ STATISTICS = (*PERCENTILES, HIGHEST)
 
 @dataclasses.dataclass(frozen=True, order=True, kw_only=True)
 class Way:
-    """A cell and how it is served.
-
-    Attributes:
-        cell: the cell.
-        instances: number of workers.
-        max_batch: most requests of an inference.
-        max_delay_ns: nanoseconds that the first of them waits for others at most.
-    """
+    """A cell and how it is served."""
 
     cell: Cell
-    instances: int
-    max_batch: int
-    max_delay_ns: int
+    setup: Setup
 
     @classmethod
     def of(cls, cell: Cell, line: LoadLaunch | LoadRun) -> Way:
         """The way of a stored line of a cell."""
-        return cls(cell=cell, instances=line.instances, max_batch=line.max_batch, max_delay_ns=line.max_delay_ns)
+        return cls(cell=cell, setup=Setup.of(line))
 
     def __str__(self) -> str:
-        return f"{self.cell} {self.instances}x{self.max_batch}+{self.max_delay_ns}"
+        return f"{self.cell} {self.setup!r}"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -93,6 +85,17 @@ class Turns:
         periods = [ns for one in self.launches[way] for ns in one.highest_ns]
         return 1e9 / statistics.median(periods) if periods else None
 
+    def best(self, deployment: Cell | None = None) -> Way | None:
+        """The service with the highest rate; None where none keeps the bound.
+
+        Args:
+            deployment: the cell, with any number of threads, whose services count; None for all.
+        """
+        rates = {way: held.value for way in self.launches if (held := self.highest_rate(way)) is not None}
+        if deployment is not None:
+            rates = {way: rate for way, rate in rates.items() if with_any_threads(way.cell) == deployment}
+        return max(rates, key=rates.__getitem__) if rates else None
+
     def highest_over_baseline(self, way: Way) -> Estimate | None:
         """The highest rate over the baseline's."""
         ratio = self.over_baseline(way, HIGHEST).ratio
@@ -115,6 +118,8 @@ def turns(records: Mapping[str, Record]) -> list[Turns]:
     for way, line in lines:
         if line.block in of_block:
             found.setdefault(of_block[line.block], {}).setdefault(way, []).append(line)
+    if not found:
+        return []
     conditions = list(found)
     groups = [_group(one, found[one], statistic) for one in conditions for statistic in STATISTICS]
     # The noise of a percentile says nothing of that of another: each statistic is fitted on its own.
@@ -139,6 +144,33 @@ def newest(found: Iterable[Turns], cells: Collection[Cell], *, plan: bool) -> li
         if one.is_plan == plan and any(way.cell in cells for way in one.launches):
             last[one.baseline.cell.task if plan else one.baseline.cell.group] = one
     return list(last.values())
+
+
+def plan_of(records: Mapping[str, Record], task: str) -> Turns | None:
+    """The last plan of a task; None where there is none, or none of its ways to serve keeps the bound."""
+    of_task = {path: record for path, record in records.items() if record.cell.task == task and record.load_launches}
+    plans = [one for one in turns(of_task) if one.is_plan and one.best() is not None]
+    return plans[-1] if plans else None
+
+
+def as_service(plan: Turns, cell: Cell) -> dict[str, object] | None:
+    """How a plan serves the deployment of a cell best, as its recipe keeps it; None where the plan has no way to."""
+    best = plan.best(with_any_threads(cell))
+    held = plan.highest_rate(best) if best is not None else None
+    if best is None or held is None or plan.bound is None:
+        return None
+    statistic, most_ns = plan.bound
+    return {
+        **best.setup.as_fields(),
+        "threads": best.cell.threads,
+        "highest_rate": dataclasses.asdict(held),
+        "bound": {"statistic": statistic, "most_ns": most_ns},
+    }
+
+
+def with_any_threads(cell: Cell) -> Cell:
+    """A cell that stands for the same deployment with any number of threads."""
+    return dataclasses.replace(cell, threads=1)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -39,7 +39,7 @@ class Worker:
     def __init__(self, confined: Mapping[str, bool]) -> None:
         self._confined = confined
         self._opened: Opened | None = None
-        self._server: Server | None = None
+        self._servers: list[Server] = []
 
     def do(self, operation: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
         """Perform one request.
@@ -77,13 +77,13 @@ class Worker:
         return {"cold_ns": cold, "steady_ns": steady, "quiet": clock.settle()}
 
     def prepare_serving(self, *, worker: int, most: int, delay_ns: int) -> dict[str, Any]:
-        """Get ready to serve requests with the open session.
+        """Get ready to serve requests with the session that was opened last, beside those that are ready.
 
         Returns:
             The number of samples that requests may ask about, as `num_rows`.
 
         Args:
-            worker: number of this worker among those of its service.
+            worker: number of the session among those of its service.
             most: see `Batching`.
             delay_ns: see `Batching`.
         """
@@ -91,23 +91,23 @@ class Worker:
 
         assert self._opened is not None
         batching = Batching(most=most, delay_ns=delay_ns)
-        self._server = Server(self._opened.session, self._opened.requests, worker, batching)
+        self._servers.append(Server(self._opened.session, self._opened.requests, worker, batching))
         return {"num_rows": len(self._opened.requests)}
 
     def learn_answers(self) -> dict[str, Any]:
         """See `Server.learn`; the most requests of an inference are `most`."""
-        assert self._server is not None
-        return {"most": self._server.learn()}
+        return {"most": min(server.learn() for server in self._servers)}
 
     def serve(self, *, requests: str, answers: str) -> dict[str, Any]:
-        """Serve the requests of a queue until one says to stop.
+        """Serve the requests of a queue, with each session until a request tells it to stop; see `serving.serve`.
 
         Args:
             requests: path of the pipe of requests.
             answers: path of the pipe of answers.
         """
-        assert self._server is not None
-        return self._server.serve(Path(requests), Path(answers))
+        from bench.measure.load.serving import serve  # which needs NumPy
+
+        return serve(self._servers, Path(requests), Path(answers))
 
     def finish(self) -> dict[str, Any]:
         """Record the memory of the steady state and close the session."""

@@ -13,12 +13,14 @@ import msgspec
 from bench.api.errors import ChildError
 from bench.measure.block import Subject
 from bench.measure.load import capacity, launch, loadgen, paired, sporadic
-from bench.measure.load.launch import P90, P99, LoadLaunch, LoadRun
+from bench.measure.load.launch import P90, P99, LoadRun
 from bench.measure.load.paired import Arrivals, Bound, Member
 from bench.measure.load.scenarios import USUAL_S, Demand
-from bench.measure.load.service import Bounds, Driver, Run, Service, Setup
+from bench.measure.load.served import Run
+from bench.measure.load.service import Bounds, Driver, Service, Setup
 from bench.measure.rounds import Group
 from bench.pipeline.sweep import Observer, Options, Sweep
+from bench.plugins import catalog
 from bench.records.store import Record, Store
 
 LOGS = "loadgen"
@@ -107,8 +109,15 @@ class LoadSweep(Sweep):
                 continue
             sound = [subject for subject in others if self._alone(subject, demand) is not None]
             if sound or self._asked.bound is not None:
-                members = [Member(subject=subject, setup=self._asked.setup) for subject in sound]
-                self._compare(Member(subject=baseline, setup=self._asked.setup), members, arrivals, demand.rate)
+                first, *rest = (Member(subject=one, setup=self._setup(one)) for one in (baseline, *sound))
+                self._compare(first, rest, arrivals, demand.rate)
+
+    def _setup(self, subject: Subject) -> Setup:
+        """How a cell is served: what its runtime is not made for in one worker is done by several."""
+        setup = self._asked.setup
+        if setup.sessions > 1 and not catalog.runtime(subject.cell.runtime).runs_sessions_at_once():
+            return dataclasses.replace(setup, instances=setup.at_once, sessions=1)
+        return setup
 
     def _out_of_time(self) -> bool:
         return self._asked.budget_s is not None and time.monotonic() - self._began_s >= self._asked.budget_s
@@ -118,14 +127,14 @@ class LoadSweep(Sweep):
 
         Without a rate, that of earlier launches is used again, so that launches add up.
         """
-        asked = self._asked
+        asked, setup = self._asked, self._setup(baseline)
         try:
-            with self._served(baseline, asked.setup) as (driver, service):
+            with self._served(baseline, setup) as (driver, service):
                 found = capacity.measure(driver, service)
         except ChildError as error:
             self._keep_run(baseline, loadgen.SERVER, None, error.reason)
             return None
-        stored = [one for one in self._stored(baseline).load_launches if is_served_so(one, asked.setup)]
+        stored = [one for one in self._stored(baseline).load_launches if Setup.of(one) == setup]
         before = [one.rate for one in stored if one.rate is not None]
         return Demand(
             latency_ns=found.latency_ns,
@@ -156,7 +165,7 @@ class LoadSweep(Sweep):
         arrivals: Arrivals | None = None
         scenario = loadgen.SERVER
         try:
-            with self._served(subject, self._asked.setup) as (driver, service):
+            with self._served(subject, self._setup(subject)) as (driver, service):
                 for scenario in dict.fromkeys((loadgen.SERVER, *self._asked.scenarios)):
                     run = self._run(driver, service, scenario, demand)
                     if scenario == loadgen.SERVER and run is not None:
@@ -203,7 +212,7 @@ class LoadSweep(Sweep):
         """Store that a service failed under load."""
         known = demand is not None and scenario in loadgen.SCENARIOS
         line = self._line(
-            self._asked.setup,
+            self._setup(subject),
             run=_new(),
             scenario=scenario,
             settings=demand.settings(scenario) if demand is not None and known else {},
@@ -214,7 +223,7 @@ class LoadSweep(Sweep):
         self._observer.cell(subject.cell, f"failed: {reason}")
 
     def _line(self, setup: Setup, **fields: object) -> LoadRun:
-        return msgspec.convert({**setup_fields(setup), **fields}, LoadRun)
+        return msgspec.convert({**setup.as_fields(), **fields}, LoadRun)
 
     def _compare(self, baseline: Member, members: Sequence[Member], arrivals: Arrivals, rate: float) -> None:
         """Serve the same arrivals by all services in turns, until the launches or the time are used up."""
@@ -264,17 +273,6 @@ def sliced(arrivals: Arrivals, bound: Bound | None = None) -> list[Arrivals]:
     if bound is not None:
         number = max(number, int(BOUNDS_IN_SLICE * bound.most_ns / 1e9 * arrivals.rate))
     return arrivals.slices(min(number, num_arrivals))
-
-
-def setup_fields(setup: Setup) -> dict[str, int]:
-    """The fields of `LoadLaunch` and `LoadRun` that tell how a cell was served."""
-    batching = setup.batching
-    return {"instances": setup.instances, "max_batch": batching.most, "max_delay_ns": batching.delay_ns}
-
-
-def is_served_so(line: LoadLaunch | LoadRun, setup: Setup) -> bool:
-    """Whether a line tells of a cell that was served in this way."""
-    return all(getattr(line, name) == value for name, value in setup_fields(setup).items())
 
 
 def _new() -> str:

@@ -17,6 +17,7 @@ from bench.measure.load.service import Setup
 from bench.measure.load.serving import Batching
 from bench.measure.rounds import Group
 from bench.pipeline.load import NUM_STRETCHED, USUAL_SHARE, LoadSweep, sliced
+from bench.plugins import catalog
 
 BATCHES = (1, 4, 16)
 """Most requests of an inference that are tried."""
@@ -70,7 +71,8 @@ class PlanSweep(LoadSweep):
         """For each deployment, the ways to serve it that may hold the highest rate, the best way of all first."""
         found: dict[Cell, list[tuple[float, Member]]] = {}
         for subject in subjects:
-            for setup in setups(subject.cell.threads, machine.num_cores()):
+            several = catalog.runtime(subject.cell.runtime).runs_sessions_at_once()
+            for setup in setups(subject.cell.threads, machine.num_cores(), several_sessions=several):
                 try:
                     with self._served(subject, setup) as (driver, service):
                         if service.setup != setup:
@@ -110,6 +112,16 @@ class PlanSweep(LoadSweep):
         return Arrivals.of(run.served) if run is not None and len(run.served.due_ns) > 1 else None
 
 
-def setups(threads: int, num_cores: int) -> list[Setup]:
-    """The ways to serve a cell of so many threads that use all cores, with each of `BATCHES`."""
-    return [Setup(instances=max(1, num_cores // threads), batching=Batching(most=most)) for most in BATCHES]
+def setups(threads: int, num_cores: int, *, several_sessions: bool) -> list[Setup]:
+    """The ways to serve a cell of so many threads that use all cores, with each of `BATCHES`.
+
+    Args:
+        threads: threads of a session.
+        num_cores: cores of the machine.
+        several_sessions: whether sessions of one worker may run at the same time.
+    """
+    at_once = max(1, num_cores // threads)
+    splits = [Setup(instances=at_once)]
+    if several_sessions and at_once > 1:
+        splits.append(Setup(sessions=at_once))
+    return [dataclasses.replace(split, batching=Batching(most=most)) for split in splits for most in BATCHES]

@@ -7,8 +7,6 @@ from collections.abc import Iterator, Sequence
 
 from bench.decisions.load import STATISTICS, Turns, Way, last_runs
 from bench.measure.load.launch import HIGHEST, P50, P99
-from bench.measure.load.service import Setup
-from bench.measure.load.serving import Batching
 from bench.measure.load.sporadic import BUSY
 from bench.records.store import Record
 from bench.report import writing
@@ -41,11 +39,6 @@ def render(records: Sequence[Record], found: Sequence[Turns], *, format: str, ma
     return "\n".join(filter(None, tables))
 
 
-def setup(way: Way) -> str:
-    """How a cell is served, such as `2 workers, batch <= 4 within 5 ms`."""
-    return str(Setup(instances=way.instances, batching=Batching(most=way.max_batch, delay_ns=way.max_delay_ns)))
-
-
 def rate(value: float) -> str:
     """Requests a second, to three digits at least."""
     return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
@@ -56,25 +49,28 @@ def answer(found: Turns) -> str:
 
     Empty where no way keeps the bound.
     """
-    best = best_of(found)
-    held = found.highest_rate(best) if best is not None else None
-    if best is None or held is None:
+    best = found.best()
+    if best is None:
         return ""
-    threads = "1 thread" if best.cell.threads == 1 else f"{best.cell.threads} threads"
-    instances = "1 instance" if best.instances == 1 else f"{best.instances} instances"
-    batch = f", batch <= {best.max_batch}" if best.max_batch > 1 else ""
     others = len(found.not_lower_than(best))
     more = f" ({others} more not told apart)" if others else ""
-    return (
-        f"{instances} x {threads}{batch}, {rate(held.value)} requests/s [{rate(held.low)}, {rate(held.high)}] "
-        f"at {bound(found)}: {best.cell.path}{more}"
-    )
+    return f"{split(best)}, {held_rate(found, best)} at {bound(found)}: {best.cell.path}{more}"
 
 
-def best_of(found: Turns) -> Way | None:
-    """The way with the highest rate; None where none keeps the bound."""
-    rates = {way: held.value for way in found.launches if (held := found.highest_rate(way)) is not None}
-    return max(rates, key=rates.__getitem__) if rates else None
+def split(way: Way) -> str:
+    """How a cell is served, such as `2 instances x 1 thread, batch <= 4`."""
+    threads = "1 thread" if way.cell.threads == 1 else f"{way.cell.threads} threads"
+    setup, most = way.setup, way.setup.batching.most
+    instances = "1 instance" if setup.instances == 1 else f"{setup.instances} instances"
+    sessions = f" x {setup.sessions} sessions" if setup.sessions > 1 else ""
+    return f"{instances}{sessions} x {threads}{f', batch <= {most}' if most > 1 else ''}"
+
+
+def held_rate(found: Turns, way: Way) -> str:
+    """The highest rate of a service that holds one, such as `310 requests/s [300, 321]`."""
+    highest = found.highest_rate(way)
+    assert highest is not None
+    return f"{rate(highest.value)} requests/s [{rate(highest.low)}, {rate(highest.high)}]"
 
 
 def _scenarios(records: Sequence[Record], format: str) -> str:
@@ -87,7 +83,7 @@ def _scenarios(records: Sequence[Record], format: str) -> str:
                 shown = f"{short} {factor * run.figures[key]:.4g} {unit}" if key in run.figures else ""
             asked = f"{rate(run.settings['server_target_qps'])}/s" if "server_target_qps" in run.settings else ""
             lines.append(
-                [record.cell.path, setup(way), scenario.replace("_", " "), asked, shown or f"invalid: {run.reason}"]
+                [record.cell.path, str(way.setup), scenario.replace("_", " "), asked, shown or f"invalid: {run.reason}"]
             )
     if not lines:
         return ""
@@ -113,7 +109,7 @@ def _turns(found: Turns, format: str, margin: float) -> str:
         without = writing.DASH if any(one.slices_ns for one in found.launches[way]) else "cannot keep up"
         shown = [writing.milliseconds(one.value) if one else without for one in figures]
         compared = [_ratio(found, way, statistic, margin) for statistic in (P50, P99)]
-        lines.append([way.cell.path, setup(way), *shown, *compared, *(_held(found, way) if held else [])])
+        lines.append([way.cell.path, str(way.setup), *shown, *compared, *(_held(found, way) if held else [])])
     head = f"{rate(found.rate)} requests/s, the same arrivals for all, over {found.baseline.cell.path}"
     return f"{head}\n\n{_table([*titles, *held], lines, format)}"
 
@@ -122,7 +118,7 @@ def _plan(found: Turns, format: str) -> str:
     if not found.is_plan or found.bound is None:
         return ""
     titles = ["cell", "served by", f"highest rate at {bound(found)} (/s)", "over the first [95 %]"]
-    lines = [[way.cell.path, setup(way), *_held(found, way)] for way in ordered(found, HIGHEST)]
+    lines = [[way.cell.path, str(way.setup), *_held(found, way)] for way in ordered(found, HIGHEST)]
     told = answer(found) or f"no way to serve keeps {bound(found)}"
     if not answer(found) and any(found.rate_seen(way) is not None for way in found.launches):
         told = f"the first way to serve does not keep {bound(found)}, so the others have no interval"
@@ -199,9 +195,7 @@ def _raw(found: Turns, margin: float) -> dict[str, object]:
         "services": [
             {
                 "cell": way.cell.path,
-                "instances": way.instances,
-                "max_batch": way.max_batch,
-                "max_delay_ns": way.max_delay_ns,
+                **way.setup.as_fields(),
                 "latency_ns": {name: found.latency_ns(way, name) for name in STATISTICS if name != HIGHEST},
                 "over_baseline": {name: found.over_baseline(way, name).ratio for name in STATISTICS},
                 "verdict": {name: found.over_baseline(way, name).verdict(margin) for name in STATISTICS},

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import math
 import shlex
-from collections.abc import Sequence
 from pathlib import Path
 
+from bench.api.cell import Cell
 from bench.api.printable import printable
+from bench.decisions import load as load_decisions
+from bench.decisions.load import Turns
 from bench.decisions.pick import METRIC, Choice, Constraints
+from bench.measure.load.launch import HIGHEST
 from bench.records import ranking
-from bench.report import writing
+from bench.report import load, writing
 from bench.report.best import near_the_best
 from bench.report.templates import fill
 
-NARROWEST_NAME = 16
-"""Characters of a name on one line, at least."""
 RESULTS = Path("results")
 """Folder of the results that commands take by default."""
 
@@ -45,22 +46,32 @@ def front(choice: Choice, constraints: Constraints) -> str:
     metric_name = printable(next((row.metric_name for row in choice.front if row.metric_name), "metric"))
     titles = ["latency p50\n(ms)", "over the\nbaseline", "size\n(MB)", "peak memory\n(MB)", metric_name]
     names = [ranking.short_name(row) for row in choice.front]
-    longest = max(len(part) for name in names for part in writing.wrap_name(name, NARROWEST_NAME).split("\n"))
-    if _room(titles, lines) < longest:  # then titles and intervals take more lines, so that no part of a name is broken
+    longest = writing.narrowest(names)
+    if writing.room_for_names(titles, lines) < longest:  # then titles and intervals take more lines
         titles = [title.replace(" ", "\n") for title in titles]
         lines = [[text.replace(" [", "\n[") for text in line] for line in lines]
-    room = max(longest, _room(titles, lines))
-    named = [(writing.wrap_name(name, room), *line) for name, line in zip(names, lines, strict=True)]
     few = f"{choice.too_few}.\n" if choice.too_few else ""
-    return f"{few}{title}\n\n{writing.plain(('cell', *titles), named, format='table')}\n"
+    return f"{few}{title}\n\n{writing.named_table('cell', names, titles, lines)}\n"
 
 
-def _room(titles: Sequence[str], lines: Sequence[Sequence[str]]) -> int:
-    """Characters that the terminal has left for names, beside columns of figures with two blanks before each."""
-    widths = [
-        max(len(part) for text in column for part in text.split("\n")) for column in zip(titles, *lines, strict=True)
-    ]
-    return writing.terminal_width() - sum(widths) - 2 * len(widths)
+def services(choice: Choice, plan: Turns | None) -> str:
+    """A table of how the qualified cells of a plan are best served, the highest rate first; empty without a plan.
+
+    Args:
+        choice: the choice, whose cells stand for any number of threads here.
+        plan: the last plan of the task; see `bench.decisions.load`.
+    """
+    if plan is None:
+        return ""
+    deployments = {load_decisions.with_any_threads(Cell.from_path(row.cell)): row for row in choice.qualified}
+    best = {way: row for deployment, row in deployments.items() if (way := plan.best(deployment)) is not None}
+    if not best:
+        return ""
+    ways = [way for way in load.ordered(plan, HIGHEST) if way in best]
+    lines = [(load.split(way), load.held_rate(plan, way)) for way in ways]
+    titles = ("split of the cores", f"highest rate at {load.bound(plan)}")
+    names = [ranking.short_name(best[way]) for way in ways]
+    return f"{writing.named_table('as a service', names, titles, lines)}\n"
 
 
 def verdict(choice: Choice, results: Path, tolerance: float) -> str:

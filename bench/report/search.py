@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from bench.api.printable import printable
 from bench.decisions.search.confirm import Confirmed
 from bench.decisions.search.effects import decibels
 from bench.decisions.search.search import FIGURES, LATENCY, SIZE, Proposal, front
@@ -16,22 +15,23 @@ from bench.report import writing
 def front_table(proposals: Sequence[Proposal], objective: str) -> str:
     """How many proposals of a design were tried, and a table of those that no other beats in cost and risk at once."""
     base = next(one.design.base for one in proposals)
+    shown = front(proposals, objective)
     has_losses = any(one.tried.metric_loss is not None for one in proposals)
     lines = [
         [
-            printable(one.cell.variant if one.cell.provider == base.provider else _with_options(one)),
             writing.DASH if one.tried.ratio is None else f"{one.tried.ratio:.3f}",
             f"{decibels(one.tried.noise):.1f}",
             *([_percent(one.tried.metric_loss)] if has_losses else []),
             writing.megabytes(one.tried.size_bytes),
         ]
-        for one in front(proposals, objective)
+        for one in shown
     ]
+    names = [one.cell.variant if one.cell.provider == base.provider else _with_options(one) for one in shown]
     lost = ("loss\n(%)",) if has_losses else ()
-    titles = ("proposal", "over the\nbaseline", "fidelity\n(dB)", *lost, "size\n(MB)")
+    titles = ("over the\nbaseline", "fidelity\n(dB)", *lost, "size\n(MB)")
     where = f"{base.source}/{base.exporter} on {base.runtime}/{base.provider}"
     title = f"{where}: {len(proposals)} proposals ran; of these, no other beats {len(lines)}:"
-    return f"{title}\n\n{writing.plain(titles, lines, format='table')}\n"
+    return f"{title}\n\n{writing.named_table('proposal', names, titles, lines)}\n"
 
 
 def _with_options(one: Proposal) -> str:
@@ -47,7 +47,6 @@ def _finalists(found: Confirmed) -> str:
     rows = [*found.finalists, *([found.fixed] if found.fixed else [])]
     lines = [
         [
-            ranking.short_name(row),
             writing.milliseconds(row.latency_p50_ns),
             writing.DASH if row.ratio is None else f"{row.ratio:.3f}",
             *_lost(row, found),
@@ -56,11 +55,11 @@ def _finalists(found: Confirmed) -> str:
         ]
         for row in rows
     ]
-    titles = ("cell", "latency p50\n(ms)", "over the\nbaseline", "loss\n(%)", "at most\n(%)", "size\n(MB)", "keeps")
+    titles = ("latency p50\n(ms)", "over the\nbaseline", "loss\n(%)", "at most\n(%)", "size\n(MB)", "keeps")
     samples = max((lost.num_samples for lost in found.losses.values()), default=0)
     on = f"On {samples:,} held-out samples" if samples else "On the test split"
     title = f"{on}, which the search did not see, beside the best of the fixed matrix:"
-    return f"{title}\n\n{writing.plain(titles, lines, format='table')}\n"
+    return f"{title}\n\n{writing.named_table('cell', [ranking.short_name(row) for row in rows], titles, lines)}\n"
 
 
 def _lost(row: Row, found: Confirmed) -> tuple[str, str]:

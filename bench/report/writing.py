@@ -37,6 +37,8 @@ NUMBER = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)(e[+-]?\d+)?|[+-]?(inf|nan)", re.A
 LINE_ENDS = re.compile(r"[ \t\r\n]+")
 DASH = "\N{EN DASH}"
 """The text in place of a figure that is not known."""
+NARROWEST_NAME = 16
+"""Characters of a name on one line, at least."""
 
 
 def interval(ratio: Estimate) -> str:
@@ -85,6 +87,19 @@ def wrap_name(name: str, width: int) -> str:
                 lines.append("")
             lines[-1] += piece
     return "\n".join(lines)
+
+
+def narrowest(names: Iterable[str]) -> int:
+    """Characters of the longest part of cells' names, as `wrap_name` breaks them into lines of `NARROWEST_NAME`."""
+    return max(len(part) for name in names for part in wrap_name(name, NARROWEST_NAME).split("\n"))
+
+
+def room_for_names(titles: Sequence[str], lines: Sequence[Sequence[str]]) -> int:
+    """Characters that the terminal has left for names, beside columns of figures with two blanks before each."""
+    widths = [
+        max(len(part) for text in column for part in text.split("\n")) for column in zip(titles, *lines, strict=True)
+    ]
+    return terminal_width() - sum(widths) - 2 * len(widths)
 
 
 def finite(value: object) -> object:
@@ -144,6 +159,20 @@ def plain(titles: Sequence[str], lines: Sequence[Sequence[str]], *, format: str,
         return markdown(titles, lines, is_name)
     columns = [(title, name, None) for title, name in zip(titles, is_name, strict=True)]
     return on_console(table_of(columns, [map(terminal.lines, line) for line in lines]))
+
+
+def named_table(kind: str, names: Sequence[str], titles: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
+    """A table for a terminal of what cells' names have beside them; no part of a name is broken.
+
+    Args:
+        kind: title of the names.
+        names: a name for each line.
+        titles: titles of the other columns.
+        lines: their texts.
+    """
+    room = max(narrowest(names), room_for_names(titles, lines))
+    named = [(wrap_name(name, room), *line) for name, line in zip(names, lines, strict=True)]
+    return plain((kind, *titles), named, format="table")
 
 
 def table_of(columns: Iterable[tuple[str, bool, int | None]], lines: Iterable[Iterable[Text]]) -> Table:

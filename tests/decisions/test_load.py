@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import itertools
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from bench.api.cell import Cell
 from bench.decisions import load
 from bench.decisions.load import Way
 from bench.measure.comparison import CELL, CONTROL, REFERENCE
 from bench.measure.load.launch import P50, P90, P99, SHAPE, LoadLaunch, LoadRun
-from bench.records import faults
+from bench.records import assemble, faults
 from bench.records.store import Record
 from bench.report import load as report
+from bench.report import pick as pick_report
 from support import records as made
 
 FAST, SLOW = "toy/null/native/fast/null/cpu/b1t1", "toy/null/native/slow/null/cpu/b1t1"
@@ -92,7 +95,7 @@ def test_other_rates_ways_and_bounds_are_not_compared() -> None:
     found = load.turns(joined)
     assert len(found) == 4
     assert sorted(one.rate or 0 for one in found) == [50, 100, 100, 100]
-    assert {one.baseline.instances for one in found} == {1, 2}
+    assert {one.baseline.setup.instances for one in found} == {1, 2}
     assert [one.time for one in found] == sorted(one.time for one in found)
     cells = [way(SLOW).cell]
     assert load.newest(found, cells, plan=False) == found[-1:]
@@ -149,6 +152,31 @@ def test_a_plan_names_the_way_with_the_highest_rate() -> None:
     assert answer.startswith("2 instances x 1 thread, batch <= 4, 498 requests/s [")
     assert answer.endswith(f"at p99 <= 20 ms: {FAST}")
     assert answer in report.render([*found.values()], [turns], format="table", margin=0.02)
+
+
+def test_a_plan_is_told_by_pick_and_kept_with_the_deployment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "120")
+    plan = load.plan_of(records(plan=True, max_batch=4, instances=2), "toy")
+    assert plan is not None
+    kept = load.as_service(plan, Cell.from_path(SLOW.replace("t1", "t2")))
+    assert kept is not None
+    assert [kept[name] for name in ("instances", "sessions", "threads", "max_batch")] == [2, 1, 1, 4]
+    assert kept["highest_rate"]["value"] == pytest.approx(250, rel=0.02)  # type: ignore[index]
+    assert kept["bound"] == {"statistic": P99, "most_ns": 20_000_000}
+    rows = assemble.rows({path: made.baseline(path, a=1) for path in (SLOW, FAST, FAST.replace("fast", "other"))})
+    text = pick_report.services(SimpleNamespace(qualified=rows), plan)  # type: ignore[arg-type]
+    *_, first, second, _ = text.splitlines()
+    assert first.split("  ")[0] == "null/native/fast/null/cpu"
+    assert [part.strip() for part in first.split("  ") if part][1] == "2 instances x 1 thread, batch <= 4"
+    assert "498 requests/s [" in first
+    assert second.split("  ")[0] == "null/native/slow/null/cpu"
+    assert "highest rate at p99 <= 20 ms" in text
+
+
+def test_without_a_plan_pick_tells_of_none() -> None:
+    assert load.plan_of(records(), "toy") is None  # turns at a rate
+    assert load.plan_of(records(plan=True), "other") is None
+    assert load.plan_of(records(plan=True, highest_ns=()), "toy") is None
 
 
 def test_a_run_that_is_invalid_has_a_reason_and_no_figure() -> None:

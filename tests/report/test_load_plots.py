@@ -14,8 +14,10 @@ from bench.decisions import load as decisions
 from bench.decisions.load import Turns, Way
 from bench.measure.comparison import CELL, CONTROL, REFERENCE
 from bench.measure.load.launch import P50, P90, P99, SHAPE, LoadLaunch, LoadRun
+from bench.records import assemble
 from bench.records.store import Record
 from bench.report.figures import canvas, load_plots
+from bench.report.page.page import page
 from support.records import record, time_of
 
 RAW = "toy/null/native/raw/null/cpu/b1t1"
@@ -110,6 +112,16 @@ def test_writes_both_figures_of_turns_and_the_queue_in_both_formats(tmp_path: Pa
     assert sorted(paths) == sorted((tmp_path / "new").iterdir())
     for path in paths:
         assert path.read_bytes().startswith(b"\x89PNG" if path.suffix == ".png" else b"<?xml")
+
+
+def test_the_page_has_the_figures_of_a_task_and_of_no_other(tmp_path: Path) -> None:
+    found = usual()
+    turns = decisions.turns(found)
+    rows = assemble.rows(found)
+    text = page(found, rows, [], margin=0.02, peaks={}, turns=turns)
+    assert text.count("<h3>Under load</h3>") == 1
+    assert text.count('alt="latency and waiting of services under load"') == len(load_plots.drawings([], turns)) == 2
+    assert "<h3>Under load</h3>" not in page(found, rows, [], margin=0.02, peaks={})
 
 
 def test_the_same_records_make_the_same_svg(tmp_path: Path) -> None:

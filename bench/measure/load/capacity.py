@@ -43,6 +43,6 @@ def measure(driver: Driver, service: Service) -> Capacity:
             break
         number = min(MOST_REQUESTS, max(2 * number, int(number * CAPACITY_S / seconds)))
     rate = number / seconds
-    apart_ns = int(4e9 * service.setup.instances / rate)
+    apart_ns = int(4e9 * service.setup.at_once / rate)
     alone = driver.replay(service, apart_ns * np.arange(ALONE), np.arange(ALONE) % service.num_rows).served
     return Capacity(rate=rate, latency_ns=float(np.median(alone.latency_ns)))

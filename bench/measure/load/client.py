@@ -24,7 +24,7 @@ LEAD_NS = 20_000_000
 
 
 def replay(
-    *, requests: str, answers: str, plan: str, target: str, most_waiting: int, silent_ns: int
+    *, requests: str, answers: str, plan: str, target: str, most_waiting: int, silent_ns: int, spins: bool
 ) -> dict[str, str | None]:
     """Send requests at the times of a plan, and write when each was answered.
 
@@ -36,6 +36,7 @@ def replay(
         target: file to write, see `Ledger.save`.
         most_waiting: requests that may wait at a time: of more, the service is overloaded, and no further one is sent.
         silent_ns: nanoseconds without an answer, while requests wait, after which no answer is expected any more.
+        spins: see `Ledger`.
 
     Returns:
         Why the client gave up, as `gave_up`: `overloaded`, `silent` or None.
@@ -46,7 +47,7 @@ def replay(
         wire.opened(Path(requests), blocking=False) as queue,
         wire.opened(Path(answers), blocking=False) as replies,
     ):
-        client = Client(queue, replies, most_waiting=most_waiting, silent_ns=silent_ns)
+        client = Client(queue, replies, most_waiting=most_waiting, silent_ns=silent_ns, spins=spins)
         _sharpen_timers()
         gc.collect()
         gc.disable()
@@ -68,12 +69,13 @@ class Client:
         replies: descriptor of the answers, which does not block.
         most_waiting: see `replay`.
         silent_ns: see `replay`.
+        spins: see `Ledger`.
     """
 
-    def __init__(self, queue: int, replies: int, *, most_waiting: int, silent_ns: int) -> None:
+    def __init__(self, queue: int, replies: int, *, most_waiting: int, silent_ns: int, spins: bool = False) -> None:
         self._queue, self._replies = queue, replies
         self._most_waiting, self._silent_ns = most_waiting, silent_ns
-        self.ledger = Ledger()
+        self.ledger = Ledger(spins=spins)
 
     def run(self, due: list[int], rows: list[int]) -> str | None:
         """Send all requests and wait for the answers, or give up; returns why: `overloaded`, `silent` or None.
@@ -93,7 +95,12 @@ class Client:
                     self._wait_for(number - wire.drop_waiting(queue))
                     return "overloaded"
                 sent.append(clock())
-                os.write(queue, pack(number, rows[number]))
+                try:
+                    os.write(queue, pack(number, rows[number]))
+                except BlockingIOError:  # the system gave the pipe less room than `most_waiting` requests take
+                    sent.pop()
+                    self._wait_for(number - wire.drop_waiting(queue))
+                    return "overloaded"
                 number += 1
             if number < total:
                 if self._is_silent(number):

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated, TypeAlias
+from typing import Annotated, TypeAlias
 
 import msgspec
 import numpy as np
 
 from bench.measure.launch import Count, Duration, Sample, Share
-from bench.measure.load.served import Served
+from bench.measure.load.served import Run, Served
 from bench.measure.machine import State
-
-if TYPE_CHECKING:
-    from bench.measure.load.service import Run
 
 P50, P90, P99 = "p50", "p90", "p99"
 HIGHEST = "highest_rate"
@@ -39,6 +36,7 @@ class LoadLaunch(msgspec.Struct, frozen=True, kw_only=True, tag="load_launch", t
         role: `reference`, `control` or `cell`, see `bench.measure.comparison`.
         reference: path of the baseline that the block's launches are compared with.
         instances: number of workers.
+        sessions: sessions of each worker, which answer at the same time.
         max_batch: most requests of an inference.
         max_delay_ns: time that the first of them waited for others at most.
         rate: requests a second that were asked for; None where the highest rates alone were looked for.
@@ -64,6 +62,7 @@ class LoadLaunch(msgspec.Struct, frozen=True, kw_only=True, tag="load_launch", t
     role: str
     reference: str
     instances: Annotated[int, msgspec.Meta(ge=1)]
+    sessions: Annotated[int, msgspec.Meta(ge=1)] = 1
     max_batch: Annotated[int, msgspec.Meta(ge=1)] = 1
     max_delay_ns: Duration = 0
     rate: Rate | None
@@ -95,6 +94,7 @@ class LoadRun(msgspec.Struct, frozen=True, kw_only=True, tag="load_run", tag_fie
         run: an identifier of its own, and the name of the folder with the load generator's logs.
         scenario: one of `bench.measure.load.loadgen.SCENARIOS`.
         instances: as of `LoadLaunch`.
+        sessions: as of `LoadLaunch`.
         max_batch: as of `LoadLaunch`.
         max_delay_ns: as of `LoadLaunch`.
         settings: the load generator's settings that are not its defaults, by name.
@@ -113,6 +113,7 @@ class LoadRun(msgspec.Struct, frozen=True, kw_only=True, tag="load_run", tag_fie
     run: str
     scenario: str
     instances: Annotated[int, msgspec.Meta(ge=1)]
+    sessions: Annotated[int, msgspec.Meta(ge=1)] = 1
     max_batch: Annotated[int, msgspec.Meta(ge=1)] = 1
     max_delay_ns: Duration = 0
     settings: Mapping[str, float] = {}

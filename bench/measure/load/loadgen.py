@@ -72,6 +72,7 @@ def drive(
     target: str,
     most_waiting: int,
     silent_ns: int,
+    spins: bool,
 ) -> dict[str, str | None]:
     """Run one scenario.
 
@@ -85,6 +86,7 @@ def drive(
         target: as of `client.replay`; a request is due when the load generator issues it.
         most_waiting: as of `client.replay`, in the server scenario.
         silent_ns: as of `client.replay`.
+        spins: as of `client.replay`.
 
     Returns:
         Why the run was given up, as `gave_up`: `overloaded`, `silent` or None.
@@ -103,7 +105,7 @@ def drive(
         wire.opened(Path(requests), blocking=False) as queue,
         wire.opened(Path(answers), blocking=False) as replies,
     ):
-        service = _Service(lg, queue, replies, most_waiting=limit, silent_ns=silent_ns)
+        service = _Service(lg, queue, replies, most_waiting=limit, silent_ns=silent_ns, spins=spins)
         library = lg.ConstructQSL(num_samples, num_samples, lambda _: None, lambda _: None)
         system = lg.ConstructSUT(service.issue, lambda: None)
         with service.answering():
@@ -120,13 +122,13 @@ class _Service:
     A run that is given up ends soon: the load generator is told that all its queries are complete. Such a run is void.
     """
 
-    def __init__(self, lg: Any, queue: int, replies: int, *, most_waiting: float, silent_ns: int) -> None:
+    def __init__(self, lg: Any, queue: int, replies: int, *, most_waiting: float, silent_ns: int, spins: bool) -> None:
         self._lg, self._queue, self._replies = lg, queue, replies
         self._most_waiting, self._silent_ns = most_waiting, silent_ns
         self._waiting: dict[int, int] = {}
         self._lock = threading.Lock()
         self._stopped = threading.Event()
-        self.ledger = Ledger()
+        self.ledger = Ledger(spins=spins)
         self.gave_up: str | None = None
 
     def issue(self, samples: list[Any]) -> None:

@@ -25,8 +25,8 @@ from bench.measure.comparison import CELL, CONTROL, REFERENCE
 from bench.measure.limits import Limits
 from bench.measure.load import highest, launch
 from bench.measure.load.launch import LoadLaunch
-from bench.measure.load.served import Served
-from bench.measure.load.service import Bounds, Driver, Run, Service, Setup
+from bench.measure.load.served import Run, Served
+from bench.measure.load.service import Bounds, Driver, Service, Setup
 
 MIN_PASSES = 2
 """Passes of a launch at least, besides that which warms up."""
@@ -267,16 +267,13 @@ def _first_guess(seat: _Seat, arrivals: Arrivals) -> float:
 
 def _launch(seat: _Seat, shared: dict[str, object]) -> LoadLaunch:
     counted = seat.runs[1:] if seat.keeps_up else []
-    setup = seat.service.setup
     rates = [found.rate for found in seat.highest]
     fields = {
         **shared,
         **(launch.figures(counted) if counted else {}),
         "launch": uuid.uuid4().hex[:16],
         "role": seat.role,
-        "instances": setup.instances,
-        "max_batch": setup.batching.most,
-        "max_delay_ns": setup.batching.delay_ns,
+        **seat.service.setup.as_fields(),
         "highest_ns": () if None in rates else tuple(int(1e9 / rate) for rate in rates if rate is not None),
         "curve": [
             (probe.rate, int(probe.latency_ns) if math.isfinite(probe.latency_ns) else None)

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import numpy as np
 
+from bench.api.errors import ChildError
+
 LONG_AGO = np.iinfo(np.int64).min // 2
 
 
@@ -66,6 +68,35 @@ class Served:
         found = np.empty_like(took)
         found[order] = took
         return found
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Run:
+    """What a run under load brought.
+
+    Attributes:
+        served: the requests that were answered.
+        gave_up: `overloaded` or `silent` where the run was given up.
+        checked: answers that were held against those of the idle service.
+        wrong: those of them that were wrong.
+        joules: energy that the machine used meanwhile; None where it does not count it.
+    """
+
+    served: Served
+    gave_up: str | None
+    checked: int
+    wrong: int
+    joules: float | None = None
+
+    def must_be_right(self) -> Run:
+        """This run.
+
+        Raises:
+            ChildError: an answer was wrong.
+        """
+        if self.wrong:
+            raise ChildError("error", f"{self.wrong} of {self.checked} answers under load were wrong")
+        return self
 
 
 def read(path: Path) -> Served:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import os
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import psutil
 
 from bench.api.errors import BenchError, ChildError
 from bench.measure import energy
@@ -18,7 +20,8 @@ from bench.measure.at_once import on_all_cores
 from bench.measure.block import Subject
 from bench.measure.limits import Limits
 from bench.measure.load import client, loadgen, served, wire
-from bench.measure.load.served import Served
+from bench.measure.load.launch import LoadLaunch, LoadRun
+from bench.measure.load.served import Run
 from bench.measure.load.serving import Batching
 from bench.measure.process import Child
 from bench.measure.scratch import Scratch
@@ -30,21 +33,40 @@ STOPPING_S = 5.0
 """Time in which a worker stops serving when it is told to."""
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
+@dataclasses.dataclass(frozen=True, kw_only=True, order=True)
 class Setup:
     """How a service is set up.
 
     Attributes:
         instances: number of workers.
-        batching: how each puts requests together.
+        sessions: sessions of each worker, which answer at the same time.
+        batching: how each session puts requests together.
     """
 
     instances: int = 1
+    sessions: int = 1
     batching: Batching = Batching()
+
+    @classmethod
+    def of(cls, line: LoadLaunch | LoadRun) -> Setup:
+        """The setup that a stored line tells of."""
+        batching = Batching(most=line.max_batch, delay_ns=line.max_delay_ns)
+        return cls(instances=line.instances, sessions=line.sessions, batching=batching)
+
+    def as_fields(self) -> dict[str, int]:
+        """The fields of `LoadLaunch` and `LoadRun` that tell of it."""
+        own = {"instances": self.instances, "sessions": self.sessions}
+        return {**own, "max_batch": self.batching.most, "max_delay_ns": self.batching.delay_ns}
+
+    @property
+    def at_once(self) -> int:
+        """How many inferences run at the same time."""
+        return self.instances * self.sessions
 
     def __str__(self) -> str:
         """How a cell is served, such as `2 workers, batch <= 4 within 5 ms`."""
         workers = "1 worker" if self.instances == 1 else f"{self.instances} workers"
+        workers += f" of {self.sessions} sessions" if self.sessions > 1 else ""
         if self.batching.most == 1:
             return workers
         delay = f" within {self.batching.delay_ns / 1e6:g} ms" if self.batching.delay_ns else ""
@@ -66,35 +88,6 @@ class Bounds:
     def as_arguments(self) -> dict[str, int]:
         """The arguments of the client's operations."""
         return {"most_waiting": self.most_waiting, "silent_ns": int(self.silent_s * 1e9)}
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Run:
-    """What a run under load brought.
-
-    Attributes:
-        served: the requests that were answered.
-        gave_up: `overloaded` or `silent` where the run was given up.
-        checked: answers that were held against those of the idle service.
-        wrong: those of them that were wrong.
-        joules: energy that the machine used meanwhile; None where it does not count it.
-    """
-
-    served: Served
-    gave_up: str | None
-    checked: int
-    wrong: int
-    joules: float | None = None
-
-    def must_be_right(self) -> Run:
-        """This run.
-
-        Raises:
-            ChildError: an answer was wrong.
-        """
-        if self.wrong:
-            raise ChildError("error", f"{self.wrong} of {self.checked} answers under load were wrong")
-        return self
 
 
 class Service(contextlib.AbstractContextManager["Service"]):
@@ -146,18 +139,25 @@ class Service(contextlib.AbstractContextManager["Service"]):
 
     def _open(self, numbered: tuple[int, Child]) -> None:
         (number, child), batching, limit_s = numbered, self.setup.batching, self._limits.open_s
-        for step in (self.subject.imports, self.subject.opening):
-            child.request(step.operation, timeout_s=limit_s, **step.arguments)
-        told = child.request(
-            Worker.prepare_serving,
-            timeout_s=limit_s,
-            worker=number,
-            most=batching.most,
-            delay_ns=batching.delay_ns,
-        )
+        imports, opening = self.subject.imports, self.subject.opening
+        child.request(imports.operation, timeout_s=limit_s, **imports.arguments)
+        for place in range(self.setup.sessions):
+            child.request(opening.operation, timeout_s=limit_s, **opening.arguments)
+            told = child.request(
+                Worker.prepare_serving,
+                timeout_s=limit_s,
+                worker=number * self.setup.sessions + place,
+                most=batching.most,
+                delay_ns=batching.delay_ns,
+            )
         self.num_rows = int(told["num_rows"])
         if self._learns and child.request(Worker.learn_answers, timeout_s=limit_s)["most"] < batching.most:
             self.setup = dataclasses.replace(self.setup, batching=Batching())
+
+    @property
+    def pids(self) -> list[int]:
+        """The process of each worker."""
+        return [child.pid for child in self._children]
 
     @contextlib.contextmanager
     def serving(self, most_s: float) -> Iterator[list[Future[dict[str, Any]]]]:
@@ -185,7 +185,7 @@ class Service(contextlib.AbstractContextManager["Service"]):
                 raise
             finally:
                 wire.drop_waiting(self._queue)
-                wire.stop(self._queue, len(self._children))
+                wire.stop(self._queue, self.setup.at_once)
             for each in told:
                 each.result(timeout=most_s + 2 * STOPPING_S)
 
@@ -260,6 +260,7 @@ class Driver(contextlib.AbstractContextManager["Driver"]):
                 requests=str(service.requests),
                 answers=str(service.answers),
                 target=str(target),
+                spins=_set_apart(self._child, service),
                 **self._bounds.as_arguments(),
                 **arguments,
             )
@@ -274,6 +275,31 @@ class Driver(contextlib.AbstractContextManager["Driver"]):
             wrong=wrong,
             joules=None if before is None or after is None else after - before,
         )
+
+
+def _set_apart(client: Child, service: Service) -> bool:
+    """Give the client a core of its own where one stays free beside the service; returns whether one does.
+
+    The client then keeps this core busy, as if it were another machine, rather than being woken for each request, which
+    takes a virtual machine 100 microseconds and more. Without a core of its own it would be in the workers' way: the
+    system likes to wake a worker on the core of whoever wrote to it.
+    """
+    if not hasattr(os, "sched_getaffinity"):
+        return False
+    cores = sorted(os.sched_getaffinity(0))
+    busy = service.setup.at_once * service.subject.cell.threads
+    is_free = busy < min(len(cores), psutil.cpu_count(logical=False) or len(cores))
+    _keep_on(client.pid, cores[-1:] if is_free else cores)
+    for pid in service.pids if is_free else ():  # elsewhere a runtime's own choice of cores stays
+        _keep_on(pid, cores[:-1])
+    return is_free
+
+
+def _keep_on(pid: int, cores: Collection[int]) -> None:
+    """Have all threads of a process run on some cores."""
+    with contextlib.suppress(psutil.Error, OSError):  # a process that is gone is told of elsewhere
+        for thread in psutil.Process(pid).threads():
+            os.sched_setaffinity(thread.id, cores)
 
 
 def _silence(told: Sequence[Future[dict[str, Any]]], silent_s: float) -> ChildError:

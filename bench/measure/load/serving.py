@@ -10,11 +10,13 @@ import contextlib
 import dataclasses
 import gc
 import os
+import random
 import select
 import time
+from collections import Counter
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -22,8 +24,11 @@ from bench.api import Arrays, Outputs, Session
 from bench.api.fidelity import BROKEN_DB, noise_share
 from bench.measure.load import wire
 
-CHECK_SHARE = 0.01
-"""Share of a worker's time that it may spend on comparing its answers."""
+CHECK_SHARE = 0.002
+"""Share of a worker's time in which it may copy answers, which are compared when it has stopped serving: a comparison
+takes milliseconds now and then, and the next request may wait."""
+MOST_KEPT = 64
+"""Inferences whose answers are kept to be compared, drawn from all of them."""
 OTHER_WORK_BYTES = 1 << 28
 """Bytes that other work goes through: more than the caches of a server hold."""
 MOST_NOISE = 10 ** (-BROKEN_DB / 10)
@@ -31,7 +36,7 @@ MOST_NOISE = 10 ** (-BROKEN_DB / 10)
 makes much less, the answer to another request makes more."""
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
+@dataclasses.dataclass(frozen=True, kw_only=True, order=True)
 class Batching:
     """How many requests an inference answers.
 
@@ -50,7 +55,7 @@ class Server:
     Args:
         session: runs the inferences.
         samples: for each row that a request may ask about, the feeds of one request.
-        worker: number of this worker among those of the service.
+        worker: number of the session among those of the service.
         batching: how requests are put together.
     """
 
@@ -79,35 +84,38 @@ class Server:
             self._checked = self._wrong = 0
         return self._batching.most
 
-    def serve(self, requests: Path, answers: Path) -> dict[str, Any]:
+    def serve(self, requests: Path, answers: Path) -> dict[str, int]:
         """Serve until a request says to stop.
 
         Returns:
             How many answers were `checked` against those of the idle session, and how many of these were `wrong`.
         """
         clock, pack = time.perf_counter_ns, wire.ANSWER_STRUCT.pack
-        gc.collect()
-        gc.disable()
-        try:
-            with (
-                wire.opened(requests, blocking=True) as queue,
-                wire.opened(requests, blocking=False) as more,  # another worker may take what waits
-                wire.opened(answers, blocking=True) as replies,
-            ):
-                begin, checked_ns = clock(), 0
-                while batch := self._next(queue, more):
-                    rows = [row for _, row in batch]
-                    feeds = self._feeds(rows)
-                    start = clock()
-                    outputs = self._run(feeds) if rows[0] != wire.OTHER_WORK else _use_caches()
-                    end = clock()
+        with (
+            wire.opened(requests, blocking=True) as queue,
+            wire.opened(requests, blocking=False) as more,  # another session may take what waits
+            wire.opened(answers, blocking=True) as replies,
+        ):
+            begin, copied_ns = clock(), 0
+            kept: list[tuple[list[int], Outputs]] = []
+            while batch := self._next(queue, more):
+                rows = [row for _, row in batch]
+                feeds = self._feeds(rows)
+                start = clock()
+                outputs = self._run(feeds) if rows[0] != wire.OTHER_WORK else _use_caches()
+                end = clock()
+                if len(batch) == 1:  # this time is that of each request, so the usual case is short
+                    os.write(replies, pack(batch[0][0], start, end, self._worker, 1))
+                else:
                     told = (start, end, self._worker, len(batch))
                     os.write(replies, b"".join(pack(number, *told) for number, _ in batch))
-                    if self._expected and rows[0] >= 0 and checked_ns <= CHECK_SHARE * (end - begin):
-                        self._check(rows, outputs)
-                        checked_ns += clock() - end
-        finally:
-            gc.enable()
+                if copied_ns <= CHECK_SHARE * (end - begin) and rows[0] >= 0 and self._expected:
+                    if len(kept) == MOST_KEPT:
+                        kept.pop(random.randrange(MOST_KEPT))
+                    kept.append((rows, [np.array(output) for output in outputs]))
+                    copied_ns += clock() - end
+        for rows, outputs in kept:
+            self._check(rows, outputs)
         return {"checked": self._checked, "wrong": self._wrong}
 
     def _next(self, queue: int, more: int) -> list[tuple[int, int]]:
@@ -150,6 +158,32 @@ class Server:
                 expected = self._expected[row][place]
                 if part.shape != expected.shape or not noise_share(part, expected) <= MOST_NOISE:
                     self._wrong += 1
+
+
+def serve(servers: Sequence[Server], requests: Path, answers: Path) -> dict[str, int]:
+    """Serve with several sessions at once, each in a thread of its own; see `Server.serve`.
+
+    Returns:
+        The sum of what the sessions tell.
+
+    Raises:
+        Exception: what a session raised, at once: the process is of no use then.
+    """
+    gc.collect()
+    gc.disable()
+    try:
+        if len(servers) == 1:
+            return servers[0].serve(requests, answers)
+        pool = ThreadPoolExecutor(len(servers))
+        total: Counter[str] = Counter(checked=0, wrong=0)
+        try:
+            for done in as_completed([pool.submit(server.serve, requests, answers) for server in servers]):
+                total.update(done.result())
+        finally:
+            pool.shutdown(wait=False)
+        return dict(total)
+    finally:
+        gc.enable()
 
 
 def _use_caches() -> Outputs:

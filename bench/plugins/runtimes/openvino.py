@@ -101,6 +101,9 @@ class OpenVino(Runtime):
     def code(self, *, provider: str, threads: int) -> str | None:
         return CODE.format(settings=json.dumps(_settings(provider, threads)))
 
+    def runs_sessions_at_once(self) -> bool:
+        return True
+
     def open(self, artifact: Path, *, task: Task, source: str, provider: str, threads: int) -> Session:
         compiled, model, weights = self._compile(artifact, provider, threads)
         return OpenVinoSession(compiled, model, weights, task)

@@ -77,6 +77,14 @@ def draw(records: Iterable[Record], found: Iterable[Turns], folder: Path) -> lis
     return paths
 
 
+def drawings(records: Iterable[Record], found: Iterable[Turns]) -> list[bytes]:
+    """The same figures as SVG."""
+    import matplotlib
+
+    with matplotlib.rc_context(canvas.STYLE):
+        return [canvas.content(figure, "svg") for _, figure in _figures(records, found)]
+
+
 def names(ways: Iterable[Way]) -> tuple[dict[Way, str], str]:
     """What tells services apart, and what they share.
 
@@ -85,7 +93,7 @@ def names(ways: Iterable[Way]) -> tuple[dict[Way, str], str]:
         a service that is alone has all parts after the task. And a glob that matches all cells, with how they are
         served where that is the same.
     """
-    parts = {way: (*way.cell.path.split("/"), report.setup(way)) for way in ways}
+    parts = {way: (*way.cell.path.split("/"), str(way.setup)) for way in ways}
     *differs, is_served_apart = (len(set(column)) > 1 for column in zip(*parts.values(), strict=True))
     shown = differs if any((*differs, is_served_apart)) else [False, *[True] * (len(differs) - 1)]
     found = {}
@@ -114,8 +122,10 @@ def _figures(records: Iterable[Record], found: Iterable[Turns]) -> Iterator[tupl
 
 def _served(way: Way) -> str:
     """How a cell is served, in the name of a file; empty for one worker that answers one request at a time."""
-    delay = f"+{way.max_delay_ns / 1e6:g}ms" if way.max_delay_ns else ""
-    served = f"{way.instances}x{way.max_batch}{delay}"
+    setup, batching = way.setup, way.setup.batching
+    sessions = f"{setup.sessions}s" if setup.sessions > 1 else ""
+    delay = f"+{batching.delay_ns / 1e6:g}ms" if batching.delay_ns else ""
+    served = f"{setup.instances}{sessions}x{batching.most}{delay}"
     return "" if served == "1x1" else served
 
 
@@ -258,7 +268,7 @@ def _queue(way: Way, run: LoadRun) -> Figure:
     panels = {"requests waiting": run.waiting}
     if any(batch > 1 for batch in run.batches):
         panels["requests of the\nrunning inference"] = run.batches
-    title = f"{way.cell.path.partition('/')[2]}, {report.setup(way)}"
+    title = f"{way.cell.path.partition('/')[2]}, {way.setup!s}"
     wrapped = (writing.wrap_name(title, width) for width in itertools.count(72, 8))
     heading = next(text for text in wrapped if text.count("\n") < 2)
     rate = run.settings.get("server_target_qps")

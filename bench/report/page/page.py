@@ -6,11 +6,12 @@ import base64
 import dataclasses
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from bench.api.printable import printable
 from bench.decisions.best import MAX_METRIC_LOSS, Best, sources_of
+from bench.decisions.load import Turns
 from bench.decisions.pick import WITHIN
 from bench.decisions.search.kept import Kept
 from bench.measure.launch import Launch
@@ -22,7 +23,7 @@ from bench.records.rows import Row
 from bench.records.store import Record
 from bench.report import columns, tables
 from bench.report.columns import Column
-from bench.report.figures import search_plots, whiskers
+from bench.report.figures import load_plots, search_plots, whiskers
 from bench.report.figures.canvas import COLOURS, MARKERS, digits, looks_of
 from bench.report.page import about
 from bench.report.page.details import details
@@ -65,6 +66,7 @@ def page(
     margin: float,
     peaks: Mapping[int, Peaks],
     searches: Sequence[Kept] = (),
+    turns: Sequence[Turns] = (),
 ) -> str:
     """The whole page as HTML.
 
@@ -75,6 +77,7 @@ def page(
         margin: the largest difference that counts as noise, as a share.
         peaks: the peaks of the machine, by number of threads.
         searches: the searches to show beside the rows of their tasks.
+        turns: the services to show there that took turns under the same arrivals.
     """
     selection = ranking.select(rows)
     ids = {row.cell: number for number, row in enumerate(selection.rows)}
@@ -98,6 +101,7 @@ def page(
         tasks=tasks,
         searches=[search for search in searches if search.request[0] in tasks],
         drawings=_drawings,
+        loads={task: _loads(task, turns, records) for task in tasks},
         rows=selection.rows,
         ids=ids,
         facets={facet: sorted({_facet(row, facet) for row in rows} - {""}) for facet in FACETS},
@@ -163,8 +167,18 @@ def _request(
 
 def _drawings(search: Kept) -> list[str]:
     """The figures of a search, each as the address of an image that is its own content."""
-    found = search_plots.drawings(search.outcomes, search.request[0], search.objective)
-    return [f"data:image/svg+xml;base64,{base64.b64encode(drawing).decode()}" for drawing in found]
+    return _addresses(search_plots.drawings(search.outcomes, search.request[0], search.objective))
+
+
+def _loads(task: str, turns: Sequence[Turns], records: Mapping[str, Record]) -> list[str]:
+    """The figures of a task's services, each as the address of an image that is its own content."""
+    of_task = [one for one in turns if one.baseline.cell.task == task]
+    served = dict.fromkeys(way.cell.path for one in of_task for way in one.launches)
+    return _addresses(load_plots.drawings([records[path] for path in served], of_task))
+
+
+def _addresses(drawings: Iterable[bytes]) -> list[str]:
+    return [f"data:image/svg+xml;base64,{base64.b64encode(drawing).decode()}" for drawing in drawings]
 
 
 def _note(row: Row, group: Group) -> str:

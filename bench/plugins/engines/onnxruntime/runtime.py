@@ -55,6 +55,9 @@ class OrtRuntime(Runtime):
     def environment(self, threads: int) -> dict[str, str]:
         return ort_providers.ENVIRONMENT
 
+    def runs_sessions_at_once(self) -> bool:
+        return True
+
     def open(self, artifact: Path, *, task: Task, source: str, provider: str, threads: int) -> Session:
         chosen, options = self._provider(provider)
         session = ort_providers.open_session(self.model(artifact), chosen, threads=threads, named=options)
