@@ -1,30 +1,35 @@
-"""Energy that the machine's processors use, from the counters of its kernel.
+"""Energy that the machine's processors use, from the counters of its kernel and of NVIDIA's driver.
 
-Source: https://www.kernel.org/doc/html/latest/power/powercap/powercap.html
+Source: https://www.kernel.org/doc/html/latest/power/powercap/powercap.html, and nvmlDeviceGetTotalEnergyConsumption of
+https://docs.nvidia.com/deploy/nvml-api/.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import importlib
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any, Protocol
 
 POWERCAP = Path("/sys/class/powercap")
 UNITS_IN_JOULE = 1_000_000
 """Microjoules, in which the counters count."""
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Zone:
-    """A counter: one processor package with its memory controller, or the memory beside it.
+class Counter(Protocol):
+    """Counts energy.
 
     Attributes:
-        path: its folder.
-        range_uj: the value after which it begins at 0 again, in microjoules.
+        name: what it counts the energy of, such as `package-0`.
+        range_uj: the value after which it begins at 0 again, in microjoules; None for a counter that has none.
     """
 
-    path: Path
-    range_uj: int
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def range_uj(self) -> int | None: ...
 
     def energy_uj(self) -> int:
         """What it shows now, in microjoules.
@@ -33,11 +38,58 @@ class Zone:
             OSError: the user may not read it, or it is gone.
             ValueError: it shows no number.
         """
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Zone:
+    """A counter of the kernel: one processor package with its memory controller, or the memory beside it.
+
+    Attributes:
+        name: as of `Counter`.
+        range_uj: as of `Counter`.
+        path: its folder.
+    """
+
+    name: str
+    range_uj: int
+    path: Path
+
+    def energy_uj(self) -> int:
+        """As of `Counter`."""
         return int((self.path / "energy_uj").read_text())
 
 
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Gpu:
+    """The counter of a GPU, which the driver sets to 0 when it is loaded.
+
+    Attributes:
+        name: as of `Counter`.
+        range_uj: as of `Counter`.
+        nvml: the module `pynvml`.
+        handle: the GPU's handle there.
+    """
+
+    name: str
+    nvml: Any = dataclasses.field(compare=False)
+    handle: Any = dataclasses.field(compare=False)  # of a type that has no hash
+    range_uj: None = None
+
+    def energy_uj(self) -> int:
+        """As of `Counter`."""
+        try:
+            return 1000 * int(self.nvml.nvmlDeviceGetTotalEnergyConsumption(self.handle))
+        except self.nvml.NVMLError as error:
+            raise OSError(str(error)) from error
+
+
+def counters(root: Path = POWERCAP) -> tuple[Counter, ...]:
+    """All counters of the machine that this user may read and that count different energy."""
+    return (*zones(root), *gpus())
+
+
 def zones(root: Path = POWERCAP) -> tuple[Zone, ...]:
-    """The counters that this user may read and that count different energy: packages, and memory beside them.
+    """The kernel's counters of packages, and of memory beside them.
 
     The counters of cores and of graphics are within those of their package, and that of the whole platform is about the
     same energy again; so these are left out.
@@ -48,11 +100,33 @@ def zones(root: Path = POWERCAP) -> tuple[Zone, ...]:
             name = (path / "name").read_text().strip()
             if not name.startswith("package") and name != "dram":
                 continue
-            zone = Zone(path=path, range_uj=int((path / "max_energy_range_uj").read_text()))
+            zone = Zone(name=name, path=path, range_uj=int((path / "max_energy_range_uj").read_text()))
             zone.energy_uj()
         except (OSError, ValueError):
             continue
         found.append(zone)
+    return tuple(found)
+
+
+def gpus() -> tuple[Gpu, ...]:
+    """The counters of NVIDIA's GPUs; none without the package `nvidia-ml-py`, the driver, or a GPU that counts."""
+    try:
+        pynvml = importlib.import_module("pynvml")
+    except ImportError:
+        return ()
+    found = []
+    try:
+        pynvml.nvmlInit()
+        handles = [pynvml.nvmlDeviceGetHandleByIndex(index) for index in range(pynvml.nvmlDeviceGetCount())]
+    except pynvml.NVMLError:  # no driver
+        return ()
+    for index, handle in enumerate(handles):
+        gpu = Gpu(name=f"gpu-{index}", nvml=pynvml, handle=handle)
+        try:
+            gpu.energy_uj()
+        except OSError:  # GPUs before Volta do not count
+            continue
+        found.append(gpu)
     return tuple(found)
 
 
@@ -63,25 +137,36 @@ class Meter:
     minutes to hours.
 
     Args:
-        counters: what to read; `zones()` unless given.
+        found: what to read; `counters()` unless given.
     """
 
-    def __init__(self, counters: tuple[Zone, ...] | None = None) -> None:
-        self._zones = zones() if counters is None else counters
-        self._last: dict[Zone, int] = {}
+    def __init__(self, found: tuple[Counter, ...] | None = None) -> None:
+        self._counters = counters() if found is None else found
+        self._last: dict[Counter, int] = {}
         self._joules = 0.0
         self.joules()
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """What it counts the energy of; empty where `joules` is None."""
+        return tuple(counter.name for counter in self._counters)
 
     def joules(self) -> float | None:
         """Energy of all counters since the meter was made; None where the machine has none that may be read."""
         try:
-            now: Mapping[Zone, int] = {zone: zone.energy_uj() for zone in self._zones}
+            now: Mapping[Counter, int] = {counter: counter.energy_uj() for counter in self._counters}
+            passed = [_passed_uj(counter, self._last.get(counter, value), value) for counter, value in now.items()]
         except (OSError, ValueError):
-            self._zones = ()
+            self._counters = ()
             return None
-        for zone, value in now.items():
-            last = self._last.get(zone, value)
-            passed = value - last if value >= last else value + zone.range_uj - last
-            self._joules += passed / UNITS_IN_JOULE
+        self._joules += sum(passed) / UNITS_IN_JOULE
         self._last = dict(now)
-        return self._joules if self._zones else None
+        return self._joules if self._counters else None
+
+
+def _passed_uj(counter: Counter, last: int, now: int) -> int:
+    if now >= last:
+        return now - last
+    if counter.range_uj is None:
+        raise ValueError(f"{counter.name} began anew")
+    return now + counter.range_uj - last

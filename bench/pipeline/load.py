@@ -13,7 +13,7 @@ import msgspec
 from bench.api.errors import ChildError
 from bench.measure.block import Subject
 from bench.measure.load import capacity, launch, loadgen, paired, sporadic
-from bench.measure.load.launch import P90, P99, LoadRun
+from bench.measure.load.launch import LoadRun
 from bench.measure.load.paired import Arrivals, Bound, Member
 from bench.measure.load.scenarios import USUAL_S, Demand
 from bench.measure.load.served import Run
@@ -29,8 +29,6 @@ USUAL_SHARE = 0.7
 """Share of the baseline's capacity at which services are compared, unless a rate is given."""
 USUAL_LATENCY = 10.0
 """Bound on the latency in the server scenario over the baseline's when none waits, unless a bound is given."""
-LONG_NS = 50_000_000
-"""Bound on the latency above which its 90th percentile is bounded: a slice has too few requests for the 99th."""
 SLICE_REQUESTS = 200
 """Requests of a slice: its 99th percentile is the second largest latency."""
 SLICE_S = 4.0
@@ -74,10 +72,10 @@ class Asked:
 
     @property
     def bound(self) -> Bound | None:
-        """What the highest rates keep: the 99th percentile, and of long latencies the 90th."""
+        """What the highest rates keep."""
         if self.latency_ns is None:
             return None
-        return Bound(statistic=P90 if self.latency_ns > LONG_NS else P99, most_ns=int(self.latency_ns))
+        return Bound(statistic=launch.bounded(self.latency_ns), most_ns=int(self.latency_ns))
 
 
 class LoadSweep(Sweep):
@@ -200,6 +198,7 @@ class LoadSweep(Sweep):
             figures=told.figures,
             shape_ns=launch.shape(answered.latency_ns) if answered else (),
             joules=run.joules / len(answered.due_ns) if answered and run.joules is not None else None,
+            joules_of=run.joules_of,
             checked=run.checked,
             wrong=run.wrong,
             **(launch.timeline(answered) if answered else {}),

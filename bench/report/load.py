@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
+import statistics
 from collections.abc import Iterator, Sequence
 
 from bench.decisions.load import STATISTICS, Turns, Way, last_runs
-from bench.measure.load.launch import HIGHEST, P50, P99
+from bench.measure.load import loadgen
+from bench.measure.load.launch import HIGHEST, P50, P90, P99, LoadRun
 from bench.measure.load.sporadic import BUSY
 from bench.records.store import Record
 from bench.report import writing
@@ -14,7 +16,8 @@ from bench.report import writing
 FIGURES = {
     "single_stream": ("90.00 percentile latency (ns)", "p90", 1e-6, "ms"),
     "multi_stream": ("99.00 percentile latency (ns)", "p99", 1e-6, "ms"),
-    "server": ("99.00 percentile latency (ns)", "p99", 1e-6, "ms"),
+    f"{loadgen.SERVER} {P90}": ("90.00 percentile latency (ns)", "p90", 1e-6, "ms"),
+    f"{loadgen.SERVER} {P99}": ("99.00 percentile latency (ns)", "p99", 1e-6, "ms"),
     "offline": ("Samples per second", "rate", 1.0, "samples/s"),
 }
 """For each scenario, the figure that MLPerf compares, as the load generator names it, and how it is shown."""
@@ -78,8 +81,8 @@ def _scenarios(records: Sequence[Record], format: str) -> str:
     for record in records:
         for (scenario, way), run in last_runs(record).items():
             shown = ""
-            if scenario in FIGURES and run.is_valid:
-                key, short, factor, unit = FIGURES[scenario]
+            if run.is_valid and _figure(run) in FIGURES:
+                key, short, factor, unit = FIGURES[_figure(run)]
                 shown = f"{short} {factor * run.figures[key]:.4g} {unit}" if key in run.figures else ""
             asked = f"{rate(run.settings['server_target_qps'])}/s" if "server_target_qps" in run.settings else ""
             lines.append(
@@ -89,6 +92,13 @@ def _scenarios(records: Sequence[Record], format: str) -> str:
         return ""
     titles = ["cell", "served by", "scenario", "asked", "MLPerf loadgen says"]
     return _table(titles, lines, format)
+
+
+def _figure(run: LoadRun) -> str:
+    """Which of `FIGURES` the run is of."""
+    if run.scenario != loadgen.SERVER:
+        return run.scenario
+    return f"{run.scenario} p{round(100 * run.settings.get('server_target_latency_percentile', 0.99))}"
 
 
 def _turns(found: Turns, format: str, margin: float) -> str:
@@ -103,15 +113,30 @@ def _turns(found: Turns, format: str, margin: float) -> str:
         "p50 over the baseline [95 %]",
         "p99 over the baseline [95 %]",
     ]
+    counted = _counted(found)
+    energy = [f"energy of {' + '.join(counted)} (mJ/request)"] if counted else []
     lines = []
     for way in ordered(found, P99):
         figures = [found.latency_ns(way, statistic) for statistic in (P50, P99)]
         without = writing.DASH if any(one.slices_ns for one in found.launches[way]) else "cannot keep up"
         shown = [writing.milliseconds(one.value) if one else without for one in figures]
         compared = [_ratio(found, way, statistic, margin) for statistic in (P50, P99)]
-        lines.append([way.cell.path, str(way.setup), *shown, *compared, *(_held(found, way) if held else [])])
+        more = [*(_held(found, way) if held else []), *([_energy(found, way, counted)] if counted else [])]
+        lines.append([way.cell.path, str(way.setup), *shown, *compared, *more])
     head = f"{rate(found.rate)} requests/s, the same arrivals for all, over {found.baseline.cell.path}"
-    return f"{head}\n\n{_table([*titles, *held], lines, format)}"
+    return f"{head}\n\n{_table([*titles, *held, *energy], lines, format)}"
+
+
+def _counted(found: Turns) -> tuple[str, ...]:
+    """What the machine counts the energy of, by the last launch that was stored with it; empty where it does not."""
+    launches = [one for of_way in found.launches.values() for one in of_way if one.joules is not None]
+    return max(launches, key=lambda one: one.time or "").joules_of if launches else ()
+
+
+def _energy(found: Turns, way: Way, counted: tuple[str, ...]) -> str:
+    """The median over launches of the energy of a request, of those that counted the same."""
+    joules = [one.joules for one in found.launches[way] if one.joules is not None and one.joules_of == counted]
+    return f"{1000 * statistics.median(joules):.3g}" if joules else writing.DASH
 
 
 def _plan(found: Turns, format: str) -> str:
@@ -201,6 +226,7 @@ def _raw(found: Turns, margin: float) -> dict[str, object]:
                 "verdict": {name: found.over_baseline(way, name).verdict(margin) for name in STATISTICS},
                 "highest_rate": found.highest_rate(way),
                 "joules": [one.joules for one in launches],
+                "joules_of": _counted(found),
             }
             for way, launches in found.launches.items()
         ],

@@ -193,6 +193,23 @@ def test_a_run_that_is_invalid_has_a_reason_and_no_figure() -> None:
     assert text.count("p99") == 1
 
 
+def test_a_slow_service_is_shown_by_the_percentile_that_its_run_bounded() -> None:
+    figures = {"90.00 percentile latency (ns)": 70e6, "99.00 percentile latency (ns)": 9e7}
+    settings = {"server_target_qps": 5.0, "server_target_latency_percentile": 0.9}
+    run = LoadRun(run="a", scenario="server", instances=1, settings=settings, is_valid=True, figures=figures)
+    text = report.render([made.record(FAST, run)], [], format="md", margin=0.02)
+    assert "p90 70 ms" in text
+    assert "p99" not in text
+
+
+def test_energy_is_shown_with_what_it_was_counted_of() -> None:
+    counted = records(joules=0.0125, joules_of=("package-0", "gpu-0"))
+    text = report.render([*counted.values()], load.turns(counted), format="md", margin=0.02)
+    assert "energy of package-0 + gpu-0 (mJ/request)" in text
+    assert text.count("| 12.5 |") == 2
+    assert "energy" not in report.render([*records().values()], load.turns(records()), format="md", margin=0.02)
+
+
 @pytest.mark.parametrize(
     ("more", "field"),
     [

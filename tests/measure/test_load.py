@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import psutil
 import pytest
 
 from bench.api.errors import ChildError
@@ -156,6 +157,22 @@ def test_overload_ends_with_a_bounded_queue_and_the_service_goes_on(make: Any, d
         assert run.served.num_lost <= BOUNDS.most_waiting
         after = driver.replay(service, *at_once(3))
     assert (after.gave_up, len(after.served.due_ns)) == (None, 3)
+
+
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="one core")
+def test_the_client_has_a_core_alone_where_one_stays_free(
+    make: Any, driver: Driver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cores = sorted(os.sched_getaffinity(0))
+    monkeypatch.setattr(psutil, "cpu_count", lambda logical=True: len(cores))
+
+    def kept(instances: int) -> tuple[set[int], list[set[int]]]:
+        with Service(make("raw"), Setup(instances=instances), LIMITS) as service:
+            assert driver.replay(service, *at_once(8)).gave_up is None
+            return os.sched_getaffinity(driver.pid), [os.sched_getaffinity(pid) for pid in service.pids]
+
+    assert kept(1) == ({cores[-1]}, [{*cores[:-1]}])
+    assert kept(len(cores)) == ({*cores}, [{*cores}] * len(cores))
 
 
 def test_the_capacity_of_a_service(make: Any, driver: Driver) -> None:

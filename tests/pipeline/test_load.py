@@ -12,7 +12,7 @@ from bench.api.cell import Cell
 from bench.decisions import load as decisions
 from bench.measure.block import Method
 from bench.measure.limits import Limits
-from bench.measure.load import loadgen, paired
+from bench.measure.load import loadgen, paired, scenarios
 from bench.measure.load.launch import P50, P90, P99
 from bench.measure.load.service import Setup
 from bench.measure.load.serving import Batching
@@ -73,6 +73,7 @@ def runtimes(plugin_folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     catalog.forget()
     for name, value in {"SLICE_S": 0.2, "NUM_SLICES": 2, "NUM_STRETCHED": 1}.items():
         monkeypatch.setattr(load, name, value)
+    monkeypatch.setattr(scenarios, "LEAST_SLOWER", 1)
     monkeypatch.setattr(paired, "KEPT_SHARE", 0.2)  # other tests run at the same time
     return folder
 

@@ -12,5 +12,5 @@ if __name__ == "__main__":
     shortest = BurstPlan(warm_ns=0, target_ns=0, min_runs=2, max_runs=2)
     few = {"min_passes": 3, "max_passes": 3, "max_lost_share": math.inf}
     block.Method = functools.partial(block.Method, **few, burst=shortest)  # type: ignore
-    scenarios.USUAL_S = 0.5
+    scenarios.USUAL_S, scenarios.LEAST_SLOWER = 0.5, 1
     main.main()

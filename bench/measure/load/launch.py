@@ -18,6 +18,8 @@ HIGHEST = "highest_rate"
 """The statistic of a launch's highest rates: the time between two requests, so that less is better as in latencies."""
 PERCENTILES = {P50: 50.0, P90: 90.0, P99: 99.0}
 """The statistics of a slice, and the percentile that each of them is."""
+LONG_NS = 50_000_000
+"""Bound on the latency above which its 90th percentile is bounded: slow services get too few requests for the 99th."""
 SHAPE = (0.0, 10.0, 25.0, 50.0, 75.0, 90.0, 95.0, 97.0, 99.0, 99.5, 99.9, 100.0)
 """Percentiles of all slices together, which pictures show."""
 TIMELINE = 240
@@ -50,6 +52,7 @@ class LoadLaunch(msgspec.Struct, frozen=True, kw_only=True, tag="load_launch", t
         curve: rates that were tried, with the nanoseconds of the bounded percentile there; None where the service could
             not keep up.
         joules: energy of the machine for each answer in the slices; None where the machine does not count it.
+        joules_of: what that is the energy of, such as `package-0` and `gpu-0`.
         checked: answers that were held against those of the idle service.
         wrong: those of them that were wrong.
         machine: state of the machine just before the workers were started.
@@ -75,6 +78,7 @@ class LoadLaunch(msgspec.Struct, frozen=True, kw_only=True, tag="load_launch", t
     highest_ns: tuple[Sample, ...] = ()
     curve: tuple[tuple[Rate, Sample | None], ...] = ()
     joules: Annotated[float, msgspec.Meta(ge=0)] | None = None
+    joules_of: tuple[str, ...] = ()
     checked: Count = 0
     wrong: Count = 0
     machine: State | None = None
@@ -105,6 +109,7 @@ class LoadRun(msgspec.Struct, frozen=True, kw_only=True, tag="load_run", tag_fie
         waiting: requests that were sent and not answered, at `TIMELINE` times that divide the run evenly.
         batches: requests of the inference that ran at these times; 0 where none did.
         joules: as of `LoadLaunch`.
+        joules_of: as of `LoadLaunch`.
         checked: as of `LoadLaunch`.
         wrong: as of `LoadLaunch`.
         time: when the run was stored (ISO 8601); None before that.
@@ -124,6 +129,7 @@ class LoadRun(msgspec.Struct, frozen=True, kw_only=True, tag="load_run", tag_fie
     waiting: tuple[Count, ...] = ()
     batches: tuple[Count, ...] = ()
     joules: Annotated[float, msgspec.Meta(ge=0)] | None = None
+    joules_of: tuple[str, ...] = ()
     checked: Count = 0
     wrong: Count = 0
     time: str | None = None
@@ -170,7 +176,13 @@ def figures(runs: Sequence[Run]) -> dict[str, object]:
         "overhead_ns": max(0, int(np.median(np.concatenate([served.overhead_ns() for served in slices])))),
         "mean_batch": len(together) / batches,
         "joules": sum(joules) / len(together) if len(joules) == len(runs) else None,
+        "joules_of": runs[-1].joules_of,
     }
+
+
+def bounded(most_ns: float) -> str:
+    """The one of `PERCENTILES` of which a bound on the latency, in nanoseconds, is a bound."""
+    return P90 if most_ns > LONG_NS else P99
 
 
 def percentile(served: Served, statistic: str) -> float:

@@ -8,6 +8,8 @@ from __future__ import annotations
 import dataclasses
 import math
 
+from bench.measure.load import launch
+
 SUBMISSION_S = 600.0
 """Seconds of a run that may be submitted to MLPerf."""
 SUBMISSION_SAMPLES = 24_576
@@ -15,8 +17,10 @@ SUBMISSION_SAMPLES = 24_576
 STREAM_SAMPLES = 8
 """Samples of one query of the multi-stream scenario."""
 PERCENTILE = 0.99
-"""Percentile of the latency that the server scenario bounds, as of multi-stream."""
+"""Percentile of the latency of the multi-stream scenario."""
 LEAST_QUERIES = 100
+LEAST_SLOWER = 10
+"""Queries of the server scenario that may be slower than its bound at least: of fewer, early stopping allows none."""
 USUAL_S = 10.0
 """Seconds of a run, unless it is to be submitted."""
 SURPLUS = 1.1
@@ -30,7 +34,7 @@ class Demand:
     Attributes:
         latency_ns: expected latency of one request, when none waits.
         rate: requests a second, of the server scenario; expected rate of the offline scenario.
-        most_latency_ns: bound on the latency at `PERCENTILE` in the server scenario.
+        most_latency_ns: bound on the latency in the server scenario, at the percentile of `launch.bounded`.
         duration_s: seconds that a run takes at least.
         seed: of the arrivals and of the choice of samples.
     """
@@ -54,6 +58,7 @@ class Demand:
         samples = max(LEAST_QUERIES, math.ceil(SURPLUS * self.rate * self.duration_s))
         if self.duration_s >= SUBMISSION_S:
             samples = max(samples, SUBMISSION_SAMPLES)
+        server_percent = round(launch.PERCENTILES[launch.bounded(self.most_latency_ns)])
         own: dict[str, dict[str, float]] = {
             "single_stream": {"single_stream_expected_latency_ns": expected_ns},
             "multi_stream": {
@@ -64,7 +69,8 @@ class Demand:
             "server": {
                 "server_target_qps": self.rate,
                 "server_target_latency_ns": int(self.most_latency_ns),
-                "server_target_latency_percentile": PERCENTILE,
+                "server_target_latency_percentile": server_percent / 100,
+                "min_query_count": LEAST_SLOWER * 100 // (100 - server_percent),
             },
             "offline": {"offline_expected_qps": self.rate, "min_query_count": samples},
         }
@@ -73,4 +79,6 @@ class Demand:
     def longest_s(self, scenario: str) -> float:
         """Seconds that a run takes at most, if the latency is not far from what is expected."""
         queries_s = LEAST_QUERIES * self.latency_ns * (STREAM_SAMPLES if scenario == "multi_stream" else 1) / 1e9
+        if scenario == "server":
+            queries_s = self.settings(scenario)["min_query_count"] / self.rate
         return 4 * (self.duration_s + queries_s)

@@ -80,6 +80,7 @@ class Run:
         checked: answers that were held against those of the idle service.
         wrong: those of them that were wrong.
         joules: energy that the machine used meanwhile; None where it does not count it.
+        joules_of: what that is the energy of, such as `package-0` and `gpu-0`.
     """
 
     served: Served
@@ -87,6 +88,7 @@ class Run:
     checked: int
     wrong: int
     joules: float | None = None
+    joules_of: tuple[str, ...] = ()
 
     def must_be_right(self) -> Run:
         """This run.

@@ -218,6 +218,11 @@ class Driver(contextlib.AbstractContextManager["Driver"]):
     def __exit__(self, *_: object) -> None:
         self._stack.close()
 
+    @property
+    def pid(self) -> int:
+        """The client's process."""
+        return self._child.pid
+
     def replay(self, service: Service, due_ns: np.ndarray, rows: np.ndarray) -> Run:
         """Send requests at given times; see `client.replay`.
 
@@ -260,7 +265,7 @@ class Driver(contextlib.AbstractContextManager["Driver"]):
                 requests=str(service.requests),
                 answers=str(service.answers),
                 target=str(target),
-                spins=_set_apart(self._child, service),
+                spins=_set_apart(self.pid, service),
                 **self._bounds.as_arguments(),
                 **arguments,
             )
@@ -274,10 +279,11 @@ class Driver(contextlib.AbstractContextManager["Driver"]):
             checked=checked,
             wrong=wrong,
             joules=None if before is None or after is None else after - before,
+            joules_of=self._meter.names,
         )
 
 
-def _set_apart(client: Child, service: Service) -> bool:
+def _set_apart(client: int, service: Service) -> bool:
     """Give the client a core of its own where one stays free beside the service; returns whether one does.
 
     The client then keeps this core busy, as if it were another machine, rather than being woken for each request, which
@@ -289,7 +295,7 @@ def _set_apart(client: Child, service: Service) -> bool:
     cores = sorted(os.sched_getaffinity(0))
     busy = service.setup.at_once * service.subject.cell.threads
     is_free = busy < min(len(cores), psutil.cpu_count(logical=False) or len(cores))
-    _keep_on(client.pid, cores[-1:] if is_free else cores)
+    _keep_on(client, cores[-1:] if is_free else cores)
     for pid in service.pids if is_free else ():  # elsewhere a runtime's own choice of cores stays
         _keep_on(pid, cores[:-1])
     return is_free
