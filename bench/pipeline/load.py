@@ -243,6 +243,7 @@ class LoadSweep(Sweep):
                 stretched=stretched if asked.bound is not None else (),
                 bound=asked.bound,
                 out_of_time=self._out_of_time,
+                on_step=self._observer.cell,
             )
             members = self._keep_block(result, members)
             if not result.launches:

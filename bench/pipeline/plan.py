@@ -62,6 +62,7 @@ class PlanSweep(LoadSweep):
                 stretched=stretched,
                 bound=asked.bound,
                 out_of_time=self._out_of_time,
+                on_step=self._observer.cell,
             )
             others = self._keep_block(result, others)
             if not result.launches:

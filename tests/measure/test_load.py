@@ -186,6 +186,7 @@ def test_a_block_serves_the_same_arrivals_by_all_in_turns(make: Any) -> None:
     arrivals = Arrivals(due_ns=10_000_000 * np.arange(20), rows=np.arange(20))
     members = [Member(subject=make("slow", run_s=0.004))]
     bound = Bound(statistic=P99, most_ns=30_000_000)
+    told: list[tuple[str, str]] = []
     result = run_block(
         Member(subject=make("raw", run_s=0.002)),
         members,
@@ -195,8 +196,12 @@ def test_a_block_serves_the_same_arrivals_by_all_in_turns(make: Any) -> None:
         rate=100,
         stretched=[arrivals],
         bound=bound,
+        on_step=lambda cell, step: told.append((cell.path, step)),
     )
     assert result.failures == ()
+    steps = ["slice to warm up", "slice 1 of 2", "slice 2 of 2", "highest rate, pass 1 of 1"]
+    assert [step for _, step in told] == [step for step in steps for _ in range(3)]
+    assert {path for path, _ in told} == {one.subject.cell.path for one in (members[0], result.launches[0][0])}
     assert [(one.subject.key, launch.role) for one, launch in result.launches] == [
         ("raw", REFERENCE),
         ("raw", CONTROL),

@@ -18,6 +18,7 @@ from collections.abc import Callable, Sequence
 import msgspec
 import numpy as np
 
+from bench.api.cell import Cell
 from bench.api.errors import ChildError
 from bench.measure import machine, process
 from bench.measure.block import Failure, Subject
@@ -144,6 +145,7 @@ def run_block(
     stretched: Sequence[Arrivals] = (),
     bound: Bound | None = None,
     out_of_time: Callable[[], bool] = lambda: False,
+    on_step: Callable[[Cell, str], None] = lambda _, __: None,
 ) -> Result:
     """Serve the same arrivals by some cells in turn, with one launch of each cell.
 
@@ -159,28 +161,29 @@ def run_block(
         stretched: the arrivals with which highest rates are looked for, each in a pass of its own.
         bound: what the highest rates keep; None where none are looked for.
         out_of_time: asked before each pass; once it is true, the block ends early.
+        on_step: told of the cell that is served next, and of the pass.
     """
     with contextlib.ExitStack() as stack, process.ended_at_once():
         driver = stack.enter_context(Driver(limits, bounds))
-        block = _Block(baseline, driver)
+        block = _Block(baseline, driver, on_step)
         everyone = [(baseline, REFERENCE), (baseline, CONTROL), *((member, CELL) for member in members)]
         for member, role in random.sample(everyone, len(everyone)):
             block.open(member, role, stack, limits)
         for number, arrivals in enumerate(slices):
             if number > MIN_PASSES and out_of_time():
                 break
-            block.run_pass(arrivals)
+            block.run_pass(arrivals, f"slice {number} of {len(slices) - 1}" if number else "slice to warm up")
         for number, arrivals in enumerate(stretched):
             if number >= MIN_PASSES and out_of_time():
                 break
             assert bound is not None
-            block.find_highest(arrivals, bound)
+            block.find_highest(arrivals, bound, f"highest rate, pass {number + 1} of {len(stretched)}")
         return block.result(rate, bound)
 
 
 class _Block:
-    def __init__(self, baseline: Member, driver: Driver) -> None:
-        self._baseline, self._driver = baseline, driver
+    def __init__(self, baseline: Member, driver: Driver, on_step: Callable[[Cell, str], None]) -> None:
+        self._baseline, self._driver, self._on_step = baseline, driver, on_step
         self._seats: list[_Seat] = []
         self._failures: list[Failure] = []
 
@@ -193,7 +196,7 @@ class _Block:
             return
         self._seats.append(_Seat(member=member, role=role, service=service, state=state))
 
-    def run_pass(self, arrivals: Arrivals) -> None:
+    def run_pass(self, arrivals: Arrivals, name: str) -> None:
         """Serve a slice of arrivals by every service that keeps up."""
 
         def serve(seat: _Seat) -> None:
@@ -201,9 +204,9 @@ class _Block:
                 seat.runs.append(self._replay(seat, arrivals))
                 seat.keeps_up = _keeps_up(seat.runs)
 
-        self._everyone(serve)
+        self._everyone(serve, name)
 
-    def find_highest(self, arrivals: Arrivals, bound: Bound) -> None:
+    def find_highest(self, arrivals: Arrivals, bound: Bound, name: str) -> None:
         """Look for the highest rate of every service at which it keeps the bound with these arrivals."""
 
         def find(seat: _Seat) -> None:
@@ -217,11 +220,12 @@ class _Block:
             guess = (before[-1] if before else seat.member.guess) or _first_guess(seat, arrivals)
             seat.highest.append(highest.search(latency_ns, bound.most_ns, guess))
 
-        self._everyone(find)
+        self._everyone(find, name)
 
-    def _everyone(self, act: Callable[[_Seat], None]) -> None:
+    def _everyone(self, act: Callable[[_Seat], None], name: str) -> None:
         """Act on every service, in random order; a service that fails leaves the block."""
         for seat in random.sample(self._seats, len(self._seats)):
+            self._on_step(seat.member.subject.cell, name)
             try:
                 act(seat)
             except ChildError as error:
