@@ -239,10 +239,10 @@ def overhead(runs: int, requests: int) -> bool:
 
 def agree(runs: int) -> bool:
     """Print the median latency of replayed arrivals over what MLPerf's load generator says of them; 2 % may differ."""
-    demand = Demand(latency_ns=1e9 * SERVICE_S, rate=0.5 / SERVICE_S, most_latency_ns=1e9)
+    demand = Demand(latency_ns=1e9 * WAITING_S, rate=0.5 / WAITING_S, most_latency_ns=1e9)
     ratios = []
     with (
-        runtimes(fixed=SERVICE_S),
+        runtimes(fixed=WAITING_S),
         Driver(LIMITS, Bounds()) as driver,
         Service(subject("fixed"), Setup(), LIMITS) as service,
         tempfile.TemporaryDirectory() as folder,

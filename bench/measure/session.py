@@ -98,16 +98,17 @@ class Worker:
         """See `Server.learn`; the most requests of an inference are `most`."""
         return {"most": min(server.learn() for server in self._servers)}
 
-    def serve(self, *, requests: str, answers: str) -> dict[str, Any]:
+    def serve(self, *, requests: str, answers: str, polls: bool) -> dict[str, Any]:
         """Serve the requests of a queue, with each session until a request tells it to stop; see `serving.serve`.
 
         Args:
             requests: path of the pipe of requests.
             answers: path of the pipe of answers.
+            polls: as of `serving.serve`.
         """
         from bench.measure.load.serving import serve  # which needs NumPy
 
-        return serve(self._servers, Path(requests), Path(answers))
+        return serve(self._servers, Path(requests), Path(answers), polls=polls)
 
     def finish(self) -> dict[str, Any]:
         """Record the memory of the steady state and close the session."""

@@ -48,7 +48,7 @@ def replay(
         wire.opened(Path(answers), blocking=False) as replies,
     ):
         client = Client(queue, replies, most_waiting=most_waiting, silent_ns=silent_ns, spins=spins)
-        _sharpen_timers()
+        sharpen_timers()
         gc.collect()
         gc.disable()
         try:
@@ -124,7 +124,10 @@ class Client:
         return time.perf_counter_ns() - since > self._silent_ns
 
 
-def _sharpen_timers() -> None:
-    """Have the system wake this thread when its time comes, and not up to 50 microseconds later. Source: prctl(2)."""
+def sharpen_timers() -> None:
+    """Have the system wake this thread when its time comes, and not up to 50 microseconds later; its threads, too.
+
+    Source: prctl(2).
+    """
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(PR_SET_TIMERSLACK, 1, 0, 0, 0)

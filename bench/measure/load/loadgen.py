@@ -21,6 +21,7 @@ from typing import Any
 
 from bench.api.errors import InputError
 from bench.measure.load import wire
+from bench.measure.load.client import sharpen_timers
 from bench.measure.load.ledger import Ledger
 
 SERVER = "server"
@@ -108,6 +109,7 @@ def drive(
         service = _Service(lg, queue, replies, most_waiting=limit, silent_ns=silent_ns, spins=spins)
         library = lg.ConstructQSL(num_samples, num_samples, lambda _: None, lambda _: None)
         system = lg.ConstructSUT(service.issue, lambda: None)
+        sharpen_timers()
         with service.answering():
             lg.StartTestWithLogSettings(system, library, test, log, "")
         lg.DestroySUT(system)
@@ -128,6 +130,7 @@ class _Service:
         self._waiting: dict[int, int] = {}
         self._lock = threading.Lock()
         self._stopped = threading.Event()
+        self._spins = spins
         self.ledger = Ledger(spins=spins)
         self.gave_up: str | None = None
 
@@ -168,6 +171,9 @@ class _Service:
             thread.join()
 
     def _answer(self) -> None:
+        if self._spins:  # on the core of the load generator's own thread, which must not wait for this one
+            with contextlib.suppress(OSError):
+                os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
         while not self._stopped.is_set():
             data = self.ledger.take(self._replies, POLL_NS)
             with self._lock:

@@ -160,21 +160,22 @@ class Service(contextlib.AbstractContextManager["Service"]):
         return [child.pid for child in self._children]
 
     @contextlib.contextmanager
-    def serving(self, most_s: float) -> Iterator[list[Future[dict[str, Any]]]]:
+    def serving(self, most_s: float, *, polls: bool) -> Iterator[list[Future[dict[str, Any]]]]:
         """Have the workers serve for as long as the statements in the `with` block take.
 
         Gives, for each worker, what it tells in the end: how many answers it `checked`, and how many were `wrong`.
 
         Args:
             most_s: seconds that this takes at most.
+            polls: whether the workers poll for requests, each on a core of its own.
 
         Raises:
             ChildError: a worker died, hangs, or failed.
         """
-        pipes = {"requests": str(self.requests), "answers": str(self.answers)}
+        asked = {"requests": str(self.requests), "answers": str(self.answers), "polls": polls}
         with ThreadPoolExecutor(len(self._children)) as pool:
             told = [
-                pool.submit(child.request, Worker.serve, timeout_s=most_s + STOPPING_S, **pipes)
+                pool.submit(child.request, Worker.serve, timeout_s=most_s + STOPPING_S, **asked)
                 for child in self._children
             ]
             try:
@@ -258,14 +259,15 @@ class Driver(contextlib.AbstractContextManager["Driver"]):
     def _run(self, service: Service, operation: Callable[..., Any], most_s: float, arguments: Mapping[str, Any]) -> Run:
         target, most_s = self._folder / "served.npz", most_s + GRACE_S
         before = self._meter.joules()
-        with service.serving(most_s) as told:
+        is_apart = _set_apart(self.pid, service)
+        with service.serving(most_s, polls=is_apart) as told:
             answer = self._child.request(
                 operation,
                 timeout_s=most_s,
                 requests=str(service.requests),
                 answers=str(service.answers),
                 target=str(target),
-                spins=_set_apart(self.pid, service),
+                spins=is_apart,
                 **self._bounds.as_arguments(),
                 **arguments,
             )
@@ -286,9 +288,9 @@ class Driver(contextlib.AbstractContextManager["Driver"]):
 def _set_apart(client: int, service: Service) -> bool:
     """Give the client a core of its own where one stays free beside the service; returns whether one does.
 
-    The client then keeps this core busy, as if it were another machine, rather than being woken for each request, which
-    takes a virtual machine 100 microseconds and more. Without a core of its own it would be in the workers' way: the
-    system likes to wake a worker on the core of whoever wrote to it.
+    The client then keeps this core busy, as if it were another machine, and the workers poll for a while: to be woken
+    for each request takes a virtual machine 100 microseconds and more. Without a core of its own the client would be in
+    the workers' way: the system likes to wake a worker on the core of whoever wrote to it.
     """
     if not hasattr(os, "sched_getaffinity"):
         return False
