@@ -43,6 +43,9 @@ def load(
     max_delay: Annotated[
         str | None, typer.Option(help="Time that a request waits for others to share its inference, such as 2ms.")
     ] = None,
+    baseline: Annotated[
+        str | None, typer.Option(help="Path of the cell that the others are compared with; the task's by default.")
+    ] = None,
     plan: Annotated[
         bool, typer.Option("--plan", help="Find the best split of the cores into workers, threads and batch.")
     ] = False,
@@ -63,6 +66,7 @@ def load(
 
     Exits with 1 where no service could be measured.
     """
+    from bench.api.cell import Cell
     from bench.api.errors import InputError
     from bench.cli import progress
     from bench.cli.keeping import KeepingStore
@@ -88,6 +92,8 @@ def load(
     known = (*loadgen.SCENARIOS, sporadic.SCENARIO)
     if unknown := [name for name in wanted if name not in known]:
         raise InputError(f"no scenario {unknown[0]!r}; there are {', '.join(known)}")
+    if plan and baseline is not None:
+        raise InputError("--plan compares with the way that answers most requests a second: leave out --baseline")
     if plan and latency is None:
         raise InputError("--plan needs a bound on the latency, such as --latency 20ms")
     step_s = units.seconds(timeout) if timeout else None
@@ -114,7 +120,7 @@ def load(
         budget_s=units.seconds(budget),
     )
     store = KeepingStore(results, machine.name(), ctx.obj or Stopping())
-    settings = Options(method=Method(limits=limits))
+    settings = Options(method=Method(limits=limits), baseline=Cell.from_path(baseline) if baseline else None)
     with progress.observer(Console(stderr=True)) as observer:
         (PlanSweep if plan else LoadSweep)(store, settings, observer, asked).run(cells)
     stored = folder.stored(store, tasks={cell.task for cell in cells})
