@@ -2,6 +2,7 @@
 
 For each task, the plain cell of each runtime at one thread is timed alone, and then served by as many workers as there
 are cores. The latency is bounded by four times the median of the fastest runtime, with which the others are compared.
+OpenVINO does not pin its threads: by default each of its processes pins them to the same cores as the next.
 
     python benchmarks/highest_rates.py results/load --tasks crnn albert
 """
@@ -20,11 +21,11 @@ from bench.measure import machine
 
 TASKS = ("crnn", "albert", "super_resolution", "albert_base")
 CELLS = (
-    "torch/native/raw/pytorch",
-    "tf/native/raw/tensorflow",
-    "torch/torch_onnx/raw/onnxruntime",
-    "torch/torch_openvino/raw/openvino",
-    "tf/tflite/raw/litert",
+    "torch/native/raw/pytorch/cpu",
+    "tf/native/raw/tensorflow/cpu",
+    "torch/torch_onnx/raw/onnxruntime/cpu",
+    "torch/torch_openvino/raw/openvino/cpu+no_pinning",
+    "tf/tflite/raw/litert/cpu",
 )
 TIMES = 4
 """Bound on the latency over the fastest runtime's median."""
@@ -60,7 +61,7 @@ def main() -> int:
     parser.add_argument("--budget", default="6m", help="budget for comparing the services of a task")
     given = parser.parse_args()
     for task in given.tasks:
-        cells = [f"{task}/{cell}/cpu/b1t1" for cell in CELLS]
+        cells = [f"{task}/{cell}/b1t1" for cell in CELLS]
         found = medians_ms(given.results, cells, given.timing)
         fastest = min(found, key=found.__getitem__)
         bound = f"{two_digits(TIMES * found[fastest]):g}ms"

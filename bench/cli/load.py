@@ -104,6 +104,9 @@ def load(
         options.say_notes(adopted.notes)
         globs = [f"{adopted.name}/{glob}" for glob in globs or ["*/b1t1"]]
     cells = sweeps.select(globs or [], None)
+    chosen = Cell.from_path(baseline) if baseline else None
+    if chosen is not None and all(cell.group != chosen.group for cell in cells):
+        raise InputError(f"--baseline {chosen} answers another request than the cells")
     duration_s = scenarios.SUBMISSION_S if mlperf else scenarios.USUAL_S
     bound_s = units.seconds(latency) if latency else None
     if bound_s is not None and BOUNDS_IN_RUN * bound_s > duration_s:
@@ -120,7 +123,7 @@ def load(
         budget_s=units.seconds(budget),
     )
     store = KeepingStore(results, machine.name(), ctx.obj or Stopping())
-    settings = Options(method=Method(limits=limits), baseline=Cell.from_path(baseline) if baseline else None)
+    settings = Options(method=Method(limits=limits), baseline=chosen)
     with progress.observer(Console(stderr=True)) as observer:
         (PlanSweep if plan else LoadSweep)(store, settings, observer, asked).run(cells)
     stored = folder.stored(store, tasks={cell.task for cell in cells})

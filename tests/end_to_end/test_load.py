@@ -50,6 +50,8 @@ def test_what_cannot_be_asked(harness: Harness) -> None:
             "no scenario 'streams'; there are single_stream, multi_stream, server, offline, spo",
         ),
         (("--max-delay", "soon"), "not a duration: 'soon'"),
+        (("--baseline", CELL.replace("b1t1", "b2t1")), "answers another request than the cells"),
+        (("--baseline", CELL, "--plan"), "--plan compares with the way that answers most requests a second"),
     ):
         harness.run("load", CELL, *asked, code=2)
         assert told in harness.stderr()

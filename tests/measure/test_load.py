@@ -23,7 +23,7 @@ from bench.measure.load.launch import P50, P99
 from bench.measure.load.paired import Arrivals, Bound, Member, run_block
 from bench.measure.load.served import Served
 from bench.measure.load.service import Bounds, Driver, Service, Setup
-from bench.measure.load.serving import Batching
+from bench.measure.load.serving import Batching, polled
 
 LIMITS = Limits.of(step_s=30, memory_bytes=2**30)
 BOUNDS = Bounds(most_waiting=256, silent_s=1.0)
@@ -157,6 +157,17 @@ def test_overload_ends_with_a_bounded_queue_and_the_service_goes_on(make: Any, d
         assert run.served.num_lost <= BOUNDS.most_waiting
         after = driver.replay(service, *at_once(3))
     assert (after.gave_up, len(after.served.due_ns)) == (None, 3)
+
+
+def test_a_worker_polls_for_a_time_and_takes_one_request(tmp_path: Path) -> None:
+    requests, _ = wire.make(tmp_path)
+    with wire.opened(requests, blocking=False) as queue:
+        assert polled(queue, 1_000_000) == b""
+        records = [wire.REQUEST.pack(number, 0) for number in range(2)]
+        os.write(queue, b"".join(records))
+        assert polled(queue, 0) == b""  # a worker that does not poll sleeps until the request comes
+        assert polled(queue, 10**9) == records[0]
+        assert wire.drop_waiting(queue) == 1
 
 
 @pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="one core")

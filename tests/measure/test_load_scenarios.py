@@ -19,4 +19,5 @@ def test_a_server_run_is_as_long_as_its_percentile_needs(most_ns: float, percent
 def test_a_run_to_submit_asks_as_many_samples_as_the_rules() -> None:
     demand = Demand(latency_ns=5e6, rate=20.0, most_latency_ns=20e6, duration_s=600.0)
     assert demand.settings("offline")["min_query_count"] == 24_576
-    assert demand.settings("server")["min_duration_ms"] == 600_000
+    slow = Demand(latency_ns=5e7, rate=20.0, most_latency_ns=1e9, duration_s=600.0).settings("server")
+    assert (slow["min_duration_ms"], slow["server_target_latency_percentile"]) == (600_000, 0.99)

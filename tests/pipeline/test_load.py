@@ -79,11 +79,12 @@ def runtimes(plugin_folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def loaded(
-    tmp_path: Path, asked: Asked, *cells: str, sweep: type[LoadSweep] = LoadSweep
+    tmp_path: Path, asked: Asked, *cells: str, sweep: type[LoadSweep] = LoadSweep, baseline: str | None = None
 ) -> tuple[dict[str, Record], Watcher, Store]:
     store, watcher = Store(tmp_path / "results", "machine"), Watcher()
     observer: Any = watcher
-    settings = Options(method=Method(limits=Limits.of(step_s=60, memory_bytes=2**30)))
+    chosen = Cell.from_path(baseline) if baseline else None
+    settings = Options(method=Method(limits=Limits.of(step_s=60, memory_bytes=2**30)), baseline=chosen)
     sweep(store, settings, observer, asked).run([Cell.from_path(cell) for cell in cells])
     return dict(store.current_records()), watcher, store
 
@@ -120,6 +121,12 @@ def test_scenarios_and_turns_are_stored_and_told(runtimes: Path, tmp_path: Path)
     text = report.render([*records.values()], [found], format="md", margin=0.02)
     assert "highest rate at p99 &lt;= 40 ms (/s)" in text
     assert "100 requests/s, the same arrivals for all" in text
+
+
+def test_another_baseline_is_compared_with(runtimes: Path, tmp_path: Path) -> None:
+    records, _, _ = loaded(tmp_path, dataclasses.replace(ASKED, latency_ns=None), RAW, OTHER, baseline=OTHER)
+    (found,) = decisions.turns(records)
+    assert (found.baseline.cell.path, {way.cell.path for way in found.launches}) == (OTHER, {RAW, OTHER})
 
 
 def test_launches_of_a_second_run_add_up_at_the_same_rate(runtimes: Path, tmp_path: Path) -> None:

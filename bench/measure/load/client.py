@@ -1,7 +1,7 @@
 """The client of a service: it sends requests at given times, and notes when each was answered.
 
-It runs in a process of its own, see `bench.measure.worker`, and sleeps between what it does, so that it takes as little
-as possible of the processor from the workers that it times.
+It runs in a process of its own, see `bench.measure.worker`. Where it has no core to itself, it sleeps between what it
+does, so that it takes as little as possible of the processor from the workers that it times.
 """
 
 from __future__ import annotations

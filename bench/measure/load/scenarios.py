@@ -17,10 +17,11 @@ SUBMISSION_SAMPLES = 24_576
 STREAM_SAMPLES = 8
 """Samples of one query of the multi-stream scenario."""
 PERCENTILE = 0.99
-"""Percentile of the latency of the multi-stream scenario."""
+"""Percentile of the latency of the multi-stream scenario, and of the server scenario of a submission."""
 LEAST_QUERIES = 100
 LEAST_SLOWER = 10
-"""Queries of the server scenario that may be slower than its bound at least: of fewer, early stopping allows none."""
+"""Queries of the server scenario beyond its percentile at least: early stopping, which allows fewer to be slow than the
+percentile says, allows none at half as many."""
 USUAL_S = 10.0
 """Seconds of a run, unless it is to be submitted."""
 SURPLUS = 1.1
@@ -34,7 +35,8 @@ class Demand:
     Attributes:
         latency_ns: expected latency of one request, when none waits.
         rate: requests a second, of the server scenario; expected rate of the offline scenario.
-        most_latency_ns: bound on the latency in the server scenario, at the percentile of `launch.bounded`.
+        most_latency_ns: bound on the latency in the server scenario, at the percentile of `launch.bounded`, and of a
+            submission at `PERCENTILE`.
         duration_s: seconds that a run takes at least.
         seed: of the arrivals and of the choice of samples.
     """
@@ -58,7 +60,9 @@ class Demand:
         samples = max(LEAST_QUERIES, math.ceil(SURPLUS * self.rate * self.duration_s))
         if self.duration_s >= SUBMISSION_S:
             samples = max(samples, SUBMISSION_SAMPLES)
-        server_percent = round(launch.PERCENTILES[launch.bounded(self.most_latency_ns)])
+        percent = 100 * PERCENTILE
+        if self.duration_s < SUBMISSION_S:
+            percent = launch.PERCENTILES[launch.bounded(self.most_latency_ns)]
         own: dict[str, dict[str, float]] = {
             "single_stream": {"single_stream_expected_latency_ns": expected_ns},
             "multi_stream": {
@@ -69,8 +73,8 @@ class Demand:
             "server": {
                 "server_target_qps": self.rate,
                 "server_target_latency_ns": int(self.most_latency_ns),
-                "server_target_latency_percentile": server_percent / 100,
-                "min_query_count": LEAST_SLOWER * 100 // (100 - server_percent),
+                "server_target_latency_percentile": percent / 100,
+                "min_query_count": round(LEAST_SLOWER * 100 / (100 - percent)),
             },
             "offline": {"offline_expected_qps": self.rate, "min_query_count": samples},
         }

@@ -135,7 +135,7 @@ class Server:
             poll_ns: time to poll for the first request.
         """
         size, unpack = wire.REQUEST.size, wire.REQUEST.unpack
-        found = [unpack(_polled(more, poll_ns) or os.read(queue, size))]
+        found = [unpack(polled(more, poll_ns) or os.read(queue, size))]
         if found[0][0] == wire.STOP:
             return []
         if self._batching.most == 1 or found[0][1] < 0:
@@ -169,7 +169,7 @@ class Server:
                     self._wrong += 1
 
 
-def _polled(more: int, poll_ns: int) -> bytes:
+def polled(more: int, poll_ns: int) -> bytes:
     """The next record of a pipe that does not block; empty where none comes within a time."""
     size, clock = wire.REQUEST.size, time.perf_counter_ns
     until = clock() + poll_ns
