@@ -7,7 +7,7 @@ A runtime sleeps for fixed or exponential times, so a service of it is a queue o
   formulas of M/D/1, M/M/1 and M/D/2.
 - `overhead`: at half load, the time of a request that is neither its inference nor waiting for another.
 - `agree`: the median latency of a service by MLPerf's load generator, and by the replay of the arrivals that it drew.
-- `pairs`: services that take turns: copies of one service, which are to be called different in at most 5 % of 40
+- `pairs`: services of one runtime that take turns: copies of one service, which are to be called different in at most 5 % of 40
   comparisons, and a service that is 5 % slower, which is to be found in 9 of 10, in the 99th percentile as well.
 
 Sources: D. V. Lindley, The theory of queues with a single server, 1952; L. Kleinrock, Queueing Systems I, 1975, 5.6;
@@ -26,7 +26,7 @@ import math
 import os
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -67,20 +67,24 @@ from bench.plugins.runtimes.null import NullRuntime
 
 MEAN_S, IS_FIXED = {mean_s}, {is_fixed}
 SPIN_S = {spin_s}
+FACTORS = {factors}
 
 
 class Sleeper(NullRuntime):
     """The null runtime after a sleep."""
 
     default_for = ()
+    options = {{name: "the same work for longer" for name in FACTORS}}
 
     def open(self, artifact, *, task, source, provider, threads):
-        session = super().open(artifact, task=task, source=source, provider=provider, threads=threads)
+        plain, _, option = provider.partition("+")
+        mean_s = FACTORS.get(option, 1) * MEAN_S
+        session = super().open(artifact, task=task, source=source, provider=plain, threads=threads)
         run, draws = session.run, random.Random()
         ctypes.CDLL(None).prctl(29, 1, 0, 0, 0)  # wake when it is time, and not up to 50 microseconds later
 
         def sleeping(feeds):
-            end = time.perf_counter() + (MEAN_S if IS_FIXED else draws.expovariate(1 / MEAN_S))
+            end = time.perf_counter() + (mean_s if IS_FIXED else draws.expovariate(1 / mean_s))
             outputs = run(feeds)
             time.sleep(max(0.0, end - time.perf_counter() - SPIN_S))
             while time.perf_counter() < end:
@@ -144,26 +148,30 @@ def lindley(served: Served) -> np.ndarray:
 
 
 @contextlib.contextmanager
-def runtimes(**mean_s: float) -> Iterator[None]:
+def runtimes(factors: Mapping[str, float] | None = None, **mean_s: float) -> Iterator[None]:
     """Runtimes by name, on the search path of plugins; names that begin with `exp` have exponential times.
 
-    One that begins with `busy` computes for its whole time, as an inference does, and does not sleep.
+    One that begins with `busy` computes for its whole time, as an inference does, and does not sleep. An option of the
+    provider multiplies the time: it is one program to the model of the measurement, as two variants on one runtime are.
     """
     with tempfile.TemporaryDirectory() as folder:
         place = Path(folder) / "runtimes"
         place.mkdir()
         for name, mean in mean_s.items():
             text = RUNTIME.format(
-                mean_s=mean, is_fixed=not name.startswith("exp"), spin_s=1.0 if name.startswith("busy") else 1e-4
+                mean_s=mean,
+                is_fixed=not name.startswith("exp"),
+                spin_s=1.0 if name.startswith("busy") else 1e-4,
+                factors=dict(factors or {}),
             )
             (place / f"{name}.py").write_text(text)
         os.environ["BENCH_PATH"] = folder
         yield
 
 
-def subject(runtime: str) -> Subject:
+def subject(runtime: str, provider: str = "cpu") -> Subject:
     """The toy model on a runtime, verified."""
-    found = verify.from_name(Cell.from_path(f"toy/null/native/raw/{runtime}/cpu/b1t1"), LIMITS)
+    found = verify.from_name(Cell.from_path(f"toy/null/native/raw/{runtime}/{provider}/b1t1"), LIMITS)
     if not isinstance(found, Verified):
         raise SystemExit(f"{runtime}: {found.reason}")
     return opening.subject(found)
@@ -272,8 +280,8 @@ def pairs(runs: int, launches: int, slices: int, margin: float) -> bool:
     copies = ("copy1", "copy2", "copy3")
     called = {P50: 0, P99: 0}
     found = {P50: 0, P99: 0}
-    with runtimes(base=SERVICE_S, slower=1.05 * SERVICE_S, **dict.fromkeys(copies, SERVICE_S)):
-        base, *others = (subject(name) for name in ("base", *copies, "slower"))
+    with runtimes({**dict.fromkeys(copies, 1.0), "slower": 1.05}, fixed=SERVICE_S):
+        base, *others = (subject("fixed", f"cpu{one}") for one in ("", *(f"+{name}" for name in (*copies, "slower"))))
         for _ in range(runs):
             lines: dict[str, list[object]] = {}
             for _ in range(launches):
@@ -293,8 +301,9 @@ def pairs(runs: int, launches: int, slices: int, margin: float) -> bool:
             for statistic in (P50, P99):
                 for way in turns.launches:
                     verdict = turns.over_baseline(way, statistic).verdict(margin)
-                    called[statistic] += way.cell.runtime in copies and verdict in ("faster", "slower")
-                    found[statistic] += way.cell.runtime == "slower" and verdict == "slower"
+                    option = way.cell.provider.removeprefix("cpu+")
+                    called[statistic] += option in copies and verdict in ("faster", "slower")
+                    found[statistic] += option == "slower" and verdict == "slower"
             print(json.dumps({"called": called, "found": found}), file=sys.stderr, flush=True)
     number = len(copies) * runs
     for statistic in (P50, P99):

@@ -43,7 +43,7 @@ def render(records: Sequence[Record], found: Sequence[Turns], *, format: str, ma
 
 
 def rate(value: float) -> str:
-    """Requests a second, to three digits at least."""
+    """Requests a second, or another figure, to three digits at least."""
     return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
 
 
@@ -136,7 +136,7 @@ def _counted(found: Turns) -> tuple[str, ...]:
 def _energy(found: Turns, way: Way, counted: tuple[str, ...]) -> str:
     """The median over launches of the energy of a request, of those that counted the same."""
     joules = [one.joules for one in found.launches[way] if one.joules is not None and one.joules_of == counted]
-    return f"{1000 * statistics.median(joules):.3g}" if joules else writing.DASH
+    return rate(1000 * statistics.median(joules)) if joules else writing.DASH
 
 
 def _plan(found: Turns, format: str) -> str:
@@ -188,7 +188,10 @@ def _ratio(found: Turns, way: Way, statistic: str, margin: float) -> str:
 def without(found: Turns, way: Way) -> str:
     """The highest rate of a service where there is no interval, since it or its baseline holds none."""
     seen = found.rate_seen(way)
-    return "none" if seen is None else f"about {rate(seen)}"
+    if seen is not None:
+        return f"about {rate(seen)}"
+    tried = [asked for one in found.launches[way] for asked, _ in one.curve]
+    return f"none from {rate(min(tried))} on" if tried else "none"
 
 
 def bound(found: Turns) -> str:

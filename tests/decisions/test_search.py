@@ -158,6 +158,24 @@ def test_a_design_far_behind_the_best_is_searched_no_further(monkeypatch: pytest
     assert len(bed.measured) > 2, "each design has begun"
 
 
+def test_a_search_that_ends_early_leaves_its_time_to_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    now_s = [0.0]
+    monkeypatch.setattr(searching.time, "monotonic", lambda: now_s[0])
+    searches = [search_of(), search_of()]
+    monkeypatch.setattr(searching.Search, "begin", lambda *_: None)
+    monkeypatch.setattr(searching.Search, "is_sound", True)
+    monkeypatch.setattr(searching.Search, "best_cost", 1.0)
+    monkeypatch.setattr(searching.Search, "is_done", property(lambda one: one is searches[1] and now_s[0] > 50))
+
+    def go_on(one: searching.Search, ends_s: float) -> None:
+        now_s[0] = ends_s if one is searches[0] else now_s[0] + 1
+
+    monkeypatch.setattr(searching.Search, "go_on", go_on)
+    waiting = iter(searches)
+    searching.run([one.design for one in searches], lambda *_: next(waiting), 100.0)
+    assert now_s[0] == 100.0
+
+
 def test_latencies_are_over_the_base_of_the_first_design_that_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     Bed(monkeypatch)
     designs = [dataclasses.replace(made(), base=dataclasses.replace(BASE, runtime=name)) for name in "abc"]

@@ -126,6 +126,23 @@ def test_the_quietest_is_judged_first_and_what_loses_too_much_ends_it(
     assert found.winner.cell == own(QUIET).path
 
 
+def test_what_loses_too_much_hides_no_plain_model(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    many = [dataclasses.replace(FIXED, exporter=f"torch_onnx{number}") for number in range(whole.ASKED + 2)]
+    bed = Bed(monkeypatch, tmp_path, {cell.path: 60 for cell in many})
+    monkeypatch.setattr(whole.starts, "matrix", lambda *_: [*many, PLAIN])
+    monkeypatch.setattr(whole.starts, "is_lossless", lambda variant: variant == "raw")
+    ratios = {cell.path: 0.4 for cell in many} | {PLAIN.path: 0.45}
+    rows = bed._row
+    monkeypatch.setattr(
+        bed, "_row", lambda cell: dataclasses.replace(rows(cell), ratio=ratios.get(cell.path, rows(cell).ratio))
+    )
+    found = bed.search()
+    assert bed.asked[: whole.ASKED + 1] == [*(cell.path for cell in many[: whole.ASKED]), PLAIN.path]
+    assert found.fixed is not None
+    assert found.fixed.cell == PLAIN.path
+    assert not found.is_searched, "every proposal is slower than the plain model"
+
+
 def test_a_search_knows_whether_its_time_was_up(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     assert not Bed(monkeypatch, tmp_path, {}).run().is_cut
     bed = Bed(monkeypatch, tmp_path, {})

@@ -125,8 +125,10 @@ def run(designs: Sequence[Design], make: Callable[[Design, Cell], Search], ends_
         kept.setdefault(one.file if one.objective == SIZE else one, one)  # a file has one size on every runtime
     least = min((one.best_cost for one in begun), default=math.inf)
     chosen = [one for one in kept.values() if one.best_cost <= NEAR * least][:KEPT]
-    for number, one in enumerate(chosen):
-        one.go_on(time.monotonic() + (ends_s - time.monotonic()) / (len(chosen) - number))
+    for _ in chosen:  # a search that ends early leaves its time to those before it
+        waiting = [one for one in chosen if not one.is_done]
+        for number, one in enumerate(waiting):
+            one.go_on(time.monotonic() + (ends_s - time.monotonic()) / (len(waiting) - number))
     return begun
 
 
@@ -160,6 +162,7 @@ class Search:
         self._tried: dict[Choice, Tried | None] = {}
         self._waiting: list[Choice] = []
         self._num_rounds = 0
+        self._is_exhausted = False
 
     def begin(self, ends_s: float) -> None:
         """Try the base and each letter everywhere: what tells designs apart.
@@ -179,10 +182,11 @@ class Search:
         Args:
             ends_s: time by `time.monotonic` at which no further round begins.
         """
-        while self.is_sound and self._num_rounds < MOST_ROUNDS and time.monotonic() < ends_s:
+        while not self.is_done and time.monotonic() < ends_s:
             self._waiting = [choice for choice in self._waiting if self._is_allowed(choice)] or self._next()
             batch, self._waiting = self._waiting[:AT_ONCE], self._waiting[AT_ONCE:]
             if not batch:
+                self._is_exhausted = True
                 return
             self._round(batch, ends_s)
 
@@ -190,6 +194,11 @@ class Search:
     def is_sound(self) -> bool:
         """Whether the base runs, without which nothing can be told of the proposals."""
         return self._tried.get(self.design.plain) is not None
+
+    @property
+    def is_done(self) -> bool:
+        """Whether there is nothing more to try."""
+        return self._is_exhausted or not self.is_sound or self._num_rounds >= MOST_ROUNDS
 
     @property
     def file(self) -> tuple[str, str | None]:

@@ -45,7 +45,7 @@ def bases(task: str, batch: int, threads: int, rows: Sequence[Row], field: str =
         field: the field of a row that is to be small.
     """
     figures = {row.cell: getattr(row, field) for row in rows if row.status == "ok" and getattr(row, field) is not None}
-    chains = dict.fromkeys((RAW, *(row.variant for row in rows if _is_lossless(row.variant))))
+    chains = dict.fromkeys((RAW, *(row.variant for row in rows if is_lossless(row.variant))))
     cells = sweeps.cells_of((task,), variants=tuple(chains), batches=(batch,), threads=(threads,))
     cells.sort(key=lambda cell: figures.get(cell.path, math.inf))  # stable: what was not timed stays in its order
     found: dict[tuple[str | None, tuple[str, ...], str], Base] = {}
@@ -102,7 +102,8 @@ def _num_chosen(parts: Sequence[Part]) -> int:
     return sum(part.num_weights for part in parts if len(part.letters) > 1)
 
 
-def _is_lossless(variant: str) -> bool:
+def is_lossless(variant: str) -> bool:
+    """Whether no variant of a chain changes the answers by more than rounding."""
     chain = () if variant == RAW else variant.split(CHAIN)
     return all(not catalog.variant(name).variant.lossy for name in chain)
 

@@ -27,7 +27,8 @@ SEARCH_SHARE, MATRIX_SHARE = 0.7, 0.3
 """Shares of the time: until the last round begins, and for the fixed matrix where nothing is stored of it."""
 RIVALS, TIMED, ASKED = 2, 3, 6
 """Cells of the fixed matrix and finalists that are measured side by side in the end, and cells of the fixed matrix that
-are asked at most whether they keep the metric by all held-out samples."""
+are asked whether they keep the metric by all held-out samples. Where none of these does, lossless ones are asked: what
+is slower than the plain model is no winner."""
 MOST_LAUNCHES = 24
 LEAST_S = 20.0
 """Time to measure these, at least: what was found is lost if the fixed matrix took longer than its share."""
@@ -119,11 +120,13 @@ def run(
     kept.keep(stored.folder, Kept(schema=kept.SCHEMA, request=request, objective=objective, outcomes=outcomes))
     stored = folder.stored(store, tasks={task})
     rivals: list[Cell] = []
-    for cell in confirm.rivals(stored, request, constraints, objective)[:ASKED]:
+    ranked = confirm.rivals(stored, request, constraints, objective)
+    plain = [cell for cell in ranked[ASKED:] if starts.is_lossless(cell.variant)][:ASKED]
+    for number, cell in enumerate([*ranked[:ASKED], *plain]):
+        if len(rivals) == RIVALS or (rivals and number >= ASKED):
+            break
         stored, more, keeps_metric = judged(cell)
         rivals += [cell] if keeps_metric else []
-        if len(rivals) == RIVALS:
-            break
     base = searches[0].design.base
     to_beat = confirm.cost_to_beat(stored.rows, rivals[0].path if rivals else None, base, objective)
     proposals = [proposal for one in outcomes for proposal in one.proposals]
