@@ -7,8 +7,8 @@ A runtime sleeps for fixed or exponential times, so a service of it is a queue o
   formulas of M/D/1, M/M/1 and M/D/2.
 - `overhead`: at half load, the time of a request that is neither its inference nor waiting for another.
 - `agree`: the median latency of a service by MLPerf's load generator, and by the replay of the arrivals that it drew.
-- `pairs`: services of one runtime that take turns: copies of one service, which are to be called different in at most 5 % of 40
-  comparisons, and a service that is 5 % slower, which is to be found in 9 of 10, in the 99th percentile as well.
+- `pairs`: services of one runtime that take turns: copies of one service, which are to be called different in at most
+  5 % of 40 comparisons, and a service that is 5 % slower, which is to be found in 9 of 10, in the 99th percentile, too.
 
 Sources: D. V. Lindley, The theory of queues with a single server, 1952; L. Kleinrock, Queueing Systems I, 1975, 5.6;
 C. D. Crommelin, Delay probability formulae, 1932, for M/D/2.

@@ -206,6 +206,14 @@ class Task(Plugin, abc.ABC):
         """The `test` split (held out) or the `train` split (for calibration), always in the same order."""
 
     @beside_figures
+    def judging(self) -> Samples | None:
+        """Training samples that calibrate nothing, beside those of the `train` split; None where that split has both.
+
+        A search judges by these what it tries. They are asked for where the `train` split has one sample alone.
+        """
+        return None
+
+    @beside_figures
     def confirmation(self) -> Samples | None:
         """Further held-out samples, those of the `test` split among them; None where there are no more.
 

@@ -30,8 +30,7 @@ class Tuning(ByFidelity):
 
     def samples(self, split: str) -> Samples:
         """Of the task's training samples, those that calibrate as `train`, and the others as `test`."""
-        samples = self.of.samples("train")
-        rows = self._rows(samples.num_samples, split)
+        samples, rows = self._part(split)
         inputs = {name: array[rows] for name, array in samples.inputs.items()}
         return Samples(inputs=inputs, targets=None, names=samples.names[rows])
 
@@ -47,12 +46,19 @@ class Tuning(ByFidelity):
 
     @functools.cached_property
     def _labels(self) -> Sequence[Any] | None:
-        samples = self.of.samples("train")
-        return None if samples.targets is None else samples.targets[self._rows(samples.num_samples, "test")]
+        samples, rows = self._part("test")
+        return None if samples.targets is None else samples.targets[rows]
 
-    def _rows(self, num_samples: int, split: str) -> slice:
-        number = num_calibration(num_samples)
-        return slice(None, number) if split == "train" or number == num_samples else slice(number, None)
+    def _part(self, split: str) -> tuple[Samples, slice]:
+        """The samples that a split is taken from, and which of them."""
+        further = self.of.judging() if split == "test" else None
+        if further is not None:
+            return further, slice(None)
+        samples = self.of.samples("train")
+        number = num_calibration(samples.num_samples)
+        return samples, slice(None, number) if split == "train" or number == samples.num_samples else slice(
+            number, None
+        )
 
 
 class Confirming(Task):

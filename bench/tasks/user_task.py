@@ -12,7 +12,9 @@ from bench.api.errors import InputError
 from bench.api.fidelity import FidelityTask
 from bench.graphs.deferred import np
 
-SEEDS = {"train": 1, "test": 2}
+JUDGING = "judging"
+"""The training samples beside the one for a model whose batch is fixed at 1."""
+SEEDS = {"train": 1, "test": 2, JUDGING: 3}
 NUM_SAMPLES = 8
 DATASET, TARGETS, EXAMPLE = "dataset.npz", "targets.npz", "example.npz"
 """Files beside `task.py` where needed: the inputs of the data set, its targets, an example for made-up inputs."""
@@ -46,8 +48,16 @@ class OwnTask(FidelityTask):
         Raises:
             InputError: there is no such split.
         """
-        if split not in SEEDS:
-            raise InputError(f"no split {split!r}; there are: {', '.join(SEEDS)}")
+        if split not in SEEDS or split == JUDGING:
+            raise InputError(f"no split {split!r}; there are: train, test")
+        return self._samples(split)
+
+    def judging(self) -> Samples | None:
+        """Those that `fitting` takes from the training samples; None where it takes none."""
+        found = self._samples(JUDGING) if self._is_fixed else None
+        return found if found is not None and found.num_samples else None
+
+    def _samples(self, split: str) -> Samples:
         inputs, targets, rows = self.drawn(split)
         return Samples(
             inputs={spec.name: inputs[spec.name][rows] for spec in self.inputs},
@@ -58,7 +68,7 @@ class OwnTask(FidelityTask):
         """Inputs by name, their targets or None, and the places of those samples that belong to a split."""
         if not (self.folder / DATASET).is_file():
             rows = self.fitting(list(range(NUM_SAMPLES)), split)
-            return self._made_up(len(rows), split), None, rows
+            return self._made_up(len(rows), split), None, list(range(len(rows)))
         inputs = load_arrays(self.folder / DATASET)
         targets = list(load_arrays(self.folder / TARGETS)["targets"]) if (self.folder / TARGETS).is_file() else None
         return inputs, targets, self.rows(len(next(iter(inputs.values()))), split)
@@ -67,15 +77,21 @@ class OwnTask(FidelityTask):
         """Places of the samples that belong to a split; a lone sample belongs to both."""
         train = list(range(0, num_samples, TRAIN_EVERY))
         test = [row for row in range(num_samples) if row % TRAIN_EVERY]
-        return self.fitting(train, split) if split == "train" else test or train
+        return test or train if split == "test" else self.fitting(train, split)
 
     def fitting(self, rows: list[int], split: str) -> list[int]:
         """The places that a split keeps: one for training a model whose batch is fixed at 1.
 
         A variant may feed two training samples at once, which such a model does not take.
         """
-        fixed = self.batched and self.inputs[0].shape[0] == 1
-        return rows[:1] if fixed and split == "train" else rows
+        if split == JUDGING:
+            return rows[1:]
+        return rows[:1] if self._is_fixed and split == "train" else rows
+
+    @property
+    def _is_fixed(self) -> bool:
+        """Whether the model takes one sample at a time and no more."""
+        return self.batched and self.inputs[0].shape[0] == 1
 
     def _made_up(self, num_samples: int, split: str) -> Arrays:
         """Made-up inputs of a split by name, the same each time.

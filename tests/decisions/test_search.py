@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from bench.api import mixture
 from bench.api.cell import Cell
 from bench.decisions.pick import Constraints
 from bench.decisions.search import confirm, starts
@@ -156,6 +157,13 @@ def test_a_design_far_behind_the_best_is_searched_no_further(monkeypatch: pytest
     assert searching.run([one.design for one in searches], lambda *_: next(waiting), 1000.0) == searches
     assert begun == searches[:1]
     assert len(bed.measured) > 2, "each design has begun"
+
+
+def test_a_choice_too_long_to_be_named_is_not_tried(monkeypatch: pytest.MonkeyPatch) -> None:
+    bed, search = Bed(monkeypatch), search_of()
+    monkeypatch.setattr(mixture, "LONGEST", 2)  # one letter everywhere, such as 4d
+    go(search)
+    assert {re.sub(r".*/(\S+)/onnxruntime/.*", r"\1", path) for path in bed.measured} == {"raw", "mixed-4d"}
 
 
 def test_a_search_that_ends_early_leaves_its_time_to_the_others(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -58,6 +58,11 @@ class Design:
             provider=placed.name_of(self.base.provider, chosen),
         )
 
+    def has_name(self, choice: Choice) -> bool:
+        """Whether the cell of a choice can be spelled: a name is a part of a path, and has an end."""
+        each = {part: letter for group, letter in zip(self.groups, choice, strict=True) for part in group}
+        return len(mixture.spell(each[number] for number in range(len(self.parts)))) <= mixture.LONGEST
+
     def option(self, group: int) -> str | None:
         """The name of the option that a group stands for; None for a group of parts."""
         return None if self.groups[group] else self.options[group - len(self.groups)]
