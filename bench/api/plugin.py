@@ -209,7 +209,7 @@ class Task(Plugin, abc.ABC):
     def judging(self) -> Samples | None:
         """Training samples that calibrate nothing, beside those of the `train` split; None where that split has both.
 
-        A search judges by these what it tries. They are asked for where the `train` split has one sample alone.
+        A search judges by these what it tries.
         """
         return None
 

@@ -190,8 +190,10 @@ def without(found: Turns, way: Way) -> str:
     seen = found.rate_seen(way)
     if seen is not None:
         return f"about {rate(seen)}"
-    tried = [asked for one in found.launches[way] for asked, _ in one.curve]
-    return f"none from {rate(min(tried))} on" if tried else "none"
+    tried = [point for one in found.launches[way] for point in one.curve]
+    if found.bound is not None and any(ns is not None and ns <= found.bound[1] for _, ns in tried):
+        return "not found"
+    return f"none from {rate(min(asked for asked, _ in tried))} on" if tried else "none"
 
 
 def bound(found: Turns) -> str:

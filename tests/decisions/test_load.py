@@ -6,6 +6,7 @@ import itertools
 from types import SimpleNamespace
 from typing import Any
 
+import msgspec
 import pytest
 
 from bench.api.cell import Cell
@@ -140,6 +141,9 @@ def test_where_the_baseline_holds_no_rate_the_others_are_not_said_to_hold_none(p
     assert turns.rate_seen(way(FAST)) is None
     text = report.render([*found.values()], [turns], format="md", margin=0.02)
     assert "| about 249 |" in text
+    assert "| not found |" in text, "the bound was kept at 300 requests/s"
+    found[FAST] = made.record(FAST, *(msgspec.structs.replace(one, curve=((300.0, 30_000_000),)) for one in slow))
+    text = report.render([*found.values()], load.turns(found), format="md", margin=0.02)
     assert "| none from 300 on |" in text, "the lowest rate that was tried"
     assert "no way to serve keeps" not in text
 

@@ -46,8 +46,7 @@ class Design:
         """The cell of a choice; the base for the choice that leaves all parts as they are."""
         if choice == self.plain:
             return self.base
-        each = {part: letter for group, letter in zip(self.groups, choice, strict=True) for part in group}
-        letters = [each[number] for number in range(len(self.parts))]
+        letters = self._letters(choice)
         is_plain = letters == [part.letters[0] for part in self.parts]
         named = () if is_plain else (f"{self.variant}-{mixture.spell(letters)}",)
         first = len(choice) - len(self.options)
@@ -60,8 +59,12 @@ class Design:
 
     def has_name(self, choice: Choice) -> bool:
         """Whether the cell of a choice can be spelled: a name is a part of a path, and has an end."""
+        return len(mixture.spell(self._letters(choice))) <= mixture.LONGEST
+
+    def _letters(self, choice: Choice) -> list[str]:
+        """The letter of each part."""
         each = {part: letter for group, letter in zip(self.groups, choice, strict=True) for part in group}
-        return len(mixture.spell(each[number] for number in range(len(self.parts)))) <= mixture.LONGEST
+        return [each[number] for number in range(len(self.parts))]
 
     def option(self, group: int) -> str | None:
         """The name of the option that a group stands for; None for a group of parts."""

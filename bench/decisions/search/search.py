@@ -295,6 +295,8 @@ class Search:
     def _measure(self, choices: Sequence[Choice], ends_s: float) -> None:
         self._tried |= dict.fromkeys(choices)
         cells = {choice: self.design.cell(choice) for choice in choices if self.design.has_name(choice)}
+        if not cells:
+            return
         launches = LAUNCHES if self.objective == LATENCY else 1  # size needs none, and memory is told by each
         budget_s = max(LAUNCH_S, min(LAUNCH_S * launches * len(cells), ends_s - time.monotonic()))
         goal = dataclasses.replace(self._options.goal, max_launches=launches, budget_s=budget_s)
