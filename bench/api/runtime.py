@@ -146,6 +146,15 @@ class Runtime(Plugin, abc.ABC):
         """
         return False
 
+    @beside_figures
+    def note_on_several(self, provider: str) -> str:
+        """Why several sessions or workers at once answer no more requests than one, and what does instead.
+
+        Returns:
+            One line for `bench load` to tell; empty, as here, where several do answer more.
+        """
+        return ""
+
     @abc.abstractmethod
     def open(self, artifact: Path, *, task: Task, source: str, provider: str, threads: int) -> Session:
         """Load the artifact and make it ready to run with `threads` intra-op threads."""

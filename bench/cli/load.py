@@ -79,7 +79,7 @@ def load(
     from bench.measure.load.service import Setup
     from bench.measure.load.serving import Batching
     from bench.pipeline import sizing, sweeps
-    from bench.pipeline.load import Asked, LoadSweep
+    from bench.pipeline.load import Asked, LoadSweep, notes_on_several
     from bench.pipeline.plan import PlanSweep
     from bench.pipeline.sweep import Options
     from bench.records import folder
@@ -122,6 +122,8 @@ def load(
         most_launches=launches,
         budget_s=units.seconds(budget),
     )
+    if plan or asked.setup.at_once > 1:
+        options.say_notes(notes_on_several(cells))
     store = KeepingStore(results, machine.name(), ctx.obj or Stopping())
     settings = Options(method=Method(limits=limits), baseline=chosen)
     with progress.observer(Console(stderr=True)) as observer:

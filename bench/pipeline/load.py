@@ -6,10 +6,11 @@ import contextlib
 import dataclasses
 import time
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import msgspec
 
+from bench.api.cell import Cell
 from bench.api.errors import ChildError
 from bench.measure.block import Subject
 from bench.measure.load import capacity, launch, loadgen, paired, sporadic
@@ -19,6 +20,7 @@ from bench.measure.load.scenarios import USUAL_S, Demand
 from bench.measure.load.served import Run
 from bench.measure.load.service import Bounds, Driver, Service, Setup
 from bench.measure.rounds import Group
+from bench.pipeline import prepare
 from bench.pipeline.sweep import Observer, Options, Sweep
 from bench.plugins import catalog
 from bench.records.store import Record, Store
@@ -258,6 +260,12 @@ class LoadSweep(Sweep):
         self._observer.measured([member.subject.cell for member, _ in result.launches])
         gone = {failure.subject.key for failure in result.failures}
         return [member for member in members if member.subject.key not in gone]
+
+
+def notes_on_several(cells: Iterable[Cell]) -> list[str]:
+    """What runtimes say of several sessions or workers at once, each once; see `Runtime.note_on_several`."""
+    runs = dict.fromkeys((cell.runtime, cell.provider) for cell in cells if prepare.skip_reason(cell) is None)
+    return [note for runtime, provider in runs if (note := catalog.runtime(runtime).note_on_several(provider))]
 
 
 def sliced(arrivals: Arrivals, bound: Bound | None = None) -> list[Arrivals]:

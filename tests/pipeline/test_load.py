@@ -172,3 +172,13 @@ def test_the_ways_to_serve_use_all_cores() -> None:
     assert {one.at_once for one in plan.setups(threads=3, num_cores=2, several_sessions=True)} == {1}
     several = plan.setups(threads=2, num_cores=8, several_sessions=True)
     assert {(one.instances, one.sessions) for one in several} == {(4, 1), (1, 4)}
+
+
+def test_pinned_threads_are_told_where_several_are_served_at_once() -> None:
+    pytest.importorskip("openvino")
+    paths = ["openvino/cpu/b1t1", "openvino/cpu+flush_denormals/b1t1", "openvino/cpu+no_pinning/b1t1", "null/cpu/b1t1"]
+    notes = load.notes_on_several(Cell.from_path(f"toy/null/native/raw/{path}") for path in paths)
+    assert [note.rpartition(" ")[2] for note in notes] == [
+        "openvino/cpu+no_pinning",
+        "openvino/cpu+flush_denormals+no_pinning",
+    ]

@@ -15,13 +15,14 @@ from bench.plugins.engines.openvino import ir
 PRECISIONS = {"cpu": "f32", "cpu-bf16": "bf16"}
 """OpenVINO's name of the precision to compile for, by provider. By default OpenVINO takes bfloat16 where the processor
 has it, and float16 on Arm."""
+UNPINNED = "no_pinning"
 OPTIONS: Mapping[str, tuple[str, Mapping[str, str | int]]] = {
     "flush_denormals": ("numbers below the smallest normal one count as zero", {"CPU_DENORMALS_OPTIMIZATION": "YES"}),
     "no_dynamic_quantization": (
         "activations stay as they are where weights alone are quantized",
         {"DYNAMIC_QUANTIZATION_GROUP_SIZE": 0},
     ),
-    "no_pinning": ("threads may move between cores", {"ENABLE_CPU_PINNING": "NO"}),
+    UNPINNED: ("threads may move between cores", {"ENABLE_CPU_PINNING": "NO"}),
 }
 """Effect and properties by option. Source: "CPU Device" and "Hints" in OpenVINO 2026.4's documentation."""
 REDUCED = {"u8": "int8", "i8": "int8", "bf16": "bfloat16", "f16": "float16"}
@@ -103,6 +104,14 @@ class OpenVino(Runtime):
 
     def runs_sessions_at_once(self) -> bool:
         return True
+
+    def note_on_several(self, provider: str) -> str:
+        if UNPINNED in placed.split(provider)[1]:
+            return ""
+        instead = placed.name_of(provider, [UNPINNED])
+        return (
+            f"OpenVINO pins the threads of all sessions to the same cores: serve several as openvino/{instead}"
+        )
 
     def open(self, artifact: Path, *, task: Task, source: str, provider: str, threads: int) -> Session:
         compiled, model, weights = self._compile(artifact, provider, threads)
