@@ -109,9 +109,7 @@ class OpenVino(Runtime):
         if UNPINNED in placed.split(provider)[1]:
             return ""
         instead = placed.name_of(provider, [UNPINNED])
-        return (
-            f"OpenVINO pins the threads of all sessions to the same cores: serve several as openvino/{instead}"
-        )
+        return f"OpenVINO pins the threads of all sessions to the same cores: serve several as openvino/{instead}"
 
     def open(self, artifact: Path, *, task: Task, source: str, provider: str, threads: int) -> Session:
         compiled, model, weights = self._compile(artifact, provider, threads)
