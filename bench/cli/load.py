@@ -72,6 +72,7 @@ def load(
     from bench.cli.keeping import KeepingStore
     from bench.cli.stopping import Stopping
     from bench.decisions import load as decisions
+    from bench.graphs.shapes.given import axes_from
     from bench.measure import machine
     from bench.measure.block import Method
     from bench.measure.limits import Limits
@@ -98,12 +99,13 @@ def load(
         raise InputError("--plan needs a bound on the latency, such as --latency 20ms")
     step_s = units.seconds(timeout) if timeout else None
     limits = Limits.of(step_s=step_s, memory_bytes=units.size_bytes(memory) if memory else None)
-    given = options.own_model(dataset, dim, shape, trust, is_named=model is not None)
+    given = options.own_model(dataset, None, shape, trust, is_named=model is not None)
+    axes = axes_from(dim or ())
     if model is not None:
-        adopted, _ = sizing.adopted(model, given, {}, limits)
+        adopted, axes = sizing.adopted(model, given, axes, limits)
         options.say_notes(adopted.notes)
         globs = [f"{adopted.name}/{glob}" for glob in globs or ["*/b1t1"]]
-    cells = sweeps.select(globs or [], None)
+    cells = sizing.at_sizes(sweeps.select(globs or [], None), axes)
     chosen = Cell.from_path(baseline) if baseline else None
     if chosen is not None and all(cell.group != chosen.group for cell in cells):
         raise InputError(f"--baseline {chosen} answers another request than the cells")

@@ -50,6 +50,7 @@ def search(
     from bench.decisions import deployment
     from bench.decisions.pick import Constraints
     from bench.decisions.search import kept, whole
+    from bench.graphs.shapes.given import axes_from
     from bench.measure import machine
     from bench.measure.block import Method
     from bench.measure.limits import Limits
@@ -58,15 +59,23 @@ def search(
     from bench.report import search as report
     from bench.report.figures import search_plots
     from bench.report.terminal import Console
+    from bench.tasks.probe import BATCH
 
     ends_s = time.monotonic() + units.seconds(budget)
     step_s = units.seconds(timeout) if timeout else None
     limits = Limits.of(step_s=step_s, memory_bytes=units.size_bytes(memory) if memory else None)
-    given = options.own_model(dataset, dim, shape, trust, is_named=model is not None)
+    given = options.own_model(dataset, None, shape, trust, is_named=model is not None)
+    axes = axes_from(dim or ())
     if (model is None) == (task is None):
-        raise InputError("name a task, or a model of your own with --model")
+        raise InputError(f"name {'either ' * (task is not None)}a task, or a model of your own with --model")
+    if axes and model is None:
+        raise InputError("--dim is for a model of your own, named with --model")
+    if several := [name for name, sizes in axes.items() if len(sizes) > 1 or name == BATCH]:
+        raise InputError(f"--dim {several[0]}: a search is for one request; name one size, and the batch with --batch")
+    if threads > machine.num_cores():
+        raise InputError(f"--threads {threads} is more than the {machine.num_cores()} cores here")
     if model is not None:
-        adopted, _ = sizing.adopted(model, given, {}, limits)
+        adopted, _ = sizing.adopted(model, given, axes, limits)
         options.say_notes(adopted.notes)
         task = adopted.name
     assert task is not None
@@ -90,3 +99,5 @@ def search(
     asked = {"--max-metric-drop": constraints.max_metric_loss, "--objective": objective}
     saved = deployment.save(target, found.winner, stored.records[found.winner.cell], request=asked, limits=limits)
     options.tell("", f"saved in {target}: {', '.join(path.name for path in saved)}")
+    if found.fixed is not None:
+        options.tell(f"  bench explain '{found.winner.cell}' --vs '{found.fixed.cell}'   shows where they differ")

@@ -39,7 +39,9 @@ takes and gives arrays by name:
 
 {ports}
 
-Run as a program, it sends the held-out samples through the model and prints what they give; that needs inferometer.
+It was measured with {packages}.
+Run as a program, it sends the held-out samples through the model and prints what they give; that needs inferometer, and
+the task where `bench` finds it.
 """
 
 from pathlib import Path
@@ -53,8 +55,12 @@ predict = load(FOLDER / {artifact!r}, OUTPUTS)
 
 if __name__ == "__main__":
     import bench
+    from bench.api.errors import BenchError
 
-    print(bench.evaluate_deployment(FOLDER, predict))
+    try:
+        print(bench.evaluate_deployment(FOLDER, predict))
+    except BenchError as error:
+        raise SystemExit(f"run.py: {{error}}") from None
 '''
 HARNESS = """\
 import bench
@@ -116,6 +122,7 @@ def save(
     code = catalog.runtime(cell.runtime).code(provider=cell.provider, threads=cell.threads) or HARNESS
     program = PROGRAM_TEXT.format(
         cell=cell.path,
+        packages=", ".join(f"{name} {one}" for name, one in record.header.versions.items() if one) or "no package",
         ports=_ports(task),
         code=code.strip(),
         outputs=[spec.name for spec in task.outputs],
@@ -181,7 +188,10 @@ def _task(name: str, is_wanted: Callable[[Task], bool]) -> Task:
     if sized.family_of(name) in loading.find("models"):
         return catalog.task(name)
     if (found := adopt.recall(name, is_wanted)) is None:
-        raise InputError(f"the model of {name} is not here any more; `bench run --model` or BENCH_PATH brings it back")
+        raise InputError(
+            f"the model of {name} is not here any more: it is neither in {cache.folder()} (BENCH_CACHE names another "
+            "folder) nor on BENCH_PATH; `bench run --model` brings it back"
+        )
     return found
 
 

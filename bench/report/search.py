@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import contextlib
+from collections.abc import Mapping, Sequence
 
+from bench.api.errors import BenchError
 from bench.decisions.search.confirm import Confirmed
 from bench.decisions.search.effects import decibels
 from bench.decisions.search.search import FIGURES, LATENCY, SIZE, Proposal, front
+from bench.plugins import catalog
 from bench.records import ranking
 from bench.records.rows import Row
 from bench.report import writing
@@ -31,7 +34,19 @@ def front_table(proposals: Sequence[Proposal], objective: str) -> str:
     titles = ("over the\nbaseline", "fidelity\n(dB)", *lost, "size\n(MB)")
     where = f"{base.source}/{base.exporter} on {base.runtime}/{base.provider}"
     title = f"{where}: {len(proposals)} proposals ran; of these, no other beats {len(lines)}:"
-    return f"{title}\n\n{writing.named_table('proposal', names, titles, lines)}\n"
+    table = writing.named_table("proposal", names, titles, lines)
+    return f"{title}\n\n{table}\n{_letters(shown)}"
+
+
+def _letters(proposals: Sequence[Proposal]) -> str:
+    """What the letters in the names of proposals stand for."""
+    variant = proposals[0].design.variant if proposals else None
+    used = {letter for one in proposals for group, letter in enumerate(one.choice) if not one.design.option(group)}
+    known: Mapping[str, str] = {}
+    with contextlib.suppress(BenchError):
+        known = {} if variant is None else catalog.variant_file(variant).letters
+    told = "; ".join(f"{letter}: {known[letter]}" for letter in known if letter in used)
+    return f"A letter for each operator with weights, behind how many in a row have it. {told}.\n" if told else ""
 
 
 def _with_options(one: Proposal) -> str:
@@ -55,7 +70,7 @@ def _finalists(found: Confirmed) -> str:
         ]
         for row in rows
     ]
-    titles = ("latency p50\n(ms)", "over the\nbaseline", "loss\n(%)", "at most\n(%)", "size\n(MB)", "keeps")
+    titles = ("latency p50\n(ms)", "over the\nbaseline", "loss\n(%)", "at most\n(%)", "size\n(MB)", "keeps the\nmetric")
     samples = max((lost.num_samples for lost in found.losses.values()), default=0)
     on = f"On {samples:,} held-out samples" if samples else "On the test split"
     title = f"{on}, which the search did not see, beside the best of the fixed matrix:"
@@ -82,7 +97,12 @@ def _answer(found: Confirmed) -> str:
     over = None if found.over_fixed is None else writing.interval(found.over_fixed)
     if found.is_searched:
         latency = "latency not measured side by side" if over is None else f"latency {over} times"
-        return f"{best.cell}\nbeats {fixed.cell}: {latency}, size {_share(best, fixed, SIZE)} times.\n"
+        told = [latency, f"size {_share(best, fixed, SIZE)} times"]
+        if found.objective == SIZE:
+            told.reverse()
+        elif found.objective != LATENCY:
+            told.insert(0, f"{found.objective} {_share(best, fixed, found.objective)} times")
+        return f"{best.cell}\nbeats {fixed.cell}: {', '.join(told)}.\n"
     if found.objective != LATENCY:
         share = _share(best, fixed, found.objective)
         return f"Nothing beats {fixed.cell}: the best finalist has {share} times its {found.objective}.\n"

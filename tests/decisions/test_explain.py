@@ -136,6 +136,7 @@ def test_drift_is_told_with_its_surroundings() -> None:
         "between_after": {"DequantizeLinear": 2, "QLinearConv": 1},
         "num_common": 9,
         "num_compared": 5,
+        "optimized": compared("y", 0.5),
     }
     text = " ".join(render(explanation(side(RAW), drift=drift, drift_reason=None), format="table").split())
     assert "In q (QLinearConv, before: Conv of c): error 0.02." in text
@@ -144,3 +145,4 @@ def test_drift_is_told_with_its_surroundings() -> None:
     assert "The tensor before it, in the order of the nodes: p (Conv): error 0." in text
     assert "At the output: y (Conv): error not a number." in text
     assert "9 tensors in common lead to the output; 5 looked at" in text
+    assert f"With its optimizations, ONNX Runtime answers {RAW} otherwise: y (Conv): error 0.5." in text

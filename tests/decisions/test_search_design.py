@@ -80,6 +80,17 @@ def test_effects_are_found_again() -> None:
     assert found.ratio_of(("s", "f", "d")) == pytest.approx(0.65, abs=0.01)
 
 
+def test_letters_that_were_tried_together_alone_are_not_told_apart() -> None:
+    whole = made()
+    everything = {(group, letter) for group, letters in enumerate(whole.letters) for letter in letters[1:]}
+    assert effects.fit(whole, [tried(choice) for choice in whole.first()], tried(whole.plain)).told == everything
+    uniform = [tried(whole.uniform(letter)) for letter in ("s", "d")]
+    assert effects.fit(whole, uniform, tried(whole.plain)).told == frozenset()
+    single = next(choice for group, letter, choice in whole.singles() if (group, letter) == (0, "s"))
+    assert effects.fit(whole, [*uniform, tried(single)], tried(whole.plain)).told == {(0, "s"), (1, "s")}
+    assert effects.fit(whole, [], tried(whole.plain)).told == frozenset()
+
+
 def test_memory_is_fitted_where_it_was_measured() -> None:
     some = [tried(choice, memory_bytes=900 - 50 * (choice[1] == "s")) for choice in made().first()]
     some[0] = tried(some[0].choice)

@@ -50,6 +50,8 @@ def test_the_winner_is_fast_and_right(searching: Harness) -> None:
     printed = searching.run("search", "toy", "--max-metric-drop", "40%", "--budget", "30s")
     assert "toy/null/native/halving-1h1f/null/cpu/b1t1\nbeats toy/null/native/raw/null/cpu/b1t1: latency 0." in printed
     assert "4 proposals ran" in printed
+    compared = "toy/null/native/halving-1h1f/null/cpu/b1t1' --vs 'toy/null/native/raw/null/cpu/b1t1'"
+    assert f"bench explain '{compared}" in printed
     again = searching.run("search", "toy", "--max-metric-drop", "40%", "--budget", "10s")
     assert "toy/null/native/halving-1h1f/null/cpu/b1t1\nbeats toy/null/native/raw/" in again, "not held against itself"
     folder = searching.folder / "results" / "picks" / "toy-b1t1-latency"
@@ -79,5 +81,13 @@ def test_nothing_better_is_said_and_ends_with_1(searching: Harness) -> None:
 def test_what_cannot_be_searched_is_said_in_a_line(harness: Harness) -> None:
     harness.run("search", code=2)
     assert "name a task, or a model of your own with --model" in harness.stderr()
+    harness.run("search", "toy", "--model", "model.onnx", code=2)
+    assert "name either a task, or a model of your own with --model" in harness.stderr()
+    harness.run("search", "toy", "--dim", "width=3", code=2)
+    assert "--dim is for a model of your own" in harness.stderr()
+    harness.run("search", "--model", "model.onnx", "--dim", "width=3,4", code=2)
+    assert "--dim width: a search is for one request" in harness.stderr()
+    harness.run("search", "toy", "--threads", "4096", code=2)
+    assert "--threads 4096 is more than the" in harness.stderr()
     harness.run("search", "toy", "--budget", "2s", code=2)
     assert "nothing can be chosen for an export of toy here" in harness.stderr()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
@@ -11,6 +12,7 @@ import pytest
 from onnx import ModelProto, TensorProto, helper
 
 from bench.api.errors import ArtifactError
+from bench.graphs.diff import drift as drifting
 from bench.graphs.diff.drift import Drift, find, relative_error
 from support import variant_graphs as graphs
 
@@ -51,6 +53,21 @@ def test_the_planted_tensor_is_found(tmp_path: Path, planted: int) -> None:
     assert [one.name for one in drift.made_of] == ([before[0]] if before else [])
     assert (drift.output.name, drift.num_common) == ("y", 32)
     assert drift.num_compared <= 8  # the output, 5 halvings and what is checked
+
+
+def test_optimizations_that_change_the_answer_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The comparison is made without them, so it would not be of what a session runs."""
+    whole = drifting.outputs_of
+
+    def broken(model: ModelProto, feeds: Any, names: Any, *, optimized: bool = False) -> list[np.ndarray]:
+        return [array * (1.5 if optimized else 1.0) for array in whole(model, feeds, names, optimized=optimized)]
+
+    monkeypatch.setattr(drifting, "outputs_of", broken)
+    drift = found(tmp_path, chain(8), chain(8))
+    assert drift.optimized is not None
+    assert (drift.optimized.name, drift.optimized.error) == ("y", pytest.approx(0.5, rel=1e-6))
+    monkeypatch.undo()
+    assert found(tmp_path, chain(8), chain(8)).optimized is None
 
 
 def test_outputs_that_agree(tmp_path: Path) -> None:

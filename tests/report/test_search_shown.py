@@ -30,6 +30,17 @@ def test_figures_name_every_design_group_and_letter(monkeypatch: pytest.MonkeyPa
         assert text in letters
 
 
+def test_letters_that_were_tried_together_alone_have_no_bars(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    Bed(monkeypatch)
+    search = search_of()
+    search.begin(1000.0)
+    paths = search_plots.draw([search.outcome], ("net", 1, 1), LATENCY, tmp_path)
+    assert {path.stem for path in paths} == {"net-b1t1-latency-search"}
+    proposed = next(one for one in search.proposals if one.choice != search.design.plain)
+    whole = Kept(schema=kept.SCHEMA, request=("net", 1, 1), objective=LATENCY, outcomes=(search.outcome,))
+    assert kept.letters_of([whole], proposed.cell) == []
+
+
 def test_proposals_with_labels_are_shown_by_what_they_lose_of_the_metric(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -118,7 +129,7 @@ def test_the_answer_of_a_search_for_size_is_about_size() -> None:
     small, large = row(cell="net/a", size_bytes=5), row(cell="net/b", size_bytes=10)
     parts = {"objective": SIZE, "losses": {}, "over_fixed": None}
     won = confirm.Confirmed(**parts, finalists=[small], fixed=large, kept=["net/a"], winner=small)  # type: ignore[arg-type]
-    assert "net/a\nbeats net/b: latency not measured side by side, size 0.50 times." in report.render(won, [])
+    assert "net/a\nbeats net/b: size 0.50 times, latency not measured side by side." in report.render(won, [])
     lost = confirm.Confirmed(**parts, finalists=[large], fixed=small, kept=["net/b"], winner=small)  # type: ignore[arg-type]
     assert "Nothing beats net/a: the best finalist has 2.00 times its size." in report.render(lost, [])
 

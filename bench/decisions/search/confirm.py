@@ -86,21 +86,22 @@ def finalists(
     number: int = MOST_FINALISTS,
     max_metric_loss: float | None = None,
 ) -> list[Cell]:
-    """The cells of the task itself to confirm, that with the least risk first: some of the front of all designs.
+    """The cells of the task itself to confirm, that with the least risk first: of the front of all designs.
 
     Args:
         proposals: the proposals of all designs.
         objective: what is to be made small.
         task: the task itself.
         most: the cost of what the finalists are to beat, see `cost_to_beat`.
-        number: how many there may be; the least risky and the best are always among them.
+        number: how many there may be. Where the front has more, they lie `SAFER` apart in risk or further; the least
+            risky and the best are always among them.
         max_metric_loss: what a deployment may lose; a proposal that loses more on the tuning samples is no finalist.
     """
     able = [one for one in proposals if one.cost(objective) < most and _may_keep(one, max_metric_loss)]
     good = [one for one in front(able, objective) if one.choice != one.design.plain]
     share, found = 1.0, good
     number = min(max(2, number), MOST_FINALISTS)
-    while len(found) > number or share == 1.0:
+    while len(found) > number:
         share *= SAFER
         found = good[:1]
         for one in good[1:]:  # the best first

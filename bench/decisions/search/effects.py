@@ -21,6 +21,8 @@ LEAST_ERROR = 0.01
 PRIOR = 0.2
 """Standard deviation of the effect of a group on the ratio, before anything is known."""
 LEAST_NOISE = 1e-12
+RANK = 1e-9
+"""Singular values below this share of the largest count as zero."""
 FULL_DB = 120.0
 """Of outputs without any error."""
 Key = tuple[int, str]
@@ -67,6 +69,8 @@ class Effects:
         noise_of_base: of the base itself, over the power of the outputs.
         size_bytes: to the size, in bytes.
         memory_bytes: to the peak resident set, in bytes.
+        told: the letters whose own effects the proposals tell apart; of letters that were tried together alone, only
+            their sum is known, and what stands here for each is an equal part of it.
     """
 
     ratio: Mapping[Key, float]
@@ -74,6 +78,7 @@ class Effects:
     noise_of_base: float
     size_bytes: Mapping[Key, float]
     memory_bytes: Mapping[Key, float]
+    told: frozenset[Key]
 
     def noise_of(self, choice: Choice) -> float:
         """The expected noise of a choice."""
@@ -117,7 +122,24 @@ def fit(design: Design, tried: Sequence[Tried], base: Tried) -> Effects:
         {key: float(values[column[key]]) for key in keys if key in seen}
         for values in (latency_K, noise_K, size_K, memory_K)
     )
-    return Effects(ratio=latency, noise=noise, noise_of_base=base.noise, size_bytes=size, memory_bytes=memory)
+    own_K = _told_apart(choices_PK[timed] if timed else choices_PK)
+    return Effects(
+        ratio=latency,
+        noise=noise,
+        noise_of_base=base.noise,
+        size_bytes=size,
+        memory_bytes=memory,
+        told=frozenset(key for key in seen if own_K[column[key]]),
+    )
+
+
+def _told_apart(rows_PK: np.ndarray) -> np.ndarray:
+    """Whether least squares determines each effect: its unit vector lies in the space of the rows."""
+    if not rows_PK.size:
+        return np.zeros(rows_PK.shape[1], bool)
+    _, sizes_R, space_RK = np.linalg.svd(rows_PK, full_matrices=False)
+    space_RK = space_RK[sizes_R > RANK * sizes_R[0]]
+    return (space_RK**2).sum(axis=0) > 1 - RANK
 
 
 def _ridge(rows_PK: np.ndarray, values_P: np.ndarray, weight: float) -> np.ndarray:

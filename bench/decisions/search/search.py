@@ -24,6 +24,7 @@ from bench.records.store import Record, Store
 LATENCY, SIZE, MEMORY = "latency", "size", "memory"
 FIGURES = {LATENCY: "ratio", SIZE: "size_bytes", MEMORY: "peak_rss_bytes"}
 """The field of a row that an objective makes small."""
+BEST = {LATENCY: "fastest", SIZE: "smallest", MEMORY: "least memory"}
 AT_ONCE = 10
 """Proposals of one round: after each round the time is looked at."""
 LAUNCHES = 2
@@ -163,6 +164,7 @@ class Search:
         self._waiting: list[Choice] = []
         self._num_rounds = 0
         self._is_exhausted = False
+        self._reason = ""
 
     def begin(self, ends_s: float) -> None:
         """Try the base and each letter everywhere: what tells designs apart.
@@ -224,9 +226,11 @@ class Search:
         self._num_rounds += 1
         self._measure(batch, ends_s)
         best = min(self.proposals, key=lambda one: one.cost(self.objective), default=None)
-        told = "nothing ran" if best is None else f"best {_told(best, self.objective)}"
+        why = f" ({self._reason})" if self._reason else ""
+        told = f"nothing ran{why}" if best is None else f"{BEST[self.objective]} {_told(best, self.objective)}"
         where = f"{self.design.base.exporter} on {self.design.base.runtime}/{self.design.base.provider}"
-        self._say(f"{where}, round {self._num_rounds}, {len(self._tried)} proposals: {told}")
+        ran = f"{len(self.proposals)} of {len(self._tried)} proposals ran"
+        self._say(f"{where}, round {self._num_rounds}, {ran}; {told}")
 
     def effects(self) -> Effects:
         """The effects of all letters, by what was tried so far."""
@@ -306,6 +310,7 @@ class Search:
         rows = {row.cell: row for row in stored.rows}
         for choice, cell in cells.items():
             row = rows.get(cell.path)
+            self._reason = (row.reason if row is not None else None) or self._reason
             tried = None if row is None else tried_of(choice, row, rows, _metrics(stored.records.get(cell.path)))
             self._tried[choice] = None if tried is None else dataclasses.replace(tried, number=self._num_rounds)
 

@@ -62,6 +62,8 @@ class Drift:
         between_after: the same numbers for the second model.
         num_common: tensors that both models have and that lead to the output, itself included.
         num_compared: tensors that were compared.
+        optimized: the output that differs most between the second model without ONNX Runtime's optimizations and with
+            them, where it differs by more than the tolerance: then the comparison is not of what a session runs.
     """
 
     tolerance: float
@@ -73,6 +75,7 @@ class Drift:
     between_after: Mapping[str, int] = dataclasses.field(default_factory=dict)
     num_common: int
     num_compared: int
+    optimized: Compared | None = None
 
 
 def find(
@@ -105,9 +108,9 @@ class _Side:
         self.wiring = Wiring(lazy.Stored(model=onnx.load(path), path=path))
         self._feeds = {name: feeds[name] for name in self.wiring.inputs}
 
-    def values(self, names: Sequence[str]) -> list[np.ndarray]:
+    def values(self, names: Sequence[str], *, optimized: bool = False) -> list[np.ndarray]:
         replace_all(self.wiring.model.graph.output, (onnx.ValueInfoProto(name=name) for name in names))
-        return outputs_of(self.wiring.model, self._feeds, names)
+        return outputs_of(self.wiring.model, self._feeds, names, optimized=optimized)
 
     def maker(self, name: str) -> str:
         """The operator that makes a tensor."""
@@ -144,6 +147,7 @@ class _Search:
             output=self._compared(worst),
             num_common=len(order),
             num_compared=len(self.errors),
+            optimized=self._optimized(outputs),
         )
         if not self.drifts(worst):
             return found
@@ -159,6 +163,15 @@ class _Search:
             between_after=self.after.operators(first, made_of),
             num_compared=len(self.errors),
         )
+
+    def _optimized(self, outputs: Sequence[str]) -> Compared | None:
+        """The output that ONNX Runtime's optimizations of the second model change most, if any drifts."""
+        pairs = zip(outputs, self.after.values(outputs), self.after.values(outputs, optimized=True), strict=True)
+        errors = {name: error for name, *pair in pairs if (error := relative_error(*pair)) is not None}
+        worst = max(errors, key=errors.__getitem__, default=None)
+        if worst is None or errors[worst] <= self.tolerance:
+            return None
+        return dataclasses.replace(self._compared(worst), error=errors[worst])
 
     def look(self, names: Iterable[str]) -> None:
         """Compare tensors that have not been compared yet."""

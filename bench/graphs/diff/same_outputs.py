@@ -44,7 +44,14 @@ def check_same_outputs(before: onnx.ModelProto, after: onnx.ModelProto, task: Ta
                 )
 
 
-def outputs_of(model: onnx.ModelProto, feeds: Arrays, names: Sequence[str]) -> list[np.ndarray]:
-    """Run a model on ONNX Runtime without optimizations, and return some of its outputs in the order of `names`."""
-    outputs: list[np.ndarray] = cpu_session(model.SerializeToString()).run(list(names), dict(feeds))
+def outputs_of(
+    model: onnx.ModelProto, feeds: Arrays, names: Sequence[str], *, optimized: bool = False
+) -> list[np.ndarray]:
+    """Run a model on ONNX Runtime, and return some of its outputs in the order of `names`.
+
+    Args:
+        optimized: whether ONNX Runtime may rewrite the graph.
+    """
+    session = cpu_session(model.SerializeToString(), optimized=optimized)
+    outputs: list[np.ndarray] = session.run(list(names), dict(feeds))
     return outputs

@@ -32,7 +32,7 @@ GREYS = ("#C8C8C8", "#8A8A8A", "#000000")
 FRONTS = (
     "A mark for each proposal, on the samples that the search sees; the arrows point to what is better. Lines: the "
     "proposals that no other beats in both, after the first round (light), after half of the rounds, and at the end "
-    "(black)."
+    "(black). A fidelity above 60 dB is drawn at 60."
 )
 GAINS = " Loss: of the task's own metric on the tuning samples; a proposal that gains is drawn at 0."
 LOSSES = (0, 0.1, 1, 10, 100, 1000)
@@ -41,10 +41,12 @@ LINEAR = 0.1
 """Per cent of the metric below which the axis of losses is linear; above, it is logarithmic."""
 MOST_LOST = 1000.0
 """Per cent of the metric at which a larger loss is drawn: a kept file may hold any number."""
+MOST_DB = 60.0
+"""Fidelity at which a higher one is drawn: outputs without any error would take most of the axis."""
 LETTERS = (
     "Bars: what a letter saves for all operators of a group, by least squares over all proposals; to the left of zero "
     "it costs more. At the right: its noise, as the fidelity that this letter alone would leave, and what it adds to "
-    "the size."
+    "the size. A letter that was tried with others alone has no bar."
 )
 
 
@@ -118,8 +120,8 @@ def _figures(outcomes: Sequence[Outcome], task: str, objective: str) -> Iterator
 
     with matplotlib.rc_context(canvas.STYLE):
         found = {"search": _proposals(outcomes, task, objective)}
-        fitted = [one for one in outcomes if len(one.tried) > len(one.design.groups)]
-        found |= {f"letters-{number}": _letters(one, task, objective) for number, one in enumerate(fitted, start=1)}
+        drawn = filter(None, (_letters(one, task, objective) for one in outcomes))
+        found |= {f"letters-{number}": figure for number, figure in enumerate(drawn, start=1)}
         yield {name: figure for name, figure in found.items() if figure is not None}
 
 
@@ -153,7 +155,7 @@ def _proposals(outcomes: Sequence[Outcome], task: str, objective: str) -> Figure
 
 def _panel(axes: Axes, designs: Sequence[Sequence[Proposal]], objective: str, has_losses: bool) -> None:
     """Proposals by what is made small, and by the lost share of the metric or by fidelity."""
-    from matplotlib.ticker import FuncFormatter, NullLocator
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
     everything = [each for proposals in designs for each in proposals]
     last = max(each.tried.number for each in everything)
@@ -164,8 +166,9 @@ def _panel(axes: Axes, designs: Sequence[Sequence[Proposal]], objective: str, ha
         xs, ys = zip(*points, strict=True) if points else ((), ())
         axes.plot(xs, ys, color=COLOURS[number % 8], marker=MARKERS[number % 8], ms=4.5, ls="", mec="white", mew=0.4)
     axes.set_xscale("log")
+    axes.xaxis.set_major_locator(LogLocator(subs=(1, 1.5, 2, 3, 5, 7)))
+    axes.xaxis.set_minor_locator(NullLocator())
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:.2g}"))
-    axes.xaxis.set_minor_formatter(FuncFormatter(lambda value, _: f"{value:.2g}"))
     axes.tick_params(axis="x", which="both", labelsize=7, length=3)
     axes.grid(color="#E5E5E5", linewidth=0.6)
     axes.set_axisbelow(True)
@@ -193,13 +196,13 @@ def _point(one: Proposal, objective: str, has_losses: bool) -> tuple[float, floa
     cost = one.cost(objective) / AXES[objective].unit
     if has_losses:
         return cost, min(MOST_LOST, 100 * max(0.0, one.tried.metric_loss or 0.0))
-    return cost, decibels(one.tried.noise)
+    return cost, min(MOST_DB, decibels(one.tried.noise))
 
 
 def _letters(outcome: Outcome, task: str, objective: str) -> Figure | None:
     found, design = outcome.effects(), outcome.design
     added, unit = AXES[objective].effects(found)
-    most = sorted(added, key=lambda key: -abs(added[key]))[:MOST_BARS]
+    most = sorted(found.told & added.keys(), key=lambda key: (-abs(added[key]), key))[:MOST_BARS]
     keys = sorted(most)
     if not keys:
         return None
