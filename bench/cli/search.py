@@ -67,7 +67,8 @@ def search(
     given = options.own_model(dataset, None, shape, trust, is_named=model is not None)
     axes = axes_from(dim or ())
     if (model is None) == (task is None):
-        raise InputError(f"name {'either ' * (task is not None)}a task, or a model of your own with --model")
+        both = ", not both" if model is not None else ""
+        raise InputError(f"name a task, or a model of your own with --model{both}")
     if axes and model is None:
         raise InputError("--dim is for a model of your own, named with --model")
     if several := [name for name, sizes in axes.items() if len(sizes) > 1 or name == BATCH]:

@@ -46,7 +46,8 @@ def _letters(proposals: Sequence[Proposal]) -> str:
     with contextlib.suppress(BenchError):
         known = {} if variant is None else catalog.variant_file(variant).letters
     told = "; ".join(f"{letter}: {known[letter]}" for letter in known if letter in used)
-    return f"A letter for each operator with weights, behind how many in a row have it. {told}.\n" if told else ""
+    spelled = "Names spell the operators with weights in order, each number of them with its letter."
+    return f"{spelled} {told}.\n" if told else ""
 
 
 def _with_options(one: Proposal) -> str:

@@ -82,7 +82,7 @@ def test_what_cannot_be_searched_is_said_in_a_line(harness: Harness) -> None:
     harness.run("search", code=2)
     assert "name a task, or a model of your own with --model" in harness.stderr()
     harness.run("search", "toy", "--model", "model.onnx", code=2)
-    assert "name either a task, or a model of your own with --model" in harness.stderr()
+    assert "name a task, or a model of your own with --model, not both" in harness.stderr()
     harness.run("search", "toy", "--dim", "width=3", code=2)
     assert "--dim is for a model of your own" in harness.stderr()
     harness.run("search", "--model", "model.onnx", "--dim", "width=3,4", code=2)

@@ -57,15 +57,19 @@ def test_the_planted_tensor_is_found(tmp_path: Path, planted: int) -> None:
 
 def test_optimizations_that_change_the_answer_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The comparison is made without them, so it would not be of what a session runs."""
-    whole = drifting.outputs_of
+    whole, factor = drifting.outputs_of, 1.5
 
     def broken(model: ModelProto, feeds: Any, names: Any, *, optimized: bool = False) -> list[np.ndarray]:
-        return [array * (1.5 if optimized else 1.0) for array in whole(model, feeds, names, optimized=optimized)]
+        return [array * (factor if optimized else 1.0) for array in whole(model, feeds, names, optimized=optimized)]
 
     monkeypatch.setattr(drifting, "outputs_of", broken)
     drift = found(tmp_path, chain(8), chain(8))
     assert drift.optimized is not None
     assert (drift.optimized.name, drift.optimized.error) == ("y", pytest.approx(0.5, rel=1e-6))
+    factor = math.inf
+    nan = found(tmp_path, chain(8), chain(8)).optimized
+    assert nan is not None
+    assert nan.error is None, "no number that JSON does not have"
     monkeypatch.undo()
     assert found(tmp_path, chain(8), chain(8)).optimized is None
 

@@ -171,7 +171,7 @@ class _Search:
         worst = max(errors, key=errors.__getitem__, default=None)
         if worst is None or errors[worst] <= self.tolerance:
             return None
-        return dataclasses.replace(self._compared(worst), error=errors[worst])
+        return self._compared(worst, errors[worst])
 
     def look(self, names: Iterable[str]) -> None:
         """Compare tensors that have not been compared yet."""
@@ -229,8 +229,9 @@ class _Search:
             else:
                 return first, sources
 
-    def _compared(self, name: str) -> Compared:
-        error = self.errors[name]
+    def _compared(self, name: str, error: float | None = None) -> Compared:
+        """A tensor with its error, by default that between the two models."""
+        error = self.errors[name] if error is None else error
         assert error is not None
         return Compared(
             name=name,
