@@ -128,7 +128,8 @@ def _asked(operation: Callable[[], dict[str, Any]]) -> dict[str, Any]:
         raise ChildError("error", str(error)) from error
 
 
-def _made_up(model: object, feeds: object, names: Sequence[str]) -> list[np.ndarray]:
-    """Values that differ from model to model, for some of the names."""
-    seed = len(model.graph.node) % 3  # type: ignore[attr-defined]
+def _made_up(model: object, feeds: object, names: Sequence[str], *, optimized: bool = False) -> list[np.ndarray]:
+    """Values that differ from model to model and, for every second model, with optimizations; for some of the names."""
+    num_nodes = len(model.graph.node)  # type: ignore[attr-defined]
+    seed = (num_nodes + (optimized and num_nodes % 2)) % 3
     return [np.array([zlib.crc32(name.encode(errors="replace")) % 5 * seed], np.float32) for name in names]
