@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -40,7 +41,7 @@ def count(model: onnx.ModelProto) -> collections.Counter[str]:
 def test_parts_are_the_nodes_with_weights_in_their_order(source: Path) -> None:
     found = catalog.variant_file("mixed").parts(source, task=small.make_task())
     assert tuple(part.operator for part in found) == PARTS
-    assert [part.letters for part in found] == ["fdsqk", "fd", *4 * ["fdsqkt"], "fs", "fs"]
+    assert [part.letters for part in found] == ["fdsqkv", "fd", *4 * ["fdsqkvt"], "fs", "fs"]
     tied = [part for part in found if part.alike == "MatMul 36x36"]
     assert len(tied) == 2
     assert tied[0].num_weights == 36 * 36
@@ -56,6 +57,7 @@ def test_parts_are_the_nodes_with_weights_in_their_order(source: Path) -> None:
         ("1f1d6f", {"DynamicQuantizeLSTM": 1}),
         ("2f1q5f", {"MatMulNBits": 1}),
         ("2f1q1k4f", {"MatMulNBits": 2}),
+        ("2f1v5f", {"MatMulNBits": 1}),
         ("2f1t5f", {"MatMulNBits": 1}),
         ("1q7f", {"GatherBlockQuantized": 1}),
         ("6f2s", {"QuantizeLinear": 3, "Relu": 0, "Conv": 1, "ConvTranspose": 1}),
@@ -80,6 +82,41 @@ def test_scales_of_blocks_are_stored_in_float16(source: Path, tmp_path: Path) ->
     assert kinds == [onnx.TensorProto.FLOAT, *2 * [onnx.TensorProto.FLOAT16]]
 
 
+@pytest.mark.parametrize(("option", "kind"), [("2f3v3f", np.float16), ("2f3d3f", np.float32)])
+def test_vectors_are_stored_in_float16_beside_weights_in_blocks(
+    option: str, kind: type, source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys.modules[type(catalog.variant_file("mixed")).__module__], "MANY", 8)
+    bias = small.OTHERS["bias"]
+    vectors = [onnx.numpy_helper.to_array(tensor) for tensor in made(option, source, tmp_path).graph.initializer]
+    (stored,) = (array for array in vectors if array.shape == bias.shape and array.dtype.kind == "f")
+    assert stored.dtype == kind
+    np.testing.assert_array_equal(stored, bias.astype(kind))
+
+
+@pytest.mark.parametrize("largest", [1e5, 1e-6])
+def test_a_vector_beyond_the_range_of_float16_stays(
+    largest: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys.modules[type(catalog.variant_file("mixed")).__module__], "MANY", 8)
+    bias = np.linspace(0, largest, len(small.OTHERS["bias"]), dtype=np.float32)
+    onnx.save(small.make_model(initializers={"bias": bias}), tmp_path / "source.onnx")
+    model = made("2f3v3f", tmp_path / "source.onnx", tmp_path)
+    vectors = [onnx.numpy_helper.to_array(tensor) for tensor in model.graph.initializer]
+    assert any(array.shape == bias.shape and np.array_equal(array, bias) for array in vectors)
+
+
+@pytest.mark.parametrize(
+    ("letter", "sizes"), [("q", [16, 32, 32, 32]), ("k", [16, 64, 64, 64]), ("v", [16, 64, 64, 64])]
+)
+def test_no_block_is_longer_than_the_weights_need(letter: str, sizes: list[int], source: Path, tmp_path: Path) -> None:
+    """The products sum over 12, 36, 36 and 36 weights."""
+    nodes = made(f"2f4{letter}2f", source, tmp_path).graph.node
+    attributes = [{entry.name: entry.i for entry in node.attribute} for node in nodes if node.op_type == "MatMulNBits"]
+    assert [each["block_size"] for each in attributes] == sizes
+    assert [each["K"] for each in attributes] == [12, 36, 36, 36]
+
+
 def test_weights_are_not_limited_for_a_node_that_reads_them_as_floats(source: Path, tmp_path: Path) -> None:
     def products(option: str) -> list[np.ndarray]:
         tensors = [onnx.numpy_helper.to_array(tensor) for tensor in made(option, source, tmp_path).graph.initializer]
@@ -102,7 +139,7 @@ def test_what_stays_float_is_as_it_was(source: Path, tmp_path: Path) -> None:
     [
         ("8f", "every node stays float32"),
         ("7f", "7f is for 7 parts, and the model has 8"),
-        ("1t7f", "part 1, a Gather, can be f, d, s, q, k, not t"),
+        ("1t7f", "part 1, a Gather, can be f, d, s, q, k, v, not t"),
     ],
 )
 def test_refusals(option: str, reason: str, source: Path, tmp_path: Path) -> None:

@@ -1,19 +1,21 @@
 """A precision for each node with weights, as the option spells it: `mixed-2f10s1f`, see `engines.onnxruntime.mixing`.
 
 `f` is float32; `d` 8-bit weights, and activations rounded by their range in each run; `s` 8-bit weights and
-activations, with ranges measured on training samples; `q` weights of 4 bits in blocks of 32, `k` in blocks of 128, `t`
-of 2 bits in blocks of 128, each with products in 8 bits. Weights in blocks are limited to the range that serves them
-best before they are rounded, and their scales are stored in float16.
+activations, with ranges measured on training samples; `q` weights of 4 bits in blocks of 32, `k` in blocks of 128, `v`
+in blocks of 256 around zero, `t` of 2 bits in blocks of 128, each with products in 8 bits. Weights in blocks are
+limited to the range that serves them best before they are rounded. With any of them, scales of blocks and vectors, such
+as biases, are stored in float16.
 """
 
 from __future__ import annotations
 
+import collections
 import contextlib
 import io
 import logging
 import math
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from pathlib import Path
 
 from bench.api import Info, Part, Task, Variant, mixture
@@ -32,13 +34,16 @@ from bench.plugins.engines.onnxruntime.static import Feeds
 BLOCKED = {
     mixing.BLOCKS: (4, BLOCK_SIZE, True),
     mixing.WIDE_BLOCKS: (4, 128, False),
+    mixing.WIDEST_BLOCKS: (4, 256, True),
     mixing.TWO_BITS: (2, 128, True),
 }
 """By letter: bits of a weight, weights of a block, and whether zero lies in the middle of a block's range."""
 AXES = {"MatMul": 0, "Gather": 1}
 """By operator: the axis of its weights along which blocks lie."""
+LEAST_BLOCK = 16
+"""Weights that share a scale, at least; block sizes are powers of two (ONNX Runtime 1.31.1)."""
 MANY = 64
-"""Scales that are worth a node of their own."""
+"""Numbers that are worth a node of their own."""
 INT8_PRODUCTS = 4
 """ONNX Runtime's accuracy level of products of activations that are rounded to 8 bits in each block."""
 
@@ -54,6 +59,7 @@ class Mixed(Variant):
         mixing.STATIC: "int8, activations rounded by ranges measured before",
         mixing.BLOCKS: "4-bit weights in blocks of 32",
         mixing.WIDE_BLOCKS: "4-bit weights in blocks of 128",
+        mixing.WIDEST_BLOCKS: "4-bit weights in blocks of 256, around zero",
         mixing.TWO_BITS: "2-bit weights in blocks of 128",
     }
     lossy = True
@@ -69,19 +75,24 @@ class Mixed(Variant):
         if rows & {name for letter in BLOCKED for name in nodes.get(letter, ())}:
             # ONNX Runtime's quantizer states this operator set, and leaves the nodes as the older one has them.
             model, ports = mixing.prepared(source, task, mixing.INT4_OPSET)
-            nodes = mixture.chosen(option, mixing.parts(model))
+            parts = mixing.parts(model)
+            nodes = mixture.chosen(option, parts)
         if nodes.keys() <= {mixing.FLOAT}:
             raise RefusedError("every node stays float32")
+        vectors = {tensor.name for tensor in model.graph.initializer if len(tensor.dims) == 1}
+        vectors -= {name for part in parts for name in part.weights.split()}
+        vectors -= {value.name for value in model.graph.input}
         with tempfile.TemporaryDirectory() as folder:
             if mixing.STATIC in nodes:  # first: its calibration runs the model in float32
                 model = _static(model, nodes[mixing.STATIC], ports, task, Path(folder))
             if mixing.DYNAMIC in nodes:
                 model = _dynamic(model, nodes[mixing.DYNAMIC], Path(folder))
-            for letter, grid in BLOCKED.items():
-                if letter in nodes:
-                    _limit(model, nodes[letter], *grid)
-                    model = _in_blocks(model, nodes[letter], *grid)
-            _store_scales_in_half(model)
+            for letter, (bits, block_size, is_symmetric) in BLOCKED.items():
+                for size, names in _by_block_size(model, nodes.get(letter, ()), block_size).items():
+                    _limit(model, names, bits, size, is_symmetric)
+                    model = _in_blocks(model, names, bits, size, is_symmetric)
+            if BLOCKED.keys() & nodes.keys():
+                _store_in_half(model, vectors)
         drop_unread(model)
         shorten_names(model, ports=ports)
         onnx.save(model, target)
@@ -129,6 +140,18 @@ def _dynamic(model: onnx.ModelProto, names: Sequence[str], folder: Path) -> onnx
     return onnx.load(folder / "dynamic.onnx")
 
 
+def _by_block_size(model: onnx.ModelProto, names: Sequence[str], most: int) -> dict[int, list[str]]:
+    """Nodes by the size of their blocks, at most `most`: codes of a block beyond the weights would be stored, too."""
+    shapes = {tensor.name: tensor.dims for tensor in model.graph.initializer}
+    chosen, found = set(names), collections.defaultdict(list)
+    for node in model.graph.node:
+        if node.name in chosen:
+            read = [shapes[name] for name in node.input if name in shapes]
+            length = max((dims[AXES[node.op_type]] for dims in read if len(dims) == 2), default=most)
+            found[min(most, max(LEAST_BLOCK, 1 << (length - 1).bit_length()))].append(node.name)
+    return dict(found)
+
+
 def _limit(model: onnx.ModelProto, names: Sequence[str], bits: int, block_size: int, is_symmetric: bool) -> None:
     """Limit the weights of some nodes to the ranges that serve them best, where no other node reads them."""
     tensors = {tensor.name: tensor for tensor in model.graph.initializer}
@@ -142,19 +165,26 @@ def _limit(model: onnx.ModelProto, names: Sequence[str], bits: int, block_size: 
             tensors[name].CopyFrom(onnx.numpy_helper.from_array(within, name))
 
 
-def _store_scales_in_half(model: onnx.ModelProto) -> None:
-    """Store the scales of blocks in float16, where it has them with its full precision, behind a Cast to float32."""
+def _store_in_half(model: onnx.ModelProto, vectors: Set[str]) -> None:
+    """Store scales of blocks and vectors in float16, each behind a Cast to float32, where float16 has their range.
+
+    Args:
+        vectors: names of the vectors, which no quantizer made.
+    """
     graph = model.graph
-    read = {node.input[2] for node in graph.node if node.op_type in ("MatMulNBits", "GatherBlockQuantized")}
+    scales = {node.input[2] for node in graph.node if node.op_type in ("MatMulNBits", "GatherBlockQuantized")}
     casts = []
     for tensor in graph.initializer:
-        if tensor.name not in read or tensor.data_type != onnx.TensorProto.FLOAT or math.prod(tensor.dims) < MANY:
+        name = tensor.name
+        is_large = tensor.data_type == onnx.TensorProto.FLOAT and math.prod(tensor.dims) >= MANY
+        if not is_large or name not in scales | vectors:
             continue
-        scales = onnx.numpy_helper.to_array(tensor)
-        magnitudes = np.abs(scales[scales != 0])
-        if np.all((magnitudes >= np.finfo(np.float16).tiny) & (magnitudes <= np.finfo(np.float16).max)):
-            name = tensor.name
-            tensor.CopyFrom(onnx.numpy_helper.from_array(scales.astype(np.float16), f"{name}_half"))
+        numbers = onnx.numpy_helper.to_array(tensor)
+        magnitudes = np.abs(numbers[numbers != 0])
+        # Each scale counts by itself; in a vector, rounding is small beside the largest number.
+        least = magnitudes.min(initial=np.inf) if name in scales else magnitudes.max(initial=0)
+        if least >= np.finfo(np.float16).tiny and np.all(magnitudes <= np.finfo(np.float16).max):
+            tensor.CopyFrom(onnx.numpy_helper.from_array(numbers.astype(np.float16), f"{name}_half"))
             casts.append(onnx.helper.make_node("Cast", [tensor.name], [name], name=name, to=onnx.TensorProto.FLOAT))
     replace_all(graph.node, [*casts, *graph.node])
 

@@ -19,12 +19,13 @@ from bench.plugins.engines.onnxruntime.optimized import load_optimized
 from bench.plugins.engines.onnxruntime.static import read_inside
 
 FLOAT, DYNAMIC, STATIC = "f", "d", "s"
-BLOCKS, WIDE_BLOCKS, TWO_BITS = "q", "k", "t"
+BLOCKS, WIDE_BLOCKS, WIDEST_BLOCKS, TWO_BITS = "q", "k", "v", "t"
 OPERATORS = {
     DYNAMIC: ("MatMul", "LSTM", "Gather"),
     STATIC: ("Conv", "ConvTranspose", "MatMul", "Gather"),
     BLOCKS: ("MatMul", "Gather"),
     WIDE_BLOCKS: ("MatMul", "Gather"),
+    WIDEST_BLOCKS: ("MatMul", "Gather"),
     TWO_BITS: ("MatMul",),
 }
 """Operators that take a precision below float32. Convolutions whose activations are rounded in each run are left out:
