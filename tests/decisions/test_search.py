@@ -234,7 +234,8 @@ def test_a_search_begins_with_the_fastest_export_and_its_optimizers() -> None:
         timed("torch_onnx/int8_dynamic/onnxruntime", 0.1),
         timed("torch_onnx_legacy/onnxsim/openvino", 0.4),
     ]
-    found = {(name, cell.runtime): cell for cell, name in starts.bases("super_resolution", 1, 1, rows)}
+    bases = starts.bases("super_resolution", 1, 1, rows)  # on some processors of bfloat16, too
+    found = {(name, cell.runtime): cell for cell, name in bases if cell.provider == "cpu"}
     at = "super_resolution~tuning/torch"
     assert found["mixed", "onnxruntime"].path == f"{at}/torch_onnx/onnxsim/onnxruntime/cpu/b1t1"
     assert found["mixed", "openvino"].path == f"{at}/torch_onnx_legacy/onnxsim/openvino/cpu/b1t1"
