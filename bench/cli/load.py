@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated
 
 import typer
@@ -10,6 +11,9 @@ from bench.cli import options, units
 
 BOUNDS_IN_RUN = 4
 """Bounds on the latency that a run lasts at least: in a shorter run no request waits so long."""
+
+PLANNED = ("scenario", "rate", "instances", "sessions", "max_batch", "max_delay", "idle")
+"""Options that a plan takes no notice of."""
 
 
 def load(
@@ -39,7 +43,7 @@ def load(
         int,
         typer.Option(min=1, help="Sessions of each worker; of a runtime that is not made for that, as many workers."),
     ] = 1,
-    max_batch: Annotated[int, typer.Option(min=1, help="Most requests of an inference.")] = 1,
+    max_batch: Annotated[int, typer.Option(min=1, max=128, help="Most requests of an inference.")] = 1,
     max_delay: Annotated[
         str | None, typer.Option(help="Time that a request waits for others to share its inference, such as 2ms.")
     ] = None,
@@ -95,6 +99,8 @@ def load(
         raise InputError(f"no scenario {unknown[0]!r}; there are {', '.join(known)}")
     if plan and baseline is not None:
         raise InputError("--plan compares with the way that answers most requests a second: leave out --baseline")
+    if plan and (ignored := _chosen(ctx, PLANNED)):
+        raise InputError(f"--plan chooses for itself: leave out {ignored}")
     if plan and latency is None:
         raise InputError("--plan needs a bound on the latency, such as --latency 20ms")
     step_s = units.seconds(timeout) if timeout else None
@@ -141,3 +147,9 @@ def load(
     pictures = load_plots.draw(records, turns, stored.folder / "plots")
     if format == "table":  # in the other formats the table alone is a whole document
         options.tell(*map(str, pictures))
+
+
+def _chosen(ctx: typer.Context, names: Sequence[str]) -> str:
+    """Those of some options that were given on the command line."""
+    given = [name for name in names if (source := ctx.get_parameter_source(name)) and source.name == "COMMANDLINE"]
+    return ", ".join(f"--{name.replace('_', '-')}" for name in given)

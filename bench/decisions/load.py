@@ -9,9 +9,10 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from bench.api.cell import Cell
 from bench.measure import comparison
 from bench.measure.comparison import REFERENCE, Comparison, Fitted, Group, Series
-from bench.measure.load.launch import HIGHEST, PERCENTILES, LoadLaunch, LoadRun
+from bench.measure.load.launch import HIGHEST, P90, P99, PERCENTILES, SHAPE, LoadLaunch, LoadRun
+from bench.measure.load.paired import FAILED
 from bench.measure.load.service import Setup
-from bench.measure.stats import Estimate
+from bench.measure.stats import Estimate, min_samples
 from bench.records.store import Record
 
 STATISTICS = (*PERCENTILES, HIGHEST)
@@ -42,6 +43,7 @@ class Turns:
         rate: requests a second of the slices; None where highest rates alone were looked for.
         bound: percentile and most nanoseconds that the highest rates keep; None where none were looked for.
         launches: the launches of each service.
+        failures: why the services failed that have not been launched since; these have no figures.
         fits: by statistic of `STATISTICS`, what the model of the measurement makes of them.
     """
 
@@ -49,6 +51,7 @@ class Turns:
     rate: float | None
     bound: tuple[str, int] | None
     launches: Mapping[Way, Sequence[LoadLaunch]]
+    failures: Mapping[Way, str]
     fits: Mapping[str, Fitted]
 
     @property
@@ -61,9 +64,30 @@ class Turns:
         """Whether highest rates alone were looked for."""
         return self.rate is None
 
+    @property
+    def tail(self) -> str:
+        """The percentile that tells of slow answers: the 99th, or the 90th where no service has enough requests."""
+        return P99 if any(_has_enough(one, P99) for lines in self.launches.values() for one in lines) else P90
+
     def latency_ns(self, way: Way, statistic: str) -> Estimate | None:
-        """A percentile of the latency, in nanoseconds; None where the service could not keep up."""
-        return self.fits[statistic].latency_ns(str(way))
+        """A percentile of the latency of all requests of a launch, in nanoseconds.
+
+        The percentile of a slice is less, for it has few requests and begins with nobody waiting; what it is over that
+        of another service is not. So the slices tell the interval alone.
+
+        Returns:
+            None where the service failed, could not keep up in some launch, or had too few requests to tell.
+        """
+        fitted = self.fits[statistic].latency_ns(str(way))
+        if fitted is None:
+            return None
+        place = SHAPE.index(PERCENTILES[statistic])
+        value = statistics.geometric_mean([one.shape_ns[place] for one in self.launches[way]])
+        return Estimate(value=value, low=value * fitted.low / fitted.value, high=value * fitted.high / fitted.value)
+
+    def lacking(self, way: Way, statistic: str) -> int:
+        """The number of a service's launches that have no such figure, as it could not keep up or kept no bound."""
+        return sum(not one.of(statistic).medians_ns for one in self.launches[way])
 
     def over_baseline(self, way: Way, statistic: str) -> Comparison:
         """A statistic over the baseline's; of the highest rate, the time between two requests over the baseline's."""
@@ -81,7 +105,12 @@ class Turns:
         return _inverse(period, 1e9) if period is not None else None
 
     def rate_seen(self, way: Way) -> float | None:
-        """The median of the highest rates of a service's passes, whatever its baseline did; None where it has none."""
+        """The median of the highest rates of a service's passes, whatever its baseline did.
+
+        None where it failed, or has none in some launch.
+        """
+        if way in self.failures or self.lacking(way, HIGHEST):
+            return None
         periods = [ns for one in self.launches[way] for ns in one.highest_ns]
         return 1e9 / statistics.median(periods) if periods else None
 
@@ -121,7 +150,20 @@ def turns(records: Mapping[str, Record]) -> list[Turns]:
     if not found:
         return []
     conditions = list(found)
-    groups = [_group(one, found[one], statistic) for one in conditions for statistic in STATISTICS]
+    failures = _failures(records)
+    failed = [
+        {
+            way: failures[way][1]
+            for way, lines in found[one].items()
+            if way in failures and _is_last(failures[way], lines)
+        }
+        for one in conditions
+    ]
+    groups = [
+        _group(one, found[one], statistic, gone)
+        for one, gone in zip(conditions, failed, strict=True)
+        for statistic in STATISTICS
+    ]
     # The noise of a percentile says nothing of that of another: each statistic is fitted on its own.
     fits = {statistic: comparison.fit(groups[place :: len(STATISTICS)]) for place, statistic in enumerate(STATISTICS)}
     every = [
@@ -130,6 +172,7 @@ def turns(records: Mapping[str, Record]) -> list[Turns]:
             rate=one.rate,
             bound=one.bound,
             launches=found[one],
+            failures=failed[place],
             fits={statistic: fits[statistic][place] for statistic in STATISTICS},
         )
         for place, one in enumerate(conditions)
@@ -149,8 +192,8 @@ def newest(found: Iterable[Turns], cells: Collection[Cell], *, plan: bool) -> li
 def plan_of(records: Mapping[str, Record], task: str) -> Turns | None:
     """The last plan of a task; None where there is none, or none of its ways to serve keeps the bound."""
     of_task = {path: record for path, record in records.items() if record.cell.task == task and record.load_launches}
-    plans = [one for one in turns(of_task) if one.is_plan and one.best() is not None]
-    return plans[-1] if plans else None
+    plans = [one for one in turns(of_task) if one.is_plan]
+    return plans[-1] if plans and plans[-1].best() is not None else None
 
 
 def as_service(plan: Turns, cell: Cell) -> dict[str, object] | None:
@@ -180,12 +223,42 @@ class _Condition:
     bound: tuple[str, int] | None
 
 
-def _group(condition: _Condition, launches: Mapping[Way, Sequence[LoadLaunch]], statistic: str) -> Group:
+def _group(
+    condition: _Condition, launches: Mapping[Way, Sequence[LoadLaunch]], statistic: str, failed: Collection[Way]
+) -> Group:
+    """What the model sees of a statistic: no launch of a service that has the figure in some launches alone.
+
+    Those would be the launches in which it did well.
+    """
     series = {
-        way: Series(name=str(way), program=way.cell.program, launches=[one.of(statistic) for one in lines])
+        way: Series(
+            name=str(way),
+            program=way.cell.program,
+            launches=[one.of(statistic) for one in lines] if way not in failed and _is_told(lines, statistic) else [],
+        )
         for way, lines in launches.items()
     }
     return Group(baseline=series[condition.baseline], cells=list(series.values()))
+
+
+def _is_told(lines: Sequence[LoadLaunch], statistic: str) -> bool:
+    return all(one.of(statistic).medians_ns and _has_enough(one, statistic) for one in lines)
+
+
+def _has_enough(launch: LoadLaunch, statistic: str) -> bool:
+    """Whether a launch has as many requests as a percentile needs; a highest rate has its own."""
+    return statistic == HIGHEST or sum(launch.requests) >= min_samples(PERCENTILES[statistic])
+
+
+def _failures(records: Mapping[str, Record]) -> dict[Way, tuple[str, str]]:
+    """The time and the reason of the last failure of each service while services took turns."""
+    lines = [(Way.of(record.cell, line), line) for record in records.values() for line in record.load_runs]
+    return {way: (line.time or "", line.reason) for way, line in lines if line.scenario == FAILED}
+
+
+def _is_last(failure: tuple[str, str], lines: Sequence[LoadLaunch]) -> bool:
+    """Whether a service was not launched since it failed."""
+    return failure[0] >= max(one.time or "" for one in lines)
 
 
 def last_runs(record: Record) -> dict[tuple[str, Way], LoadRun]:

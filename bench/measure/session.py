@@ -95,8 +95,9 @@ class Worker:
         return {"num_rows": len(self._opened.requests)}
 
     def learn_answers(self) -> dict[str, Any]:
-        """See `Server.learn`; the most requests of an inference are `most`."""
-        return {"most": min(server.learn() for server in self._servers)}
+        """See `Server.learn`; `most` are the most requests of an inference, `longest_ns` is that of the longest one."""
+        most = min([server.learn() for server in self._servers])
+        return {"most": most, "longest_ns": max(server.longest_ns for server in self._servers)}
 
     def serve(self, *, requests: str, answers: str, polls: bool) -> dict[str, Any]:
         """Serve the requests of a queue, with each session until a request tells it to stop; see `serving.serve`.

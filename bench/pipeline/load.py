@@ -13,6 +13,7 @@ import msgspec
 from bench.api.cell import Cell
 from bench.api.errors import ChildError
 from bench.measure.block import Subject
+from bench.measure.comparison import REFERENCE
 from bench.measure.load import capacity, launch, loadgen, paired, sporadic
 from bench.measure.load.launch import LoadRun
 from bench.measure.load.paired import Arrivals, Bound, Member
@@ -31,17 +32,12 @@ USUAL_SHARE = 0.7
 """Share of the baseline's capacity at which services are compared, unless a rate is given."""
 USUAL_LATENCY = 10.0
 """Bound on the latency in the server scenario over the baseline's when none waits, unless a bound is given."""
-SLICE_REQUESTS = 200
-"""Requests of a slice: its 99th percentile is the second largest latency."""
-SLICE_S = 4.0
-"""Seconds that a slice takes at most, as long as it has `LEAST_REQUESTS`."""
-LEAST_REQUESTS = 20
-BOUNDS_IN_SLICE = 15
-"""Bounds on the latency that a slice lasts at least where the highest rate is looked for."""
 NUM_SLICES = 6
 """Slices of a launch, besides the first, which warms up."""
-NUM_STRETCHED = 3
-"""Slices of a launch with which the highest rate is looked for."""
+NUM_PROBING = 2
+"""Passes of a launch that look for the highest rate."""
+PROBING_PLACES = 7
+"""Places of the arrivals, evenly apart, at which these passes begin, one after the other."""
 OVERLOADED = "overloaded: more requests waited than a service keeps"
 
 
@@ -102,15 +98,19 @@ class LoadSweep(Sweep):
             others = [one.subject for one in group.ledgers if one.subject.key != baseline.key]
             self._began_s = time.monotonic()
             demand = self._demand(baseline)
-            arrivals = self._alone(baseline, demand) if demand is not None else None
-            if demand is None or arrivals is None:
+            run = self._alone(baseline, demand) if demand is not None else None
+            if demand is None or run is None or run.gave_up is not None:
+                why = "failed" if demand is None or run is None else f"is overloaded at {demand.rate:.4g} requests/s"
                 for subject in others:
-                    self._keep_run(subject, loadgen.SERVER, None, f"not served: its baseline {baseline.cell} failed")
+                    self._keep_run(self._member(subject), loadgen.SERVER, f"its baseline {baseline.cell} {why}")
                 continue
             sound = [subject for subject in others if self._alone(subject, demand) is not None]
             if sound or self._asked.bound is not None:
-                first, *rest = (Member(subject=one, setup=self._setup(one)) for one in (baseline, *sound))
-                self._compare(first, rest, arrivals, demand.rate)
+                first, *rest = map(self._member, (baseline, *sound))
+                self._compare(first, rest, Arrivals.of(run.served), demand.rate)
+
+    def _member(self, subject: Subject) -> Member:
+        return Member(subject=subject, setup=self._setup(subject))
 
     def _setup(self, subject: Subject) -> Setup:
         """How a cell is served: what its runtime is not made for in one worker is done by several."""
@@ -125,17 +125,17 @@ class LoadSweep(Sweep):
     def _demand(self, baseline: Subject) -> Demand | None:
         """What is asked of all services of a group; None where the baseline fails.
 
-        Without a rate, that of earlier launches is used again, so that launches add up.
+        Without a rate, that of the last turns over the baseline is used again, so that launches add up.
         """
-        asked, setup = self._asked, self._setup(baseline)
+        asked, member = self._asked, self._member(baseline)
         try:
-            with self._served(baseline, setup) as (driver, service):
-                found = capacity.measure(driver, service)
+            with self._served(baseline, member.setup) as (driver, service):
+                found, setup = capacity.measure(driver, service), service.setup
         except ChildError as error:
-            self._keep_run(baseline, loadgen.SERVER, None, error.reason)
+            self._keep_run(member, loadgen.SERVER, error.reason)
             return None
-        stored = [one for one in self._stored(baseline).load_launches if Setup.of(one) == setup]
-        before = [one.rate for one in stored if one.rate is not None]
+        stored = [one for one in self._stored(baseline).load_launches if one.role == REFERENCE]
+        before = [one.rate for one in stored if one.rate is not None and Setup.of(one) == setup]
         return Demand(
             latency_ns=found.latency_ns,
             rate=asked.rate or (before[-1] if before else USUAL_SHARE * found.rate),
@@ -156,29 +156,30 @@ class LoadSweep(Sweep):
         ):
             yield driver, service
 
-    def _alone(self, subject: Subject, demand: Demand) -> Arrivals | None:
+    def _alone(self, subject: Subject, demand: Demand) -> Run | None:
         """Run the scenarios with one service.
 
         Returns:
-            The arrivals of the server scenario, also where the service could not keep up; None where it failed.
+            What the server scenario brought, also where the service could not keep up; None where it failed.
         """
-        arrivals: Arrivals | None = None
-        scenario = loadgen.SERVER
+        found: Run | None = None
+        scenario, member = loadgen.SERVER, self._member(subject)
         try:
-            with self._served(subject, self._setup(subject)) as (driver, service):
+            with self._served(subject, member.setup) as (driver, service):
+                if loadgen.OFFLINE in self._asked.scenarios:
+                    demand = dataclasses.replace(demand, capacity=capacity.measure(driver, service).rate)
                 for scenario in dict.fromkeys((loadgen.SERVER, *self._asked.scenarios)):
                     run = self._run(driver, service, scenario, demand)
-                    if scenario == loadgen.SERVER and run is not None:
-                        arrivals = Arrivals.of(run.served)
+                    found = run if scenario == loadgen.SERVER else found
             if self._asked.sporadic is not None:
                 scenario = sporadic.SCENARIO
                 with Driver(self._limits, self._asked.bounds) as driver:
-                    found = sporadic.measure(subject, driver, self._limits, run=_new(), longest_s=self._asked.sporadic)
-                self._store.append(subject.key, found)
+                    alone = sporadic.measure(subject, driver, self._limits, run=_new(), longest_s=self._asked.sporadic)
+                self._store.append(subject.key, alone)
         except ChildError as error:
-            self._keep_run(subject, scenario, demand, error.reason)
+            self._keep_run(member, scenario, error.reason, demand)
             return None
-        return arrivals
+        return found
 
     def _run(self, driver: Driver, service: Service, scenario: str, demand: Demand) -> Run | None:
         """Run one scenario and store what the load generator says; None where its answers are wrong."""
@@ -186,10 +187,14 @@ class LoadSweep(Sweep):
         folder = self._store.folder / LOGS / name
         folder.mkdir(parents=True)
         run = driver.drive(service, scenario, demand.settings(scenario), folder, demand.longest_s(scenario))
-        told = loadgen.summary(folder)
+        try:
+            told = loadgen.summary(folder)
+        except (OSError, ValueError) as error:
+            raise ChildError("error", f"the load generator told nothing: {error}") from error
         wrong = f"{run.wrong} of {run.checked} answers under load were wrong" if run.wrong else ""
         reason = wrong or (OVERLOADED if run.gave_up else told.reason)
         answered = run.served if len(run.served.due_ns) else None
+        counted = None if wrong or run.gave_up else answered  # a run that was given up is void
         line = self._line(
             service.setup,
             run=name,
@@ -197,9 +202,9 @@ class LoadSweep(Sweep):
             settings=demand.settings(scenario),
             is_valid=told.is_valid and not reason,
             reason=reason,
-            figures=told.figures,
-            shape_ns=launch.shape(answered.latency_ns) if answered else (),
-            joules=run.joules / len(answered.due_ns) if answered and run.joules is not None else None,
+            figures=told.figures if counted else {},
+            shape_ns=launch.shape(counted.latency_ns) if counted else (),
+            joules=run.joules / len(counted.due_ns) if counted and run.joules is not None else None,
             joules_of=run.joules_of,
             checked=run.checked,
             wrong=run.wrong,
@@ -209,19 +214,19 @@ class LoadSweep(Sweep):
         self._observer.cell(service.subject.cell, f"{scenario}: {'valid' if line.is_valid else line.reason}")
         return None if wrong else run
 
-    def _keep_run(self, subject: Subject, scenario: str, demand: Demand | None, reason: str) -> None:
+    def _keep_run(self, member: Member, scenario: str, reason: str, demand: Demand | None = None) -> None:
         """Store that a service failed under load."""
         known = demand is not None and scenario in loadgen.SCENARIOS
         line = self._line(
-            self._setup(subject),
+            member.setup,
             run=_new(),
             scenario=scenario,
             settings=demand.settings(scenario) if demand is not None and known else {},
             is_valid=False,
             reason=reason,
         )
-        self._store.append(subject.key, line)
-        self._observer.cell(subject.cell, f"failed: {reason}")
+        self._store.append(member.subject.key, line)
+        self._observer.cell(member.subject.cell, f"failed: {reason}")
 
     def _line(self, setup: Setup, **fields: object) -> LoadRun:
         return msgspec.convert({**setup.as_fields(), **fields}, LoadRun)
@@ -229,12 +234,11 @@ class LoadSweep(Sweep):
     def _compare(self, baseline: Member, members: Sequence[Member], arrivals: Arrivals, rate: float) -> None:
         """Serve the same arrivals by all services in turns, until the launches or the time are used up."""
         asked = self._asked
-        slices, longer = sliced(arrivals), sliced(arrivals, asked.bound)
+        slices = arrivals.slices()
         for number in range(asked.most_launches):
             if number and self._out_of_time():
                 return
             turned = [slices[(number + index) % len(slices)] for index in range(NUM_SLICES + 1)]
-            stretched = [longer[(number + 1 + index) % len(longer)] for index in range(NUM_STRETCHED)]
             result = paired.run_block(
                 baseline,
                 members,
@@ -242,8 +246,9 @@ class LoadSweep(Sweep):
                 self._limits,
                 asked.bounds,
                 rate=rate,
-                stretched=stretched if asked.bound is not None else (),
                 bound=asked.bound,
+                probed=arrivals,
+                starts=starts(arrivals, number) if asked.bound is not None else (),
                 out_of_time=self._out_of_time,
                 on_step=self._observer.cell,
             )
@@ -256,10 +261,10 @@ class LoadSweep(Sweep):
         for member, line in result.launches:
             self._store.append(member.subject.key, line)
         for failure in result.failures:
-            self._keep_run(failure.subject, loadgen.SERVER, None, failure.error.reason)
+            self._keep_run(failure.member, paired.FAILED, failure.error.reason)
         self._observer.measured([member.subject.cell for member, _ in result.launches])
-        gone = {failure.subject.key for failure in result.failures}
-        return [member for member in members if member.subject.key not in gone]
+        gone = {failure.member.way for failure in result.failures}
+        return [member for member in members if member.way not in gone]
 
 
 def notes_on_several(cells: Iterable[Cell]) -> list[str]:
@@ -268,19 +273,10 @@ def notes_on_several(cells: Iterable[Cell]) -> list[str]:
     return [note for runtime, provider in runs if (note := catalog.runtime(runtime).note_on_several(provider))]
 
 
-def sliced(arrivals: Arrivals, bound: Bound | None = None) -> list[Arrivals]:
-    """Arrivals cut into slices of as many requests as a launch takes at a time.
-
-    Args:
-        arrivals: at least two.
-        bound: what the highest rates keep, where the slices are for those: requests of a slice that is not far longer
-            than the bound never wait so long.
-    """
-    num_arrivals = len(arrivals.due_ns)
-    number = max(LEAST_REQUESTS, min(SLICE_REQUESTS, int(SLICE_S * arrivals.rate)))
-    if bound is not None:
-        number = max(number, int(BOUNDS_IN_SLICE * bound.most_ns / 1e9 * arrivals.rate))
-    return arrivals.slices(min(number, num_arrivals))
+def starts(arrivals: Arrivals, number: int) -> list[int]:
+    """For each pass of a launch that looks for highest rates, which arrival comes first: another one in each pass."""
+    passes = range(number * NUM_PROBING, (number + 1) * NUM_PROBING)
+    return [len(arrivals.due_ns) * each // PROBING_PLACES % len(arrivals.due_ns) for each in passes]
 
 
 def _new() -> str:

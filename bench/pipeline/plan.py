@@ -16,7 +16,7 @@ from bench.measure.load.scenarios import Demand
 from bench.measure.load.service import Setup
 from bench.measure.load.serving import Batching
 from bench.measure.rounds import Group
-from bench.pipeline.load import NUM_STRETCHED, USUAL_SHARE, LoadSweep, sliced
+from bench.pipeline.load import USUAL_SHARE, LoadSweep, starts
 from bench.plugins import catalog
 
 BATCHES = (1, 4, 16)
@@ -47,20 +47,20 @@ class PlanSweep(LoadSweep):
         arrivals = self._arrivals(baseline)
         if arrivals is None:
             return
-        slices = sliced(arrivals, asked.bound)
+        warming = arrivals.slices()[:1]
         for number in range(asked.most_launches):
             if number and self._out_of_time():
                 return
-            stretched = [slices[(number + index) % len(slices)] for index in range(NUM_STRETCHED)]
             result = paired.run_block(
                 baseline,
                 others,
-                slices[:1],
+                warming,
                 self._limits,
                 asked.bounds,
                 rate=None,
-                stretched=stretched,
                 bound=asked.bound,
+                probed=arrivals,
+                starts=starts(arrivals, number),
                 out_of_time=self._out_of_time,
                 on_step=self._observer.cell,
             )
@@ -81,8 +81,8 @@ class PlanSweep(LoadSweep):
                             continue
                         rate = capacity.measure(driver, service).rate
                 except ChildError as error:
-                    self._keep_run(subject, loadgen.SERVER, None, error.reason)
-                    break
+                    self._keep_run(Member(subject=subject, setup=setup), loadgen.SERVER, error.reason)
+                    continue
                 member = Member(subject=subject, setup=setup, guess=USUAL_SHARE * rate)
                 found.setdefault(dataclasses.replace(subject.cell, threads=1), []).append((rate, member))
                 self._observer.cell(subject.cell, f"{setup}: {rate:.4g} requests/s at most")
@@ -108,9 +108,11 @@ class PlanSweep(LoadSweep):
             with self._served(member.subject, member.setup) as (driver, service):
                 run = self._run(driver, service, loadgen.SERVER, demand)
         except ChildError as error:
-            self._keep_run(member.subject, loadgen.SERVER, demand, error.reason)
+            self._keep_run(member, loadgen.SERVER, error.reason, demand)
             return None
-        return Arrivals.of(run.served) if run is not None and len(run.served.due_ns) > 1 else None
+        if run is None or run.gave_up is not None:
+            return None
+        return Arrivals.of(run.served)
 
 
 def setups(threads: int, num_cores: int, *, several_sessions: bool) -> list[Setup]:

@@ -109,18 +109,17 @@ def _turns(found: Turns, format: str, margin: float) -> str:
         "cell",
         "served by",
         "p50 (ms)",
-        "p99 (ms)",
+        f"{found.tail} (ms)",
         "p50 over the baseline [95 %]",
-        "p99 over the baseline [95 %]",
+        f"{found.tail} over the baseline [95 %]",
     ]
     counted = _counted(found)
     energy = [f"energy of {' + '.join(counted)} (mJ/request)"] if counted else []
     lines = []
-    for way in ordered(found, P99):
-        figures = [found.latency_ns(way, statistic) for statistic in (P50, P99)]
-        without = writing.DASH if any(one.slices_ns for one in found.launches[way]) else "cannot keep up"
-        shown = [writing.milliseconds(one.value) if one else without for one in figures]
-        compared = [_ratio(found, way, statistic, margin) for statistic in (P50, P99)]
+    for way in ordered(found, found.tail):
+        figures = [found.latency_ns(way, statistic) for statistic in (P50, found.tail)]
+        shown = [writing.milliseconds(one.value) if one else _without_latency(found, way) for one in figures]
+        compared = [_ratio(found, way, statistic, margin) for statistic in (P50, found.tail)]
         more = [*(_held(found, way) if held else []), *([_energy(found, way, counted)] if counted else [])]
         lines.append([way.cell.path, str(way.setup), *shown, *compared, *more])
     head = f"{rate(found.rate)} requests/s, the same arrivals for all, over {found.baseline.cell.path}"
@@ -185,8 +184,27 @@ def _ratio(found: Turns, way: Way, statistic: str, margin: float) -> str:
     return f"{writing.interval(compared.ratio)} {compared.verdict(margin)}"
 
 
+def _without_latency(found: Turns, way: Way) -> str:
+    """Why a service has no latency."""
+    if way in found.failures:
+        return "failed"
+    return _in_launches("cannot keep up", found.lacking(way, P50), len(found.launches[way])) or writing.DASH
+
+
+def _in_launches(what: str, lacking: int, number: int) -> str:
+    """What is so in some launches, such as `none in 1 of 4 launches`; empty where it is so in none."""
+    if not lacking:
+        return ""
+    return what if lacking == number else f"{what} in {lacking} of {number} launches"
+
+
 def without(found: Turns, way: Way) -> str:
     """The highest rate of a service where there is no interval, since it or its baseline holds none."""
+    lacking, number = found.lacking(way, HIGHEST), len(found.launches[way])
+    if way in found.failures:
+        return "failed"
+    if 0 < lacking < number:
+        return _in_launches("none", lacking, number)
     seen = found.rate_seen(way)
     if seen is not None:
         return f"about {rate(seen)}"
@@ -226,6 +244,7 @@ def _raw(found: Turns, margin: float) -> dict[str, object]:
             {
                 "cell": way.cell.path,
                 **way.setup.as_fields(),
+                "failed": found.failures.get(way),
                 "latency_ns": {name: found.latency_ns(way, name) for name in STATISTICS if name != HIGHEST},
                 "over_baseline": {name: found.over_baseline(way, name).ratio for name in STATISTICS},
                 "verdict": {name: found.over_baseline(way, name).verdict(margin) for name in STATISTICS},

@@ -13,7 +13,8 @@ from bench.api.cell import Cell
 from bench.decisions import load
 from bench.decisions.load import Way
 from bench.measure.comparison import CELL, CONTROL, REFERENCE
-from bench.measure.load.launch import P50, P90, P99, SHAPE, LoadLaunch, LoadRun
+from bench.measure.load.launch import P50, P90, P99, PERCENTILES, SHAPE, LoadLaunch, LoadRun
+from bench.measure.load.paired import FAILED
 from bench.records import assemble, faults
 from bench.records.store import Record
 from bench.report import load as report
@@ -64,13 +65,15 @@ def way(path: str, instances: int = 1) -> Way:
 def test_ratios_are_those_of_the_launches() -> None:
     (found,) = load.turns(records())
     assert (found.baseline, found.rate, found.bound) == (way(FAST), 100.0, (P99, 20_000_000))
-    for statistic, times in ((P50, 1), (P90, 2), (P99, 3)):
+    for statistic in (P50, P90, P99):
         ratio, latency = found.over_baseline(way(SLOW), statistic).ratio, found.latency_ns(way(SLOW), statistic)
         assert ratio is not None
         assert latency is not None
         assert ratio.low < 2.0 < ratio.high
         assert ratio.value == pytest.approx(2.0, rel=0.01)
-        assert latency.value == pytest.approx(times * 2e6, rel=0.02)
+        of_all = 2e6 * (1 + SHAPE.index(PERCENTILES[statistic]))  # a percentile of a slice is another figure
+        assert latency.value == pytest.approx(of_all)
+        assert latency.low < of_all < latency.high
         assert found.over_baseline(way(SLOW), statistic).verdict(0.02) == "slower"
     rate, over = found.highest_rate(way(SLOW)), found.highest_over_baseline(way(SLOW))
     assert rate is not None
@@ -112,6 +115,45 @@ def test_a_service_without_latencies_could_not_keep_up() -> None:
     assert turns.over_baseline(way(SLOW), P50).ratio is None
     assert turns.highest_rate(way(SLOW)) is not None
     assert "cannot keep up" in report.render([*found.values()], [turns], format="table", margin=0.02)
+
+
+def test_the_launches_in_which_a_service_did_well_are_no_figure() -> None:
+    """Nor is what it brought before it failed, unless it was launched again."""
+    found, lacking = records(plan=False), {"slices_ns": {}, "requests": (), "shape_ns": (), "highest_ns": ()}
+    lines = [line("a", CELL, 0.5), line("b", CELL, 0.5, **lacking)]
+    (turns,) = load.turns(found | {SLOW: made.record(SLOW, *lines)})
+    assert [turns.latency_ns(way(SLOW), P50), turns.highest_rate(way(SLOW)), turns.rate_seen(way(SLOW))] == [None] * 3
+    assert turns.over_baseline(way(SLOW), P99).ratio is None
+    assert turns.best() == way(FAST)
+    text = report.render([*found.values()], [turns], format="md", margin=0.02)
+    assert "| cannot keep up in 1 of 2 launches |" in text
+    assert "| none in 1 of 2 launches |" in text
+
+    def failed_at(block: str) -> load.Turns:
+        run = LoadRun(run="x", scenario=FAILED, instances=1, is_valid=False, reason="tired", time=made.time_of(block))
+        lines = [line(block, CELL, 0.5) for block in "ab"]
+        (turns,) = load.turns(found | {SLOW: made.record(SLOW, run, *lines)})
+        return turns
+
+    early, late = sorted("ab", key=made.time_of)
+    assert failed_at(early).best() == way(SLOW), "it was launched again"
+    turns = failed_at(late)
+    assert turns.failures == {way(SLOW): "tired"}
+    assert turns.latency_ns(way(SLOW), P50) is None
+    assert turns.best() == way(FAST)
+    assert "| failed |" in report.render([*found.values()], [turns], format="md", margin=0.02)
+
+
+@pytest.mark.parametrize(("requests", "tail"), [(200, P99), (166, P99), (165, P90), (20, P90)])
+def test_a_percentile_is_told_by_as_many_requests_as_it_needs(requests: int, tail: str) -> None:
+    """The 99th by 662 of a launch, which has four slices here."""
+    found = records(requests=(requests,) * 4)
+    (turns,) = load.turns(found)
+    assert turns.tail == tail
+    assert (turns.latency_ns(way(SLOW), P99) is None) == (tail == P90)
+    assert (turns.over_baseline(way(SLOW), P99).ratio is None) == (tail == P90)
+    assert turns.latency_ns(way(SLOW), P90) is not None
+    assert f"| {tail} (ms) |" in report.render([*found.values()], [turns], format="md", margin=0.02)
 
 
 def test_where_the_baseline_cannot_keep_up_the_others_are_not_said_to_be_so() -> None:
@@ -181,6 +223,10 @@ def test_without_a_plan_pick_tells_of_none() -> None:
     assert load.plan_of(records(), "toy") is None  # turns at a rate
     assert load.plan_of(records(plan=True), "other") is None
     assert load.plan_of(records(plan=True, highest_ns=()), "toy") is None
+    before = records(plan=True, time="2030-01-01T00:00:00+00:00")
+    last = records(plan=True, blocks="cd", bound=(P99, 1_000_000), highest_ns=(), time="2030-01-02T00:00:00+00:00")
+    both = {path: made.record(path, *before[path].load_launches, *last[path].load_launches) for path in (FAST, SLOW)}
+    assert load.plan_of(both, "toy") is None, "the last plan, and not one before it with another bound"
 
 
 def test_a_run_that_is_invalid_has_a_reason_and_no_figure() -> None:

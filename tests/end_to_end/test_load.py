@@ -52,6 +52,7 @@ def test_what_cannot_be_asked(harness: Harness) -> None:
         (("--max-delay", "soon"), "not a duration: 'soon'"),
         (("--baseline", CELL.replace("b1t1", "b2t1")), "answers another request than the cells"),
         (("--baseline", CELL, "--plan"), "--plan compares with the way that answers most requests a second"),
+        (("--plan", "--rate", "5", "--max-batch", "4"), "--plan chooses for itself: leave out --rate, --max-batch"),
     ):
         harness.run("load", CELL, *asked, code=2)
         assert told in harness.stderr()

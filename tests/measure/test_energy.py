@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import time
 import types
 from pathlib import Path
 from typing import Any
@@ -113,3 +114,26 @@ def test_without_a_driver_or_its_package_no_gpu_counts(monkeypatch: pytest.Monke
     assert energy.gpus() == ()
     monkeypatch.setitem(sys.modules, "pynvml", None)
     assert energy.gpus() == ()
+
+
+def test_a_counter_is_looked_at_while_it_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It begins anew with every second look, so that its two ends tell little."""
+    looks: list[int] = []
+
+    class Wrapping:
+        name, range_uj = "package-0", 1_000_000
+
+        def energy_uj(self) -> int:
+            looks.append(0)
+            return 600_000 * len(looks) % 1_000_000
+
+    monkeypatch.setattr(energy, "LOOK_S", 0.01)
+    meter = energy.Meter((Wrapping(),))
+    with meter.counting() as used:
+        first = len(looks)
+        time.sleep(0.2)
+    assert len(looks) - first > 3
+    assert used.joules == pytest.approx(0.6 * (len(looks) - first))
+    with energy.Meter(()).counting() as used:
+        pass
+    assert used.joules is None

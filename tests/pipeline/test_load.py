@@ -14,7 +14,7 @@ from bench.measure.block import Method
 from bench.measure.limits import Limits
 from bench.measure.load import loadgen, paired, scenarios
 from bench.measure.load.launch import P50, P90, P99
-from bench.measure.load.service import Setup
+from bench.measure.load.service import Bounds, Setup
 from bench.measure.load.serving import Batching
 from bench.pipeline import load, plan
 from bench.pipeline.load import LOGS, Asked, LoadSweep
@@ -71,8 +71,11 @@ def runtimes(plugin_folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     folder.mkdir()
     (folder / "slow.py").write_text(SLOW)
     catalog.forget()
-    for name, value in {"SLICE_S": 0.2, "NUM_SLICES": 2, "NUM_STRETCHED": 1}.items():
+    for name, value in {"NUM_SLICES": 2, "NUM_PROBING": 1}.items():
         monkeypatch.setattr(load, name, value)
+    monkeypatch.setattr(paired, "SLICE_S", 0.2)
+    monkeypatch.setattr(paired, "BOUNDS_IN_SLICE", 3)
+    monkeypatch.setattr(decisions, "min_samples", lambda percent: 2)
     monkeypatch.setattr(scenarios, "LEAST_SLOWER", 1)
     monkeypatch.setattr(paired, "KEPT_SHARE", 0.2)  # other tests run at the same time
     return folder
@@ -101,6 +104,8 @@ def test_scenarios_and_turns_are_stored_and_told(runtimes: Path, tmp_path: Path)
             assert len(run.waiting) == len(run.batches) == 240
             assert run.is_valid == (run.reason == "")
         assert runs["server"].settings["server_target_qps"] == 100
+        if record.cell.path == OTHER:  # the null runtime is faster than can be foreseen
+            assert runs["offline"].is_valid, runs["offline"].reason
         assert runs["offline"].figures["Samples per second"] > 0
         assert min(runs["single_stream"].shape_ns) >= (4e6 if record.cell.path == OTHER else 1)
     (found,) = decisions.turns(records)
@@ -151,9 +156,19 @@ def test_a_session_that_fails_under_load_is_a_row_and_the_others_are_measured(ru
     assert "tired" in report.render([*records.values()], decisions.turns(records), format="table", margin=0.02)
 
 
+def test_what_is_overloaded_has_no_figures_and_no_turns(runtimes: Path, tmp_path: Path) -> None:
+    bounds = Bounds(most_waiting=100)  # as fewer do not wait for half a second beside the service
+    asked = dataclasses.replace(ASKED, rate=2000.0, bounds=bounds)
+    records, _, _ = loaded(tmp_path, asked, RAW, OTHER, baseline=OTHER)
+    (run,) = records[OTHER].load_runs
+    assert (run.is_valid, run.reason, run.figures, run.shape_ns) == (False, load.OVERLOADED, {}, ())
+    assert max(run.waiting) >= 100
+    assert records[RAW].load_runs[-1].reason == f"its baseline {OTHER} is overloaded at 2000 requests/s"
+    assert decisions.turns(records) == []
+
+
 def test_a_plan_compares_ways_to_serve(runtimes: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(plan, "BATCHES", (1, 4))
-    monkeypatch.setattr(plan, "NUM_STRETCHED", 1)
     records, _, _ = loaded(tmp_path, ASKED, OTHER, sweep=PlanSweep)
     (found,) = decisions.turns(records)
     assert found.is_plan

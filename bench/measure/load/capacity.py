@@ -33,16 +33,18 @@ def measure(driver: Driver, service: Service) -> Capacity:
     """Send many requests at once, and then a few one at a time.
 
     Raises:
-        ChildError: the client or a worker failed.
+        ChildError: the client or a worker failed, or an answer is missing or wrong.
     """
     number = FIRST_REQUESTS
     while True:
-        served = driver.replay(service, np.zeros(number, np.int64), np.arange(number) % service.num_rows).served
+        run = driver.replay(service, np.zeros(number, np.int64), np.arange(number) % service.num_rows)
+        served = run.must_be_right().served
         seconds = float(served.received_ns.max() - served.sent_ns.min()) / 1e9
-        if seconds >= CAPACITY_S or 2 * number > MOST_REQUESTS:
-            break
+        if seconds >= CAPACITY_S or 2 * number > MOST_REQUESTS or run.gave_up is not None:
+            break  # where more would wait than may, those that were answered tell
         number = min(MOST_REQUESTS, max(2 * number, int(number * CAPACITY_S / seconds)))
-    rate = number / seconds
+    rate = len(served.due_ns) / seconds
     apart_ns = int(4e9 * service.setup.at_once / rate)
-    alone = driver.replay(service, apart_ns * np.arange(ALONE), np.arange(ALONE) % service.num_rows).served
+    apart = driver.replay(service, apart_ns * np.arange(ALONE), np.arange(ALONE) % service.num_rows)
+    alone = apart.must_be_whole().served
     return Capacity(rate=rate, latency_ns=float(np.median(alone.latency_ns)))

@@ -45,7 +45,8 @@ class LoadLaunch(msgspec.Struct, frozen=True, kw_only=True, tag="load_launch", t
         slices_ns: by statistic, its value in each slice of the arrivals; empty where the service could not keep up.
         requests: number of requests of each slice.
         shape_ns: latency at each percentile of `SHAPE`, over all slices.
-        overhead_ns: median time that the harness took of a request; None without slices.
+        overhead_ns: median time that the harness took of a request; None without slices, or where requests wait on
+            purpose for others to share their inference.
         mean_batch: mean number of requests of an inference.
         bound: the percentile that is bounded, and its most nanoseconds; None where no highest rate was looked for.
         highest_ns: for each pass, time between two requests at the highest rate within the bound; empty where none is.
@@ -168,12 +169,14 @@ def figures(runs: Sequence[Run]) -> dict[str, object]:
     slices = [run.served for run in runs]
     together = np.concatenate([served.latency_ns for served in slices])
     batches = sum(float((1 / served.batch).sum()) for served in slices)
+    overhead_ns = np.concatenate([served.overhead_ns() for served in slices])
     joules = [run.joules for run in runs if run.joules is not None]
     return {
         "slices_ns": {name: tuple(int(percentile(served, name)) for served in slices) for name in PERCENTILES},
         "requests": tuple(len(served.due_ns) for served in slices),
         "shape_ns": shape(together),
-        "overhead_ns": max(0, int(np.median(np.concatenate([served.overhead_ns() for served in slices])))),
+        # A worker that waits for others to share its inference does so on purpose.
+        "overhead_ns": None if any(run.delay_ns for run in runs) else max(0, int(np.median(overhead_ns))),
         "mean_batch": len(together) / batches,
         "joules": sum(joules) / len(together) if len(joules) == len(runs) else None,
         "joules_of": runs[-1].joules_of,
@@ -192,8 +195,8 @@ def percentile(served: Served, statistic: str) -> float:
 
 def timeline(served: Served) -> dict[str, tuple[int, ...]]:
     """The fields `waiting` and `batches` of `LoadRun`."""
-    times = np.linspace(served.sent_ns.min(), served.received_ns.max(), TIMELINE)
-    sent, received = np.sort(served.sent_ns), np.sort(served.received_ns)
+    sent, received = np.sort(np.r_[served.sent_ns, served.lost_ns]), np.sort(served.received_ns)
+    times = np.linspace(sent[0], max(sent[-1], received[-1]), TIMELINE)
     waiting = np.searchsorted(sent, times, "right") - np.searchsorted(received, times, "right")
     order = np.argsort(served.start_ns, kind="stable")
     last = np.searchsorted(served.start_ns[order], times, "right") - 1

@@ -24,12 +24,12 @@ from bench.measure.load import wire
 from bench.measure.load.client import sharpen_timers
 from bench.measure.load.ledger import Ledger
 
-SERVER = "server"
+SERVER, OFFLINE = "server", "offline"
 SCENARIOS = {
     "single_stream": "SingleStream",
     "multi_stream": "MultiStream",
     SERVER: "Server",
-    "offline": "Offline",
+    OFFLINE: "Offline",
 }
 """Names of the scenarios here, and those of the load generator."""
 SUMMARY = "mlperf_log_summary.txt"
@@ -121,7 +121,8 @@ def drive(
 class _Service:
     """The system under test as the load generator sees it: it is given queries, and tells when each is complete.
 
-    A run that is given up ends soon: the load generator is told that all its queries are complete. Such a run is void.
+    Where a run is given up, the load generator, which cannot be stopped, is told that each further query is complete as
+    soon as it comes. Such a run is void.
     """
 
     def __init__(self, lg: Any, queue: int, replies: int, *, most_waiting: float, silent_ns: int, spins: bool) -> None:
@@ -146,9 +147,9 @@ class _Service:
             number = len(ledger.sent_ns)
             ledger.due_ns.append(clock())
             ledger.rows.append(sample.index)
+            ledger.sent_ns.append(clock())  # before others learn of it
             with self._lock:
                 self._waiting[number] = sample.id
-            ledger.sent_ns.append(clock())
             self._put(pack(number, sample.index))
 
     def _put(self, record: bytes) -> None:
@@ -179,8 +180,14 @@ class _Service:
             with self._lock:
                 ids = [self._waiting.pop(number, None) for number, *_ in wire.ANSWER_STRUCT.iter_unpack(data)]
             self._complete([query for query in ids if query is not None])
-            if not data and self._waiting and time.perf_counter_ns() - self.ledger.last_ns() > self._silent_ns:
+            if not data and time.perf_counter_ns() - self._waits_since_ns() > self._silent_ns:
                 self._give_up("silent")
+
+    def _waits_since_ns(self) -> float:
+        """When the last answer came, or the oldest request that waits was sent; infinite if none waits."""
+        with self._lock:
+            oldest = next(iter(self._waiting), None)  # requests are sent in their order
+        return math.inf if oldest is None else max(self.ledger.last_ns(), self.ledger.sent_ns[oldest])
 
     def _give_up(self, why: str) -> None:
         self.gave_up = why

@@ -3,7 +3,8 @@
 As in `bench.measure.block`, the baseline is there twice, as the reference and as the A/A control, and one service runs
 at a time while the others are parked. A slice begins with nobody waiting, and ends when all of its requests are
 answered: so the services of a block see the same bursts of requests, which is most of what makes latencies under load
-scatter. For the highest rates, each service is served the same arrivals, stretched until its latency is at the bound.
+scatter. For the highest rates, each service is served the same arrivals, stretched until its latency is at the bound;
+of a faster service, more of them, so that they come for as long.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ import numpy as np
 from bench.api.cell import Cell
 from bench.api.errors import ChildError
 from bench.measure import machine, process
-from bench.measure.block import Failure, Subject
+from bench.measure.block import Subject
 from bench.measure.comparison import CELL, CONTROL, REFERENCE
 from bench.measure.limits import Limits
 from bench.measure.load import highest, launch
@@ -29,10 +30,18 @@ from bench.measure.load.launch import LoadLaunch
 from bench.measure.load.served import Run, Served
 from bench.measure.load.service import Bounds, Driver, Service, Setup
 
+FAILED = "turns"
+"""Stands for a scenario in the line of a service that failed while services took turns."""
 MIN_PASSES = 2
 """Passes of a launch at least, besides that which warms up."""
-MIN_REQUESTS = 20
-"""Requests that tell at least whether a service keeps up."""
+SLICE_REQUESTS = 200
+"""Requests of a slice, unless they take longer than `SLICE_S`."""
+SLICE_S = 4.0
+"""Seconds that a slice takes at most, as long as it has `LEAST_REQUESTS`."""
+LEAST_REQUESTS = 20
+BOUNDS_IN_SLICE = 30
+"""Bounds on the latency that a slice lasts at least where the highest rate is looked for: it begins with nobody
+waiting, and in one that is not far longer than the bound, no request ever waits so long."""
 KEPT_SHARE = 0.75
 """Answers a second over requests a second, from the first request to the last answer, of a service that keeps up."""
 
@@ -56,23 +65,36 @@ class Arrivals:
 
     @property
     def rate(self) -> float:
-        """Requests a second."""
-        return (len(self.due_ns) - 1) / (float(self.due_ns[-1] - self.due_ns[0]) / 1e9)
+        """Requests a second; 0 where fewer than two come, or all at once."""
+        span_s = float(self.due_ns[-1] - self.due_ns[0]) / 1e9 if len(self.due_ns) else 0.0
+        return (len(self.due_ns) - 1) / span_s if span_s else 0.0
 
     def at(self, rate: float) -> Arrivals:
         """The same arrivals, stretched so that so many come in a second."""
         return Arrivals(due_ns=(self.due_ns * (self.rate / rate)).astype(np.int64), rows=self.rows)
 
-    def slices(self, num_requests: int) -> list[Arrivals]:
-        """Slices of so many requests each, in their order; each begins when its first request arrives."""
-        starts = range(0, len(self.due_ns) - num_requests + 1, num_requests)
-        return [
-            Arrivals(
-                due_ns=self.due_ns[start : start + num_requests] - self.due_ns[start],
-                rows=self.rows[start : start + num_requests],
-            )
-            for start in starts
-        ]
+    def slices(self) -> list[Arrivals]:
+        """Slices of as many requests as a launch takes at a time; each begins when its first request arrives."""
+        number = min(len(self.due_ns), _num_requests(self.rate))
+        return [self.part(start, number) for start in range(0, len(self.due_ns) - number + 1, number)]
+
+    def part(self, start: int, number: int) -> Arrivals:
+        """So many requests from one of them on; behind the last comes the first again."""
+        total = len(self.due_ns)
+        places = np.arange(start % total, start % total + number)
+        around_ns = self.due_ns[-1] - self.due_ns[0] + round(1e9 / self.rate) if self.rate else 0
+        due_ns = self.due_ns[places % total] + places // total * around_ns
+        return Arrivals(due_ns=due_ns - due_ns[0], rows=self.rows[places % total])
+
+    def probing(self, start: int, rate: float, bound: Bound) -> Arrivals:
+        """Requests from one of them on, stretched to a rate, for long enough to tell whether it keeps a bound."""
+        number = max(_num_requests(rate), math.ceil(BOUNDS_IN_SLICE * bound.most_ns / 1e9 * rate))
+        return self.part(start, number).at(rate)
+
+
+def _num_requests(rate: float) -> int:
+    """Requests of a slice at a rate."""
+    return max(LEAST_REQUESTS, min(SLICE_REQUESTS, int(SLICE_S * rate)))
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -102,6 +124,19 @@ class Member:
     setup: Setup = Setup()
     guess: float | None = None
 
+    @property
+    def way(self) -> tuple[str, Setup]:
+        """Equal for members that stand for the same cell, served alike."""
+        return self.subject.key, self.setup
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Failure:
+    """A member that failed in a block, and the error."""
+
+    member: Member
+    error: ChildError
+
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Result:
@@ -109,7 +144,7 @@ class Result:
 
     Attributes:
         launches: by member, the baseline's reference and control first.
-        failures: the cells that failed.
+        failures: the members that failed.
     """
 
     launches: tuple[tuple[Member, LoadLaunch], ...]
@@ -142,8 +177,9 @@ def run_block(
     bounds: Bounds,
     *,
     rate: float | None,
-    stretched: Sequence[Arrivals] = (),
     bound: Bound | None = None,
+    probed: Arrivals | None = None,
+    starts: Sequence[int] = (),
     out_of_time: Callable[[], bool] = lambda: False,
     on_step: Callable[[Cell, str], None] = lambda _, __: None,
 ) -> Result:
@@ -158,8 +194,9 @@ def run_block(
         limits: time and memory of each worker.
         bounds: when a service counts as overloaded.
         rate: requests a second that were asked for, as stored; those that arrive in a slice are more or fewer.
-        stretched: the arrivals with which highest rates are looked for, each in a pass of its own.
         bound: what the highest rates keep; None where none are looked for.
+        probed: the arrivals with which highest rates are looked for.
+        starts: for each pass that looks for them, the number of the arrival that comes first.
         out_of_time: asked before each pass; once it is true, the block ends early.
         on_step: told of the cell that is served next, and of the pass.
     """
@@ -173,11 +210,12 @@ def run_block(
             if number > MIN_PASSES and out_of_time():
                 break
             block.run_pass(arrivals, f"slice {number} of {len(slices) - 1}" if number else "slice to warm up")
-        for number, arrivals in enumerate(stretched):
+        for number, start in enumerate(starts):
             if number >= MIN_PASSES and out_of_time():
                 break
             assert bound is not None
-            block.find_highest(arrivals, bound, f"highest rate, pass {number + 1} of {len(stretched)}")
+            assert probed is not None
+            block.find_highest(probed, start, bound, f"highest rate, pass {number + 1} of {len(starts)}")
         return block.result(rate, bound)
 
 
@@ -192,7 +230,7 @@ class _Block:
         try:
             service = stack.enter_context(Service(member.subject, member.setup, limits))
         except ChildError as error:
-            self._failures.append(Failure(subject=member.subject, stage="open", error=error))
+            self._failures.append(Failure(member=member, error=error))
             return
         self._seats.append(_Seat(member=member, role=role, service=service, state=state))
 
@@ -206,13 +244,13 @@ class _Block:
 
         self._everyone(serve, name)
 
-    def find_highest(self, arrivals: Arrivals, bound: Bound, name: str) -> None:
+    def find_highest(self, arrivals: Arrivals, start: int, bound: Bound, name: str) -> None:
         """Look for the highest rate of every service at which it keeps the bound with these arrivals."""
 
         def find(seat: _Seat) -> None:
             def latency_ns(rate: float) -> float:
-                run = self._replay(seat, arrivals.at(rate))
-                return launch.percentile(run.served, bound.statistic) if run.gave_up is None else math.inf
+                run = self._replay(seat, arrivals.probing(start, rate, bound))
+                return launch.percentile(run.served, bound.statistic) if _keeps_up([run]) else math.inf
 
             before = [found.rate for found in seat.highest]
             if None in before:
@@ -229,7 +267,7 @@ class _Block:
             try:
                 act(seat)
             except ChildError as error:
-                self._failures.append(Failure(subject=seat.member.subject, stage="load", error=error))
+                self._failures.append(Failure(member=seat.member, error=error))
                 self._seats.remove(seat)
 
     def _replay(self, seat: _Seat, arrivals: Arrivals) -> Run:
@@ -259,14 +297,18 @@ def _keeps_up(runs: Sequence[Run]) -> bool:
     if any(run.gave_up is not None for run in runs):
         return False
     answered = sum(len(run.served.due_ns) for run in runs)
-    asked_s, took_s = (sum(getattr(run.served, name) for run in runs) for name in ("asked_s", "took_s"))
-    return answered < MIN_REQUESTS or asked_s >= KEPT_SHARE * took_s
+    asked_s = sum(run.served.asked_s for run in runs)
+    # An answer takes as long as it takes where nobody waits, however few requests come.
+    alone_s = min(float(run.served.latency_ns.min()) for run in runs) / 1e9
+    took_s = sum(run.served.took_s - alone_s for run in runs)
+    return answered < LEAST_REQUESTS or asked_s >= KEPT_SHARE * took_s
 
 
 def _first_guess(seat: _Seat, arrivals: Arrivals) -> float:
     """The rate of the arrivals, or what a service answers that does not keep up with them."""
     served = seat.runs[-1].served
-    return arrivals.rate if seat.keeps_up or not len(served.due_ns) else len(served.due_ns) / served.took_s
+    keeps_up = seat.keeps_up or not len(served.due_ns)
+    return arrivals.rate if keeps_up else len(served.due_ns) / served.took_s
 
 
 def _launch(seat: _Seat, shared: dict[str, object]) -> LoadLaunch:

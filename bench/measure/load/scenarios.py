@@ -24,7 +24,7 @@ LEAST_SLOWER = 10
 percentile says, allows none at half as many."""
 USUAL_S = 10.0
 """Seconds of a run, unless it is to be submitted."""
-SURPLUS = 1.1
+SURPLUS = 1.3
 """More samples than the expected rate gives in the least duration: a faster run must not end early."""
 
 
@@ -34,10 +34,11 @@ class Demand:
 
     Attributes:
         latency_ns: expected latency of one request, when none waits.
-        rate: requests a second, of the server scenario; expected rate of the offline scenario.
+        rate: requests a second, of the server scenario.
         most_latency_ns: bound on the latency in the server scenario, at the percentile of `launch.bounded`, and of a
             submission at `PERCENTILE`.
         duration_s: seconds that a run takes at least.
+        capacity: samples a second that the offline scenario expects; None for the rate.
         seed: of the arrivals and of the choice of samples.
     """
 
@@ -45,6 +46,7 @@ class Demand:
     rate: float
     most_latency_ns: float
     duration_s: float = USUAL_S
+    capacity: float | None = None
     seed: int = 1
 
     def settings(self, scenario: str) -> dict[str, float]:
@@ -57,7 +59,8 @@ class Demand:
             "schedule_rng_seed": self.seed,
         }
         expected_ns = max(1, int(self.latency_ns))
-        samples = max(LEAST_QUERIES, math.ceil(SURPLUS * self.rate * self.duration_s))
+        expected = self.capacity or self.rate
+        samples = max(LEAST_QUERIES, math.ceil(SURPLUS * expected * self.duration_s))
         if self.duration_s >= SUBMISSION_S:
             samples = max(samples, SUBMISSION_SAMPLES)
         percent = 100 * PERCENTILE
@@ -76,7 +79,7 @@ class Demand:
                 "server_target_latency_percentile": percent / 100,
                 "min_query_count": round(LEAST_SLOWER * 100 / (100 - percent)),
             },
-            "offline": {"offline_expected_qps": self.rate, "min_query_count": samples},
+            "offline": {"offline_expected_qps": expected, "min_query_count": samples},
         }
         return common | own[scenario]
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 from pathlib import Path
 
 import numpy as np
 
 from bench.api.errors import ChildError
 
+FORGED = "the workers sent answers that are none"
 LONG_AGO = np.iinfo(np.int64).min // 2
 
 
@@ -25,7 +27,7 @@ class Served:
         received_ns: when the client had the answer, N.
         worker: number of the worker, N.
         batch: how many requests the same inference answered, N.
-        num_lost: requests that were sent and not answered.
+        lost_ns: when each of the requests was sent that were not answered.
     """
 
     due_ns: np.ndarray
@@ -36,7 +38,12 @@ class Served:
     received_ns: np.ndarray
     worker: np.ndarray
     batch: np.ndarray
-    num_lost: int = 0
+    lost_ns: np.ndarray = dataclasses.field(default_factory=lambda: np.empty(0, np.int64))
+
+    @property
+    def num_lost(self) -> int:
+        """Requests that were sent and not answered."""
+        return len(self.lost_ns)
 
     @property
     def latency_ns(self) -> np.ndarray:
@@ -81,6 +88,7 @@ class Run:
         wrong: those of them that were wrong.
         joules: energy that the machine used meanwhile; None where it does not count it.
         joules_of: what that is the energy of, such as `package-0` and `gpu-0`.
+        delay_ns: nanoseconds that a request waited for others at most.
     """
 
     served: Served
@@ -89,6 +97,7 @@ class Run:
     wrong: int
     joules: float | None = None
     joules_of: tuple[str, ...] = ()
+    delay_ns: int = 0
 
     def must_be_right(self) -> Run:
         """This run.
@@ -100,12 +109,41 @@ class Run:
             raise ChildError("error", f"{self.wrong} of {self.checked} answers under load were wrong")
         return self
 
+    def must_be_whole(self) -> Run:
+        """This run.
 
-def read(path: Path) -> Served:
-    """What `Ledger.save` wrote."""
+        Raises:
+            ChildError: an answer was wrong, or a request was not answered.
+        """
+        if self.gave_up is not None or self.served.num_lost:
+            raise ChildError("error", f"{self.served.num_lost} requests were not answered")
+        return self.must_be_right()
+
+
+def read(path: Path, at_once: int) -> Served:
+    """What `Ledger.save` wrote; the workers, which a hostile model may run, wrote most of it.
+
+    Args:
+        path: the file.
+        at_once: sessions that answered.
+
+    Raises:
+        ChildError: answers that no worker of ours gives: of requests that were not sent, twice, or at other times.
+    """
     with np.load(path) as saved:
         number, sent = saved["number"], saved["sent_ns"]
         order = np.argsort(number, kind="stable")
+        number = number[order]
         answered = {name: saved[name][order] for name in ("start_ns", "end_ns", "received_ns", "worker", "batch")}
-        asked = {name: saved[name][number[order]] for name in ("due_ns", "rows", "sent_ns")}
-    return Served(**asked, **answered, num_lost=len(sent) - len(number))
+        is_known = len(number) == 0 or (number[0] >= 0 and number[-1] < len(sent) and np.all(np.diff(number) > 0))
+        if not is_known:
+            raise ChildError("error", FORGED)
+        asked = {name: saved[name][number] for name in ("due_ns", "rows", "sent_ns")}
+    times = (asked["sent_ns"], answered["start_ns"], answered["end_ns"], answered["received_ns"])
+    is_in_order = all(np.all(earlier <= later) for earlier, later in itertools.pairwise(times))
+    is_ours = np.all((answered["worker"] >= 0) & (answered["worker"] < at_once) & (answered["batch"] >= 1))
+    if not is_in_order or not is_ours:
+        raise ChildError("error", FORGED)
+    is_lost = np.ones(len(sent), bool)
+    is_lost[number] = False
+    return Served(**asked, **answered, lost_ns=sent[is_lost])

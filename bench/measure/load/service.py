@@ -31,6 +31,10 @@ GRACE_S = 30.0
 """Time that a client may take beyond the time that its requests take."""
 STOPPING_S = 5.0
 """Time in which a worker stops serving when it is told to."""
+SILENT_TIMES = 5
+"""Times the longest inference of an idle service without an answer, after which a service is silent."""
+FIRST_S = 60.0
+"""Time in which the first inference of a worker that learned no answers may end."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, order=True)
@@ -79,11 +83,15 @@ class Bounds:
 
     Attributes:
         most_waiting: requests that may wait at a time: of more, the service is overloaded.
-        silent_s: seconds without an answer while requests wait.
+        silent_s: seconds without an answer while requests wait; `SILENT_TIMES` inferences where these take longer.
     """
 
     most_waiting: int = 4096
     silent_s: float = 2.0
+
+    def after(self, service: Service) -> Bounds:
+        """The bounds for a service, by how long its inferences take."""
+        return dataclasses.replace(self, silent_s=max(self.silent_s, SILENT_TIMES * service.longest_s))
 
     def as_arguments(self) -> dict[str, int]:
         """The arguments of the client's operations."""
@@ -103,6 +111,7 @@ class Service(contextlib.AbstractContextManager["Service"]):
         subject: the cell.
         setup: how it is set up: with one request at a time where its session answers several otherwise.
         num_rows: number of samples that requests may ask about.
+        longest_s: seconds of the longest inference while the workers learned the answers, the largest batch included.
         started_ns: when the first worker was started, by the clock of the requests.
 
     Raises:
@@ -114,6 +123,7 @@ class Service(contextlib.AbstractContextManager["Service"]):
         self._stack = contextlib.ExitStack()
         self._children: list[Child] = []
         self.num_rows = self.started_ns = 0
+        self.longest_s = 0.0 if learns else FIRST_S / SILENT_TIMES
 
     def __enter__(self) -> Service:
         with self._stack:
@@ -130,7 +140,10 @@ class Service(contextlib.AbstractContextManager["Service"]):
                     interpreter=subject.interpreter,
                 )
                 self._children.append(self._stack.enter_context(child))
-            on_all_cores(self._open, list(enumerate(self._children)), _raised)
+            failed: list[BenchError] = []
+            on_all_cores(self._open, list(enumerate(self._children)), lambda _, outcome: _note(outcome, failed))
+            if failed:
+                raise failed[0]
             self._stack = self._stack.pop_all()
         return self
 
@@ -151,8 +164,11 @@ class Service(contextlib.AbstractContextManager["Service"]):
                 delay_ns=batching.delay_ns,
             )
         self.num_rows = int(told["num_rows"])
-        if self._learns and child.request(Worker.learn_answers, timeout_s=limit_s)["most"] < batching.most:
-            self.setup = dataclasses.replace(self.setup, batching=Batching())
+        if self._learns:
+            learnt = child.request(Worker.learn_answers, timeout_s=limit_s)
+            self.longest_s = max(self.longest_s, int(learnt["longest_ns"]) / 1e9)
+            if int(learnt["most"]) < batching.most:
+                self.setup = dataclasses.replace(self.setup, batching=Batching())
 
     @property
     def pids(self) -> list[int]:
@@ -173,6 +189,7 @@ class Service(contextlib.AbstractContextManager["Service"]):
             ChildError: a worker died, hangs, or failed.
         """
         asked = {"requests": str(self.requests), "answers": str(self.answers), "polls": polls}
+        wire.drop_waiting(self._replies)  # those to requests of a run that was given up
         with ThreadPoolExecutor(len(self._children)) as pool:
             told = [
                 pool.submit(child.request, Worker.serve, timeout_s=most_s + STOPPING_S, **asked)
@@ -191,9 +208,10 @@ class Service(contextlib.AbstractContextManager["Service"]):
                 each.result(timeout=most_s + 2 * STOPPING_S)
 
 
-def _raised(_: object, outcome: BenchError | None) -> None:
+def _note(outcome: BenchError | None, failed: list[BenchError]) -> None:
+    """Keep an error for later: raised at once, it would end all processes of the command."""
     if outcome is not None:
-        raise outcome
+        failed.append(outcome)
 
 
 class Driver(contextlib.AbstractContextManager["Driver"]):
@@ -257,31 +275,33 @@ class Driver(contextlib.AbstractContextManager["Driver"]):
         return self._run(service, loadgen.drive, most_s, {**asked, "folder": str(folder)})
 
     def _run(self, service: Service, operation: Callable[..., Any], most_s: float, arguments: Mapping[str, Any]) -> Run:
-        target, most_s = self._folder / "served.npz", most_s + GRACE_S
-        before = self._meter.joules()
+        target, bounds = self._folder / "served.npz", self._bounds.after(service)
+        most_s += GRACE_S + bounds.silent_s
+        at_once = service.setup.at_once
         is_apart = _set_apart(self.pid, service)
         with service.serving(most_s, polls=is_apart) as told:
-            answer = self._child.request(
-                operation,
-                timeout_s=most_s,
-                requests=str(service.requests),
-                answers=str(service.answers),
-                target=str(target),
-                spins=is_apart,
-                **self._bounds.as_arguments(),
-                **arguments,
-            )
+            with self._meter.counting() as used:
+                answer = self._child.request(
+                    operation,
+                    timeout_s=most_s,
+                    requests=str(service.requests),
+                    answers=str(service.answers),
+                    target=str(target),
+                    spins=is_apart,
+                    **bounds.as_arguments(),
+                    **arguments,
+                )
             if answer["gave_up"] == "silent":
-                raise _silence(told, self._bounds.silent_s)
-        checked, wrong = (sum(each.result()[name] for each in told) for name in ("checked", "wrong"))
-        after = self._meter.joules()
+                raise _silence(told, bounds.silent_s)
+        checked, wrong = (sum(int(each.result()[name]) for each in told) for name in ("checked", "wrong"))
         return Run(
-            served=served.read(target),
+            served=served.read(target, at_once),
             gave_up=answer["gave_up"],
             checked=checked,
             wrong=wrong,
-            joules=None if before is None or after is None else after - before,
+            joules=used.joules,
             joules_of=self._meter.names,
+            delay_ns=service.setup.batching.delay_ns,
         )
 
 

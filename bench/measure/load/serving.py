@@ -59,13 +59,16 @@ class Server:
         samples: for each row that a request may ask about, the feeds of one request.
         worker: number of the session among those of the service.
         batching: how requests are put together.
+
+    Attributes:
+        longest_ns: nanoseconds of the longest inference of `learn`.
     """
 
     def __init__(self, session: Session, samples: Sequence[Arrays], worker: int, batching: Batching) -> None:
         self._run, self._samples = session.run, samples
         self._worker, self._batching = worker, batching
         self._expected: list[list[np.ndarray]] = []
-        self._checked = self._wrong = 0
+        self._checked = self._wrong = self.longest_ns = 0
 
     def learn(self) -> int:
         """Run every sample alone, which tells the right answers, and the largest batch once.
@@ -74,17 +77,24 @@ class Server:
             The most requests that an inference will answer: 1 where the session does not take several, or answers them
             otherwise than alone.
         """
-        self._expected = [[np.array(output) for output in self._run(feeds)] for feeds in self._samples]
+        self._expected = [[np.array(output) for output in self._timed(feeds)] for feeds in self._samples]
         if self._batching.most > 1:
             rows = [number % len(self._samples) for number in range(self._batching.most)]
             try:
-                self._check(rows, self._run(self._feeds(rows)))
+                self._check(rows, self._timed(self._feeds(rows)))
             except Exception:  # whatever a framework raises where a batch does not fit
                 self._wrong += 1
             if self._wrong:
                 self._batching = Batching()
             self._checked = self._wrong = 0
         return self._batching.most
+
+    def _timed(self, feeds: Arrays) -> Outputs:
+        """Run an inference, and note how long it takes where none before took longer."""
+        began_ns = time.perf_counter_ns()
+        outputs = self._run(feeds)
+        self.longest_ns = max(self.longest_ns, time.perf_counter_ns() - began_ns)
+        return outputs
 
     def serve(self, requests: Path, answers: Path, *, polls: bool) -> dict[str, int]:
         """Serve until a request says to stop.

@@ -32,12 +32,12 @@ def measure(subject: Subject, driver: Driver, limits: Limits, *, run: str, longe
         longest_s: seconds of idleness, of which longer ones are left out.
 
     Raises:
-        ChildError: the client or the worker failed.
+        ChildError: the client or the worker failed, or an answer is missing or wrong.
     """
     cold = [_cold_start(subject, driver, limits) for _ in range(COLD_STARTS)]
     with Service(subject, Setup(), limits) as service:
         busy = np.zeros(NUM_BUSY, np.int64)
-        served = driver.replay(service, busy, np.arange(NUM_BUSY) % service.num_rows).served
+        served = driver.replay(service, busy, np.arange(NUM_BUSY) % service.num_rows).must_be_whole().served
         # The client sent all of them at once: a request is answered when the one before it is.
         ends = np.r_[served.sent_ns[0], served.received_ns]
         after = {BUSY: _durations(np.diff(np.sort(ends))[1:])}
@@ -50,15 +50,15 @@ def measure(subject: Subject, driver: Driver, limits: Limits, *, run: str, longe
 
 def _cold_start(subject: Subject, driver: Driver, limits: Limits) -> int:
     with Service(subject, Setup(), limits, learns=False) as service:
-        served = driver.replay(service, np.zeros(1, np.int64), np.zeros(1, np.int64)).served
+        served = driver.replay(service, np.zeros(1, np.int64), np.zeros(1, np.int64)).must_be_whole().served
         return int(served.received_ns[0]) - service.started_ns
 
 
 def _apart(driver: Driver, service: Service, idle_ns: int, number: int) -> tuple[int, ...]:
     """Latencies of requests that are so far apart; the first, which follows nothing, does not count."""
-    usual = driver.replay(service, np.zeros(1, np.int64), np.zeros(1, np.int64)).served.latency_ns[0]
+    usual = driver.replay(service, np.zeros(1, np.int64), np.zeros(1, np.int64)).must_be_whole().served.latency_ns[0]
     due = (idle_ns + int(usual)) * np.arange(number + 1)
-    served = driver.replay(service, due, np.arange(number + 1) % service.num_rows).served
+    served = driver.replay(service, due, np.arange(number + 1) % service.num_rows).must_be_whole().served
     return _durations(served.latency_ns[1:])
 
 
@@ -66,7 +66,7 @@ def _after_work(driver: Driver, service: Service) -> tuple[int, ...]:
     due = APART_NS * np.arange(2 * NUM_AFTER_WORK)
     rows = np.arange(2 * NUM_AFTER_WORK) // 2 % service.num_rows
     rows[::2] = wire.OTHER_WORK
-    return _durations(driver.replay(service, due, rows).served.latency_ns[1::2])
+    return _durations(driver.replay(service, due, rows).must_be_whole().served.latency_ns[1::2])
 
 
 def _durations(values: np.ndarray) -> tuple[int, ...]:
