@@ -91,7 +91,7 @@ def _answer(found: Confirmed) -> str:
         return f"No deployment keeps the metric{'' if found.too_few is None else f': {found.too_few}'}.\n"
     best, fixed = found.winner if found.is_searched else found.best_finalist, found.fixed
     if fixed is None:
-        return f"{found.winner.cell} is the only kind of deployment that keeps the metric.\n"
+        return f"{found.winner.cell} is the only kind of deployment that was shown to keep the metric.\n"
     if best is None:
         why = "no finalist keeps the metric" if found.finalists else "no proposal is expected to"
         return f"Nothing beats {fixed.cell}: {why}.\n"

@@ -183,3 +183,14 @@ def test_what_the_solver_prints_is_not_printed(
     print("after", flush=True)
     ctypes.CDLL(None).fflush(None)
     assert capfd.readouterr().out == "before\nafter\n"
+
+
+def test_letters_without_noise_are_chosen_by_their_costs_together() -> None:
+    """As of a model that has options of its runtime alone: the best two of them are tried together."""
+    four = design(BASE, None, (), ("a", "b", "c", "d"))
+    costs = {(0, "+"): -0.2, (1, "+"): -0.1, (2, "+"): 0.3, (3, "+"): 0.2}
+    found = effects.Effects(
+        ratio=costs, noise={}, noise_of_base=0.0, size_bytes={}, memory_bytes={}, told=frozenset(costs)
+    )
+    assert assignment.ladder(four, found, costs) == [("+", "+", "-", "-")]
+    assert assignment.ladder(four, found, dict.fromkeys(costs, 0.1)) == []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -198,3 +199,31 @@ def test_what_beats_the_fixed_matrix(objective: str, field: str, searched: float
         objective=objective, finalists=[mine], losses={}, kept=["net/a"], fixed=other, winner=mine, over_fixed=over
     )
     assert found.is_searched is expected
+
+
+def test_the_luckiest_of_those_that_were_launched_least_does_not_win() -> None:
+    kept = [f"net/{name}" for name in "abcde"]
+    rows = [
+        row(cell=path, ratio=ratio, size_bytes=9) for path, ratio in zip(kept, (0.1, 0.2, 0.5, 0.4, 0.6), strict=True)
+    ]
+    more: dict[str, Any] = {"finalists": rows, "losses": {}, "kept": kept, "fixed": None, "winner": None}
+    found = Confirmed(**more, objective=LATENCY, over_fixed=None)
+    assert found.best_finalist is rows[3]
+    assert list(Confirmed(**more, objective=SIZE, over_fixed=None).timed) == kept, "sizes are what they are"
+
+
+def test_in_the_end_all_that_keep_the_metric_may_win(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """The test split alone bounds the loss of some of them too loosely, and what may not win is not measured on."""
+    bed, most = Bed(monkeypatch, tmp_path, {}), []
+
+    class Noted:
+        def __init__(self, _: object, options: Options, *__: object) -> None:
+            most.append(options.max_metric_loss)
+
+        def run(self, cells: Sequence[Cell]) -> None:
+            bed._run(cells)
+
+    monkeypatch.setattr(whole, "Sweep", Noted)
+    bed.search()
+    assert most[-1] == math.inf
+    assert math.inf not in most[:-1]

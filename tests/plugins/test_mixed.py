@@ -117,6 +117,22 @@ def test_no_block_is_longer_than_the_weights_need(letter: str, sizes: list[int],
     assert [each["K"] for each in attributes] == [12, 36, 36, 36]
 
 
+def test_a_vector_that_something_is_divided_by_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys.modules[type(catalog.variant_file("mixed")).__module__], "MANY", 8)
+    model = small.make_model()
+    model.graph.initializer.append(onnx.numpy_helper.from_array(np.float32([1e-9, *[1.0] * 9]), "divisor"))
+    (gemm,) = (node for node in model.graph.node if node.op_type == "Gemm")
+    gemm.output[0] = "undivided"
+    model.graph.node.insert(11, onnx.helper.make_node("Div", ["undivided", "divisor"], ["text"]))
+    onnx.save(model, tmp_path / "source.onnx")
+    kinds = {
+        onnx.numpy_helper.to_array(tensor).dtype
+        for tensor in made("2f3v3f", tmp_path / "source.onnx", tmp_path).graph.initializer
+        if [*tensor.dims] == [10] and tensor.data_type in (onnx.TensorProto.FLOAT, onnx.TensorProto.FLOAT16)
+    }
+    assert kinds == {np.dtype(np.float16), np.dtype(np.float32)}, "the bias does not"
+
+
 def test_weights_are_not_limited_for_a_node_that_reads_them_as_floats(source: Path, tmp_path: Path) -> None:
     def products(option: str) -> list[np.ndarray]:
         tensors = [onnx.numpy_helper.to_array(tensor) for tensor in made(option, source, tmp_path).graph.initializer]

@@ -6,7 +6,7 @@ import contextlib
 import ctypes
 import math
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 
 import numpy as np
 from scipy import optimize
@@ -59,12 +59,13 @@ def ladder(design: Design, effects: Effects, costs: Mapping[Key, float]) -> list
         for group, letters in enumerate(design.letters)
     )
     if most <= 0:
-        return []
+        found = best(design, costs, {}, 0.0)
+        return [] if found is None or found == design.plain else [found]
     least = min(value for value in effects.noise.values() if value > 0)
     levels = min(LEVELS, 1 + math.ceil(math.log2(most / least)))
     limits = [most / 2**level for level in reversed(range(levels))]
-    found: Sequence[Choice | None] = [best(design, costs, effects.noise, limit) for limit in limits]
-    return list(dict.fromkeys(choice for choice in found if choice is not None and choice != design.plain))
+    steps = [best(design, costs, effects.noise, limit) for limit in limits]
+    return list(dict.fromkeys(choice for choice in steps if choice is not None and choice != design.plain))
 
 
 @contextlib.contextmanager

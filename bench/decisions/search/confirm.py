@@ -28,6 +28,8 @@ from bench.records.rows import Row
 SAFER = 0.8
 """Of two finalists in a row, the less risky one has at most this share of the other one's risk."""
 MOST_FINALISTS = 12
+TIMED = 3
+"""Finalists that are measured beside the fixed matrix in the end; the last that keep the metric."""
 MEMORY_MARGIN = Aims().margin
 """Share by which peak memory must be less: the largest difference of latencies, too, that counts as noise."""
 
@@ -73,9 +75,14 @@ class Confirmed:
         return self.over_fixed is not None and self.over_fixed.high < 1
 
     @property
+    def timed(self) -> Sequence[str]:
+        """Those of `kept` of which the best may win."""
+        return _timed(self.kept, self.objective)
+
+    @property
     def best_finalist(self) -> Row | None:
         """The finalist that keeps the metric and does best."""
-        return _best([row for row in self.finalists if row.cell in self.kept], self.objective)
+        return _best([row for row in self.finalists if row.cell in self.timed], self.objective)
 
 
 def finalists(
@@ -223,11 +230,12 @@ def confirmed(
     if group is None:
         raise InputError(f"no cell of {request[0]} was timed")
     paths, kept, rivals = ([cell.path for cell in each] for each in cells)
+    timed = _timed(kept, objective)
     rows = [row for row in group.rows if row.cell in paths]
     asked = {*cells[0], *cells[2]}
     sound = [row for row in group.rows if row.status == "ok" and (objective == SIZE or row.ratio is not None)]
     fixed = _best([row for row in sound if row.cell in rivals], objective)
-    best = _best([row for row in sound if row.cell in kept], objective)
+    best = _best([row for row in sound if row.cell in timed], objective)
     winner = _best([row for row in (best, fixed) if row is not None], objective)
     return Confirmed(
         objective=objective,
@@ -236,19 +244,24 @@ def confirmed(
         kept=kept,
         fixed=fixed,
         winner=winner,
-        over_fixed=None if best is None or fixed is None else _over(stored, best.cell, fixed.cell, kept, objective),
+        over_fixed=None if best is None or fixed is None else _over(stored, best.cell, fixed.cell, timed, objective),
         too_few=pick.too_few_samples(stored.measurements, group, constraints) if winner is None else None,
     )
 
 
-def _over(stored: Results, best: str, fixed: str, kept: Sequence[str], objective: str) -> Estimate | None:
+def _timed(kept: Sequence[str], objective: str) -> Sequence[str]:
+    """Finalists that were measured beside the fixed matrix; few launches of the others would choose the luckiest."""
+    return kept if objective == SIZE else kept[-TIMED:]
+
+
+def _over(stored: Results, best: str, fixed: str, timed: Sequence[str], objective: str) -> Estimate | None:
     """Latency of the best of the finalists over that of a cell of the fixed matrix."""
     if objective != LATENCY:
         compared = stored.measurements.between(best, fixed)
         return None if compared is None else compared.ratio
     fitted = stored.measurements.of(best)
     is_beside = fitted is not None and fixed in fitted.names
-    return selection.selected_ratio(fitted, best, fixed, kept) if fitted is not None and is_beside else None
+    return selection.selected_ratio(fitted, best, fixed, timed) if fitted is not None and is_beside else None
 
 
 def _best(rows: Sequence[Row], objective: str) -> Row | None:

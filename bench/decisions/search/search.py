@@ -1,7 +1,7 @@
 """The rounds of a search: proposals are measured, their effects fitted, and better ones proposed, until the time is up.
 
 Proposals are cells of the task that `bench.plugins.tuning` makes, so each of them is a stored row, and a search that is
-started again goes on where it was. What is left in the end is confirmed on the task itself, by the test split.
+started again measures none of them twice. What is left in the end is confirmed on the task itself, by the test split.
 """
 
 from __future__ import annotations
@@ -172,7 +172,7 @@ class Search:
         Args:
             ends_s: time by `time.monotonic` at which measuring ends.
         """
-        # Sizes add up whatever the neighbours are.
+        # Sizes add up whatever the neighbours are, but for the vectors that the first node in blocks makes smaller.
         first = self.design.first(with_neighbours=self.objective != SIZE)
         uniform = [self.design.uniform(letter) for letter in dict.fromkeys("".join(self.design.letters))]
         self._round([self.design.plain, *(choice for choice in first if choice in uniform)], ends_s)
@@ -312,7 +312,18 @@ class Search:
             row = rows.get(cell.path)
             self._reason = (row.reason if row is not None else None) or self._reason
             tried = None if row is None else tried_of(choice, row, rows, _metrics(stored.records.get(cell.path)))
+            if (
+                tried is not None
+                and row is not None
+                and not self._is_beside(stored.records.get(row.same_as or row.cell))
+            ):
+                tried = dataclasses.replace(tried, ratio=None)
             self._tried[choice] = None if tried is None else dataclasses.replace(tried, number=self._num_rounds)
+
+    def _is_beside(self, record: Record | None) -> bool:
+        """Whether latencies of a cell are over this search's baseline: a search for another objective has another."""
+        baseline = self._options.baseline
+        return record is None or not record.launches or record.launches[-1].reference == str(baseline)
 
 
 def _metrics(record: Record | None) -> Mapping[str, float | None]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 import time
 from collections.abc import Callable, Sequence
 
@@ -25,13 +26,15 @@ from bench.records.store import Store
 
 SEARCH_SHARE, MATRIX_SHARE = 0.7, 0.3
 """Shares of the time: until the last round begins, and for the fixed matrix where nothing is stored of it."""
-RIVALS, TIMED, ASKED = 2, 3, 6
-"""Cells of the fixed matrix and finalists that are measured side by side in the end, and cells of the fixed matrix that
-are asked whether they keep the metric by all held-out samples. Where none of these does, lossless ones are asked: what
+RIVALS, ASKED = 2, 6
+"""Cells of the fixed matrix that are measured beside the finalists in the end, and cells of the fixed matrix that are
+asked whether they keep the metric by all held-out samples. Where none of these does, lossless ones are asked: what
 is slower than the plain model is no winner."""
 MOST_LAUNCHES = 24
 LEAST_S = 20.0
 """Time to measure these, at least: what was found is lost if the fixed matrix took longer than its share."""
+RIVALS_SHARE = 0.3
+"""Share of the time left after the last round, after which one cell of the matrix that keeps the metric is enough."""
 CONFIRMING_SHARE = 0.6
 """Share of the time left after the first finalist was confirmed, for confirming the others."""
 CONFIRMING_S = 5.0
@@ -120,10 +123,11 @@ def run(
     kept.keep(stored.folder, Kept(schema=kept.SCHEMA, request=request, objective=objective, outcomes=outcomes))
     stored = folder.stored(store, tasks={task})
     rivals: list[Cell] = []
+    rivals_until_s = time.monotonic() + RIVALS_SHARE * left_s()
     ranked = confirm.rivals(stored, request, constraints, objective)
     plain = [cell for cell in ranked[ASKED:] if starts.is_lossless(cell.variant)][:ASKED]
     for number, cell in enumerate([*ranked[:ASKED], *plain]):
-        if len(rivals) == RIVALS or (rivals and number >= ASKED):
+        if len(rivals) == RIVALS or (rivals and (number >= ASKED or time.monotonic() >= rivals_until_s)):
             break
         stored, more, keeps_metric = judged(cell)
         rivals += [cell] if keeps_metric else []
@@ -144,6 +148,8 @@ def run(
         if len(asked) == 1:  # by how long it took, and not by what it told
             number = 1 + int(CONFIRMING_SHARE * left_s() / (time.monotonic() - began_s))
             waiting = confirm.finalists(proposals, objective, task, to_beat, number, limit)[1:]
-    stored = measure([*found[-TIMED:], *rivals], max(LEAST_S, left_s()))
+    # All of these keep the metric, whatever the bound by the test split alone says: so all may win.
+    options = dataclasses.replace(options, max_metric_loss=math.inf)
+    stored = measure([*found[-confirm.TIMED :], *rivals], max(LEAST_S, left_s()))
     told = confirm.confirmed(stored, request, (asked, found, rivals), constraints, objective, more)
     return Searched(confirmed=told, outcomes=outcomes, stored=stored, is_cut=is_cut)

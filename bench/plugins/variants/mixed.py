@@ -40,6 +40,8 @@ BLOCKED = {
 """By letter: bits of a weight, weights of a block, and whether zero lies in the middle of a block's range."""
 AXES = {"MatMul": 0, "Gather": 1}
 """By operator: the axis of its weights along which blocks lie."""
+ADDING = frozenset({"Add", "BiasGelu", "Conv", "FastGelu", "LayerNormalization", "SkipLayerNormalization"})
+"""Operators whose vectors are biases, or belong to a normalization."""
 LEAST_BLOCK = 16
 """Weights that share a scale, at least; block sizes are powers of two (ONNX Runtime 1.31.1)."""
 MANY = 64
@@ -79,9 +81,7 @@ class Mixed(Variant):
             nodes = mixture.chosen(option, parts)
         if nodes.keys() <= {mixing.FLOAT}:
             raise RefusedError("every node stays float32")
-        vectors = {tensor.name for tensor in model.graph.initializer if len(tensor.dims) == 1}
-        vectors -= {name for part in parts for name in part.weights.split()}
-        vectors -= {value.name for value in model.graph.input}
+        vectors = _added(model) - {name for part in parts for name in part.weights.split()}
         with tempfile.TemporaryDirectory() as folder:
             if mixing.STATIC in nodes:  # first: its calibration runs the model in float32
                 model = _static(model, nodes[mixing.STATIC], ports, task, Path(folder))
@@ -163,6 +163,16 @@ def _limit(model: onnx.ModelProto, names: Sequence[str], bits: int, block_size: 
         if array.ndim == 2 and array.dtype == np.float32:
             within = limited(array, bits=bits, block_size=block_size, axis=axes[name], is_symmetric=is_symmetric)
             tensors[name].CopyFrom(onnx.numpy_helper.from_array(within, name))
+
+
+def _added(model: onnx.ModelProto) -> set[str]:
+    """Names of the vectors that are biases or belong to a normalization, and nothing else reads.
+
+    A small number of such a vector may be rounded away beside a large one, where a divisor, or a position, may not.
+    """
+    vectors = {tensor.name for tensor in model.graph.initializer if len(tensor.dims) == 1}
+    others = {name for node in all_nodes(model) if node.op_type not in ADDING for name in node.input}
+    return vectors - others - {value.name for value in (*model.graph.input, *model.graph.output)}
 
 
 def _store_in_half(model: onnx.ModelProto, vectors: Set[str]) -> None:
