@@ -18,6 +18,7 @@ from bench.measure.load.served import Run, Served, read
 def test_arrivals_are_cut_and_stretched(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(paired, "LEAST_REQUESTS", 3)
     monkeypatch.setattr(paired, "SLICE_REQUESTS", 3)
+    monkeypatch.setattr(paired, "min_samples", lambda _: 5)
     arrivals = Arrivals(due_ns=np.array([0, 10, 30, 60, 100, 150]) * 1_000_000, rows=np.arange(6))
     first, second = arrivals.slices()
     assert (first.due_ns.tolist(), first.rows.tolist()) == ([0, 10_000_000, 30_000_000], [0, 1, 2])
@@ -30,7 +31,7 @@ def test_arrivals_are_cut_and_stretched(monkeypatch: pytest.MonkeyPatch) -> None
     assert around.rows.tolist() == [4, 5, 0, 1]
     assert around.due_ns.tolist() == [0, 50_000_000, 80_000_000, 90_000_000]
     bound = Bound(statistic=P99, most_ns=10_000_000)
-    for rate, number in ((10.0, 3), (20.0, 6), (200.0, 60)):  # 30 times 10 ms, or three requests
+    for rate, number in ((0.5, 3), (10.0, 5), (20.0, 6), (200.0, 60)):  # 30 times 10 ms, or 5 requests if 4 s have them
         probing = arrivals.probing(8, rate, bound)
         assert (len(probing.due_ns), probing.rows[0], probing.rate) == (number, 2, pytest.approx(rate, rel=1e-6))
         assert np.all(np.diff(probing.due_ns) > 0)

@@ -29,13 +29,14 @@ from bench.measure.load import highest, launch
 from bench.measure.load.launch import LoadLaunch
 from bench.measure.load.served import Run, Served
 from bench.measure.load.service import Bounds, Driver, Service, Setup
+from bench.measure.stats import min_samples
 
 FAILED = "turns"
 """Stands for a scenario in the line of a service that failed while services took turns."""
 MIN_PASSES = 2
 """Passes of a launch at least, besides that which warms up."""
 SLICE_REQUESTS = 200
-"""Requests of a slice, unless they take longer than `SLICE_S`."""
+"""Requests of a slice, unless they take longer than `SLICE_S`; for a highest rate, as many as its percentile needs."""
 SLICE_S = 4.0
 """Seconds that a slice takes at most, as long as it has `LEAST_REQUESTS`."""
 LEAST_REQUESTS = 20
@@ -75,7 +76,7 @@ class Arrivals:
 
     def slices(self) -> list[Arrivals]:
         """Slices of as many requests as a launch takes at a time; each begins when its first request arrives."""
-        number = min(len(self.due_ns), _num_requests(self.rate))
+        number = min(len(self.due_ns), _num_requests(self.rate, SLICE_REQUESTS))
         return [self.part(start, number) for start in range(0, len(self.due_ns) - number + 1, number)]
 
     def part(self, start: int, number: int) -> Arrivals:
@@ -88,13 +89,14 @@ class Arrivals:
 
     def probing(self, start: int, rate: float, bound: Bound) -> Arrivals:
         """Requests from one of them on, stretched to a rate, for long enough to tell whether it keeps a bound."""
-        number = max(_num_requests(rate), math.ceil(BOUNDS_IN_SLICE * bound.most_ns / 1e9 * rate))
+        needed = max(SLICE_REQUESTS, min_samples(launch.PERCENTILES[bound.statistic]))
+        number = max(_num_requests(rate, needed), math.ceil(BOUNDS_IN_SLICE * bound.most_ns / 1e9 * rate))
         return self.part(start, number).at(rate)
 
 
-def _num_requests(rate: float) -> int:
-    """Requests of a slice at a rate."""
-    return max(LEAST_REQUESTS, min(SLICE_REQUESTS, int(SLICE_S * rate)))
+def _num_requests(rate: float, most: int) -> int:
+    """Requests of a slice at a rate, unless they are to last for longer."""
+    return max(LEAST_REQUESTS, min(most, int(SLICE_S * rate)))
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
