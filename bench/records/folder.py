@@ -82,7 +82,12 @@ def read(results: Path, *, margin: float = Aims().margin, baseline: str | None =
 
 
 def stored(
-    store: Store, *, margin: float = Aims().margin, baseline: str | None = None, tasks: Container[str] | None = None
+    store: Store,
+    *,
+    margin: float = Aims().margin,
+    baseline: str | None = None,
+    tasks: Container[str] | None = None,
+    beside: str | None = None,
 ) -> Results:
     """The results in a store, which may be empty: every record is read once.
 
@@ -91,12 +96,15 @@ def stored(
         margin: largest difference that counts as noise, as a share.
         baseline: as for `read`.
         tasks: names of the only tasks whose records matter; None for all.
+        beside: path of the cell beside which the launches were measured that count; None for the last one of each cell.
 
     Raises:
         InputError: the baseline has no result.
     """
     contents, (peaks, damage) = store.contents(), stored_peaks.examined(store.folder)
     wanted = {path: record for path, record in contents.current.items() if tasks is None or record.cell.task in tasks}
+    if beside is not None:
+        wanted = {path: _beside(record, beside) for path, record in wanted.items()}
     fitted = Measurements(wanted)
     damages = (*contents.damages, *([damage] if damage else []))
     try:
@@ -112,6 +120,11 @@ def stored(
         margin=margin,
         damages=damages,
     )
+
+
+def _beside(record: Record, reference: str) -> Record:
+    launches = tuple(launch for launch in record.launches if launch.reference == reference)
+    return dataclasses.replace(record, launches=launches)
 
 
 def machine_folder(results: Path) -> Path:

@@ -33,6 +33,8 @@ def front_table(proposals: Sequence[Proposal], objective: str) -> str:
     lost = ("loss\n(%)",) if has_losses else ()
     titles = ("over the\nbaseline", "fidelity\n(dB)", *lost, "size\n(MB)")
     where = f"{base.source}/{base.exporter} on {base.runtime}/{base.provider}"
+    if not shown:
+        return f"{where}: none of {len(proposals)} proposals was timed.\n"
     title = f"{where}: {len(proposals)} proposals ran; of these, no other beats {len(lines)}:"
     table = writing.named_table("proposal", names, titles, lines)
     return f"{title}\n\n{table}\n{_letters(shown)}"

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
 import pytest
 
 from bench.api.errors import InputError
+from bench.measure.comparison import CELL
 from bench.records import folder
 from bench.records.rows import Row
+from support import records as made
 
 
 def row(path: str) -> Row:
@@ -34,3 +40,24 @@ def test_glob_that_matches_nothing(glob: str, says: str) -> None:
     with pytest.raises(InputError) as raised:
         folder.chosen(ROWS, [glob])
     assert str(raised.value) == says
+
+
+def test_launches_beside_another_cell_may_be_left_out(tmp_path: Path) -> None:
+    """As where one search measured cells beside one baseline, and the next search some of them beside another."""
+    first, second = made.BASELINE, made.PRUNE
+    moved = made.record(
+        made.HALVE,
+        made.launch("a", CELL, 500),
+        made.launch("b", CELL, 1000),
+        made.launch("c", CELL, 90, reference=second),
+    )
+    current = {one.cell.path: one for one in (made.baseline(), made.baseline(second, c=100), moved)}
+    store: Any = SimpleNamespace(contents=lambda: SimpleNamespace(current=current, damages=()), folder=tmp_path)
+
+    def ratios(beside: str | None) -> dict[str, float | None]:
+        return {row.cell: row.ratio for row in folder.stored(store, beside=beside).rows}
+
+    assert ratios(None)[made.HALVE] == pytest.approx(0.9, rel=0.02), "the last launch says which"
+    assert ratios(first)[made.HALVE] == pytest.approx(0.5, rel=0.02)
+    assert ratios(second)[made.HALVE] == pytest.approx(0.9, rel=0.02)
+    assert ratios(first)[second] is None

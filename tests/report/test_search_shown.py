@@ -9,11 +9,11 @@ import pytest
 
 from bench.decisions.search import confirm, kept
 from bench.decisions.search.kept import Kept
-from bench.decisions.search.search import LATENCY, SIZE, Outcome
+from bench.decisions.search.search import LATENCY, SIZE, Outcome, Proposal
 from bench.measure.stats import Estimate
 from bench.report import search as report
 from bench.report.figures import search_plots
-from support.searches import Bed, go, row, search_of
+from support.searches import Bed, go, made, row, search_of, tried
 
 
 def test_figures_name_every_design_group_and_letter(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -85,6 +85,14 @@ def test_searches_of_one_task_for_latency_and_size_are_both_kept(
     other = Kept(schema=kept.SCHEMA, request=("net", 1, 1), objective="colour", outcomes=(search.outcome,))
     kept.keep(tmp_path, other)
     assert [one.objective for one in kept.read(tmp_path)] == [LATENCY, SIZE], "no other objective has figures"
+
+
+def test_a_design_of_which_nothing_was_timed_has_no_table() -> None:
+    proposals = [
+        Proposal(design=made(), choice=made().plain, tried=dataclasses.replace(tried(made().plain), ratio=None))
+    ]
+    told = report.front_table(proposals, LATENCY)
+    assert told.endswith("on onnxruntime/cpu: none of 1 proposals was timed.\n")
 
 
 def test_the_answer_names_the_winner_and_what_it_beats(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -306,24 +306,15 @@ class Search:
         goal = dataclasses.replace(self._options.goal, max_launches=launches, budget_s=budget_s)
         options = dataclasses.replace(self._options, goal=goal)
         Sweep(self._store, options, self._observer).run(list(cells.values()))
-        stored = folder.stored(self._store, margin=goal.aims.margin, tasks={self.design.base.task})
+        # A search for another objective may have measured the same cells beside another baseline.
+        beside = str(self._options.baseline)
+        stored = folder.stored(self._store, margin=goal.aims.margin, tasks={self.design.base.task}, beside=beside)
         rows = {row.cell: row for row in stored.rows}
         for choice, cell in cells.items():
             row = rows.get(cell.path)
             self._reason = (row.reason if row is not None else None) or self._reason
             tried = None if row is None else tried_of(choice, row, rows, _metrics(stored.records.get(cell.path)))
-            if (
-                tried is not None
-                and row is not None
-                and not self._is_beside(stored.records.get(row.same_as or row.cell))
-            ):
-                tried = dataclasses.replace(tried, ratio=None)
             self._tried[choice] = None if tried is None else dataclasses.replace(tried, number=self._num_rounds)
-
-    def _is_beside(self, record: Record | None) -> bool:
-        """Whether latencies of a cell are over this search's baseline: a search for another objective has another."""
-        baseline = self._options.baseline
-        return record is None or not record.launches or record.launches[-1].reference == str(baseline)
 
 
 def _metrics(record: Record | None) -> Mapping[str, float | None]:
