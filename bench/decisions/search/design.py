@@ -133,6 +133,17 @@ class Design:
             letters=(*self.letters[: group + 1], *self.letters[group:]),
         )
 
+    def chooses_like(self, other: Design) -> bool:
+        """Whether two designs choose for the same parts of the same export, whatever their groups."""
+        mine, theirs = ((one.base, one.variant, one.options, one.parts) for one in (self, other))
+        return mine == theirs
+
+    def translated(self, choice: Choice, coarse: Design) -> Choice:
+        """A choice of a design with the same parts in larger groups as a choice of this one."""
+        each = coarse._letters(choice)
+        first = len(choice) - len(self.options)
+        return (*(each[numbers[0]] for numbers in self.groups if numbers), *choice[first:])
+
     def refined(self, choice: Choice, group: int) -> Choice:
         """A choice of this design as a choice of the design that `split` makes."""
         return (*choice[: group + 1], *choice[group:])

@@ -33,12 +33,14 @@ class Kept:
         request: task, batch and threads.
         objective: what was made small.
         outcomes: the designs with their proposals.
+        winner: path of the proposal that beat the fixed matrix; None where none did, or the search did not end yet.
     """
 
     schema: int
     request: tuple[str, int, int]
     objective: str
     outcomes: tuple[Outcome, ...]
+    winner: str | None = None
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -72,6 +74,11 @@ def keep(folder: Path, kept: Kept) -> Path:
     path.parent.mkdir(exist_ok=True)
     write_atomically(path, msgspec.json.encode(kept))
     return path
+
+
+def earlier(folder: Path, request: tuple[str, int, int], objective: str) -> Kept | None:
+    """The search of the same question that is kept; None where there is none."""
+    return next((one for one in read(folder) if (one.request, one.objective) == (request, objective)), None)
 
 
 def read(folder: Path) -> list[Kept]:

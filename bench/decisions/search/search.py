@@ -144,6 +144,7 @@ class Search:
         observer: told of every step.
         objective: what is to be made small, one of `FIGURES`.
         say: called with a line after each round.
+        earlier: what an earlier search over the same design tried, which this one goes on from.
     """
 
     def __init__(
@@ -155,8 +156,10 @@ class Search:
         observer: Observer,
         objective: str,
         say: Callable[[str], None],
+        earlier: Outcome | None = None,
     ) -> None:
-        self.design = start
+        self._start, self._earlier = start, earlier
+        self.design = start if earlier is None else earlier.design
         self._store, self._observer = store, observer
         self._options = dataclasses.replace(options, baseline=baseline, max_metric_loss=math.inf)
         self.objective, self._say = objective, say
@@ -172,8 +175,10 @@ class Search:
         Args:
             ends_s: time by `time.monotonic` at which measuring ends.
         """
+        self._recall()
         # Sizes add up whatever the neighbours are, but for the vectors that the first node in blocks makes smaller.
-        first = self.design.first(with_neighbours=self.objective != SIZE)
+        first = self._start.first(with_neighbours=self.objective != SIZE)
+        first = [self.design.translated(choice, self._start) for choice in first]
         uniform = [self.design.uniform(letter) for letter in dict.fromkeys("".join(self.design.letters))]
         self._round([self.design.plain, *(choice for choice in first if choice in uniform)], ends_s)
         self._waiting = [choice for choice in first if choice not in self._tried]
@@ -221,6 +226,16 @@ class Search:
     def best_cost(self) -> float:
         """The least cost of a proposal that ran."""
         return min((one.cost(self.objective) for one in self.proposals), default=math.inf)
+
+    def _recall(self) -> None:
+        """Take over the proposals of an earlier search, as far as they are stored with what is to be made small."""
+        numbers = {one.choice: one.number for one in self._earlier.tried} if self._earlier is not None else {}
+        found = self._read({choice: self.design.cell(choice) for choice in numbers}) if numbers else {}
+        for choice, tried in found.items():
+            one = None if tried is None else Proposal(design=self.design, choice=choice, tried=tried)
+            if one is not None and math.isfinite(one.cost(self.objective)):
+                self._tried[choice] = dataclasses.replace(one.tried, number=numbers[choice])
+                self._num_rounds = max(self._num_rounds, numbers[choice])
 
     def _round(self, batch: Sequence[Choice], ends_s: float) -> None:
         self._num_rounds += 1
@@ -297,6 +312,7 @@ class Search:
         return all(choice[group] not in letters for group, letters in self._banned().items())
 
     def _measure(self, choices: Sequence[Choice], ends_s: float) -> None:
+        numbers = {choice: one.number for choice in choices if (one := self._tried.get(choice)) is not None}
         self._tried |= dict.fromkeys(choices)
         cells = {choice: self.design.cell(choice) for choice in choices if self.design.has_name(choice)}
         if not cells:
@@ -306,15 +322,22 @@ class Search:
         goal = dataclasses.replace(self._options.goal, max_launches=launches, budget_s=budget_s)
         options = dataclasses.replace(self._options, goal=goal)
         Sweep(self._store, options, self._observer).run(list(cells.values()))
+        for choice, tried in self._read(cells).items():
+            number = numbers.get(choice, self._num_rounds)
+            self._tried[choice] = None if tried is None else dataclasses.replace(tried, number=number)
+
+    def _read(self, cells: Mapping[Choice, Cell]) -> dict[Choice, Tried | None]:
+        """The figures of choices as they are stored; None for those that failed or are not stored."""
         # A search for another objective may have measured the same cells beside another baseline.
-        beside = str(self._options.baseline)
-        stored = folder.stored(self._store, margin=goal.aims.margin, tasks={self.design.base.task}, beside=beside)
+        margin, beside = self._options.goal.aims.margin, str(self._options.baseline)
+        stored = folder.stored(self._store, margin=margin, tasks={self.design.base.task}, beside=beside)
         rows = {row.cell: row for row in stored.rows}
+        found: dict[Choice, Tried | None] = {}
         for choice, cell in cells.items():
             row = rows.get(cell.path)
             self._reason = (row.reason if row is not None else None) or self._reason
-            tried = None if row is None else tried_of(choice, row, rows, _metrics(stored.records.get(cell.path)))
-            self._tried[choice] = None if tried is None else dataclasses.replace(tried, number=self._num_rounds)
+            found[choice] = row and tried_of(choice, row, rows, _metrics(stored.records.get(cell.path)))
+        return found
 
 
 def _metrics(record: Record | None) -> Mapping[str, float | None]:

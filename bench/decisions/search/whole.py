@@ -58,6 +58,45 @@ class Searched:
     is_cut: bool
 
 
+class Keeping:
+    """Keeps a search after each of its rounds, together with what an earlier one of the same question tried.
+
+    Args:
+        place: the folder of the machine's results.
+        request: task, batch and threads.
+        objective: one of `search.FIGURES`.
+        designs: the designs to search over; what was tried of others is not kept any longer.
+    """
+
+    def __init__(self, place: Path, request: tuple[str, int, int], objective: str, designs: Sequence[Design]) -> None:
+        self._place = place
+        self._request, self._objective = request, objective
+        found = kept.earlier(place, request, objective)
+        outcomes = found.outcomes if found is not None else ()
+        self._earlier = [one for one in outcomes if any(one.design.chooses_like(design) for design in designs)]
+        self.winner = found.winner if found is not None and self._earlier else None
+        self.begun: list[search.Search] = []
+
+    def earlier(self, design: Design) -> Outcome | None:
+        """What an earlier search tried of a design."""
+        return next((one for one in self._earlier if one.design.chooses_like(design)), None)
+
+    def keep(self, winner: str | None = None) -> None:
+        """Keep what is known of all designs.
+
+        Args:
+            winner: path of the proposal that won; without it the winner of the earlier search stays.
+        """
+        self.winner = winner or self.winner
+        mine = [one.outcome for one in self.begun if one.is_sound]
+        others = [one for one in self._earlier if not any(one.design.chooses_like(two.design) for two in mine)]
+        outcomes = (*mine, *others)
+        whole = Kept(
+            schema=kept.SCHEMA, request=self._request, objective=self._objective, outcomes=outcomes, winner=self.winner
+        )
+        kept.keep(self._place, whole)
+
+
 def run(
     request: tuple[str, int, int],
     constraints: Constraints,
@@ -111,8 +150,17 @@ def run(
     if not designs:
         raise InputError(f"nothing can be chosen for an export of {task} here; `bench list` says why")
 
+    keeping = Keeping(stored.folder, request, objective, designs)
+
     def made(design: Design, baseline: Cell) -> search.Search:
-        return search.Search(design, baseline, store, options, observer, objective, say)
+        known = keeping.earlier(design)
+        one = search.Search(design, baseline, store, options, observer, objective, said, known)
+        keeping.begun.append(one)
+        return one
+
+    def said(line: str) -> None:
+        say(line)
+        keeping.keep()
 
     until_s = time.monotonic() + SEARCH_SHARE * left_s()
     searches = search.run(designs, made, until_s)
@@ -120,7 +168,6 @@ def run(
     if not searches:
         raise InputError(f"no export of {task} that something can be chosen for runs here; `bench run {task}` says why")
     outcomes = tuple(one.outcome for one in searches)
-    kept.keep(stored.folder, Kept(schema=kept.SCHEMA, request=request, objective=objective, outcomes=outcomes))
     stored = folder.stored(store, tasks={task})
     rivals: list[Cell] = []
     rivals_until_s = time.monotonic() + RIVALS_SHARE * left_s()
@@ -148,8 +195,17 @@ def run(
         if len(asked) == 1:  # by how long it took, and not by what it told
             number = 1 + int(CONFIRMING_SHARE * left_s() / (time.monotonic() - began_s))
             waiting = confirm.finalists(proposals, objective, task, to_beat, number, limit)[1:]
+    if keeping.winner is not None:
+        # By the same samples it keeps the metric as it did; it is measured again beside what may be better now.
+        winner = Cell.from_path(keeping.winner)
+        if winner not in asked:
+            asked.append(winner)
+            stored, more, keeps_metric = judged(winner)
+            found += [winner] if keeps_metric else []
+        found = [*(cell for cell in found if cell != winner), *(cell for cell in found if cell == winner)]
     # All of these keep the metric, whatever the bound by the test split alone says: so all may win.
     options = dataclasses.replace(options, max_metric_loss=math.inf)
     stored = measure([*found[-confirm.TIMED :], *rivals], max(LEAST_S, left_s()))
     told = confirm.confirmed(stored, request, (asked, found, rivals), constraints, objective, more)
+    keeping.keep(told.winner.cell if told.winner is not None and told.is_searched else None)
     return Searched(confirmed=told, outcomes=outcomes, stored=stored, is_cut=is_cut)
