@@ -212,6 +212,48 @@ def test_time_ends_a_search_between_rounds(monkeypatch: pytest.MonkeyPatch) -> N
     assert search.proposals
 
 
+def test_a_search_goes_on_from_what_an_earlier_one_tried(monkeypatch: pytest.MonkeyPatch) -> None:
+    bed, whole = Bed(monkeypatch), search_of()
+    go(whole)
+    expected = {one.choice: one.tried for one in whole.proposals}
+    bed.measured.clear()
+    first = search_of()
+    go(first, ends_s=12.0)
+    assert 0 < len(first.proposals) < len(expected)
+    second = search_of(earlier=first.outcome)
+    go(second)
+    found = {one.choice: one.tried for one in second.proposals}
+    assert {*map("".join, found)} == {*map("".join, expected)}, "both ways lead to the same proposals"
+    for one in first.proposals:
+        same = second.design.translated(one.choice, first.design)
+        assert found[same].number == one.tried.number, "the rounds of the earlier search are counted on"
+    assert max(one.number for one in found.values()) > max(one.tried.number for one in first.proposals)
+
+
+def test_a_search_that_goes_on_keeps_its_finer_groups_and_measures_nothing_but_the_letters_everywhere(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    bed, first = Bed(monkeypatch), search_of()
+    go(first)
+    assert len(first.design.groups) == 4
+    done = len(bed.measured)
+    second = search_of(earlier=first.outcome)
+    second.begin(2000.0)
+    assert second.design.groups == first.design.groups
+    spelled = {re.sub(r".*/(\S+)/onnxruntime/.*", r"\1", path) for path in bed.measured[done:]}
+    assert spelled == {"raw", "mixed-4d", "mixed-2s1f1s"}
+    assert len(second.proposals) == len(first.proposals)
+
+
+def test_proposals_that_are_not_stored_any_more_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    bed, first = Bed(monkeypatch), search_of()
+    go(first)
+    bed.measured.clear()
+    second = search_of(earlier=first.outcome)
+    second.begin(2000.0)
+    assert len(second.proposals) == 3
+
+
 def test_a_base_that_does_not_run_ends_its_design_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     bed = Bed(monkeypatch)
     monkeypatch.setattr(bed, "_row", lambda cell: row(cell=cell.path, status="failed"))

@@ -49,6 +49,7 @@ def test_a_split_group_keeps_its_letters_in_both_halves() -> None:
     assert fine.groups == ((0,), (3,), (1,), (2,))
     for choice in coarse.first():
         assert fine.cell(coarse.refined(choice, 0)) == coarse.cell(choice)
+        assert fine.translated(choice, coarse) == coarse.refined(choice, 0)
 
 
 def test_options_are_groups_without_parts() -> None:

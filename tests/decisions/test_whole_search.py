@@ -14,9 +14,10 @@ import pytest
 
 from bench.api.cell import Cell
 from bench.decisions.pick import Constraints
-from bench.decisions.search import confirm, whole
+from bench.decisions.search import confirm, kept, whole
 from bench.decisions.search.confirm import Confirmed
-from bench.decisions.search.search import LATENCY, MEMORY, SIZE
+from bench.decisions.search.kept import Kept
+from bench.decisions.search.search import LATENCY, MEMORY, SIZE, Outcome
 from bench.measure.stats import Estimate
 from bench.pipeline.sweep import Options
 from bench.records.metric_loss import Lost
@@ -64,7 +65,6 @@ class Bed:
         ]
         one = SimpleNamespace(design=made(), outcome=outcome)
         monkeypatch.setattr(whole.search, "run", lambda *_: [one])
-        monkeypatch.setattr(whole.kept, "keep", lambda *_: None)
         monkeypatch.setattr(confirm.catalog, "variants", lambda: {"raw": None, "int8_dynamic": None})
         monkeypatch.setattr(confirm.prepare, "skip_reason", lambda _: None)
 
@@ -210,6 +210,57 @@ def test_the_luckiest_of_those_that_were_launched_least_does_not_win() -> None:
     found = Confirmed(**more, objective=LATENCY, over_fixed=None)
     assert found.best_finalist is rows[3]
     assert list(Confirmed(**more, objective=SIZE, over_fixed=None).timed) == kept, "sizes are what they are"
+
+
+def test_the_winner_of_an_earlier_search_may_win_again(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Here the first finalist of the second search loses too much, so that the others are not asked."""
+    outcome = Outcome(design=made(), tried=(tried(made().plain), tried(NOISY)))
+    path = own(NOISY).path
+    before = Kept(schema=kept.SCHEMA, request=REQUEST, objective=LATENCY, outcomes=(outcome,), winner=path)
+    kept.keep(tmp_path, before)
+    bed = Bed(monkeypatch, tmp_path, {own(MIDDLE).path: 60})
+    found = bed.search()
+    assert bed.asked == [FIXED.path, PLAIN.path, *paths(MIDDLE, NOISY)]
+    assert found.kept == [path]
+    (again,) = kept.read(tmp_path)
+    assert again.winner == path
+    bed = Bed(monkeypatch, tmp_path, {own(MIDDLE).path: 60, path: 60})
+    assert bed.search().kept == [], "it is asked by what is to be kept to now"
+    kept.keep(tmp_path, dataclasses.replace(before, winner="net/a"))
+    bed = Bed(monkeypatch, tmp_path, {own(MIDDLE).path: 60})
+    assert bed.search().kept == [], "no proposal of the search"
+
+
+def test_the_winner_of_an_earlier_search_is_among_those_that_are_measured_at_length(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(confirm, "TIMED", 1)
+    outcome = Outcome(design=made(), tried=(tried(made().plain), tried(MIDDLE)))
+    path = own(MIDDLE).path
+    kept.keep(tmp_path, Kept(schema=kept.SCHEMA, request=REQUEST, objective=LATENCY, outcomes=(outcome,), winner=path))
+    bed = Bed(monkeypatch, tmp_path, {})
+    assert bed.search().kept == paths(NOISY, MIDDLE)
+    assert path in bed.measured[-3:]
+
+
+def test_a_search_is_kept_after_each_round_with_what_an_earlier_one_tried_of_other_designs(tmp_path: Path) -> None:
+    figures = [tried(made().plain), tried(QUIET), tried(NOISY)]
+    other = dataclasses.replace(made(), base=dataclasses.replace(BASE, runtime="openvino"))
+    gone = dataclasses.replace(made(), base=dataclasses.replace(BASE, runtime="mnn"))
+    outcomes = tuple(Outcome(design=design, tried=tuple(figures)) for design in (made(), other, gone))
+    before = Kept(schema=kept.SCHEMA, request=REQUEST, objective=SIZE, outcomes=outcomes, winner=own(NOISY).path)
+    kept.keep(tmp_path, before)
+    keeping = whole.Keeping(tmp_path, REQUEST, SIZE, [made(), other])
+    assert keeping.earlier(other) == outcomes[1]
+    assert keeping.earlier(gone) is None
+    now: Any = SimpleNamespace(outcome=Outcome(design=made(), tried=tuple(figures[:2])), is_sound=True)
+    keeping.begun.append(now)
+    keeping.keep()
+    assert kept.earlier(tmp_path, REQUEST, LATENCY) is None, "a search for another objective"
+    found = kept.earlier(tmp_path, REQUEST, SIZE)
+    assert found is not None
+    assert found.winner == own(NOISY).path
+    assert found.outcomes == (now.outcome, outcomes[1]), "a design that is not searched over any more is left out"
 
 
 def test_in_the_end_all_that_keep_the_metric_may_win(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ import math
 import re
 from collections.abc import Sequence
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -109,8 +110,9 @@ class Bed:
         return row(cell=cell.path, metric_loss=math.sqrt(noise), **figures)
 
 
-def search_of(objective: str = LATENCY) -> searching.Search:
-    return searching.Search(made(), BASE, None, Options(), None, objective, lambda _: None)  # type: ignore[arg-type]
+def search_of(objective: str = LATENCY, earlier: searching.Outcome | None = None) -> searching.Search:
+    more: list[Any] = [None, Options(), None, objective, lambda _: None, earlier]
+    return searching.Search(made(), BASE, *more)
 
 
 def go(search: searching.Search, *, ends_s: float = 1000.0) -> list[searching.Search]:

@@ -114,7 +114,7 @@ def finalists(
         for one in good[1:]:  # the best first
             if one.risk <= share * found[-1].risk or one is good[-1]:
                 found.append(one)
-    return [dataclasses.replace(one.cell, task=task) for one in reversed(found)]
+    return [one.cell_of(task) for one in reversed(found)]
 
 
 def _may_keep(one: Proposal, max_metric_loss: float | None) -> bool:

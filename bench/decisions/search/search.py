@@ -58,6 +58,10 @@ class Proposal:
         """The cell of the tuning task."""
         return self.design.cell(self.choice)
 
+    def cell_of(self, task: str) -> Cell:
+        """The cell of the task itself."""
+        return dataclasses.replace(self.cell, task=task)
+
     def cost(self, objective: str) -> float:
         """What the search is to make small."""
         if objective == SIZE:
@@ -336,7 +340,8 @@ class Search:
         for choice, cell in cells.items():
             row = rows.get(cell.path)
             self._reason = (row.reason if row is not None else None) or self._reason
-            found[choice] = row and tried_of(choice, row, rows, _metrics(stored.records.get(cell.path)))
+            metrics = _metrics(stored.records.get(cell.path))
+            found[choice] = None if row is None else tried_of(choice, row, rows, metrics)
         return found
 
 

@@ -6,6 +6,7 @@ import dataclasses
 import math
 import time
 from collections.abc import Callable, Sequence
+from pathlib import Path
 
 from bench.api import Task
 from bench.api.cell import Cell
@@ -74,25 +75,27 @@ class Keeping:
         found = kept.earlier(place, request, objective)
         outcomes = found.outcomes if found is not None else ()
         self._earlier = [one for one in outcomes if any(one.design.chooses_like(design) for design in designs)]
-        self.winner = found.winner if found is not None and self._earlier else None
+        proposed = {proposal.cell_of(request[0]) for one in self._earlier for proposal in one.proposals}
+        self.winner = next((cell for cell in proposed if found is not None and cell.path == found.winner), None)
         self.begun: list[search.Search] = []
 
     def earlier(self, design: Design) -> Outcome | None:
         """What an earlier search tried of a design."""
         return next((one for one in self._earlier if one.design.chooses_like(design)), None)
 
-    def keep(self, winner: str | None = None) -> None:
+    def keep(self, winner: Cell | None = None) -> None:
         """Keep what is known of all designs.
 
         Args:
-            winner: path of the proposal that won; without it the winner of the earlier search stays.
+            winner: the proposal that won; without it the winner of the earlier search stays.
         """
         self.winner = winner or self.winner
         mine = [one.outcome for one in self.begun if one.is_sound]
         others = [one for one in self._earlier if not any(one.design.chooses_like(two.design) for two in mine)]
         outcomes = (*mine, *others)
+        path = None if self.winner is None else self.winner.path
         whole = Kept(
-            schema=kept.SCHEMA, request=self._request, objective=self._objective, outcomes=outcomes, winner=self.winner
+            schema=kept.SCHEMA, request=self._request, objective=self._objective, outcomes=outcomes, winner=path
         )
         kept.keep(self._place, whole)
 
@@ -195,17 +198,15 @@ def run(
         if len(asked) == 1:  # by how long it took, and not by what it told
             number = 1 + int(CONFIRMING_SHARE * left_s() / (time.monotonic() - began_s))
             waiting = confirm.finalists(proposals, objective, task, to_beat, number, limit)[1:]
-    if keeping.winner is not None:
-        # By the same samples it keeps the metric as it did; it is measured again beside what may be better now.
-        winner = Cell.from_path(keeping.winner)
-        if winner not in asked:
-            asked.append(winner)
-            stored, more, keeps_metric = judged(winner)
-            found += [winner] if keeps_metric else []
-        found = [*(cell for cell in found if cell != winner), *(cell for cell in found if cell == winner)]
+    before = keeping.winner
+    if before is not None and before not in asked:  # what won before may do so again
+        asked.append(before)
+        stored, more, keeps_metric = judged(before)
+        found += [before] if keeps_metric else []
+    found.sort(key=lambda cell: cell == before)  # among the last, which are measured at length
     # All of these keep the metric, whatever the bound by the test split alone says: so all may win.
     options = dataclasses.replace(options, max_metric_loss=math.inf)
     stored = measure([*found[-confirm.TIMED :], *rivals], max(LEAST_S, left_s()))
     told = confirm.confirmed(stored, request, (asked, found, rivals), constraints, objective, more)
-    keeping.keep(told.winner.cell if told.winner is not None and told.is_searched else None)
+    keeping.keep(Cell.from_path(told.winner.cell) if told.winner is not None and told.is_searched else None)
     return Searched(confirmed=told, outcomes=outcomes, stored=stored, is_cut=is_cut)
