@@ -4,6 +4,7 @@ An entry is a folder named by that hash; its `entry.json` holds the file's check
 never used. An entry is written beside its place and renamed, so half an entry is never found.
 """
 
+import contextlib
 import functools
 import hashlib
 import json
@@ -86,8 +87,9 @@ def _lock(key: str) -> threading.RLock:
 def _make(place: Path, file_name: str, make: Callable[[Path], dict[str, Any]]) -> dict[str, Any]:
     place.parent.mkdir(parents=True, exist_ok=True)
     for leftover in place.parent.glob(f"{MAKING}*"):  # of a process that was killed
-        if time.time() - leftover.stat().st_mtime > ABANDONED_S:
-            shutil.rmtree(leftover, ignore_errors=True)
+        with contextlib.suppress(FileNotFoundError):  # of another one at work, which has come to its end since
+            if time.time() - leftover.stat().st_mtime > ABANDONED_S:
+                shutil.rmtree(leftover, ignore_errors=True)
     making = Path(tempfile.mkdtemp(dir=place.parent, prefix=MAKING))
     try:
         target = making / file_name

@@ -137,6 +137,16 @@ def test_race_in_the_last_moment(folder: Path, monkeypatch: pytest.MonkeyPatch) 
     assert left_over(folder) == []
 
 
+def test_another_process_that_ends_while_leftovers_are_looked_for_is_no_error(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gone = folder / "making-gone"  # listed, and moved to its place before it is looked at
+    whole = Path.glob
+    monkeypatch.setattr(Path, "glob", lambda path, pattern: [gone, *whole(path, pattern)])
+    path, _ = cache.obtain(KEY, FILE, Maker())
+    assert path.is_file()
+
+
 def test_digest_is_of_the_value_not_of_its_order() -> None:
     assert cache.digest({"a": 1, "b": [2]}) == cache.digest({"b": [2], "a": 1})
     assert cache.digest({"a": 1}) != cache.digest({"a": 2})
