@@ -51,6 +51,27 @@ def test_quantized_weights_and_biases_count_and_what_quantization_adds_does_not(
     assert num_params(quantized(tmp_path)) == 8 * 2 + 2
 
 
+@pytest.mark.parametrize("reads_product", [False, True])
+def test_smaller_numbers_behind_scales_do_not_count_unless_something_else_reads_them(
+    reads_product: bool, tmp_path: Path
+) -> None:
+    stored = {"w": np.ones((2, 8), INT8), "codes": np.ones(2, INT8), "step": np.ones(1, np.float32)}
+    nodes = [
+        helper.make_node("Cast", ["codes"], ["wide"], to=TensorProto.FLOAT),
+        helper.make_node("Mul", ["wide", "step"], ["w_scale"]),
+        helper.make_node("DequantizeLinear", ["w", "w_scale"], ["weights"], axis=0),
+        helper.make_node("MatMul", ["weights", "x"], ["product"]),
+        helper.make_node("Add", ["product", "wide" if reads_product else "product"], ["y"]),
+    ]
+    x = helper.make_tensor_value_info("x", TensorProto.FLOAT, [8, 2])
+    y = helper.make_tensor_value_info("y", TensorProto.FLOAT, [2, 2])
+    tensors = [numpy_helper.from_array(array, name) for name, array in stored.items()]
+    graph = helper.make_graph(nodes, "scales", [x], [y], tensors)
+    path = tmp_path / "scales.onnx"
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)]), path)
+    assert num_params(path) == 16 + 2 * reads_product
+
+
 @pytest.mark.parametrize("count", [lambda path: profile(path, observe=False).num_params, num_params])
 def test_all_places_count_alike(count: object, tmp_path: Path) -> None:
     path = quantized(tmp_path)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import collections
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
@@ -72,14 +73,55 @@ def test_each_node_gets_its_precision(option: str, operators: dict[str, int], so
     assert 0 < small.drift(outputs, expected) < 0.2
 
 
-def test_scales_of_blocks_are_stored_in_float16(source: Path, tmp_path: Path) -> None:
-    model = made("2f3q3f", source, tmp_path)
-    tensors = {tensor.name: tensor for tensor in model.graph.initializer}
-    halves = {node.output[0]: node.input[0] for node in model.graph.node if node.op_type == "Cast"}
-    scales = [node.input[2] for node in model.graph.node if node.op_type == "MatMulNBits"]
-    kinds = [tensors[halves.get(name, name)].data_type for name in scales]
-    # The first product has 36 scales, which a node of their own would not make smaller.
-    assert kinds == [onnx.TensorProto.FLOAT, *2 * [onnx.TensorProto.FLOAT16]]
+def scales_of(model: onnx.ModelProto) -> list[tuple[np.dtype[Any], np.ndarray]]:
+    """The scales of each product in blocks: in which type they are stored, and the float32 numbers that it reads."""
+    tensors = {tensor.name: onnx.numpy_helper.to_array(tensor) for tensor in model.graph.initializer}
+    makers = {node.output[0]: node for node in model.graph.node if node.op_type in ("Cast", "Mul")}
+
+    def read(name: str) -> tuple[np.dtype[Any], np.ndarray]:
+        maker = makers.get(name)
+        if maker is None:
+            return tensors[name].dtype, tensors[name]
+        stored, numbers = read(maker.input[0])
+        return stored, numbers.astype(np.float32) * (tensors[maker.input[1]] if maker.op_type == "Mul" else 1)
+
+    return [read(node.input[2]) for node in model.graph.node if node.op_type == "MatMulNBits"]
+
+
+def test_scales_of_blocks_are_stored_in_8_bits(source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    module = sys.modules[type(catalog.variant_file("mixed")).__module__]
+    found = scales_of(made("2f3q3f", source, tmp_path))
+    # The first product has 36 scales, which nodes of their own would not make smaller.
+    assert [stored for stored, _ in found] == [np.float32, np.int8, np.int8]
+    monkeypatch.setattr(module, "MANY", 10**6)
+    exact = scales_of(made("2f3q3f", source, tmp_path))
+    for (_, numbers), (_, expected) in zip(found, exact, strict=True):
+        np.testing.assert_allclose(numbers, expected, atol=np.abs(expected).max() / 127 / 2 * (1 + 1e-5))
+    assert np.abs(found[1][1] - exact[1][1]).max() > 0
+
+
+@pytest.mark.parametrize(("smallest", "expected"), [(0.1, np.int8), (0.01, np.float16), (1e-7, np.float32)])
+def test_scales_that_differ_too_much_for_8_bits_are_stored_in_more(
+    smallest: float, expected: type, tmp_path: Path
+) -> None:
+    weights = np.ones((64, 36), np.float32) * np.linspace(smallest, 1, 36, dtype=np.float32)
+    tokens = onnx.helper.make_tensor_value_info("tokens", onnx.TensorProto.FLOAT, [1, 64])
+    product = onnx.helper.make_tensor_value_info("product", onnx.TensorProto.FLOAT, [1, 36])
+    graph = onnx.helper.make_graph(
+        [onnx.helper.make_node("MatMul", ["tokens", "weights"], ["product"], name="product")],
+        "product",
+        [tokens],
+        [product],
+        [onnx.numpy_helper.from_array(weights, "weights")],
+    )
+    model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 18)], ir_version=8)
+    module: Any = sys.modules[type(catalog.variant_file("mixed")).__module__]
+    blocked = module._in_blocks(model, ["product"], 4, 32, is_symmetric=True)
+    module._store_smaller(blocked, set())
+    ((stored, numbers),) = scales_of(blocked)
+    assert stored == expected
+    largest = np.abs(numbers).max()
+    np.testing.assert_allclose(np.abs(numbers).min(), smallest / 8, atol=largest / 127 / 2, rtol=1e-3)
 
 
 @pytest.mark.parametrize(("option", "kind"), [("2f3v3f", np.float16), ("2f3d3f", np.float32)])

@@ -6,8 +6,9 @@ an output, as a number that training sets. In detail:
 - Floating-point elements are parameters, and so are the integers of 16 bits or fewer that quantization makes of them,
   each counted as 1 however many are packed into a byte. Integers of 32 or 64 bits are shapes, axes and indices, and
   are not parameters; the only exceptions are the 32-bit biases and weights of quantized layers.
-- Scales and zero points of quantization are not parameters, and neither are running means and variances (nor are they
-  in PyTorch and Keras) and the regions and scales of a Resize.
+- Scales and zero points of quantization are not parameters, nor are the smaller numbers of which a Cast, or a Cast and
+  a Mul, makes them. Neither are running means and variances (nor are they in PyTorch and Keras) and the regions and
+  scales of a Resize.
 - A tensor without an axis is a constant of a formula, such as the epsilon of a normalization, and is no parameter.
 - A tensor counts once, however many nodes read it; a tensor that nothing reads does not count.
 - Constant nodes store tensors like initializers do. Floats that a ConstantOfShape makes of a stored shape count as if
@@ -18,7 +19,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from bench.graphs.deferred import onnx
@@ -48,6 +49,8 @@ NOT_LEARNED = {
     **dict.fromkeys(("QLinearLeakyRelu", "QLinearSigmoid", "QLinearSoftmax"), (1, 2, 3, 4)),
 }
 """Inputs of operators, by position, that hold no parameters."""
+WIDENING = ("Cast", "Mul")
+"""Operators that make scales of quantization of smaller numbers."""
 WIDE_INTEGERS = {
     "DequantizeLinear": 0,
     "QGemm": 6,
@@ -65,11 +68,27 @@ def learned(nodes: Iterable[Node], outputs: Iterable[Value | None] = ()) -> dict
         outputs: outputs of the model and of its subgraphs.
     """
     found = {id(value): numel(value) for value in outputs if value is not None and _may_be_learned(value)}
+    nodes = list(nodes)
+    behind = _behind_scales(nodes)
     for node in nodes:
+        if node.op_type in WIDENING and behind.issuperset(node.makes):
+            continue
         for position, value in enumerate(node.inputs):
             if value is not None and value.is_weight and (number := _parameters(node, position, value)):
                 found[id(value)] = number
     return found
+
+
+def _behind_scales(nodes: Sequence[Node]) -> set[str]:
+    """Names of the values that are scales or zero points, or that these are made of where they are stored smaller."""
+    found: set[str] = set()
+    others: set[str] = set()
+    for node in reversed(nodes):
+        not_learned = NOT_LEARNED.get(node.op_type, ())
+        is_behind = node.op_type in WIDENING and found.issuperset(node.makes) and others.isdisjoint(node.makes)
+        for position, name in enumerate(node.reads):
+            (found if is_behind or position in not_learned else others).add(name)
+    return found - others - {""}
 
 
 def numel(value: Value) -> int:
