@@ -230,28 +230,33 @@ def test_a_search_goes_on_from_what_an_earlier_one_tried(monkeypatch: pytest.Mon
     assert max(one.number for one in found.values()) > max(one.tried.number for one in first.proposals)
 
 
-def test_a_search_that_goes_on_keeps_its_finer_groups_and_measures_nothing_but_the_letters_everywhere(
+def test_a_search_that_goes_on_keeps_its_finer_groups_and_tries_nothing_else_before(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     bed, first = Bed(monkeypatch), search_of()
     go(first)
     assert len(first.design.groups) == 4
-    done = len(bed.measured)
-    second = search_of(earlier=first.outcome)
-    second.begin(2000.0)
-    assert second.design.groups == first.design.groups
-    spelled = {re.sub(r".*/(\S+)/onnxruntime/.*", r"\1", path) for path in bed.measured[done:]}
-    assert spelled == {"raw", "mixed-4d", "mixed-2s1f1s"}
-    assert len(second.proposals) == len(first.proposals)
-
-
-def test_proposals_that_are_not_stored_any_more_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
-    bed, first = Bed(monkeypatch), search_of()
-    go(first)
+    before = list(bed.measured)
     bed.measured.clear()
     second = search_of(earlier=first.outcome)
     second.begin(2000.0)
-    assert len(second.proposals) == 3
+    assert second.design.groups == first.design.groups
+    spelled = {re.sub(r".*/(\S+)/onnxruntime/.*", r"\1", path) for path in bed.measured}
+    assert spelled == {"raw", "mixed-4d", "mixed-2s1f1s"}
+    second.go_on(2000.0)
+    assert sorted(bed.measured) == sorted(before), "all of them, for they may be stale"
+    assert len(second.proposals) == len(first.proposals)
+
+
+def test_time_ends_the_trying_of_what_an_earlier_search_tried_the_best_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    bed, first = Bed(monkeypatch), search_of()
+    go(first)
+    bed.measured.clear()
+    monkeypatch.setattr(searching, "REPLAYED_AT_ONCE", 2)
+    second = search_of(earlier=first.outcome)
+    go(second, ends_s=5.0)
+    assert len(bed.measured) == 5
+    assert second.best_cost == first.best_cost
 
 
 def test_a_base_that_does_not_run_ends_its_design_alone(monkeypatch: pytest.MonkeyPatch) -> None:

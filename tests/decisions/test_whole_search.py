@@ -256,6 +256,8 @@ def test_a_search_is_kept_after_each_round_with_what_an_earlier_one_tried_of_oth
     now: Any = SimpleNamespace(outcome=Outcome(design=made(), tried=tuple(figures[:2])), is_sound=True)
     keeping.begun.append(now)
     keeping.keep()
+    assert kept.earlier(tmp_path, REQUEST, SIZE) == before, "what was tried is being tried again"
+    keeping.keep(is_over=True)
     assert kept.earlier(tmp_path, REQUEST, LATENCY) is None, "a search for another objective"
     found = kept.earlier(tmp_path, REQUEST, SIZE)
     assert found is not None

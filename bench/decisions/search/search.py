@@ -27,11 +27,13 @@ FIGURES = {LATENCY: "ratio", SIZE: "size_bytes", MEMORY: "peak_rss_bytes"}
 BEST = {LATENCY: "fastest", SIZE: "smallest", MEMORY: "least memory"}
 AT_ONCE = 10
 """Proposals of one round: after each round the time is looked at."""
+REPLAYED_AT_ONCE = 50
+"""Proposals of an earlier search that are tried together: most are stored."""
 LAUNCHES = 2
 """Launches of a proposal: many proposals tell more about the effects than many launches of each."""
 LAUNCH_S = 3.0
 """Time for a launch of a proposal, at most."""
-MOST_ROUNDS = 40
+MOST_ROUNDS = 500
 KEPT, NEAR = 2, 1.25
 """Designs that are searched further after all have begun, and what the best of them costs at most, over the least."""
 Z95 = 1.96
@@ -163,6 +165,7 @@ class Search:
         earlier: Outcome | None = None,
     ) -> None:
         self._start, self._earlier = start, earlier
+        self._numbers = {} if earlier is None else {one.choice: one.number for one in earlier.tried}
         self.design = start if earlier is None else earlier.design
         self._store, self._observer = store, observer
         self._options = dataclasses.replace(options, baseline=baseline, max_metric_loss=math.inf)
@@ -179,7 +182,6 @@ class Search:
         Args:
             ends_s: time by `time.monotonic` at which measuring ends.
         """
-        self._recall()
         # Sizes add up whatever the neighbours are, but for the vectors that the first node in blocks makes smaller.
         first = self._start.first(with_neighbours=self.objective != SIZE)
         first = [self.design.translated(choice, self._start) for choice in first]
@@ -193,8 +195,10 @@ class Search:
         Args:
             ends_s: time by `time.monotonic` at which no further round begins.
         """
+        self._replay(ends_s)
         while not self.is_done and time.monotonic() < ends_s:
-            self._waiting = [choice for choice in self._waiting if self._is_allowed(choice)] or self._next()
+            waiting = [choice for choice in self._waiting if choice not in self._tried and self._is_allowed(choice)]
+            self._waiting = waiting or self._next()
             batch, self._waiting = self._waiting[:AT_ONCE], self._waiting[AT_ONCE:]
             if not batch:
                 self._is_exhausted = True
@@ -231,19 +235,25 @@ class Search:
         """The least cost of a proposal that ran."""
         return min((one.cost(self.objective) for one in self.proposals), default=math.inf)
 
-    def _recall(self) -> None:
-        """Take over the proposals of an earlier search, as far as they are stored with what is to be made small."""
-        numbers = {one.choice: one.number for one in self._earlier.tried} if self._earlier is not None else {}
-        found = self._read({choice: self.design.cell(choice) for choice in numbers}) if numbers else {}
-        for choice, tried in found.items():
-            one = None if tried is None else Proposal(design=self.design, choice=choice, tried=tried)
-            if one is not None and math.isfinite(one.cost(self.objective)):
-                self._tried[choice] = dataclasses.replace(one.tried, number=numbers[choice])
-                self._num_rounds = max(self._num_rounds, numbers[choice])
+    def _replay(self, ends_s: float) -> None:
+        """Try what an earlier search tried, the best first: what is stored, and not stale, is not measured again."""
+        if self._earlier is None:
+            return
+        proposals = sorted(self._earlier.proposals, key=lambda one: one.cost(self.objective))
+        waiting = [one.choice for one in proposals if one.choice not in self._tried]
+        for start in range(0, len(waiting), REPLAYED_AT_ONCE):
+            if time.monotonic() >= ends_s:
+                return
+            self._measure(waiting[start : start + REPLAYED_AT_ONCE], ends_s)
+        self._num_rounds = max(self._numbers.values())
+        self._tell()
 
     def _round(self, batch: Sequence[Choice], ends_s: float) -> None:
         self._num_rounds += 1
         self._measure(batch, ends_s)
+        self._tell()
+
+    def _tell(self) -> None:
         best = min(self.proposals, key=lambda one: one.cost(self.objective), default=None)
         why = f" ({self._reason})" if self._reason else ""
         told = f"nothing ran{why}" if best is None else f"{BEST[self.objective]} {_told(best, self.objective)}"
@@ -316,7 +326,6 @@ class Search:
         return all(choice[group] not in letters for group, letters in self._banned().items())
 
     def _measure(self, choices: Sequence[Choice], ends_s: float) -> None:
-        numbers = {choice: one.number for choice in choices if (one := self._tried.get(choice)) is not None}
         self._tried |= dict.fromkeys(choices)
         cells = {choice: self.design.cell(choice) for choice in choices if self.design.has_name(choice)}
         if not cells:
@@ -326,23 +335,16 @@ class Search:
         goal = dataclasses.replace(self._options.goal, max_launches=launches, budget_s=budget_s)
         options = dataclasses.replace(self._options, goal=goal)
         Sweep(self._store, options, self._observer).run(list(cells.values()))
-        for choice, tried in self._read(cells).items():
-            number = numbers.get(choice, self._num_rounds)
-            self._tried[choice] = None if tried is None else dataclasses.replace(tried, number=number)
-
-    def _read(self, cells: Mapping[Choice, Cell]) -> dict[Choice, Tried | None]:
-        """The figures of choices as they are stored; None for those that failed or are not stored."""
         # A search for another objective may have measured the same cells beside another baseline.
-        margin, beside = self._options.goal.aims.margin, str(self._options.baseline)
-        stored = folder.stored(self._store, margin=margin, tasks={self.design.base.task}, beside=beside)
+        beside = str(self._options.baseline)
+        stored = folder.stored(self._store, margin=goal.aims.margin, tasks={self.design.base.task}, beside=beside)
         rows = {row.cell: row for row in stored.rows}
-        found: dict[Choice, Tried | None] = {}
         for choice, cell in cells.items():
             row = rows.get(cell.path)
             self._reason = (row.reason if row is not None else None) or self._reason
-            metrics = _metrics(stored.records.get(cell.path))
-            found[choice] = None if row is None else tried_of(choice, row, rows, metrics)
-        return found
+            tried = None if row is None else tried_of(choice, row, rows, _metrics(stored.records.get(cell.path)))
+            number = self._numbers.get(choice, self._num_rounds)
+            self._tried[choice] = None if tried is None else dataclasses.replace(tried, number=number)
 
 
 def _metrics(record: Record | None) -> Mapping[str, float | None]:

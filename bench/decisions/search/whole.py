@@ -83,21 +83,28 @@ class Keeping:
         """What an earlier search tried of a design."""
         return next((one for one in self._earlier if one.design.chooses_like(design)), None)
 
-    def keep(self, winner: Cell | None = None) -> None:
-        """Keep what is known of all designs.
+    def keep(self, *, is_over: bool = False, winner: Cell | None = None) -> None:
+        """Keep what is known of all designs, as soon as that is as much as an earlier search knew, and in the end.
 
         Args:
+            is_over: whether this is the end.
             winner: the proposal that won; without it the winner of the earlier search stays.
         """
         self.winner = winner or self.winner
         mine = [one.outcome for one in self.begun if one.is_sound]
         others = [one for one in self._earlier if not any(one.design.chooses_like(two.design) for two in mine)]
         outcomes = (*mine, *others)
+        if not is_over and _num_tried(outcomes) < _num_tried(self._earlier):
+            return  # what that one tried is being tried again
         path = None if self.winner is None else self.winner.path
         whole = Kept(
             schema=kept.SCHEMA, request=self._request, objective=self._objective, outcomes=outcomes, winner=path
         )
         kept.keep(self._place, whole)
+
+
+def _num_tried(outcomes: Sequence[Outcome]) -> int:
+    return sum(len(one.tried) for one in outcomes)
 
 
 def run(
@@ -208,5 +215,6 @@ def run(
     options = dataclasses.replace(options, max_metric_loss=math.inf)
     stored = measure([*found[-confirm.TIMED :], *rivals], max(LEAST_S, left_s()))
     told = confirm.confirmed(stored, request, (asked, found, rivals), constraints, objective, more)
-    keeping.keep(Cell.from_path(told.winner.cell) if told.winner is not None and told.is_searched else None)
+    winner = Cell.from_path(told.winner.cell) if told.winner is not None and told.is_searched else None
+    keeping.keep(is_over=True, winner=winner)
     return Searched(confirmed=told, outcomes=outcomes, stored=stored, is_cut=is_cut)
