@@ -9,12 +9,14 @@ from typing import Any
 
 import numpy as np
 import onnx
+import onnxruntime
 import pytest
 
 from bench.api.errors import InputError, RefusedError
 from bench.plugins import catalog, steps
-from bench.plugins.engines.calibration import num_calibration
+from bench.plugins.engines.calibration import num_calibration, tuning_feeds
 from bench.plugins.engines.onnxruntime import mixing
+from bench.plugins.engines.onnxruntime.grams import grams
 from bench.plugins.tuning import LOST, tuning
 from support import small_models as small
 
@@ -183,6 +185,40 @@ def test_weights_are_not_limited_for_a_node_that_reads_them_as_floats(source: Pa
     (alone,) = products("3f1t4f")
     np.testing.assert_array_equal(alone, small.WEIGHTS["tied"])
     assert not products("3f2t3f")
+
+
+def test_inputs_of_products_are_summed_over_the_samples_and_over_the_nodes_that_share_weights(source: Path) -> None:
+    task = small.make_task()
+    model, ports = mixing.prepared(source, task)
+    products = [node for node in model.graph.node if node.op_type == "MatMul"]
+    found = grams(model, {node.name for node in products}, ports, task)
+    shared = {name for name in found if sum(name in node.input for node in products) == 2}
+    assert [found[name].shape for name in shared] == [(36, 36)]
+    assert sorted(len(square) for square in found.values()) == [12, 36, 36]
+    watched = onnx.ModelProto()
+    watched.CopyFrom(model)
+    reading = [node.input[0] for node in products if node.input[1] in shared]
+    values = [onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, None) for name in reading]
+    watched.graph.output.extend(values)
+    session = onnxruntime.InferenceSession(watched.SerializeToString(), providers=["CPUExecutionProvider"])
+    expected = np.zeros((36, 36))
+    for sample in tuning_feeds(task):
+        for array in session.run(reading, {value.name: sample[ports[value.name]] for value in model.graph.input}):
+            rows = array.reshape(-1, 36).astype(np.float64)
+            expected += rows.T @ rows
+    (name,) = shared
+    np.testing.assert_allclose(found[name], expected, rtol=1e-4, atol=1e-5)
+    assert grams(model, {"of no product"}, ports, task) == {}
+
+
+def test_weights_in_blocks_make_up_for_the_errors_of_each_other(
+    source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    expected = small.run(source)
+    fed = small.drift(small.run(made("2f4t2f", source, tmp_path)), expected)
+    monkeypatch.setattr(sys.modules[type(catalog.variant_file("mixed")).__module__], "grams", lambda *_: {})
+    nearest = small.drift(small.run(made("2f4t2f", source, tmp_path)), expected)
+    assert fed != nearest
 
 
 def test_what_stays_float_is_as_it_was(source: Path, tmp_path: Path) -> None:

@@ -3,8 +3,9 @@
 `f` is float32; `d` 8-bit weights, and activations rounded by their range in each run; `s` 8-bit weights and
 activations, with ranges measured on training samples; `q` weights of 4 bits in blocks of 32, `k` in blocks of 128, `v`
 in blocks of 256 around zero, `t` of 2 bits in blocks of 128, each with products in 8 bits. Weights in blocks are
-limited to the range that serves them best before they are rounded. With any of them, scales of blocks are stored in 8
-bits, and vectors, such as biases, in float16.
+limited to the range that serves them best before they are rounded, and those of products are rounded such that they
+make up for the errors of each other. With any of them, scales of blocks are stored in 8 bits, and vectors, such as
+biases, in float16.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import math
 import tempfile
 from collections.abc import Mapping, Sequence, Set
 from pathlib import Path
+from typing import Any
 
 from bench.api import Info, Part, Task, Variant, mixture
 from bench.api.errors import RefusedError
@@ -26,9 +28,11 @@ from bench.graphs.file.digest import all_nodes
 from bench.graphs.file.replace import replace_all
 from bench.graphs.weights.affine import BLOCK_SIZE
 from bench.graphs.weights.clipping import limited
+from bench.graphs.weights.feedback import fed_back
 from bench.plugins.engines import cpu
 from bench.plugins.engines.calibration import tuning_feeds
 from bench.plugins.engines.onnxruntime import mixing
+from bench.plugins.engines.onnxruntime.grams import grams
 from bench.plugins.engines.onnxruntime.static import Feeds
 
 BLOCKED = {
@@ -84,6 +88,8 @@ class Mixed(Variant):
             nodes = mixture.chosen(option, parts)
         if nodes.keys() <= {mixing.FLOAT}:
             raise RefusedError("every node stays float32")
+        blocked = {name for letter in BLOCKED for name in nodes.get(letter, ())}
+        squares = grams(model, blocked, ports, task)
         vectors = _added(model) - {name for part in parts for name in part.weights.split()}
         with tempfile.TemporaryDirectory() as folder:
             if mixing.STATIC in nodes:  # first: its calibration runs the model in float32
@@ -92,7 +98,7 @@ class Mixed(Variant):
                 model = _dynamic(model, nodes[mixing.DYNAMIC], Path(folder))
             for letter, (bits, block_size, is_symmetric) in BLOCKED.items():
                 for size, names in _by_block_size(model, nodes.get(letter, ()), block_size).items():
-                    _limit(model, names, bits, size, is_symmetric)
+                    _prepare(model, names, squares, bits, size, is_symmetric)
                     model = _in_blocks(model, names, bits, size, is_symmetric)
             if BLOCKED.keys() & nodes.keys():
                 _store_smaller(model, vectors)
@@ -155,8 +161,19 @@ def _by_block_size(model: onnx.ModelProto, names: Sequence[str], most: int) -> d
     return dict(found)
 
 
-def _limit(model: onnx.ModelProto, names: Sequence[str], bits: int, block_size: int, is_symmetric: bool) -> None:
-    """Limit the weights of some nodes to the ranges that serve them best, where no other node reads them."""
+def _prepare(
+    model: onnx.ModelProto,
+    names: Sequence[str],
+    squares: Mapping[str, np.ndarray],
+    bits: int,
+    block_size: int,
+    is_symmetric: bool,
+) -> None:
+    """Give the weights of some nodes the grids that serve them best, where no other node reads them.
+
+    Args:
+        squares: how the inputs of products go together, see `grams`, by the name of their weights.
+    """
     tensors = {tensor.name: tensor for tensor in model.graph.initializer}
     chosen = set(names)
     others = {name for node in all_nodes(model) if node.name not in chosen for name in node.input}
@@ -164,7 +181,11 @@ def _limit(model: onnx.ModelProto, names: Sequence[str], bits: int, block_size: 
     for name in axes.keys() & tensors.keys() - others:
         array = onnx.numpy_helper.to_array(tensors[name])
         if array.ndim == 2 and array.dtype == np.float32:
-            within = limited(array, bits=bits, block_size=block_size, axis=axes[name], is_symmetric=is_symmetric)
+            grid: Any = {"bits": bits, "block_size": block_size, "is_symmetric": is_symmetric}
+            if name in squares:
+                within = fed_back(array, squares[name], **grid)
+            else:
+                within = limited(array, axis=axes[name], **grid)
             tensors[name].CopyFrom(onnx.numpy_helper.from_array(within, name))
 
 
