@@ -193,8 +193,17 @@ def run(
     proposals = [proposal for one in outcomes for proposal in one.proposals]
     asked: list[Cell] = []
     found: list[Cell] = []
+    before = keeping.winner
+    if before is not None:  # what is no better than what won before need not be asked, unless that is too bad now
+        asked.append(before)
+        stored, more, keeps_metric = judged(before)
+        if keeps_metric:
+            found.append(before)
+            costs = (one.cost(objective) for one in proposals if one.cell_of(task) == before)
+            to_beat = min(to_beat, *costs, math.inf)
     limit = constraints.max_metric_loss
     waiting = confirm.finalists(proposals, objective, task, to_beat, max_metric_loss=limit)
+    is_first = True
     while waiting:
         began_s = time.monotonic()
         asked.append(waiting.pop(0))
@@ -202,14 +211,10 @@ def run(
         if keeps_metric is False:
             break
         found += asked[-1:] if keeps_metric else []
-        if len(asked) == 1:  # by how long it took, and not by what it told
+        if is_first:  # by how long it took, and not by what it told
             number = 1 + int(CONFIRMING_SHARE * left_s() / (time.monotonic() - began_s))
             waiting = confirm.finalists(proposals, objective, task, to_beat, number, limit)[1:]
-    before = keeping.winner
-    if before is not None and before not in asked:  # what won before may do so again
-        asked.append(before)
-        stored, more, keeps_metric = judged(before)
-        found += [before] if keeps_metric else []
+            is_first = False
     found.sort(key=lambda cell: cell == before)  # among the last, which are measured at length
     # All of these keep the metric, whatever the bound by the test split alone says: so all may win.
     options = dataclasses.replace(options, max_metric_loss=math.inf)
