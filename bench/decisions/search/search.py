@@ -34,6 +34,7 @@ LAUNCHES = 2
 LAUNCH_S = 3.0
 """Time for a launch of a proposal, at most."""
 MOST_ROUNDS = 500
+"""Rounds of a design, those of earlier searches included: time ends a search before."""
 KEPT, NEAR = 2, 1.25
 """Designs that are searched further after all have begun, and what the best of them costs at most, over the least."""
 Z95 = 1.96
@@ -241,11 +242,11 @@ class Search:
             return
         proposals = sorted(self._earlier.proposals, key=lambda one: one.cost(self.objective))
         waiting = [one.choice for one in proposals if one.choice not in self._tried]
+        self._num_rounds = max(self._numbers.values())
         for start in range(0, len(waiting), REPLAYED_AT_ONCE):
             if time.monotonic() >= ends_s:
                 return
             self._measure(waiting[start : start + REPLAYED_AT_ONCE], ends_s)
-        self._num_rounds = max(self._numbers.values())
         self._tell()
 
     def _round(self, batch: Sequence[Choice], ends_s: float) -> None:

@@ -42,16 +42,24 @@ def limited(weights: np.ndarray, *, bits: int, block_size: int, axis: int, is_sy
 
 
 def _extremes(blocks_BW: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The least and the largest of each block and 0, (B, 1)."""
+    """The least and the largest of each block and 0, along axis 1."""
     least, largest = blocks_BW.min(axis=1, keepdims=True), blocks_BW.max(axis=1, keepdims=True)
     return np.minimum(least, 0), np.maximum(largest, 0)
 
 
-def _rounded(blocks_BW: np.ndarray, bits: int, is_symmetric: bool) -> np.ndarray:
-    """Blocks as a quantizer stores and restores them."""
-    least, largest = _extremes(blocks_BW)
+def grids(blocks: np.ndarray, bits: int, is_symmetric: bool) -> tuple[np.ndarray, np.ndarray]:
+    """The scale and the code of zero that a quantizer gives blocks that lie along axis 1, which has one number then.
+
+    A block of zeros has the scale 1.
+    """
+    least, largest = _extremes(blocks)
     span = np.where(largest > -least, largest, least) / -(2 ** (bits - 1))
     scale = span if is_symmetric else (largest - least) / (2**bits - 1)
     scale = np.where(scale == 0, 1, scale)
-    zero = 2 ** (bits - 1) if is_symmetric else np.rint(-least / scale)
+    return scale, np.full(scale.shape, 2.0 ** (bits - 1)) if is_symmetric else np.rint(-least / scale)
+
+
+def _rounded(blocks_BW: np.ndarray, bits: int, is_symmetric: bool) -> np.ndarray:
+    """Blocks as a quantizer stores and restores them."""
+    scale, zero = grids(blocks_BW, bits, is_symmetric)
     return scale * (np.clip(np.rint(blocks_BW / scale) + zero, 0, 2**bits - 1) - zero)

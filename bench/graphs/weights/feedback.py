@@ -7,7 +7,7 @@ inputs of a product are correlated: the error of one weight can be made up for b
 from __future__ import annotations
 
 from bench.graphs.deferred import np
-from bench.graphs.weights.clipping import limited
+from bench.graphs.weights.clipping import grids, limited
 
 DAMPING = 0.01
 """What is added to the squares of the inputs, as a share of their mean: few samples leave directions without any."""
@@ -37,7 +37,7 @@ def fed_back(
     within_KN = limited(weights_KN, bits=bits, block_size=block_size, axis=0, is_symmetric=is_symmetric)
     padded = np.pad(within_KN.astype(np.float64), [(0, -length % block_size), (0, 0)])
     blocks_BSN = padded.reshape(-1, block_size, width)
-    scale_BN, zero_BN = _grids(blocks_BSN, bits, is_symmetric)
+    scale_BN, zero_BN = (each[:, 0] for each in grids(blocks_BSN, bits, is_symmetric))
     fixed_KN = _fixed(blocks_BSN, bits, is_symmetric).reshape(-1, width)
     factor_KK = _factor(gram_KK)
     left_KN, found_KN = weights_KN.astype(np.float64), np.empty((length, width))
@@ -49,17 +49,6 @@ def fed_back(
         error_N = (left_KN[row] - found_KN[row]) / factor_KK[row, row]
         left_KN[row + 1 :] -= np.outer(factor_KK[row, row + 1 :], error_N)
     return found_KN.astype(np.float32)
-
-
-def _grids(blocks_BSN: np.ndarray, bits: int, is_symmetric: bool) -> tuple[np.ndarray, np.ndarray]:
-    """The scale of each block and its code of zero, (B, N)."""
-    least, largest = np.minimum(blocks_BSN.min(axis=1), 0), np.maximum(blocks_BSN.max(axis=1), 0)
-    if is_symmetric:
-        scale = np.where(largest > -least, largest, least) / -(2 ** (bits - 1))
-        return np.where(scale == 0, 1, scale), np.full(scale.shape, 2 ** (bits - 1))
-    scale = (largest - least) / (2**bits - 1)
-    scale = np.where(scale == 0, 1, scale)
-    return scale, np.rint(-least / scale)
 
 
 def _fixed(blocks_BSN: np.ndarray, bits: int, is_symmetric: bool) -> np.ndarray:

@@ -51,8 +51,8 @@ LEAST_BLOCK = 16
 MANY = 64
 """Numbers that are worth a node of their own."""
 MOST_RANGE = 16
-"""The largest scale of a tensor over its least, at most, where they are stored in 8 bits: 127 codes then round none by
-more than 6 %, which is little beside the rounding of the weights, and most by less than 1 %."""
+"""The largest scale of a tensor over its least, at most, where they are stored in 8 bits: 127 codes then round the
+least by 6.3 % at most, and the largest by 0.4 %, which is little beside the rounding of the weights."""
 INT8_PRODUCTS = 4
 """ONNX Runtime's accuracy level of products of activations that are rounded to 8 bits in each block."""
 
