@@ -215,7 +215,7 @@ class Task(Plugin, abc.ABC):
 
     @beside_figures
     def confirmation(self) -> Samples | None:
-        """Further held-out samples, those of the `test` split among them; None where there are no more.
+        """More held-out samples than the `test` split has, of it or of others; None where there are no more.
 
         What a search found is confirmed by these, for a bound on the lost metric takes more samples than a sweep.
         """

@@ -1,7 +1,7 @@
-"""Interface strings in 36 languages: the translations that come with the Django web framework.
+"""Interface strings in 36 languages: the translations that come with the Django web framework, and further ones.
 
-`load` reads the two committed files, one string a line; `make.py` makes them again from Django's wheel. README.md says
-how, and under which licence.
+`load` reads the three committed files, one string a line; `make.py` makes them again from the wheels of Django and
+Wagtail. README.md says how, and under which licences.
 """
 
 from __future__ import annotations
@@ -57,6 +57,7 @@ LANGUAGES = {
 SHA256 = {
     "train": "f1e57dec3b0c28603508c63c0392ac455a6865ef8b494cc452b5cfb847c21a98",
     "test": "0acaebec122eb87b88faafed099e6480b2cc72baa4aadbc0620b2591351ee44f",
+    "further": "f3e2f4a5b791c4c925f24cda593052d9920b6f51d13f16a00d6e198418085bf6",
 }
 """Of each committed file."""
 
@@ -80,7 +81,7 @@ def load(split: str) -> list[String]:
     """The strings of a split, by language, always in the same order.
 
     Args:
-        split: `train` or `test`; no message is in both.
+        split: `train`, `test` or `further`; no message is in two of them.
 
     Raises:
         InputError: there is no such split, or its file is missing or is not the one that was committed.

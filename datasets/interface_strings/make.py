@@ -1,9 +1,9 @@
-"""Makes `train.tsv`, `test.tsv` and `LICENSE` from Django's wheel: `python make.py --wheel PATH`.
+"""Makes the three splits and the licences from the wheels of Django and Wagtail: `python make.py --wheels FOLDER`.
 
-    pip download --no-deps django==5.2.19
-    python datasets/interface_strings/make.py --wheel django-5.2.19-py3-none-any.whl
+    pip download --no-deps --dest wheels django==5.2.19 wagtail==8.0.1
+    python datasets/interface_strings/make.py --wheels wheels
 
-The same wheel gives the same bytes. Needs nothing but the standard library and the harness.
+The same wheels give the same bytes. Needs nothing but the standard library and the harness.
 """
 
 from __future__ import annotations
@@ -26,16 +26,24 @@ from bench.api.loading import load_module
 
 dataset: Any = load_module(Path(__file__).with_name("dataset.py"))
 
-WHEEL = "django-5.2.19-py3-none-any.whl"
-WHEEL_SHA256 = "5965d974a5218a2b68a11dd1276434707f23886525c23f0598eccedaf4f4ca00"
-LICENCE = "django-5.2.19.dist-info/licenses/LICENSE"
-CATALOGUE = re.compile(r"django/(?:conf|contrib/\w+)/locale/(\w+)/LC_MESSAGES/django(?:js)?\.mo")
+DJANGO, WAGTAIL = "django-5.2.19", "wagtail-8.0.1"
+SHA256 = {
+    DJANGO: "5965d974a5218a2b68a11dd1276434707f23886525c23f0598eccedaf4f4ca00",
+    WAGTAIL: "1e6ad5c7891a54efce1400e168298b5a2cc343b642cee89c31bf5ec30c98b26c",
+}
+"""Of the wheel of each release."""
+LICENCES = {DJANGO: "LICENSE", WAGTAIL: "LICENSE.wagtail"}
+"""Name that the licence of each release has here."""
+FIX = "pip download --no-deps --dest wheels django==5.2.19 wagtail==8.0.1"
+CATALOGUE = re.compile(r"(?:django/(?:conf|contrib/\w+)|wagtail(?:/\w+)*)/locale/(\w+)/LC_MESSAGES/django(?:js)?\.mo")
 NO_TEXT = re.compile(r"%(?:\(\w+\))?\d*(?:\.\d+)?[dfrs]|\{\w*\}|<[^>]+>")
 """Placeholders of Python's two kinds of format, and HTML tags: they are the same in every language."""
 MIN_LENGTH = 12
 """In characters; a shorter string is often a word that several languages share."""
 TEST_SHARE = 5
 """One message in so many is for the test split."""
+MOST_FURTHER = 400
+"""Further strings of a language: about as many as it has for training."""
 
 
 def read_catalogue(content: bytes) -> Iterator[tuple[list[str], list[str]]]:
@@ -98,35 +106,70 @@ def split(found: Iterable[tuple[str, str, str]]) -> dict[str, list[tuple[str, st
     return {"train": sorted(rows["train"].values()), "test": sorted(test)}
 
 
+def further(found: Iterable[tuple[str, str, str]], known: Iterable[tuple[str, str, str]]) -> list[tuple[str, str, str]]:
+    """Sorted rows (language, message key, text) of strings and messages that the other two splits know nothing of.
+
+    Args:
+        found: triples of language, English message and translation.
+        known: all such triples that the other splits were chosen from.
+    """
+    known = set(known)
+    messages = {message for _, message, _ in known}
+    languages = collections.defaultdict(set)
+    for language, _, text in found:
+        languages[dataset.letters(text)].add(language)
+    seen = {dataset.letters(text) for _, _, text in known}
+    rows: dict[str, dict[str, tuple[str, str, str]]] = collections.defaultdict(dict)
+    for language, message, text in sorted(found):
+        same = dataset.letters(text)
+        if message not in messages and same not in seen and len(languages[same]) == 1:
+            rows[language].setdefault(same, (language, message_key(message), text))
+    return sorted(row for same in rows.values() for row in sorted(same.values(), key=_lot)[:MOST_FURTHER])
+
+
+def _lot(row: tuple[str, str, str]) -> bytes:
+    """What to sort by for an order that looks drawn by lot and is always the same."""
+    return hashlib.sha256("\t".join(row).encode()).digest()
+
+
 def main() -> None:
-    """Parse the command line, check the wheel, write the files."""
+    """Parse the command line, check the wheels, write the files."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--wheel", type=Path, required=True, help=f"{WHEEL}, from `pip download --no-deps django`")
+    parser.add_argument("--wheels", type=Path, required=True, help=f"folder with both wheels, from `{FIX}`")
     parser.add_argument("--out", type=Path, default=Path(__file__).parent, help="folder to write to")
     options = parser.parse_args()
     try:
-        make(options.wheel, options.out)
+        make(options.wheels, options.out)
     except InputError as error:
         sys.exit(f"error: {error}")
 
 
-def make(path: Path, out: Path) -> None:
-    """Write the three files to a folder.
+def make(wheels: Path, out: Path) -> None:
+    """Write the splits and the licences to a folder.
 
     Raises:
-        InputError: the wheel is missing or is not the one that the data set is made from.
+        InputError: a wheel is missing or is not the one that the data set is made from.
     """
-    fix = "pip download --no-deps django==5.2.19"
+    paths = {release: wheels / f"{release}-py3-none-any.whl" for release in SHA256}
+    for release, path in paths.items():
+        _check(path, SHA256[release])
+    found = {}
+    for release, path in paths.items():
+        with zipfile.ZipFile(path) as wheel:
+            found[release] = read_wheel(wheel)
+            (out / LICENCES[release]).write_bytes(wheel.read(f"{release}.dist-info/licenses/LICENSE"))
+    splits = {**split(found[DJANGO]), "further": further(found[WAGTAIL], found[DJANGO])}
+    for name, rows in splits.items():
+        lines = ["\t".join(row) + "\n" for row in rows]
+        (out / f"{name}.tsv").write_bytes("".join(lines).encode())
+
+
+def _check(path: Path, expected: str) -> None:
     if not path.is_file():
-        raise InputError(f"no such file: {path}", fix=fix)
+        raise InputError(f"no such file: {path}", fix=FIX)
     digest = hashlib.sha256(path.read_bytes()).hexdigest()
-    if digest != WHEEL_SHA256:
-        raise InputError(f"{path} has SHA-256 {digest}; {WHEEL} has {WHEEL_SHA256}", fix=fix)
-    with zipfile.ZipFile(path) as wheel:
-        for name, rows in split(read_wheel(wheel)).items():
-            lines = ["\t".join(row) + "\n" for row in rows]
-            (out / f"{name}.tsv").write_bytes("".join(lines).encode())
-        (out / "LICENSE").write_bytes(wheel.read(LICENCE))
+    if digest != expected:
+        raise InputError(f"{path} has SHA-256 {digest}; {expected} is asked", fix=FIX)
 
 
 if __name__ == "__main__":

@@ -5,7 +5,6 @@ import io
 import shutil
 import struct
 import zipfile
-from pathlib import Path
 
 import pytest
 
@@ -20,7 +19,7 @@ make = load_module(DATASET.with_name("make.py"))
 @pytest.fixture
 def copied(tmp_path, monkeypatch):
     """The data set with its files in a folder that a test may spoil."""
-    for name in ("train.tsv", "test.tsv"):
+    for name in ("train.tsv", "test.tsv", "further.tsv"):
         shutil.copy(DATASET.with_name(name), tmp_path)
     monkeypatch.setattr(interface_strings, "FOLDER", tmp_path)
     return tmp_path
@@ -37,8 +36,15 @@ def test_every_language_has_its_strings(split, count, least):
     assert min(per_language.values()) == least
 
 
+def test_further_strings_are_of_28_languages():
+    counts = collections.Counter(string.language for string in interface_strings.load("further"))
+
+    assert sum(counts.values()) == 9_956
+    assert (len(counts), min(counts.values()), max(counts.values())) == (28, 23, 400)
+
+
 def test_texts_are_clean_lines_of_at_least_twelve_characters():
-    for split in ("train", "test"):
+    for split in ("train", "test", "further"):
         for string in interface_strings.load(split):
             assert len(string.text) >= 12
             assert string.text == " ".join(string.text.split())
@@ -46,10 +52,11 @@ def test_texts_are_clean_lines_of_at_least_twelve_characters():
 
 
 def test_no_message_and_no_string_is_on_both_sides_or_in_two_languages():
-    train, test = interface_strings.load("train"), interface_strings.load("test")
-    letters = [interface_strings.letters(string.text) for string in (*train, *test)]
+    splits = [interface_strings.load(split) for split in ("train", "test", "further")]
+    letters = [interface_strings.letters(string.text) for split in splits for string in split]
+    messages = [{string.message for string in split} for split in splits]
 
-    assert not {string.message for string in train} & {string.message for string in test}
+    assert len(set.union(*messages)) == sum(map(len, messages))
     assert len(set(letters)) == len(letters)
 
 
@@ -58,7 +65,7 @@ def test_letters_are_what_is_left_without_case_and_signs():
 
 
 def test_unknown_split_names_the_known_ones():
-    with pytest.raises(InputError, match="'validation'; there are: train, test"):
+    with pytest.raises(InputError, match="'validation'; there are: train, test, further"):
         interface_strings.load("validation")
 
 
@@ -79,6 +86,7 @@ def test_changed_file_is_named(copied):
 
 def test_licence_of_the_texts_is_there():
     assert "Copyright (c) Django Software Foundation" in DATASET.with_name("LICENSE").read_text()
+    assert "2014-present Torchbox Ltd" in DATASET.with_name("LICENSE.wagtail").read_text()
 
 
 def catalogue(entries: dict[str, str]) -> bytes:
@@ -173,12 +181,35 @@ def test_split_keeps_messages_together_and_drops_what_is_shared():
     assert [(language, text.casefold()) for language, _, text in rows["test"]] == [("de", "neu in der prüfung")]
 
 
+def test_further_strings_are_those_that_no_other_split_was_chosen_from():
+    known = [("de", "known message", "Ein bekannter Text")]
+
+    rows = make.further(
+        [
+            ("de", "known message", "Eine andere Übersetzung"),
+            ("de", "new message", "EIN bekannter text."),
+            ("nb", "new message", "Velg alle sammen"),
+            ("da", "new message", "Velg alle sammen!"),
+            ("fr", "new message", "Un texte nouveau"),
+            ("fr", "newer message", "un texte nouveau !"),
+        ],
+        known,
+    )
+
+    assert rows == [("fr", make.message_key("new message"), "Un texte nouveau")]
+
+
+def test_further_strings_of_a_language_are_limited():
+    found = [("de", f"message {number}", "Wort " + "x" * number) for number in range(make.MOST_FURTHER + 5)]
+
+    assert len(make.further(found, [])) == make.MOST_FURTHER
+
+
 @pytest.mark.parametrize("content", [None, b"another wheel"])
 def test_another_wheel_is_refused_with_the_command_that_gets_the_right_one(tmp_path, content):
-    path = tmp_path / Path(make.WHEEL)
     if content is not None:
-        path.write_bytes(content)
+        (tmp_path / f"{make.DJANGO}-py3-none-any.whl").write_bytes(content)
 
-    with pytest.raises(InputError, match=r"pip download --no-deps django==5\.2\.19"):
-        make.make(path, tmp_path)
+    with pytest.raises(InputError, match=r"pip download --no-deps --dest wheels django==5\.2\.19"):
+        make.make(tmp_path, tmp_path)
     assert not (tmp_path / "train.tsv").exists()
