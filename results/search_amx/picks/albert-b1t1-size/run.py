@@ -1,4 +1,4 @@
-"""albert/torch/torch_onnx/ort_transformers+mixed-3k39v/onnxruntime/cpu/b1t1
+"""albert/torch/torch_onnx/mixed-8v1t5v1t5v1t5v1t5v1t5v1t3v/onnxruntime/cpu/b1t1
 
     from run import predict
     outputs = predict(feeds)
