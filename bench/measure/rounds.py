@@ -13,12 +13,13 @@ import math
 import random
 import time
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, wait
 
 import msgspec
-import psutil
 
 from bench.measure import comparison, questions, stats
-from bench.measure.block import Method, Repeats, Result, Subject, run_block
+from bench.measure.block import Method, Result, Subject
+from bench.measure.blocks import Blocks, BlocksHere
 from bench.measure.comparison import Comparison, Fitted, Series
 from bench.measure.launch import Launch
 from bench.measure.questions import Aims, Contest, Question
@@ -169,6 +170,15 @@ class _Standing:
         )
 
 
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class _Running:
+    """A block that runs: the group of its cells, the number of those that are compared, and when it began."""
+
+    group: Group
+    num_cells: int
+    began_s: float
+
+
 def measure(
     groups: Sequence[Group],
     method: Method,
@@ -177,8 +187,11 @@ def measure(
     keep: Callable[[Result], None],
     report: Callable[[Progress], None],
     cut_blocks: bool = True,
+    blocks: Blocks | None = None,
 ) -> None:
     """Run rounds of blocks until no question is open about a cell that may have further launches, or the time is up.
+
+    Blocks that run at the same time are planned by the launches before them. Each round ends before the next begins.
 
     Args:
         groups: the cells and their baselines; their ledgers receive the new launches.
@@ -187,48 +200,60 @@ def measure(
         keep: stores the launches and failures of a block as soon as the block ends.
         report: called with the progress before the first block and after each block.
         cut_blocks: end a running block when the time is up; otherwise only no further block begins.
+        blocks: where blocks run; None for this machine.
     """
     start = time.monotonic()
     seconds_per_launch: list[float] = []
-    repeats = Repeats()
+    places = BlocksHere() if blocks is None else blocks
+    running: dict[Future[Result], _Running] = {}
 
-    def out_of_time() -> bool:
-        return goal.budget_s is not None and time.monotonic() - start >= goal.budget_s
+    def left_s() -> float:
+        return math.inf if goal.budget_s is None else goal.budget_s - (time.monotonic() - start)
 
     def tell(num_round: int) -> _Standing:
         standing = _standing(groups, goal)
         launches = sum(need.launches for needs in standing.needs for need in needs.values())
-        left = launches * (sum(seconds_per_launch) / max(1, len(seconds_per_launch)))
-        if goal.budget_s is not None:
-            left = min(left, max(0.0, goal.budget_s - (time.monotonic() - start)))
+        mean_s = sum(seconds_per_launch) / max(1, len(seconds_per_launch))
+        left = min(launches * mean_s / max(1, places.most_at_once()), max(0.0, left_s()))
         report(standing.progress(num_round, groups, left))
         return standing
 
-    standing = tell(0)
+    def settle(most: int, standing: _Standing) -> _Standing:
+        """Wait until no more than so many blocks run, and keep the results of those that end."""
+        while len(running) > most:
+            for future in wait(running, return_when=FIRST_COMPLETED).done:
+                block, result = running.pop(future), future.result()
+                note(block.group, result)
+                keep(result)
+                seconds_per_launch.append((time.monotonic() - block.began_s) / max(1, block.num_cells))
+                standing = tell(num_round)
+        return standing
+
+    standing, num_round = tell(0), 1
     for num_round in itertools.count(1):
-        plan = _plan(groups, standing)
+        plan = _plan(groups, standing, places.free_bytes())
         if not plan:
             return
         how = method
         if num_round == 1 and goal.budget_s is not None:
             # A round that takes the whole budget would leave no launch for what it leaves open.
-            how = dataclasses.replace(method, max_s=min(method.max_s, FIRST_SHARE * goal.budget_s / len(plan)))
+            turns = math.ceil(len(plan) / max(1, places.most_at_once()))
+            how = dataclasses.replace(method, max_s=min(method.max_s, FIRST_SHARE * goal.budget_s / turns))
         for index, block in plan:
+            standing = settle(max(1, places.most_at_once()) - 1, standing)
             group, needs = groups[index], standing.needs[index]
             # The blocks before this one may have answered what its cells were waiting for.
             wanted = [ledger for ledger in block if ledger.name in needs]
             if not wanted and not (group.baseline.name in needs and not block):
                 continue
-            if out_of_time():
+            if left_s() <= 0:
+                settle(0, standing)
                 return
-            block_start = time.monotonic()
-            until = out_of_time if cut_blocks else lambda: False
+            begun = _Running(group=group, num_cells=len(wanted), began_s=time.monotonic())
+            until = left_s if cut_blocks else lambda: math.inf
             subjects = [ledger.subject for ledger in wanted]
-            result = run_block(group.baseline.subject, subjects, how, out_of_time=until, repeats=repeats)
-            note(group, result)
-            keep(result)
-            seconds_per_launch.append((time.monotonic() - block_start) / max(1, len(wanted)))
-            standing = tell(num_round)
+            running[places.begin(group.baseline.subject, subjects, how, until)] = begun
+        standing = settle(0, standing)
 
 
 def _standing(groups: Sequence[Group], goal: Goal) -> _Standing:
@@ -285,12 +310,15 @@ def _needs(group: Group, fitted: Fitted, asked: Sequence[Question], goal: Goal) 
     return needs
 
 
-def _plan(groups: Sequence[Group], standing: _Standing) -> list[tuple[int, list[Ledger]]]:
+def _plan(groups: Sequence[Group], standing: _Standing, free_bytes: int) -> list[tuple[int, list[Ledger]]]:
     """The blocks of a round, each with the index of its group: cells without launches first, then the most urgent.
 
     Groups take turns, so the launches of each are spread over the round.
     """
-    blocks = [[(index, block) for block in _blocks(group, standing.needs[index])] for index, group in enumerate(groups)]
+    blocks = [
+        [(index, block) for block in _blocks(group, standing.needs[index], free_bytes)]
+        for index, group in enumerate(groups)
+    ]
     turns = [planned for turn in itertools.zip_longest(*blocks) for planned in turn if planned is not None]
 
     def urgency(planned: tuple[int, list[Ledger]]) -> float:
@@ -301,11 +329,11 @@ def _plan(groups: Sequence[Group], standing: _Standing) -> list[tuple[int, list[
     return sorted(turns, key=urgency, reverse=True)
 
 
-def _blocks(group: Group, needs: Mapping[str, _Need]) -> list[list[Ledger]]:
-    """The cells of a group that get a launch in random order, cut into blocks that fit the machine's memory."""
+def _blocks(group: Group, needs: Mapping[str, _Need], free_bytes: int) -> list[list[Ledger]]:
+    """The cells of a group that get a launch in random order, cut into blocks that fit the memory now free."""
     waiting = [ledger for ledger in group.ledgers if ledger.name in needs]
     others = [ledger for ledger in waiting if ledger is not group.baseline]
-    budget = MEMORY_SHARE * psutil.virtual_memory().available
+    budget = MEMORY_SHARE * free_bytes
     twins = 2 * group.baseline.subject.rss_bytes
     blocks: list[list[Ledger]] = []
     used = 0.0

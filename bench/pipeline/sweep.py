@@ -3,31 +3,26 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import time
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 import msgspec
 
-from bench.api import versioned
-from bench.api.artifact import Artifact
 from bench.api.cell import Cell
-from bench.api.errors import BenchError
 from bench.api.places import without_places
-from bench.api.sized import family_of
-from bench.measure import machine, rounds
-from bench.measure.at_once import on_all_cores
+from bench.measure import rounds
 from bench.measure.block import Method, Result
 from bench.measure.comparison import REFERENCE, by_block
 from bench.measure.rounds import Goal, Group, Ledger, Progress
-from bench.pipeline import opening, prepare, provenance, sweeps, verify
+from bench.pipeline import sweeps
 from bench.pipeline.flow import Prepared, Verified
+from bench.pipeline.place import Begun, Here, Place
 from bench.pipeline.quality import BROKEN
-from bench.pipeline.verify import Reference
-from bench.plugins import catalog
 from bench.records.lines import Failure, Header, Reset, ThreadLaunch
-from bench.records.measured import same_as, what_answers, what_runs
-from bench.records.store import LAUNCH, SCHEMA, THREAD_LAUNCH, Record, Store
+from bench.records.measured import same_as
+from bench.records.store import LAUNCH, THREAD_LAUNCH, Record, Store
 
 LEAST_SHARE = 1 / 3
 """Share of the budget that measuring gets in any case."""
@@ -76,14 +71,14 @@ class Options:
 class Sweep:
     """The policy of `bench run`: which cells take which stage, given the results that earlier runs stored."""
 
-    def __init__(self, store: Store, options: Options, observer: Observer) -> None:
+    def __init__(self, store: Store, options: Options, observer: Observer, place: Place | None = None) -> None:
         self._store = store
+        self._place: Place = Here() if place is None else place
         self._options = options
         self._observer = observer
         self._limits = options.method.limits
         self._records: dict[str, Record] = {}
         self._to_reset: set[str] = set()
-        self._failed_steps: prepare.FailedSteps = {}
 
     def run(self, cells: Sequence[Cell]) -> None:
         """Prepare, verify and measure the cells and the baselines that they are compared with.
@@ -91,8 +86,10 @@ class Sweep:
         Raises:
             StoreError: results cannot be written; all finished results are kept.
         """
-        wanted = (self._baselines(group) for group in dict.fromkeys(map(self._request, cells)))
-        baselines = [next((cell for cell in found if prepare.skip_reason(cell) is None), None) for found in wanted]
+        wanted = [self._baselines(group) for group in dict.fromkeys(map(self._request, cells))]
+        candidates = list(itertools.chain.from_iterable(wanted))
+        reasons = dict(zip(candidates, self._place.skip_reasons(candidates), strict=True))
+        baselines = [next((cell for cell in found if reasons[cell] is None), None) for found in wanted]
         extra = dict.fromkeys(cell for cell in baselines if cell is not None and cell not in cells)
         with self._store.locked():
             prepared = self._prepare([*cells, *extra])
@@ -116,77 +113,33 @@ class Sweep:
     def _prepare(self, cells: Sequence[Cell]) -> list[Prepared]:
         """Cells whose artifacts could be made; the failures of the other cells are stored."""
         self._observer.stage("prepare", len(cells))
-        sharing: dict[tuple[str, str], list[Cell]] = {}
-        for cell in cells:
-            if (reason := prepare.skip_reason(cell)) is None:
-                # The environment of a runtime is made here, too, and concerns no other runtime of the artifact.
-                there = cell.runtime if versioned.label_of(cell.runtime) else ""
-                sharing.setdefault((cell.artifact_path, there), []).append(cell)
-            else:
-                self._stopped(cell, Failure(stage="skip", reason=reason))
         found: dict[Cell, Prepared] = {}
 
-        def prepared(shared: tuple[str, str], outcome: Prepared | Failure | BenchError) -> None:
-            assert not isinstance(outcome, BenchError)
-            for cell in sharing[shared]:
-                if isinstance(outcome, Failure):
-                    self._stopped(cell, outcome)
-                else:
-                    record = self._open_record(cell, outcome.artifact)
-                    found[cell] = dataclasses.replace(outcome, cell=cell, key=record.key)
-                    self._observer.cell(cell, "prepared")
+        def told(begun: Begun) -> None:
+            record = self._open_record(begun.header)
+            if isinstance(begun.outcome, Failure):
+                self._stopped(record, begun.outcome)
+            else:
+                found[begun.cell] = begun.outcome
+                self._observer.cell(begun.cell, "prepared")
 
-        def make(shared: tuple[str, str]) -> Prepared | Failure:
-            return prepare.prepared(sharing[shared][0], self._limits, self._failed_steps)
-
-        # Exports before their variants: two chains that wait for one export would leave a core idle.
-        on_all_cores(make, sorted(sharing, key=lambda shared: len(sharing[shared][0].chain)), prepared)
+        self._place.prepare(cells, self._limits, told)
         return [found[cell] for cell in cells if cell in found]
 
     def _verify(self, cells: Sequence[Prepared]) -> list[Verified]:
         """Cells that run; the quality of each is stored, as judged against the present reference."""
         self._observer.stage("verify", len(cells))
-        references: dict[str, Reference | BenchError] = {}
-        on_all_cores(
-            lambda name: verify.reference_of(catalog.task(name), self._limits, self._failed_steps),
-            dict.fromkeys(value.cell.task for value in cells),
-            references.__setitem__,
-        )
-        same: dict[object, list[Prepared]] = {}
-        for value in cells:
-            same.setdefault(what_runs(value.cell, value.artifact) or value.cell, []).append(value)
-        alike: dict[object, list[list[Prepared]]] = {}
-        for values in sorted(same.values(), key=lambda values: values[0].cell.group):
-            alike.setdefault(what_answers(values[0].cell, values[0].artifact), []).append(values)
         found: dict[Cell, Verified] = {}
-
-        def judge(thing: object) -> list[Verified | Failure]:
-            """Judge cells that differ in batch and threads alone; cells that run the same graph are judged once."""
-            reference = references[alike[thing][0][0].cell.task]
-            if isinstance(reference, BenchError):
-                return [Failure.of("verify", reference)] * len(alike[thing])
-            first = [
-                next((value for value in values if value.cell == reference.cell), values[0]) for values in alike[thing]
-            ]
-            stored = {
-                one.cell: [quality for value in values if (quality := self._records[value.key].quality)]
-                for one, values in zip(first, alike[thing], strict=True)
-            }
-            return verify.verified(first, reference, self._limits, stored)
-
-        def judged(thing: object, outcomes: list[Verified | Failure] | BenchError) -> None:
-            assert not isinstance(outcomes, BenchError)
-            for values, outcome in zip(alike[thing], outcomes, strict=True):
-                self._judged(values, outcome, found)
-
-        on_all_cores(judge, alike, judged, threads=lambda thing: alike[thing][0][0].cell.threads)
+        stored = {value.key: self._records[value.key].quality for value in cells}
+        known = {key: quality for key, quality in stored.items() if quality is not None}
+        self._place.verify(cells, known, self._limits, lambda values, outcome: self._judged(values, outcome, found))
         return [found[value.cell] for value in cells if value.cell in found]
 
     def _judged(self, cells: Sequence[Prepared], outcome: Verified | Failure, found: dict[Cell, Verified]) -> None:
         """Store the quality of cells that run the same graph, or the failure that stopped them."""
         for value in cells:
             if isinstance(outcome, Failure):
-                self._stopped(value.cell, outcome, value)
+                self._stopped(self._records[value.key], outcome)
                 continue
             record, now = self._records[value.key], outcome.quality
             quality = record.quality
@@ -218,7 +171,7 @@ class Sweep:
     def _ledger(self, value: Verified) -> Ledger:
         record = self._records[value.key]
         launches = record.thread_launches if self._options.across_threads else record.launches
-        return Ledger(subject=opening.subject(value), launches=list(launches))
+        return Ledger(subject=self._place.subject(value), launches=list(launches))
 
     def _mark_candidates(self, group: Group, values: Mapping[Cell, Verified]) -> None:
         """Say which cells of a group may win: those that keep their metric.
@@ -237,7 +190,8 @@ class Sweep:
     def _measure(self, groups: Sequence[Group]) -> None:
         self._observer.stage("measure", sum(len(group.ledgers) for group in groups))
         method, goal = self._options.method, self._goal()
-        rounds.measure(groups, method, goal, keep=self._keep, report=self._observer.progress)
+        blocks = self._place.blocks()
+        rounds.measure(groups, method, goal, keep=self._keep, report=self._observer.progress, blocks=blocks)
         for group in groups:
             if group.baseline.failed:
                 reason = f"not timed: its baseline {group.baseline.subject.cell} failed"
@@ -281,31 +235,19 @@ class Sweep:
             self._records[value.key] = dataclasses.replace(self._records[value.key], **forgotten)
             self._to_reset.add(value.key)
 
-    def _stopped(self, cell: Cell, failure: Failure, value: Prepared | None = None) -> None:
+    def _stopped(self, record: Record, failure: Failure) -> None:
         """Store the failure that stopped a cell; the same reason to skip a cell is stored once."""
-        record = self._open_record(cell, None) if value is None else self._records[value.key]
         reason = without_places(failure.reason)  # as the record has it
         if failure.stage != "skip" or record.failure is None or record.failure.reason != reason:
             self._store.append(record.key, failure)
-        self._observer.cell(cell, f"{failure.status}: {failure.reason}")
+        self._observer.cell(record.cell, f"{failure.status}: {failure.reason}")
 
-    def _open_record(self, cell: Cell, artifact: Artifact | None) -> Record:
-        """The record of a cell with this artifact; a new record where none is stored."""
-        key = provenance.record_key(cell, artifact)
-        record = self._records.get(key) or self._store.read(key)
+    def _open_record(self, header: Header) -> Record:
+        """The record that begins with a header; a new record where none is stored."""
+        record = self._records.get(header.key) or self._store.read(header.key)
         if record is None:
-            header = Header(
-                schema=SCHEMA,
-                key=key,
-                cell=cell.path,
-                machine=machine.describe(),
-                versions=provenance.versions_run(cell),
-                subject=provenance.subject(catalog.task(cell.task)),
-                family=provenance.task_digest(catalog.task(family_of(cell.task))),
-                artifact=artifact.facts if artifact is not None else None,
-            )
-            self._store.append(key, header)
-            record = self._store.read(key)
+            self._store.append(header.key, header)
+            record = self._store.read(header.key)
             assert record is not None
-        self._records[key] = record
+        self._records[header.key] = record
         return record

@@ -54,7 +54,7 @@ def blocks(monkeypatch: pytest.MonkeyPatch, *ratios: float, control: float = 1.0
         ]
         return Result(launches=tuple(seats), failures=())
 
-    monkeypatch.setattr(rounds, "run_block", run_block)
+    monkeypatch.setattr("bench.measure.blocks.run_block", run_block)
     return ran
 
 
@@ -153,7 +153,7 @@ def test_failure_names_the_artifact(monkeypatch: pytest.MonkeyPatch) -> None:
         error = ChildError("signal", "killed by SIGSEGV")
         return Result(launches=(), failures=(Failure(subject=subjects[0], stage="measure", error=error),))
 
-    monkeypatch.setattr(rounds, "run_block", run_block)
+    monkeypatch.setattr("bench.measure.blocks.run_block", run_block)
     with pytest.raises(BenchError, match="the new artifact failed: killed by SIGSEGV"):
         check.measure(pair(), check.goal(), Method())
 

@@ -18,7 +18,7 @@ from bench.api.cell import Cell
 from bench.api.errors import ArtifactError, BenchError, ChildError, InputError, RefusedError
 from bench.decisions import side_by_side
 from bench.decisions.compare import Change, judged
-from bench.measure import rounds
+from bench.measure import blocks, rounds
 from bench.measure.block import Failure, Method, Result, Subject
 from bench.measure.comparison import CELL, CONTROL, REFERENCE
 from bench.measure.limits import Limits
@@ -115,7 +115,7 @@ class Workers:
 def workers(monkeypatch: pytest.MonkeyPatch) -> Workers:
     workers = Workers()
     monkeypatch.setattr(verify, "from_name", workers.make)
-    monkeypatch.setattr(rounds, "run_block", workers.block)
+    monkeypatch.setattr(blocks, "run_block", workers.block)
     return workers
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import psutil
 import pytest
 
-from bench.measure import rounds
+from bench.measure import blocks, rounds
 from bench.measure.block import Result
 from bench.measure.rounds import Goal, Ledger, Progress
 from support.fake_blocks import GIB, METHOD, Bench, group, subject
@@ -52,7 +52,7 @@ def test_blocks_of_a_sweep_share_what_repeats_brought(bench: Bench) -> None:
 
 def test_block_knows_when_time_is_up(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     answers = []
-    run = rounds.run_block
+    run = blocks.run_block
 
     def ask(*arguments: Any, out_of_time: Callable[[], bool], **options: Any) -> Result:
         answers.append(out_of_time())
@@ -60,7 +60,7 @@ def test_block_knows_when_time_is_up(bench: Bench, monkeypatch: pytest.MonkeyPat
         answers.append(out_of_time())
         return run(*arguments, out_of_time=out_of_time, **options)
 
-    monkeypatch.setattr(rounds, "run_block", ask)
+    monkeypatch.setattr(blocks, "run_block", ask)
     bench.measure(group("a"), budget_s=50.0)
     assert answers == [False, True]
 

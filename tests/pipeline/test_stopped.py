@@ -11,6 +11,7 @@ from bench.measure.block import Method
 from bench.measure.limits import Limits
 from bench.measure.questions import Aims
 from bench.measure.rounds import Goal
+from bench.pipeline import place
 from bench.pipeline.sweep import Options, Sweep
 from bench.records.lines import Failure
 from bench.records.store import Store
@@ -33,7 +34,8 @@ def stop(store: Store, reason: str) -> list[str]:
     method = Method(limits=Limits.of(step_s=None, memory_bytes=None))
     goal = Goal(aims=Aims(margin=0.02), max_launches=2, budget_s=None)
     sweep = Sweep(store, Options(method=method, goal=goal, force=False, across_threads=False), told)
-    sweep._stopped(Cell.from_path(made.BASELINE), Failure(stage="skip", reason=reason))
+    record = sweep._open_record(place.header_of(Cell.from_path(made.BASELINE), None))
+    sweep._stopped(record, Failure(stage="skip", reason=reason))
     return list(told.outcomes)
 
 

@@ -14,7 +14,7 @@ import pytest
 
 from bench.api.cell import Cell
 from bench.api.errors import ChildError
-from bench.measure import rounds
+from bench.measure import blocks, rounds
 from bench.measure.block import Failure, Method, Repeats, Result, Subject
 from bench.measure.comparison import CELL, CONTROL, REFERENCE
 from bench.measure.launch import Launch
@@ -62,7 +62,7 @@ class Bench:
         self.hours = 0
         self.now = 0.0
         self._numbers = itertools.count()
-        monkeypatch.setattr(rounds, "run_block", self._run)
+        monkeypatch.setattr(blocks, "run_block", self._run)
         monkeypatch.setattr(rounds, "time", SimpleNamespace(monotonic=lambda: self.now))
         clock = SimpleNamespace(now=lambda zone: made.START + datetime.timedelta(hours=self.hours))
         monkeypatch.setattr(rounds, "datetime", SimpleNamespace(datetime=clock, UTC=datetime.UTC))

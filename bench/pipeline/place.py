@@ -1,0 +1,169 @@
+"""The place where the cells of a sweep run: all stages that need the machine, its packages and its cache."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
+from typing import Protocol
+
+from bench.api import versioned
+from bench.api.artifact import Artifact
+from bench.api.cell import Cell
+from bench.api.errors import BenchError
+from bench.api.sized import family_of
+from bench.measure import machine
+from bench.measure.at_once import on_all_cores
+from bench.measure.block import Subject
+from bench.measure.blocks import Blocks, BlocksHere
+from bench.measure.limits import Limits
+from bench.pipeline import opening, prepare, provenance, verify
+from bench.pipeline.flow import Prepared, Verified
+from bench.pipeline.verify import Reference
+from bench.plugins import catalog
+from bench.records.lines import SCHEMA, Failure, Header, Quality
+from bench.records.measured import what_answers, what_runs
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Begun:
+    """A cell that was prepared, or the failure that stopped it, with the first line of its record."""
+
+    cell: Cell
+    header: Header
+    outcome: Prepared | Failure
+
+
+class Place(Protocol):
+    """A machine, or several machines of one kind that share the work."""
+
+    def skip_reasons(self, cells: Sequence[Cell]) -> list[str | None]:
+        """Why each cell cannot work there; None where it can."""
+
+    def prepare(self, cells: Sequence[Cell], limits: Limits, told: Callable[[Begun], None]) -> None:
+        """Make the cells' artifacts, and tell of each cell as soon as it is prepared or has failed."""
+
+    def verify(
+        self,
+        cells: Sequence[Prepared],
+        known: Mapping[str, Quality],
+        limits: Limits,
+        told: Callable[[Sequence[Prepared], Verified | Failure], None],
+    ) -> None:
+        """Judge prepared cells.
+
+        Args:
+            cells: the cells.
+            known: qualities that earlier runs stored, by the cells' keys.
+            limits: time and memory of each worker.
+            told: called with cells that run the same graph, and the quality that they share, or what stopped them.
+        """
+
+    def subject(self, value: Verified) -> Subject:
+        """A verified cell in the form that the blocks of this place measure."""
+
+    def blocks(self) -> Blocks:
+        """The blocks of this place."""
+
+
+class Here:
+    """This machine."""
+
+    def __init__(self) -> None:
+        self._failed_steps: prepare.FailedSteps = {}
+
+    def skip_reasons(self, cells: Sequence[Cell]) -> list[str | None]:
+        """See `Place`."""
+        return [prepare.skip_reason(cell) for cell in cells]
+
+    def prepare(self, cells: Sequence[Cell], limits: Limits, told: Callable[[Begun], None]) -> None:
+        """See `Place`."""
+        sharing: dict[tuple[str, str], list[Cell]] = {}
+        for cell, reason in zip(cells, self.skip_reasons(cells), strict=True):
+            if reason is not None:
+                told(_begun(cell, Failure(stage="skip", reason=reason)))
+                continue
+            # The environment of a runtime is made here, too, and concerns no other runtime of the artifact.
+            there = cell.runtime if versioned.label_of(cell.runtime) else ""
+            sharing.setdefault((cell.artifact_path, there), []).append(cell)
+
+        def make(shared: tuple[str, str]) -> Prepared | Failure:
+            return prepare.prepared(sharing[shared][0], limits, self._failed_steps)
+
+        def made(shared: tuple[str, str], outcome: Prepared | Failure | BenchError) -> None:
+            assert not isinstance(outcome, BenchError)
+            for cell in sharing[shared]:
+                told(_begun(cell, outcome))
+
+        # Exports before their variants: two chains that wait for one export would leave a core idle.
+        on_all_cores(make, sorted(sharing, key=lambda shared: len(sharing[shared][0].chain)), made)
+
+    def verify(
+        self,
+        cells: Sequence[Prepared],
+        known: Mapping[str, Quality],
+        limits: Limits,
+        told: Callable[[Sequence[Prepared], Verified | Failure], None],
+    ) -> None:
+        """See `Place`."""
+        references: dict[str, Reference | BenchError] = {}
+        on_all_cores(
+            lambda name: verify.reference_of(catalog.task(name), limits, self._failed_steps),
+            dict.fromkeys(value.cell.task for value in cells),
+            references.__setitem__,
+        )
+        same: dict[object, list[Prepared]] = {}
+        for value in cells:
+            same.setdefault(what_runs(value.cell, value.artifact) or value.cell, []).append(value)
+        alike: dict[object, list[list[Prepared]]] = {}
+        for values in sorted(same.values(), key=lambda values: values[0].cell.group):
+            alike.setdefault(what_answers(values[0].cell, values[0].artifact), []).append(values)
+
+        def judge(thing: object) -> list[Verified | Failure]:
+            """Judge cells that differ in batch and threads alone; cells that run the same graph are judged once."""
+            reference = references[alike[thing][0][0].cell.task]
+            if isinstance(reference, BenchError):
+                return [Failure.of("verify", reference)] * len(alike[thing])
+            first = [
+                next((value for value in values if value.cell == reference.cell), values[0]) for values in alike[thing]
+            ]
+            stored = {
+                one.cell: [known[value.key] for value in values if value.key in known]
+                for one, values in zip(first, alike[thing], strict=True)
+            }
+            return verify.verified(first, reference, limits, stored)
+
+        def judged(thing: object, outcomes: list[Verified | Failure] | BenchError) -> None:
+            assert not isinstance(outcomes, BenchError)
+            for values, outcome in zip(alike[thing], outcomes, strict=True):
+                told(values, outcome)
+
+        on_all_cores(judge, alike, judged, threads=lambda thing: alike[thing][0][0].cell.threads)
+
+    def subject(self, value: Verified) -> Subject:
+        """See `Place`."""
+        return opening.subject(value)
+
+    def blocks(self) -> Blocks:
+        """See `Place`."""
+        return BlocksHere()
+
+
+def _begun(cell: Cell, outcome: Prepared | Failure) -> Begun:
+    if isinstance(outcome, Failure):
+        return Begun(cell=cell, header=header_of(cell, None), outcome=outcome)
+    header = header_of(cell, outcome.artifact)
+    return Begun(cell=cell, header=header, outcome=dataclasses.replace(outcome, cell=cell, key=header.key))
+
+
+def header_of(cell: Cell, artifact: Artifact | None) -> Header:
+    """The first line of the record of a cell that runs on this machine."""
+    return Header(
+        schema=SCHEMA,
+        key=provenance.record_key(cell, artifact),
+        cell=cell.path,
+        machine=machine.describe(),
+        versions=provenance.versions_run(cell),
+        subject=provenance.subject(catalog.task(cell.task)),
+        family=provenance.task_digest(catalog.task(family_of(cell.task))),
+        artifact=artifact.facts if artifact is not None else None,
+    )
