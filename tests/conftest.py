@@ -34,6 +34,7 @@ def session_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     folder = Path(os.environ.get("SESSION_CACHE") or base / "session-cache")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("BENCH_CACHE", str(folder))
+        patch.setenv("BENCH_LEASE", str(tmp_path_factory.getbasetemp() / "lease.lock"))  # the processes run at once
         yield folder
 
 

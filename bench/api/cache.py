@@ -78,6 +78,11 @@ def obtain(key: str, file_name: str, make: Callable[[Path], dict[str, Any]]) -> 
     return place / file_name, entry
 
 
+def entry_text(path: Path) -> str:
+    """The entry of a cached file, as JSON: see `obtain`."""
+    return (path.parent / ENTRY).read_text()
+
+
 @functools.cache
 def _lock(key: str) -> threading.RLock:
     """The lock that a thread of this process holds while it makes the entry of a key."""

@@ -15,6 +15,7 @@ from bench.cli import (
     doctor,
     explain,
     export,
+    fleet,
     graph,
     load,
     options,
@@ -63,3 +64,4 @@ for command in (
 ):
     app.command()(command)
 app.add_typer(graph.app, name="graph")
+app.add_typer(fleet.app, name="fleet")

@@ -44,10 +44,25 @@ def observer(
 
 
 class Watch:
-    """Prints the steps of a sweep in lines of their own: stages and what went wrong, and a step every few seconds."""
+    """Prints the steps of a sweep in lines of their own: stages and what went wrong, and a step every few seconds.
 
-    def __init__(self, console: terminal.Console, every_s: float = EVERY_S, *, tells_failures: bool = True) -> None:
+    Args:
+        console: the console to print on.
+        every_s: least time between two lines.
+        tells_failures: whether cells that went wrong have lines, or are counted.
+        name: of the sweep, where lines of several are printed.
+    """
+
+    def __init__(
+        self,
+        console: terminal.Console,
+        every_s: float = EVERY_S,
+        *,
+        tells_failures: bool = True,
+        name: str | None = None,
+    ) -> None:
         self._console = console
+        self._name = name
         self._every_s = every_s
         self._tells_failures = tells_failures
         self._num_bad = dict.fromkeys(BAD, 0)
@@ -99,6 +114,7 @@ class Watch:
 
     def _changed(self, event: str, *, must_tell: bool = False) -> None:
         now, line = time.monotonic(), f"{self._status()}{'; ' + event if event else ''}"
+        line = line if self._name is None else f"{self._name}: {line}"
         if line != self._last and (must_tell or now - self._printed >= self._every_s):
             self._console.print(terminal.line(line), soft_wrap=True)
             self._printed = now

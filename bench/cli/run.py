@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import math
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -15,7 +15,11 @@ from bench.cli import options, units
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from bench.api.cell import Cell
+    from bench.cli.keeping import KeepingStore
     from bench.measure.rounds import Goal
+    from bench.pipeline.fleet.place import Machine
+    from bench.pipeline.sweep import Options
     from bench.records.folder import Results
     from bench.records.rows import Row
 
@@ -25,6 +29,10 @@ FIRST_MINUTE_S = 50
 """Time for all steps together to end by then: on a slow machine, measuring gets less, see `Options.ends_s`."""
 FIRST_CELLS = "*/b1t1"
 """The cells of the full sweep that are measured then: half a minute answers one request, not one more at all cores."""
+
+
+FLEET = "bench.fleet"
+"""Where `bench fleet run` notes in the context the address of a fleet's head, and the fleet's machines."""
 
 
 def run(
@@ -119,22 +127,56 @@ def run(
         across_threads=across_threads,
         ends_s=None if whole_s is None else began_s + whole_s,
     )
-    store = KeepingStore(results, machine.name(), ctx.obj or Stopping())
+    stopping = ctx.obj or Stopping()
+    tell = _tell_threads if across_threads else functools.partial(_tell, results=results, goal=goal)
 
-    def stored() -> folder.Results:
+    def stored(store: KeepingStore) -> folder.Results:
         return folder.stored(store, margin=goal.aims.margin, tasks={cell.task for cell in cells})
 
-    with progress.observer(Console(stderr=True), None if model else lambda: stored().of(cells)) as observer:
-        Sweep(store, settings, observer).run(cells)
-    found = stored()
-    options.say_notes(filter(None, [told(found.damages)]))
-    shown = found.of(cells)
-    if versions or python:  # whose cells are beside a baseline that nobody named
-        shown = [*found.of(found.baselines_of(shown)), *shown]
-    tell = _tell_threads if across_threads else functools.partial(_tell, results=results, goal=goal)
-    is_measured = tell(found, shown, sizes)
-    if not is_measured or (strict and any(row.status == "failed" or row.fidelity == "broken" for row in shown)):
+    def told_of(store: KeepingStore) -> bool:
+        """Print what is stored of the cells; returns whether that is what was asked for."""
+        found = stored(store)
+        options.say_notes(filter(None, [told(found.damages)]))
+        shown = found.of(cells)
+        if versions or python:  # whose cells are beside a baseline that nobody named
+            shown = [*found.of(found.baselines_of(shown)), *shown]
+        is_measured = tell(found, shown, sizes)
+        return is_measured and not (strict and any(row.status == "failed" or row.fidelity == "broken" for row in shown))
+
+    if FLEET in ctx.meta:
+        stores = _on_fleet(ctx.meta[FLEET], cells, settings, lambda kind: KeepingStore(results, kind, stopping))
+    else:
+        stores = [store := KeepingStore(results, machine.name(), stopping)]
+        rows = None if model else lambda: stored(store).of(cells)
+        with progress.observer(Console(stderr=True), rows) as observer:
+            Sweep(store, settings, observer).run(cells)
+    if sum(map(told_of, stores)) < len(stores):
         raise typer.Exit(1)
+
+
+def _on_fleet(
+    fleet: tuple[str, Sequence[Machine]],
+    cells: Sequence[Cell],
+    settings: Options,
+    store: Callable[[str], KeepingStore],
+) -> list[KeepingStore]:
+    """Run a sweep on each kind of machine of a fleet; returns the stores of the kinds."""
+    from bench.cli import progress
+    from bench.pipeline.fleet import driver
+    from bench.report.terminal import Console
+
+    address, machines = fleet
+    stores = {kind: store(kind) for kind in driver.by_kind(machines)}
+    console = Console(stderr=True)
+    driver.run(
+        address,
+        machines,
+        cells,
+        settings,
+        stores.__getitem__,
+        lambda kind: progress.Watch(console, name=kind if len(stores) > 1 else None),
+    )
+    return list(stores.values())
 
 
 def _tell(found: Results, shown: Sequence[Row], sizes: Mapping[str, int], *, results: Path, goal: Goal) -> bool:

@@ -49,6 +49,8 @@ class Launch(msgspec.Struct, frozen=True, kw_only=True, tag="launch", tag_field=
         quiet: whether the worker's threads came to rest after the first inference.
         confined: which protections the system allowed, see `bench.measure.confine.confine`.
         memory: memory of the worker, by phase.
+        place: name of the machine, where several of one kind share a sweep; None for the only one.
+        lease_s: when the lease began and ended under which the machine ran the block, in seconds since 1970; likewise.
         time: when the launch was stored (ISO 8601); None before that.
     """
 
@@ -73,6 +75,8 @@ class Launch(msgspec.Struct, frozen=True, kw_only=True, tag="launch", tag_field=
     quiet: bool = True
     confined: Mapping[str, bool] = {}
     memory: Memory
+    place: Annotated[str, msgspec.Meta(max_length=100)] | None = None
+    lease_s: tuple[float, float] | None = None
     time: str | None = None
 
     @property

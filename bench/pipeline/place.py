@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from typing import Protocol
 
 from bench.api import versioned
@@ -11,7 +12,7 @@ from bench.api.artifact import Artifact
 from bench.api.cell import Cell
 from bench.api.errors import BenchError
 from bench.api.sized import family_of
-from bench.measure import machine
+from bench.measure import lease, machine
 from bench.measure.at_once import on_all_cores
 from bench.measure.block import Subject
 from bench.measure.blocks import Blocks, BlocksHere
@@ -22,6 +23,9 @@ from bench.pipeline.verify import Reference
 from bench.plugins import catalog
 from bench.records.lines import SCHEMA, Failure, Header, Quality
 from bench.records.measured import what_answers, what_runs
+
+WAIT_S = 20.0
+"""Time that a sweep waits for another to end, such as a step of a fleet."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -35,6 +39,13 @@ class Begun:
 
 class Place(Protocol):
     """A machine, or several machines of one kind that share the work."""
+
+    def held(self) -> AbstractContextManager[None]:
+        """The lease of the place for a whole sweep, where it is held by the sweep and not by each of its steps.
+
+        Raises:
+            LeaseError: another process prepares or measures there.
+        """
 
     def skip_reasons(self, cells: Sequence[Cell]) -> list[str | None]:
         """Why each cell cannot work there; None where it can."""
@@ -70,6 +81,10 @@ class Here:
 
     def __init__(self) -> None:
         self._failed_steps: prepare.FailedSteps = {}
+
+    def held(self) -> AbstractContextManager[None]:
+        """See `Place`."""
+        return lease.held(wait_s=WAIT_S)
 
     def skip_reasons(self, cells: Sequence[Cell]) -> list[str | None]:
         """See `Place`."""

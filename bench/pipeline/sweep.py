@@ -91,7 +91,7 @@ class Sweep:
         reasons = dict(zip(candidates, self._place.skip_reasons(candidates), strict=True))
         baselines = [next((cell for cell in found if reasons[cell] is None), None) for found in wanted]
         extra = dict.fromkeys(cell for cell in baselines if cell is not None and cell not in cells)
-        with self._store.locked():
+        with self._store.locked(), self._place.held():
             prepared = self._prepare([*cells, *extra])
             self._store.point({record.cell.path: key for key, record in self._records.items()})
             if self._options.force:

@@ -1,0 +1,1 @@
+"""Fleets: a sweep on several machines, with Ray as the engine that places, watches and retries its work."""

@@ -1,0 +1,281 @@
+"""The cluster of Ray that a fleet is: started with token authentication, joined, connected to, and asked who is there."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import hashlib
+import json
+import logging
+import os
+import secrets
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from bench.api.errors import InputError
+from bench.pipeline.fleet import facts, work
+from bench.pipeline.fleet.place import FleetError, Machine
+
+LOOPBACK = "127.0.0.1"
+PORT = 6399
+LEASE = "inferometer-lease"
+"""The resource of Ray that a lease takes; a machine that joined has one."""
+NAME = "BENCH_PLACE"
+"""The environment variable by which the processes of a machine know its name in the fleet."""
+ANSWER_S = 20.0
+"""Time in which a machine tells what it is; one that does not takes no part."""
+PROBE_S = 3.0
+MOST_PROBES = 5
+STORE_BYTES = 200 * 2**20
+"""Memory for Ray's object store; what does not fit is spilled to the disk."""
+RAY = (sys.executable, "-P", "-c", "from bench.pipeline.fleet.ray_command import main; main()")
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Refused:
+    """A machine that takes no part, and why."""
+
+    name: str
+    reason: str
+
+
+def token_file(given: Path | None) -> Path:
+    """The file of the fleet's token: that which is given, or the user's own."""
+    home = Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config")
+    return given or home / "inferometer" / "fleet-token"
+
+
+def make_token(path: Path) -> None:
+    """Write a new token, readable by the user alone, unless there is one.
+
+    Raises:
+        InputError: the file cannot be written.
+    """
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with contextlib.suppress(FileExistsError):
+            descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+            with os.fdopen(descriptor, "w") as file:
+                file.write(secrets.token_hex(32))
+    except OSError as error:
+        raise InputError(f"cannot write the token to {path}: {error.strerror}") from error
+
+
+def environment(token: Path) -> dict[str, str]:
+    """The variables by which Ray asks for the token, tells nobody of its use, and leaves graphics processors visible.
+
+    Raises:
+        InputError: the token cannot be read.
+    """
+    try:
+        is_there = bool(token.read_text().strip())
+    except OSError as error:
+        raise InputError(
+            f"cannot read the fleet's token: {token}: {error.strerror}", fix="--token-file names it"
+        ) from error
+    if not is_there:
+        raise InputError(f"the fleet's token is empty: {token}")
+    return {
+        "RAY_AUTH_MODE": "token",
+        "RAY_AUTH_TOKEN_PATH": str(token.resolve()),
+        "RAY_USAGE_STATS_ENABLED": "0",
+        "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
+    }
+
+
+def up(listen: str, port: int, token: Path, name: str) -> None:
+    """Start the head of a fleet on this machine, which offers itself, too.
+
+    Raises:
+        FleetError: Ray does not start.
+        InputError: the token cannot be read.
+    """
+    _start(["--head", "--port", str(port), "--include-dashboard=false"], listen, token, name)
+
+
+def join(address: str, token: Path, name: str, listen: str) -> None:
+    """Offer this machine to the fleet whose head is at an address.
+
+    Raises:
+        FleetError: there is no head at the address, or Ray does not start.
+        InputError: the token cannot be read.
+    """
+    host, port = parts_of(address)
+    if not is_there(host, port):
+        raise FleetError(f"nothing answers at {address}", fix="`bench fleet up` starts a fleet there")
+    _start(["--address", address], listen, token, name)
+
+
+def _start(how: Sequence[str], listen: str, token: Path, name: str) -> None:
+    me = facts.here()
+    published = {LEASE: 1, f"kind/{me.kind}": 1, **{f"runtime/{each}": 1 for each in me.runtimes}}
+    command = [
+        *(*RAY, "start", *how, "--node-ip-address", listen, "--node-name", name, "--disable-usage-stats"),
+        *("--num-cpus", str(me.machine["num_cores"]), "--object-store-memory", str(STORE_BYTES)),
+        *("--resources", json.dumps(published)),
+    ]
+    variables = {**os.environ, **environment(token), NAME: name}
+    done = subprocess.run(command, env=variables, capture_output=True, text=True, check=False)
+    if done.returncode:
+        said = (done.stderr.strip() or done.stdout.strip()).splitlines() or ["it says nothing"]
+        raise FleetError(f"Ray does not start: {said[-1]}")
+
+
+def leave() -> None:
+    """End all processes of Ray on this machine that this user started."""
+    subprocess.run([*RAY, "stop", "--force"], capture_output=True, check=False)
+
+
+def default_name() -> str:
+    """A name for this machine in a fleet that tells neither its host nor its user, and stays the same."""
+    return "m-" + hashlib.sha256(f"{socket.gethostname()} {facts.here().kind}".encode()).hexdigest()[:6]
+
+
+def parts_of(address: str) -> tuple[str, int]:
+    """Host and port of `HOST:PORT`.
+
+    Raises:
+        InputError: it is no such address.
+    """
+    host, colon, port = address.rpartition(":")
+    if not (host and colon and port.isdigit() and int(port) < 2**16):
+        raise InputError(f"{address!r} is no address", fix=f"write HOST:PORT, as {LOOPBACK}:{PORT}")
+    return host, int(port)
+
+
+def is_there(host: str, port: int) -> bool:
+    """Whether something answers at an address."""
+    try:
+        with socket.create_connection((host, port), timeout=PROBE_S):
+            return True
+    except OSError:
+        return False
+
+
+@contextlib.contextmanager
+def connected(address: str, token: Path) -> Iterator[None]:
+    """Be a driver of the fleet whose head is at an address, from a machine that is part of it.
+
+    Raises:
+        FleetError: there is no head, it takes another token, or this machine has not joined.
+        InputError: the token cannot be read.
+    """
+    host, port = parts_of(address)
+    if not is_there(host, port):
+        raise FleetError(f"nothing answers at {address}", fix="the same command goes on once the head is back")
+    os.environ.update(environment(token))
+    import ray
+
+    from bench.pipeline.fleet import ray_command
+
+    ray_command.keep_loopback()
+    try:
+        ray.init(address=address, log_to_driver=False, configure_logging=True, logging_level=logging.CRITICAL)
+    except (ConnectionError, ray.exceptions.RayError) as error:
+        raise FleetError(
+            f"{address} refuses this machine: {_line(error)}",
+            fix="--token-file names the token of its head, and `bench fleet join` offers this machine first",
+        ) from error
+    try:
+        yield
+    finally:
+        ray.shutdown()
+
+
+def machines() -> tuple[list[Machine], list[Refused]]:
+    """The machines of the fleet that is connected to, and those that take no part.
+
+    A machine takes part where its harness, models and data sets are those of this one. Of machines of one kind, those
+    take part whose packages are the same: as here where this machine is of that kind, or as on most of them.
+    """
+    import ray
+
+    me = facts.here()
+    nodes = [node for node in ray.nodes() if node["Alive"]]
+    refs = {node["NodeID"]: _pinned(work.tell, node["NodeID"]).remote() for node in nodes}
+    ready, _ = ray.wait(list(refs.values()), num_returns=len(refs), timeout=ANSWER_S)
+    found: list[Machine] = []
+    refused: list[Refused] = []
+    for node in nodes:
+        name, ref = node["NodeName"] or node["NodeID"][:8], refs[node["NodeID"]]
+        if ref not in ready:
+            refused.append(Refused(name=name, reason=f"it does not answer in {ANSWER_S:.0f} s"))
+            continue
+        try:
+            there: facts.Facts = ray.get(ref)
+        except Exception as error:  # whatever it lacks: the module, the package, itself
+            refused.append(Refused(name=name, reason=f"it cannot tell what it is: {_line(error)}"))
+            continue
+        if there.code != me.code:
+            refused.append(Refused(name=name, reason=str(there.difference(me))))
+            continue
+        lease = LEASE if LEASE in node["Resources"] else f"node:{node['NodeManagerAddress']}"
+        found.append(Machine(node=node["NodeID"], name=name, lease=lease, facts=there))
+    return _alike(found, me, refused)
+
+
+def _alike(machines: Sequence[Machine], me: facts.Facts, refused: list[Refused]) -> tuple[list[Machine], list[Refused]]:
+    """Those machines of each kind whose packages are the same, and the others with what differs."""
+    kinds: dict[str, list[Machine]] = {}
+    for machine in machines:
+        kinds.setdefault(machine.facts.kind, []).append(machine)
+    kept: list[Machine] = []
+    for kind, members in kinds.items():
+        sets = [tuple(sorted(member.facts.packages.items())) for member in members]
+        common = me if me.kind == kind else members[sets.index(max(sets, key=sets.count))].facts
+        for member in members:
+            if (differs := member.facts.difference(common)) is None:
+                kept.append(member)
+            else:
+                refused.append(Refused(name=member.name, reason=differs))
+    return kept, refused
+
+
+def living() -> frozenset[str]:
+    """Identifiers of the nodes that Ray takes for alive."""
+    import ray
+
+    return frozenset(node["NodeID"] for node in ray.nodes() if node["Alive"])
+
+
+def leased() -> frozenset[str]:
+    """Identifiers of the machines that work now."""
+    import ray
+
+    free = ray._private.state.available_resources_per_node()
+    return frozenset(node for node, resources in free.items() if resources.get(LEASE, 0) < 1)
+
+
+def watch(address: str, lost: Callable[[], None]) -> threading.Thread:
+    """Call a function once the head no longer answers: Ray itself takes a minute to tell, and ends the process."""
+    host, port = parts_of(address)
+
+    def run() -> None:
+        failed = 0
+        while failed < MOST_PROBES:
+            time.sleep(PROBE_S / MOST_PROBES)
+            failed = 0 if is_there(host, port) else failed + 1
+        lost()
+
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    return thread
+
+
+def _pinned(function: Callable[..., Any], node: str) -> Any:
+    import ray
+    from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+    pinned = NodeAffinitySchedulingStrategy(node_id=node, soft=False)
+    return ray.remote(num_cpus=0, max_retries=0)(function).options(scheduling_strategy=pinned)
+
+
+def _line(error: BaseException) -> str:
+    lines = [line for line in str(error).splitlines() if line.strip()]
+    return lines[-1].strip() if lines else type(error).__name__

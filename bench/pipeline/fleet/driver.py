@@ -1,0 +1,78 @@
+"""The driver of a fleet: each kind of machine runs the whole of a sweep, all kinds at the same time."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, wait
+
+from bench.api.cell import Cell
+from bench.pipeline.fleet import cluster
+from bench.pipeline.fleet.place import FleetError, FleetPlace, Machine
+from bench.pipeline.sweep import Observer, Options, Sweep
+from bench.records.store import Store
+
+
+def by_kind(machines: Sequence[Machine]) -> Mapping[str, list[Machine]]:
+    """Machines by their kind, in the order of the kinds' names."""
+    return {
+        kind: [machine for machine in machines if machine.facts.kind == kind]
+        for kind in sorted({machine.facts.kind for machine in machines})
+    }
+
+
+def run(
+    address: str,
+    machines: Sequence[Machine],
+    cells: Sequence[Cell],
+    options: Options,
+    store: Callable[[str], Store],
+    observer: Callable[[str], Observer],
+) -> None:
+    """Run a sweep on each kind of machine, and store what comes of it as soon as it comes.
+
+    Args:
+        address: the head of the fleet, which is watched.
+        machines: the machines that take part.
+        cells: the cells.
+        options: the settings of the sweeps.
+        store: gives the store of a kind.
+        observer: gives the observer of the sweep of a kind, which is told in a thread of its own.
+
+    Raises:
+        FleetError: the head no longer answers, or a kind has no machine left; all finished results are kept.
+        StoreError: results cannot be written; likewise.
+    """
+    lost: Future[None] = Future()
+    cluster.watch(address, lambda: lost.set_result(None))
+    sweeps = {
+        _begun(Sweep(store(kind), options, observer(kind), FleetPlace(members, cluster.living)), cells): kind
+        for kind, members in by_kind(machines).items()
+    }
+    waiting: set[Future[None]] = {*sweeps, lost}
+    errors: list[BaseException] = []
+    while waiting != {lost}:
+        done, waiting = wait(waiting, return_when=FIRST_COMPLETED)
+        if lost in done:
+            raise FleetError(
+                f"the head of the fleet at {address} is gone", fix="the same command goes on once it is back"
+            )
+        errors += [error for future in done if (error := future.exception()) is not None]
+    if errors:
+        raise errors[0]
+
+
+def _begun(sweep: Sweep, cells: Sequence[Cell]) -> Future[None]:
+    """Run a sweep in a thread that does not keep the process alive."""
+    found: Future[None] = Future()
+
+    def go() -> None:
+        try:
+            sweep.run(cells)
+        except BaseException as error:  # raised again where it is waited for
+            found.set_exception(error)
+        else:
+            found.set_result(None)
+
+    threading.Thread(target=go, daemon=True).start()
+    return found

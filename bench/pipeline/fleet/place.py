@@ -1,0 +1,310 @@
+"""The machines of one kind in a fleet as the place of a sweep: one prepares and verifies, and all of them measure."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from bench.api.cell import Cell
+from bench.api.errors import BenchError, ChildError
+from bench.measure.block import Failure as BlockFailure
+from bench.measure.block import Method, Request, Result, Subject
+from bench.measure.limits import Limits
+from bench.pipeline.fleet import work
+from bench.pipeline.fleet.facts import Facts
+from bench.pipeline.flow import Prepared, Verified
+from bench.pipeline.place import Begun
+from bench.records.lines import Failure, Quality
+
+if TYPE_CHECKING:
+    from ray import ObjectRef
+
+MEMORY_SHARE = 0.8
+"""Of a machine's memory, what is taken as free: nobody else measures on it."""
+RETRIES = 4
+"""How often work goes to another machine, or to the same one once it is back, after the death of a machine."""
+Told = TypeVar("Told")
+
+
+class FleetError(BenchError):
+    """The fleet cannot go on."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Machine:
+    """A machine of a fleet.
+
+    Attributes:
+        node: Ray's identifier of it.
+        name: its name in the fleet.
+        lease: the resource of Ray that a lease takes, of which the machine has one.
+        facts: what it tells about itself.
+    """
+
+    node: str
+    name: str
+    lease: str
+    facts: Facts
+
+
+class FleetPlace:
+    """Machines of one kind, with the same software.
+
+    Args:
+        machines: the machines, at least one.
+        living: gives the identifiers of those nodes that Ray takes for alive.
+    """
+
+    def __init__(self, machines: Sequence[Machine], living: Callable[[], frozenset[str]]) -> None:
+        self._machines = list(machines)
+        self._living = living
+        self._values: dict[str, Verified] = {}
+        self._files: dict[str, ObjectRef[Any]] = {}
+
+    @property
+    def kind(self) -> str:
+        """The kind of the machines."""
+        return self._machines[0].facts.kind
+
+    def machines(self) -> list[Machine]:
+        """The machines that are alive.
+
+        Raises:
+            FleetError: there is none.
+        """
+        living = self._living()
+        found = [machine for machine in self._machines if machine.node in living]
+        if not found:
+            raise FleetError(
+                f"no machine of kind {self.kind} is left", fix="the same command goes on with those that join"
+            )
+        return found
+
+    def held(self) -> AbstractContextManager[None]:
+        """See `Place`; each step holds a lease of its own."""
+        return contextlib.nullcontext()
+
+    def skip_reasons(self, cells: Sequence[Cell]) -> list[str | None]:
+        """See `Place`."""
+
+        def ask(machine: Machine) -> list[str | None]:
+            found: list[str | None] = _get(_remote(work.skip_reasons, machine, lease=False).remote(cells))
+            return found
+
+        return self._on_any(ask)
+
+    def prepare(self, cells: Sequence[Cell], limits: Limits, told: Callable[[Begun], None]) -> None:
+        """See `Place`; after the death of the machine, another one prepares what is missing."""
+        left = dict.fromkeys(cells)
+
+        def step(machine: Machine) -> None:
+            for begun in _stream(work.prepared, machine, list(left), limits):
+                left.pop(begun.cell, None)
+                told(begun)
+
+        self._on_any(step)
+
+    def verify(
+        self,
+        cells: Sequence[Prepared],
+        known: Mapping[str, Quality],
+        limits: Limits,
+        told: Callable[[Sequence[Prepared], Verified | Failure], None],
+    ) -> None:
+        """See `Place`; the files of the cells are kept in Ray's object store where several machines will need them."""
+        left = {value.key: value for value in cells}
+
+        def step(machine: Machine) -> None:
+            paths: dict[str, Any] = {}
+            for values, outcome in _stream(work.verified, machine, list(left.values()), dict(known), limits):
+                for value in values:
+                    left.pop(value.key, None)
+                if isinstance(outcome, Verified):
+                    found = (outcome.inputs, *(value.artifact.path for value in values))
+                    paths |= {path.parent.name: path for path in found}
+                told(values, outcome)
+            missing = {key: path for key, path in paths.items() if key not in self._files}
+            if missing and len(self._machines) > 1:
+                task = _remote(work.contents, machine, num_returns=len(missing) if len(missing) > 1 else 1)
+                refs = task.remote(list(missing.values()))
+                # Of a single file, Ray returns the list that the function returns.
+                self._files |= dict(zip(missing, refs, strict=True)) if len(missing) > 1 else {}
+
+        self._on_any(step)
+
+    def subject(self, value: Verified) -> Subject:
+        """See `Place`; how a worker is started and asked is known where it runs."""
+        self._values[value.key] = value
+        nothing = Request(operation=work.tell, arguments={})
+        return Subject(
+            cell=value.cell,
+            key=value.key,
+            environment={},
+            imports=nothing,
+            opening=nothing,
+            rss_bytes=value.quality.rss_bytes,
+        )
+
+    def blocks(self) -> FleetBlocks:
+        """See `Place`."""
+        return FleetBlocks(self, self._values, self._files)
+
+    def _on_any(self, step: Callable[[Machine], Told]) -> Told:
+        """Run a step on one machine, and on another where that machine dies.
+
+        Raises:
+            FleetError: it died on every machine that it was tried on, or none is left.
+        """
+        error: Exception | None = None
+        for number in range(RETRIES + 1):
+            machines = self.machines()
+            try:
+                return step(machines[number % len(machines)])
+            except _lost() as died:
+                error = died
+        raise FleetError(f"a step was lost with its machine {RETRIES + 1} times: {_line(error)}")
+
+
+class FleetBlocks:
+    """Runs blocks on the machines of a place, one at a time on each."""
+
+    def __init__(self, place: FleetPlace, values: Mapping[str, Verified], files: Mapping[str, ObjectRef[Any]]) -> None:
+        self._place = place
+        self._values = values
+        self._files = files
+        self._busy: set[str] = set()
+        self._guard = threading.Lock()
+
+    def most_at_once(self) -> int:
+        """See `Blocks`."""
+        return len(self._place.machines())
+
+    def free_bytes(self) -> int:
+        """See `Blocks`."""
+        return int(MEMORY_SHARE * min(machine.facts.memory_bytes for machine in self._place.machines()))
+
+    def begin(
+        self, baseline: Subject, subjects: Sequence[Subject], method: Method, left_s: Callable[[], float]
+    ) -> Future[Result]:
+        """Send a block to a machine that has none, and to another one should that machine die."""
+        by_key = {subject.key: subject for subject in (baseline, *subjects)}
+        first, *others = (self._values[key] for key in by_key)
+        keys = {path.parent.name for value in (first, *others) for path in (value.artifact.path, value.inputs)}
+        files = {key: self._files[key] for key in keys if key in self._files}
+        found: Future[Result] = Future()
+
+        def send(left: int) -> None:
+            try:
+                machine = self._free()
+            except FleetError as error:
+                found.set_exception(error)
+                return
+            sent = _remote(work.block, machine).remote(first, others, method, left_s(), files, machine.name)
+            sent.future().add_done_callback(lambda done: settle(machine, done, left))
+
+        def settle(machine: Machine, done: Future[Any], left: int) -> None:
+            with self._guard:
+                self._busy.discard(machine.node)
+            error = done.exception()
+            if error is None:
+                found.set_result(_result(done.result(), by_key))
+            elif isinstance(error, _lost()) and left:
+                send(left - 1)
+            else:
+                found.set_exception(_cause(error))
+
+        send(RETRIES)
+        return found
+
+    def _free(self) -> Machine:
+        """A machine to send a block to.
+
+        Raises:
+            FleetError: none is left.
+        """
+        machines = self._place.machines()
+        with self._guard:
+            machine = next((one for one in machines if one.node not in self._busy), machines[0])
+            self._busy.add(machine.node)
+        return machine
+
+
+def _result(came: work.Done, subjects: Mapping[str, Subject]) -> Result:
+    return Result(
+        launches=tuple((subjects[key], launch) for key, launch in came.launches),
+        superseded=tuple((subjects[key], launch) for key, launch in came.superseded),
+        failures=tuple(
+            BlockFailure(subject=subjects[key], stage=stage, error=ChildError(kind, reason, detail=detail))
+            for key, stage, kind, reason, detail in came.failures
+        ),
+    )
+
+
+def _task(function: Callable[..., Any]) -> Any:
+    """A function as Ray's task, which takes no processor of Ray's: the lease is what it takes."""
+    import ray
+
+    return ray.remote(num_cpus=0, max_retries=0)(function)
+
+
+def _remote(function: Callable[..., Any], machine: Machine, *, lease: bool = True, **options: Any) -> Any:
+    """A function as Ray's task on one machine."""
+    from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+    pinned = NodeAffinitySchedulingStrategy(node_id=machine.node, soft=False)
+    resources = {machine.lease: 1} if lease else {}
+    return _task(function).options(scheduling_strategy=pinned, resources=resources, **options)
+
+
+def _stream(function: Callable[..., Iterator[Any]], machine: Machine, *arguments: Any) -> Iterator[Any]:
+    """What a generator yields on a machine, each item as soon as it is there."""
+    for item in _remote(function, machine, num_returns="streaming").remote(*arguments):
+        yield _get(item)
+
+
+def _get(ref: Any) -> Any:
+    """The value of a reference.
+
+    Raises:
+        BenchError: as it was raised there.
+    """
+    import ray
+
+    try:
+        return ray.get(ref)
+    except ray.exceptions.RayTaskError as error:
+        raise _cause(error) from None
+
+
+def _cause(error: BaseException) -> BaseException:
+    """The error that a task raised, without Ray's wrapping; a machine that was lost as a `FleetError`."""
+    import ray
+
+    cause = getattr(error, "cause", None)
+    if isinstance(error, ray.exceptions.RayTaskError) and isinstance(cause, BenchError):
+        return cause
+    return FleetError(_line(error)) if isinstance(error, _lost()) else error
+
+
+def _lost() -> tuple[type[Exception], ...]:
+    """The errors of a task whose machine or process died."""
+    from ray import exceptions
+
+    return (
+        exceptions.NodeDiedError,
+        exceptions.WorkerCrashedError,
+        exceptions.ObjectLostError,
+        exceptions.TaskUnschedulableError,
+        exceptions.RaySystemError,
+    )
+
+
+def _line(error: BaseException | None) -> str:
+    with contextlib.suppress(IndexError):
+        return str(error).strip().splitlines()[0]
+    return "no reason is known"

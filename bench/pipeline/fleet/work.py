@@ -1,0 +1,190 @@
+"""The steps of a sweep that a machine of a fleet runs: plain functions, which Ray calls in a process of its own there.
+
+Each holds the machine's lease while it works, see `bench.measure.lease`; Ray's resource sees to it that no two are sent
+to one machine, and the lock file also keeps away whoever measures there without Ray.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import queue
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import msgspec
+import numpy as np
+
+from bench.api import cache
+from bench.api.cell import Cell
+from bench.api.errors import ArtifactError
+from bench.measure import lease
+from bench.measure.block import Method, Repeats, run_block
+from bench.measure.launch import Launch
+from bench.measure.limits import Limits
+from bench.pipeline import opening, prepare, provenance
+from bench.pipeline.fleet import facts
+from bench.pipeline.flow import Prepared, Verified
+from bench.pipeline.place import Begun, Here
+from bench.plugins import catalog
+from bench.records.lines import Failure, Quality
+
+WAIT_S = 600.0
+"""Time that a step waits for whoever measures on its machine without the fleet."""
+
+Content: TypeAlias = tuple[str, np.ndarray]
+"""The entry of a cached file, as JSON, and its bytes."""
+_HERE = Here()
+_REPEATS = Repeats()
+
+
+class Done(msgspec.Struct, frozen=True, kw_only=True):
+    """What a block brought, in a form that can be sent.
+
+    Attributes:
+        launches: keys of records, with a launch of each.
+        superseded: likewise, launches that do not count.
+        failures: of each cell that failed its key, the stage, and kind, reason and detail of the error.
+    """
+
+    launches: tuple[tuple[str, Launch], ...]
+    superseded: tuple[tuple[str, Launch], ...] = ()
+    failures: tuple[tuple[str, str, str, str, str], ...] = ()
+
+
+def tell() -> facts.Facts:
+    """What this machine tells about itself."""
+    return facts.here()
+
+
+def skip_reasons(cells: Sequence[Cell]) -> list[str | None]:
+    """See `Place.skip_reasons`."""
+    return _HERE.skip_reasons(cells)
+
+
+def prepared(cells: Sequence[Cell], limits: Limits) -> Iterator[Begun]:
+    """Prepare cells; yields each as soon as it is prepared or has failed."""
+    yield from _as_told(lambda told: _HERE.prepare(cells, limits, told))
+
+
+def verified(
+    cells: Sequence[Prepared], known: Mapping[str, Quality], limits: Limits
+) -> Iterator[tuple[Sequence[Prepared], Verified | Failure]]:
+    """Verify cells; yields those that run the same graph together, with what came of it."""
+    yield from _as_told(lambda told: _HERE.verify(cells, known, limits, lambda *each: told(each)))
+
+
+def contents(paths: Sequence[Path]) -> list[Content]:
+    """Files of this machine's cache, to be kept in Ray's object store."""
+    with lease.held(wait_s=WAIT_S):
+        return [(cache.entry_text(path), np.fromfile(path, np.uint8)) for path in paths]
+
+
+def block(
+    baseline: Verified,
+    others: Sequence[Verified],
+    method: Method,
+    left_s: float,
+    files: Mapping[str, Any],
+    name: str,
+) -> Done:
+    """Measure some cells beside their baseline.
+
+    Args:
+        baseline: the cell with which the others are compared, as another machine of this kind verified it.
+        others: the other cells.
+        method: how the block measures.
+        left_s: seconds after which it is to end early.
+        files: references to the contents of the cells' files, by the keys of their cache entries.
+        name: name of this machine in the fleet.
+
+    Raises:
+        BenchError: the machine is in use, or one of the cells is another cell here.
+    """
+    began_s = time.monotonic()
+    with lease.held(wait_s=WAIT_S):
+        start_s = time.time()
+        subjects = [opening.subject(_here(value, files, method.limits)) for value in (baseline, *others)]
+        result = run_block(
+            subjects[0],
+            subjects[1:],
+            method,
+            out_of_time=lambda: time.monotonic() - began_s >= left_s,
+            repeats=_REPEATS,
+        )
+        marks = {"place": name, "lease_s": (start_s, time.time())}
+    return Done(
+        launches=tuple((one.key, msgspec.structs.replace(launch, **marks)) for one, launch in result.launches),
+        superseded=tuple((one.key, msgspec.structs.replace(launch, **marks)) for one, launch in result.superseded),
+        failures=tuple(
+            (failed.subject.key, failed.stage, failed.error.kind, failed.error.reason, failed.error.detail)
+            for failed in result.failures
+        ),
+    )
+
+
+def _here(value: Verified, files: Mapping[str, Any], limits: Limits) -> Verified:
+    """A verified cell with the files that this machine has of it.
+
+    Raises:
+        ArtifactError: a file is another one here, or the cell has another key, so launches here are of another cell.
+    """
+    artifact = value.artifact
+    path = _arrived(artifact.path, files, lambda: prepare.artifact_of(value.cell, limits).path)
+    if (there := cache.file_digest(path)) != artifact.sha256:
+        raise ArtifactError(
+            f"{value.cell} has another file here: SHA-256 {there[:12]} instead of {artifact.sha256[:12]}"
+        )
+    inputs = _arrived(value.inputs, files, lambda: prepare.inputs_of(catalog.task(value.cell.task), limits))
+    found = dataclasses.replace(value, artifact=dataclasses.replace(artifact, path=path), inputs=inputs)
+    if (key := provenance.record_key(found.cell, found.artifact)) != value.key:
+        raise ArtifactError(f"{value.cell} is another cell here: its key is {key} instead of {value.key}")
+    return found
+
+
+def _arrived(there: Path, files: Mapping[str, Any], make: Callable[[], Path]) -> Path:
+    """The file of this machine's cache that another machine has at a path: as it was sent, or made here.
+
+    Raises:
+        ArtifactError: the content that was sent is not that of its entry.
+    """
+    import ray
+
+    key, name = there.parent.name, there.name
+    if key not in files:
+        return make()
+
+    def write(target: Path) -> dict[str, Any]:
+        entry, content = ray.get(files[key])
+        content.tofile(target)
+        expected: dict[str, Any] = json.loads(entry)
+        if cache.file_digest(target) != expected["sha256"]:
+            raise ArtifactError(f"{name} of {key} came damaged")
+        return expected
+
+    try:
+        return cache.obtain(key, name, write)[0]
+    except ray.exceptions.ObjectLostError:  # with the machine that had it
+        return make()
+
+
+def _as_told(step: Callable[[Callable[[Any], None]], None]) -> Iterator[Any]:
+    """Run a step that tells of each thing that is done, holding the lease, and yield what it tells."""
+    told: queue.SimpleQueue[tuple[Any, ...]] = queue.SimpleQueue()
+
+    def run() -> None:
+        try:
+            with lease.held(wait_s=WAIT_S):
+                step(lambda each: told.put((each,)))
+            told.put(())
+        except BaseException as error:  # raised again where the items are yielded
+            told.put((None, error))
+
+    threading.Thread(target=run, daemon=True).start()
+    while message := told.get():
+        if len(message) == 2:
+            raise message[1]
+        yield message[0]
