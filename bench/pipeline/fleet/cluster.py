@@ -1,4 +1,4 @@
-"""The cluster of Ray that a fleet is: started with token authentication, joined, connected to, and asked who is there."""
+"""The cluster of Ray that a fleet is: started with token authentication, joined, connected to, and asked about it."""
 
 from __future__ import annotations
 
@@ -17,6 +17,8 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
+
+import psutil
 
 from bench.api.errors import InputError
 from bench.pipeline.fleet import facts, work
@@ -128,8 +130,19 @@ def _start(how: Sequence[str], listen: str, token: Path, name: str) -> None:
 
 
 def leave() -> None:
-    """End all processes of Ray on this machine that this user started."""
-    subprocess.run([*RAY, "stop", "--force"], capture_output=True, check=False)
+    """End all processes of fleets on this machine, and no other cluster of Ray."""
+    own = [process for process in psutil.process_iter() if _is_of_fleet(process)]
+    for process in own:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            process.kill()
+    psutil.wait_procs(own, timeout=PROBE_S)
+
+
+def _is_of_fleet(process: psutil.Process) -> bool:
+    """Whether a process has the name of a machine in a fleet from the command that started it."""
+    with contextlib.suppress(psutil.Error):
+        return process.pid != os.getpid() and NAME in process.environ()
+    return False
 
 
 def default_name() -> str:
