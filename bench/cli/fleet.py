@@ -94,12 +94,13 @@ def status(at: At, token_file: Token = None) -> None:
 @app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True})
 def run(ctx: typer.Context, at: At, token_file: Token = None) -> None:
     """Run a sweep on all machines of a fleet: takes all arguments of `bench run`, too."""
-    from bench.cli import commands
     from bench.cli import run as run_command
     from bench.pipeline.fleet import cluster
 
     _needs_ray()
-    command = typer.main.get_command(commands.app).commands["run"]  # type: ignore[attr-defined]
+    alone = typer.Typer()
+    alone.command()(run_command.run)
+    command = typer.main.get_command(alone)
     with cluster.connected(at, cluster.token_file(token_file)):
         ctx.meta[run_command.FLEET] = (at, _machines())
         with command.make_context("run", ctx.args, parent=ctx) as inner:

@@ -14,7 +14,6 @@ from typing import Any
 import msgspec
 import psutil
 
-import bench
 from bench.api import cache, loading
 from bench.api.errors import PluginError
 from bench.measure import machine
@@ -69,7 +68,7 @@ def here() -> Facts:
 
 def code() -> str:
     """Digest of the harness and of all models and data sets on the search path."""
-    folders = [Path(bench.__file__).parent]
+    folders = [Path(cache.__file__).parents[1]]
     for kind in ("models", "datasets"):
         folders += [path.parent for path in loading.find(kind).values()]
     return cache.digest([cache.digest_folder(folder) for folder in sorted(set(folders))])
