@@ -6,6 +6,7 @@ import dataclasses
 
 import numpy as np
 
+from bench.api.errors import ChildError
 from bench.measure.load.service import Driver, Service
 
 CAPACITY_S = 1.0
@@ -35,15 +36,19 @@ def measure(driver: Driver, service: Service) -> Capacity:
     Raises:
         ChildError: the client or a worker failed, or an answer is missing or wrong.
     """
-    number = FIRST_REQUESTS
+    number, rate = FIRST_REQUESTS, 0.0
     while True:
         run = driver.replay(service, np.zeros(number, np.int64), np.arange(number) % service.num_rows)
         served = run.must_be_right().served
+        if len(served.due_ns) == 0:  # more waited than may, before the first answer
+            break
         seconds = float(served.received_ns.max() - served.sent_ns.min()) / 1e9
+        rate = len(served.due_ns) / seconds
         if seconds >= CAPACITY_S or 2 * number > MOST_REQUESTS or run.gave_up is not None:
             break  # where more would wait than may, those that were answered tell
         number = min(MOST_REQUESTS, max(2 * number, int(number * CAPACITY_S / seconds)))
-    rate = len(served.due_ns) / seconds
+    if rate == 0:
+        raise ChildError("error", f"it answers none of {number} requests that are sent at once")
     apart_ns = int(4e9 * service.setup.at_once / rate)
     apart = driver.replay(service, apart_ns * np.arange(ALONE), np.arange(ALONE) % service.num_rows)
     alone = apart.must_be_whole().served
