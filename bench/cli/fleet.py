@@ -22,18 +22,28 @@ Name = Annotated[str | None, typer.Option(help="Name of this machine in the flee
 Listen = Annotated[str, typer.Option(help="This machine's address that the others reach; by default, none do.")]
 
 
+FIRST_WITH_TOKENS = "2.52"
+"""The first version of Ray that asks for a token: earlier ones let anybody in, whatever they are told."""
+
+
 def _needs_ray() -> None:
-    """See that Ray is installed.
+    """See that Ray is installed, in a version that asks for tokens.
 
     Raises:
         InputError: it is not.
     """
+    import importlib.metadata
     import importlib.util
+
+    from packaging.version import Version
 
     from bench.api.errors import InputError
 
+    fix = "pip install 'inferometer[fleet]'"
     if importlib.util.find_spec("ray") is None:
-        raise InputError("a fleet needs Ray, which is not installed", fix="pip install 'inferometer[fleet]'")
+        raise InputError("a fleet needs Ray, which is not installed", fix=fix)
+    if Version(found := importlib.metadata.version("ray")) < Version(FIRST_WITH_TOKENS):
+        raise InputError(f"a fleet needs Ray {FIRST_WITH_TOKENS} or later: {found} asks for no token", fix=fix)
 
 
 @app.command()

@@ -220,13 +220,20 @@ def measure(
 
     def settle(most: int, standing: _Standing) -> _Standing:
         """Wait until no more than so many blocks run, and keep the results of those that end."""
-        while len(running) > most:
+        errors: list[BaseException] = []
+        while len(running) > (0 if errors else most):
             for future in wait(running, return_when=FIRST_COMPLETED).done:
-                block, result = running.pop(future), future.result()
+                block = running.pop(future)
+                if (error := future.exception()) is not None:
+                    errors.append(error)  # raised once the results of the other blocks are kept
+                    continue
+                result = future.result()
                 note(block.group, result)
                 keep(result)
                 seconds_per_launch.append((time.monotonic() - block.began_s) / max(1, block.num_cells))
                 standing = tell(num_round)
+        if errors:
+            raise errors[0]
         return standing
 
     standing, num_round = tell(0), 1

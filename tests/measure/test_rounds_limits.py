@@ -5,14 +5,17 @@ from __future__ import annotations
 import dataclasses
 import random
 from collections.abc import Callable
+from concurrent.futures import Future
 from types import SimpleNamespace
 from typing import Any
 
 import psutil
 import pytest
 
+from bench.api.errors import ChildError
 from bench.measure import blocks, rounds
 from bench.measure.block import Result
+from bench.measure.blocks import BlocksHere
 from bench.measure.rounds import Goal, Ledger, Progress
 from support.fake_blocks import GIB, METHOD, Bench, group, subject
 
@@ -154,3 +157,30 @@ def test_every_block_is_kept_before_the_next(bench: Bench) -> None:
     goal = Goal(min_launches=3, max_launches=3)
     rounds.measure([group("a")], METHOD, goal, keep=keep, report=lambda _: None)
     assert seen == [(1, 3), (2, 3), (3, 3)]
+
+
+class TwoMachines(BlocksHere):
+    """Two blocks at a time, of which the first is lost."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.began = 0
+
+    def most_at_once(self) -> int:
+        return 2
+
+    def begin(self, *arguments: Any) -> Future[Result]:
+        self.began += 1
+        if self.began > 1:
+            return super().begin(*arguments)
+        lost: Future[Result] = Future()
+        lost.set_exception(ChildError("exit", "its machine died"))
+        return lost
+
+
+def test_results_of_other_blocks_are_kept_when_one_is_lost(bench: Bench) -> None:
+    places = TwoMachines()
+    groups = [group("a"), group("b")]
+    with pytest.raises(ChildError, match="its machine died"):
+        rounds.measure(groups, METHOD, Goal(), keep=bench.kept.append, report=lambda _: None, blocks=places)
+    assert (places.began, len(bench.kept)) == (2, 1)

@@ -70,7 +70,10 @@ def make_token(path: Path) -> None:
 
 
 def environment(token: Path) -> dict[str, str]:
-    """The variables by which Ray asks for the token, tells nobody of its use, and leaves graphics processors visible.
+    """The variables by which Ray asks for the token, tells nobody of its use, and leaves its processes as they are.
+
+    Else it hides graphics processors, gives its processes a lower priority, ends them by its own measure of memory, and
+    starts another cluster where this one is gone.
 
     Raises:
         InputError: the token cannot be read.
@@ -86,8 +89,13 @@ def environment(token: Path) -> dict[str, str]:
     return {
         "RAY_AUTH_MODE": "token",
         "RAY_AUTH_TOKEN_PATH": str(token.resolve()),
+        "RAY_AUTH_TOKEN": "",  # which would come before the file
         "RAY_USAGE_STATS_ENABLED": "0",
         "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
+        "RAY_worker_niceness": "0",
+        "RAY_worker_oom_score_adjustment": "0",
+        "RAY_memory_monitor_refresh_ms": "0",
+        "RAY_ENABLE_AUTO_CONNECT": "0",
     }
 
 

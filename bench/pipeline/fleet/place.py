@@ -14,6 +14,7 @@ from bench.api.cell import Cell
 from bench.api.errors import BenchError, ChildError
 from bench.measure.block import Failure as BlockFailure
 from bench.measure.block import Method, Request, Result, Subject
+from bench.measure.lease import LeaseError
 from bench.measure.limits import Limits
 from bench.pipeline.fleet import work
 from bench.pipeline.fleet.facts import Facts
@@ -128,12 +129,9 @@ class FleetPlace:
                     found = (outcome.inputs, *(value.artifact.path for value in values))
                     paths |= {path.parent.name: path for path in found}
                 told(values, outcome)
-            missing = {key: path for key, path in paths.items() if key not in self._files}
-            if missing and len(self._machines) > 1:
-                task = _remote(work.contents, machine, num_returns=len(missing) if len(missing) > 1 else 1)
-                refs = task.remote(list(missing.values()))
-                # Of a single file, Ray returns the list that the function returns.
-                self._files |= dict(zip(missing, refs, strict=True)) if len(missing) > 1 else {}
+            if len(self._machines) > 1:
+                send = _remote(work.content, machine)
+                self._files |= {key: send.remote(path) for key, path in paths.items() if key not in self._files}
 
         self._on_any(step)
 
@@ -201,22 +199,22 @@ class FleetBlocks:
         def send(left: int) -> None:
             try:
                 machine = self._free()
-            except FleetError as error:
-                found.set_exception(error)
-                return
-            sent = _remote(work.block, machine).remote(first, others, method, left_s(), files, machine.name)
-            sent.future().add_done_callback(lambda done: settle(machine, done, left))
+                sent = _remote(work.block, machine).remote(first, others, method, left_s(), files, machine.name)
+                sent.future().add_done_callback(lambda done: settle(machine, done, left))
+            except BaseException as error:  # raised where it is waited for: Ray calls this and heeds no error
+                found.set_exception(_cause(error))
 
         def settle(machine: Machine, done: Future[Any], left: int) -> None:
             with self._guard:
                 self._busy.discard(machine.node)
-            error = done.exception()
-            if error is None:
+            try:
                 found.set_result(_result(done.result(), by_key))
-            elif isinstance(error, _lost()) and left:
-                send(left - 1)
-            else:
-                found.set_exception(_cause(error))
+            except BaseException as error:
+                cause = _cause(error)
+                if left and (isinstance(error, _lost()) or isinstance(cause, LeaseError)):
+                    send(left - 1)
+                else:
+                    found.set_exception(cause)
 
         send(RETRIES)
         return found
@@ -288,7 +286,9 @@ def _cause(error: BaseException) -> BaseException:
     cause = getattr(error, "cause", None)
     if isinstance(error, ray.exceptions.RayTaskError) and isinstance(cause, BenchError):
         return cause
-    return FleetError(_line(error)) if isinstance(error, _lost()) else error
+    if isinstance(error, ray.exceptions.RayError) and not isinstance(error, ray.exceptions.RayTaskError):
+        return FleetError(_line(error))
+    return error
 
 
 def _lost() -> tuple[type[Exception], ...]:
@@ -297,6 +297,7 @@ def _lost() -> tuple[type[Exception], ...]:
 
     return (
         exceptions.NodeDiedError,
+        exceptions.LocalRayletDiedError,
         exceptions.WorkerCrashedError,
         exceptions.ObjectLostError,
         exceptions.TaskUnschedulableError,

@@ -20,7 +20,7 @@ import numpy as np
 
 from bench.api import cache
 from bench.api.cell import Cell
-from bench.api.errors import ArtifactError
+from bench.api.errors import ArtifactError, BenchError
 from bench.measure import lease
 from bench.measure.block import Method, Repeats, run_block
 from bench.measure.launch import Launch
@@ -74,13 +74,23 @@ def verified(
     cells: Sequence[Prepared], known: Mapping[str, Quality], limits: Limits
 ) -> Iterator[tuple[Sequence[Prepared], Verified | Failure]]:
     """Verify cells; yields those that run the same graph together, with what came of it."""
-    yield from _as_told(lambda told: _HERE.verify(cells, known, limits, lambda *each: told(each)))
+
+    def step(told: Callable[[Any], None]) -> None:
+        local = []
+        for value in cells:
+            try:
+                local.append(_prepared_here(value, limits))
+            except BenchError as error:
+                told(([value], Failure.of("verify", error)))
+        _HERE.verify(local, known, limits, lambda *each: told(each))
+
+    yield from _as_told(step)
 
 
-def contents(paths: Sequence[Path]) -> list[Content]:
-    """Files of this machine's cache, to be kept in Ray's object store."""
+def content(path: Path) -> Content:
+    """A file of this machine's cache, to be kept in Ray's object store."""
     with lease.held(wait_s=WAIT_S):
-        return [(cache.entry_text(path), np.fromfile(path, np.uint8)) for path in paths]
+        return cache.entry_text(path), np.fromfile(path, np.uint8)
 
 
 def block(
@@ -107,10 +117,15 @@ def block(
     began_s = time.monotonic()
     with lease.held(wait_s=WAIT_S):
         start_s = time.time()
-        subjects = [opening.subject(_here(value, files, method.limits)) for value in (baseline, *others)]
+        subjects, failures = [], []
+        for value in others:
+            try:
+                subjects.append(opening.subject(_here(value, files, method.limits)))
+            except ArtifactError as error:  # the others can be measured
+                failures.append((value.key, "open", "error", str(error), ""))
         result = run_block(
-            subjects[0],
-            subjects[1:],
+            opening.subject(_here(baseline, files, method.limits)),
+            subjects,
             method,
             out_of_time=lambda: time.monotonic() - began_s >= left_s,
             repeats=_REPEATS,
@@ -119,11 +134,26 @@ def block(
     return Done(
         launches=tuple((one.key, msgspec.structs.replace(launch, **marks)) for one, launch in result.launches),
         superseded=tuple((one.key, msgspec.structs.replace(launch, **marks)) for one, launch in result.superseded),
-        failures=tuple(
-            (failed.subject.key, failed.stage, failed.error.kind, failed.error.reason, failed.error.detail)
-            for failed in result.failures
+        failures=(
+            *failures,
+            *(
+                (failed.subject.key, failed.stage, failed.error.kind, failed.error.reason, failed.error.detail)
+                for failed in result.failures
+            ),
         ),
     )
+
+
+def _prepared_here(value: Prepared, limits: Limits) -> Prepared:
+    """A cell that this machine or another one prepared, with the file that this machine has of it.
+
+    Raises:
+        BenchError: the file cannot be made here, or is another one.
+    """
+    artifact = prepare.artifact_of(value.cell, limits)
+    if artifact.sha256 != value.artifact.sha256:
+        raise ArtifactError(f"{value.cell} has another file here: SHA-256 {artifact.sha256[:12]}")
+    return dataclasses.replace(value, artifact=dataclasses.replace(value.artifact, path=artifact.path))
 
 
 def _here(value: Verified, files: Mapping[str, Any], limits: Limits) -> Verified:
@@ -167,7 +197,7 @@ def _arrived(there: Path, files: Mapping[str, Any], make: Callable[[], Path]) ->
 
     try:
         return cache.obtain(key, name, write)[0]
-    except ray.exceptions.ObjectLostError:  # with the machine that had it
+    except ray.exceptions.RayError:  # it was lost with the machine that had it
         return make()
 
 
