@@ -11,7 +11,7 @@ import fcntl
 import os
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 from bench.api.errors import BenchError
@@ -30,12 +30,11 @@ def path() -> Path:
 
 
 @contextlib.contextmanager
-def held(*, wait_s: float = 0.0, waiting: Callable[[], None] = lambda: None) -> Iterator[None]:
+def held(*, wait_s: float = 0.0) -> Iterator[None]:
     """Hold this machine's lease.
 
     Args:
         wait_s: how long to wait for another holder to end.
-        waiting: called once where there is another holder.
 
     Raises:
         LeaseError: another process holds it for longer, or the file cannot be opened.
@@ -44,16 +43,12 @@ def held(*, wait_s: float = 0.0, waiting: Callable[[], None] = lambda: None) -> 
     with contextlib.ExitStack() as opened:
         descriptor = _open(path())
         opened.callback(os.close, descriptor)
-        is_told = False
         while not _is_locked(descriptor):
             if time.monotonic() >= ends_s:
                 raise LeaseError(
                     "another `bench` prepares or measures on this machine",
-                    fix=f"wait for it to end; whoever holds {path()} is that process",
+                    fix=f"wait for it to end; it holds the lock on {path()}",
                 )
-            if not is_told:
-                waiting()
-                is_told = True
             time.sleep(POLL_S)
         yield
 
