@@ -46,6 +46,10 @@ SCENARIOS = (
     Scenario(name="baseline slowed in 1 of 5 blocks", jolts=0.2, offsets=SPREAD),
     Scenario(name="noisy beside quiet", launch=(0.003, 0.01, 0.003, 0.03), offsets=SPREAD),
     Scenario(name="noisy, states 6, 1, 3 %", programs=(0.06, 0.01, 0.03), launch=(0.003, 0.03, 0.01), offsets=SPREAD),
+    Scenario(name="2 machines that differ by 1 %", num_places=2, place=0.01, offsets=SPREAD),
+    Scenario(name="4 machines that differ by 2 %", num_places=4, place=0.02, offsets=SPREAD),
+    Scenario(name="8 machines that differ by 3 %", num_places=8, place=0.03, offsets=SPREAD),
+    Scenario(name="4 machines alike, states of 3 %", num_places=4, programs=(0.03, 0.03, 0.03), offsets=SPREAD),
     Scenario(name="best of 30", launch=(0.003, 0.01, 0.02), offsets=ALIKE, num_requests=1),
 )
 

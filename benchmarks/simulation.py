@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from typing import Any
 from unittest import mock
 
+import msgspec
 import numpy as np
 
 from bench.api.cell import Cell
@@ -49,6 +50,8 @@ class Scenario:
         offsets: true log-ratios of the cells to the baseline, in turn.
         num_requests: requests of the sweep, with cells alike.
         share_states: whether a program's state is that of all requests; otherwise each request has its own.
+        num_places: machines of one kind that share the sweep, each with states of its own; a block runs on any of them.
+        place: standard deviation of what each of several machines does to each program at all times.
     """
 
     name: str
@@ -63,6 +66,8 @@ class Scenario:
     offsets: tuple[float, ...]
     num_requests: int = 2
     share_states: bool = True
+    num_places: int = 1
+    place: float = 0.0
 
     def state_sds(self) -> tuple[float, ...]:
         """Standard deviations of the machine's state and of the programs' states, of one request after the other."""
@@ -77,7 +82,9 @@ class World:
         self._random = random
         self._numbers = itertools.count()
         self.now_s = 0.0
-        self._states = [sd * random.normal() for sd in scenario.state_sds()]
+        shape = (scenario.num_places, len(scenario.state_sds()))
+        self._states = random.normal(size=shape) * scenario.state_sds()
+        self._places = scenario.place * random.normal(size=(scenario.num_places, len(scenario.programs)))
         self.truth: dict[str, float] = {}
 
     def groups(self) -> list[Group]:
@@ -104,11 +111,8 @@ class World:
         """Let the states drift."""
         self.now_s += seconds
         kept = math.exp(-seconds / self._scenario.fading_s)
-        sds = self._scenario.state_sds()
-        self._states = [
-            kept * state + sd * math.sqrt(1 - kept**2) * self._random.normal()
-            for state, sd in zip(self._states, sds, strict=True)
-        ]
+        news = self._random.normal(size=self._states.shape) * self._scenario.state_sds()
+        self._states = kept * self._states + math.sqrt(1 - kept**2) * news
 
     def run_block(self, baseline: Subject, subjects: Sequence[Subject], method: Method, **_: Any) -> Result:
         """A block of launches, as `bench.measure.block.run_block` returns it."""
@@ -117,17 +121,23 @@ class World:
         jolt = 0.15 if random.random() < scenario.jolts else 0.0
         shared_P = np.cumsum(0.01 * random.normal(size=scenario.num_passes))
         block = f"block {next(self._numbers)}"
+        place = random.integers(scenario.num_places)
+        states, offsets = self._states[place], self._places[place]
         launches = []
         for subject, role in [(baseline, REFERENCE), (baseline, CONTROL), *((subject, CELL) for subject in subjects)]:
             number = int(subject.cell.variant[1:])
             program = number % len(scenario.programs)
             first = 1 if scenario.share_states else 1 + (subject.cell.batch - 1) * len(scenario.programs)
-            level = math.log(BASE_NS) + self.truth[subject.cell.path] + self._states[0] + self._states[first + program]
+            level = math.log(BASE_NS) + self.truth[subject.cell.path] + states[0] + states[first + program]
+            level += offsets[program]
             level += scenario.launch[number % len(scenario.launch)] * random.normal() + (jolt if program == 0 else 0)
             noise_P = scenario.passes * random.standard_t(3, size=scenario.num_passes) / math.sqrt(3)
             noise_P += (random.random(scenario.num_passes) < SLOWED) * random.exponential(0.2, scenario.num_passes)
             bursts = np.exp(level + shared_P + noise_P)
-            launches.append((subject, self._launch(block, role, baseline.cell.path, bursts)))
+            launch = self._launch(block, role, baseline.cell.path, bursts)
+            if scenario.num_places > 1:
+                launch = msgspec.structs.replace(launch, place=f"machine {place}")
+            launches.append((subject, launch))
         return Result(launches=tuple(launches), failures=())
 
     def _launch(self, block: str, role: str, reference: str, bursts_ns: np.ndarray) -> Launch:

@@ -260,6 +260,8 @@ class Exporter(Plugin, abc.ABC):
     """Whether it copies a file of the task as it is, so that the interface of the task follows from the file."""
     freezes: ClassVar[bool] = False
     """Whether it fixes dynamic dimensions, except the batch, to the sizes of the task's samples."""
+    portable: ClassVar[bool] = False
+    """Whether its file depends on no processor: in a fleet, one machine makes it for all kinds of machine."""
     writes: ClassVar[str]
     """The format of the artifact: `onnx`, `torch`, `keras`, ..."""
 
@@ -295,6 +297,8 @@ class Variant(Plugin, abc.ABC):
     """Whether it may change the outputs by more than `Task.close`, such as by a reduced precision."""
     freezes: ClassVar[bool] = False
     """Whether it fixes dynamic dimensions, except the batch, to the sizes of the task's samples."""
+    portable: ClassVar[bool] = False
+    """Whether its file depends on no processor: in a fleet, one machine makes it for all kinds of machine."""
 
     @abc.abstractmethod
     def apply(self, source: Path, target: Path, *, option: str, task: Task) -> Info:

@@ -188,6 +188,20 @@ def read(results: Path, *, margin: float | None = None, baseline: str | None = N
     return stored
 
 
+def read_all(results: Path, *, margin: float | None = None) -> dict[str, Stored]:
+    """The stored results of all machines that the option `Results` names, by the names of the machines; see `read`.
+
+    Raises:
+        InputError: there are no results.
+    """
+    from bench.records import folder
+    from bench.records.reading import told
+
+    every = folder.read_all(results, **({} if margin is None else {"margin": margin}))
+    say_notes(filter(None, [told(stored.damages) for stored in every.values()]))
+    return every
+
+
 def write(text: str | bytes, output: Path | None) -> None:
     """Print a text, or write it to the file that the option `Output` names; `-` is the standard output.
 

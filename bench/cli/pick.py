@@ -35,6 +35,12 @@ def pick(
     ] = None,
     tolerance: Annotated[str, typer.Option(help="How much slower than the fastest it may be, at most.")] = "5%",
     margin: options.Margin = "2%",
+    everywhere: Annotated[
+        bool,
+        typer.Option(
+            "--everywhere", help="One deployment for all machines whose results are in the folder; saves nothing."
+        ),
+    ] = False,
     results: options.Results = options.RESULTS,
     output: Annotated[
         Path | None, typer.Option(help="Folder to save it in; picks/TASK in the folder of the results by default.")
@@ -56,6 +62,15 @@ def pick(
         max_memory_bytes=units.size_bytes(max_memory) if max_memory else None,
         max_latency_ns=1e9 * units.seconds(max_latency) if max_latency else None,
     )
+    if everywhere:
+        from bench.decisions import everywhere as deciding_everywhere
+        from bench.report import everywhere as everywhere_report
+
+        every = options.read_all(results, margin=units.share(margin))
+        of_each = {name: one.chosen(globs) for name, one in every.items()}
+        of_each = deciding_everywhere.of_one_request(of_each, batch, threads)
+        options.write(everywhere_report.render(deciding_everywhere.choose(every, of_each, constraints)), None)
+        return
     most = units.share(tolerance)
     stored = options.read(results, margin=units.share(margin))
     rows = deciding.of_one_request(stored.chosen(globs), batch, threads)

@@ -175,6 +175,7 @@ def _on_fleet(
         settings,
         stores.__getitem__,
         lambda kind: progress.Watch(console, name=kind if len(stores) > 1 else None),
+        options.say,
     )
     return list(stores.values())
 
@@ -184,11 +185,12 @@ def _tell(found: Results, shown: Sequence[Row], sizes: Mapping[str, int], *, res
     from bench.cli.show import print_table
     from bench.decisions.next_pick import next_pick
     from bench.decisions.sizes import families
-    from bench.report import next_step
+    from bench.report import next_step, shared
     from bench.report import sizes as by_size
 
     print_table(shown)
     options.write(by_size.render(families(found.measurements, shown), format="table"), None)
+    options.write(shared.render(found.measurements.places), None)
     picks = [next_pick(found, task) for task in dict.fromkeys(row.task for row in shown)]
     options.say(next_step.after(shown, sizes=sizes, results=results, picks=picks, goal=goal))
     return next_step.is_measured(shown)

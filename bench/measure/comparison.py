@@ -30,6 +30,8 @@ class Levelled(Protocol):
     @property
     def time(self) -> str | None: ...
     @property
+    def place(self) -> str | None: ...
+    @property
     def medians_ns(self) -> tuple[float, ...]: ...
 
 
@@ -122,6 +124,11 @@ class Fitted:
         """One cell over the baseline; the baseline over itself is 1, with no error."""
         return self.between(name, self.baseline)
 
+    @functools.cached_property
+    def places(self) -> Mapping[tuple[str, str], Effect]:
+        """By program and machine, where several machines of one kind shared the work: see `Joint.of_places`."""
+        return self._request.places if self._request else {}
+
     def latency_ns(self, name: str) -> Estimate | None:
         """Latency of a cell in the usual state of the machine; None for a cell that never ran beside the baseline."""
         if self._request is None or name not in self.num_launches:
@@ -170,6 +177,7 @@ def _observations(group: Group) -> tuple[list[Observation], dict[str, int]]:
                 time_s=time_s,
                 level=float(level),
                 variance=float(variance),
+                place=members[0][1].place or "",
             )
             for (series, _), level, variance in zip(members, found.log_ns, found.variances, strict=True)
         ]

@@ -19,15 +19,16 @@ from collections.abc import Hashable, Iterable, Mapping, Sequence
 import numpy as np
 
 from bench.measure import variances
+from bench.measure.stats import Effect
 from bench.measure.variances import Evidence, Variance
 
 MAX_STEPS = 40
 CONVERGED = 0.02  # largest relative change of a variance in a step
 LEAST_VARIANCE = 1e-8  # of anything: 0.01 %
-STATE, OWN, JOLT = "state", "own state", "jolt"
-KINDS = (STATE, OWN, JOLT)
+STATE, OWN, JOLT, PLACE = "state", "own state", "jolt", "place"
+KINDS = (STATE, OWN, JOLT, PLACE)
 Effects = tuple[str, str]
-"""A kind of effect, `STATE`, `OWN` or `JOLT`, and the name of the program."""
+"""A kind of effect, `STATE`, `OWN`, `JOLT` or `PLACE`, and the name of the program."""
 BELIEF_CELLS = 3.0  # cells' worth of belief in the variance across launches of all programs together
 
 
@@ -43,10 +44,11 @@ class Belief:
         launch_freedom: weight of the program's variance beside a cell's own launches, in degrees of freedom.
         state: standard deviation of a program's state, which all requests share.
         own_state: standard deviation of a program's further state, which each request has for itself.
+        place: standard deviation of what a machine does to a program at all times, beside the others of its kind.
         jolt: standard deviation of a program's jolts.
         jolt_tail: degrees of freedom of Student's t, by which jolts are distributed.
-        freedom: weight of `state`, `own_state` and `jolt` beside those that were seen of all programs, in degrees of
-            freedom.
+        freedom: weight of `state`, `own_state`, `jolt` and `place` beside those that were seen of all programs, in
+            degrees of freedom.
         program_freedom: weight of the variance of all programs beside that which was seen of one of them, likewise.
         block: standard deviation of the machine's state, which acts on all programs alike.
         block_freedom: weight of `block` beside the blocks that were seen, in degrees of freedom.
@@ -59,6 +61,7 @@ class Belief:
     own_state: float = 0.012
     jolt: float = 0.014
     jolt_tail: float = 5.0
+    place: float = 0.01
     freedom: float = 2.0
     program_freedom: float = 4.0
     block: float = 0.08
@@ -80,6 +83,7 @@ class Observation:
         time_s: when it ran, in seconds from any origin.
         level: natural logarithm of the latency in nanoseconds.
         variance: of `level` by the passes of the launch alone; the variance across launches is never taken as less.
+        place: name of the machine that it ran on, where several of one kind share the work.
     """
 
     cell: str
@@ -88,6 +92,7 @@ class Observation:
     time_s: float
     level: float
     variance: float
+    place: str = ""
 
 
 @dataclasses.dataclass(kw_only=True)
@@ -103,6 +108,7 @@ class _Program:
         is_block_nb: whether a launch ran in each of the program's blocks.
         design_nE: the program's rows of the design: its cell and its block among all estimates.
         kernels: by kind of effect, the correlation of the effects of each two blocks.
+        place_b: the position of each block's machine among all machines.
         residual_nn: the residual matrix of restricted maximum likelihood.
         residual_n: this matrix times the levels.
     """
@@ -113,6 +119,7 @@ class _Program:
     is_block_nb: np.ndarray
     design_nE: np.ndarray  # noqa: N815 (the axis is of all estimates)
     kernels: Mapping[str, np.ndarray]
+    place_b: np.ndarray
     residual_nn: np.ndarray = dataclasses.field(default_factory=lambda: np.zeros((0, 0)))
     residual_n: np.ndarray = dataclasses.field(default_factory=lambda: np.zeros(0))
 
@@ -160,6 +167,9 @@ class Joint:
         self._request_B = np.array([number for number, _ in blocks])
         time_N = np.array([seen.time_s for _, seen in everything])
         self._time_B = np.array([time_N[self.block_N == block].min() for block in range(len(blocks))])
+        place_of = {(number, seen.block): seen.place for number, seen in everything}
+        self.places = sorted(set(place_of.values()))
+        self._place_B = _positions(self.places, (place_of[block] for block in blocks))
         # The first block of each request is the origin of its levels.
         self._later_B = np.flatnonzero(np.diff(self._request_B, prepend=-1) == 0)
         design_NE = np.hstack(
@@ -173,6 +183,8 @@ class Joint:
         self.variances = np.maximum(self._least_C, belief.launch**2)
         self.freedoms = np.zeros(len(cells))
         self._believed = {STATE: belief.state**2, OWN: belief.own_state**2, JOLT: belief.jolt**2}
+        if len(self.places) > 1:  # one machine's results are of that machine
+            self._believed[PLACE] = belief.place**2
         self.effects = {
             (kind, name): Variance(value=variance, freedom=belief.freedom)
             for kind, variance in self._believed.items()
@@ -184,19 +196,23 @@ class Joint:
         cells_c = np.flatnonzero(np.array([program == name for program in self.programs]))
         members_n = np.flatnonzero(np.isin(self.cell_N, cells_c))
         blocks_b, of_n = np.unique(self.block_N[members_n], return_inverse=True)
-        fading_bb = _fading(self._time_B[blocks_b], self._belief.fading_s)
-        request_b = self._request_B[blocks_b]
+        place_b, request_b = self._place_B[blocks_b], self._request_B[blocks_b]
+        together_bb = np.equal.outer(place_b, place_b).astype(float)
+        fading_bb = together_bb * _fading(self._time_B[blocks_b], self._belief.fading_s)
+        kernels = {
+            STATE: fading_bb,
+            OWN: fading_bb * np.equal.outer(request_b, request_b),
+            JOLT: np.eye(len(blocks_b)),
+            PLACE: together_bb,
+        }
         return _Program(
             members_n=members_n,
             cells_c=cells_c,
             is_cell_nc=np.equal.outer(self.cell_N[members_n], cells_c).astype(float),
             is_block_nb=np.equal.outer(of_n, np.arange(len(blocks_b))).astype(float),
             design_nE=design_NE[members_n],
-            kernels={
-                STATE: fading_bb,
-                OWN: fading_bb * np.equal.outer(request_b, request_b),
-                JOLT: np.eye(len(blocks_b)),
-            },
+            kernels={kind: kernels[kind] for kind in self._believed},
+            place_b=place_b,
         )
 
     def fit(self) -> None:
@@ -207,7 +223,7 @@ class Joint:
             self._estimate()
             self._draw_launch_variances(launch)
             found = self._evidence()
-            for kind in KINDS:
+            for kind in self._believed:
                 self.effects |= self._drawn(kind, found)
             self._weigh_jolts()
             launch = self._launch_variances()
@@ -310,7 +326,16 @@ class Joint:
 
     def shared_by_blocks(self, number: int) -> float:
         """The variance of the mean of a request's blocks over that of one of them."""
-        return float(_fading(self._time_B[self._request_B == number], self._belief.fading_s).mean())
+        return float(self._alike(np.flatnonzero(self._request_B == number)).mean())
+
+    def _alike(self, blocks_b: np.ndarray) -> np.ndarray:
+        """Correlation of the machine's state in each two blocks.
+
+        Of several machines each has its own speed, too, which does not fade: then the whole state is taken as lasting.
+        """
+        if len(self.places) > 1:
+            return np.equal.outer(self._place_B[blocks_b], self._place_B[blocks_b]).astype(float)
+        return _fading(self._time_B[blocks_b], self._belief.fading_s)
 
     def _estimate_blocks(self) -> None:
         """Estimate the variance of the machine's state from the effects of each request's blocks about their mean.
@@ -324,7 +349,7 @@ class Joint:
             squares += float(((effects_B - effects_B.mean()) ** 2).sum())
         together_BB = np.equal.outer(self._request_B, self._request_B)
         centred_BB = np.eye(len(together_BB)) - together_BB / together_BB.sum(axis=1)
-        product_BB = centred_BB @ _fading(self._time_B, self._belief.fading_s)
+        product_BB = centred_BB @ self._alike(np.arange(len(self._time_B)))
         expected = float(np.trace(product_BB))  # of the sum of squares, in variances of one block
         belief, freedom = self._belief.block_freedom, 0.0
         value = belief * self._belief.block**2
@@ -332,6 +357,26 @@ class Joint:
             freedom = expected**2 / float((product_BB * product_BB.T).sum())
             value += freedom * squares / expected
         self.block_state = Variance(value=value / (belief + freedom), freedom=belief + freedom)
+
+    def of_places(self) -> dict[tuple[str, str], Effect]:
+        """For each program and each of several machines, what this machine does to it beside the others of its kind.
+
+        It is the part of the program's levels that is not the machine's speed, which slows all programs alike: the best
+        linear unbiased prediction of Henderson 1975, doi 10.2307/2529430, and the error of that.
+        """
+        found = {}
+        for name, program in self._programs.items() if len(self.places) > 1 else ():
+            residual_bb, residual_b = program.residuals_of_blocks()
+            effect = self.effects[PLACE, name]
+            for number in np.unique(program.place_b):
+                own_b = program.place_b == number
+                known = effect.value * float(residual_bb[np.ix_(own_b, own_b)].sum())  # of its variance, a share
+                found[name, self.places[number]] = Effect(
+                    value=effect.value * float(residual_b[own_b].sum()),
+                    error=math.sqrt(effect.value * max(0.0, 1 - known)),
+                    freedom=effect.freedom,
+                )
+        return found
 
     def components(self, cells: slice, number: int) -> Components:
         """The estimates of a request whose cells have these positions among all cells."""
@@ -346,7 +391,7 @@ class Joint:
         common_KP = np.zeros((len(KINDS), len(parts) + len(self.effects)))
         # The weights that stand for Student's t are estimates themselves; its information about a mean is less.
         tail = self._belief.jolt_tail
-        factors = {STATE: 1.0, OWN: 1.0, JOLT: (tail + 3) / (tail + 1)}
+        factors = dict.fromkeys(self._believed, 1.0) | {JOLT: (tail + 3) / (tail + 1)}
         for name, program in self._programs.items():
             own_Rb = weights_RN[:, program.members_n] @ program.is_block_nb
             for kind, kernel_bb in program.kernels.items():

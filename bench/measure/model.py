@@ -1,16 +1,19 @@
 """The model of the measurement: from the levels of all launches of a request to the ratio of any two cells.
 
-    level = cell + block + state of the program + jolt of the program + launch
+    level = cell + block + state of the program + place of the program + jolt of the program + launch
 
 All are on the scale of natural logarithms. The block is the state of the machine, which slows all programs alike. The
 machine also acts on programs differently: the state of a program (a runtime) is shared by all its cells and by
 neighbouring blocks, of all requests, and fades over minutes; a smaller part of it belongs to one request alone. A jolt
-is shared by the program's cells of one block. The launch is what differs from process to process: the layout of memory,
-the placement of threads, and the noise of the passes.
+is shared by the program's cells of one block. Where several machines of one kind share the work, states are each
+machine's own, and what a machine does to a program at all times is its place: slower memory slows those programs that
+wait for it. The launch is what differs from process to process: the layout of memory, the placement of threads, and the
+noise of the passes.
 
 Cells and blocks are fixed effects, estimated by generalized least squares, so two cells are compared through all blocks
-that connect them. States, jolts and launches are random; `bench.measure.joint` estimates their variances over all
-requests together. The interval of a difference is Student's, with Satterthwaite's degrees of freedom.
+that connect them. States, places, jolts and launches are random; `bench.measure.joint` estimates their variances over
+all requests together. The interval of a difference is Student's, with Satterthwaite's degrees of freedom. That of
+several machines is about their kind: what they do differently is part of it.
 """
 
 from __future__ import annotations
@@ -45,6 +48,11 @@ class Request:
     def effects(self) -> Mapping[Effects, Variance]:
         """Variances of the programs' states and jolts."""
         return self._joint.effects
+
+    @property
+    def places(self) -> Mapping[tuple[str, str], Effect]:
+        """See `Joint.of_places`."""
+        return self._joint.of_places()
 
     @property
     def variances(self) -> np.ndarray:

@@ -154,6 +154,11 @@ class _Standing:
     needs: Sequence[Mapping[str, _Need]]
     questions: Sequence[Sequence[Question]]
 
+    def without(self, names: frozenset[str]) -> _Standing:
+        """The same without the needs of some cells, whose launches are on their way."""
+        needs = [{name: need for name, need in group.items() if name not in names} for group in self.needs]
+        return dataclasses.replace(self, needs=needs)
+
     def progress(self, num_round: int, groups: Sequence[Group], seconds_left: float) -> Progress:
         waiting = [
             any(name in needs for name in question.cells)
@@ -172,10 +177,10 @@ class _Standing:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class _Running:
-    """A block that runs: the group of its cells, the number of those that are compared, and when it began."""
+    """A block that runs: the group of its cells, the names of all of them, and when it began."""
 
     group: Group
-    num_cells: int
+    names: frozenset[str]
     began_s: float
 
 
@@ -191,7 +196,8 @@ def measure(
 ) -> None:
     """Run rounds of blocks until no question is open about a cell that may have further launches, or the time is up.
 
-    Blocks that run at the same time are planned by the launches before them. Each round ends before the next begins.
+    Blocks that run at the same time are planned by the launches before them. A round begins as soon as a machine has no
+    block, and leaves out the cells that others are at.
 
     Args:
         groups: the cells and their baselines; their ledgers receive the new launches.
@@ -230,7 +236,7 @@ def measure(
                 result = future.result()
                 note(block.group, result)
                 keep(result)
-                seconds_per_launch.append((time.monotonic() - block.began_s) / max(1, block.num_cells))
+                seconds_per_launch.append((time.monotonic() - block.began_s) / max(1, len(block.names) - 1))
                 standing = tell(num_round)
         if errors:
             raise errors[0]
@@ -238,9 +244,14 @@ def measure(
 
     standing, num_round = tell(0), 1
     for num_round in itertools.count(1):
-        plan = _plan(groups, standing, places.free_bytes())
-        if not plan:
+        standing = settle(max(1, places.most_at_once()) - 1, standing)
+        busy = frozenset().union(*(block.names for block in running.values()))
+        plan = _plan(groups, standing.without(busy), places.free_bytes())
+        if not plan and not running:
             return
+        if not plan:
+            standing = settle(len(running) - 1, standing)
+            continue
         how = method
         if num_round == 1 and goal.budget_s is not None:
             # A round that takes the whole budget would leave no launch for what it leaves open.
@@ -256,11 +267,11 @@ def measure(
             if left_s() <= 0:
                 settle(0, standing)
                 return
-            begun = _Running(group=group, num_cells=len(wanted), began_s=time.monotonic())
+            names = frozenset(ledger.name for ledger in (group.baseline, *wanted))
+            begun = _Running(group=group, names=names, began_s=time.monotonic())
             until = left_s if cut_blocks else lambda: math.inf
             subjects = [ledger.subject for ledger in wanted]
             running[places.begin(group.baseline.subject, subjects, how, until)] = begun
-        standing = settle(0, standing)
 
 
 def _standing(groups: Sequence[Group], goal: Goal) -> _Standing:

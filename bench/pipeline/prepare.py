@@ -103,6 +103,17 @@ def steps_of(cell: Cell, limits: Limits, failed: FailedSteps | None = None) -> l
     return steps
 
 
+def portable_of(cell: Cell, limits: Limits) -> list[Path]:
+    """The files of a cell's steps that serve every processor, from the cache or made now.
+
+    Raises:
+        ArtifactError: a step failed.
+    """
+    plugins = (catalog.exporter(cell.exporter), *(catalog.variant(name).variant for name in cell.chain))
+    made = zip(plugins, steps_of(cell, limits), strict=True)
+    return [artifact.path for plugin, artifact in made if plugin.portable]
+
+
 def parts_of(cell: Cell, variant: str, limits: Limits) -> list[Part]:
     """The parts of a cell's artifact that a variant treats each in its own way: see `Variant.parts`.
 

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 from bench import api
-from bench.api import Plugin, Task, cache, loading, versioned
+from bench.api import Exporter, Plugin, Task, Variant, cache, loading, versioned
 from bench.api.artifact import Artifact
 from bench.api.cell import Cell
 from bench.api.errors import ArtifactError
@@ -104,8 +104,8 @@ def versions_with(kind: str, name: str, requires: tuple[str, ...]) -> dict[str, 
     return environments.versions_of(kind, name, requires) if versioned.label_of(name) else versions(requires)
 
 
-def recipe(kind: str, name: str, plugin: Plugin, **more: object) -> dict[str, object]:
-    """Everything that an artifact depends on: its plugin, the plugin's packages, this machine and the source.
+def recipe(kind: str, name: str, plugin: Exporter | Variant, **more: object) -> dict[str, object]:
+    """Everything that an artifact depends on: its plugin, the plugin's packages, the source, and mostly this machine.
 
     Args:
         kind: `exporters` or `variants`.
@@ -116,7 +116,7 @@ def recipe(kind: str, name: str, plugin: Plugin, **more: object) -> dict[str, ob
     Raises:
         ArtifactError: the plugin's environment cannot be made.
     """
-    here = machine.describe()  # some optimizers write for the processor they run on
+    here = None if plugin.portable else machine.describe()  # some optimizers write for the processor they run on
     facts = code_digest(operations.facts)
     made_by: dict[str, object] = {
         "plugin": plugin_digest(plugin),

@@ -60,8 +60,12 @@ def rows(
         raise InputError(f"the baseline {baseline!r} has not been timed; `bench show {baseline}` says why")
     fitted = measurements or Measurements(records)
     judged = _judged_rows(records, fitted, baseline, margin)
+    newest: dict[str, Measured] = {}
+    for record in records.values():
+        if (other := newest.get(record.cell.task)) is None or record.header.time > other.header.time:
+            newest[record.cell.task] = record
     found = [
-        _row(record, records, twins.get(path), fitted.of(path), baseline, judged.get(path))
+        _row(record, records, newest, twins.get(path), fitted.of(path), baseline, judged.get(path))
         for path, record in records.items()
     ]
     return costs.joined(found, records, peaks or {})
@@ -85,6 +89,7 @@ def _judged_rows(
 def _row(
     record: Measured,
     records: Mapping[str, Measured],
+    newest: Mapping[str, Measured],
     twin: str | None,
     fitted: Fitted | None,
     other: str | None,
@@ -92,7 +97,7 @@ def _row(
 ) -> Row:
     cell, quality, artifact = record.cell, record.quality, record.artifact
     coordinates: dict[str, Any] = {"cell": cell.path, **dataclasses.asdict(cell)}
-    if (reason := _outdated(record, records)) is not None:
+    if (reason := _outdated(record, records, newest[cell.task])) is not None:
         return Row(**coordinates, status="skipped", reason=reason)
     launches = compared(record, records)
     return Row(
@@ -151,14 +156,17 @@ def _placement(placed: Mapping[str, Placed] | None) -> str | None:
     return "; ".join(parts) or None
 
 
-def _outdated(record: Measured, records: Mapping[str, Measured]) -> str | None:
+def _outdated(record: Measured, records: Mapping[str, Measured], newest: Measured) -> str | None:
     """The reason why a record's figures cannot stand beside those of the other records; None where they can.
 
     A sweep over some cells leaves the records of the other cells as they were: those may be of other weights or data,
     or may have been measured beside another baseline.
+
+    Args:
+        record: the record.
+        records: the current record of each cell path.
+        newest: the newest record of the task.
     """
-    group = [other for other in records.values() if other.cell.task == record.cell.task]
-    newest = max(group, key=lambda other: other.header.time)
     if record.header.subject != newest.header.subject:
         return "measured with other weights, code or data than the newest result; `bench run` measures it again"
     if record.launches and not compared(record, records):

@@ -73,7 +73,30 @@ def read(results: Path, *, margin: float = Aims().margin, baseline: str | None =
     Raises:
         InputError: there are no results, it is not clear of which machine, or the baseline has no result.
     """
-    folder = machine_folder(results)
+    return _read(machine_folder(results), margin=margin, baseline=baseline)
+
+
+def read_all(results: Path, *, margin: float = Aims().margin) -> dict[str, Results]:
+    """Read the results of all machines in a folder, by the names of the machines; those of this machine come first.
+
+    Args:
+        results: folder of the results of one machine or of several.
+        margin: largest difference that counts as noise, as a share.
+
+    Raises:
+        InputError: there are no results.
+    """
+    found = sorted({path.parent for path in results.glob("*/*.jsonl")}, key=_order)
+    if not found or list(results.glob("*.jsonl")):
+        found = [machine_folder(results)]
+    return {folder.name: _read(folder, margin=margin, baseline=None) for folder in found}
+
+
+def _order(folder: Path) -> tuple[bool, str]:
+    return (folder.name != machine.name(), folder.name)
+
+
+def _read(folder: Path, *, margin: float, baseline: str | None) -> Results:
     found = stored(Store(folder.parent, folder.name), margin=margin, baseline=baseline)
     if not found.rows:
         reasons = (f"no results in {folder}", told(found.damages), "`bench run` measures")

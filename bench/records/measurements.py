@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from bench.measure import comparison
 from bench.measure.comparison import Comparison, Fitted, Group, Series
+from bench.measure.stats import Effect
 from bench.records.measured import Measured
 
 
@@ -33,6 +34,11 @@ class Measurements:
         ]
         fits = comparison.fit(groups)
         self._of = {name: fitted for fitted in fits for name in fitted.names}
+
+    @property
+    def places(self) -> Mapping[tuple[str, str], Effect]:
+        """What each of several machines of one kind does to each program; see `Fitted.places`."""
+        return next((fitted.places for fitted in self._of.values() if fitted.places), {})
 
     def of(self, path: str) -> Fitted | None:
         """The group of a cell; None for a cell that was not timed beside the baseline as it is now."""

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import dataclasses
 import itertools
-import os
+import json
+import shutil
 import signal
-import socket
 import subprocess
-import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -18,82 +16,40 @@ from typing import TYPE_CHECKING
 import psutil
 import pytest
 
+from bench.api.loading import load_module
+
 pytest.importorskip("ray")
 
 if TYPE_CHECKING:
     from conftest import Harness
 
-pytestmark = [pytest.mark.slow(seconds=90), pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.slow(seconds=150), pytest.mark.timeout(600)]
+NODES = load_module(Path(__file__).parents[2] / "benchmarks" / "nodes.py")
 FAULTS = Path(__file__).parents[1] / "faults"
 CELLS = [
     f"toy/null/native/{variant}/null/cpu/{sizes}" for sizes in ("b1t1", "b2t1", "b4t1") for variant in ("raw", "fewer")
 ]
-BENCH = (sys.executable, "-P", "-c", "from bench.cli.main import main; main()")
 
 
-@dataclasses.dataclass
-class Fleet:
-    """A head and further nodes, each with a cache and a lease of its own."""
-
-    folder: Path
-    address: str
-
-    def bench(self, name: str, *arguments: str) -> subprocess.CompletedProcess[str]:
-        """Run `bench fleet` as on a machine with this name."""
-        variables = {"BENCH_LEASE": f"lease-{name}", "BENCH_CACHE": f"cache-{name}"}
-        paths = {key: str(self.folder / value) for key, value in variables.items()}
-        environment = {**os.environ, **paths, "BENCH_PATH": str(FAULTS)}
-        command = [*BENCH, "fleet", *arguments, "--token-file", str(self.folder / "token")]
-        return subprocess.run(command, env=environment, cwd=self.folder, capture_output=True, text=True, timeout=120)
-
-    def start(self, name: str) -> None:
-        """Start the head, or a node that joins it."""
-        how = ("up", "--port", self.address.partition(":")[2]) if name == "head" else ("join", self.address)
-        done = self.bench(name, *how, "--name", name)
-        assert done.returncode == 0, done.stderr
-
-    def processes(self, program: str, name: str | None = None) -> list[psutil.Process]:
-        """The processes of this fleet, on one of its machines if it is named, whose command has a word."""
-        found = []
-        for process in psutil.process_iter():
-            try:
-                environment = process.environ()
-                if environment.get("RAY_AUTH_TOKEN_PATH") != str((self.folder / "token").resolve()):
-                    continue
-                if name in (None, environment.get("BENCH_PLACE")) and program in " ".join(process.cmdline()):
-                    found.append(process)
-            except psutil.Error:
-                continue
-        return found
-
-    def kill(self, program: str, name: str | None = None) -> None:
-        """Kill such processes, of which there is one at least."""
-        found = self.processes(program, name)
-        assert found, program
-        for process in found:
-            process.kill()
-        psutil.wait_procs(found, timeout=10)
+class Fleet(NODES.Fleet):  # type: ignore[name-defined,misc]
+    """A fleet on which tests run sweeps."""
 
     def run(self, harness: Harness, *more: str) -> subprocess.Popen[str]:
         """Begin a sweep that takes a while."""
         harness.environment |= {"BENCH_PATH": str(FAULTS), "BENCH_CACHE": str(self.folder / "cache-driver")}
-        how = ("--at", self.address, "--token-file", str(self.folder / "token"), "--margin", "0.01%", "--launches", "6")
-        return harness.start("fleet", "run", *CELLS, *how, *more)
+        return harness.start("fleet", "run", *CELLS, *self.how(), "--margin", "0.01%", "--launches", "6", *more)
 
 
 @pytest.fixture(scope="module")
 def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    fleet = Fleet(folder=tmp_path_factory.mktemp("fleet"), address=f"127.0.0.1:{port}")
+    there = NODES.Fleet.at_free_port(tmp_path_factory.mktemp("fleet"), BENCH_PATH=str(FAULTS))
+    fleet = Fleet(**vars(there))
     try:
         fleet.start("head")
         fleet.start("one")
         yield fleet
     finally:
-        for process in fleet.processes(""):
-            process.kill()
+        fleet.end()
 
 
 def wait_for(condition: Callable[[], bool], what: str, limit_s: float = 90) -> None:
@@ -151,7 +107,7 @@ def test_a_driver_that_was_killed_goes_on(fleet: Fleet, harness: Harness) -> Non
 def test_work_of_a_machine_that_dies_goes_to_another(fleet: Fleet, harness: Harness) -> None:
     process = fleet.run(harness)
     wait_for(lambda: len(harness.lines("launch")) > 4, harness.stderr())
-    fleet.kill("raylet/raylet", "one")
+    assert fleet.send(signal.SIGKILL, "raylet/raylet", "one")
 
     ended(process, harness)
 
@@ -159,10 +115,73 @@ def test_work_of_a_machine_that_dies_goes_to_another(fleet: Fleet, harness: Harn
     fleet.start("one")
 
 
+def test_work_of_a_machine_that_hangs_goes_to_another(fleet: Fleet, harness: Harness) -> None:
+    process = fleet.run(harness)
+    wait_for(lambda: len(harness.lines("launch")) > 4, harness.stderr())
+    assert fleet.send(signal.SIGSTOP, name="one")
+
+    ended(process, harness)
+
+    check(harness)
+    fleet.send(signal.SIGKILL, name="one")
+    fleet.start("one")
+
+
+def test_a_machine_whose_cache_cannot_be_written_takes_no_part(fleet: Fleet, harness: Harness) -> None:
+    """As one whose disk is full."""
+    cache = fleet.folder / "cache-one"
+    shutil.rmtree(cache, ignore_errors=True)
+    cache.write_text("no folder")
+
+    ended(fleet.run(harness), harness)
+
+    cache.unlink()
+    assert check(harness) == {"head"}
+    assert f"one takes no part any more: Not a directory ({cache}" in harness.stderr()
+
+
+def test_ctrl_c_keeps_what_was_measured_and_the_same_command_goes_on(fleet: Fleet, harness: Harness) -> None:
+    process = fleet.run(harness, "--launches", "1000")
+    wait_for(lambda: len(harness.lines("launch")) > 4, harness.stderr())
+    process.send_signal(signal.SIGINT)
+    sent_s = time.monotonic()
+
+    ended(process, harness, code=130)
+
+    assert time.monotonic() - sent_s < 10
+    assert "launches kept; the same command goes on" in harness.stderr()
+    ended(fleet.run(harness), harness)
+    check(harness)
+
+
+def test_each_kind_of_machine_runs_the_whole_and_portable_files_are_made_once(fleet: Fleet, harness: Harness) -> None:
+    """A machine with one core less is of another kind."""
+    core = sorted(psutil.Process().cpu_affinity() or [0])[0]
+    fleet.start("other", before=("taskset", "--cpu-list", str(core)))
+    caches = [fleet.folder / f"cache-{name}" for name in ("head", "one", "other")]
+    for cache in caches:
+        shutil.rmtree(cache, ignore_errors=True)
+    try:
+        ended(fleet.run(harness, "--launches", "1", "--margin", "50%"), harness)
+    finally:
+        fleet.send(signal.SIGKILL, name="other")
+
+    lines = harness.lines("launch")
+    kinds = {path.parent.name for path in harness.files()}
+    assert len(kinds) == 2
+    assert {line["place"] for line in lines} >= {"other"}
+    first, second, other = (
+        {path.parent.name: json.loads(path.read_text()) for path in cache.glob("*/entry.json")} for cache in caches
+    )
+    made = {key: entry for key, entry in (first | second).items() if "format" in entry}
+    assert len(made) == 2, "an export, and a variant of it"
+    assert {key: other.get(key) for key in made} == made, "with the seconds that it took"
+
+
 def test_another_token_is_refused(fleet: Fleet, tmp_path: Path) -> None:
     other = tmp_path / "token"
     other.write_text("0" * 64)
-    command = [*BENCH, "fleet", "status", "--at", fleet.address, "--token-file", str(other)]
+    command = [*NODES.BENCH, "fleet", "status", "--at", fleet.address, "--token-file", str(other)]
 
     done = subprocess.run(command, capture_output=True, text=True, timeout=120)
 
@@ -177,9 +196,8 @@ def test_a_machine_with_other_code_takes_no_part(fleet: Fleet, harness: Harness,
     model.mkdir(parents=True)
     (model / "task.py").write_text("# another model\n")
     harness.environment |= {"BENCH_PATH": f"{FAULTS}:{model.parents[1]}"}
-    how = ("--at", fleet.address, "--token-file", str(fleet.folder / "token"))
 
-    with harness.start("fleet", "run", CELLS[0], *how) as process:
+    with harness.start("fleet", "run", CELLS[0], *fleet.how()) as process:
         assert process.wait(timeout=120) == 2
 
     assert "takes no part: its harness, models or data sets differ" in harness.stderr()
@@ -189,13 +207,12 @@ def test_a_machine_with_other_code_takes_no_part(fleet: Fleet, harness: Harness,
 def test_a_dead_head_is_one_line_and_the_same_command_goes_on(fleet: Fleet, harness: Harness) -> None:
     process = fleet.run(harness)
     wait_for(lambda: len(harness.lines("launch")) > 4, harness.stderr())
-    fleet.kill("gcs_server")
+    assert fleet.send(signal.SIGKILL, "gcs_server")
 
     ended(process, harness, code=2)
 
     assert f"the head of the fleet at {fleet.address} is gone" in harness.stderr()
-    for left in fleet.processes(""):
-        left.kill()
+    fleet.end()
     fleet.start("head")
     ended(fleet.run(harness), harness)
     check(harness)

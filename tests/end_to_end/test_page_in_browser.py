@@ -108,7 +108,7 @@ def test_words_and_choices_filter_tables_and_figures(opened: Any) -> None:
 
     page.fill("input[name=words]", "H*lve null")
     assert window.rows() == ["null/native/halve/null/cpu"]
-    assert page.inner_text("#shown") == "1 of 5 cells"
+    assert page.inner_text(".filter output") == "1 of 5 cells"
     assert page.locator(".task.current .line:visible > .name").count() == 1
     assert page.locator(".task.current .scatter >> nth=0").locator("g.faint").count() == 3
 
@@ -202,7 +202,7 @@ def test_the_heading_of_a_table_that_fits_stays_in_sight(opened: Any) -> None:
 
     head, table, bar = (
         page.locator(selector).bounding_box()
-        for selector in ("#task-toy table.rows thead th >> nth=0", "#task-toy table.rows", "#bar")
+        for selector in ("#task-toy table.rows thead th >> nth=0", "#task-toy table.rows", ".bar")
     )
     assert head["y"] > table["y"] + 1
     assert head["y"] == pytest.approx(bar["y"] + bar["height"], abs=1)
@@ -214,7 +214,7 @@ def test_print_has_every_task_and_no_controls(opened: Any) -> None:
     window.page.emulate_media(media="print")
 
     assert window.page.locator(".task:visible").count() == 2
-    assert not window.page.locator("#bar").is_visible()
+    assert not window.page.locator(".bar").is_visible()
     assert window.page.evaluate("getComputedStyle(document.body).color") == "rgb(22, 25, 29)"
 
 
@@ -224,4 +224,4 @@ def test_without_scripts_there_are_tables_and_figures(opened: Any) -> None:
     assert window.page.locator(".task:visible").count() == 2
     assert window.page.locator("table.rows tbody tr:visible").count() == 5
     assert window.page.locator(".plot use:visible").count() > 0
-    assert not window.page.locator("#bar").is_visible()
+    assert not window.page.locator(".bar").is_visible()

@@ -143,6 +143,59 @@ def test_intervals_hold_the_truth_under_a_machine_state_that_lasts() -> None:
     assert np.mean(held) >= 0.93
 
 
+def shared(random: np.random.Generator, num_places: int, place: float, *, told: bool = True) -> list[Observation]:
+    """Two programs in 24 blocks, which are run by several machines in turn; each machine acts on programs for good."""
+    effects = place * random.normal(size=(num_places, 2))
+    found = []
+    for block in range(24):
+        where = block % num_places
+        for number, cell in enumerate(("a", "b")):
+            level = 0.1 * number + effects[where, number] + 0.2 * where + 0.004 * random.normal()
+            (one,) = observed({(cell, block): level}, apart_s=600)
+            found.append(dataclasses.replace(one, place=f"m{where}" if told else ""))
+    return found
+
+
+def test_what_machines_of_a_kind_do_differently_is_part_of_the_interval() -> None:
+    """Of a ratio of the kind: four machines tell less than 24 launches seem to."""
+    held = {
+        told: np.mean(
+            [
+                abs(found.value - 0.1) <= found.half_width()
+                for seed in range(60)
+                for found in [
+                    only(shared(np.random.default_rng(seed), 4, 0.02, told=told)).difference("b", "a"),
+                ]
+            ]
+        )
+        for told in (True, False)
+    }
+    assert held[True] >= 0.93
+    assert held[False] < 0.85, "without the machines' names"
+
+
+def test_the_effect_of_each_machine_on_a_program_is_predicted() -> None:
+    """Machines 0 and 1 differ by 12 % in the ratio of the programs, whatever their speed."""
+    launches = []
+    for block in range(24):
+        for number, cell in enumerate(("a", "b")):
+            level = 0.2 * (block % 2) + (0.06 if block % 2 else -0.06) * number
+            launches += [dataclasses.replace(observed({(cell, block): level})[0], place=f"m{block % 2}")]
+    found = only(launches).places
+
+    assert set(found) == {(program, place) for program in "ab" for place in ("m0", "m1")}
+    between = {place: found["b", place].value - found["a", place].value for place in ("m0", "m1")}
+    assert between["m1"] == pytest.approx(0.06, abs=0.015)
+    assert between["m0"] == pytest.approx(-0.06, abs=0.015)
+    assert all(effect.error > 0 for effect in found.values())
+
+
+def test_one_machine_alone_has_no_effect_of_its_own() -> None:
+    named, unnamed = (only(shared(np.random.default_rng(1), 1, 0.02, told=told)) for told in (True, False))
+    assert named.places == {}
+    assert named.difference("b", "a") == unnamed.difference("b", "a")
+
+
 def test_state_that_one_request_shows_is_known_in_another() -> None:
     """Program b slows by a fifth for ten minutes: a request that ran only then has the ratio of the others."""
     slowed = {block: 0.2 if 10 <= block < 20 else 0.0 for block in range(30)}

@@ -25,7 +25,7 @@ from bench.report import compare, roofline, terminal, writing
 from bench.report.exports import bmf, gha, otava
 from bench.report.exports.figures import benchmarks
 from bench.report.figures import plots
-from bench.report.page.page import page
+from bench.report.page.page import Shown, page
 from bench.report.tables import FORMATS, render
 from support import page_records as made
 
@@ -96,7 +96,7 @@ def test_exports_show_escapes(rows: list[Row], tmp_path: Path) -> None:
 def test_the_page_shows_escapes(rows: list[Row]) -> None:
     found = hostile_records()
     chosen = best(Measurements(found), rows, max_metric_loss=0.01)
-    html = page(found, rows, chosen, margin=0.02, peaks={})
+    html = page([Shown(records=found, rows=rows, best=chosen)], margin=0.02)
     assert_seen(html)
     data = json.loads(html.partition('id="data">')[2].partition("</script>")[0])
     assert_seen(json.dumps(data, ensure_ascii=False))

@@ -17,7 +17,7 @@ from bench.measure.load.launch import P50, P90, P99, SHAPE, LoadLaunch, LoadRun
 from bench.records import assemble
 from bench.records.store import Record
 from bench.report.figures import canvas, load_plots
-from bench.report.page.page import page
+from bench.report.page.page import Shown, page
 from support.records import record, time_of
 
 RAW = "toy/null/native/raw/null/cpu/b1t1"
@@ -118,10 +118,10 @@ def test_the_page_has_the_figures_of_a_task_and_of_no_other(tmp_path: Path) -> N
     found = usual()
     turns = decisions.turns(found)
     rows = assemble.rows(found)
-    text = page(found, rows, [], margin=0.02, peaks={}, turns=turns)
+    text = page([Shown(records=found, rows=rows, turns=turns)], margin=0.02)
     assert text.count("<h3>Under load</h3>") == 1
     assert text.count('alt="latency and waiting of services under load"') == len(load_plots.drawings([], turns)) == 2
-    assert "<h3>Under load</h3>" not in page(found, rows, [], margin=0.02, peaks={})
+    assert "<h3>Under load</h3>" not in page([Shown(records=found, rows=rows)], margin=0.02)
 
 
 def test_the_same_records_make_the_same_svg(tmp_path: Path) -> None:

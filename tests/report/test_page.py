@@ -20,7 +20,7 @@ from bench.records.launches import MOST_SAMPLES
 from bench.records.rows import Row
 from bench.report.page import details, scatters, tracks
 from bench.report.page.axes import Axis, axis_of
-from bench.report.page.page import embedded, page
+from bench.report.page.page import Shown, embedded, page
 from support import page_records as made
 
 records, text = made.records, made.text
@@ -130,7 +130,7 @@ def test_a_column_without_a_value_is_left_out(reader: Reader) -> None:
 def test_a_framework_without_a_default_to_compare_with_has_no_column(source: str) -> None:
     assert "Over null's default" in source
     one = Best(row=toy_rows()[1], over={"null": None}, equal=(), untold=())
-    html = page(records(), toy_rows(), [one], margin=0.02, peaks={})
+    html = page([Shown(records=records(), rows=toy_rows(), best=[one])], margin=0.02)
     assert "null/native/halve/null/cpu" in html
     assert "Over null's default" not in html
 
@@ -325,5 +325,5 @@ def test_results_without_anything_timed_have_a_page() -> None:
     found = {hostile: records()[hostile]}
 
     assert "No cell that was timed keeps its metric for sure." in page(
-        found, assemble.rows(found), [], margin=0.02, peaks={}
+        [Shown(records=found, rows=assemble.rows(found))], margin=0.02
     )

@@ -14,7 +14,7 @@ from bench.records.lines import Failure
 from bench.records.measurements import Measurements
 from bench.records.metric_loss import Lost
 from bench.records.store import Record, Store
-from bench.report.page.page import page
+from bench.report.page.page import Shown, page
 from support import records as made
 
 BASELINE, HALVE, PRUNE = made.BASELINE, made.HALVE, made.PRUNE
@@ -68,4 +68,5 @@ def text() -> str:
     found = records()
     measurements = Measurements(found)
     rows = assemble.rows(found, measurements=measurements)
-    return page(found, rows, best(measurements, rows, max_metric_loss=0.01), margin=0.02, peaks={})
+    shown = Shown(records=found, rows=rows, best=best(measurements, rows, max_metric_loss=0.01))
+    return page([shown], margin=0.02)

@@ -162,6 +162,7 @@ class Seen:
     role: str
     time: str | None
     medians_ns: tuple[float, ...]
+    place: str | None = None
 
 
 def figures(runs: Sequence[Run]) -> dict[str, object]:

@@ -8,7 +8,7 @@ from concurrent.futures import FIRST_COMPLETED, Future, wait
 
 from bench.api.cell import Cell
 from bench.pipeline.fleet import cluster
-from bench.pipeline.fleet.place import FleetError, FleetPlace, Machine
+from bench.pipeline.fleet.place import FleetError, FleetPlace, Machine, Portable
 from bench.pipeline.sweep import Observer, Options, Sweep
 from bench.records.store import Store
 
@@ -28,6 +28,7 @@ def run(
     options: Options,
     store: Callable[[str], Store],
     observer: Callable[[str], Observer],
+    say: Callable[[str], None],
 ) -> None:
     """Run a sweep on each kind of machine, and store what comes of it as soon as it comes.
 
@@ -38,6 +39,7 @@ def run(
         options: the settings of the sweeps.
         store: gives the store of a kind.
         observer: gives the observer of the sweep of a kind, which is told in a thread of its own.
+        say: tells a person of a machine that can no longer take part.
 
     Raises:
         FleetError: the head no longer answers, or a kind has no machine left; all finished results are kept.
@@ -45,11 +47,12 @@ def run(
     """
     lost: Future[None] = Future()
     cluster.watch(address, lambda: lost.set_result(None))
-    sweeps = {
-        _begun(Sweep(store(kind), options, observer(kind), FleetPlace(members, cluster.living)), cells): kind
-        for kind, members in by_kind(machines).items()
-    }
-    waiting: set[Future[None]] = {*sweeps, lost}
+    kinds = by_kind(machines)
+    portable = Portable(first=next(iter(kinds))) if len(kinds) > 1 else None
+    waiting: set[Future[None]] = {lost}
+    for kind, members in kinds.items():
+        place = FleetPlace(members, cluster.living, say, portable)
+        waiting.add(_begun(Sweep(store(kind), options, observer(kind), place), cells, place.give_up))
     errors: list[BaseException] = []
     while waiting != {lost}:
         done, waiting = wait(waiting, return_when=FIRST_COMPLETED)
@@ -62,14 +65,21 @@ def run(
         raise errors[0]
 
 
-def _begun(sweep: Sweep, cells: Sequence[Cell]) -> Future[None]:
-    """Run a sweep in a thread that does not keep the process alive."""
+def _begun(sweep: Sweep, cells: Sequence[Cell], failed: Callable[[], None]) -> Future[None]:
+    """Run a sweep in a thread that does not keep the process alive.
+
+    Args:
+        sweep: the sweep.
+        cells: its cells.
+        failed: called where it ends with an error.
+    """
     found: Future[None] = Future()
 
     def go() -> None:
         try:
             sweep.run(cells)
         except BaseException as error:  # raised again where it is waited for
+            failed()
             found.set_exception(error)
         else:
             found.set_result(None)

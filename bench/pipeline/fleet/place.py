@@ -29,6 +29,8 @@ MEMORY_SHARE = 0.8
 """Of a machine's memory, what is taken as free: nobody else measures on it."""
 RETRIES = 4
 """How often work goes to another machine, or to the same one once it is back, after the death of a machine."""
+ASKED_S = 300.0
+"""Time in which a machine tells which cells cannot work there: it imports what their plugins need."""
 Told = TypeVar("Told")
 
 
@@ -53,17 +55,49 @@ class Machine:
     facts: Facts
 
 
+class Portable:
+    """The files of a sweep that serve all kinds of machine: the first kind makes them, and the others wait for them."""
+
+    def __init__(self, first: str) -> None:
+        self._first = first
+        self._files: Future[list[ObjectRef[Any]]] = Future()
+
+    def is_first(self, kind: str) -> bool:
+        """Whether this kind makes them."""
+        return kind == self._first
+
+    def send(self, files: list[ObjectRef[Any]]) -> None:
+        """Send them: references to what `work.portable` returns, or nothing after a failure."""
+        if not self._files.done():
+            self._files.set_result(files)
+
+    def come(self) -> list[ObjectRef[Any]]:
+        """Wait for them."""
+        return self._files.result()
+
+
 class FleetPlace:
     """Machines of one kind, with the same software.
 
     Args:
         machines: the machines, at least one.
         living: gives the identifiers of those nodes that Ray takes for alive.
+        say: tells a person of a machine that can no longer take part.
+        portable: the files that one kind of machine makes for all.
     """
 
-    def __init__(self, machines: Sequence[Machine], living: Callable[[], frozenset[str]]) -> None:
+    def __init__(
+        self,
+        machines: Sequence[Machine],
+        living: Callable[[], frozenset[str]],
+        say: Callable[[str], None],
+        portable: Portable | None = None,
+    ) -> None:
         self._machines = list(machines)
+        self._unfit: dict[str, str] = {}
+        self._say = say
         self._living = living
+        self._portable = portable
         self._values: dict[str, Verified] = {}
         self._files: dict[str, ObjectRef[Any]] = {}
 
@@ -79,12 +113,28 @@ class FleetPlace:
             FleetError: there is none.
         """
         living = self._living()
-        found = [machine for machine in self._machines if machine.node in living]
+        found = [machine for machine in self._machines if machine.node in living and machine.node not in self._unfit]
         if not found:
+            why = "".join(f"; {reason}" for reason in self._unfit.values())
             raise FleetError(
-                f"no machine of kind {self.kind} is left", fix="the same command goes on with those that join"
+                f"no machine of kind {self.kind} is left{why}", fix="the same command goes on with those that join"
             )
         return found
+
+    def is_over(self, machine: Machine, error: BaseException) -> bool:
+        """Whether an error is of a machine that died or can no longer take part, so that another one may do its work.
+
+        A machine that only cannot take part is left out from now on.
+        """
+        from ray import exceptions
+
+        cause = _cause(error)
+        if isinstance(cause, work.UnfitError) or isinstance(error, exceptions.OutOfDiskError):
+            reason = f"{machine.name} takes no part any more: {_line(cause)}"
+            if self._unfit.setdefault(machine.node, reason) is reason:
+                self._say(reason)
+            return True
+        return isinstance(error, _lost())
 
     def held(self) -> AbstractContextManager[None]:
         """See `Place`; each step holds a lease of its own."""
@@ -94,21 +144,40 @@ class FleetPlace:
         """See `Place`."""
 
         def ask(machine: Machine) -> list[str | None]:
-            found: list[str | None] = _get(_remote(work.skip_reasons, machine, lease=False).remote(cells))
+            asked = remote(work.skip_reasons, machine, lease=False).remote(cells)
+            found: list[str | None] = _get(asked, timeout_s=ASKED_S)
             return found
 
         return self._on_any(ask)
 
     def prepare(self, cells: Sequence[Cell], limits: Limits, told: Callable[[Begun], None]) -> None:
-        """See `Place`; after the death of the machine, another one prepares what is missing."""
+        """See `Place`; after the death of the machine, another one prepares what is missing.
+
+        The first of several kinds of machine sends the portable files to the others, which wait for them.
+        """
         left = dict.fromkeys(cells)
+        is_first = self._portable is not None and self._portable.is_first(self.kind)
+        sent = [] if self._portable is None or is_first else self._portable.come()
+        made: list[Cell] = []
+        files: list[ObjectRef[Any]] = []
 
         def step(machine: Machine) -> None:
-            for begun in _stream(work.prepared, machine, list(left), limits):
+            for begun in _stream(work.prepared, machine, list(left), limits, sent):
                 left.pop(begun.cell, None)
+                if isinstance(begun.outcome, Prepared):
+                    made.append(begun.cell)
                 told(begun)
+            if is_first:
+                files[:] = [remote(work.portable, machine).remote(made, limits)]
 
         self._on_any(step)
+        if self._portable is not None and is_first:
+            self._portable.send(files)
+
+    def give_up(self) -> None:
+        """Let no other kind of machine wait for this one."""
+        if self._portable is not None and self._portable.is_first(self.kind):
+            self._portable.send([])
 
     def verify(
         self,
@@ -130,7 +199,7 @@ class FleetPlace:
                     paths |= {path.parent.name: path for path in found}
                 told(values, outcome)
             if len(self._machines) > 1:
-                send = _remote(work.content, machine)
+                send = remote(work.content, machine)
                 self._files |= {key: send.remote(path) for key, path in paths.items() if key not in self._files}
 
         self._on_any(step)
@@ -161,9 +230,12 @@ class FleetPlace:
         error: Exception | None = None
         for number in range(RETRIES + 1):
             machines = self.machines()
+            machine = machines[number % len(machines)]
             try:
-                return step(machines[number % len(machines)])
-            except _lost() as died:
+                return step(machine)
+            except Exception as died:
+                if not self.is_over(machine, died):
+                    raise
                 error = died
         raise FleetError(f"a step was lost with its machine {RETRIES + 1} times: {_line(error)}")
 
@@ -194,13 +266,25 @@ class FleetBlocks:
         first, *others = (self._values[key] for key in by_key)
         keys = {path.parent.name for value in (first, *others) for path in (value.artifact.path, value.inputs)}
         files = {key: self._files[key] for key in keys if key in self._files}
-        found: Future[Result] = Future()
+
+        def task(machine: Machine) -> Any:
+            return remote(work.block, machine).remote(first, others, method, left_s(), files, machine.name)
+
+        return self.send(task, lambda done: _result(done, by_key))
+
+    def send(self, task: Callable[[Machine], Any], read: Callable[[Any], Told]) -> Future[Told]:
+        """Send a task to a machine that has none, and to another one should that machine die.
+
+        Args:
+            task: sends it to a machine, and returns Ray's reference to what it brings.
+            read: makes the result of that.
+        """
+        found: Future[Told] = Future()
 
         def send(left: int) -> None:
             try:
                 machine = self._free()
-                sent = _remote(work.block, machine).remote(first, others, method, left_s(), files, machine.name)
-                sent.future().add_done_callback(lambda done: settle(machine, done, left))
+                task(machine).future().add_done_callback(lambda done: settle(machine, done, left))
             except BaseException as error:  # raised where it is waited for: Ray calls this and heeds no error
                 found.set_exception(_cause(error))
 
@@ -208,10 +292,10 @@ class FleetBlocks:
             with self._guard:
                 self._busy.discard(machine.node)
             try:
-                found.set_result(_result(done.result(), by_key))
+                found.set_result(read(done.result()))
             except BaseException as error:
                 cause = _cause(error)
-                if left and (isinstance(error, _lost()) or isinstance(cause, LeaseError)):
+                if left and (self._place.is_over(machine, error) or isinstance(cause, LeaseError)):
                     send(left - 1)
                 else:
                     found.set_exception(cause)
@@ -250,7 +334,7 @@ def _task(function: Callable[..., Any]) -> Any:
     return ray.remote(num_cpus=0, max_retries=0)(function)
 
 
-def _remote(function: Callable[..., Any], machine: Machine, *, lease: bool = True, **options: Any) -> Any:
+def remote(function: Callable[..., Any], machine: Machine, *, lease: bool = True, **options: Any) -> Any:
     """A function as Ray's task on one machine."""
     from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
@@ -261,12 +345,16 @@ def _remote(function: Callable[..., Any], machine: Machine, *, lease: bool = Tru
 
 def _stream(function: Callable[..., Iterator[Any]], machine: Machine, *arguments: Any) -> Iterator[Any]:
     """What a generator yields on a machine, each item as soon as it is there."""
-    for item in _remote(function, machine, num_returns="streaming").remote(*arguments):
+    for item in remote(function, machine, num_returns="streaming").remote(*arguments):
         yield _get(item)
 
 
-def _get(ref: Any) -> Any:
+def _get(ref: Any, timeout_s: float | None = None) -> Any:
     """The value of a reference.
+
+    Args:
+        ref: the reference.
+        timeout_s: time after which its machine counts as lost; None for no limit.
 
     Raises:
         BenchError: as it was raised there.
@@ -274,7 +362,7 @@ def _get(ref: Any) -> Any:
     import ray
 
     try:
-        return ray.get(ref)
+        return ray.get(ref, timeout=timeout_s)
     except ray.exceptions.RayTaskError as error:
         raise _cause(error) from None
 
@@ -302,6 +390,7 @@ def _lost() -> tuple[type[Exception], ...]:
         exceptions.ObjectLostError,
         exceptions.TaskUnschedulableError,
         exceptions.RaySystemError,
+        exceptions.GetTimeoutError,
     )
 
 

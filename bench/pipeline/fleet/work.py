@@ -6,6 +6,7 @@ to one machine, and the lock file also keeps away whoever measures there without
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import json
 import queue
@@ -41,6 +42,10 @@ _HERE = Here()
 _REPEATS = Repeats()
 
 
+class UnfitError(BenchError):
+    """This machine cannot go on, such as one whose disk is full; another one may."""
+
+
 class Done(msgspec.Struct, frozen=True, kw_only=True):
     """What a block brought, in a form that can be sent.
 
@@ -65,9 +70,30 @@ def skip_reasons(cells: Sequence[Cell]) -> list[str | None]:
     return _HERE.skip_reasons(cells)
 
 
-def prepared(cells: Sequence[Cell], limits: Limits) -> Iterator[Begun]:
-    """Prepare cells; yields each as soon as it is prepared or has failed."""
-    yield from _as_told(lambda told: _HERE.prepare(cells, limits, told))
+def prepared(cells: Sequence[Cell], limits: Limits, sent: Sequence[Any]) -> Iterator[Begun]:
+    """Prepare cells; yields each as soon as it is prepared or has failed.
+
+    Args:
+        cells: the cells.
+        limits: time and memory of the workers.
+        sent: references to what `portable` returned on machines of other kinds.
+    """
+
+    def step(told: Callable[[Begun], None]) -> None:
+        for files in filter(None, map(_come, sent)):
+            for key, (name, content) in files.items():
+                with contextlib.suppress(ArtifactError):  # it is made here
+                    _kept(key, name, content)
+        _HERE.prepare(cells, limits, told)
+
+    yield from _as_told(step)
+
+
+def portable(cells: Sequence[Cell], limits: Limits) -> dict[str, tuple[str, Content]]:
+    """The portable files of cells that were prepared here: their names and contents, by the keys of their entries."""
+    with lease.held(wait_s=WAIT_S):
+        paths = {path.parent.name: path for cell in cells for path in prepare.portable_of(cell, limits)}
+        return {key: (path.name, _content(path)) for key, path in paths.items()}
 
 
 def verified(
@@ -90,7 +116,11 @@ def verified(
 def content(path: Path) -> Content:
     """A file of this machine's cache, to be kept in Ray's object store."""
     with lease.held(wait_s=WAIT_S):
-        return cache.entry_text(path), np.fromfile(path, np.uint8)
+        return _content(path)
+
+
+def _content(path: Path) -> Content:
+    return cache.entry_text(path), np.fromfile(path, np.uint8)
 
 
 def block(
@@ -112,10 +142,10 @@ def block(
         name: name of this machine in the fleet.
 
     Raises:
-        BenchError: the machine is in use, or one of the cells is another cell here.
+        BenchError: the machine is in use or cannot go on, or one of the cells is another cell here.
     """
     began_s = time.monotonic()
-    with lease.held(wait_s=WAIT_S):
+    with lease.held(wait_s=WAIT_S), _fit():
         start_s = time.time()
         subjects, failures = [], []
         for value in others:
@@ -181,24 +211,50 @@ def _arrived(there: Path, files: Mapping[str, Any], make: Callable[[], Path]) ->
     Raises:
         ArtifactError: the content that was sent is not that of its entry.
     """
+    key, name = there.parent.name, there.name
+    content = _come(files[key]) if key in files else None
+    return make() if content is None else _kept(key, name, content)
+
+
+def _come(ref: Any) -> Any:
+    """What another machine sent; None where it was lost with that machine."""
     import ray
 
-    key, name = there.parent.name, there.name
-    if key not in files:
-        return make()
+    try:
+        return ray.get(ref)
+    except ray.exceptions.RayError:
+        return None
+
+
+def _kept(key: str, name: str, content: Content) -> Path:
+    """A file in this machine's cache as another machine sent it.
+
+    Raises:
+        ArtifactError: the content that was sent is not that of its entry.
+    """
 
     def write(target: Path) -> dict[str, Any]:
-        entry, content = ray.get(files[key])
-        content.tofile(target)
+        entry, found = content
+        found.tofile(target)
         expected: dict[str, Any] = json.loads(entry)
         if cache.file_digest(target) != expected["sha256"]:
             raise ArtifactError(f"{name} of {key} came damaged")
         return expected
 
+    return cache.obtain(key, name, write)[0]
+
+
+@contextlib.contextmanager
+def _fit() -> Iterator[None]:
+    """Tell of files that cannot be written or read as of the machine.
+
+    Raises:
+        UnfitError: such as for a full disk.
+    """
     try:
-        return cache.obtain(key, name, write)[0]
-    except ray.exceptions.RayError:  # it was lost with the machine that had it
-        return make()
+        yield
+    except OSError as error:
+        raise UnfitError(f"{error.strerror or error} ({error.filename or cache.folder()})") from error
 
 
 def _as_told(step: Callable[[Callable[[Any], None]], None]) -> Iterator[Any]:
@@ -207,7 +263,7 @@ def _as_told(step: Callable[[Callable[[Any], None]], None]) -> Iterator[Any]:
 
     def run() -> None:
         try:
-            with lease.held(wait_s=WAIT_S):
+            with lease.held(wait_s=WAIT_S), _fit():
                 step(lambda each: told.put((each,)))
             told.put(())
         except BaseException as error:  # raised again where the items are yielded

@@ -9,6 +9,7 @@ from bench.plugins.engines import onnxml
 class LightGbmOnnx(Exporter):
     """ONNX by `onnxmltools.convert_lightgbm`, for a table of float32 numbers, at the opset that it prefers."""
 
+    portable = True
     sources = ("lightgbm",)
     requires = ("lightgbm", "onnxmltools", "onnx", "onnx_ir")
     extra = "sklearn"

@@ -12,6 +12,7 @@ FORMATS = {"tf": "keras", "as_is": "onnx"}
 class Native(Exporter):
     """Copies the task's weights file, so that the framework's own runtime builds the model from it."""
 
+    portable = True
     sources = ()
     copies = True
 

@@ -12,6 +12,7 @@ ML_OPSET = 3
 class Skl2Onnx(Exporter):
     """ONNX by `skl2onnx.convert_sklearn`, for a table of float32 numbers, at the opset that it prefers."""
 
+    portable = True
     sources = ("sklearn",)
     requires = ("sklearn", "joblib", "skl2onnx", "onnxmltools", "onnx", "onnx_ir")
     extra = "sklearn"

@@ -12,6 +12,7 @@ from bench.plugins.engines.tensorflow.exporter import TfExporter, signature
 class Tf2Onnx(TfExporter):
     """ONNX by `tf2onnx.convert.from_function`, at the opset that it prefers."""
 
+    portable = True
     requires = ("tensorflow", "keras", "tf2onnx", "onnx")
     writes = "onnx"
 

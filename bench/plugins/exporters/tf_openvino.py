@@ -11,6 +11,7 @@ from bench.plugins.engines.tensorflow.exporter import TfExporter
 class TfOpenVino(TfExporter):
     """OpenVINO IR in float32, with every dynamic dimension of the task kept dynamic."""
 
+    portable = True
     requires = ("tensorflow", "keras", "openvino")
     extra = "openvino"
     writes = "openvino"

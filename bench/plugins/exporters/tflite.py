@@ -13,6 +13,7 @@ from bench.plugins.engines.tensorflow.exporter import TfExporter, signature
 class TfLite(TfExporter):
     """A `.tflite` file in built-in operators only, so that every interpreter opens it."""
 
+    portable = True
     writes = "tflite"
 
     def translate(self, function: Any, task: Task, target: Path) -> Info:

@@ -13,6 +13,7 @@ from bench.plugins.engines import litert
 class TfLiteOnnx(Exporter):
     """ONNX by `tf2onnx.convert.from_tflite`, at the opset that it prefers."""
 
+    portable = True
     sources = ("tflite",)
     requires = ("ai_edge_litert", "tensorflow", "tf2onnx", "onnx", "onnx_ir")
     extra = "tf"

@@ -10,6 +10,7 @@ from bench.plugins.engines.openvino import ir
 class TfLiteOpenVino(Exporter):
     """OpenVINO IR in the precision of the file."""
 
+    portable = True
     sources = ("tflite",)
     requires = ("ai_edge_litert", "openvino")
     extra = "openvino"

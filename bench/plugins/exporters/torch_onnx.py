@@ -5,3 +5,5 @@ from bench.plugins.engines.pytorch.exporter import TorchOnnxExporter
 
 class TorchOnnx(TorchOnnxExporter):
     """ONNX by `torch.onnx.export(dynamo=True)`."""
+
+    portable = True

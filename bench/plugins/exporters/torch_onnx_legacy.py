@@ -9,3 +9,5 @@ from bench.plugins.engines.pytorch.exporter import TorchScriptExporter
 
 class TorchOnnxLegacy(TorchScriptExporter):
     """ONNX by `torch.onnx.export(dynamo=False)`, at the opset that it prefers."""
+
+    portable = True

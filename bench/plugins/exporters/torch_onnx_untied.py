@@ -10,4 +10,5 @@ from bench.plugins.engines.pytorch.exporter import TorchScriptExporter
 class TorchOnnxUntied(TorchScriptExporter):
     """ONNX by `torch.onnx.export(dynamo=False, keep_initializers_as_inputs=True)`; weights are no inputs afterwards."""
 
+    portable = True
     merges = False

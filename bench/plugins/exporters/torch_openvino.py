@@ -11,6 +11,7 @@ from bench.plugins.engines.pytorch.exporter import TorchExporter
 class TorchOpenVino(TorchExporter):
     """OpenVINO IR in float32, with every dynamic dimension of the task kept dynamic."""
 
+    portable = True
     requires = ("torch", "openvino")
     extra = "openvino"
     method = "trace"

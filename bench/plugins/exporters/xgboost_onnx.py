@@ -9,6 +9,7 @@ from bench.plugins.engines import boosters, onnxml
 class XGBoostOnnx(Exporter):
     """ONNX by `onnxmltools.convert_xgboost`, for a table of float32 numbers, at the opset that it prefers."""
 
+    portable = True
     sources = ("xgboost",)
     requires = ("xgboost", "sklearn", "onnxmltools", "onnx", "onnx_ir")
     extra = "sklearn"

@@ -17,6 +17,7 @@ class Dedup(Variant):
     Nothing that is computed changes, not by a bit. Time is linear in the size of the file.
     """
 
+    portable = True
     requires = ("onnx",)
 
     def apply(self, source: Path, target: Path, *, option: str, task: Task) -> Info:

@@ -30,6 +30,7 @@ class Fp16(Variant):
     cannot load in float16.
     """
 
+    portable = True
     requires = ("onnxruntime", "onnx", "onnx_ir")
     lossy = True
 

@@ -18,6 +18,7 @@ OPERATORS = ("MatMul", "LSTM", "Attention", "Gather", "EmbedLayerNormalization")
 class Int8Dynamic(Variant):
     """Signed weights of matrix products, LSTMs and embeddings; with the option `all`, of convolutions, too."""
 
+    portable = True
     requires = ("onnxruntime", "onnx", "onnx_ir")
     options = ("", "all")
     lossy = True

@@ -15,6 +15,7 @@ ACCURACY_LEVELS = {"float": 1, "int8": 4}
 class MatMulNBits(Variant):
     """Every product with a stored matrix, tied ones included; other weights stay as they are."""
 
+    portable = True
     requires = ("onnxruntime", "onnx", "onnx_ir")
     options = tuple(ACCURACY_LEVELS)
     lossy = True

@@ -12,6 +12,7 @@ from bench.plugins.engines.openvino import ir
 class NncfInt8(Variant):
     """Quantizes the convolutions, products and LSTMs that NNCF chooses, with a scale for each channel of a weight."""
 
+    portable = True
     requires = ("nncf", "openvino")
     extra = "nncf"
     formats = ("openvino",)

@@ -28,6 +28,7 @@ FLOAT, STATIC = "f", "s"
 class NncfMixed(Variant):
     """NNCF's quantization of the chosen operators, with a scale for each channel of a weight."""
 
+    portable = True
     requires = ("nncf", "openvino")
     extra = "nncf"
     formats = ("openvino",)

@@ -23,6 +23,7 @@ class OnnxOptimizer(Variant):
     node. Without an option a few passes are added that rewrite nodes for the other passes.
     """
 
+    portable = True
     requires = ("onnxoptimizer", "onnx")
     options = ("", "eliminate", "fuse")
 

@@ -21,6 +21,7 @@ class OnnxScript(Variant):
     0.7.2, torch 2.13.0).
     """
 
+    portable = True
     requires = ("onnxscript", "onnx_ir", "onnx")
     extra = "torch"
     options = ("", "ort")

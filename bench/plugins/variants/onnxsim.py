@@ -21,6 +21,7 @@ class OnnxSim(Variant):
     The fact `skipped` names the passes that were left out because onnxsim breaks the graph with them.
     """
 
+    portable = True
     requires = ("onnxsim", "onnxruntime", "onnx")
 
     def apply(self, source: Path, target: Path, *, option: str, task: Task) -> Info:

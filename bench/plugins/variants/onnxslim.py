@@ -20,6 +20,7 @@ class OnnxSlim(Variant):
     Files whose nodes read weights directly, such as those of the newer exporter, stay as small either way.
     """
 
+    portable = True
     requires = ("onnxslim", "onnxruntime", "onnx")
     options = ("", "tied")
 

@@ -26,6 +26,7 @@ class StaticShapes(Variant):
     make the zeros an LSTM starts from, stay.
     """
 
+    portable = True
     requires = ("onnx", "onnx_ir")
     freezes = True
 

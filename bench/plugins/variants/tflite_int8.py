@@ -12,6 +12,7 @@ DYNAMIC, STATIC = "dynamic", "static"
 class TfLiteInt8(Variant):
     """`dynamic` rounds activations by their range in each run, `static` by ranges measured on training samples."""
 
+    portable = True
     requires = ("ai_edge_quantizer",)
     extra = "litert"
     formats = ("tflite",)

@@ -28,6 +28,7 @@ LETTERS = {
 class TfLiteMixed(Variant):
     """Google's AI Edge Quantizer on the chosen operators, with a scale for each channel of a weight."""
 
+    portable = True
     requires = ("ai_edge_quantizer",)
     extra = "litert"
     formats = ("tflite",)

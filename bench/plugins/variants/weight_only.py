@@ -22,6 +22,7 @@ OPSET_BLOCKS = 21
 class WeightOnly(Variant):
     """Quantizes every weight that gets smaller; activations stay float32."""
 
+    portable = True
     requires = ("onnx", "onnxruntime")
     options = tuple(item.name for item in SCHEMES)
     lossy = True

@@ -8,12 +8,8 @@
     made.append(...children);
     return made;
   };
-  const tables = all("table.rows");
-  const rows = all("table.rows tr[data-row]");
-  const marks = all("[data-row]").filter((found) => !rows.includes(found));
-  const sections = all("section.task");
-  const links = all("#bar nav a");
-  const filter = document.getElementById("filter");
+  const places = all(".place").map(behave);
+  const switches = all(".machines a");
   const tip = document.getElementById("tip");
   const dialog = document.getElementById("detail");
 
@@ -26,115 +22,29 @@
     root.dataset.theme = isDark ? "light" : "dark";
   });
 
-  // One task at a time, named in the address.
+  // One machine and one task at a time, named in the address.
   function choose() {
-    const asked = decodeURIComponent(location.hash.slice(1));
-    const known = sections.map((section) => section.id);
-    const current = asked === "all" || known.includes(asked) ? asked : known[0];
-    sections.forEach((section) => section.classList.toggle("current", current === "all" || section.id === current));
-    links.forEach((link) => {
-      const isCurrent = (link.dataset.task ? `task-${link.dataset.task}` : "all") === current;
-      if (isCurrent) link.setAttribute("aria-current", "true");
-      else link.removeAttribute("aria-current");
-    });
+    const asked = document.getElementById(decodeURIComponent(location.hash.slice(1)));
+    const before = places.find((place) => place.within.matches(".current"));
+    const current = places.find((place) => asked && place.within.contains(asked)) ?? before ?? places[0];
+    // Another machine shows the same task, if it has it.
+    const task = asked?.matches(".task") ? asked.dataset.task : asked?.matches("main") ? "" : before?.task;
+    places.forEach((place) => place.within.classList.toggle("current", place === current));
+    switches.forEach((link) => markCurrent(link, decodeURIComponent(link.hash.slice(1)) === current.within.id));
+    current.show(task);
   }
+  const markCurrent = (link, isCurrent) => isCurrent ? link.setAttribute("aria-current", "true") : link.removeAttribute("aria-current");
   addEventListener("hashchange", choose);
-  choose();
-
-  // What stays in sight below the bar.
-  const bar = document.getElementById("bar");
-  new ResizeObserver(() => {
-    const height = getComputedStyle(bar).position === "sticky" ? bar.offsetHeight : 0;
-    root.style.setProperty("--bar", `${height}px`);
-  }).observe(bar);
 
   // A table that is too wide scrolls in its own box; the heading of any other stays in sight.
   const fit = (box) => box.classList.toggle("scrolls", box.firstElementChild.offsetWidth > box.clientWidth);
   const watch = new ResizeObserver((entries) => entries.forEach((entry) => fit(entry.target.closest(".wide"))));
   for (const box of all(".wide")) for (const watched of [box, box.firstElementChild]) watch.observe(watched);
 
-  // Filter.
-  const facets = all("select:not([name=sort])", filter).map((select) => select.name);
-  function pattern(word) {
-    return new RegExp(word.split("*").map((part) => part.replace(/[.+?^${}()|[\]\\]/g, "\\$&")).join(".*"));
-  }
-  function apply() {
-    const words = filter.elements.words.value.toLowerCase().split(/\s+/).filter(Boolean).map(pattern);
-    const wanted = facets.map((facet) => [facet, filter.elements[facet].value]).filter(([, value]) => value);
-    const found = new Set();
-    for (const row of rows) {
-      const fits = words.every((word) => word.test(row.dataset.words))
-        && wanted.every(([facet, value]) => row.dataset[facet] === value);
-      row.hidden = !fits;
-      if (fits) found.add(row.dataset.row);
-    }
-    for (const mark of marks) {
-      const fits = found.has(mark.dataset.row);
-      if (mark.matches(".line")) mark.hidden = !fits;
-      else mark.classList.toggle("faint", !fits);
-    }
-    for (const table of tables) table.parentElement.nextElementSibling.hidden = all("tbody tr:not([hidden])", table).length > 0;
-    const count = (within) => all("table.rows tbody tr:not([hidden])", within).length;
-    links.forEach((link) => {
-      const section = sections.find((one) => one.dataset.task === link.dataset.task);
-      link.querySelector(".num").textContent = section ? count(section) : count(document);
-    });
-    document.getElementById("shown").textContent = `${found.size} of ${rows.length} cells`;
-    all(".legend button").forEach((button) => {
-      button.setAttribute("aria-pressed", String(filter.elements.runtime?.value === button.dataset.runtime));
-    });
-  }
-  filter.addEventListener("input", apply);
-  filter.addEventListener("submit", (event) => event.preventDefault());
-  filter.addEventListener("reset", () => setTimeout(() => { apply(); tables.forEach((table) => sort(table, "#")); }));
-
-  // Sort: what has no value comes last, either way.
-  const collator = new Intl.Collator("en", { numeric: true });
-  function compare(one, other, isText, sign) {
-    if (one === "" || other === "") return (one === "") - (other === "");
-    return sign * (isText ? collator.compare(one, other) : Number(one) - Number(other));
-  }
-  function sort(table, key, isDescending = false) {
-    const heads = all("thead th", table);
-    const index = heads.findIndex((head) => head.dataset.key === key);
-    if (index < 0) return;
-    heads.forEach((head) => head.removeAttribute("aria-sort"));
-    heads[index].setAttribute("aria-sort", isDescending ? "descending" : "ascending");
-    const isText = !heads[index].classList.contains("figure");
-    const order = (row) => Number(row.cells[0].dataset.sort);
-    const sorted = [...table.tBodies[0].rows].sort((a, b) => {
-      const [one, other] = [a, b].map((row) => row.cells[index].dataset.sort);
-      return compare(one, other, isText, isDescending ? -1 : 1) || order(a) - order(b);
-    });
-    table.tBodies[0].append(...sorted);
-  }
-  for (const table of tables) {
-    const toggle = (event) => {
-      const head = event.target.closest(".sorter")?.closest("th");
-      if (!head) return;
-      event.preventDefault();
-      sort(table, head.dataset.key, head.getAttribute("aria-sort") === "ascending");
-    };
-    // No button elements: Chromium would not repeat the heading on each printed page.
-    for (const sorter of all(".sorter", table)) Object.assign(sorter, { role: "button", tabIndex: 0 });
-    table.tHead.addEventListener("click", toggle);
-    table.tHead.addEventListener("keydown", (event) => {
-      if (event.key === "Enter" || event.key === " ") toggle(event);
-    });
-  }
-  const sorter = filter.elements.sort;
-  const headings = new Map();  // tables leave out columns without a value
-  for (const head of tables.flatMap((table) => all("thead th", table))) {
-    if (!headings.has(head.dataset.key)) headings.set(head.dataset.key, head);
-  }
-  for (const [key, head] of headings) {
-    sorter.append(new Option(key === "#" ? "sort by rank" : `sort by ${head.textContent.trim().replace(/\s+/g, " ")}`, key));
-  }
-  sorter.addEventListener("change", () => tables.forEach((table) => sort(table, sorter.value)));
-
   // What is under the pointer.
+  const rowOf = (id) => document.querySelector(`table.rows tr[data-row="${id}"]`);
   function fill(id) {
-    const row = rows.find((found) => found.dataset.row === id);
+    const row = rowOf(id);
     const list = element("dl");
     for (const field of row.cells) {
       const text = field.innerText.trim().replace(/\s+/g, " ");
@@ -212,7 +122,7 @@
   function open(id) {
     const found = data[id];
     const parts = [element("h2", { id: "detail-title", textContent: found.cell })];
-    const note = rows.find((row) => row.dataset.row === id).querySelector(".note");
+    const note = rowOf(id).querySelector(".note");
     if (note) parts.push(element("p", { className: "lead", textContent: note.textContent }));
     parts.push(element("code", { textContent: `bench run '${found.cell}'` }));
     if (found.launches.length) {
@@ -237,9 +147,10 @@
     if (event.target === dialog) dialog.close();
     const runtime = event.target.closest(".legend button");
     if (runtime) {
-      const select = filter.elements.runtime;
+      const place = places.find((found) => found.within.contains(runtime));
+      const select = place.filter.elements.runtime;
       if (select) select.value = select.value === runtime.dataset.runtime ? "" : runtime.dataset.runtime;
-      apply();
+      place.apply();
       return;
     }
     const opener = event.target.closest("[data-open]");
@@ -248,5 +159,115 @@
     else if (mark && getSelection().isCollapsed) open(mark.dataset.row);
   });
 
-  apply();
+  // The tasks, the filter and the tables of one machine.
+  function behave(within) {
+    const tables = all("table.rows", within);
+    const rows = all("table.rows tr[data-row]", within);
+    const marks = all("[data-row]", within).filter((found) => !rows.includes(found));
+    const sections = all("section.task", within);
+    const links = all(".bar nav a", within);
+    const filter = within.querySelector(".filter");
+    const output = filter.querySelector("output");
+    const bar = within.querySelector(".bar");
+    const place = { within, rows, filter, apply, show, task: undefined };
+
+    // One task at a time; all of them for an empty name, and the first for one that is not there.
+    function show(asked) {
+      const known = sections.map((section) => section.dataset.task);
+      place.task = asked === "" || known.includes(asked) ? asked : known[0];
+      sections.forEach((section) => section.classList.toggle("current", ["", section.dataset.task].includes(place.task)));
+      links.forEach((link) => markCurrent(link, link.dataset.task === place.task));
+    }
+
+    // What stays in sight below the bar.
+    new ResizeObserver(() => {
+      if (!bar.offsetParent) return;
+      const height = getComputedStyle(bar).position === "sticky" ? bar.offsetHeight : 0;
+      root.style.setProperty("--bar", `${height}px`);
+    }).observe(bar);
+
+    // Filter.
+    const facets = all("select:not([name=sort])", filter).map((select) => select.name);
+    function pattern(word) {
+      return new RegExp(word.split("*").map((part) => part.replace(/[.+?^${}()|[\]\\]/g, "\\$&")).join(".*"));
+    }
+    function apply() {
+      const words = filter.elements.words.value.toLowerCase().split(/\s+/).filter(Boolean).map(pattern);
+      const wanted = facets.map((facet) => [facet, filter.elements[facet].value]).filter(([, value]) => value);
+      const found = new Set();
+      for (const row of rows) {
+        const fits = words.every((word) => word.test(row.dataset.words))
+          && wanted.every(([facet, value]) => row.dataset[facet] === value);
+        row.hidden = !fits;
+        if (fits) found.add(row.dataset.row);
+      }
+      for (const mark of marks) {
+        const fits = found.has(mark.dataset.row);
+        if (mark.matches(".line")) mark.hidden = !fits;
+        else mark.classList.toggle("faint", !fits);
+      }
+      for (const table of tables) table.parentElement.nextElementSibling.hidden = all("tbody tr:not([hidden])", table).length > 0;
+      const count = (within) => all("table.rows tbody tr:not([hidden])", within).length;
+      links.forEach((link) => {
+        const section = sections.find((one) => one.dataset.task === link.dataset.task);
+        link.querySelector(".num").textContent = count(section ?? within);
+      });
+      output.textContent = `${found.size} of ${rows.length} cells`;
+      all(".legend button", within).forEach((button) => {
+        button.setAttribute("aria-pressed", String(filter.elements.runtime?.value === button.dataset.runtime));
+      });
+    }
+    filter.addEventListener("input", apply);
+    filter.addEventListener("submit", (event) => event.preventDefault());
+    filter.addEventListener("reset", () => setTimeout(() => { apply(); tables.forEach((table) => sort(table, "#")); }));
+
+    // Sort: what has no value comes last, either way.
+    const collator = new Intl.Collator("en", { numeric: true });
+    function compare(one, other, isText, sign) {
+      if (one === "" || other === "") return (one === "") - (other === "");
+      return sign * (isText ? collator.compare(one, other) : Number(one) - Number(other));
+    }
+    function sort(table, key, isDescending = false) {
+      const heads = all("thead th", table);
+      const index = heads.findIndex((head) => head.dataset.key === key);
+      if (index < 0) return;
+      heads.forEach((head) => head.removeAttribute("aria-sort"));
+      heads[index].setAttribute("aria-sort", isDescending ? "descending" : "ascending");
+      const isText = !heads[index].classList.contains("figure");
+      const order = (row) => Number(row.cells[0].dataset.sort);
+      const sorted = [...table.tBodies[0].rows].sort((a, b) => {
+        const [one, other] = [a, b].map((row) => row.cells[index].dataset.sort);
+        return compare(one, other, isText, isDescending ? -1 : 1) || order(a) - order(b);
+      });
+      table.tBodies[0].append(...sorted);
+    }
+    for (const table of tables) {
+      const toggle = (event) => {
+        const head = event.target.closest(".sorter")?.closest("th");
+        if (!head) return;
+        event.preventDefault();
+        sort(table, head.dataset.key, head.getAttribute("aria-sort") === "ascending");
+      };
+      // No button elements: Chromium would not repeat the heading on each printed page.
+      for (const sorter of all(".sorter", table)) Object.assign(sorter, { role: "button", tabIndex: 0 });
+      table.tHead.addEventListener("click", toggle);
+      table.tHead.addEventListener("keydown", (event) => {
+        if (event.key === "Enter" || event.key === " ") toggle(event);
+      });
+    }
+    const sorter = filter.elements.sort;
+    const headings = new Map();  // tables leave out columns without a value
+    for (const head of tables.flatMap((table) => all("thead th", table))) {
+      if (!headings.has(head.dataset.key)) headings.set(head.dataset.key, head);
+    }
+    for (const [key, head] of headings) {
+      sorter.append(new Option(key === "#" ? "sort by rank" : `sort by ${head.textContent.trim().replace(/\s+/g, " ")}`, key));
+    }
+    sorter.addEventListener("change", () => tables.forEach((table) => sort(table, sorter.value)));
+
+    apply();
+    return place;
+  }
+
+  choose();
 })();

@@ -11,25 +11,28 @@ from pathlib import Path
 
 from bench.api.printable import printable
 from bench.decisions.best import MAX_METRIC_LOSS, Best, sources_of
+from bench.decisions.everywhere import Everywhere
 from bench.decisions.load import Turns
 from bench.decisions.pick import WITHIN
 from bench.decisions.search.kept import Kept
 from bench.measure.launch import Launch
 from bench.measure.roofline import Peaks
+from bench.measure.stats import Effect
 from bench.records import assemble, ranking
 from bench.records.launches import MOST_SAMPLES
 from bench.records.ranking import Group, Selection
 from bench.records.rows import Row
 from bench.records.store import Record
-from bench.report import columns, tables
+from bench.report import columns, shared, tables
 from bench.report.columns import Column
+from bench.report.everywhere import percent
 from bench.report.figures import load_plots, search_plots, whiskers
-from bench.report.figures.canvas import COLOURS, MARKERS, digits, looks_of
+from bench.report.figures.canvas import COLOURS, MARKERS, Look, digits, looks_of
 from bench.report.page import about
 from bench.report.page.details import details
 from bench.report.page.scatters import Scatter, against_latency, roofline
 from bench.report.page.tracks import Lines, lines
-from bench.report.templates import fill
+from bench.report.templates import Block, fill
 from bench.report.writing import one_line, unbroken
 
 FOLDER = Path(__file__).parent
@@ -58,59 +61,128 @@ class Request:
     lines: Lines
 
 
-def page(
-    records: Mapping[str, Record],
-    rows: Sequence[Row],
-    best: Sequence[Best],
-    *,
-    margin: float,
-    peaks: Mapping[int, Peaks],
-    searches: Sequence[Kept] = (),
-    turns: Sequence[Turns] = (),
-) -> str:
-    """The whole page as HTML.
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Shown:
+    """The results of one machine that the page shows.
 
-    Args:
+    Attributes:
+        name: the machine.
         records: the current record of each cell path.
         rows: the rows of the cells to show.
         best: the deployments to ship among these cells; each loses at most `MAX_METRIC_LOSS` of its metric.
-        margin: the largest difference that counts as noise, as a share.
         peaks: the peaks of the machine, by number of threads.
         searches: the searches to show beside the rows of their tasks.
         turns: the services to show there that took turns under the same arrivals.
+        places: what each of several machines of one kind does to each runtime, see `Measurements.places`.
     """
-    selection = ranking.select(rows)
-    ids = {row.cell: number for number, row in enumerate(selection.rows)}
-    launches = {cell: assemble.compared(records[cell], records) for cell in ids}
-    looks = looks_of(row.runtime for row in rows).items()
-    tasks: dict[str, list[Request]] = {}
-    for group in selection.groups:
-        request = _request(group, selection, records, launches, peaks.get(group.threads))
-        tasks.setdefault(group.task, []).append(request)
-    found = [details(row, records[row.cell], launches[row.cell]) for row in selection.rows]
+
+    name: str = "this-machine"
+    records: Mapping[str, Record]
+    rows: Sequence[Row]
+    best: Sequence[Best] = ()
+    peaks: Mapping[int, Peaks] = dataclasses.field(default_factory=dict)
+    searches: Sequence[Kept] = ()
+    turns: Sequence[Turns] = ()
+    places: Mapping[tuple[str, str], Effect] = dataclasses.field(default_factory=dict)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class _Place:
+    """The part of the page about one machine.
+
+    Attributes:
+        place: its identifier in the page.
+        name: the machine.
+        body: its HTML.
+        details: what the page says of each cell when it is asked, in the order of the cells' numbers.
+    """
+
+    place: str
+    name: str
+    body: str
+    details: Sequence[object]
+
+
+def page(machines: Sequence[Shown], *, margin: float, everywhere: Sequence[Everywhere] = ()) -> str:
+    """The whole page as HTML.
+
+    Args:
+        machines: the results of each machine; of several, the page shows one at a time.
+        margin: the largest difference that counts as noise, as a share.
+        everywhere: for requests that several machines answered, the deployment for all of them.
+    """
+    looks = looks_of(row.runtime for one in machines for row in one.rows)
+    places: list[_Place] = []
+    for one in machines:
+        first = sum(len(place.details) for place in places)
+        places.append(_place(one, f"on-{one.name}-" if len(machines) > 1 else "", looks, first))
     script = unbroken((FOLDER / "page.js").read_text(encoding="utf-8"))
-    shown = [records[cell] for cell in ids]
+    tasks = dict.fromkeys(group.task for one in machines for group in ranking.select(one.rows).groups)
     html = fill(
         "page/page.html.j2",
-        machine=about.machine(shown),
+        title=f"{', '.join(tasks)} on {_names(machines)}",
+        machines=places,
+        everywhere=everywhere,
+        max_metric_loss=MAX_METRIC_LOSS,
+        legend=tables.legend_of([row for one in machines for row in one.rows]),
+        margin=margin,
+        most_points=MOST_SAMPLES,
+        short_name=ranking.short_name,
+        digits=digits,
+        percent=percent,
+        style=(FOLDER / "page.css").read_text(encoding="utf-8"),
+        script=script,
+        script_hash=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
+        data=embedded([found for place in places for found in place.details]),
+    )
+    return unbroken(html)
+
+
+def _names(machines: Sequence[Shown]) -> str:
+    if len(machines) > 1:
+        return f"{len(machines)} machines"
+    return about.machine([*machines[0].records.values()]) if machines[0].records else machines[0].name
+
+
+def _place(one: Shown, prefix: str, looks: Mapping[str, Look], first: int) -> _Place:
+    """The part of one machine.
+
+    Args:
+        one: its results.
+        prefix: what identifiers in the page begin with.
+        looks: colours and markers by runtime.
+        first: number of the first cell among those of the page.
+    """
+    selection = ranking.select(one.rows)
+    launches = {row.cell: assemble.compared(one.records[row.cell], one.records) for row in selection.rows}
+    tasks: dict[str, list[Request]] = {}
+    for group in selection.groups:
+        request = _request(group, selection, one.records, launches, one.peaks.get(group.threads))
+        tasks.setdefault(group.task, []).append(request)
+    recorded = [one.records[row.cell] for row in selection.rows]
+    place = f"{prefix}place"
+    body = fill(
+        "page/machine.html.j2",
+        prefix=prefix,
+        place=place,
+        machine=about.machine(recorded),
         counts=about.counts(selection.rows),
-        best=best,
+        best=one.best,
         within=WITHIN,
-        sources=sources_of(best),
+        sources=sources_of(one.best),
         max_metric_loss=MAX_METRIC_LOSS,
         tasks=tasks,
-        searches=[search for search in searches if search.request[0] in tasks],
+        searches=[search for search in one.searches if search.request[0] in tasks],
         drawings=_drawings,
-        loads={task: _loads(task, turns, records) for task in tasks},
-        rows=selection.rows,
-        ids=ids,
-        facets={facet: sorted({_facet(row, facet) for row in rows} - {""}) for facet in FACETS},
-        looks={name: (COLOURS.index(look.colour), MARKERS.index(look.marker)) for name, look in looks},
-        legend=tables.legend_of(rows),
-        margin=margin,
+        loads={task: _loads(task, one.turns, one.records) for task in tasks},
+        shown={row.cell: row for row in selection.rows},
+        ids={row.cell: number for number, row in enumerate(selection.rows, first)},
+        facets={facet: sorted({_facet(row, facet) for row in one.rows} - {""}) for facet in FACETS},
+        looks={name: (COLOURS.index(look.colour), MARKERS.index(look.marker)) for name, look in looks.items()},
         whiskers=whiskers.MEANING,
-        most_points=MOST_SAMPLES,
-        versions=about.versions(shown),
+        versions=about.versions(recorded),
+        shared_by=shared.table(one.places),
+        shared_title=shared.TITLE,
         short_name=ranking.short_name,
         is_baseline=ranking.is_baseline,
         digits=digits,
@@ -118,12 +190,9 @@ def page(
         facet=_facet,
         note=_note,
         words=_words,
-        style=(FOLDER / "page.css").read_text(encoding="utf-8"),
-        script=script,
-        script_hash=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
-        data=embedded(found),
     )
-    return unbroken(html)
+    found = [details(row, one.records[row.cell], launches[row.cell]) for row in selection.rows]
+    return _Place(place=place, name=one.name, body=Block(body), details=found)
 
 
 def embedded(value: object) -> str:

@@ -12,6 +12,7 @@ from bench.api import Task, Variant
 class Fewer(Variant):
     """Halves the rounds."""
 
+    portable = True
     formats = ("null",)
 
     def apply(self, source: Path, target: Path, *, option: str, task: Task) -> dict[str, Any]:

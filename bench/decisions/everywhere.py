@@ -1,0 +1,203 @@
+"""One deployment for several kinds of machine: the cell whose largest regret over all of them is the smallest.
+
+The regret of a cell on a machine is the share by which it is slower than the fastest cell that qualifies there. Only
+ratios within a machine are used: machines have no ratio to one another. The interval of a regret holds with 95 %
+confidence over all machines together and although the cell was chosen by the same data: it is corrected for the cells
+that might have been chosen, as in `bench.measure.selection`.
+
+Sources: Savage 1951, doi 10.1080/01621459.1951.10500768 (minimax regret); Zrnic and Fithian 2024, arXiv 2212.09009
+(correction for the plausible selections).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import math
+from collections.abc import Mapping, Sequence
+
+from bench.api.errors import InputError
+from bench.decisions import pick
+from bench.decisions.best import MAX_METRIC_LOSS
+from bench.decisions.pick import Constraints
+from bench.measure import selection, stats
+from bench.measure.comparison import Fitted
+from bench.measure.stats import Effect, Estimate
+from bench.records import ranking
+from bench.records.folder import Results
+from bench.records.rows import Row
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Regrets:
+    """A cell that qualifies on all machines.
+
+    Attributes:
+        cell: its path.
+        rows: its row on each machine.
+        on: its regret on each machine, as a share, with an interval.
+        worst: the largest of its regrets, likewise.
+    """
+
+    cell: str
+    rows: Mapping[str, Row]
+    on: Mapping[str, Estimate]
+    worst: Estimate
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Everywhere:
+    """The cells that qualify on all machines, by their largest regret.
+
+    Attributes:
+        title: the request.
+        fastest: the row of the fastest cell that qualifies on each machine.
+        ranked: the cells that qualify on all machines, the smallest regret first.
+        num_plausible: how many of them may have the smallest regret as far as the data can tell.
+    """
+
+    title: str
+    fastest: Mapping[str, Row]
+    ranked: tuple[Regrets, ...]
+    num_plausible: int
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class _Machine:
+    """The cells that qualify on one machine: those that may be the fastest, and the rows of all by path."""
+
+    fitted: Fitted
+    best: tuple[str, ...]
+    rows: Mapping[str, Row]
+
+    def over_best(self, cell: str) -> list[Effect]:
+        return [self.fitted.effect(cell, other) for other in self.best if other != cell]
+
+    def regret(self, cell: str) -> float:
+        """The estimate, on the log scale."""
+        return max([0.0, *(effect.value for effect in self.over_best(cell))])
+
+    def error(self, cell: str, alpha: float) -> float:
+        """How far the estimate is off at most, but for a probability."""
+        return max([0.0, *(effect.half_width(alpha) for effect in self.over_best(cell))])
+
+    def bounds(self, cell: str, alpha: float) -> Estimate:
+        """The regret as a share; its ends are wrong with half of a probability each."""
+        over = self.over_best(cell)
+        # That the cell is slower than any of several may be wrong for each; the fastest is one of them.
+        low = max([0.0, *(selection.lowest(effect, alpha / 2 / len(over)) for effect in over)])
+        high = max([0.0, *(selection.highest(effect, alpha / 2) for effect in over)])
+        return Estimate(value=math.expm1(self.regret(cell)), low=math.expm1(low), high=stats.exp(high) - 1)
+
+
+def choose(stored: Mapping[str, Results], rows: Mapping[str, Sequence[Row]], constraints: Constraints) -> Everywhere:
+    """Compare the cells that qualify on all machines.
+
+    Args:
+        stored: the results of each machine, by its name.
+        rows: the rows of each machine to choose among, of one request.
+        constraints: the limits that the cell must keep to on every machine.
+
+    Raises:
+        InputError: no cell qualifies on all machines.
+    """
+    machines = {name: _machine(results, rows[name], constraints, len(stored)) for name, results in stored.items()}
+    names = [cell for cell in next(iter(machines.values())).rows if all(cell in one.rows for one in machines.values())]
+    if not names:
+        each = ", ".join(f"{name} {len(one.rows)}" for name, one in machines.items())
+        raise InputError(f"no cell qualifies on all machines; on each alone: {each}")
+    plausible = _plausible(machines, names)
+    alpha = (stats.ALPHA - selection.SPENT) / len(machines) / len(plausible)
+    ranked = [_regrets(machines, cell, alpha) for cell in names]
+    some = next(row for own in rows.values() for row in own)
+    return Everywhere(
+        title=ranking.select([some]).groups[0].title,
+        fastest={name: one.rows[one.best[0]] for name, one in machines.items()},
+        ranked=tuple(sorted(ranked, key=lambda regrets: (regrets.worst.value, regrets.cell))),
+        num_plausible=len(plausible),
+    )
+
+
+def of_one_request(
+    rows: Mapping[str, Sequence[Row]], batch: int | None = None, threads: int | None = None
+) -> dict[str, list[Row]]:
+    """The rows of a request that was measured on all machines; of several, the request with most rows.
+
+    Args:
+        rows: the rows of one task, by machine.
+        batch: batch of the request; None for any batch.
+        threads: number of threads of the request; None for any number.
+
+    Raises:
+        InputError: there is one machine alone, or no request was measured on all.
+    """
+    if len(rows) < 2:
+        raise InputError(f"there are results of one machine alone: {', '.join(rows)}", fix="leave out --everywhere")
+    each = [{(row.batch, row.threads) for row in own if ranking.is_ranked(row)} for own in rows.values()]
+    common = {key for key in set.intersection(*each) if batch in (None, key[0]) and threads in (None, key[1])}
+    if not common:
+        raise InputError("no request was measured on all machines, with answers that are right")
+    every = [row for own in rows.values() for row in own if (row.batch, row.threads) in common]
+    asked = pick.of_one_request(every, batch, threads)[0]
+    return {
+        name: [row for row in own if (row.batch, row.threads) == (asked.batch, asked.threads)]
+        for name, own in rows.items()
+    }
+
+
+def of_all_requests(stored: Mapping[str, Results], rows: Mapping[str, Sequence[Row]]) -> list[Everywhere]:
+    """A choice for each request that has cells that keep their metric on all machines; none for one machine alone.
+
+    Args:
+        stored: the results of each machine, by its name.
+        rows: the rows of each machine to choose among.
+    """
+    by_request = {
+        name: {(group.task, group.batch, group.threads): group.rows for group in ranking.select(own).groups}
+        for name, own in rows.items()
+    }
+    first, *others = by_request.values()
+    found = []
+    for request in first if others else ():
+        if all(request in other for other in others):
+            with contextlib.suppress(InputError):  # nothing qualifies
+                own = {name: groups[request] for name, groups in by_request.items()}
+                found.append(choose(stored, own, Constraints(max_metric_loss=MAX_METRIC_LOSS)))
+    return found
+
+
+def _machine(results: Results, rows: Sequence[Row], constraints: Constraints, num_machines: int) -> _Machine:
+    (group,) = ranking.select(rows).groups
+    qualified = pick.qualifying(group, constraints)
+    if not qualified:
+        raise InputError(f"no cell of {group.title} qualifies in {results.folder}; `bench pick` there says why")
+    fitted = results.measurements.of(qualified[0].cell)
+    assert fitted is not None, "a row with a ratio was timed beside its baseline"
+    known = {row.cell: row for row in qualified if row.cell in fitted.names}
+    first, *others = sorted(known, key=lambda cell: (fitted.effect(cell, qualified[0].cell).value, cell))
+    each = selection.SPENT / 2 / num_machines / max(1, len(others))
+    rivals = (cell for cell in others if selection.lowest(fitted.effect(cell, first), each) <= 0)
+    return _Machine(fitted=fitted, best=(first, *rivals), rows=known)
+
+
+def _plausible(machines: Mapping[str, _Machine], names: Sequence[str]) -> list[str]:
+    """The cells that might have been chosen: both the data and the truth may lie off by the error."""
+    each = selection.SPENT / 2 / len(machines) / len(names)
+    worst = {cell: max(one.regret(cell) for one in machines.values()) for cell in names}
+    error = {cell: max(one.error(cell, each) for one in machines.values()) for cell in names}
+    most = min(worst[cell] + 2 * error[cell] for cell in names)
+    return [cell for cell in names if worst[cell] - 2 * error[cell] <= most]
+
+
+def _regrets(machines: Mapping[str, _Machine], cell: str, alpha: float) -> Regrets:
+    on = {name: one.bounds(cell, alpha) for name, one in machines.items()}
+    return Regrets(
+        cell=cell,
+        rows={name: one.rows[cell] for name, one in machines.items()},
+        on=on,
+        worst=Estimate(
+            value=max(one.value for one in on.values()),
+            low=max(one.low for one in on.values()),
+            high=max(one.high for one in on.values()),
+        ),
+    )
