@@ -19,7 +19,7 @@ import msgspec
 import numpy as np
 
 from bench.api.cell import Cell
-from bench.measure import rounds
+from bench.measure import blocks, rounds
 from bench.measure.block import Method, Request, Result, Subject
 from bench.measure.comparison import CELL, CONTROL, REFERENCE
 from bench.measure.launch import Launch
@@ -167,7 +167,7 @@ class World:
     def race(self, goal: Goal) -> list[Group]:
         """A sweep whose launches go where a question is open."""
         groups = self.groups()
-        with mock.patch.object(rounds, "run_block", self.run_block):
+        with mock.patch.object(blocks, "run_block", self.run_block):
             rounds.measure(groups, Method(), goal, keep=lambda _: None, report=lambda _: None)
         return groups
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from types import SimpleNamespace
 from typing import Any
@@ -14,7 +14,7 @@ import pytest
 
 from bench.api.errors import ChildError
 from bench.measure import blocks, rounds
-from bench.measure.block import Result
+from bench.measure.block import Result, Subject
 from bench.measure.blocks import BlocksHere
 from bench.measure.rounds import Goal, Ledger, Progress
 from support.fake_blocks import GIB, METHOD, Bench, group, subject
@@ -184,3 +184,49 @@ def test_results_of_other_blocks_are_kept_when_one_is_lost(bench: Bench) -> None
     with pytest.raises(ChildError, match="its machine died"):
         rounds.measure(groups, METHOD, Goal(), keep=bench.kept.append, report=lambda _: None, blocks=places)
     assert (places.began, len(bench.kept)) == (2, 1)
+
+
+class SlowFirst(BlocksHere):
+    """Two blocks at a time; the first one takes until six others are over."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.began: list[str] = []
+        self.over: list[str] = []
+        self._first: Callable[[], None] | None = None
+
+    def most_at_once(self) -> int:
+        return 2
+
+    def begin(self, baseline: Subject, subjects: Sequence[Subject], *more: Any) -> Future[Result]:
+        name = f"{baseline.cell.threads} {subjects[0].cell.variant}"
+        self.began.append(name)
+        result = super().begin(baseline, subjects, *more).result()
+        found: Future[Result] = Future()
+
+        def end() -> None:
+            self.over.append(name)
+            found.set_result(result)
+
+        if len(self.began) == 1:
+            self._first = end
+            return found
+        end()
+        if len(self.over) == 6 and self._first is not None:
+            self._first()
+        return found
+
+
+def test_a_machine_is_not_idle_while_another_is_at_a_long_block(bench: Bench) -> None:
+    """The next round begins without the long block's cells, which get no launch twice at a time."""
+    places = SlowFirst()
+    groups = [group("a"), group("b", threads=2)]
+    goal = Goal(min_launches=6, max_launches=6)
+
+    rounds.measure(groups, METHOD, goal, keep=bench.kept.append, report=lambda _: None, blocks=places)
+
+    slow, quick = places.began[0], places.began[1]
+    assert slow != quick
+    assert places.began[:7] == [slow, *[quick] * 6]
+    assert places.over[:7] == [*[quick] * 6, slow]
+    assert sorted(places.began) == sorted([slow] * 6 + [quick] * 6)
