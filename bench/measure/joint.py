@@ -61,7 +61,7 @@ class Belief:
     own_state: float = 0.012
     jolt: float = 0.014
     jolt_tail: float = 5.0
-    place: float = 0.01
+    place: float = 0.015
     freedom: float = 2.0
     program_freedom: float = 4.0
     block: float = 0.08
@@ -170,6 +170,9 @@ class Joint:
         place_of = {(number, seen.block): seen.place for number, seen in everything}
         self.places = sorted(set(place_of.values()))
         self._place_B = _positions(self.places, (place_of[block] for block in blocks))
+        self._believed = {STATE: belief.state**2, OWN: belief.own_state**2, JOLT: belief.jolt**2}
+        if len(self.places) > 1:  # one machine's results are of that machine
+            self._believed[PLACE] = belief.place**2
         # The first block of each request is the origin of its levels.
         self._later_B = np.flatnonzero(np.diff(self._request_B, prepend=-1) == 0)
         design_NE = np.hstack(
@@ -182,9 +185,6 @@ class Joint:
         self._least_C = np.bincount(self.cell_N, passes_N) / np.bincount(self.cell_N)
         self.variances = np.maximum(self._least_C, belief.launch**2)
         self.freedoms = np.zeros(len(cells))
-        self._believed = {STATE: belief.state**2, OWN: belief.own_state**2, JOLT: belief.jolt**2}
-        if len(self.places) > 1:  # one machine's results are of that machine
-            self._believed[PLACE] = belief.place**2
         self.effects = {
             (kind, name): Variance(value=variance, freedom=belief.freedom)
             for kind, variance in self._believed.items()

@@ -244,7 +244,6 @@ def measure(
 
     standing, num_round = tell(0), 1
     for num_round in itertools.count(1):
-        standing = settle(max(1, places.most_at_once()) - 1, standing)
         busy = frozenset().union(*(block.names for block in running.values()))
         plan = _plan(groups, standing.without(busy), places.free_bytes())
         if not plan and not running:
@@ -272,6 +271,7 @@ def measure(
             until = left_s if cut_blocks else lambda: math.inf
             subjects = [ledger.subject for ledger in wanted]
             running[places.begin(group.baseline.subject, subjects, how, until)] = begun
+        standing = settle(max(1, places.most_at_once()) - 1, standing)
 
 
 def _standing(groups: Sequence[Group], goal: Goal) -> _Standing:

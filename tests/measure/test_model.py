@@ -144,10 +144,10 @@ def test_intervals_hold_the_truth_under_a_machine_state_that_lasts() -> None:
 
 
 def shared(random: np.random.Generator, num_places: int, place: float, *, told: bool = True) -> list[Observation]:
-    """Two programs in 24 blocks, which are run by several machines in turn; each machine acts on programs for good."""
+    """Two programs in 60 blocks, which are run by several machines in turn; each machine acts on programs for good."""
     effects = place * random.normal(size=(num_places, 2))
     found = []
-    for block in range(24):
+    for block in range(60):
         where = block % num_places
         for number, cell in enumerate(("a", "b")):
             level = 0.1 * number + effects[where, number] + 0.2 * where + 0.004 * random.normal()
@@ -157,12 +157,12 @@ def shared(random: np.random.Generator, num_places: int, place: float, *, told: 
 
 
 def test_what_machines_of_a_kind_do_differently_is_part_of_the_interval() -> None:
-    """Of a ratio of the kind: four machines tell less than 24 launches seem to."""
+    """Of a ratio of the kind: four machines tell less than 60 launches seem to."""
     held = {
         told: np.mean(
             [
                 abs(found.value - 0.1) <= found.half_width()
-                for seed in range(60)
+                for seed in range(40)
                 for found in [
                     only(shared(np.random.default_rng(seed), 4, 0.02, told=told)).difference("b", "a"),
                 ]
@@ -185,8 +185,8 @@ def test_the_effect_of_each_machine_on_a_program_is_predicted() -> None:
 
     assert set(found) == {(program, place) for program in "ab" for place in ("m0", "m1")}
     between = {place: found["b", place].value - found["a", place].value for place in ("m0", "m1")}
-    assert between["m1"] == pytest.approx(0.06, abs=0.015)
-    assert between["m0"] == pytest.approx(-0.06, abs=0.015)
+    assert 0.035 < between["m1"] < 0.065, "drawn towards no effect"
+    assert between["m0"] == pytest.approx(-between["m1"])
     assert all(effect.error > 0 for effect in found.values())
 
 
