@@ -46,7 +46,7 @@ def main() -> None:
                 time.sleep(SETTLES_S)
                 place = arguments.results / f"turn{turn + 1:02}-{'beside' if beside else 'without'}"
                 found[beside] = sweeps.run([arguments.cell], place, budget=arguments.budget).row(arguments.cell)
-            logs.append(math.log(found[True].ratio / found[False].ratio))
+            logs.append(math.log((found[True].ratio or math.nan) / (found[False].ratio or math.nan)))
             texts = [f"{name} {sweeps.text_of(found[key])}" for key, name in ((True, "beside"), (False, "without"))]
             print(f"{turn + 1:3}  {'  '.join(texts)}", flush=True)
     finally:

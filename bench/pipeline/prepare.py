@@ -109,9 +109,9 @@ def portable_of(cell: Cell, limits: Limits) -> list[Path]:
     Raises:
         ArtifactError: a step failed.
     """
-    plugins = (catalog.exporter(cell.exporter), *(catalog.variant(name).variant for name in cell.chain))
-    made = zip(plugins, steps_of(cell, limits), strict=True)
-    return [artifact.path for plugin, artifact in made if plugin.portable]
+    variants = (catalog.variant(name).variant.portable for name in cell.chain)
+    portable = (catalog.exporter(cell.exporter).portable, *variants)
+    return [made.path for made, serves_all in zip(steps_of(cell, limits), portable, strict=True) if serves_all]
 
 
 def parts_of(cell: Cell, variant: str, limits: Limits) -> list[Part]:
