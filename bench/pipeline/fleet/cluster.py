@@ -40,8 +40,12 @@ LIVENESS = {
     "RAY_health_check_period_ms": "2000",
     "RAY_health_check_timeout_ms": "5000",
     "RAY_health_check_failure_threshold": "4",
+    "RAY_grpc_client_keepalive_time_ms": "10000",
+    "RAY_grpc_client_keepalive_timeout_ms": "15000",
 }
-"""A machine that answers nothing for half a minute is taken for dead; by Ray's own settings it takes twice as long."""
+"""A machine that answers nothing for half a minute is taken for dead. By Ray's own settings the head says so after a
+minute, and whoever waits for a process there learns it by the next message that keeps its connection alive, after five.
+"""
 RAY = (sys.executable, "-P", "-c", "from bench.pipeline.fleet.ray_command import main; main()")
 
 
