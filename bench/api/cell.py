@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import fnmatch
+import functools
 import re
 from collections.abc import Iterable
 
@@ -74,21 +75,27 @@ class Cell:
         Raises:
             InputError: the text is not seven parts that end in `b<batch>t<threads>`.
         """
-        parts = path.split("/")
-        sizes = _SIZES.fullmatch(parts[-1])
-        if len(parts) != 7 or sizes is None:
-            raise InputError(f"not a cell: {path!r}; a cell reads task/source/exporter/variant/runtime/provider/b1t1")
-        task, mark, at = parts[0].partition(sized.MARK)
-        named = [part for field in (parts[2], parts[3], parts[4]) for part in field.split(CHAIN)]
-        own = (sized.family_of(task), parts[1], *parts[5].split(placed.MARK))
-        plain = [name for name in own if _NAME.fullmatch(name) is None]
-        for name in (*plain, *(name for name in named if not versioned.is_name(name, _NAME))):
-            raise InputError(f"not a cell: {path!r}; {name!r} is not a name")
-        if mark and sized.SIZES.fullmatch(at) is None:
-            raise InputError(f"not a cell: {path!r}; sizes read {task}@height=224,width=224")
-        parts[0] = sized.in_order(parts[0])
-        names = ("task", "source", "exporter", "variant", "runtime", "provider")
-        return cls(**dict(zip(names, parts, strict=False)), batch=int(sizes[1]), threads=int(sizes[2]))
+        return _parsed(path)
+
+
+@functools.lru_cache(maxsize=100_000)
+def _parsed(path: str) -> Cell:
+    """See `Cell.from_path`; kept, because stored results name each cell several times."""
+    parts = path.split("/")
+    sizes = _SIZES.fullmatch(parts[-1])
+    if len(parts) != 7 or sizes is None:
+        raise InputError(f"not a cell: {path!r}; a cell reads task/source/exporter/variant/runtime/provider/b1t1")
+    task, mark, at = parts[0].partition(sized.MARK)
+    named = [part for field in (parts[2], parts[3], parts[4]) for part in field.split(CHAIN)]
+    own = (sized.family_of(task), parts[1], *parts[5].split(placed.MARK))
+    plain = [name for name in own if _NAME.fullmatch(name) is None]
+    for name in (*plain, *(name for name in named if not versioned.is_name(name, _NAME))):
+        raise InputError(f"not a cell: {path!r}; {name!r} is not a name")
+    if mark and sized.SIZES.fullmatch(at) is None:
+        raise InputError(f"not a cell: {path!r}; sizes read {task}@height=224,width=224")
+    parts[0] = sized.in_order(parts[0])
+    names = ("task", "source", "exporter", "variant", "runtime", "provider")
+    return Cell(**dict(zip(names, parts, strict=False)), batch=int(sizes[1]), threads=int(sizes[2]))
 
 
 def matches(cell: Cell, globs: Iterable[str]) -> bool:

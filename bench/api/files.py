@@ -63,8 +63,11 @@ def opened(path: Path) -> io.BufferedReader:
         InputError: the path is a FIFO, a device, a socket or a folder.
         OSError: there is no such file, or it cannot be read.
     """
-    refuse_special(path)  # because a socket cannot be opened
-    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
+    except OSError:
+        refuse_special(path)  # because a socket cannot be opened
+        raise
     try:
         _refuse_unless_regular(path, os.fstat(descriptor).st_mode)
     except InputError:

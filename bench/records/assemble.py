@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -96,7 +95,7 @@ def _row(
     judged: Judged | None,
 ) -> Row:
     cell, quality, artifact = record.cell, record.quality, record.artifact
-    coordinates: dict[str, Any] = {"cell": cell.path, **dataclasses.asdict(cell)}
+    coordinates: dict[str, Any] = {"cell": cell.path, **vars(cell)}
     if (reason := _outdated(record, records, newest[cell.task])) is not None:
         return Row(**coordinates, status="skipped", reason=reason)
     launches = compared(record, records)

@@ -139,16 +139,33 @@ def _of_load_run(line: LoadRun) -> Iterator[Fault]:
     yield from _of_facts("figures", line.figures)
 
 
-def _of_facts(field: str, value: object, depth: int = 0) -> Iterator[Fault]:
+def _of_facts(field: str, value: object) -> Iterator[Fault]:
     """Faults of free facts: numbers that are out of range, and lists or objects within too many others."""
+    if not _is_sound(value):  # to name the fault takes far longer
+        yield from _within(field, value, 0)
+
+
+def _is_sound(value: object, depth: int = 0) -> bool:
+    """Whether facts have no such fault."""
+    if depth > DEEPEST:
+        return False
+    if isinstance(value, dict | list | tuple):
+        for inner in value.values() if isinstance(value, dict) else value:
+            if type(inner) is not str and not _is_sound(inner, depth + 1):
+                return False
+        return depth < DEEPEST or not value
+    return not isinstance(value, int | float) or _is_fine(value)
+
+
+def _within(field: str, value: object, depth: int) -> Iterator[Fault]:
     if depth > DEEPEST:
         yield Fault(field=field, reason="it is nested too deeply")
     elif isinstance(value, Mapping):
         for name, inner in value.items():
-            yield from _of_facts(f"{field}.{name}" if depth == 0 else field, inner, depth + 1)
+            yield from _within(f"{field}.{name}" if depth == 0 else field, inner, depth + 1)
     elif isinstance(value, list | tuple):
         for inner in value:
-            yield from _of_facts(field, inner, depth + 1)
+            yield from _within(field, inner, depth + 1)
     elif isinstance(value, int | float) and not _is_fine(value):
         yield Fault(field=field, reason=f"a number is beyond {LARGEST}")
 

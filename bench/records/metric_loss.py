@@ -15,6 +15,7 @@ and its coverage); Rubin 1981, doi 10.1214/aos/1176345338 (the Bayesian bootstra
 
 from __future__ import annotations
 
+import functools
 import math
 from typing import Annotated, TypeAlias
 
@@ -31,7 +32,7 @@ MOST_POINTS = 1e15
 Points: TypeAlias = Annotated[float, msgspec.Meta(ge=-MOST_POINTS, le=MOST_POINTS)]
 
 
-class Lost(msgspec.Struct, frozen=True, kw_only=True):
+class Lost(msgspec.Struct, frozen=True, kw_only=True, cache_hash=True):
     """How the samples of a split differ from the reference's in the ranked metric.
 
     Attributes:
@@ -58,13 +59,7 @@ class Lost(msgspec.Struct, frozen=True, kw_only=True):
             samples: of as many samples, which differ as often and by as much as those here; None for these.
             alpha: probability that more is lost, by default 5 %.
         """
-        each = (samples or self.num_samples) / self.num_samples
-        lost = np.array([points for _, points in self.points], float)
-        most = max(self.most, lost.max(initial=0.0))
-        if not len(lost):
-            return most * -math.expm1(math.log(alpha) / (each * self.num_samples)) / self.score
-        values, counts = np.unique(np.concatenate([lost, np.zeros(self.num_samples - len(lost))]), return_counts=True)
-        return _quantile(np.append(values, most), np.append(counts * each, 1.0), alpha) / self.score
+        return _high(self, (samples or self.num_samples) / self.num_samples, alpha)
 
     def enough(self, limit: float) -> int | None:
         """The number of samples that would show a loss of at most `limit`, were they to differ as those here do.
@@ -83,6 +78,25 @@ class Lost(msgspec.Struct, frozen=True, kw_only=True):
         return high
 
 
+@functools.lru_cache(maxsize=10_000)
+def _high(lost: Lost, each: float, alpha: float) -> float:
+    """See `Lost.high`; kept, because cells that differ in batch and threads alone lose the same.
+
+    Args:
+        lost: the samples.
+        each: how many samples each of them stands for.
+        alpha: probability that more is lost.
+    """
+    points = np.array([points for _, points in lost.points], float)
+    most = max(lost.most, points.max(initial=0.0))
+    if not len(points):
+        return most * -math.expm1(math.log(alpha) / (each * lost.num_samples)) / lost.score
+    values, counts = np.unique(points, return_counts=True)
+    rest = lost.num_samples - len(points)
+    values, counts = np.append(values, (0.0, most)), np.append(counts * each, (rest * each, 1.0))
+    return _quantile(values[counts > 0], counts[counts > 0], alpha) / lost.score
+
+
 def lost(values: np.ndarray, reference: np.ndarray, *, score: float, most: float) -> Lost:
     """The points that each sample loses.
 
@@ -99,38 +113,35 @@ def lost(values: np.ndarray, reference: np.ndarray, *, score: float, most: float
 
 
 def _quantile(values: np.ndarray, counts: np.ndarray, alpha: float) -> float:
-    """The 1 - `alpha` quantile of a mean of values, K, whose weights are of the Dirichlet distribution of counts, K."""
+    """The 1 - `alpha` quantile of a mean of values, K, whose weights are of the Dirichlet distribution of counts, K.
+
+    The mean is above a level as often as a sum of gamma variables of the shapes `counts`, times `values - level`, is
+    above zero. That probability is by the formula of Lugannani and Rice 1980, doi 10.2307/1426607; the cumulant
+    generating function of the sum is minus the sum of `counts * log(1 - t * (values - level))`. Its saddlepoint t and
+    the level follow from one number, s = t / (1 + t * level): the level is the mean of the values with the weights
+    `counts / (1 - s * values)`, and grows with s from the mean to the largest value.
+    """
     mean, most = float(values @ counts / counts.sum()), float(values.max())
     room = 1e-9 * (most - mean)
     if mean + room >= most:
         return most
+    level = mean
 
-    def excess(level: float) -> float:
-        return _tail(values - level, counts) - alpha
+    def excess(s: float) -> float:
+        nonlocal level
+        rests = 1 - s * values
+        weights = counts / rests
+        level = float(weights @ values / weights.sum())
+        stretch = 1 - s * level  # of t: 1 - t * (values - level) is the rest over this
+        root = math.sqrt(max(0.0, 2 * float(counts @ np.log(rests / stretch))))
+        width = s * math.sqrt(float(counts @ ((values - level) / rests) ** 2))
+        if root < 1e-4:  # the formula is a difference of large numbers there
+            return 0.5 - alpha
+        density = math.exp(-root * root / 2) / math.sqrt(2 * math.pi)
+        return float(special.ndtr(-root)) + density * (1 / width - 1 / root) - alpha
 
-    from scipy import optimize  # only here: a worker that verifies imports this module and needs no bound
+    from scipy import optimize, special  # only here: a worker that verifies imports this module and needs no bound
 
-    found = optimize.brentq(excess, mean + room, most - room, xtol=1e-12 * (most - mean), rtol=1e-10)
-    return float(found)
-
-
-def _tail(scales: np.ndarray, shapes: np.ndarray) -> float:
-    """Probability that a sum of gamma variables of these shapes, K, times these scales, K, is above zero.
-
-    The scales have both signs, and the sum's mean is below zero. By the formula of Lugannani and Rice 1980, doi
-    10.2307/1426607; the cumulant generating function of the sum is minus the sum of `shapes * log(1 - t * scales)`.
-    """
-
-    from scipy import optimize, special
-
-    def slope(t: float) -> float:
-        return float(np.sum(shapes * scales / (1 - t * scales)))
-
-    end = (1 - 1e-12) / float(scales.max())
-    t = optimize.brentq(slope, 0.0, end, rtol=1e-13)
-    root = math.sqrt(max(0.0, 2 * float(np.sum(shapes * np.log1p(-t * scales)))))
-    width = t * math.sqrt(float(np.sum(shapes * (scales / (1 - t * scales)) ** 2)))
-    if root < 1e-4:  # the formula is a difference of large numbers there
-        return 0.5
-    density = math.exp(-root * root / 2) / math.sqrt(2 * math.pi)
-    return float(special.ndtr(-root) + density * (1 / width - 1 / root))
+    found = optimize.brentq(excess, 0.0, (1 - 1e-12) / most, xtol=1e-15 / most, rtol=1e-14)
+    excess(found)
+    return level

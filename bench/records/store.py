@@ -180,7 +180,7 @@ class Store:
         """All that can be read of the folder, and all that cannot."""
         records: dict[str, Record] = {}
         damages: list[Damage] = []
-        for path in sorted(self.folder.glob("*.jsonl")):
+        for path in sorted(self.folder.glob("*.jsonl"), key=str):
             try:
                 found = read_file(path)
             except InputError:
@@ -203,9 +203,10 @@ class Store:
         The folder's machine is that which its name stands for, or else that of most records.
         """
         described = {key: record.header.machine for key, record in records.items() if record.header.machine}
-        texts = {key: json.dumps(facts, sort_keys=True) for key, facts in described.items()}
-        if len(set(texts.values())) < 2:
+        first = next(iter(described.values()), None)
+        if all(facts == first for facts in described.values()):
             return []
+        texts = {key: json.dumps(facts, sort_keys=True) for key, facts in described.items()}
         counts = Counter(texts.values())
         own = max(texts, key=lambda key: (machine.name_of(described[key]) == self.folder.name, counts[texts[key]]))
         foreign = [key for key, text in texts.items() if text != texts[own]]
@@ -256,6 +257,8 @@ def read_file(path: Path) -> Reading:
             return Reading()
         with file:
             found = reading.read(file, key=path.stem)
+    if not found.damages:
+        return found
     damages = tuple(dataclasses.replace(damage, path=path) for damage in found.damages)
     return dataclasses.replace(found, damages=damages)
 

@@ -20,7 +20,7 @@ def beyond(stored: Mapping[str, Any], known: Mapping[str, Any], names: tuple[str
     for name, value in stored.items():
         if name not in known:
             yield (*names, name), value
-        elif isinstance(value, Mapping) and isinstance(known[name], Mapping):
+        elif isinstance(value, dict) and isinstance(known[name], dict):
             yield from beyond(value, known[name], (*names, name))
 
 

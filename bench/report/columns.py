@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
 import re
 import statistics
@@ -110,6 +111,7 @@ class Column:
         """The title with its unit on a line of its own."""
         return re.sub(r" (?=[\[(])", "\n", self.title, count=1)
 
+    @functools.cached_property
     def width(self) -> int:
         """Width in characters in a terminal's table; longer texts of some columns are wrapped at `WIDEST_TEXT`."""
         width = max(len(line) for text in (self.heading(), *self.values) for line in text.split("\n"))

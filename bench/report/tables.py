@@ -32,6 +32,8 @@ LEGEND = (
     "undecided, the launches do not say. Memory: growth of the peak resident set over the process with its packages "
     "imported."
 )
+MOST_ROWS = 1000
+"""Rows of a group that a terminal's table has at most: rich takes a millisecond for each, and nobody reads more."""
 STYLES = {"faster": "green", "slower": "dark_orange", "baseline": "bold", "broken": "red", "failed": "red"}
 LATEX_NAMES = {
     "\\": "backslash",
@@ -160,14 +162,15 @@ class TerminalTable:
 
     def _tables(self, group: Group, width: int) -> RenderResult:
         is_default = self.selection.columns is None
-        rows = tuple(row for row in group.rows if row.status == "ok" or not is_default)
+        every = [row for row in group.rows if row.status == "ok" or not is_default]
+        rows, more = tuple(every[:MOST_ROWS]), len(every) - MOST_ROWS
         shown = dataclasses.replace(group, rows=rows)
         wanted = columns_of(shown, self.selection, notes=False)
         columns, dropped, whole = _fit([one for one in wanted if not (is_default and one.is_unknown)], width)
         if rows:
             verdicts = [verdict_of(row, group).split()[0] for row in rows]
             yield writing.table_of(
-                [(column.heading(), column.is_text, column.width()) for column in columns],
+                [(column.heading(), column.is_text, column.width) for column in columns],
                 [
                     [terminal.lines(column.values[index], style=_style(column.key, verdict)) for column in columns]
                     for index, verdict in enumerate(verdicts)
@@ -181,10 +184,14 @@ class TerminalTable:
                     reasons.setdefault((verdict_of(row, group), note), []).append(short_name(row))
             for (verdict, reason), names in reasons.items():
                 yield terminal.line(f"{verdict}: {reason}", style=STYLES.get(verdict, ""))
+                shown_names = names[:MOST_ROWS]
                 yield terminal.lines(
-                    "\n".join("  " + writing.wrap_name(name, width - 2).replace("\n", "\n  ") for name in names)
+                    "\n".join("  " + writing.wrap_name(name, width - 2).replace("\n", "\n  ") for name in shown_names)
                 )
+                more = max(more, 0) + max(len(names) - MOST_ROWS, 0)
         yield terminal.line(caption(group), style="dim")
+        if more > 0:
+            yield terminal.line(f"{more:,} more rows are not shown: name cells, or print all with --format csv.")
         if dropped and rows:
             left_out = f"Left out at this width: {', '.join(dropped)}; COLUMNS={whole} bench show leaves nothing out."
             yield terminal.line(left_out, style="dim")
@@ -217,7 +224,8 @@ def _fit(columns: list[Column], width: int) -> tuple[list[Column], list[str], in
         if _room(columns, width) < room and len(columns) > 3 and column in columns:
             columns.remove(column)
             dropped.append(column.title)
-    wrapped = tuple(writing.wrap_name(name, max(_room(columns, width), least)) for name in names)
+    room = max(_room(columns, width), least)
+    wrapped = tuple(writing.wrap_name(name, room) for name in names)
     return [dataclasses.replace(c, values=wrapped) if c.key == "cell" else c for c in columns], dropped, whole
 
 
@@ -227,7 +235,7 @@ def _is_of_latency(column: Column) -> bool:
 
 def _room(columns: Sequence[Column], width: int) -> int:
     """Characters left for names, with two blanks between columns."""
-    return width - sum(column.width() for column in columns if column.key != "cell") - 2 * (len(columns) - 1)
+    return width - sum(column.width for column in columns if column.key != "cell") - 2 * (len(columns) - 1)
 
 
 def _width_of_names(names: Sequence[str]) -> int:

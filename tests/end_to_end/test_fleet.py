@@ -137,7 +137,7 @@ def test_a_machine_whose_cache_cannot_be_written_takes_no_part(fleet: Fleet, har
 
     cache.unlink()
     assert check(harness) == {"head"}
-    assert f"one takes no part any more: Not a directory ({cache}" in harness.stderr()
+    assert f"one takes no part any more: File exists ({cache})" in harness.stderr()
 
 
 def test_ctrl_c_keeps_what_was_measured_and_the_same_command_goes_on(fleet: Fleet, harness: Harness) -> None:
