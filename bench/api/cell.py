@@ -93,7 +93,7 @@ def _parsed(path: str) -> Cell:
         raise InputError(f"not a cell: {path!r}; {name!r} is not a name")
     if mark and sized.SIZES.fullmatch(at) is None:
         raise InputError(f"not a cell: {path!r}; sizes read {task}@height=224,width=224")
-    parts[0] = sized.in_order(parts[0])
+    parts[0] = sized.in_order(parts[0]) if mark else parts[0]
     names = ("task", "source", "exporter", "variant", "runtime", "provider")
     return Cell(**dict(zip(names, parts, strict=False)), batch=int(sizes[1]), threads=int(sizes[2]))
 

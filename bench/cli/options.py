@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import shutil
 import sys
 import textwrap
@@ -184,6 +185,7 @@ def read(results: Path, *, margin: float | None = None, baseline: str | None = N
     from bench.records.reading import told
 
     stored = folder.read(results, baseline=baseline, **({} if margin is None else {"margin": margin}))
+    gc.freeze()  # what is stored stays until the command ends, and need not be searched for garbage
     say_notes(filter(None, [told(stored.damages)]))
     return stored
 

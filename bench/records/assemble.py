@@ -63,11 +63,19 @@ def rows(
     for record in records.values():
         if (other := newest.get(record.cell.task)) is None or record.header.time > other.header.time:
             newest[record.cell.task] = record
-    found = [
-        _row(record, records, newest, twins.get(path), fitted.of(path), baseline, judged.get(path))
-        for path, record in records.items()
-    ]
-    return costs.joined(found, records, peaks or {})
+    plain, of_threads = costs.Plain(records), peaks or {}
+
+    def row(path: str, record: Measured) -> Row:
+        cell = record.cell
+        coordinates: dict[str, Any] = {"cell": path, **vars(cell)}
+        if (reason := _outdated(record, records, newest[cell.task])) is not None:
+            return Row(**coordinates, status="skipped", reason=reason)
+        found = _fields(record, records, twins.get(path), fitted.of(path), baseline, judged.get(path))
+        if record.failure is None:
+            found |= costs.fields(record, found.get("latency_p50_ns"), plain, of_threads.get(cell.threads))
+        return Row(**coordinates, **found)
+
+    return [row(path, record) for path, record in records.items()]
 
 
 def _judged_rows(
@@ -85,34 +93,28 @@ def _judged_rows(
     return dict(zip(compared, corrections.judge(list(compared.values()), margin=margin), strict=True))
 
 
-def _row(
+def _fields(
     record: Measured,
     records: Mapping[str, Measured],
-    newest: Mapping[str, Measured],
     twin: str | None,
     fitted: Fitted | None,
     other: str | None,
     judged: Judged | None,
-) -> Row:
+) -> dict[str, Any]:
+    """The fields of a row, without the cell's coordinates and costs."""
     cell, quality, artifact = record.cell, record.quality, record.artifact
-    coordinates: dict[str, Any] = {"cell": cell.path, **vars(cell)}
-    if (reason := _outdated(record, records, newest[cell.task])) is not None:
-        return Row(**coordinates, status="skipped", reason=reason)
     launches = compared(record, records)
-    return Row(
-        **coordinates,
-        status=record.failure.status if record.failure else "ok",
-        reason=record.failure.reason if record.failure else quality.reason if quality else None,
-        same_as=twin,
-        size_bytes=artifact.size_bytes if artifact else None,
-        num_params=_num_params(artifact, quality),
+    return {
+        "status": record.failure.status if record.failure else "ok",
+        "reason": record.failure.reason if record.failure else quality.reason if quality else None,
+        "same_as": twin,
+        "size_bytes": artifact.size_bytes if artifact else None,
+        "num_params": _num_params(artifact, quality),
         **(_judged(quality) if quality else {}),
-        warning=_warning(artifact, quality),
-        **{
-            **(_timing(launches, cell.batch) if launches else {}),
-            **(_compared(cell.path, fitted, other, judged) if fitted else {}),
-        },
-    )
+        "warning": _warning(artifact, quality),
+        **(_timing(launches, cell.batch) if launches else {}),
+        **(_compared(cell.path, fitted, other, judged) if fitted else {}),
+    }
 
 
 def _judged(quality: Quality) -> dict[str, Any]:

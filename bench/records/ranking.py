@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
 from collections.abc import Iterable, Mapping
 
@@ -89,9 +90,10 @@ def select(rows: Iterable[Row], *, columns: tuple[str, ...] | None = None, sort:
     return Selection(columns=tuple(dict.fromkeys(columns)) if columns else None, groups=groups)
 
 
-def _sizes(task: str) -> tuple[str, list[tuple[str, int]]]:
+@functools.cache
+def _sizes(task: str) -> tuple[str, tuple[tuple[str, int], ...]]:
     """The task's own name and its sizes, for an order by number."""
-    return sized.family_of(task), list(sized.sizes_of(task).items())
+    return sized.family_of(task), (*sized.sizes_of(task).items(),)
 
 
 def listed(rows: Iterable[Row], *, columns: tuple[str, ...]) -> Selection:
@@ -121,10 +123,15 @@ def _group(key: Request, rows: list[Row], sort: str | None) -> Group:
     present = [row for row in rows if not _is_missing(values[row.cell])]
     present.sort(key=lambda row: values[row.cell], reverse=bool(sort and sort.startswith("-")))
     ordered = sorted(present + missing, key=lambda row: _standing(row, values))
-    placed = [row for row in ordered if row.same_as not in values]
-    for row in reversed([row for row in ordered if row.same_as in values]):
-        twin = next((index for index, other in enumerate(placed) if other.cell == row.same_as), len(placed) - 1)
-        placed.insert(twin + 1, row)
+    twins: dict[str | None, list[Row]] = {}
+    for row in ordered:
+        twins.setdefault(row.same_as if row.same_as in values else None, []).append(row)
+    placed: list[Row] = []
+    waiting = twins.pop(None, [])[::-1]
+    while waiting:
+        placed.append(row := waiting.pop())
+        waiting += twins.pop(row.cell, [])[::-1]
+    placed += [row for rows in twins.values() for row in rows]  # which are only the same as one another
     return _numbered(key, placed, filter(is_ranked, placed))
 
 

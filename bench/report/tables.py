@@ -33,7 +33,9 @@ LEGEND = (
     "imported."
 )
 MOST_ROWS = 1000
-"""Rows of a group that a terminal's table has at most: rich takes a millisecond for each, and nobody reads more."""
+"""Rows of a terminal's tables, at most: rich takes a millisecond for each, and nobody reads more."""
+LEAST_ROWS = 50
+"""Rows of each group that are shown in any case."""
 STYLES = {"faster": "green", "slower": "dark_orange", "baseline": "bold", "broken": "red", "failed": "red"}
 LATEX_NAMES = {
     "\\": "backslash",
@@ -163,7 +165,8 @@ class TerminalTable:
     def _tables(self, group: Group, width: int) -> RenderResult:
         is_default = self.selection.columns is None
         every = [row for row in group.rows if row.status == "ok" or not is_default]
-        rows, more = tuple(every[:MOST_ROWS]), len(every) - MOST_ROWS
+        most = max(LEAST_ROWS, MOST_ROWS // len(self.selection.groups))
+        rows, more = tuple(every[:most]), max(0, len(every) - most)
         shown = dataclasses.replace(group, rows=rows)
         wanted = columns_of(shown, self.selection, notes=False)
         columns, dropped, whole = _fit([one for one in wanted if not (is_default and one.is_unknown)], width)
@@ -184,13 +187,13 @@ class TerminalTable:
                     reasons.setdefault((verdict_of(row, group), note), []).append(short_name(row))
             for (verdict, reason), names in reasons.items():
                 yield terminal.line(f"{verdict}: {reason}", style=STYLES.get(verdict, ""))
-                shown_names = names[:MOST_ROWS]
+                shown_names = names[:most]
                 yield terminal.lines(
                     "\n".join("  " + writing.wrap_name(name, width - 2).replace("\n", "\n  ") for name in shown_names)
                 )
-                more = max(more, 0) + max(len(names) - MOST_ROWS, 0)
+                more += len(names) - len(shown_names)
         yield terminal.line(caption(group), style="dim")
-        if more > 0:
+        if more:
             yield terminal.line(f"{more:,} more rows are not shown: name cells, or print all with --format csv.")
         if dropped and rows:
             left_out = f"Left out at this width: {', '.join(dropped)}; COLUMNS={whole} bench show leaves nothing out."
