@@ -53,13 +53,17 @@ class Everywhere:
         title: the request.
         fastest: the row of the fastest cell that qualifies on each machine.
         ranked: the cells that qualify on all machines, the smallest regret first.
-        num_plausible: how many of them may have the smallest regret as far as the data can tell.
     """
 
     title: str
     fastest: Mapping[str, Row]
     ranked: tuple[Regrets, ...]
-    num_plausible: int
+
+    @property
+    def untold(self) -> tuple[Regrets, ...]:
+        """Those of the others that were not shown to have a larger regret than the first."""
+        first, *others = self.ranked
+        return tuple(one for one in others if one.worst.low < first.worst.high)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -114,7 +118,6 @@ def choose(stored: Mapping[str, Results], rows: Mapping[str, Sequence[Row]], con
         title=ranking.select([some]).groups[0].title,
         fastest={name: one.rows[one.best[0]] for name, one in machines.items()},
         ranked=tuple(sorted(ranked, key=lambda regrets: (regrets.worst.value, regrets.cell))),
-        num_plausible=len(plausible),
     )
 
 

@@ -17,13 +17,13 @@ def render(found: Everywhere) -> str:
     picked, *others = found.ranked
     many = f"{len(found.ranked)} cell{'s' if others else ''}"
     parts = [f"{found.title}: {many} qualify on all {len(found.fastest)} machines.\n"]
-    titles = ("fastest there", "p50\n(ms)", "picked\np50 (ms)", "picked over the\nfastest (%)")
+    titles = ("fastest there", "p50\n(ms)", "picked\np50 (ms)", "picked over the\nfastest [95 %]")
     lines = [
         (
             writing.wrap_name(ranking.short_name(row), writing.NARROWEST_NAME * 2),
             writing.milliseconds(row.latency_p50_ns),
             writing.milliseconds(picked.rows[machine].latency_p50_ns),
-            percent(picked.on[machine]),
+            over(picked.on[machine]),
         )
         for machine, row in found.fastest.items()
     ]
@@ -34,7 +34,7 @@ def render(found: Everywhere) -> str:
         next_ones = others[:MOST_SHOWN]
         names = [ranking.short_name(next(iter(one.rows.values()))) for one in next_ones]
         table = writing.named_table(
-            "next", names, ("largest regret (%)",), [(percent(one.worst),) for one in next_ones]
+            "next", names, ("over the fastest,\nwhere it is worst [95 %]",), [(over(one.worst),) for one in next_ones]
         )
         parts.append(table)
     return "\n".join(parts)
@@ -42,18 +42,14 @@ def render(found: Everywhere) -> str:
 
 def said(found: Everywhere) -> str:
     """What is sure of the picked cell, in one line."""
-    worst = found.ranked[0].worst
+    worst, more = found.ranked[0].worst, len(found.untold)
     text = (
-        f"it is {100 * worst.value:.2g} % slower than the fastest of the machine where it is worst, "
-        f"at most {100 * worst.high:.2g} % with 95 % confidence"
-        if worst.value
-        else f"it is the fastest on each machine, and at most {100 * worst.high:.2g} % slower with 95 % confidence"
+        f"where it is worst, its latency is {over(worst)} of the fastest's;\n"
+        "  the interval holds on all machines together, although the cell was selected"
     )
-    more = found.num_plausible - 1
-    return f"{text}; {more} more may be as good" if more else text
+    return f"{text}\n  {more} more {'are' if more > 1 else 'is'} not told apart from it" if more else text
 
 
-def percent(regret: Estimate) -> str:
-    """A regret with its interval, in per cent."""
-    value, low, high = (f"{100 * share:.1f}" for share in (regret.value, regret.low, regret.high))
-    return f"{value} [{low}, {high}]"
+def over(regret: Estimate) -> str:
+    """A regret as the ratio to the fastest, with its interval."""
+    return writing.interval(Estimate(value=1 + regret.value, low=1 + regret.low, high=1 + regret.high))

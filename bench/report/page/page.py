@@ -25,7 +25,7 @@ from bench.records.rows import Row
 from bench.records.store import Record
 from bench.report import columns, shared, tables
 from bench.report.columns import Column
-from bench.report.everywhere import percent
+from bench.report.everywhere import over
 from bench.report.figures import load_plots, search_plots, whiskers
 from bench.report.figures.canvas import COLOURS, MARKERS, Look, digits, looks_of
 from bench.report.page import about
@@ -129,7 +129,7 @@ def page(machines: Sequence[Shown], *, margin: float, everywhere: Sequence[Every
         most_points=MOST_SAMPLES,
         short_name=ranking.short_name,
         digits=digits,
-        percent=percent,
+        over_fastest=over,
         style=(FOLDER / "page.css").read_text(encoding="utf-8"),
         script=script,
         script_hash=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
