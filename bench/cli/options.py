@@ -199,7 +199,8 @@ def read_all(results: Path, *, margin: float | None = None) -> dict[str, Stored]
     from bench.records import folder
     from bench.records.reading import told
 
-    every = folder.read_all(results, **({} if margin is None else {"margin": margin}))
+    every = folder.read_all(results, left_out=say, **({} if margin is None else {"margin": margin}))
+    gc.freeze()  # as above
     say_notes(filter(None, [told(stored.damages) for stored in every.values()]))
     return every
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -10,7 +11,7 @@ import typer
 from bench.cli import options
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from bench.records.folder import Results
     from bench.records.rows import Row
@@ -36,7 +37,15 @@ def report(
     from bench.report.page.page import page
 
     every = options.read_all(results)
-    rows = {name: stored.chosen(globs) for name, stored in _having(every, globs).items()}
+    asked = {name: _matched(stored, globs) for name, stored in every.items()}
+    if globs and (without := [name for name, own in asked.items() if not own]) and len(without) < len(every):
+        options.say(f"left out, for no cell matches there: {', '.join(without)}")
+        every = {name: stored for name, stored in every.items() if asked[name]}
+    rows = {name: stored.chosen(asked[name] or globs) for name, stored in every.items()}
+    if public:  # folders have any name
+        names = dict(zip(every, (f"machine-{number}" for number in itertools.count(1)), strict=False))
+        every = {names[name]: stored for name, stored in every.items()}
+        rows = {names[name]: own for name, own in rows.items()}
     shown = [_shown(name, every[name], own, public=public) for name, own in rows.items()]
     path = output or results / "report.html"
     margin = next(iter(every.values())).margin
@@ -44,15 +53,12 @@ def report(
     options.tell(str(path))
 
 
-def _having(every: Mapping[str, Results], globs: Sequence[str] | None) -> dict[str, Results]:
-    """The results of the machines that have such cells; all of them where no machine has, for the error to say so."""
+def _matched(stored: Results, globs: Sequence[str] | None) -> list[str]:
+    """Those of the globs that match a cell of a machine."""
     from bench.api.cell import Cell, matches
 
-    def has_all(stored: Results) -> bool:
-        cells = [Cell.from_path(row.cell) for row in stored.rows]
-        return all(any(matches(cell, [glob]) for cell in cells) for glob in globs or ())
-
-    return {name: stored for name, stored in every.items() if has_all(stored)} or dict(every)
+    cells = [Cell.from_path(row.cell) for row in stored.rows]
+    return [glob for glob in globs or () if any(matches(cell, [glob]) for cell in cells)]
 
 
 def _shown(name: str, stored: Results, rows: Sequence[Row], *, public: bool) -> Shown:
@@ -68,7 +74,9 @@ def _shown(name: str, stored: Results, rows: Sequence[Row], *, public: bool) -> 
         rows = [*map(row_to_send, rows)]
         records = {path: record_to_send(record) for path, record in records.items()}
     cells = [records[row.cell].cell for row in rows if row.cell in records]
-    turns = load.turns(records)
+    turns, places = load.turns(records), stored.measurements.places
+    named = sorted({place for _, place in places})
+    own = {place: f"machine {number}" if public else place for number, place in enumerate(named, 1)}
     return Shown(
         name=name,
         records=records,
@@ -76,6 +84,6 @@ def _shown(name: str, stored: Results, rows: Sequence[Row], *, public: bool) -> 
         best=best(stored.measurements, rows, max_metric_loss=MAX_METRIC_LOSS),
         peaks=stored.peaks,
         searches=kept.read(stored.folder),
-        places=stored.measurements.places,
+        places={(program, own[place]): effect for (program, place), effect in places.items()},
         turns=[one for plan in (False, True) for one in load.newest(turns, cells, plan=plan)],
     )

@@ -68,14 +68,18 @@ class Everywhere:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class _Machine:
-    """The cells that qualify on one machine: those that may be the fastest, and the rows of all by path."""
+    """The cells that qualify on one machine: those that may be the fastest, and the rows of all by path.
+
+    A cell that runs the same graph as another one has the row of that one.
+    """
 
     fitted: Fitted
     best: tuple[str, ...]
     rows: Mapping[str, Row]
 
     def over_best(self, cell: str) -> list[Effect]:
-        return [self.fitted.effect(cell, other) for other in self.best if other != cell]
+        own = self.rows[cell].cell
+        return [self.fitted.effect(own, other) for other in self.best if other != own]
 
     def regret(self, cell: str) -> float:
         """The estimate, on the log scale."""
@@ -106,7 +110,8 @@ def choose(stored: Mapping[str, Results], rows: Mapping[str, Sequence[Row]], con
         InputError: no cell qualifies on all machines.
     """
     machines = {name: _machine(results, rows[name], constraints, len(stored)) for name, results in stored.items()}
-    names = [cell for cell in next(iter(machines.values())).rows if all(cell in one.rows for one in machines.values())]
+    common = set.intersection(*({*one.rows} for one in machines.values()))
+    names = sorted(cell for cell in common if any(one.rows[cell].cell == cell for one in machines.values()))
     if not names:
         each = ", ".join(f"{name} {len(one.rows)}" for name, one in machines.items())
         raise InputError(f"no cell qualifies on all machines; on each alone: {each}")
@@ -176,11 +181,16 @@ def _machine(results: Results, rows: Sequence[Row], constraints: Constraints, nu
         raise InputError(f"no cell of {group.title} qualifies in {results.folder}; `bench pick` there says why")
     fitted = results.measurements.of(qualified[0].cell)
     assert fitted is not None, "a row with a ratio was timed beside its baseline"
-    known = {row.cell: row for row in qualified if row.cell in fitted.names}
+    if apart := [row.cell for row in qualified if row.cell not in fitted.names]:
+        raise InputError(
+            f"{apart[0]} and {qualified[0].cell} were timed beside different baselines in {results.folder}"
+        )
+    known = {row.cell: row for row in qualified}
     first, *others = sorted(known, key=lambda cell: (fitted.effect(cell, qualified[0].cell).value, cell))
     each = selection.SPENT / 2 / num_machines / max(1, len(others))
     rivals = (cell for cell in others if selection.lowest(fitted.effect(cell, first), each) <= 0)
-    return _Machine(fitted=fitted, best=(first, *rivals), rows=known)
+    twins = {row.cell: known[row.same_as] for row in group.rows if row.same_as in known}
+    return _Machine(fitted=fitted, best=(first, *rivals), rows={**known, **twins})
 
 
 def _plausible(machines: Mapping[str, _Machine], names: Sequence[str]) -> list[str]:

@@ -142,7 +142,8 @@ def fit(groups: Sequence[Group], belief: Belief = USUAL) -> list[Fitted]:
     Only blocks that held the baseline's reference count, so everything is connected. Launches that a repeated block
     replaced do not count.
     """
-    observed = [_observations(group) for group in groups]
+    named = {launch.place for group in groups for launch in group.baseline.launches if launch.place}
+    observed = [_observations(group, several_machines=len(named) > 1) for group in groups]
     requests = iter(model.fit([seen for seen, _ in observed if seen], belief))
     return [
         Fitted(group, next(requests) if seen else None, launches)
@@ -150,7 +151,7 @@ def fit(groups: Sequence[Group], belief: Belief = USUAL) -> list[Fitted]:
     ]
 
 
-def _observations(group: Group) -> tuple[list[Observation], dict[str, int]]:
+def _observations(group: Group, *, several_machines: bool) -> tuple[list[Observation], dict[str, int]]:
     """The level of each launch of a group's blocks, and the number of launches of each cell that has some."""
     blocks: dict[str, list[tuple[Series, Levelled]]] = {
         launch.block: [] for launch in group.baseline.launches if launch.role == REFERENCE and launch.medians_ns
@@ -177,7 +178,7 @@ def _observations(group: Group) -> tuple[list[Observation], dict[str, int]]:
                 time_s=time_s,
                 level=float(level),
                 variance=float(variance),
-                place=members[0][1].place or "",
+                place=(several_machines and members[0][1].place) or "",
             )
             for (series, _), level, variance in zip(members, found.log_ns, found.variances, strict=True)
         ]

@@ -353,7 +353,7 @@ class Joint:
         expected = float(np.trace(product_BB))  # of the sum of squares, in variances of one block
         belief, freedom = self._belief.block_freedom, 0.0
         value = belief * self._belief.block**2
-        if expected > 0:
+        if expected > 1e-9 * len(self._time_B):  # it is 0 where each request ran on one machine
             freedom = expected**2 / float((product_BB * product_BB.T).sum())
             value += freedom * squares / expected
         self.block_state = Variance(value=value / (belief + freedom), freedom=belief + freedom)
@@ -361,14 +361,14 @@ class Joint:
     def of_places(self) -> dict[tuple[str, str], Effect]:
         """For each program and each of several machines, what this machine does to it beside the others of its kind.
 
-        It is the part of the program's levels that is not the machine's speed, which slows all programs alike: the best
-        linear unbiased prediction of Henderson 1975, doi 10.2307/2529430, and the error of that.
+        Launches without the name of a machine have no part. It is that part of the program's levels which is not the
+        machine's speed: the best linear unbiased prediction of Henderson 1975, doi 10.2307/2529430, and its error.
         """
         found = {}
-        for name, program in self._programs.items() if len(self.places) > 1 else ():
+        for name, program in self._programs.items() if PLACE in self._believed else ():
             residual_bb, residual_b = program.residuals_of_blocks()
             effect = self.effects[PLACE, name]
-            for number in np.unique(program.place_b):
+            for number in (number for number in np.unique(program.place_b) if self.places[number]):
                 own_b = program.place_b == number
                 known = effect.value * float(residual_bb[np.ix_(own_b, own_b)].sum())  # of its variance, a share
                 found[name, self.places[number]] = Effect(

@@ -196,8 +196,8 @@ def measure(
 ) -> None:
     """Run rounds of blocks until no question is open about a cell that may have further launches, or the time is up.
 
-    Blocks that run at the same time are planned by the launches before them. A round begins as soon as a machine has no
-    block, and leaves out the cells that others are at.
+    Blocks that run at the same time are planned by the launches before them. Where there are more blocks than machines,
+    a round begins as soon as a machine has none, and leaves out the cells that others are at.
 
     Args:
         groups: the cells and their baselines; their ledgers receive the new launches.
@@ -244,6 +244,7 @@ def measure(
 
     standing, num_round = tell(0), 1
     for num_round in itertools.count(1):
+        whole = len(_plan(groups, standing, places.free_bytes()))
         busy = frozenset().union(*(block.names for block in running.values()))
         plan = _plan(groups, standing.without(busy), places.free_bytes())
         if not plan and not running:
@@ -271,7 +272,8 @@ def measure(
             until = left_s if cut_blocks else lambda: math.inf
             subjects = [ledger.subject for ledger in wanted]
             running[places.begin(group.baseline.subject, subjects, how, until)] = begun
-        standing = settle(max(1, places.most_at_once()) - 1, standing)
+        # Cells of blocks that run are in no other plan: with few blocks, the same cells would always be together.
+        standing = settle(places.most_at_once() - 1 if whole > places.most_at_once() else 0, standing)
 
 
 def _standing(groups: Sequence[Group], goal: Goal) -> _Standing:

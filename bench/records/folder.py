@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import gc
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from bench.api import sized
@@ -78,12 +78,15 @@ def read(results: Path, *, margin: float = Aims().margin, baseline: str | None =
     return _read(machine_folder(results), margin=margin, baseline=baseline)
 
 
-def read_all(results: Path, *, margin: float = Aims().margin) -> dict[str, Results]:
+def read_all(
+    results: Path, *, margin: float = Aims().margin, left_out: Callable[[str], None] = lambda _: None
+) -> dict[str, Results]:
     """Read the results of all machines in a folder, by the names of the machines; those of this machine come first.
 
     Args:
         results: folder of the results of one machine or of several.
         margin: largest difference that counts as noise, as a share.
+        left_out: told why a machine is left out that has no results which can be read.
 
     Raises:
         InputError: there are no results.
@@ -91,7 +94,17 @@ def read_all(results: Path, *, margin: float = Aims().margin) -> dict[str, Resul
     found = sorted({path.parent for path in results.glob("*/*.jsonl")}, key=_order)
     if not found or list(results.glob("*.jsonl")):
         found = [machine_folder(results)]
-    return {folder.name: _read(folder, margin=margin, baseline=None) for folder in found}
+    every, errors = {}, []
+    for folder in found:
+        try:
+            every[folder.name] = _read(folder, margin=margin, baseline=None)
+        except InputError as error:
+            errors.append(error)
+    if not every:
+        raise errors[0]
+    for reason in errors:
+        left_out(str(reason))
+    return every
 
 
 def _order(folder: Path) -> tuple[bool, str]:

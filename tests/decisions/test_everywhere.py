@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Mapping
 from pathlib import Path
@@ -109,6 +110,26 @@ def test_constraints_hold_on_every_machine() -> None:
     assert [regrets.cell for regrets in choose(stored, max_metric_loss=0.1).ranked] == [BASE]
     with pytest.raises(InputError, match="no cell of toy, batch 1, 1 thread qualifies in machine"):
         choose(stored, max_size_bytes=1)
+
+
+def test_a_cell_that_is_the_same_as_another_on_one_machine_has_its_figures() -> None:
+    """One machine timed the one, and the other machine the other."""
+    stored = {"server": twins(results({"first": 0.5, "far": 2.0}), "second", of="first")}
+    stored["laptop"] = twins(results({"second": 0.5, "far": 2.0}), "first", of="second")
+
+    found = choose(stored)
+
+    assert found.ranked[0].cell in (BASE.replace("raw", "first"), BASE.replace("raw", "second"))
+    assert found.ranked[0].worst.value == 0
+
+
+def twins(stored: Results, name: str, *, of: str) -> Results:
+    """The same results with a cell that was not timed because it runs the graph of another one."""
+    (row,) = [row for row in stored.rows if row.variant == of]
+    twin = dataclasses.replace(
+        row, cell=BASE.replace("raw", name), variant=name, same_as=row.cell, ratio=None, latency_p50_ns=None
+    )
+    return dataclasses.replace(stored, rows=[*stored.rows, twin])
 
 
 def test_one_machine_alone_and_requests_that_machines_do_not_share() -> None:

@@ -196,6 +196,19 @@ def test_one_machine_alone_has_no_effect_of_its_own() -> None:
     assert named.difference("b", "a") == unnamed.difference("b", "a")
 
 
+def test_latency_where_each_request_ran_on_another_machine_alone() -> None:
+    """The machine's state cannot be told from the requests then, and is what was believed."""
+    requests = [
+        [
+            dataclasses.replace(one, place=place)
+            for one in observed({(cell, block): 1.0 + 0.1 * block for cell in ("a", "b") for block in range(3)})
+        ]
+        for place in ("m0", "m1")
+    ]
+    for request in fit(requests):
+        assert request.latency("a").half_width() < 1.0
+
+
 def test_state_that_one_request_shows_is_known_in_another() -> None:
     """Program b slows by a fifth for ten minutes: a request that ran only then has the ratio of the others."""
     slowed = {block: 0.2 if 10 <= block < 20 else 0.0 for block in range(30)}

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import random
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING, Any, TypeVar
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from bench.api.cell import Cell
 from bench.api.errors import BenchError, ChildError
@@ -32,6 +34,8 @@ RETRIES = 4
 ASKED_S = 300.0
 """Time in which a machine tells which cells cannot work there: it imports what their plugins need."""
 Told = TypeVar("Told")
+Sent: TypeAlias = "tuple[str, str, ObjectRef[Any]]"
+"""The key of a file's cache entry, the file's name, and a reference to its content."""
 
 
 class FleetError(BenchError):
@@ -60,18 +64,18 @@ class Portable:
 
     def __init__(self, first: str) -> None:
         self._first = first
-        self._files: Future[list[ObjectRef[Any]]] = Future()
+        self._files: Future[list[Sent]] = Future()
 
     def is_first(self, kind: str) -> bool:
         """Whether this kind makes them."""
         return kind == self._first
 
-    def send(self, files: list[ObjectRef[Any]]) -> None:
-        """Send them: references to what `work.portable` returns, or nothing after a failure."""
+    def send(self, files: list[Sent]) -> None:
+        """Send them, or nothing after a failure."""
         if not self._files.done():
             self._files.set_result(files)
 
-    def come(self) -> list[ObjectRef[Any]]:
+    def come(self) -> list[Sent]:
         """Wait for them."""
         return self._files.result()
 
@@ -129,8 +133,10 @@ class FleetPlace:
         from ray import exceptions
 
         cause = _cause(error)
-        if isinstance(cause, work.UnfitError) or isinstance(error, exceptions.OutOfDiskError):
-            reason = f"{machine.name} takes no part any more: {_line(cause)}"
+        is_late = isinstance(error, exceptions.GetTimeoutError)
+        if is_late or isinstance(cause, work.UnfitError) or isinstance(error, exceptions.OutOfDiskError):
+            why = f"it does not answer in {ASKED_S:.0f} s" if is_late else _line(cause)
+            reason = f"{machine.name} takes no part any more: {why}"
             if self._unfit.setdefault(machine.node, reason) is reason:
                 self._say(reason)
             return True
@@ -159,16 +165,19 @@ class FleetPlace:
         is_first = self._portable is not None and self._portable.is_first(self.kind)
         sent = [] if self._portable is None or is_first else self._portable.come()
         made: list[Cell] = []
-        files: list[ObjectRef[Any]] = []
+        files: list[Sent] = []
 
         def step(machine: Machine) -> None:
+            made.clear()
             for begun in _stream(work.prepared, machine, list(left), limits, sent):
                 left.pop(begun.cell, None)
                 if isinstance(begun.outcome, Prepared):
                     made.append(begun.cell)
                 told(begun)
             if is_first:
-                files[:] = [remote(work.portable, machine).remote(made, limits)]
+                paths: list[Path] = _get(remote(work.portable, machine).remote(made, limits))
+                send = remote(work.content, machine)
+                files[:] = [(path.parent.name, path.name, send.remote(path)) for path in paths]
 
         self._on_any(step)
         if self._portable is not None and is_first:
@@ -311,7 +320,8 @@ class FleetBlocks:
         """
         machines = self._place.machines()
         with self._guard:
-            machine = next((one for one in machines if one.node not in self._busy), machines[0])
+            free = [one for one in machines if one.node not in self._busy]
+            machine = random.choice(free or machines)
             self._busy.add(machine.node)
         return machine
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import errno
 import json
 import queue
 import threading
@@ -36,6 +37,13 @@ from bench.records.lines import Failure, Quality
 WAIT_S = 600.0
 """Time that a step waits for whoever measures on its machine without the fleet."""
 
+UNFIT = frozenset(
+    {
+        *(errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO, errno.EMFILE, errno.ENFILE),
+        *(errno.EACCES, errno.ENOTDIR, errno.EEXIST),
+    }
+)
+"""Errors of the system that concern the machine, and no single cell: those of its disk, then those of its cache."""
 Content: TypeAlias = tuple[str, np.ndarray]
 """The entry of a cached file, as JSON, and its bytes."""
 _HERE = Here()
@@ -70,30 +78,35 @@ def skip_reasons(cells: Sequence[Cell]) -> list[str | None]:
     return _HERE.skip_reasons(cells)
 
 
-def prepared(cells: Sequence[Cell], limits: Limits, sent: Sequence[Any]) -> Iterator[Begun]:
+def prepared(cells: Sequence[Cell], limits: Limits, sent: Sequence[tuple[str, str, Any]]) -> Iterator[Begun]:
     """Prepare cells; yields each as soon as it is prepared or has failed.
 
     Args:
         cells: the cells.
         limits: time and memory of the workers.
-        sent: references to what `portable` returned on machines of other kinds.
+        sent: portable files of a machine of another kind: the keys of their cache entries, their names, and references
+            to their contents.
     """
 
+    import ray
+
     def step(told: Callable[[Begun], None]) -> None:
-        for files in filter(None, map(_come, sent)):
-            for key, (name, content) in files.items():
-                with contextlib.suppress(ArtifactError):  # it is made here
-                    _kept(key, name, content)
+        for key, name, content in sent:
+            with contextlib.suppress(ArtifactError, ray.exceptions.RayError):  # it is made here
+                _kept(key, name, content)
         _HERE.prepare(cells, limits, told)
 
     yield from _as_told(step)
 
 
-def portable(cells: Sequence[Cell], limits: Limits) -> dict[str, tuple[str, Content]]:
-    """The portable files of cells that were prepared here: their names and contents, by the keys of their entries."""
-    with lease.held(wait_s=WAIT_S):
-        paths = {path.parent.name: path for cell in cells for path in prepare.portable_of(cell, limits)}
-        return {key: (path.name, _content(path)) for key, path in paths.items()}
+def portable(cells: Sequence[Cell], limits: Limits) -> list[Path]:
+    """The portable files of cells that were prepared here."""
+    found: dict[Path, None] = {}
+    with _fit(), lease.held(wait_s=WAIT_S):
+        for cell in cells:
+            with contextlib.suppress(ArtifactError):  # it was lost since
+                found |= dict.fromkeys(prepare.portable_of(cell, limits))
+    return list(found)
 
 
 def verified(
@@ -116,11 +129,7 @@ def verified(
 def content(path: Path) -> Content:
     """A file of this machine's cache, to be kept in Ray's object store."""
     with lease.held(wait_s=WAIT_S):
-        return _content(path)
-
-
-def _content(path: Path) -> Content:
-    return cache.entry_text(path), np.fromfile(path, np.uint8)
+        return cache.entry_text(path), np.fromfile(path, np.uint8)
 
 
 def block(
@@ -145,7 +154,7 @@ def block(
         BenchError: the machine is in use or cannot go on, or one of the cells is another cell here.
     """
     began_s = time.monotonic()
-    with lease.held(wait_s=WAIT_S), _fit():
+    with _fit(), lease.held(wait_s=WAIT_S):
         start_s = time.time()
         subjects, failures = [], []
         for value in others:
@@ -211,30 +220,33 @@ def _arrived(there: Path, files: Mapping[str, Any], make: Callable[[], Path]) ->
     Raises:
         ArtifactError: the content that was sent is not that of its entry.
     """
-    key, name = there.parent.name, there.name
-    content = _come(files[key]) if key in files else None
-    return make() if content is None else _kept(key, name, content)
-
-
-def _come(ref: Any) -> Any:
-    """What another machine sent; None where it was lost with that machine."""
     import ray
 
+    key, name = there.parent.name, there.name
+    if key not in files:
+        return make()
     try:
-        return ray.get(ref)
-    except ray.exceptions.RayError:
-        return None
+        return _kept(key, name, files[key])
+    except ray.exceptions.RayError:  # it was lost with the machine that had it
+        return make()
 
 
-def _kept(key: str, name: str, content: Content) -> Path:
-    """A file in this machine's cache as another machine sent it.
+def _kept(key: str, name: str, content: Any) -> Path:
+    """A file in this machine's cache, as another machine sends it where it is not there.
+
+    Args:
+        key: the key of its entry.
+        name: its name.
+        content: a reference to its content.
 
     Raises:
         ArtifactError: the content that was sent is not that of its entry.
+        ray.exceptions.RayError: it was lost.
     """
+    import ray
 
     def write(target: Path) -> dict[str, Any]:
-        entry, found = content
+        entry, found = ray.get(content)
         found.tofile(target)
         expected: dict[str, Any] = json.loads(entry)
         if cache.file_digest(target) != expected["sha256"]:
@@ -246,7 +258,7 @@ def _kept(key: str, name: str, content: Content) -> Path:
 
 @contextlib.contextmanager
 def _fit() -> Iterator[None]:
-    """Tell of files that cannot be written or read as of the machine.
+    """Tell of a disk that is full or broken, and of a cache that cannot be written, as of the machine.
 
     Raises:
         UnfitError: such as for a full disk.
@@ -254,6 +266,8 @@ def _fit() -> Iterator[None]:
     try:
         yield
     except OSError as error:
+        if error.errno not in UNFIT:
+            raise
         raise UnfitError(f"{error.strerror or error} ({error.filename or cache.folder()})") from error
 
 
@@ -263,7 +277,7 @@ def _as_told(step: Callable[[Callable[[Any], None]], None]) -> Iterator[Any]:
 
     def run() -> None:
         try:
-            with lease.held(wait_s=WAIT_S), _fit():
+            with _fit(), lease.held(wait_s=WAIT_S):
                 step(lambda each: told.put((each,)))
             told.put(())
         except BaseException as error:  # raised again where the items are yielded
