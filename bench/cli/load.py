@@ -118,7 +118,10 @@ def load(
     duration_s = scenarios.SUBMISSION_S if mlperf else scenarios.USUAL_S
     bound_s = units.seconds(latency) if latency else None
     if bound_s is not None and BOUNDS_IN_RUN * bound_s > duration_s:
-        raise InputError(f"--latency {latency} is too long for runs of {duration_s:g} s: at most a quarter of them")
+        raise InputError(
+            f"--latency {latency} is too long for runs of {duration_s:g} s: at most a quarter of them",
+            fix="a time without a unit is in seconds; write 20ms for milliseconds",
+        )
     delay_ns = int(1e9 * units.seconds(max_delay)) if max_delay else 0
     asked = Asked(
         scenarios=[name for name in wanted if name != sporadic.SCENARIO],
