@@ -50,6 +50,7 @@ def test_what_cannot_be_asked(harness: Harness) -> None:
             "no scenario 'streams'; there are single_stream, multi_stream, server, offline, spo",
         ),
         (("--max-delay", "soon"), "not a duration: 'soon'"),
+        (("--latency", "20"), "a time without a unit is in seconds; write 20ms"),
         (("--baseline", CELL.replace("b1t1", "b2t1")), "answers another request than the cells"),
         (("--baseline", CELL, "--plan"), "--plan compares with the way that answers most requests a second"),
         (("--plan", "--rate", "5", "--max-batch", "4"), "--plan chooses for itself: leave out --rate, --max-batch"),
