@@ -50,7 +50,8 @@ def _page(content: bytes) -> str:
         folders.write(content, path / "machine")
         stored = folder.read(path)
         found = best(stored.measurements, stored.rows, max_metric_loss=0.01)
-        return pages.page(stored.records, stored.rows, found, margin=stored.margin, peaks=stored.peaks)
+        shown = pages.Shown(records=stored.records, rows=stored.rows, best=found, peaks=stored.peaks)
+        return pages.page([shown], margin=stored.margin)
 
 
 def _elements(source: str) -> Counter[tuple[str, ...]]:
