@@ -6,11 +6,13 @@ import os
 import random
 import signal
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
 from bench.api.errors import InputError
+from bench.report.page.page import Shown
 from bench.tasks import examine
 from fuzz import beside, mutations, targets, watch
 from fuzz.corpus import CORPUS, EXPECTED, Finding, findings
@@ -118,9 +120,9 @@ def test_markup_in_the_page_is_noticed(hostile: str, monkeypatch: pytest.MonkeyP
     page = targets.target("page")
     made = page.pages.page  # type: ignore[attr-defined]
 
-    def careless(records: object, *given: object, **named: object) -> str:
-        text: str = made(records, *given, **named)
-        return text.replace("</body>", "".join(next(iter(records.values())).header.versions) + "</body>")  # type: ignore[attr-defined]
+    def careless(shown: Sequence[Shown], *given: object, **named: object) -> str:
+        text: str = made(shown, *given, **named)
+        return text.replace("</body>", "".join(next(iter(shown[0].records.values())).header.versions) + "</body>")
 
     stored = next(page.seeds()).replace(b'"null":"1.0"', b'"%b":"1.0"' % hostile.encode())
     assert watch.judge(page.check, stored) is None
