@@ -8,7 +8,8 @@ from concurrent.futures import FIRST_COMPLETED, Future, wait
 
 from bench.api.cell import Cell
 from bench.pipeline.fleet import cluster
-from bench.pipeline.fleet.place import FleetError, FleetPlace, Machine, Portable
+from bench.pipeline.fleet.place import FleetError, FleetPlace, Machine
+from bench.pipeline.fleet.portable import Portable
 from bench.pipeline.sweep import Observer, Options, Sweep
 from bench.records.store import Store
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from bench.api.cell import Cell
 from bench.api.errors import BenchError, ChildError
@@ -20,6 +20,7 @@ from bench.measure.lease import LeaseError
 from bench.measure.limits import Limits
 from bench.pipeline.fleet import work
 from bench.pipeline.fleet.facts import Facts
+from bench.pipeline.fleet.portable import Portable, Sent
 from bench.pipeline.flow import Prepared, Verified
 from bench.pipeline.place import Begun
 from bench.records.lines import Failure, Quality
@@ -34,8 +35,6 @@ RETRIES = 4
 ASKED_S = 300.0
 """Time in which a machine tells which cells cannot work there: it imports what their plugins need."""
 Told = TypeVar("Told")
-Sent: TypeAlias = "tuple[str, str, ObjectRef[Any]]"
-"""The key of a file's cache entry, the file's name, and a reference to its content."""
 
 
 class FleetError(BenchError):
@@ -57,27 +56,6 @@ class Machine:
     name: str
     lease: str
     facts: Facts
-
-
-class Portable:
-    """The files of a sweep that serve all kinds of machine: the first kind makes them, and the others wait for them."""
-
-    def __init__(self, first: str) -> None:
-        self._first = first
-        self._files: Future[list[Sent]] = Future()
-
-    def is_first(self, kind: str) -> bool:
-        """Whether this kind makes them."""
-        return kind == self._first
-
-    def send(self, files: list[Sent]) -> None:
-        """Send them, or nothing after a failure."""
-        if not self._files.done():
-            self._files.set_result(files)
-
-    def come(self) -> list[Sent]:
-        """Wait for them."""
-        return self._files.result()
 
 
 class FleetPlace:
