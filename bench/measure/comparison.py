@@ -11,7 +11,8 @@ from typing import Protocol
 import numpy as np
 
 from bench.measure import model, stats
-from bench.measure.joint import USUAL, Belief, Observation
+from bench.measure.belief import USUAL, Belief
+from bench.measure.joint import Observation
 from bench.measure.launch import Launch
 from bench.measure.levels import Levels, levels
 from bench.measure.model import Request

@@ -19,6 +19,7 @@ from collections.abc import Hashable, Iterable, Mapping, Sequence
 import numpy as np
 
 from bench.measure import variances
+from bench.measure.belief import Belief
 from bench.measure.stats import Effect
 from bench.measure.variances import Evidence, Variance
 
@@ -30,46 +31,6 @@ KINDS = (STATE, OWN, JOLT, PLACE)
 Effects = tuple[str, str]
 """A kind of effect, `STATE`, `OWN`, `JOLT` or `PLACE`, and the name of the program."""
 BELIEF_CELLS = 3.0  # cells' worth of belief in the variance across launches of all programs together
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Belief:
-    """What is believed of the variances before any launch, on the log scale.
-
-    The figures are those of `results/reference` and of repeated runs on shared machines of two cores: launches of one
-    cell differ by 0.3 to 5 %, and states of programs by 0.6 to 6 %.
-
-    Attributes:
-        launch: standard deviation across launches of a cell.
-        launch_freedom: weight of the program's variance beside a cell's own launches, in degrees of freedom.
-        state: standard deviation of a program's state, which all requests share.
-        own_state: standard deviation of a program's further state, which each request has for itself.
-        place: standard deviation of what a machine does to a program at all times, beside the others of its kind.
-        jolt: standard deviation of a program's jolts.
-        jolt_tail: degrees of freedom of Student's t, by which jolts are distributed.
-        freedom: weight of `state`, `own_state`, `jolt` and `place` beside those that were seen of all programs, in
-            degrees of freedom.
-        program_freedom: weight of the variance of all programs beside that which was seen of one of them, likewise.
-        block: standard deviation of the machine's state, which acts on all programs alike.
-        block_freedom: weight of `block` beside the blocks that were seen, in degrees of freedom.
-        fading_s: seconds after which two states are correlated by 1 / e.
-    """
-
-    launch: float = 0.012
-    launch_freedom: float = 4.0
-    state: float = 0.03
-    own_state: float = 0.012
-    jolt: float = 0.014
-    jolt_tail: float = 5.0
-    place: float = 0.015
-    freedom: float = 2.0
-    program_freedom: float = 4.0
-    block: float = 0.08
-    block_freedom: float = 3.0
-    fading_s: float = 600.0
-
-
-USUAL = Belief()
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

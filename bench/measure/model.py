@@ -26,7 +26,8 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from bench.measure.joint import USUAL, Belief, Components, Effects, Joint, Observation
+from bench.measure.belief import USUAL, Belief
+from bench.measure.joint import Components, Effects, Joint, Observation
 from bench.measure.stats import Effect
 from bench.measure.variances import Variance, freedom_of_sum
 

@@ -12,13 +12,14 @@ import itertools
 import math
 import random
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 
 import msgspec
 
 from bench.measure import comparison, questions, stats
-from bench.measure.block import Method, Result, Subject
+from bench.measure.block import Failure, Method, Result, Subject
 from bench.measure.blocks import Blocks, BlocksHere
 from bench.measure.comparison import Comparison, Fitted, Series
 from bench.measure.launch import Launch
@@ -154,9 +155,16 @@ class _Standing:
     needs: Sequence[Mapping[str, _Need]]
     questions: Sequence[Sequence[Question]]
 
-    def without(self, names: frozenset[str]) -> _Standing:
-        """The same without the needs of some cells, whose launches are on their way."""
-        needs = [{name: need for name, need in group.items() if name not in names} for group in self.needs]
+    def without(self, under_way: Mapping[str, int]) -> _Standing:
+        """The same without the launches that are under way, whose number is given by cell."""
+        needs = [
+            {
+                name: dataclasses.replace(need, launches=left)
+                for name, need in group.items()
+                if (left := need.launches - under_way.get(name, 0)) > 0
+            }
+            for group in self.needs
+        ]
         return dataclasses.replace(self, needs=needs)
 
     def progress(self, num_round: int, groups: Sequence[Group], seconds_left: float) -> Progress:
@@ -196,8 +204,8 @@ def measure(
 ) -> None:
     """Run rounds of blocks until no question is open about a cell that may have further launches, or the time is up.
 
-    Blocks that run at the same time are planned by the launches before them. Where there are more blocks than machines,
-    a round begins as soon as a machine has none, and leaves out the cells that others are at.
+    A round begins as soon as a machine has no block. Launches that are under way count as done in what a cell needs, so
+    the cells of one request may be in several blocks at a time, and get no more launches than they need.
 
     Args:
         groups: the cells and their baselines; their ledgers receive the new launches.
@@ -212,6 +220,7 @@ def measure(
     seconds_per_launch: list[float] = []
     places = BlocksHere() if blocks is None else blocks
     running: dict[Future[Result], _Running] = {}
+    failures: dict[str, Failure] = {}
 
     def left_s() -> float:
         return math.inf if goal.budget_s is None else goal.budget_s - (time.monotonic() - start)
@@ -224,6 +233,10 @@ def measure(
         report(standing.progress(num_round, groups, left))
         return standing
 
+    def to_do(standing: _Standing) -> _Standing:
+        """What is neither done nor under way."""
+        return standing.without(Counter(name for block in running.values() for name in block.names))
+
     def settle(most: int, standing: _Standing) -> _Standing:
         """Wait until no more than so many blocks run, and keep the results of those that end."""
         errors: list[BaseException] = []
@@ -233,7 +246,8 @@ def measure(
                 if (error := future.exception()) is not None:
                     errors.append(error)  # raised once the results of the other blocks are kept
                     continue
-                result = future.result()
+                result = _with_earlier(future.result(), failures)
+                failures.update((failure.subject.key, failure) for failure in result.failures)
                 note(block.group, result)
                 keep(result)
                 seconds_per_launch.append((time.monotonic() - block.began_s) / max(1, len(block.names) - 1))
@@ -244,9 +258,7 @@ def measure(
 
     standing, num_round = tell(0), 1
     for num_round in itertools.count(1):
-        whole = len(_plan(groups, standing, places.free_bytes()))
-        busy = frozenset().union(*(block.names for block in running.values()))
-        plan = _plan(groups, standing.without(busy), places.free_bytes())
+        plan = _plan(groups, to_do(standing), places.free_bytes())
         if not plan and not running:
             return
         if not plan:
@@ -259,7 +271,7 @@ def measure(
             how = dataclasses.replace(method, max_s=min(method.max_s, FIRST_SHARE * goal.budget_s / turns))
         for index, block in plan:
             standing = settle(max(1, places.most_at_once()) - 1, standing)
-            group, needs = groups[index], standing.needs[index]
+            group, needs = groups[index], to_do(standing).needs[index]
             # The blocks before this one may have answered what its cells were waiting for.
             wanted = [ledger for ledger in block if ledger.name in needs]
             if not wanted and not (group.baseline.name in needs and not block):
@@ -272,8 +284,18 @@ def measure(
             until = left_s if cut_blocks else lambda: math.inf
             subjects = [ledger.subject for ledger in wanted]
             running[places.begin(group.baseline.subject, subjects, how, until)] = begun
-        # Cells of blocks that run are in no other plan: with few blocks, the same cells would always be together.
-        standing = settle(places.most_at_once() - 1 if whole > places.most_at_once() else 0, standing)
+        standing = settle(max(1, places.most_at_once()) - 1, standing)
+
+
+def _with_earlier(result: Result, failures: Mapping[str, Failure]) -> Result:
+    """A block's result with the failures of other blocks that its launches would clear where they are stored.
+
+    Args:
+        result: the result.
+        failures: by key, the failures of blocks that ended before.
+    """
+    hidden = [failures[subject.key] for subject, _ in result.launches if subject.key in failures]
+    return dataclasses.replace(result, failures=(*result.failures, *hidden))
 
 
 def _standing(groups: Sequence[Group], goal: Goal) -> _Standing:

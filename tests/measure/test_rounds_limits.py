@@ -219,7 +219,7 @@ class SlowFirst(BlocksHere):
 
 
 def test_a_machine_is_not_idle_while_another_is_at_a_long_block(bench: Bench) -> None:
-    """The next round begins without the long block's cells, which get no launch twice at a time."""
+    """The next round begins, the long block's cells among the others, and no cell gets more launches than it needs."""
     places = SlowFirst()
     groups = [group("a"), group("b", threads=2), group("c", threads=3)]
     goal = Goal(min_launches=6, max_launches=6)
@@ -227,6 +227,54 @@ def test_a_machine_is_not_idle_while_another_is_at_a_long_block(bench: Bench) ->
     rounds.measure(groups, METHOD, goal, keep=bench.kept.append, report=lambda _: None, blocks=places)
 
     slow = places.began[0]
-    assert slow not in places.began[1:7], "three rounds of the two others"
+    assert Counter(places.began[:9]) == dict.fromkeys(("1 a", "2 b", "3 c"), 3), "three rounds before the first is over"
     assert places.over[6] == slow
     assert Counter(places.began) == dict.fromkeys(("1 a", "2 b", "3 c"), 6)
+
+
+class AtOnce(BlocksHere):
+    """Three blocks at a time, which end in the order that is asked for."""
+
+    def __init__(self, order: Sequence[int]) -> None:
+        super().__init__()
+        self._order = order
+        self._ends: list[Callable[[], None]] = []
+        self.most_running = 0
+
+    def most_at_once(self) -> int:
+        return 3
+
+    def begin(self, *arguments: Any) -> Future[Result]:
+        result = super().begin(*arguments).result()
+        found: Future[Result] = Future()
+        self._ends.append(lambda: found.set_result(result))
+        if len(self._ends) == 3:
+            for number in self._order:
+                self._ends[number]()
+        return found
+
+
+@pytest.mark.parametrize("order", [(0, 1, 2), (2, 1, 0)])
+def test_cells_of_one_request_are_on_several_machines_at_a_time(bench: Bench, order: Sequence[int]) -> None:
+    goal = Goal(min_launches=3, max_launches=3)
+
+    rounds.measure([group("a", "b")], METHOD, goal, keep=bench.kept.append, report=lambda _: None, blocks=AtOnce(order))
+
+    assert [sorted(block) for block in bench.blocks] == [["a", "b"]] * 3, "all began before one was over"
+
+
+@pytest.mark.parametrize("order", [(0, 1, 2), (2, 1, 0)])
+def test_launches_of_other_machines_do_not_clear_a_failure(bench: Bench, order: Sequence[int]) -> None:
+    """A record's failure is its last line, so it is stored again after launches that were under way."""
+    bench.failing = {"a": 2}
+    stored: list[str] = []
+
+    def keep(result: Result) -> None:
+        stored.extend("launch" for subject, _ in result.launches if subject.cell.variant == "a")
+        stored.extend("failure" for failure in result.failures if failure.subject.cell.variant == "a")
+
+    goal = Goal(min_launches=3, max_launches=3)
+    rounds.measure([group("a", "b")], METHOD, goal, keep=keep, report=lambda _: None, blocks=AtOnce(order))
+
+    assert "launch" in stored
+    assert stored[-1] == "failure"

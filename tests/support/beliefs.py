@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bench.measure.joint import Belief
+from bench.measure.belief import Belief
 
 FIRM = 1e12
 """Degrees of freedom beside which no launches count."""
