@@ -98,7 +98,7 @@ def status(at: At, token_file: Token = None) -> None:
     _needs_ray()
     with cluster.connected(at, cluster.token_file(token_file)):
         machines, refused = cluster.machines()
-        options.write(fleet.render(machines, refused, cluster.leased()), None)
+        options.write(fleet.render(machines, refused, cluster.leased(machines)), None)
 
 
 @app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True})

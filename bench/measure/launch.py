@@ -49,7 +49,7 @@ class Launch(msgspec.Struct, frozen=True, kw_only=True, tag="launch", tag_field=
         quiet: whether the worker's threads came to rest after the first inference.
         confined: which protections the system allowed, see `bench.measure.confine.confine`.
         memory: memory of the worker, by phase.
-        place: name of the machine, where several of one kind share a sweep; None for the only one.
+        place: name of the machine in its fleet; None where the sweep ran without a fleet.
         lease_s: when the lease began and ended under which the machine ran the block, in seconds since 1970; likewise.
         time: when the launch was stored (ISO 8601); None before that.
     """

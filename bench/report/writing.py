@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import csv
 import dataclasses
+import functools
 import io
 import json
 import math
@@ -34,6 +35,8 @@ FORMULA = tuple("=+-@\t\r\n\uff1d\uff0b\uff0d\uff20")
 Source: OWASP, CSV Injection, https://owasp.org/www-community/attacks/CSV_Injection.
 """
 NUMBER = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)(e[+-]?\d+)?|[+-]?(inf|nan)", re.ASCII | re.IGNORECASE)
+STAYS = (int, float, type(None))
+"""Types of values that are no texts in a spreadsheet."""
 LINE_ENDS = re.compile(r"[ \t\r\n]+")
 DASH = "\N{EN DASH}"
 """The text in place of a figure that is not known."""
@@ -119,15 +122,14 @@ def as_json(content: object) -> str:
 def as_csv(titles: Iterable[object], lines: Iterable[Iterable[object]]) -> str:
     """A table as CSV with a line of titles, which is safe to open in a spreadsheet."""
     file = io.StringIO()
-    csv.writer(file, lineterminator="\n").writerows([map(_csv_cell, line) for line in (titles, *lines)])
+    cells = ([one if isinstance(one, STAYS) else _csv_text(str(one)) for one in line] for line in (titles, *lines))
+    csv.writer(file, lineterminator="\n").writerows(cells)
     return file.getvalue()
 
 
-def _csv_cell(value: object) -> object:
-    """A value as a cell; an apostrophe before a text says that it is no formula, and numbers stay as they are."""
-    if value is None or isinstance(value, (int, float)):
-        return value
-    said = str(value)
+@functools.lru_cache(maxsize=4096)  # many rows have the same texts
+def _csv_text(said: str) -> str:
+    """A text as a cell; an apostrophe before it says that it is no formula, and numbers stay as they are."""
     is_formula = said.lstrip(" ").startswith(FORMULA) and NUMBER.fullmatch(said) is None
     return printable(f"'{said}" if is_formula else said, keep="\n")
 

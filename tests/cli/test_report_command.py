@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+import shutil
 import sys
 from pathlib import Path
 
@@ -97,3 +99,48 @@ def test_a_public_page_names_no_place_and_no_person(
     assert [secret for secret in ("zoe77", "/home", "/usr/lib") if secret in pages["public"]] == []
     assert "broken: .../m.py and .../x.so" in pages["public"]
     assert cells(tmp_path / "public.html") == cells(tmp_path / "private.html")
+
+
+@pytest.fixture
+def several(results: Path) -> Path:
+    """Results of two machines, of which one has no `prune`; and a folder whose records cannot be read."""
+    other = shutil.copytree(results / "machine", results / "zoes-laptop")
+    next(other.glob("prune.jsonl")).unlink()
+    for path in other.glob("*.jsonl"):
+        path.write_text(path.read_text().replace("/here/", "/there/"))
+    (results / "empty").mkdir()
+    (results / "empty" / "a.jsonl").write_text("no JSON\n")
+    return results
+
+
+def test_a_page_of_several_machines(
+    several: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(monkeypatch, "report", "--results", str(several)) == 0
+
+    page = (several / "report.html").read_text(encoding="utf-8")
+    switch = page.partition('<nav class="machines')[2].partition("</nav>")[0]
+    assert re.findall(r'<a href="#[^"]+">([^<]+)</a>', switch) == ["machine", "zoes-laptop"]
+    assert f"no results in {several / 'empty'}" in capsys.readouterr().err
+
+
+def test_a_glob_may_match_on_some_machines_alone(
+    several: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(monkeypatch, "report", "*/prune/*", "--results", str(several)) == 0
+
+    assert "left out, for no cell matches there: zoes-laptop" in capsys.readouterr().err
+    assert cells(several / "report.html") == {made.PRUNE}
+    assert run(monkeypatch, "report", "*/nowhere/*", "--results", str(several)) == 2
+    assert "no result matches '*/nowhere/*'" in capsys.readouterr().err
+
+
+def test_a_public_page_of_several_machines_names_none_of_their_folders(
+    several: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert run(monkeypatch, "report", "--results", str(several), "--public") == 0
+
+    page = (several / "report.html").read_text(encoding="utf-8")
+    assert "zoe" not in page
+    assert "machine-1" in page
+    assert "machine-2" in page

@@ -1,4 +1,4 @@
-"""A fleet of two nodes on this machine: they share a sweep, and it goes on after the death of any of its processes."""
+"""A fleet of three nodes on this machine: they share a sweep, and it goes on after the death of any of its processes."""
 
 from __future__ import annotations
 
@@ -19,6 +19,8 @@ import pytest
 from bench.api.loading import load_module
 
 pytest.importorskip("ray")
+
+from bench.pipeline.fleet import cluster
 
 if TYPE_CHECKING:
     from conftest import Harness
@@ -47,6 +49,7 @@ def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
     try:
         fleet.start("head")
         fleet.start("one")
+        fleet.start("two")
         yield fleet
     finally:
         fleet.end()
@@ -78,10 +81,10 @@ def check(harness: Harness) -> set[str]:
     return {line["place"] for line in lines}
 
 
-def test_two_machines_share_a_sweep(fleet: Fleet, harness: Harness) -> None:
+def test_machines_share_a_sweep(fleet: Fleet, harness: Harness) -> None:
     ended(fleet.run(harness), harness)
 
-    assert check(harness) == {"head", "one"}
+    assert check(harness) == {"head", "one", "two"}
     listening = {
         connection.laddr.ip
         for process in fleet.processes("")
@@ -136,7 +139,7 @@ def test_a_machine_whose_cache_cannot_be_written_takes_no_part(fleet: Fleet, har
     ended(fleet.run(harness), harness)
 
     cache.unlink()
-    assert check(harness) == {"head"}
+    assert check(harness) == {"head", "two"}
     assert f"one takes no part any more: File exists ({cache})" in harness.stderr()
 
 
@@ -158,7 +161,7 @@ def test_each_kind_of_machine_runs_the_whole_and_portable_files_are_made_once(fl
     """A machine with one core less is of another kind."""
     core = sorted(psutil.Process().cpu_affinity() or [0])[0]
     fleet.start("other", before=("taskset", "--cpu-list", str(core)))
-    caches = [fleet.folder / f"cache-{name}" for name in ("head", "one", "other")]
+    caches = [fleet.folder / f"cache-{name}" for name in ("head", "one", "two", "other")]
     for cache in caches:
         shutil.rmtree(cache, ignore_errors=True)
     try:
@@ -170,10 +173,10 @@ def test_each_kind_of_machine_runs_the_whole_and_portable_files_are_made_once(fl
     kinds = {path.parent.name for path in harness.files()}
     assert len(kinds) == 2
     assert {line["place"] for line in lines} >= {"other"}
-    first, second, other = (
+    *own, other = (
         {path.parent.name: json.loads(path.read_text()) for path in cache.glob("*/entry.json")} for cache in caches
     )
-    made = {key: entry for key, entry in (first | second).items() if "format" in entry}
+    made = {key: entry for entries in own for key, entry in entries.items() if "format" in entry}
     assert len(made) == 2, "an export, and a variant of it"
     assert {key: other.get(key) for key in made} == made, "with the seconds that it took"
 
@@ -188,6 +191,58 @@ def test_another_token_is_refused(fleet: Fleet, tmp_path: Path) -> None:
     assert done.returncode == 2
     assert f"{fleet.address} refuses this machine" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_a_machine_with_another_package_takes_no_part(fleet: Fleet, harness: Harness, tmp_path: Path) -> None:
+    package = tmp_path / "more" / "unheard_of-1.5.dist-info"
+    package.mkdir(parents=True)
+    (package / "METADATA").write_text("Metadata-Version: 2.1\nName: unheard-of\nVersion: 1.5\n")
+    fleet.start("odd", before=("env", f"PYTHONPATH={package.parent}"))
+    try:
+        ended(fleet.run(harness, "--launches", "1", "--margin", "50%"), harness)
+    finally:
+        fleet.send(signal.SIGKILL, name="odd")
+
+    assert "odd takes no part: unheard-of 1.5 there, none here" in harness.stderr()
+    assert "odd" not in {line["place"] for line in harness.lines("launch")}
+
+
+def test_a_cluster_that_ray_started_serves_as_it_is(harness: Harness, tmp_path: Path) -> None:
+    """A node without a lease of ours is leased by Ray's own resource of the node."""
+    other = Fleet(**vars(NODES.Fleet.at_free_port(tmp_path, BENCH_PATH=str(FAULTS))))
+    cluster.make_token(other.token)
+    variables = other.of("ours") | cluster.environment(other.token)
+    port = other.address.partition(":")[2]
+    start = (*cluster.RAY, "start", "--head", "--port", port, "--node-ip-address", "127.0.0.1", "--num-cpus", "2")
+    try:
+        subprocess.run([*start, "--include-dashboard=false"], env=variables, check=True, capture_output=True)
+        process = other.run(harness, "--launches", "2")
+        wait_for(lambda: len(harness.lines("launch")) > 0, harness.stderr())
+        status = other.bench("driver", "status", "--at", other.address)
+        ended(process, harness)
+        after = other.bench("driver", "status", "--at", other.address)
+    finally:
+        other.end()
+
+    assert "measures" in status.stdout
+    assert "is free" in after.stdout
+    assert {row["status"] for row in harness.rows().values()} == {"ok"}
+    leases = sorted({tuple(line["lease_s"]) for line in harness.lines("launch")})
+    assert all(before[1] <= after[0] for before, after in itertools.pairwise(leases))
+
+
+@pytest.mark.parametrize("num_machines", [1, 8])
+def test_one_machine_or_eight(harness: Harness, tmp_path: Path, num_machines: int) -> None:
+    other = Fleet(**vars(NODES.Fleet.at_free_port(tmp_path, BENCH_PATH=str(FAULTS))))
+    names = ["head", *(f"m{number}" for number in range(1, num_machines))]
+    try:
+        for name in names:
+            other.start(name)
+        ended(other.run(harness), harness)
+    finally:
+        other.end()
+
+    assert check(harness) == set(names)
 
 
 def test_a_machine_with_other_code_takes_no_part(fleet: Fleet, harness: Harness, tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 
+import msgspec
 import numpy as np
 import pytest
 
@@ -300,6 +301,31 @@ def test_groups_share_what_is_known_of_a_program() -> None:
         alone, _ = comparison.fit([single, group(baseline(**blocks), **cells)])
         errors.append(alone.effect("single", "baseline").error)
     assert errors[1] > 2 * errors[0]
+
+
+def placed(*places: str) -> list[Fitted]:
+    """One request with a block on each of these machines; empty for a launch without a machine's name."""
+    blocks = {f"b{number}": 1000.0 * (number + 1) for number in range(len(places))}
+    launches = [
+        [msgspec.structs.replace(one, place=places[int(one.block[1:])] or None) for one in series]
+        for series in (baseline(**blocks), cell(**{block: ns / 2 for block, ns in blocks.items()}))
+    ]
+    return comparison.fit([group(launches[0], {"fast": "other"}, fast=launches[1])])
+
+
+def test_one_machine_of_a_fleet_is_as_a_machine_without_a_name() -> None:
+    """Nothing tells a machine from the others of its kind where its results are alone."""
+    named, mixed, without = placed("m", "m", "m"), placed("m", "", "m"), placed("", "", "")
+
+    for found in (named, mixed):
+        assert found[0].places == {}
+        assert found[0].effect("fast", "baseline") == without[0].effect("fast", "baseline")
+
+
+def test_launches_without_a_name_are_of_no_machine_that_is_shown() -> None:
+    (found,) = placed("m", "n", "", "m", "n")
+
+    assert set(found.places) == {(program, place) for program in ("program", "other") for place in ("m", "n")}
 
 
 class Machine:

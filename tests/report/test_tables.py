@@ -12,6 +12,7 @@ from rich.console import Console
 from bench.api.errors import InputError
 from bench.records.ranking import select
 from bench.records.rows import COLUMNS, Row
+from bench.report import tables
 from bench.report.columns import scale
 from bench.report.tables import LEGEND, TerminalTable, legend_of, render
 from bench.report.writing import DASH, share
@@ -305,6 +306,20 @@ def test_table_names_each_reason_once_over_its_cells():
     start = lines.index("skipped: no CUDA")
     expected = ["  torch/torch_onnx/onnxsim/onnxruntime/cuda", "  torch/torch_onnx/raw/onnxruntime/cuda"]
     assert lines[start + 1 : start + 3] == expected
+
+
+def test_a_terminal_has_so_many_rows_and_says_how_many_more(monkeypatch):
+    """Those that rank first are shown; a file has all of them."""
+    monkeypatch.setattr(tables, "MOST_ROWS", 6)
+    monkeypatch.setattr(tables, "LEAST_ROWS", 2)
+    cells = [f"{task}/torch/torch_onnx/v{number}/null/cpu/b1t2" for number in range(5) for task in ("crnn", "albert")]
+    rows = [timed(cell, 1.0 + number / 10, 1.0, "noise") for number, cell in enumerate(cells)]
+    text = render(rows, format="table", width=160)
+
+    for shown, number in ((True, 2), (False, 3)):
+        assert (f"torch/torch_onnx/v{number}/null/cpu" in text) == shown
+    assert text.count("2 more rows are not shown: name cells, or print all with --format csv.") == 2
+    assert render(rows, format="csv").count("/null/") == 10
 
 
 @pytest.mark.parametrize("width", [60, 80, 120, 160, 240])

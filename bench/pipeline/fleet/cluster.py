@@ -276,12 +276,12 @@ def living() -> frozenset[str]:
     return frozenset(node["NodeID"] for node in ray.nodes() if node["Alive"])
 
 
-def leased() -> frozenset[str]:
-    """Identifiers of the machines that work now."""
+def leased(machines: Sequence[Machine]) -> frozenset[str]:
+    """Identifiers of those machines that work now."""
     import ray
 
     free = ray._private.state.available_resources_per_node()
-    return frozenset(node for node, resources in free.items() if resources.get(LEASE, 0) < 1)
+    return frozenset(one.node for one in machines if free.get(one.node, {}).get(one.lease, 0) < 1)
 
 
 def watch(address: str, lost: Callable[[], None]) -> threading.Thread:
