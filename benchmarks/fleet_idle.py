@@ -133,8 +133,8 @@ def main() -> None:
     logs = [two[True] - two[False] for found in turns.logs for two in found]
     mean = stats.trim_mean(logs, TRIMMED)
     low, high = stats.mstats.trimmed_mean_ci(np.array(logs), limits=(TRIMMED, TRIMMED), alpha=0.05)
-    ratios = (f"{math.exp(log):.4f}" for log in (mean, low, high))
-    print("beside over without: {} [{}, {}] over {} times two turns".format(*ratios, len(logs)))
+    ends = [math.exp(log) for log in (mean, low, high)]
+    print("beside over without: {:.4f} [{:.4f}, {:.4f}] over {} times two turns".format(*ends, len(logs)))
     far = max(low, high, key=abs)
     instrument.finish([f"the ratio may change by {math.expm1(far):.2%}"] if abs(far) > MOST else [])
 

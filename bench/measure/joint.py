@@ -60,33 +60,79 @@ class Observation:
 class _Program:
     """The launches of one program, how its effects are shared by them, and what the present estimate leaves of them.
 
-    Launches of two programs are independent, so all matrices over launches are kept for each program alone.
+    Launches of two programs are independent, so their covariance is that of each program alone. It is a diagonal, the
+    variances across launches, and what the launches of a block share; so no matrix over two launches is made but among
+    those of one cell, and the largest to be inverted is over blocks.
 
     Attributes:
-        members_n: indices of the program's launches.
+        members_n: indices of the program's launches, block after block.
         cells_c: indices of its cells.
-        is_cell_nc: whether a launch is of each of the cells.
-        is_block_nb: whether a launch ran in each of the program's blocks.
+        of_cells: for each of its cells, the positions of its launches among `members_n`.
+        block_n: the position of each launch's block among the program's blocks.
+        first_b: the position of each block's first launch.
         design_nE: the program's rows of the design: its cell and its block among all estimates.
         kernels: by kind of effect, the correlation of the effects of each two blocks.
         place_b: the position of each block's machine among all machines.
-        residual_nn: the residual matrix of restricted maximum likelihood.
-        residual_n: this matrix times the levels.
+        residual_bb: the residual matrix of restricted maximum likelihood, summed over the launches of each block.
+        residual_b: this matrix times the levels, likewise.
+        score_c: for each cell, twice the derivative of the restricted log-likelihood with respect to its variance.
+        information_c: twice the expected information about it.
     """
 
     members_n: np.ndarray
     cells_c: np.ndarray
-    is_cell_nc: np.ndarray
-    is_block_nb: np.ndarray
+    of_cells: Sequence[np.ndarray]
+    block_n: np.ndarray
+    first_b: np.ndarray
     design_nE: np.ndarray  # noqa: N815 (the axis is of all estimates)
     kernels: Mapping[str, np.ndarray]
     place_b: np.ndarray
-    residual_nn: np.ndarray = dataclasses.field(default_factory=lambda: np.zeros((0, 0)))
-    residual_n: np.ndarray = dataclasses.field(default_factory=lambda: np.zeros(0))
+    residual_bb: np.ndarray = dataclasses.field(default_factory=lambda: np.zeros((0, 0)))
+    residual_b: np.ndarray = dataclasses.field(default_factory=lambda: np.zeros(0))
+    score_c: np.ndarray = dataclasses.field(default_factory=lambda: np.zeros(0))
+    information_c: np.ndarray = dataclasses.field(default_factory=lambda: np.zeros(0))
 
-    def residuals_of_blocks(self) -> tuple[np.ndarray, np.ndarray]:
-        """`residual_nn` and `residual_n`, summed over the launches of each block."""
-        return self.is_block_nb.T @ self.residual_nn @ self.is_block_nb, self.residual_n @ self.is_block_nb
+    def in_blocks(self, values_nX: np.ndarray) -> np.ndarray:
+        """Sums over the launches of each block."""
+        return np.add.reduceat(values_nX, self.first_b, axis=0)
+
+    def weigh(self, effect_bb: np.ndarray, variance_n: np.ndarray) -> _Precision:
+        """The inverse of the covariance of the launches.
+
+        Args:
+            effect_bb: covariance of the program's effects of each two blocks.
+            variance_n: variance of each launch.
+        """
+        own_n = 1 / variance_n
+        own_b = self.in_blocks(own_n)
+        # Woodbury's identity: only what blocks share is to be inverted, and a block's launches are summed for it.
+        shared_bb = np.linalg.solve(np.eye(len(own_b)) + effect_bb * own_b, effect_bb)
+        return _Precision(program=self, own_n=own_n, own_b=own_b, shared_bb=(shared_bb + shared_bb.T) / 2)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class _Precision:
+    """The inverse of the covariance of a program's launches: a diagonal, and what is shared by blocks."""
+
+    program: _Program
+    own_n: np.ndarray
+    own_b: np.ndarray
+    shared_bb: np.ndarray
+
+    def times(self, values_nX: np.ndarray) -> np.ndarray:
+        """The inverse times a matrix or a vector."""
+        own_n = self.own_n if values_nX.ndim == 1 else self.own_n[:, None]
+        weighted_nX = own_n * values_nX
+        return weighted_nX - own_n * (self.shared_bb @ self.program.in_blocks(weighted_nX))[self.program.block_n]
+
+    def of_blocks(self) -> np.ndarray:
+        """The inverse, summed over the launches of each block."""
+        return np.diag(self.own_b) - np.outer(self.own_b, self.own_b) * self.shared_bb
+
+    def among(self, some_n: np.ndarray) -> np.ndarray:
+        """The inverse among some launches."""
+        blocks_n, own_n = self.program.block_n[some_n], self.own_n[some_n]
+        return np.diag(own_n) - np.outer(own_n, own_n) * self.shared_bb[np.ix_(blocks_n, blocks_n)]
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -156,6 +202,7 @@ class Joint:
     def _program(self, name: str, design_NE: np.ndarray) -> _Program:
         cells_c = np.flatnonzero(np.array([program == name for program in self.programs]))
         members_n = np.flatnonzero(np.isin(self.cell_N, cells_c))
+        members_n = members_n[np.argsort(self.block_N[members_n], kind="stable")]
         blocks_b, of_n = np.unique(self.block_N[members_n], return_inverse=True)
         place_b, request_b = self._place_B[blocks_b], self._request_B[blocks_b]
         together_bb = np.equal.outer(place_b, place_b).astype(float)
@@ -169,8 +216,9 @@ class Joint:
         return _Program(
             members_n=members_n,
             cells_c=cells_c,
-            is_cell_nc=np.equal.outer(self.cell_N[members_n], cells_c).astype(float),
-            is_block_nb=np.equal.outer(of_n, np.arange(len(blocks_b))).astype(float),
+            of_cells=[np.flatnonzero(self.cell_N[members_n] == cell) for cell in cells_c],
+            block_n=of_n,
+            first_b=np.flatnonzero(np.diff(of_n, prepend=-1)),
             design_nE=design_NE[members_n],
             kernels={kind: kernels[kind] for kind in self._believed},
             place_b=place_b,
@@ -197,7 +245,7 @@ class Joint:
         """Give each jolt a variance of its own, as its size tells: the scale mixture of normals that is Student's t."""
         tail = self._belief.jolt_tail
         for name, program in self._programs.items():
-            residual_bb, residual_b = program.residuals_of_blocks()
+            residual_bb, residual_b = program.residual_bb, program.residual_b
             variance = self.effects[JOLT, name].value
             own_b = variance * np.diag(program.kernels[JOLT])
             left_b = np.maximum(own_b - own_b**2 * np.diag(residual_bb), 0.0)
@@ -212,11 +260,10 @@ class Joint:
         """Estimate the levels, given the variances, by generalized least squares."""
         precisions, weighted = {}, {}
         for name, program in self._programs.items():
-            effect_bb = sum(self.effects[kind, name].value * kernel_bb for kind, kernel_bb in program.kernels.items())
-            covariance_nn = program.is_block_nb @ effect_bb @ program.is_block_nb.T
-            covariance_nn[np.diag_indices_from(covariance_nn)] += self.variances[self.cell_N[program.members_n]]
-            precisions[name] = np.linalg.inv(covariance_nn)
-            weighted[name] = precisions[name] @ program.design_nE
+            kernels = program.kernels.items()
+            effect_bb = np.sum([self.effects[kind, name].value * kernel_bb for kind, kernel_bb in kernels], axis=0)
+            precisions[name] = program.weigh(effect_bb, self.variances[self.cell_N[program.members_n]])
+            weighted[name] = precisions[name].times(program.design_nE)
         programs = self._programs.items()
         normal_EE = sum(program.design_nE.T @ weighted[name] for name, program in programs)
         self._estimator_EN = np.empty((len(normal_EE), len(self.level_N)))
@@ -224,17 +271,30 @@ class Joint:
         self._estimator_EN[:, np.concatenate([program.members_n for _, program in programs])] = solved
         estimate_E = self._estimator_EN @ self.level_N
         for name, program in programs:
-            level_n = self.level_N[program.members_n]
-            program.residual_nn = precisions[name] - weighted[name] @ self._estimator_EN[:, program.members_n]
-            program.residual_n = precisions[name] @ level_n - weighted[name] @ estimate_E
+            precision, weighted_nE = precisions[name], weighted[name]
+            estimator_En = self._estimator_EN[:, program.members_n]
+            residual_n = precision.times(self.level_N[program.members_n]) - weighted_nE @ estimate_E
+            program.residual_bb = (
+                precision.of_blocks() - program.in_blocks(weighted_nE) @ program.in_blocks(estimator_En.T).T
+            )
+            program.residual_b = program.in_blocks(residual_n)
+            residuals = [
+                precision.among(own_n) - weighted_nE[own_n] @ estimator_En[:, own_n] for own_n in program.of_cells
+            ]
+            program.score_c = np.array(
+                [
+                    (residual_n[own_n] ** 2).sum() - np.trace(residual_nn)
+                    for own_n, residual_nn in zip(program.of_cells, residuals, strict=True)
+                ]
+            )
+            program.information_c = np.array([(residual_nn**2).sum() for residual_nn in residuals])
 
     def _draw_launch_variances(self, programs: Mapping[str, float]) -> None:
         """Estimate each cell's variance across launches, drawn towards its program's."""
         score_C, information_C = np.zeros(len(self.cells)), np.zeros(len(self.cells))
         for program in self._programs.values():
-            of_cell = program.is_cell_nc
-            score_C[program.cells_c] = (program.residual_n**2 - np.diag(program.residual_nn)) @ of_cell
-            information_C[program.cells_c] = ((program.residual_nn**2 @ of_cell) * of_cell).sum(axis=0)
+            score_C[program.cells_c] = program.score_c
+            information_C[program.cells_c] = program.information_c
         raw_C, freedom_C = _scored(self.variances, score_C, information_C)
         prior_C = np.array([programs[program] for program in self.programs])
         self.freedoms = self._belief.launch_freedom + freedom_C
@@ -258,7 +318,7 @@ class Joint:
         """What the residuals tell of the variance of each program's states and jolts."""
         found = {}
         for name, program in self._programs.items():
-            residual_bb, residual_b = program.residuals_of_blocks()
+            residual_bb, residual_b = program.residual_bb, program.residual_b
             for kind, kernel_bb in program.kernels.items():
                 product_bb = residual_bb @ kernel_bb
                 found[kind, name] = variances.evidence(
@@ -327,7 +387,7 @@ class Joint:
         """
         found = {}
         for name, program in self._programs.items() if PLACE in self._believed else ():
-            residual_bb, residual_b = program.residuals_of_blocks()
+            residual_bb, residual_b = program.residual_bb, program.residual_b
             effect = self.effects[PLACE, name]
             for number in (number for number in np.unique(program.place_b) if self.places[number]):
                 own_b = program.place_b == number
@@ -354,7 +414,7 @@ class Joint:
         tail = self._belief.jolt_tail
         factors = dict.fromkeys(self._believed, 1.0) | {JOLT: (tail + 3) / (tail + 1)}
         for name, program in self._programs.items():
-            own_Rb = weights_RN[:, program.members_n] @ program.is_block_nb
+            own_Rb = program.in_blocks(weights_RN[:, program.members_n].T).T
             for kind, kernel_bb in program.kernels.items():
                 effect = self.effects[kind, name]
                 common_KP[KINDS.index(kind), len(parts)] = effect.common

@@ -251,7 +251,8 @@ def measure(
                 note(block.group, result)
                 keep(result)
                 seconds_per_launch.append((time.monotonic() - block.began_s) / max(1, len(block.names) - 1))
-                standing = tell(num_round)
+            if not errors:
+                standing = tell(num_round)  # of all blocks that ended meanwhile
         if errors:
             raise errors[0]
         return standing

@@ -1,4 +1,4 @@
-"""A fleet of three nodes on this machine: they share a sweep, and it goes on after the death of any of its processes."""
+"""A fleet of nodes on this machine: they share a sweep, and it goes on after the death of any of its processes."""
 
 from __future__ import annotations
 
