@@ -17,9 +17,11 @@ import math
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 
 import numpy as np
+from scipy import sparse
 
 from bench.measure import variances
 from bench.measure.belief import Belief
+from bench.measure.program import Program
 from bench.measure.stats import Effect
 from bench.measure.variances import Evidence, Variance
 
@@ -54,85 +56,6 @@ class Observation:
     level: float
     variance: float
     place: str = ""
-
-
-@dataclasses.dataclass(kw_only=True)
-class _Program:
-    """The launches of one program, how its effects are shared by them, and what the present estimate leaves of them.
-
-    Launches of two programs are independent, so their covariance is that of each program alone. It is a diagonal, the
-    variances across launches, and what the launches of a block share; so no matrix over two launches is made but among
-    those of one cell, and the largest to be inverted is over blocks.
-
-    Attributes:
-        members_n: indices of the program's launches, block after block.
-        cells_c: indices of its cells.
-        of_cells: for each of its cells, the positions of its launches among `members_n`.
-        block_n: the position of each launch's block among the program's blocks.
-        first_b: the position of each block's first launch.
-        design_nE: the program's rows of the design: its cell and its block among all estimates.
-        kernels: by kind of effect, the correlation of the effects of each two blocks.
-        place_b: the position of each block's machine among all machines.
-        residual_bb: the residual matrix of restricted maximum likelihood, summed over the launches of each block.
-        residual_b: this matrix times the levels, likewise.
-        score_c: for each cell, twice the derivative of the restricted log-likelihood with respect to its variance.
-        information_c: twice the expected information about it.
-    """
-
-    members_n: np.ndarray
-    cells_c: np.ndarray
-    of_cells: Sequence[np.ndarray]
-    block_n: np.ndarray
-    first_b: np.ndarray
-    design_nE: np.ndarray  # noqa: N815 (the axis is of all estimates)
-    kernels: Mapping[str, np.ndarray]
-    place_b: np.ndarray
-    residual_bb: np.ndarray = dataclasses.field(default_factory=lambda: np.zeros((0, 0)))
-    residual_b: np.ndarray = dataclasses.field(default_factory=lambda: np.zeros(0))
-    score_c: np.ndarray = dataclasses.field(default_factory=lambda: np.zeros(0))
-    information_c: np.ndarray = dataclasses.field(default_factory=lambda: np.zeros(0))
-
-    def in_blocks(self, values_nX: np.ndarray) -> np.ndarray:
-        """Sums over the launches of each block."""
-        return np.add.reduceat(values_nX, self.first_b, axis=0)
-
-    def weigh(self, effect_bb: np.ndarray, variance_n: np.ndarray) -> _Precision:
-        """The inverse of the covariance of the launches.
-
-        Args:
-            effect_bb: covariance of the program's effects of each two blocks.
-            variance_n: variance of each launch.
-        """
-        own_n = 1 / variance_n
-        own_b = self.in_blocks(own_n)
-        # Woodbury's identity: only what blocks share is to be inverted, and a block's launches are summed for it.
-        shared_bb = np.linalg.solve(np.eye(len(own_b)) + effect_bb * own_b, effect_bb)
-        return _Precision(program=self, own_n=own_n, own_b=own_b, shared_bb=(shared_bb + shared_bb.T) / 2)
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class _Precision:
-    """The inverse of the covariance of a program's launches: a diagonal, and what is shared by blocks."""
-
-    program: _Program
-    own_n: np.ndarray
-    own_b: np.ndarray
-    shared_bb: np.ndarray
-
-    def times(self, values_nX: np.ndarray) -> np.ndarray:
-        """The inverse times a matrix or a vector."""
-        own_n = self.own_n if values_nX.ndim == 1 else self.own_n[:, None]
-        weighted_nX = own_n * values_nX
-        return weighted_nX - own_n * (self.shared_bb @ self.program.in_blocks(weighted_nX))[self.program.block_n]
-
-    def of_blocks(self) -> np.ndarray:
-        """The inverse, summed over the launches of each block."""
-        return np.diag(self.own_b) - np.outer(self.own_b, self.own_b) * self.shared_bb
-
-    def among(self, some_n: np.ndarray) -> np.ndarray:
-        """The inverse among some launches."""
-        blocks_n, own_n = self.program.block_n[some_n], self.own_n[some_n]
-        return np.diag(own_n) - np.outer(own_n, own_n) * self.shared_bb[np.ix_(blocks_n, blocks_n)]
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -181,13 +104,16 @@ class Joint:
         if len(self.places) > 1:  # one machine's results are of that machine
             self._believed[PLACE] = belief.place**2
         # The first block of each request is the origin of its levels.
-        self._later_B = np.flatnonzero(np.diff(self._request_B, prepend=-1) == 0)
-        design_NE = np.hstack(
-            [np.equal.outer(self.cell_N, np.arange(len(cells))), np.equal.outer(self.block_N, self._later_B)]
-        ).astype(float)
-        if np.linalg.matrix_rank(design_NE.T @ design_NE, hermitian=True) < design_NE.shape[1]:
+        is_later_B = np.diff(self._request_B, prepend=-1) == 0
+        self._later_B = np.flatnonzero(is_later_B)
+        of_block_N = (len(cells) + np.cumsum(is_later_B) - 1)[self.block_N]
+        later_N = np.flatnonzero(is_later_B[self.block_N])
+        rows = np.append(self.cell_N, of_block_N[later_N])
+        columns = np.append(np.arange(len(everything)), later_N)
+        design_EN = sparse.csc_array((np.ones(len(rows)), (rows, columns)))
+        if np.linalg.matrix_rank((design_EN @ design_EN.T).toarray(), hermitian=True) < design_EN.shape[0]:
             raise ValueError("no block connects all cells")
-        self._programs = {name: self._program(name, design_NE) for name in sorted(set(self.programs))}
+        self._programs = {name: self._program(name, design_EN) for name in sorted(set(self.programs))}
         passes_N = np.array([seen.variance for _, seen in everything])
         self._least_C = np.bincount(self.cell_N, passes_N) / np.bincount(self.cell_N)
         self.variances = np.maximum(self._least_C, belief.launch**2)
@@ -199,7 +125,7 @@ class Joint:
         }
         self.block_state = Variance(value=0.0, freedom=1.0)
 
-    def _program(self, name: str, design_NE: np.ndarray) -> _Program:
+    def _program(self, name: str, design_EN: sparse.csc_array) -> Program:
         cells_c = np.flatnonzero(np.array([program == name for program in self.programs]))
         members_n = np.flatnonzero(np.isin(self.cell_N, cells_c))
         members_n = members_n[np.argsort(self.block_N[members_n], kind="stable")]
@@ -213,13 +139,13 @@ class Joint:
             JOLT: np.eye(len(blocks_b)),
             PLACE: together_bb,
         }
-        return _Program(
+        return Program(
             members_n=members_n,
             cells_c=cells_c,
             of_cells=[np.flatnonzero(self.cell_N[members_n] == cell) for cell in cells_c],
             block_n=of_n,
             first_b=np.flatnonzero(np.diff(of_n, prepend=-1)),
-            design_nE=design_NE[members_n],
+            design_En=design_EN[:, members_n].tocsr(),
             kernels={kind: kernels[kind] for kind in self._believed},
             place_b=place_b,
         )
@@ -263,31 +189,22 @@ class Joint:
             kernels = program.kernels.items()
             effect_bb = np.sum([self.effects[kind, name].value * kernel_bb for kind, kernel_bb in kernels], axis=0)
             precisions[name] = program.weigh(effect_bb, self.variances[self.cell_N[program.members_n]])
-            weighted[name] = precisions[name].times(program.design_nE)
+            weighted[name] = precisions[name].times(program.design_En.toarray().T)
         programs = self._programs.items()
-        normal_EE = sum(program.design_nE.T @ weighted[name] for name, program in programs)
+        normal_EE = np.sum([program.design_En @ weighted[name] for name, program in programs], axis=0)
         self._estimator_EN = np.empty((len(normal_EE), len(self.level_N)))
-        solved = np.linalg.solve(normal_EE, np.vstack([weighted[name] for name, _ in programs]).T)
-        self._estimator_EN[:, np.concatenate([program.members_n for _, program in programs])] = solved
+        covariance_EE = np.linalg.inv(normal_EE)
+        for name, program in programs:
+            self._estimator_EN[:, program.members_n] = covariance_EE @ weighted[name].T
         estimate_E = self._estimator_EN @ self.level_N
         for name, program in programs:
-            precision, weighted_nE = precisions[name], weighted[name]
-            estimator_En = self._estimator_EN[:, program.members_n]
-            residual_n = precision.times(self.level_N[program.members_n]) - weighted_nE @ estimate_E
-            program.residual_bb = (
-                precision.of_blocks() - program.in_blocks(weighted_nE) @ program.in_blocks(estimator_En.T).T
+            program.note_residuals(
+                precisions[name],
+                weighted[name],
+                self._estimator_EN[:, program.members_n],
+                self.level_N[program.members_n],
+                estimate_E,
             )
-            program.residual_b = program.in_blocks(residual_n)
-            residuals = [
-                precision.among(own_n) - weighted_nE[own_n] @ estimator_En[:, own_n] for own_n in program.of_cells
-            ]
-            program.score_c = np.array(
-                [
-                    (residual_n[own_n] ** 2).sum() - np.trace(residual_nn)
-                    for own_n, residual_nn in zip(program.of_cells, residuals, strict=True)
-                ]
-            )
-            program.information_c = np.array([(residual_nn**2).sum() for residual_nn in residuals])
 
     def _draw_launch_variances(self, programs: Mapping[str, float]) -> None:
         """Estimate each cell's variance across launches, drawn towards its program's."""
