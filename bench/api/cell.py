@@ -15,6 +15,11 @@ RAW = "raw"  # the empty variant chain
 CHAIN = "+"
 _SIZES = re.compile(r"b([1-9]\d*)t([1-9]\d*)")
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
+_CHAIN = rf"{_NAME.pattern}(?:\+{_NAME.pattern})*"
+_PARTS = (*[_NAME.pattern] * 3, _CHAIN, *[_NAME.pattern] * 2)
+_PLAIN = re.compile("".join(f"({part})/" for part in _PARTS) + _SIZES.pattern)
+"""A path without sizes, options or versions, as nearly all are."""
+_NAMES = ("task", "source", "exporter", "variant", "runtime", "provider")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, order=True)
@@ -81,6 +86,9 @@ class Cell:
 @functools.lru_cache(maxsize=100_000)
 def _parsed(path: str) -> Cell:
     """See `Cell.from_path`; kept, because stored results name each cell several times."""
+    if (found := _PLAIN.fullmatch(path)) is not None:
+        *parts, batch, threads = found.groups()
+        return Cell(**dict(zip(_NAMES, parts, strict=True)), batch=int(batch), threads=int(threads))
     parts = path.split("/")
     sizes = _SIZES.fullmatch(parts[-1])
     if len(parts) != 7 or sizes is None:
@@ -94,8 +102,7 @@ def _parsed(path: str) -> Cell:
     if mark and sized.SIZES.fullmatch(at) is None:
         raise InputError(f"not a cell: {path!r}; sizes read {task}@height=224,width=224")
     parts[0] = sized.in_order(parts[0]) if mark else parts[0]
-    names = ("task", "source", "exporter", "variant", "runtime", "provider")
-    return Cell(**dict(zip(names, parts, strict=False)), batch=int(sizes[1]), threads=int(sizes[2]))
+    return Cell(**dict(zip(_NAMES, parts, strict=False)), batch=int(sizes[1]), threads=int(sizes[2]))
 
 
 def matches(cell: Cell, globs: Iterable[str]) -> bool:

@@ -20,6 +20,8 @@ from bench.api.errors import InputError
 
 WRITING = ".writing-"
 """Begins the name of a file that is not whole yet."""
+SMALL = 2**16
+"""Bytes of a file that is read at once, at most."""
 KINDS = {
     stat.S_IFIFO: "a FIFO",
     stat.S_IFCHR: "a device",
@@ -63,17 +65,34 @@ def opened(path: Path) -> io.BufferedReader:
         InputError: the path is a FIFO, a device, a socket or a folder.
         OSError: there is no such file, or it cannot be read.
     """
+    return open(_descriptor(path)[0], "rb")  # noqa: PTH123 (the caller closes it)
+
+
+def opened_whole(path: Path) -> io.BufferedReader | io.BytesIO:
+    """As `opened`; a small file is read at once, which takes half of the time where there are very many."""
+    descriptor, size = _descriptor(path)
+    if size >= SMALL:
+        return open(descriptor, "rb")  # noqa: PTH123 (the caller closes it)
+    try:
+        return io.BytesIO(os.read(descriptor, size))
+    finally:
+        os.close(descriptor)
+
+
+def _descriptor(path: Path) -> tuple[int, int]:
+    """A descriptor of a regular file to read, and the size of the file."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
     except OSError:
         refuse_special(path)  # because a socket cannot be opened
         raise
     try:
-        _refuse_unless_regular(path, os.fstat(descriptor).st_mode)
+        state = os.fstat(descriptor)
+        _refuse_unless_regular(path, state.st_mode)
     except InputError:
         os.close(descriptor)
         raise
-    return open(descriptor, "rb")  # noqa: PTH123 (the caller closes it)
+    return descriptor, state.st_size
 
 
 def read_bytes(path: Path) -> bytes:

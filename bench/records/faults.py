@@ -151,7 +151,9 @@ def _is_sound(value: object, depth: int = 0) -> bool:
         return False
     if isinstance(value, dict | list | tuple):
         for inner in value.values() if isinstance(value, dict) else value:
-            if type(inner) is not str and not _is_sound(inner, depth + 1):
+            if inner is None or type(inner) in (str, bool):
+                continue
+            if not (_is_fine(inner) if type(inner) in (int, float) else _is_sound(inner, depth + 1)):
                 return False
         return depth < DEEPEST or not value
     return not isinstance(value, int | float) or _is_fine(value)

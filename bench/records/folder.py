@@ -91,8 +91,8 @@ def read_all(
     Raises:
         InputError: there are no results.
     """
-    found = sorted({path.parent for path in results.glob("*/*.jsonl")}, key=_order)
-    if not found or list(results.glob("*.jsonl")):
+    found = sorted(_folders(results), key=_order)
+    if not found or _holds_results(results):
         found = [machine_folder(results)]
     every, errors = {}, []
     for folder in found:
@@ -105,6 +105,16 @@ def read_all(
     for reason in errors:
         left_out(str(reason))
     return every
+
+
+def _folders(results: Path) -> list[Path]:
+    """The folders of machines in a folder of results, in the order of their names."""
+    return sorted(path for path in results.glob("*/") if _holds_results(path))
+
+
+def _holds_results(folder: Path) -> bool:
+    """Whether a folder has a file of results; it may have very many."""
+    return any(True for _ in folder.glob("*.jsonl"))
 
 
 def _order(folder: Path) -> tuple[bool, str]:
@@ -152,6 +162,7 @@ def _uncollected() -> Iterator[None]:
         yield
     finally:
         if was_on:
+            gc.freeze()  # else the next search would be through all of it
             gc.enable()
 
 
@@ -194,9 +205,9 @@ def machine_folder(results: Path) -> Path:
         raise InputError(f"no such folder: {results}; `bench run` makes it")
     if (results / machine.name()).is_dir():
         return results / machine.name()
-    if list(results.glob("*.jsonl")):
+    if _holds_results(results):
         return results
-    folders = sorted({path.parent for path in results.glob("*/*.jsonl")})
+    folders = _folders(results)
     if len(folders) == 1:
         return folders[0]
     if not folders:

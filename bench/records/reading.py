@@ -202,7 +202,8 @@ def _is_of_unknown_kind(text: bytes) -> bool:
 
 def _wider(line: Quality, text: bytes) -> Quality:
     """A quality with the fields of its text that are unknown here, at any depth, where there are some."""
-    if msgspec.json.encode(line) == text:  # as most are, and quick to see
+    stored = msgspec.json.decode(text)
+    if stored == msgspec.json.decode(msgspec.json.encode(line)):  # as most are, and that is quick to see
         return line
-    found = tuple(unknown.beyond(msgspec.json.decode(text), msgspec.to_builtins(line)))
+    found = tuple(unknown.beyond(stored, msgspec.to_builtins(line)))
     return WiderQuality(**msgspec.structs.asdict(line), unknown=found) if found else line

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import operator
 from collections.abc import Sequence
 
 from rich.console import Console, ConsoleOptions, RenderResult
@@ -80,7 +81,8 @@ def render(
         return writing.as_json(raw(selection))
     if format == "csv":
         keys = selection.columns or COLUMNS
-        return writing.as_csv(keys, ([getattr(row, key) for key in keys] for row in selection.rows))
+        values = operator.attrgetter(*keys)
+        return writing.as_csv(keys, (values(row) if len(keys) > 1 else [values(row)] for row in selection.rows))
     return render_selection(selection, format=format, width=width)
 
 

@@ -10,6 +10,7 @@ import csv
 import dataclasses
 import functools
 import io
+import itertools
 import json
 import math
 import re
@@ -35,7 +36,7 @@ FORMULA = tuple("=+-@\t\r\n\uff1d\uff0b\uff0d\uff20")
 Source: OWASP, CSV Injection, https://owasp.org/www-community/attacks/CSV_Injection.
 """
 NUMBER = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)(e[+-]?\d+)?|[+-]?(inf|nan)", re.ASCII | re.IGNORECASE)
-STAYS = (int, float, type(None))
+STAYS = (int, float, bool)
 """Types of values that are no texts in a spreadsheet."""
 LINE_ENDS = re.compile(r"[ \t\r\n]+")
 DASH = "\N{EN DASH}"
@@ -122,8 +123,9 @@ def as_json(content: object) -> str:
 def as_csv(titles: Iterable[object], lines: Iterable[Iterable[object]]) -> str:
     """A table as CSV with a line of titles, which is safe to open in a spreadsheet."""
     file = io.StringIO()
-    cells = ([one if isinstance(one, STAYS) else _csv_text(str(one)) for one in line] for line in (titles, *lines))
-    csv.writer(file, lineterminator="\n").writerows(cells)
+    writer = csv.writer(file, lineterminator="\n")
+    for line in itertools.chain([titles], lines):
+        writer.writerow([one if one is None or type(one) in STAYS else _csv_text(str(one)) for one in line])
     return file.getvalue()
 
 
