@@ -113,8 +113,12 @@ def run(ctx: typer.Context, at: At, token_file: Token = None) -> None:
     command = typer.main.get_command(alone)
     with cluster.connected(at, cluster.token_file(token_file)):
         ctx.meta[run_command.FLEET] = (at, _machines())
-        with command.make_context("run", ctx.args, parent=ctx) as inner:
-            command.invoke(inner)
+        try:
+            with command.make_context("run", ctx.args, parent=ctx) as inner:
+                command.invoke(inner)
+        except Exception:
+            ctx.obj.at_once = True  # sweeps of other kinds of machine may go on in other threads
+            raise
 
 
 def _machines() -> list[Machine]:

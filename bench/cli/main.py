@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-
 from bench.cli.stopping import Stopped, Stopping
 
 TYPE_CHECKING = False  # as in `typing`, which is imported once signals are heeded
@@ -19,7 +17,7 @@ def main() -> None:
             code = _run(stopping)
     except Stopped:
         stopping.end()
-    sys.exit(code)
+    stopping.leave(code)
 
 
 def __getattr__(name: str) -> Any:

@@ -33,10 +33,13 @@ class Stopping:
 
     Attributes:
         num_kept: number of launches that the command has stored.
+        at_once: whether the process is to end without Python's own end, because threads of it are in C code that does
+            not bear that.
     """
 
     def __init__(self) -> None:
         self.num_kept = 0
+        self.at_once = False
         self._number = 0
         self._held = 0
         self._wake: int | None = None
@@ -102,6 +105,15 @@ class Stopping:
             with contextlib.suppress(OSError):
                 os.write(2, line.encode())
             os._exit(128 + self._number)
+
+    def leave(self, code: int | None) -> NoReturn:
+        """End the process with an exit code; None is 0."""
+        if self.at_once:
+            for stream in filter(None, (sys.stdout, sys.stderr)):
+                with contextlib.suppress(OSError, ValueError):  # nobody reads it any more
+                    stream.flush()
+            os._exit(code or 0)
+        sys.exit(code)
 
 
 def _without_stops(unraisable: sys.UnraisableHookArgs) -> None:

@@ -194,6 +194,8 @@ def is_there(host: str, port: int) -> bool:
 def connected(address: str, token: Path) -> Iterator[None]:
     """Be a driver of the fleet whose head is at an address, from a machine that is part of it.
 
+    Where the `with` block raises, the process stays a driver until it ends.
+
     Raises:
         FleetError: there is no head, it takes another token, or this machine has not joined.
         InputError: the token cannot be read.
@@ -214,10 +216,9 @@ def connected(address: str, token: Path) -> Iterator[None]:
             f"{address} refuses this machine: {_line(error)}",
             fix="--token-file names the token of its head, and `bench fleet join` offers this machine first",
         ) from error
-    try:
-        yield
-    finally:
-        ray.shutdown()
+    yield
+    # Not after an error: sweeps may go on in other threads, and Ray ends a process that calls it after its shutdown.
+    ray.shutdown()
 
 
 def machines() -> tuple[list[Machine], list[Refused]]:
