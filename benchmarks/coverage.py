@@ -20,7 +20,8 @@ from simulation import Scenario, World
 
 from bench.measure import comparison, corrections, selection, stats
 from bench.measure.comparison import Fitted
-from bench.measure.rounds import Goal, Group
+from bench.measure.goal import Goal
+from bench.measure.ledgers import Group
 
 LEAST_COVERAGE = 0.93
 MOST_FALSE = 0.05

@@ -33,9 +33,9 @@ from bench.measure import machine
 from bench.measure.block import Method, Result, Subject, run_block
 from bench.measure.blocks import BlocksHere
 from bench.measure.comparison import CELL, REFERENCE
+from bench.measure.goal import Goal
 from bench.measure.limits import Limits
 from bench.measure.questions import Aims
-from bench.measure.rounds import Goal
 from bench.pipeline.place import Here
 from bench.pipeline.sweep import Options, Sweep
 from bench.records.store import Store
@@ -53,9 +53,10 @@ SETTLES_S = 0.5
 class Turns(BlocksHere):
     """Blocks in whose passes the processes of a node are stopped and go on in turns."""
 
-    def __init__(self, node: Sequence[psutil.Process], num_turns: int) -> None:
+    def __init__(self, fleet: Fleet, num_turns: int) -> None:
         super().__init__()
-        self._node = node
+        self._fleet = fleet
+        self._node: list[psutil.Process] = []
         self._num_turns = num_turns
         self.logs: list[list[dict[bool, float]]] = []
 
@@ -63,6 +64,7 @@ class Turns(BlocksHere):
         self, baseline: Subject, subjects: Sequence[Subject], method: Method, left_s: Callable[[], float]
     ) -> Future[Result]:
         """Measure a block, and keep the logarithm of the ratio with and without the node, of each two turns."""
+        self._node = self._fleet.processes()
         is_beside = [turn for _ in range(self._num_turns // 2) for turn in random.sample((True, False), 2)]
         # It is asked before each worker opens, by several threads, and before each pass but the first ones.
         numbers = itertools.chain(range(-len(subjects) - 1, 1), itertools.count(PASSES))
@@ -82,6 +84,9 @@ class Turns(BlocksHere):
             return False
 
         result = run_block(baseline, subjects, method, out_of_time=next_pass)
+        self._let(runs=True)
+        assert {process.pid for process in self._node} == {process.pid for process in self._fleet.processes()}
+        assert all(process.status() != psutil.STATUS_ZOMBIE for process in self._node)
         medians = {launch.role: launch.medians_ns for _, launch in result.launches}
         logs = [math.log(cell / reference) for reference, cell in zip(medians[REFERENCE], medians[CELL], strict=True)]
         turns = [statistics.median(logs[start : start + PASSES]) for start in range(0, len(logs), PASSES)]
@@ -120,7 +125,7 @@ def main() -> None:
         fleet = Fleet.at_free_port(Path(folder))
         try:
             fleet.start("head")
-            turns = Turns(fleet.processes(), arguments.turns)
+            turns = Turns(fleet, arguments.turns)
             goal = Goal(aims=Aims(margin=1e-6), min_launches=arguments.launches, max_launches=arguments.launches)
             options = Options(goal=goal, method=Method(limits=Limits.of(step_s=None, memory_bytes=None)))
             store = Store(Path(folder) / "results", machine.name())

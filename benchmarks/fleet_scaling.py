@@ -1,8 +1,10 @@
 """How a fleet scales: sweeps whose blocks sleep for two seconds, on 1, 2, 4 and 8 simulated machines.
 
-The nodes are real nodes of Ray with leases of their own, the sweep is that of `bench run` with all its decisions, and
-what is simulated is the measuring alone: a block holds its machine's lease, sleeps, and brings launches of
-`simulation.py`. Printed are the wall time over the ideal one, the overlaps of leases, and the driver's memory.
+The nodes are real nodes of Ray with leases of their own, and the driver does what it does in `bench fleet run`: it
+plans, sends, stores every launch, fits the model and asks what is open. A block holds its machine's lease, sleeps, and
+brings launches of `simulation.py`. All cells get the same number of launches, so there is work for all machines from
+the beginning to the end: a sweep that waits for one answer keeps no fleet busy. Printed are the wall time over the
+ideal one, the overlaps of leases, and the driver's memory.
 """
 
 from __future__ import annotations
@@ -29,10 +31,11 @@ from simulation import Scenario, World
 
 from bench.measure import rounds
 from bench.measure.block import Method, Result, Subject
+from bench.measure.goal import Goal
 from bench.measure.questions import Aims
-from bench.measure.rounds import Goal
 from bench.pipeline.fleet import cluster
 from bench.pipeline.fleet.place import FleetPlace, Machine, remote
+from bench.records.store import Store
 
 LEASE_S = 2.0
 MOST = 1.25
@@ -103,7 +106,7 @@ class Swept:
 
 def sweep(num_machines: int, num_leases: int) -> Swept:
     """A sweep on so many machines."""
-    scenario = Scenario(name="", offsets=OFFSETS, num_requests=NUM_REQUESTS)
+    scenario = Scenario(name="", offsets=OFFSETS, num_requests=NUM_REQUESTS, num_places=num_machines)
     world = World(scenario, np.random.default_rng(num_machines))
     with tempfile.TemporaryDirectory() as folder:
         fleet = Fleet.at_free_port(Path(folder))
@@ -117,10 +120,16 @@ def sweep(num_machines: int, num_leases: int) -> Swept:
                 blocks = Sleeping(FleetPlace(machines, cluster.living, print), world)
                 launches = math.ceil(num_leases / NUM_REQUESTS)
                 goal = Goal(aims=Aims(margin=1e-6), min_launches=launches, max_launches=launches)
+                store = Store(Path(folder) / "results", "machine")
+                store.folder.mkdir(parents=True)
+
+                def keep(result: Result) -> None:
+                    for subject, launch in result.launches:
+                        store.append(subject.key.replace("/", "-"), launch)
+
                 start_s = time.monotonic()
-                rounds.measure(
-                    world.groups(), Method(), goal, keep=lambda _: None, report=lambda _: None, blocks=blocks
-                )
+                rounds.measure(world.groups(), Method(), goal, keep=keep, report=lambda _: None, blocks=blocks)
+                assert len(blocks.leases) == launches * NUM_REQUESTS
                 return Swept(wall_s=time.monotonic() - start_s, leases=blocks.leases, rss_bytes=blocks.rss_bytes)
         finally:
             fleet.end()
@@ -141,7 +150,7 @@ def main() -> None:
     if len(arguments.machines) > 1:  # each in a process of its own, because Ray keeps the first token that it is given
         command = (sys.executable, __file__, "--leases", str(arguments.leases), "--machines")
         codes = [subprocess.run([*command, str(number)], check=False).returncode for number in arguments.machines]
-        sys.exit(max(codes))
+        sys.exit(int(any(codes)))
     failures = []
     for num_machines in arguments.machines:
         swept = sweep(num_machines, arguments.leases)

@@ -15,8 +15,9 @@ os.environ["BENCH_PATH"] = str(Path(__file__).parent / "plugins")
 from bench.api.cell import Cell
 from bench.measure import machine
 from bench.measure.block import Method
+from bench.measure.goal import Goal
 from bench.measure.limits import Limits
-from bench.measure.rounds import Goal, Progress
+from bench.measure.rounds import Progress
 from bench.pipeline.sweep import Options, Sweep
 from bench.records import assemble
 from bench.records.rows import Row

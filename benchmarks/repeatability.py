@@ -18,9 +18,9 @@ import time
 import instrument
 
 from bench.api.cell import Cell
+from bench.measure.goal import Goal
 from bench.measure.limits import Limits
 from bench.measure.process import Child
-from bench.measure.rounds import Goal
 from bench.measure.session import Worker
 from bench.pipeline import opening, operations, prepare
 from bench.plugins import catalog

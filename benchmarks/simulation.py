@@ -19,12 +19,13 @@ import msgspec
 import numpy as np
 
 from bench.api.cell import Cell
-from bench.measure import blocks, rounds
+from bench.measure import blocks, ledgers, rounds
 from bench.measure.block import Method, Request, Result, Subject
 from bench.measure.comparison import CELL, CONTROL, REFERENCE
+from bench.measure.goal import Goal
 from bench.measure.launch import Launch
+from bench.measure.ledgers import Group, Ledger
 from bench.measure.memory import Memory
-from bench.measure.rounds import Goal, Group, Ledger
 
 EPOCH = datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC)
 NOTHING = Request(operation=dict, arguments={})
@@ -161,7 +162,7 @@ class World:
                 others = list(self._random.permutation(np.array(group.ledgers[1:], dtype=object)))
                 for block in _batched(others, rounds.MAX_WORKERS - 2):
                     result = self.run_block(group.baseline.subject, [ledger.subject for ledger in block], Method())
-                    rounds.note(group, result)
+                    ledgers.note(group, result)
         return groups
 
     def race(self, goal: Goal) -> list[Group]:

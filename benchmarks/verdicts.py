@@ -11,7 +11,7 @@ import collections
 
 import instrument
 
-from bench.measure.rounds import Goal
+from bench.measure.goal import Goal
 
 SAME = "toy/null/native/planted-none/null/cpu/b1t1"
 SLOWER = "toy/null/native/planted-3percent/null/cpu/b1t1"

@@ -74,7 +74,10 @@ def opened_whole(path: Path) -> io.BufferedReader | io.BytesIO:
     if size >= SMALL:
         return open(descriptor, "rb")  # noqa: PTH123 (the caller closes it)
     try:
-        return io.BytesIO(os.read(descriptor, size))
+        content = os.read(descriptor, size)
+        while len(content) < size and (more := os.read(descriptor, size - len(content))):  # some file systems give less
+            content += more
+        return io.BytesIO(content)
     finally:
         os.close(descriptor)
 

@@ -11,7 +11,7 @@ from bench.cli import options, units
 
 if TYPE_CHECKING:
     from bench.decisions.compare import Compared
-    from bench.measure.rounds import Goal
+    from bench.measure.goal import Goal
     from bench.pipeline.asked import Asked
     from bench.tasks.adopt import Options
 
@@ -61,8 +61,8 @@ def compare(
     and cells were measured before.
     """
     from bench.api.errors import InputError
+    from bench.measure.goal import Goal
     from bench.measure.questions import Aims
-    from bench.measure.rounds import Goal
     from bench.records.reading import told
     from bench.report import compare as report
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from bench.api.cell import Cell
     from bench.cli.keeping import KeepingStore
-    from bench.measure.rounds import Goal
+    from bench.measure.goal import Goal
     from bench.pipeline.fleet.place import Machine
     from bench.pipeline.sweep import Options
     from bench.records.folder import Results
@@ -82,9 +82,9 @@ def run(
     from bench.graphs.shapes.given import axes_from
     from bench.measure import machine
     from bench.measure.block import Method
+    from bench.measure.goal import Goal
     from bench.measure.limits import Limits
     from bench.measure.questions import Aims
-    from bench.measure.rounds import Goal
     from bench.pipeline import sizing, sweeps
     from bench.pipeline.sweep import Options, Sweep
     from bench.plugins import catalog

@@ -12,7 +12,7 @@ from bench.measure import bisection, comparison
 from bench.measure.bisection import State
 from bench.measure.block import Method, Result
 from bench.measure.comparison import Comparison
-from bench.measure.rounds import Goal
+from bench.measure.goal import Goal
 from bench.measure.stats import NOISE_FLOOR, Estimate
 from bench.pipeline import asked, verify, versions
 from bench.pipeline.flow import Verified

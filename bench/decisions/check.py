@@ -17,8 +17,8 @@ from bench.api.errors import ArtifactError, BenchError, ChildError, InputError
 from bench.decisions import deployment
 from bench.measure import comparison
 from bench.measure.block import Method, Result
+from bench.measure.goal import REGRESSION, Goal
 from bench.measure.limits import Limits
-from bench.measure.rounds import REGRESSION, Goal
 from bench.measure.scratch import Scratch
 from bench.measure.stats import Estimate
 from bench.pipeline import prepare, quality, sweeps, verify, versions

@@ -9,8 +9,8 @@ from bench.decisions import side_by_side
 from bench.decisions.compare import PAIRED, Change, Compared, Side, judged
 from bench.measure import machine
 from bench.measure.block import Method
+from bench.measure.goal import Goal
 from bench.measure.limits import Limits
-from bench.measure.rounds import Goal
 from bench.pipeline.sweep import Observer
 from bench.tasks import adopt, revisions
 

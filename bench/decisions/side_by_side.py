@@ -12,7 +12,7 @@ from bench.api.errors import BenchError, InputError
 from bench.decisions.compare import Change, same_graph
 from bench.measure.at_once import on_all_cores
 from bench.measure.block import Method, Result
-from bench.measure.rounds import Goal
+from bench.measure.goal import Goal
 from bench.pipeline import flow, prepare, sweeps, verify
 from bench.pipeline.flow import Verified
 from bench.pipeline.measuring import measure_pairs

@@ -10,8 +10,8 @@ from bench.decisions import side_by_side
 from bench.decisions.compare import PAIRED, Compared, Side, judged
 from bench.measure import machine
 from bench.measure.block import Method
+from bench.measure.goal import Goal
 from bench.measure.limits import Limits
-from bench.measure.rounds import Goal
 from bench.pipeline import versions
 from bench.pipeline.asked import Asked
 from bench.pipeline.sweep import Observer

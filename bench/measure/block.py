@@ -201,11 +201,13 @@ class Result:
         launches: by subject, the baseline's reference and control first.
         failures: the cells that failed.
         superseded: launches that do not count, because the same workers lost less time to others in `launches`.
+        again: failures of earlier blocks, of cells that have a launch in this one, which was under way.
     """
 
     launches: tuple[tuple[Subject, Launch], ...]
     failures: tuple[Failure, ...]
     superseded: tuple[tuple[Subject, Launch], ...] = ()
+    again: tuple[Failure, ...] = ()
 
 
 def run_block(

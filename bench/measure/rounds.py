@@ -7,111 +7,26 @@ the launches of a cell are spread over the sweep, because the state of a machine
 from __future__ import annotations
 
 import dataclasses
-import datetime
 import itertools
 import math
 import random
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 
-import msgspec
-
+from bench.api.errors import BenchError
 from bench.measure import comparison, questions, stats
-from bench.measure.block import Failure, Method, Result, Subject
+from bench.measure.block import Failure, Method, Result
 from bench.measure.blocks import Blocks, BlocksHere
-from bench.measure.comparison import Comparison, Fitted, Series
-from bench.measure.launch import Launch
-from bench.measure.questions import Aims, Contest, Question
+from bench.measure.comparison import Fitted
+from bench.measure.goal import Goal
+from bench.measure.ledgers import Group, Ledger, note
+from bench.measure.questions import Contest, Question
 
-REGRESSION, FINE = "regression", "fine"
 MAX_WORKERS = 14  # a longer pass would let the machine drift between a burst and its reference's
 FIRST_SHARE = 1 / 3  # of the budget, for the passes of the first round: the rest is for open questions
 MEMORY_SHARE = 0.6  # of the memory now free, for the workers of one block
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Goal:
-    """When a cell has been measured enough: its questions are answered, or it has all the launches that it may have.
-
-    Attributes:
-        aims: the precision at which questions count as answered.
-        tolerance: ask only whether the cell is slower than its baseline by more than this share; None for the questions
-            of a sweep.
-        min_launches: fewest launches of a cell.
-        max_launches: most launches of a cell.
-        budget_s: seconds for all measuring; None is no limit.
-    """
-
-    aims: Aims = Aims()
-    tolerance: float | None = None
-    min_launches: int = 1
-    max_launches: int = 16
-    budget_s: float | None = None
-
-    def looks(self) -> tuple[int, ...]:
-        """Numbers of launches after which the tolerance is asked about: each look may be wrong, so they are few."""
-        found = []
-        launches = self.min_launches
-        while launches < self.max_launches:
-            found.append(launches)
-            launches *= 2
-        return (*found, self.max_launches)
-
-    def regression(self, comparison: Comparison) -> str:
-        """Whether the cell is slower by more than the tolerance: `regression`, `fine` or `undecided`.
-
-        The whole interval must lie on one side of the tolerance and outside the noise floor. It is the interval of 95 %
-        over all looks together (Bonferroni), so wider than that of `Comparison.ratio`.
-        """
-        if comparison.effect is None or comparison.num_launches < self.min_launches:
-            return stats.UNDECIDED
-        assert self.tolerance is not None
-        ratio = comparison.effect.ratio(stats.ALPHA / len(self.looks()))
-        if ratio.low > 1 + max(self.tolerance, stats.NOISE_FLOOR):
-            return REGRESSION
-        return FINE if ratio.high < 1 + self.tolerance else stats.UNDECIDED
-
-
-@dataclasses.dataclass(kw_only=True)
-class Ledger:
-    """A subject with its launches, those of earlier runs included.
-
-    Attributes:
-        failed: whether the subject failed in a block, and gets no further launches.
-        num_stale: launches that count for the figures but not towards the goal, because the subject is to be measured
-            again.
-        may_win: whether the subject may be the deployment to ship.
-    """
-
-    subject: Subject
-    launches: list[Launch] = dataclasses.field(default_factory=list)
-    failed: bool = False
-    num_stale: int = 0
-    may_win: bool = True
-
-    @property
-    def name(self) -> str:
-        """The name of the subject among all subjects of a sweep."""
-        return self.subject.key
-
-    def series(self) -> Series:
-        """The launches so far."""
-        cell = self.subject.cell
-        return Series(name=self.name, program=cell.program, launches=tuple(self.launches))
-
-
-@dataclasses.dataclass(kw_only=True)
-class Group:
-    """Cells that answer the same request, and their common baseline, which may be among them."""
-
-    baseline: Ledger
-    ledgers: list[Ledger]
-
-    def launched(self) -> comparison.Group:
-        """The group with the launches so far, for `comparison.fit`."""
-        return comparison.Group(baseline=self.baseline.series(), cells=[ledger.series() for ledger in self.ledgers])
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -204,88 +119,130 @@ def measure(
 ) -> None:
     """Run rounds of blocks until no question is open about a cell that may have further launches, or the time is up.
 
-    A round begins as soon as a machine has no block. Launches that are under way count as done in what a cell needs, so
-    the cells of one request may be in several blocks at a time, and get no more launches than they need.
-
     Args:
         groups: the cells and their baselines; their ledgers receive the new launches.
         method: how blocks are measured.
         goal: when a cell has been measured enough, and how much time there is.
         keep: stores the launches and failures of a block as soon as the block ends.
-        report: called with the progress before the first block and after each block.
+        report: called with the progress before the first block, and whenever blocks have ended.
         cut_blocks: end a running block when the time is up; otherwise only no further block begins.
         blocks: where blocks run; None for this machine.
     """
-    start = time.monotonic()
-    seconds_per_launch: list[float] = []
-    places = BlocksHere() if blocks is None else blocks
-    running: dict[Future[Result], _Running] = {}
-    failures: dict[str, Failure] = {}
+    _Rounds(groups, method, goal, keep, report, cut_blocks, blocks or BlocksHere()).run()
 
-    def left_s() -> float:
-        return math.inf if goal.budget_s is None else goal.budget_s - (time.monotonic() - start)
 
-    def tell(num_round: int) -> _Standing:
-        standing = _standing(groups, goal)
-        launches = sum(need.launches for needs in standing.needs for need in needs.values())
-        mean_s = sum(seconds_per_launch) / max(1, len(seconds_per_launch))
-        left = min(launches * mean_s / max(1, places.most_at_once()), max(0.0, left_s()))
-        report(standing.progress(num_round, groups, left))
-        return standing
+class _Rounds:
+    """Rounds of blocks; see `measure`.
 
-    def to_do(standing: _Standing) -> _Standing:
-        """What is neither done nor under way."""
-        return standing.without(Counter(name for block in running.values() for name in block.names))
+    A round begins as soon as a machine has no block. Launches that are under way count as done in what a cell needs, so
+    the cells of one request may be in several blocks at a time, and no cell gets more launches than it may have.
+    """
 
-    def settle(most: int, standing: _Standing) -> _Standing:
-        """Wait until no more than so many blocks run, and keep the results of those that end."""
+    def __init__(
+        self,
+        groups: Sequence[Group],
+        method: Method,
+        goal: Goal,
+        keep: Callable[[Result], None],
+        report: Callable[[Progress], None],
+        cut_blocks: bool,
+        places: Blocks,
+    ) -> None:
+        self._groups, self._method, self._goal = groups, method, goal
+        self._keep, self._report = keep, report
+        self._until = self._left_s if cut_blocks else lambda: math.inf
+        self._places = places
+        self._start_s = time.monotonic()
+        self._number = 0
+        self._num_first = 0  # blocks of the first round
+        self._plan: list[tuple[int, list[Ledger]]] = []
+        self._running: dict[Future[Result], _Running] = {}
+        self._seconds_per_launch: list[float] = []
+        self._failures: dict[str, Failure] = {}
+
+    def run(self) -> None:
+        """Run all rounds."""
+        self._tell()
+        self._begin()
         errors: list[BaseException] = []
-        while len(running) > (0 if errors else most):
-            for future in wait(running, return_when=FIRST_COMPLETED).done:
-                block = running.pop(future)
-                if (error := future.exception()) is not None:
-                    errors.append(error)  # raised once the results of the other blocks are kept
-                    continue
-                result = _with_earlier(future.result(), failures)
-                failures.update((failure.subject.key, failure) for failure in result.failures)
-                note(block.group, result)
-                keep(result)
-                seconds_per_launch.append((time.monotonic() - block.began_s) / max(1, len(block.names) - 1))
-            if not errors:
-                standing = tell(num_round)  # of all blocks that ended meanwhile
+        while self._running:
+            over = wait(self._running, return_when=FIRST_COMPLETED).done
+            try:
+                if self._num_machines() > 1 and not errors:
+                    self._begin(over)  # by what was known before, so that no machine waits for this one
+            except BenchError as error:  # no machine is left
+                errors.append(error)
+            errors += filter(None, map(self._settle, over))
+            if not errors:  # else the results of the other blocks are kept, and no block begins
+                self._tell()
+                self._begin()
         if errors:
             raise errors[0]
-        return standing
 
-    standing, num_round = tell(0), 1
-    for num_round in itertools.count(1):
-        plan = _plan(groups, to_do(standing), places.free_bytes())
-        if not plan and not running:
-            return
-        if not plan:
-            standing = settle(len(running) - 1, standing)
-            continue
-        how = method
-        if num_round == 1 and goal.budget_s is not None:
-            # A round that takes the whole budget would leave no launch for what it leaves open.
-            turns = math.ceil(len(plan) / max(1, places.most_at_once()))
-            how = dataclasses.replace(method, max_s=min(method.max_s, FIRST_SHARE * goal.budget_s / turns))
-        for index, block in plan:
-            standing = settle(max(1, places.most_at_once()) - 1, standing)
-            group, needs = groups[index], to_do(standing).needs[index]
+    def _num_machines(self) -> int:
+        return max(1, self._places.most_at_once())
+
+    def _left_s(self) -> float:
+        budget_s = self._goal.budget_s
+        return math.inf if budget_s is None else budget_s - (time.monotonic() - self._start_s)
+
+    def _tell(self) -> None:
+        """Find out what is open by the launches so far, and report it."""
+        self._standing = _standing(self._groups, self._goal)
+        launches = sum(need.launches for needs in self._standing.needs for need in needs.values())
+        mean_s = sum(self._seconds_per_launch) / max(1, len(self._seconds_per_launch))
+        left = min(launches * mean_s / self._num_machines(), max(0.0, self._left_s()))
+        self._report(self._standing.progress(self._number, self._groups, left))
+
+    def _to_do(self) -> _Standing:
+        """What is neither done nor under way."""
+        return self._standing.without(Counter(name for block in self._running.values() for name in block.names))
+
+    def _begin(self, over: Collection[Future[Result]] = ()) -> None:
+        """Begin blocks on all machines that have none.
+
+        Args:
+            over: blocks that have ended, and whose launches are not among what is known.
+        """
+        while len(self._running) - len(over) < self._num_machines():
+            if not self._plan:
+                self._plan = _plan(self._groups, self._to_do(), self._places.free_bytes())
+                self._number += bool(self._plan)
+                self._num_first = self._num_first or len(self._plan)
+            if not self._plan or self._left_s() <= 0:
+                return
+            index, block = self._plan.pop(0)
+            group, needs = self._groups[index], self._to_do().needs[index]
             # The blocks before this one may have answered what its cells were waiting for.
             wanted = [ledger for ledger in block if ledger.name in needs]
             if not wanted and not (group.baseline.name in needs and not block):
                 continue
-            if left_s() <= 0:
-                settle(0, standing)
-                return
             names = frozenset(ledger.name for ledger in (group.baseline, *wanted))
             begun = _Running(group=group, names=names, began_s=time.monotonic())
-            until = left_s if cut_blocks else lambda: math.inf
             subjects = [ledger.subject for ledger in wanted]
-            running[places.begin(group.baseline.subject, subjects, how, until)] = begun
-        standing = settle(max(1, places.most_at_once()) - 1, standing)
+            future = self._places.begin(group.baseline.subject, subjects, self._method_now(), self._until)
+            self._running[future] = begun
+
+    def _method_now(self) -> Method:
+        """How a block of this round is measured."""
+        if self._number > 1 or self._goal.budget_s is None:
+            return self._method
+        # A round that takes the whole budget would leave no launch for what it leaves open.
+        turns = math.ceil(self._num_first / self._num_machines())
+        share_s = FIRST_SHARE * self._goal.budget_s / turns
+        return dataclasses.replace(self._method, max_s=min(self._method.max_s, share_s))
+
+    def _settle(self, future: Future[Result]) -> BaseException | None:
+        """Keep the result of a block that has ended; returns the error of one that was lost."""
+        block = self._running.pop(future)
+        if (error := future.exception()) is not None:
+            return error
+        result = _with_earlier(future.result(), self._failures)
+        self._failures.update((failure.subject.key, failure) for failure in result.failures)
+        note(block.group, result)
+        self._keep(result)
+        self._seconds_per_launch.append((time.monotonic() - block.began_s) / max(1, len(block.names) - 1))
+        return None
 
 
 def _with_earlier(result: Result, failures: Mapping[str, Failure]) -> Result:
@@ -295,8 +252,9 @@ def _with_earlier(result: Result, failures: Mapping[str, Failure]) -> Result:
         result: the result.
         failures: by key, the failures of blocks that ended before.
     """
-    hidden = [failures[subject.key] for subject, _ in result.launches if subject.key in failures]
-    return dataclasses.replace(result, failures=(*result.failures, *hidden))
+    new = {failure.subject.key for failure in result.failures}
+    old = dict.fromkeys(subject.key for subject, _ in result.launches if subject.key not in new)
+    return dataclasses.replace(result, again=tuple(failures[key] for key in old if key in failures))
 
 
 def _standing(groups: Sequence[Group], goal: Goal) -> _Standing:
@@ -390,14 +348,3 @@ def _blocks(group: Group, needs: Mapping[str, _Need], free_bytes: int) -> list[l
     if not blocks and waiting:  # the baseline alone: its block is the reference and the control
         blocks.append([])
     return blocks
-
-
-def note(group: Group, result: Result) -> None:
-    """Enter a block's launches and failures into the ledgers; the model of the measurement needs their time."""
-    now = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
-    ledgers = {ledger.name: ledger for ledger in (group.baseline, *group.ledgers)}
-    for subject, launch in result.launches:
-        timed = launch if launch.time else msgspec.structs.replace(launch, time=now)
-        ledgers[subject.key].launches.append(timed)
-    for failure in result.failures:
-        ledgers[failure.subject.key].failed = True

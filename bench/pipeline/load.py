@@ -14,13 +14,13 @@ from bench.api.cell import Cell
 from bench.api.errors import ChildError
 from bench.measure.block import Subject
 from bench.measure.comparison import REFERENCE
+from bench.measure.ledgers import Group
 from bench.measure.load import capacity, launch, loadgen, paired, sporadic
 from bench.measure.load.launch import LoadRun
 from bench.measure.load.paired import Arrivals, Bound, Member
 from bench.measure.load.scenarios import USUAL_S, Demand
 from bench.measure.load.served import Run
 from bench.measure.load.service import Bounds, Driver, Service, Setup
-from bench.measure.rounds import Group
 from bench.pipeline import prepare
 from bench.pipeline.sweep import Observer, Options, Sweep
 from bench.plugins import catalog

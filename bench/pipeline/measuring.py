@@ -6,7 +6,9 @@ from collections.abc import Callable, Sequence
 
 from bench.measure import rounds
 from bench.measure.block import Method, Result
-from bench.measure.rounds import Goal, Group, Ledger, Progress
+from bench.measure.goal import Goal
+from bench.measure.ledgers import Group, Ledger
+from bench.measure.rounds import Progress
 from bench.pipeline import opening
 from bench.pipeline.flow import Verified
 

@@ -10,12 +10,12 @@ from bench.api.cell import Cell
 from bench.api.errors import ChildError
 from bench.measure import machine
 from bench.measure.block import Subject
+from bench.measure.ledgers import Group
 from bench.measure.load import capacity, loadgen, paired
 from bench.measure.load.paired import Arrivals, Member
 from bench.measure.load.scenarios import Demand
 from bench.measure.load.service import Setup
 from bench.measure.load.serving import Batching
-from bench.measure.rounds import Group
 from bench.pipeline.load import USUAL_SHARE, LoadSweep, starts
 from bench.plugins import catalog
 

@@ -15,7 +15,9 @@ from bench.api.places import without_places
 from bench.measure import rounds
 from bench.measure.block import Method, Result
 from bench.measure.comparison import REFERENCE, by_block
-from bench.measure.rounds import Goal, Group, Ledger, Progress
+from bench.measure.goal import Goal
+from bench.measure.ledgers import Group, Ledger
+from bench.measure.rounds import Progress
 from bench.pipeline import sweeps
 from bench.pipeline.flow import Prepared, Verified
 from bench.pipeline.place import Begun, Here, Place
@@ -215,6 +217,8 @@ class Sweep:
                 self._store.append(subject.key, Reset(launches=kind))
             line = ThreadLaunch(**msgspec.structs.asdict(launch)) if self._options.across_threads else launch
             self._store.append(subject.key, line)
+        for failure in result.again:  # a record's failure is its last line
+            self._store.append(failure.subject.key, Failure.of(failure.stage, failure.error))
         for failure in result.failures:
             self._store.append(failure.subject.key, Failure.of(failure.stage, failure.error))
             self._observer.cell(failure.subject.cell, f"failed: {failure.error.reason}")

@@ -162,7 +162,9 @@ def _uncollected() -> Iterator[None]:
         yield
     finally:
         if was_on:
-            gc.freeze()  # else the next search would be through all of it
+            # Both move everything to the oldest objects: else the next search would be through all that was read.
+            gc.freeze()
+            gc.unfreeze()
             gc.enable()
 
 

@@ -177,10 +177,15 @@ class Store:
         return Record.from_lines(lines) if lines else None
 
     def contents(self) -> Contents:
-        """All that can be read of the folder, and all that cannot."""
+        """All that can be read of the folder, and all that cannot.
+
+        Raises:
+            StoreError: the folder cannot be listed.
+        """
         records: dict[str, Record] = {}
         damages: list[Damage] = []
-        names = os.listdir(self.folder) if self.folder.is_dir() else ()  # noqa: PTH208 (paths are slow to sort)
+        with _told("read", self.folder):
+            names = os.listdir(self.folder) if self.folder.is_dir() else ()  # noqa: PTH208 (paths are slow to sort)
         for name in sorted(name for name in names if name.endswith(".jsonl")):
             path = self.folder / name
             try:
@@ -191,7 +196,7 @@ class Store:
                 found = Reading(damages=(Damage(path=path, reason=str(error)),))
             damages += found.damages
             if found.lines:
-                records[name.removesuffix(".jsonl")] = Record.from_lines(found.lines)
+                records[path.stem] = Record.from_lines(found.lines)
         damages += self._without_foreign(records)
         noted, damage = self._noted()
         by_time = sorted(records.values(), key=lambda record: record.header.time)

@@ -12,7 +12,7 @@ from pathlib import Path
 from bench.decisions.best import MAX_METRIC_LOSS
 from bench.decisions.next_pick import NextPick
 from bench.decisions.pick import METRIC
-from bench.measure.rounds import Goal
+from bench.measure.goal import Goal
 from bench.measure.stats import UNDECIDED
 from bench.records.ranking import is_timed
 from bench.records.rows import Row

@@ -21,8 +21,8 @@ from bench.decisions.compare import Change, judged
 from bench.measure import blocks, rounds
 from bench.measure.block import Failure, Method, Result, Subject
 from bench.measure.comparison import CELL, CONTROL, REFERENCE
+from bench.measure.goal import Goal
 from bench.measure.limits import Limits
-from bench.measure.rounds import Goal
 from bench.pipeline import prepare, provenance, verify
 from bench.pipeline.flow import Verified
 from bench.plugins import catalog

@@ -11,11 +11,12 @@ from typing import Any
 import pytest
 
 from bench.api.cell import Cell
-from bench.measure import questions, rounds, stats
+from bench.measure import questions, stats
 from bench.measure.block import Result
 from bench.measure.comparison import CELL, Comparison
+from bench.measure.goal import FINE, Goal
+from bench.measure.ledgers import Group, Ledger, note
 from bench.measure.questions import BEST, GAIN, VERDICT, Aims, Question
-from bench.measure.rounds import Goal, Group, Ledger
 from bench.measure.stats import Effect
 from support import records as made
 from support.fake_blocks import Bench, group, subject
@@ -209,7 +210,7 @@ def test_launches_have_the_time_of_their_block(bench: Bench) -> None:
 def test_launch_that_has_a_time_keeps_it() -> None:
     found = group("a")
     subject, launch = found.ledgers[1].subject, made.launch("a", CELL, 1000)
-    rounds.note(found, Result(launches=((subject, launch),), failures=()))
+    note(found, Result(launches=((subject, launch),), failures=()))
     assert found.ledgers[1].launches == [launch]
 
 
@@ -262,8 +263,6 @@ def test_tolerance_stops_at_the_first_look_that_decides(bench: Bench) -> None:
 
 def test_tolerance_does_not_stop_between_looks(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     """Decided after three of its launches, it runs until the look at four."""
-    monkeypatch.setattr(
-        Goal, "regression", lambda _, found: rounds.FINE if found.num_launches >= 3 else stats.UNDECIDED
-    )
+    monkeypatch.setattr(Goal, "regression", lambda _, found: FINE if found.num_launches >= 3 else stats.UNDECIDED)
     bench.measure(group("a"), tolerance=0.02, min_launches=2, max_launches=8)
     assert bench.counts() == {"a": 4}

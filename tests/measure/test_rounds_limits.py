@@ -17,7 +17,9 @@ from bench.api.errors import ChildError
 from bench.measure import blocks, rounds
 from bench.measure.block import Result, Subject
 from bench.measure.blocks import BlocksHere
-from bench.measure.rounds import Goal, Ledger, Progress
+from bench.measure.goal import Goal
+from bench.measure.ledgers import Ledger
+from bench.measure.rounds import Progress
 from support.fake_blocks import GIB, METHOD, Bench, group, subject
 
 
@@ -233,48 +235,101 @@ def test_a_machine_is_not_idle_while_another_is_at_a_long_block(bench: Bench) ->
 
 
 class AtOnce(BlocksHere):
-    """Three blocks at a time, which end in the order that is asked for."""
+    """Several blocks at a time, of which one ends whenever a block is waited for, in the order that is asked for.
 
-    def __init__(self, order: Sequence[int]) -> None:
+    Attributes:
+        most_running: how many ran at the same time.
+    """
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, num_machines: int, order: Sequence[int] = ()) -> None:
         super().__init__()
-        self._order = order
-        self._ends: list[Callable[[], None]] = []
+        self._num_machines, self._order = num_machines, [*order]
+        self._ends: dict[int, Callable[[], None]] = {}
+        self._num_begun = 0
         self.most_running = 0
+        wait = rounds.wait
+        monkeypatch.setattr(rounds, "wait", lambda running, **how: self._end() or wait(running, **how))
 
     def most_at_once(self) -> int:
-        return 3
+        return self._num_machines
 
     def begin(self, *arguments: Any) -> Future[Result]:
         result = super().begin(*arguments).result()
         found: Future[Result] = Future()
-        self._ends.append(lambda: found.set_result(result))
-        if len(self._ends) == 3:
-            for number in self._order:
-                self._ends[number]()
+        self._ends[self._num_begun] = lambda: found.set_result(result)
+        self._num_begun += 1
+        self.most_running = max(self.most_running, len(self._ends))
         return found
 
+    def _end(self) -> None:
+        self._ends.pop(self._order.pop(0) if self._order else min(self._ends))()
+
 
 @pytest.mark.parametrize("order", [(0, 1, 2), (2, 1, 0)])
-def test_cells_of_one_request_are_on_several_machines_at_a_time(bench: Bench, order: Sequence[int]) -> None:
+def test_cells_of_one_request_are_on_several_machines_at_a_time(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, order: Sequence[int]
+) -> None:
+    places = AtOnce(monkeypatch, 3, order)
     goal = Goal(min_launches=3, max_launches=3)
 
-    rounds.measure([group("a", "b")], METHOD, goal, keep=bench.kept.append, report=lambda _: None, blocks=AtOnce(order))
+    rounds.measure([group("a", "b")], METHOD, goal, keep=bench.kept.append, report=lambda _: None, blocks=places)
 
-    assert [sorted(block) for block in bench.blocks] == [["a", "b"]] * 3, "all began before one was over"
+    assert places.most_running == 3
+    assert [sorted(block) for block in bench.blocks] == [["a", "b"]] * 3, "and no more than a cell may have"
 
 
-@pytest.mark.parametrize("order", [(0, 1, 2), (2, 1, 0)])
-def test_launches_of_other_machines_do_not_clear_a_failure(bench: Bench, order: Sequence[int]) -> None:
+def test_a_machine_gets_its_next_block_before_the_results_of_the_last_one_are_kept(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As long as what was known before asks for launches."""
+    goal = Goal(min_launches=6, max_launches=6)
+    begun: list[int] = []
+
+    def keep(_: Result) -> None:
+        begun.append(len(bench.blocks))
+
+    rounds.measure([group("a")], METHOD, goal, keep=keep, report=lambda _: None, blocks=AtOnce(monkeypatch, 2))
+
+    assert begun == [3, 4, 5, 6, 6, 6]
+
+
+def test_rounds_are_counted_by_their_blocks(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """More machines than blocks wait for blocks to end, which is no round."""
+    groups = [group("a", threads=number) for number in range(1, 7)]
+    goal = Goal(min_launches=1, max_launches=1)
+    told: list[int] = []
+
+    def report(progress: Progress) -> None:
+        told.append(progress.num_round)
+
+    rounds.measure(groups, METHOD, goal, keep=bench.kept.append, report=report, blocks=AtOnce(monkeypatch, 8))
+
+    assert told == [0, *[1] * 6]
+
+
+@pytest.mark.parametrize(
+    ("failing", "order", "expected"),
+    [
+        ("a", (1, 0, 2), ["failure", "launch", "again", "launch", "again"]),
+        ("a", (0, 1, 2), ["launch", "failure", "launch", "again"]),
+        ("raw", (1, 0, 2), ["failure", "again", "again"]),
+    ],
+)
+def test_launches_of_other_machines_do_not_clear_a_failure(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, failing: str, order: Sequence[int], expected: list[str]
+) -> None:
     """A record's failure is its last line, so it is stored again after launches that were under way."""
-    bench.failing = {"a": 2}
+    bench.failing = {failing: 2}
     stored: list[str] = []
 
     def keep(result: Result) -> None:
-        stored.extend("launch" for subject, _ in result.launches if subject.cell.variant == "a")
-        stored.extend("failure" for failure in result.failures if failure.subject.cell.variant == "a")
+        own = failing if failing != "raw" else ""
+        stored.extend("launch" for subject, _ in result.launches if subject.cell.variant == own)
+        stored.extend("again" for failure in result.again if failure.subject.cell.variant == failing)
+        stored.extend("failure" for failure in result.failures if failure.subject.cell.variant == failing)
 
     goal = Goal(min_launches=3, max_launches=3)
-    rounds.measure([group("a", "b")], METHOD, goal, keep=keep, report=lambda _: None, blocks=AtOnce(order))
+    places = AtOnce(monkeypatch, 3, order)
+    rounds.measure([group("a", "b")], METHOD, goal, keep=keep, report=lambda _: None, blocks=places)
 
-    assert "launch" in stored
-    assert stored[-1] == "failure"
+    assert stored == expected

@@ -31,7 +31,7 @@ from bench.pipeline import sweeps
 from bench.measure import machine
 from bench.measure.block import Method
 from bench.measure.clock import BurstPlan
-from bench.measure.rounds import Goal
+from bench.measure.goal import Goal
 from bench.pipeline.prepare import Limits
 from bench.records import assemble
 from bench.report import tables

@@ -8,9 +8,9 @@ from typing import Any
 
 from bench.api.cell import Cell
 from bench.measure.block import Method
+from bench.measure.goal import Goal
 from bench.measure.limits import Limits
 from bench.measure.questions import Aims
-from bench.measure.rounds import Goal
 from bench.pipeline import place
 from bench.pipeline.sweep import Options, Sweep
 from bench.records.lines import Failure

@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import pytest
 
-from bench.measure.rounds import Goal
+from bench.measure.goal import Goal
 from bench.pipeline.sweep import Options, Sweep
 
 

@@ -11,7 +11,7 @@ from msgspec import UNSET
 from msgspec.structs import replace
 
 from bench.api.cell import Cell
-from bench.measure import rounds
+from bench.measure import ledgers, rounds
 from bench.measure.limits import Limits
 from bench.pipeline import opening, prepare, spot, verify
 from bench.pipeline.flow import Prepared, Verified
@@ -270,7 +270,7 @@ def test_sweep_verifies_the_smallest_setting_and_checks_the_others(
 ) -> None:
     timed: list[str] = []
 
-    def measure(groups: Sequence[rounds.Group], *_: object, **__: object) -> None:
+    def measure(groups: Sequence[ledgers.Group], *_: object, **__: object) -> None:
         timed.extend(ledger.subject.cell.path for group in groups for ledger in group.ledgers)
 
     monkeypatch.setattr(rounds, "measure", measure)

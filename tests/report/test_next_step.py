@@ -11,7 +11,7 @@ import pytest
 
 from bench.decisions.next_pick import NextPick
 from bench.decisions.pick import Choice, Further
-from bench.measure.rounds import Goal
+from bench.measure.goal import Goal
 from bench.records.ranking import Group
 from bench.records.rows import Row
 from bench.report.next_step import after, is_measured, unscaled

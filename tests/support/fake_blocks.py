@@ -14,11 +14,13 @@ import pytest
 
 from bench.api.cell import Cell
 from bench.api.errors import ChildError
-from bench.measure import blocks, rounds
+from bench.measure import blocks, ledgers, rounds
 from bench.measure.block import Failure, Method, Repeats, Result, Subject
 from bench.measure.comparison import CELL, CONTROL, REFERENCE
+from bench.measure.goal import Goal
 from bench.measure.launch import Launch
-from bench.measure.rounds import Goal, Group, Ledger, Progress
+from bench.measure.ledgers import Group, Ledger
+from bench.measure.rounds import Progress
 from support import records as made
 
 METHOD = Method()
@@ -65,7 +67,7 @@ class Bench:
         monkeypatch.setattr(blocks, "run_block", self._run)
         monkeypatch.setattr(rounds, "time", SimpleNamespace(monotonic=lambda: self.now))
         clock = SimpleNamespace(now=lambda zone: made.START + datetime.timedelta(hours=self.hours))
-        monkeypatch.setattr(rounds, "datetime", SimpleNamespace(datetime=clock, UTC=datetime.UTC))
+        monkeypatch.setattr(ledgers, "datetime", SimpleNamespace(datetime=clock, UTC=datetime.UTC))
 
     def _run(
         self,

@@ -18,7 +18,7 @@ from bench.decisions.search.confirm import Confirmed
 from bench.decisions.search.design import Design
 from bench.decisions.search.kept import Kept
 from bench.decisions.search.search import Outcome
-from bench.measure.rounds import Goal
+from bench.measure.goal import Goal
 from bench.pipeline.sweep import Observer, Options, Sweep
 from bench.plugins import catalog
 from bench.records import folder

@@ -282,7 +282,7 @@ def leased(machines: Sequence[Machine]) -> frozenset[str]:
     import ray
 
     free = ray._private.state.available_resources_per_node()
-    return frozenset(one.node for one in machines if free.get(one.node, {}).get(one.lease, 0) < 1)
+    return frozenset(one.node for one in machines if one.node in free and free[one.node].get(one.lease, 0) < 1)
 
 
 def watch(address: str, lost: Callable[[], None]) -> threading.Thread:

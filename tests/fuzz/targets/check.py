@@ -16,8 +16,8 @@ from bench.decisions import deployment
 from bench.measure.block import Method
 from bench.measure.comparison import CELL, CONTROL, REFERENCE
 from bench.measure.launch import Launch
+from bench.measure.ledgers import Group, Ledger
 from bench.measure.limits import Limits
-from bench.measure.rounds import Group, Ledger
 from bench.pipeline import prepare
 from bench.pipeline.flow import Verified
 from bench.records import folder

@@ -1,0 +1,64 @@
+"""The cells of a sweep with their launches, in the groups that are compared."""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+
+import msgspec
+
+from bench.measure import comparison
+from bench.measure.block import Result, Subject
+from bench.measure.comparison import Series
+from bench.measure.launch import Launch
+
+
+@dataclasses.dataclass(kw_only=True)
+class Ledger:
+    """A subject with its launches, those of earlier runs included.
+
+    Attributes:
+        failed: whether the subject failed in a block, and gets no further launches.
+        num_stale: launches that count for the figures but not towards the goal, because the subject is to be measured
+            again.
+        may_win: whether the subject may be the deployment to ship.
+    """
+
+    subject: Subject
+    launches: list[Launch] = dataclasses.field(default_factory=list)
+    failed: bool = False
+    num_stale: int = 0
+    may_win: bool = True
+
+    @property
+    def name(self) -> str:
+        """The name of the subject among all subjects of a sweep."""
+        return self.subject.key
+
+    def series(self) -> Series:
+        """The launches so far."""
+        cell = self.subject.cell
+        return Series(name=self.name, program=cell.program, launches=tuple(self.launches))
+
+
+@dataclasses.dataclass(kw_only=True)
+class Group:
+    """Cells that answer the same request, and their common baseline, which may be among them."""
+
+    baseline: Ledger
+    ledgers: list[Ledger]
+
+    def launched(self) -> comparison.Group:
+        """The group with the launches so far, for `comparison.fit`."""
+        return comparison.Group(baseline=self.baseline.series(), cells=[ledger.series() for ledger in self.ledgers])
+
+
+def note(group: Group, result: Result) -> None:
+    """Enter a block's launches and failures into the ledgers; the model of the measurement needs their time."""
+    now = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+    ledgers = {ledger.name: ledger for ledger in (group.baseline, *group.ledgers)}
+    for subject, launch in result.launches:
+        timed = launch if launch.time else msgspec.structs.replace(launch, time=now)
+        ledgers[subject.key].launches.append(timed)
+    for failure in result.failures:
+        ledgers[failure.subject.key].failed = True
