@@ -26,6 +26,7 @@ from typing import Any
 import instrument
 import numpy as np
 import psutil
+import ray
 from nodes import Fleet
 from simulation import Scenario, World
 
@@ -114,24 +115,25 @@ def sweep(num_machines: int, num_leases: int) -> Swept:
             for name in ("head", *(f"m{number}" for number in range(1, num_machines))):
                 fleet.start(name)
             os.environ.update(BENCH_LEASE=str(fleet.folder / "lease-driver"))
-            with cluster.connected(fleet.address, fleet.token):
-                machines, refused = cluster.machines()
-                assert len(machines) == num_machines, refused
-                blocks = Sleeping(FleetPlace(machines, cluster.living, print), world)
-                launches = math.ceil(num_leases / NUM_REQUESTS)
-                goal = Goal(aims=Aims(margin=1e-6), min_launches=launches, max_launches=launches)
-                store = Store(Path(folder) / "results", "machine")
-                store.folder.mkdir(parents=True)
+            cluster.connect(fleet.address, fleet.token)
+            machines, refused = cluster.machines()
+            assert len(machines) == num_machines, refused
+            blocks = Sleeping(FleetPlace(machines, cluster.living, print), world)
+            launches = math.ceil(num_leases / NUM_REQUESTS)
+            goal = Goal(aims=Aims(margin=1e-6), min_launches=launches, max_launches=launches)
+            store = Store(Path(folder) / "results", "machine")
+            store.folder.mkdir(parents=True)
 
-                def keep(result: Result) -> None:
-                    for subject, launch in result.launches:
-                        store.append(subject.key.replace("/", "-"), launch)
+            def keep(result: Result) -> None:
+                for subject, launch in result.launches:
+                    store.append(subject.key.replace("/", "-"), launch)
 
-                start_s = time.monotonic()
-                rounds.measure(world.groups(), Method(), goal, keep=keep, report=lambda _: None, blocks=blocks)
-                assert len(blocks.leases) == launches * NUM_REQUESTS
-                return Swept(wall_s=time.monotonic() - start_s, leases=blocks.leases, rss_bytes=blocks.rss_bytes)
+            start_s = time.monotonic()
+            rounds.measure(world.groups(), Method(), goal, keep=keep, report=lambda _: None, blocks=blocks)
+            assert len(blocks.leases) == launches * NUM_REQUESTS
+            return Swept(wall_s=time.monotonic() - start_s, leases=blocks.leases, rss_bytes=blocks.rss_bytes)
         finally:
+            ray.shutdown()  # which ends this process with an error once its node is gone
             fleet.end()
 
 

@@ -61,8 +61,13 @@ def up(
     cluster.make_token(token)
     cluster.up(listen, port, token, name or cluster.default_name())
     options.tell(f"{listen}:{port}")
-    options.say(f"next: bench fleet run --at {listen}:{port} ...; on other machines, with a copy of {token}:")
-    options.say(f"      bench fleet join {listen}:{port} --token-file FILE --listen ADDRESS")
+    given = f" --token-file {token_file}" if token_file else ""
+    options.say(f"next: bench fleet run --at {listen}:{port}{given} ...")
+    if listen == cluster.LOOPBACK:
+        options.say("other machines can join where the head was started with --listen ADDRESS")
+    else:
+        options.say(f"on other machines, with a copy of {token}:")
+        options.say(f"      bench fleet join {listen}:{port} --token-file FILE --listen ADDRESS")
 
 
 @app.command()
@@ -90,15 +95,16 @@ def leave() -> None:
 
 
 @app.command()
-def status(at: At, token_file: Token = None) -> None:
+def status(ctx: typer.Context, at: At, token_file: Token = None) -> None:
     """List the machines of a fleet, and those that take no part, with the reason."""
     from bench.pipeline.fleet import cluster
     from bench.report import fleet
 
     _needs_ray()
-    with cluster.connected(at, cluster.token_file(token_file)):
-        machines, refused = cluster.machines()
-        options.write(fleet.render(machines, refused, cluster.leased(machines)), None)
+    ctx.obj.at_once = True
+    cluster.connect(at, cluster.token_file(token_file))
+    machines, refused = cluster.machines()
+    options.write(fleet.render(machines, refused, cluster.leased(machines)), None)
 
 
 @app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True})
@@ -111,14 +117,11 @@ def run(ctx: typer.Context, at: At, token_file: Token = None) -> None:
     alone = typer.Typer()
     alone.command()(run_command.run)
     command = typer.main.get_command(alone)
-    with cluster.connected(at, cluster.token_file(token_file)):
-        ctx.meta[run_command.FLEET] = (at, _machines())
-        try:
-            with command.make_context("run", ctx.args, parent=ctx) as inner:
-                command.invoke(inner)
-        except Exception:
-            ctx.obj.at_once = True  # sweeps of other kinds of machine may go on in other threads
-            raise
+    ctx.obj.at_once = True
+    cluster.connect(at, cluster.token_file(token_file))
+    ctx.meta[run_command.FLEET] = (at, _machines())
+    with command.make_context("run", ctx.args, parent=ctx) as inner:
+        command.invoke(inner)
 
 
 def _machines() -> list[Machine]:

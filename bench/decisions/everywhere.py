@@ -140,7 +140,9 @@ def of_one_request(
         InputError: there is one machine alone, or no request was measured on all.
     """
     if len(rows) < 2:
-        raise InputError(f"there are results of one machine alone: {', '.join(rows)}", fix="leave out --everywhere")
+        raise InputError(
+            f"there are results of one kind of machine alone: {', '.join(rows)}", fix="leave out --everywhere"
+        )
     each = [{(row.batch, row.threads) for row in own if ranking.is_ranked(row)} for own in rows.values()]
     common = {key for key in set.intersection(*each) if batch in (None, key[0]) and threads in (None, key[1])}
     if not common:

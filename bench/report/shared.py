@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from bench.measure.stats import Effect
 from bench.report import writing
 
-TITLE = "What each machine does to a runtime beside the others of its kind, in per cent of the latency [95 %]"
+TITLE = "What each machine does to a runtime beside the others of its kind, % of the latency [95 %]"
+NOTE = "An interval is about ±10 % wide until launches of the runtime on several machines tell."
 
 
 def table(places: Mapping[tuple[str, str], Effect]) -> tuple[list[str], list[list[str]]]:
@@ -30,10 +31,11 @@ def render(places: Mapping[tuple[str, str], Effect]) -> str:
     if not places:
         return ""
     titles, lines = table(places)
-    return f"{TITLE}:\n\n{writing.plain(titles, lines, format='table')}"
+    return f"{TITLE}:\n\n{writing.plain(titles, lines, format='table')}\n{NOTE}\n"
 
 
 def _text(effect: Effect) -> str:
     ratio = effect.ratio()
-    value, low, high = (f"{100 * (share - 1):+.1f}" for share in (ratio.value, ratio.low, ratio.high))
+    # The sum takes the sign from a rounded zero.
+    value, low, high = (f"{round(100 * (share - 1), 1) + 0.0:+.1f}" for share in (ratio.value, ratio.low, ratio.high))
     return f"{value} [{low}, {high}]"

@@ -134,7 +134,7 @@ def twins(stored: Results, name: str, *, of: str) -> Results:
 
 def test_one_machine_alone_and_requests_that_machines_do_not_share() -> None:
     one = results(FACTORS["server"])
-    with pytest.raises(InputError, match="results of one machine alone: server"):
+    with pytest.raises(InputError, match="results of one kind of machine alone: server"):
         choose({"server": one})
     with pytest.raises(InputError, match="no request was measured on all machines"):
         everywhere.of_one_request({"server": one.rows, "laptop": one.rows}, batch=8)

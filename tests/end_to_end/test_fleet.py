@@ -190,21 +190,32 @@ def test_another_token_is_refused(fleet: Fleet, tmp_path: Path) -> None:
     done = subprocess.run(command, capture_output=True, text=True, timeout=120)
 
     assert done.returncode == 2
-    assert f"{fleet.address} refuses this machine" in done.stderr
-    assert "Traceback" not in done.stderr
+    assert done.stderr.startswith(f"bench: {fleet.address} refuses this machine: the head takes another token (")
+    assert done.stderr.count("\n") == 1
 
 
-def test_a_machine_with_another_package_takes_no_part(fleet: Fleet, harness: Harness, tmp_path: Path) -> None:
+def test_a_second_head_at_the_port_of_a_fleet_is_refused(fleet: Fleet) -> None:
+    done = fleet.bench("again", "up", "--port", fleet.address.partition(":")[2])
+
+    assert done.returncode == 2
+    assert f"something answers at {fleet.address} already" in done.stderr
+
+
+def test_a_machine_with_another_package_or_a_name_twice_takes_no_part(
+    fleet: Fleet, harness: Harness, tmp_path: Path
+) -> None:
     package = tmp_path / "more" / "unheard_of-1.5.dist-info"
     package.mkdir(parents=True)
     (package / "METADATA").write_text("Metadata-Version: 2.1\nName: unheard-of\nVersion: 1.5\n")
-    fleet.start("odd", before=("env", f"PYTHONPATH={package.parent}:{os.environ.get('PYTHONPATH', '')}"))
+    for _ in range(2):
+        fleet.start("odd", before=("env", f"PYTHONPATH={package.parent}:{os.environ.get('PYTHONPATH', '')}"))
     try:
         ended(fleet.run(harness, "--launches", "1", "--margin", "50%"), harness)
     finally:
         fleet.send(signal.SIGKILL, name="odd")
 
     assert "odd takes no part: unheard-of 1.5 there, none here" in harness.stderr()
+    assert "odd takes no part: another machine has this name" in harness.stderr()
     assert "odd" not in {line["place"] for line in harness.lines("launch")}
 
 

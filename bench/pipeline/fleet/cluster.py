@@ -14,6 +14,7 @@ import subprocess
 import sys
 import threading
 import time
+import traceback
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -46,6 +47,8 @@ LIVENESS = {
 """A machine that answers nothing for half a minute is taken for dead. By Ray's own settings the head says so after a
 minute, and whoever waits for a process there learns it by the next message that keeps its connection alive, after five.
 """
+WRONG_TOKEN = "InvalidAuthToken"
+TOKEN_FIX = "--token-file names a copy of the file that the head was started with"
 RAY = (sys.executable, "-P", "-c", "from bench.pipeline.fleet.ray_command import main; main()")
 
 
@@ -114,9 +117,14 @@ def up(listen: str, port: int, token: Path, name: str) -> None:
     """Start the head of a fleet on this machine, which offers itself, too.
 
     Raises:
-        FleetError: Ray does not start.
+        FleetError: the port is in use, or Ray does not start.
         InputError: the token cannot be read.
     """
+    if is_there(listen, port):
+        raise FleetError(
+            f"something answers at {listen}:{port} already",
+            fix="`bench fleet leave` ends the fleet of this machine, and --port names another port",
+        )
     _start(["--head", "--port", str(port), "--include-dashboard=false"], listen, token, name)
 
 
@@ -144,8 +152,10 @@ def _start(how: Sequence[str], listen: str, token: Path, name: str) -> None:
     variables = {**os.environ, **environment(token), NAME: name}
     done = subprocess.run(command, env=variables, capture_output=True, text=True, check=False)
     if done.returncode:
-        said = (done.stderr.strip() or done.stdout.strip()).splitlines() or ["it says nothing"]
-        raise FleetError(f"Ray does not start: {said[-1]}")
+        said = done.stderr.strip() or done.stdout.strip() or "it says nothing"
+        if WRONG_TOKEN in said:
+            raise FleetError("the head takes another token", fix=TOKEN_FIX)
+        raise FleetError(f"Ray does not start: {said.splitlines()[-1]}")
 
 
 def leave() -> None:
@@ -190,11 +200,11 @@ def is_there(host: str, port: int) -> bool:
         return False
 
 
-@contextlib.contextmanager
-def connected(address: str, token: Path) -> Iterator[None]:
-    """Be a driver of the fleet whose head is at an address, from a machine that is part of it.
+def connect(address: str, token: Path) -> None:
+    """Be a driver of the fleet whose head is at an address, from a machine that is part of it, until the process ends.
 
-    Where the `with` block raises, the process stays a driver until it ends.
+    Nothing disconnects it: Ray ends a process with an error that calls it after its shutdown, as sweeps in other
+    threads may, or whose head is gone by then. So the process is to end at once, see `bench.cli.stopping`.
 
     Raises:
         FleetError: there is no head, it takes another token, or this machine has not joined.
@@ -202,7 +212,9 @@ def connected(address: str, token: Path) -> Iterator[None]:
     """
     host, port = parts_of(address)
     if not is_there(host, port):
-        raise FleetError(f"nothing answers at {address}", fix="the same command goes on once the head is back")
+        raise FleetError(
+            f"nothing answers at {address}", fix="the same command goes on once its head is there: `bench fleet up`"
+        )
     os.environ.update(environment(token))
     import ray
 
@@ -210,15 +222,27 @@ def connected(address: str, token: Path) -> Iterator[None]:
 
     ray_command.keep_loopback()
     try:
-        ray.init(address=address, log_to_driver=False, configure_logging=True, logging_level=logging.CRITICAL)
+        with _silence():  # of Ray's C++ code, which repeats for 20 s that a token is wrong
+            ray.init(address=address, log_to_driver=False, configure_logging=True, logging_level=logging.CRITICAL)
     except (ConnectionError, ray.exceptions.RayError) as error:
+        if WRONG_TOKEN in "".join(traceback.format_exception(error)):
+            raise FleetError(f"{address} refuses this machine: the head takes another token", fix=TOKEN_FIX) from error
         raise FleetError(
-            f"{address} refuses this machine: {_line(error)}",
-            fix="--token-file names the token of its head, and `bench fleet join` offers this machine first",
+            f"{address} refuses this machine: {_line(error)}", fix="`bench fleet join` offers this machine first"
         ) from error
-    yield
-    # Not after an error: sweeps may go on in other threads, and Ray ends a process that calls it after its shutdown.
-    ray.shutdown()
+
+
+@contextlib.contextmanager
+def _silence() -> Iterator[None]:
+    """Let nothing be written to the standard error stream, by this process or its libraries."""
+    kept, nothing = os.dup(2), os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nothing, 2)
+    try:
+        yield
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
+        os.close(nothing)
 
 
 def machines() -> tuple[list[Machine], list[Refused]]:
@@ -247,6 +271,9 @@ def machines() -> tuple[list[Machine], list[Refused]]:
             continue
         if there.code != me.code:
             refused.append(Refused(name=name, reason=str(there.difference(me))))
+            continue
+        if name in {machine.name for machine in found}:
+            refused.append(Refused(name=name, reason="another machine has this name, too: `bench fleet join --name`"))
             continue
         lease = LEASE if LEASE in node["Resources"] else f"node:{node['NodeManagerAddress']}"
         found.append(Machine(node=node["NodeID"], name=name, lease=lease, facts=there))

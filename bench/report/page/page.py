@@ -183,6 +183,7 @@ def _place(one: Shown, prefix: str, looks: Mapping[str, Look], first: int) -> _P
         versions=about.versions(recorded),
         shared_by=shared.table(one.places),
         shared_title=shared.TITLE,
+        shared_note=shared.NOTE,
         short_name=ranking.short_name,
         is_baseline=ranking.is_baseline,
         digits=digits,
