@@ -39,6 +39,9 @@ from bench.api import Variant
 class Many(Variant):
     formats = ("onnx",)
     options = tuple(f"v{{number}}" for number in range({number}))
+
+    def apply(self, source, target, *, option, task):
+        raise NotImplementedError  # it is only planned
 """
 
 

@@ -26,7 +26,6 @@ from typing import Any
 import instrument
 import numpy as np
 import psutil
-import ray
 from nodes import Fleet
 from simulation import Scenario, World
 
@@ -34,6 +33,7 @@ from bench.measure import rounds
 from bench.measure.block import Method, Result, Subject
 from bench.measure.goal import Goal
 from bench.measure.questions import Aims
+from bench.measure.rounds import Progress
 from bench.pipeline.fleet import cluster
 from bench.pipeline.fleet.place import FleetPlace, Machine, remote
 from bench.records.store import Store
@@ -42,9 +42,7 @@ LEASE_S = 2.0
 MOST = 1.25
 """Wall time over the ideal one."""
 MOST_GROWTH_BYTES = 32 * 2**20
-"""Of the driver, from a quarter of the leases to the last one."""
-AROUND = 10
-"""Leases among which the least memory counts."""
+"""Of the driver, from a quarter of the fits to the last one."""
 NUM_REQUESTS = 10
 OFFSETS = tuple(0.002 * number for number in range(12))
 
@@ -68,7 +66,6 @@ class Sleeping:
         self._blocks = place.blocks()
         self._world = world
         self.leases: list[tuple[str, float, float]] = []
-        self.rss_bytes: list[int] = []
 
     def most_at_once(self) -> int:
         """As of the fleet."""
@@ -90,7 +87,6 @@ class Sleeping:
 
         def read(done: tuple[float, float]) -> Result:
             self.leases.append((taken[-1].name, *done))
-            self.rss_bytes.append(psutil.Process().memory_info().rss)
             return self._world.run_block(baseline, subjects, method)
 
         return self._blocks.send(task, read)
@@ -98,7 +94,7 @@ class Sleeping:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Swept:
-    """A sweep: the seconds that it took, its leases, and the driver's memory after each."""
+    """A sweep: the seconds that it took, its leases, and the driver's memory after each fit."""
 
     wall_s: float
     leases: Sequence[tuple[str, float, float]]
@@ -128,11 +124,18 @@ def sweep(num_machines: int, num_leases: int) -> Swept:
                 for subject, launch in result.launches:
                     store.append(subject.key.replace("/", "-"), launch)
 
+            rss_bytes: list[int] = []
+
+            def report(_: Progress) -> None:  # between two fits, whose matrices are freed again
+                rss_bytes.append(psutil.Process().memory_info().rss)
+
             start_s = time.monotonic()
-            rounds.measure(world.groups(), Method(), goal, keep=keep, report=lambda _: None, blocks=blocks)
+            rounds.measure(world.groups(), Method(), goal, keep=keep, report=report, blocks=blocks)
             assert len(blocks.leases) == launches * NUM_REQUESTS
-            return Swept(wall_s=time.monotonic() - start_s, leases=blocks.leases, rss_bytes=blocks.rss_bytes)
+            return Swept(wall_s=time.monotonic() - start_s, leases=blocks.leases, rss_bytes=rss_bytes)
         finally:
+            import ray  # which takes its settings from the environment when it is imported
+
             ray.shutdown()  # which ends this process with an error once its node is gone
             fleet.end()
 
@@ -158,15 +161,12 @@ def main() -> None:
         swept = sweep(num_machines, arguments.leases)
         num_leases = len(swept.leases)
         ideal_s = math.ceil(num_leases / num_machines) * LEASE_S
-        # Some leases end while a fit has its matrices: what stays is the least of several.
-        early, late = swept.rss_bytes[num_leases // 4 :][:AROUND], swept.rss_bytes[-AROUND:]
-        grown = min(late) - min(early)
+        grown = swept.rss_bytes[-1] - swept.rss_bytes[len(swept.rss_bytes) // 4]
         twice = overlaps(swept.leases)
         print(
             f"{num_machines} machines: {num_leases} leases in {swept.wall_s:.1f} s, "
             f"{swept.wall_s / ideal_s:.3f} times the ideal {ideal_s:.0f} s; {twice} overlaps; "
-            f"the driver grew by {grown / 2**20:.1f} MiB to {min(late) / 2**20:.0f} MiB, "
-            f"and had {max(swept.rss_bytes) / 2**20:.0f} MiB at most",
+            f"the driver grew by {grown / 2**20:.1f} MiB to {swept.rss_bytes[-1] / 2**20:.0f} MiB",
             flush=True,
         )
         if swept.wall_s > MOST * ideal_s:
