@@ -44,7 +44,7 @@ def copies(source: Path, number: int) -> Iterator[tuple[str, str]]:
 def main() -> None:
     """Make the folder, and print how long the command takes."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--source", type=Path, default=next((RESULTS / "reference").glob("*/")))
+    parser.add_argument("--source", type=Path, default=next(filter(Path.is_dir, (RESULTS / "reference").glob("amd*"))))
     parser.add_argument("--records", type=int, default=100_000)
     parser.add_argument("--runs", type=int, default=3)
     arguments = parser.parse_args()
