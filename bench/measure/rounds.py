@@ -168,7 +168,8 @@ class _Rounds:
         while self._running:
             over = wait(self._running, return_when=FIRST_COMPLETED).done
             try:
-                if self._num_machines() > 1 and not errors:
+                is_sound = not errors and all(future.exception() is None for future in over)
+                if is_sound and self._num_machines() > 1:
                     self._begin(over)  # by what was known before, so that no machine waits for this one
             except BenchError as error:  # no machine is left
                 errors.append(error)
