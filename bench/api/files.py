@@ -68,7 +68,7 @@ def opened(path: Path) -> io.BufferedReader:
     return open(_descriptor(path)[0], "rb")  # noqa: PTH123 (the caller closes it)
 
 
-def opened_whole(path: Path) -> io.BufferedReader | io.BytesIO:
+def opened_whole(path: Path | str) -> io.BufferedReader | io.BytesIO:
     """As `opened`; a small file is read at once, which takes half of the time where there are very many."""
     descriptor, size = _descriptor(path)
     if size >= SMALL:
@@ -82,16 +82,17 @@ def opened_whole(path: Path) -> io.BufferedReader | io.BytesIO:
         os.close(descriptor)
 
 
-def _descriptor(path: Path) -> tuple[int, int]:
+def _descriptor(path: Path | str) -> tuple[int, int]:
     """A descriptor of a regular file to read, and the size of the file."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
     except OSError:
-        refuse_special(path)  # because a socket cannot be opened
+        refuse_special(Path(path))  # because a socket cannot be opened
         raise
     try:
         state = os.fstat(descriptor)
-        _refuse_unless_regular(path, state.st_mode)
+        if not stat.S_ISREG(state.st_mode):
+            _refuse_unless_regular(Path(path), state.st_mode)
     except InputError:
         os.close(descriptor)
         raise

@@ -8,6 +8,7 @@ import typer
 
 from bench.api.errors import InputError
 from bench.cli import options, units
+from bench.cli.stopping import Stopping
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 
 
 def show(
+    ctx: typer.Context,
     globs: options.Globs = None,
     *,
     format: options.Rows = "table",
@@ -35,6 +37,7 @@ def show(
     from bench.report import frame, sizes, tables
 
     stored = options.read(results, margin=units.share(margin), baseline=baseline)
+    (ctx.obj or Stopping()).keep(stored)
     rows = stored.chosen(globs)
     if sweep is not None:
         options.write(sweep_tables(sweep, stored, rows, format), output)

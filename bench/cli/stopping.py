@@ -40,6 +40,7 @@ class Stopping:
     def __init__(self) -> None:
         self.num_kept = 0
         self.at_once = False
+        self._kept: object = None
         self._number = 0
         self._held = 0
         self._wake: int | None = None
@@ -93,6 +94,11 @@ class Stopping:
             self._held -= 1
         if self._number:
             raise Stopped
+
+    def keep(self, things: object) -> None:
+        """Free things no more, such as very many records, which takes a second: the process ends with them."""
+        self._kept = things
+        self.at_once = True
 
     def end(self) -> NoReturn:
         """Say that the command was stopped and what it kept, and end the process with the exit code of the signal."""

@@ -85,7 +85,7 @@ def select(rows: Iterable[Row], *, columns: tuple[str, ...] | None = None, sort:
     for name in (*(columns or ()), *([sort.removeprefix("-")] if sort else [])):
         if name not in COLUMNS:
             raise InputError(f"no column named {name!r}; {suggest(name, COLUMNS)}")
-    ordered = sorted(rows, key=lambda row: (*_sizes(row.task), row.batch, row.threads, row.cell))
+    ordered = sorted(rows, key=lambda row: (_sizes(row.task), row.batch, row.threads, row.cell))
     groups = tuple(_group(key, members, sort) for key, members in _by_request(ordered).items())
     return Selection(columns=tuple(dict.fromkeys(columns)) if columns else None, groups=groups)
 
