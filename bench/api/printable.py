@@ -29,6 +29,11 @@ def printable(text: str, keep: str = "") -> str:
     zero-width characters), blanks other than a space, separators of lines and paragraphs, lone surrogates, characters
     that Unicode does not assign, and letters without a mark.
     """
+    plain = text
+    for char in keep:
+        plain = plain.replace(char, "")
+    if plain.isascii() and plain.isprintable():  # as most are, and that is quick to see
+        return text
     return _OTHER.sub(lambda found: found[0] if found[0] in keep or _is_seen(found[0]) else _escape(found[0]), text)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
+import functools
 import math
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -40,8 +41,8 @@ def of(line: Line) -> Fault | None:
 
 
 def _of(line: Line) -> Iterator[Fault]:
-    if line.time:
-        yield from _of_time(line.time)
+    if line.time and (wrong := _of_time(line.time)) is not None:
+        yield wrong
     match line:
         case Header():
             yield from _of_header(line)
@@ -59,15 +60,16 @@ def _of(line: Line) -> Iterator[Fault]:
             yield Fault(field="stage", reason="it is empty")
 
 
-def _of_time(text: str) -> Iterator[Fault]:
+@functools.lru_cache(maxsize=1024)  # many lines are of one second
+def _of_time(text: str) -> Fault | None:
     try:
         time = datetime.datetime.fromisoformat(text)
         time.timestamp()
     except (ValueError, OverflowError, OSError):
-        yield Fault(field="time", reason=f"{text[:40]!r} is no time")
-        return
+        return Fault(field="time", reason=f"{text[:40]!r} is no time")
     if time.year > LAST_YEAR:
-        yield Fault(field="time", reason=f"the year {time.year} is far in the future")
+        return Fault(field="time", reason=f"the year {time.year} is far in the future")
+    return None
 
 
 def _of_header(line: Header) -> Iterator[Fault]:

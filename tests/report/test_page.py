@@ -235,7 +235,7 @@ def test_marks_of_broken_cells_are_hollow(reader: Reader, data: list[dict[str, A
 def test_the_roofline_is_drawn_where_it_is_known() -> None:
     rows = toy_rows()
     cost: dict[str, Any] = {"macs_per_byte": 4.0, "gmacs_per_s": 10.0, "peak_share": 0.25, "bound": "compute"}
-    group = shown([Row(**{**vars(row), **cost}) for row in rows])
+    group = shown([Row(**{**dataclasses.asdict(row), **cost}) for row in rows])
     peaks = Peaks(macs_per_s={"float32": 40e9, "int8": 90e9}, libraries={}, bytes_per_s=20e9)
 
     assert scatters.roofline(shown(rows), peaks) is None
