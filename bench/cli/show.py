@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from bench.records.folder import Results
     from bench.records.rows import Row
 
+MANY = 10_000
+"""Rows that take a tenth of a second to free."""
+
 
 def show(
     ctx: typer.Context,
@@ -37,7 +40,8 @@ def show(
     from bench.report import frame, sizes, tables
 
     stored = options.read(results, margin=units.share(margin), baseline=baseline)
-    (ctx.obj or Stopping()).keep(stored)
+    if len(stored.rows) >= MANY:
+        (ctx.obj or Stopping()).keep(stored)
     rows = stored.chosen(globs)
     if sweep is not None:
         options.write(sweep_tables(sweep, stored, rows, format), output)
