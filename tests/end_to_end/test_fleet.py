@@ -12,7 +12,6 @@ import subprocess
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
-from concurrent import futures
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -36,10 +35,6 @@ CELLS = [
 ]
 
 
-QUICK = {"RAY_health_check_period_ms": "500", "RAY_health_check_timeout_ms": "2000"}
-"""A machine that hangs is taken for dead after 10 s instead of half a minute."""
-
-
 class Fleet(NODES.Fleet):  # type: ignore[name-defined,misc]
     """A fleet on which tests run sweeps."""
 
@@ -51,7 +46,7 @@ class Fleet(NODES.Fleet):  # type: ignore[name-defined,misc]
 
 @pytest.fixture(scope="module")
 def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
-    there = NODES.Fleet.at_free_port(tmp_path_factory.mktemp("fleet"), BENCH_PATH=str(FAULTS), **QUICK)
+    there = NODES.Fleet.at_free_port(tmp_path_factory.mktemp("fleet"), BENCH_PATH=str(FAULTS))
     fleet = Fleet(**vars(there))
     try:
         fleet.start("head")
@@ -256,9 +251,8 @@ def test_eight_machines(harness: Harness, tmp_path: Path) -> None:
     other = Fleet(**vars(NODES.Fleet.at_free_port(tmp_path, BENCH_PATH=str(FAULTS))))
     names = ["head", *(f"m{number}" for number in range(1, 8))]
     try:
-        other.start(names[0])
-        with futures.ThreadPoolExecutor() as pool:
-            list(pool.map(other.start, names[1:]))
+        for name in names:
+            other.start(name)
         ended(other.run(harness), harness)
     finally:
         other.end()

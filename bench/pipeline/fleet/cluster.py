@@ -46,7 +46,6 @@ LIVENESS = {
 }
 """A machine that answers nothing for half a minute is taken for dead. By Ray's own settings the head says so after a
 minute, and whoever waits for a process there learns it by the next message that keeps its connection alive, after five.
-A variable that is set already stays as it is.
 """
 WRONG_TOKEN = "InvalidAuthToken"
 TOKEN_FIX = "--token-file names a copy of the file that the head was started with"
@@ -110,7 +109,7 @@ def environment(token: Path) -> dict[str, str]:
         "RAY_worker_oom_score_adjustment": "0",
         "RAY_memory_monitor_refresh_ms": "0",
         "RAY_ENABLE_AUTO_CONNECT": "0",
-        **{name: os.environ.get(name, value) for name, value in LIVENESS.items()},
+        **LIVENESS,
     }
 
 
