@@ -5,7 +5,8 @@ from __future__ import annotations
 import dataclasses
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
+# Not frozen: each of very many would take three times as long to make.
+@dataclasses.dataclass(kw_only=True, slots=True, unsafe_hash=True)
 class Row:
     """One cell's figures; a figure that was not measured is None, never 0.
 
