@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import collections
 import io
+import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -91,6 +92,16 @@ def test_the_tables_of_a_sweep_need_no_second_reading(
 
     assert set(counts.reads.values()) == {1}
     assert counts.fitted == [1]
+
+
+def test_a_process_that_does_not_free_very_many_records_says_all_and_ends_as_others(results: Path) -> None:
+    def ended(many: int) -> subprocess.CompletedProcess[bytes]:
+        code = f"from bench.cli import main, show; show.MANY = {many}; main.main(); print('it went on')"
+        command = [sys.executable, "-c", code, "show", "--format", "csv", "--results", str(results)]
+        return subprocess.run(command, capture_output=True, timeout=60, check=True)
+
+    assert ended(1).stdout.count(b"\n") == 5
+    assert (ended(1).stdout, ended(1).stderr) == (ended(5).stdout, b"")
 
 
 def test_a_refresh_of_the_live_table_reads_each_record_once(results: Path, counts: Counts) -> None:
