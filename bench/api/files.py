@@ -91,8 +91,7 @@ def _descriptor(path: Path | str) -> tuple[int, int]:
         raise
     try:
         state = os.fstat(descriptor)
-        if not stat.S_ISREG(state.st_mode):
-            _refuse_unless_regular(Path(path), state.st_mode)
+        _refuse_unless_regular(path, state.st_mode)
     except InputError:
         os.close(descriptor)
         raise
@@ -220,6 +219,6 @@ def sync_folder(folder: Path) -> None:
         os.close(descriptor)
 
 
-def _refuse_unless_regular(path: Path, mode: int) -> None:
+def _refuse_unless_regular(path: Path | str, mode: int) -> None:
     if not stat.S_ISREG(mode):
         raise InputError(f"{path} is {KINDS.get(stat.S_IFMT(mode), 'special')}, not a regular file; name another path")

@@ -41,7 +41,7 @@ def show(
 
     stored = options.read(results, margin=units.share(margin), baseline=baseline)
     if len(stored.rows) >= MANY:
-        (ctx.obj or Stopping()).keep(stored)
+        (ctx.obj or Stopping()).leave_unfreed(stored)
     rows = stored.chosen(globs)
     if sweep is not None:
         options.write(sweep_tables(sweep, stored, rows, format), output)

@@ -40,7 +40,7 @@ class Stopping:
     def __init__(self) -> None:
         self.num_kept = 0
         self.at_once = False
-        self._kept: object = None
+        self._unfreed: object = None
         self._number = 0
         self._held = 0
         self._wake: int | None = None
@@ -95,9 +95,9 @@ class Stopping:
         if self._number:
             raise Stopped
 
-    def keep(self, things: object) -> None:
-        """Free things no more, such as very many records, which takes a second: the process ends with them."""
-        self._kept = things
+    def leave_unfreed(self, things: object) -> None:
+        """Free things no more, such as 100,000 records, which takes a second: the process ends with them."""
+        self._unfreed = things
         self.at_once = True
 
     def end(self) -> NoReturn:
