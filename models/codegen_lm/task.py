@@ -1,0 +1,130 @@
+"""A language model of Python source: what follows each token of a piece of the standard library, by a small Llama.
+
+A request of this task scores a text: it gives the logits of every position at once, as the prefill of a generation does.
+
+Shapes: N samples, T tokens (256), V vocabulary.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+from bench.api import Points, Samples, Task, TensorSpec
+from bench.api.errors import InputError
+from bench.api.loading import dataset_path, load_module
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    Arrays = Mapping[str, np.ndarray]
+
+NUM_TOKENS = 256
+VOCABULARY = 4096
+NUM_SAMPLES = {"train": 16, "test": 24}
+
+
+class CodegenLm(Task):
+    """A decoder of Llama's architecture on the standard library of Python."""
+
+    requires = ("tokenizers",)
+    extra = "torch"
+    sources = ("torch", "tf")
+    inputs = (TensorSpec(name="input_ids", dtype="int64", shape=("batch", "tokens")),)
+    outputs = (TensorSpec(name="logits", dtype="float32", shape=("batch", "tokens", VOCABULARY)),)
+    dataset = "python_stdlib"
+    packages = ("numpy", "safetensors", "tokenizers", "transformers")
+    metric_name = "bits_per_byte"
+    higher_is_better = False
+    close = 1e-4
+    max_metric_loss = 0.1  # a third of what the network gains over a byte 5-gram model
+
+    def build(self, source: str, weights: Path) -> Any:
+        if source not in self.sources:
+            raise InputError(f"{self.name} cannot be built in {source!r}; it can in: {', '.join(self.sources)}")
+        return self.module(f"{source}_model").build(weights)
+
+    def samples(self, split: str) -> Samples:
+        """Token ids, int64 (N, T), as inputs; the ids that follow them and their bytes, int64 (2, T), as targets.
+
+        A sample is a window of a module, from the id that stands before each text to the token before the last. Of all
+        windows of the split's modules 24 (`test`) or 16 (`train`) are drawn by the order of their hashes, so the same
+        ones always.
+        """
+        if split not in NUM_SAMPLES:
+            raise InputError(f"no split {split!r}; there are: {', '.join(NUM_SAMPLES)}")
+        return self._as_samples(self._windows(split)[: NUM_SAMPLES[split]])
+
+    def confirmation(self) -> Samples:
+        """The windows that follow those of the `test` split in its order, twice as many."""
+        windows = self._windows("test")
+        return self._as_samples(windows[NUM_SAMPLES["test"] : 3 * NUM_SAMPLES["test"]])
+
+    def _windows(self, split: str) -> list[tuple[str, list[int]]]:
+        """The whole windows of a split's modules with their names, in an order that looks drawn by lot."""
+        tokens = self.module("tokens")
+        modules = self.sources_of_python().load(split)
+        texts = tokens.encode(tokens.load(), [module.text for module in modules])
+        windows = []
+        for module, (_, *ids) in zip(modules, texts, strict=True):
+            starts = range(0, len(ids) - NUM_TOKENS + 1, NUM_TOKENS)
+            windows += [(f"{module.path}:{start}", ids[start : start + NUM_TOKENS]) for start in starts]
+        return sorted(windows, key=lambda window: hashlib.sha256(window[0].encode()).digest())
+
+    def _as_samples(self, windows: Sequence[tuple[str, list[int]]]) -> Samples:
+        import numpy as np
+
+        tokens = self.module("tokens")
+        num_bytes_V = tokens.num_bytes(tokens.load())
+        ids_NT = np.array([ids for _, ids in windows], np.int64)
+        before_N1 = np.zeros((len(windows), 1), np.int64)
+        return Samples(
+            inputs={"input_ids": np.concatenate([before_N1, ids_NT[:, :-1]], axis=1)},
+            targets=[*np.stack([ids_NT, num_bytes_V[ids_NT]], axis=1)],
+            names=tuple(name for name, _ in windows),
+        )
+
+    def loss(self, outputs: Arrays, targets: Sequence[Any]) -> float:
+        """Cross-entropy in nats a token."""
+        return float(_nats(outputs, targets).mean())
+
+    def metrics(self, outputs: Arrays, targets: Sequence[Any]) -> dict[str, float]:
+        """Bits for each byte of the texts, and the share of tokens that are the likeliest; both NaN if a logit is."""
+        import numpy as np
+
+        logits_NTV = outputs["logits"]
+        if np.isnan(logits_NTV).any():
+            return dict.fromkeys(("bits_per_byte", "accuracy"), float("nan"))
+        ids_NT, num_bytes_NT = np.stack(targets, axis=1)
+        bits = float(_nats(outputs, targets).sum() / np.log(2) / num_bytes_NT.sum())
+        return {"bits_per_byte": bits, "accuracy": float(np.mean(logits_NTV.argmax(axis=2) == ids_NT))}
+
+    def points(self, outputs: Arrays, targets: Sequence[Any]) -> Points | str:
+        """What each window takes in bits, over the bytes of a window in the mean, below zero: more is better."""
+        import numpy as np
+
+        _, num_bytes_NT = np.stack(targets, axis=1)
+        bits_N = _nats(outputs, targets).sum(axis=1) / np.log(2) / num_bytes_NT.sum(axis=1).mean()
+        return Points(values=-bits_N, score=float(bits_N.mean()), most=self.max_metric_loss)
+
+    def sources_of_python(self) -> ModuleType:
+        """The module of the data set."""
+        assert self.dataset is not None
+        return load_module(dataset_path(self.dataset))
+
+
+def _nats(outputs: Arrays, targets: Sequence[Any]) -> np.ndarray:
+    """Minus the logarithm of the probability of each token that follows, float64 (N, T)."""
+    import numpy as np
+
+    ids_NT, _ = np.stack(targets, axis=1)
+    nats = []
+    for logits_TV, ids_T in zip(outputs["logits"], ids_NT, strict=True):  # one sample at a time: they are large
+        logits_TV = logits_TV.astype(np.float64)
+        highest_T = logits_TV.max(axis=1)
+        log_sum_T = np.log(np.exp(logits_TV - highest_T[:, None]).sum(axis=1)) + highest_T
+        nats.append(log_sum_T - logits_TV[np.arange(len(ids_T)), ids_T])
+    return np.stack(nats)

@@ -1,0 +1,129 @@
+"""The decoder in Keras, with the weights, the inputs and the outputs of the PyTorch network.
+
+Every layer has the name of its tensor in transformers.
+
+Shapes: N batch, T tokens, D hidden size, F feed-forward size, H query heads, G key and value heads, R query heads for
+each of those, K size of a head, V vocabulary; weights are O outputs, I inputs.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import keras
+import numpy as np
+from keras import layers, ops
+from safetensors.numpy import load_file
+
+CONFIG = Path(__file__).with_name("config.json")
+LATER = float(np.finfo(np.float32).min)
+"""Added to the score of a later position: nothing of it is left after the softmax."""
+
+
+class Block:
+    """The layers of one block of the decoder."""
+
+    def __init__(self, config: Mapping[str, Any], number: int) -> None:
+        hidden, inner, size = config["hidden_size"], config["intermediate_size"], config["head_dim"]
+        heads, groups = config["num_attention_heads"], config["num_key_value_heads"]
+        name = f"model.layers.{number}"
+
+        def dense(units: int, part: str) -> layers.Dense:
+            return layers.Dense(units, use_bias=False, name=f"{name}.{part}")
+
+        def normalization(part: str) -> layers.RMSNormalization:
+            return layers.RMSNormalization(epsilon=config["rms_norm_eps"], name=f"{name}.{part}")
+
+        self.normalize_attention = normalization("input_layernorm")
+        self.query = dense(heads * size, "self_attn.q_proj")
+        self.key = dense(groups * size, "self_attn.k_proj")
+        self.value = dense(groups * size, "self_attn.v_proj")
+        self.mix = dense(hidden, "self_attn.o_proj")
+        self.normalize_feed = normalization("post_attention_layernorm")
+        self.gate = dense(inner, "mlp.gate_proj")
+        self.up = dense(inner, "mlp.up_proj")
+        self.down = dense(hidden, "mlp.down_proj")
+
+
+class Decoder(keras.Model):
+    """Token ids, int64 (N, T), without padding, to the logits of what follows each of them, float32 (N, T, V)."""
+
+    def __init__(self, config: Mapping[str, Any]) -> None:
+        super().__init__(name="codegen_lm")
+        assert config["hidden_act"] == "silu"
+        assert config["tie_word_embeddings"]
+        self.num_heads, self.num_groups = config["num_attention_heads"], config["num_key_value_heads"]
+        self.head_size = config["head_dim"]
+        self.words = layers.Embedding(config["vocab_size"], config["hidden_size"], name="model.embed_tokens")
+        self.blocks = [Block(config, number) for number in range(config["num_hidden_layers"])]
+        self.parts = [layer for block in self.blocks for layer in vars(block).values()]  # as Keras tracks layers
+        self.normalize = layers.RMSNormalization(epsilon=config["rms_norm_eps"], name="model.norm")
+        exponents_K = np.arange(0, self.head_size, 2, dtype=np.float32) / self.head_size
+        self.frequency_K = (1.0 / config["rope_theta"] ** exponents_K).astype(np.float32)
+
+    def call(self, input_ids: Any) -> Any:
+        """See the class."""
+        positions_T = ops.cast(ops.arange(ops.shape(input_ids)[1]), "float32")
+        angle_TK = positions_T[:, None] * self.frequency_K[None, :]
+        angle_TK = ops.concatenate([angle_TK, angle_TK], axis=1)
+        rotation = ops.cos(angle_TK), ops.sin(angle_TK)
+        is_later_TT = positions_T[None, :] > positions_T[:, None]
+        mask_TT = ops.cast(is_later_TT, "float32") * LATER
+        x_NTD = self.words(input_ids)
+        for block in self.blocks:
+            x_NTD = x_NTD + self._attend(block, block.normalize_attention(x_NTD), rotation, mask_TT)
+            y_NTD = block.normalize_feed(x_NTD)
+            gate_NTF = block.gate(y_NTD)
+            x_NTD = x_NTD + block.down(gate_NTF * ops.sigmoid(gate_NTF) * block.up(y_NTD))
+        return ops.matmul(self.normalize(x_NTD), ops.transpose(self.words.embeddings))
+
+    def _attend(self, block: Block, x_NTD: Any, rotation: tuple[Any, Any], mask_TT: Any) -> Any:
+        num_tokens, size, per_group = ops.shape(x_NTD)[1], self.head_size, self.num_heads // self.num_groups
+
+        def heads(y_NTD: Any, number: int) -> Any:
+            return ops.transpose(ops.reshape(y_NTD, (-1, num_tokens, number, size)), (0, 2, 1, 3))
+
+        query_NHTK = _rotate(heads(block.query(x_NTD), self.num_heads), rotation)
+        key_NGTK = _rotate(heads(block.key(x_NTD), self.num_groups), rotation)
+        value_NGTK = heads(block.value(x_NTD), self.num_groups)
+        query_NGRTK = ops.reshape(query_NHTK, (-1, self.num_groups, per_group, num_tokens, size))
+        key_NG1KT = ops.swapaxes(key_NGTK, 2, 3)[:, :, None]
+        scores_NGRTT = ops.matmul(query_NGRTK, key_NG1KT) * size**-0.5 + mask_TT
+        mixed_NGRTK = ops.matmul(ops.softmax(scores_NGRTT), value_NGTK[:, :, None])
+        mixed_NHTK = ops.reshape(mixed_NGRTK, (-1, self.num_heads, num_tokens, size))
+        return block.mix(ops.reshape(ops.transpose(mixed_NHTK, (0, 2, 1, 3)), (-1, num_tokens, self.num_heads * size)))
+
+
+def _rotate(x_NHTK: Any, rotation: tuple[Any, Any]) -> Any:
+    """Rotary position embedding, of which the halves of a head are the two axes.
+
+    Source: Su et al., "RoFormer: Enhanced Transformer with Rotary Position Embedding", 2021.
+    """
+    cos_TK, sin_TK = rotation
+    first, second = ops.split(x_NHTK, 2, axis=-1)
+    return x_NHTK * cos_TK + ops.concatenate([-second, first], axis=-1) * sin_TK
+
+
+def network(config: Path = CONFIG) -> Decoder:
+    """The untrained network.
+
+    Args:
+        config: transformers' `config.json` of the model.
+    """
+    model = Decoder(json.loads(config.read_text()))
+    model(np.ones((1, 2), np.int64))  # layers make their weights when they are first called
+    return model
+
+
+def build(weights: Path, config: Path = CONFIG) -> Decoder:
+    """The trained network in float32, from the safetensors file of the PyTorch one."""
+    model = network(config)
+    tensors = {name: tensor.astype(np.float32) for name, tensor in load_file(weights).items()}
+    for layer in [model.words, *model.parts, model.normalize]:
+        weight = tensors.pop(f"{layer.name}.weight")
+        layer.set_weights([weight.T if isinstance(layer, layers.Dense) else weight])
+    assert not tensors, f"{weights} holds what the network does not have: {', '.join(tensors)}"
+    return model
