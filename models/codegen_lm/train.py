@@ -78,7 +78,7 @@ def optimizers(model: nn.Module) -> list[torch.optim.Optimizer]:
     matrices = [weight for name, weight in model.named_parameters() if ".layers." in name and weight.ndim == 2]
     others = [weight for name, weight in model.named_parameters() if ".layers." not in name or weight.ndim != 2]
     return [
-        torch.optim.Muon(matrices, lr=MATRIX_RATE, weight_decay=0.01, momentum=0.95),
+        torch.optim.Muon(matrices, lr=MATRIX_RATE, weight_decay=0.1, momentum=0.95),
         torch.optim.AdamW(others, lr=OTHER_RATE, betas=(0.9, 0.95), weight_decay=0.0),
     ]
 
@@ -168,7 +168,7 @@ def main() -> None:
     """Parse the command line, train, save, and print the figures."""
     task: Any = catalog.task("codegen_lm")
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--steps", type=int, default=4000)
+    parser.add_argument("--steps", type=int, default=3600)
     parser.add_argument("--until", type=int, help="stop after this step, to go on later")
     parser.add_argument(
         "--out", type=Path, default=task.weights_path, help="file to write; the tokenizer goes beside it"
