@@ -33,7 +33,7 @@ def is_test(path: str) -> bool:
 
 
 def distinct(modules: dict[str, str]) -> dict[str, str]:
-    """Modules without near-duplicates: the test split's are kept first, so what is like one of them is not trained on."""
+    """Modules without near-duplicates: the test split's come first, so what is like one of them is not trained on."""
     kept, known = {}, set[str]()
     for path in sorted(modules, key=lambda path: (not is_test(path), -len(modules[path]), path)):
         lines = {line for line in map(str.strip, modules[path].splitlines()) if len(line) >= TELLING}
@@ -71,7 +71,8 @@ def main() -> None:
         content = lzma.compress(lines.encode(), format=lzma.FORMAT_XZ, preset=9 | lzma.PRESET_EXTREME)
         (options.out / f"{split}.jsonl.xz").write_bytes(content)
         size = sum(len(kept[path].encode()) for path in own)
-        print(f"{split}: {len(own)} modules, {size} bytes, {len(content)} packed, {hashlib.sha256(content).hexdigest()}")
+        digest = hashlib.sha256(content).hexdigest()
+        print(f"{split}: {len(own)} modules, {size} bytes, {len(content)} packed, {digest}")
 
 
 if __name__ == "__main__":

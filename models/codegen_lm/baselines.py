@@ -1,7 +1,7 @@
 """What counting bytes reaches on the test split: `python models/codegen_lm/baselines.py`.
 
-Byte n-gram models with Kneser-Ney smoothing, interpolated, with three discounts. Source: Chen and Goodman, "An Empirical
-Study of Smoothing Techniques for Language Modeling", Computer Speech and Language 13, 1999.
+Byte n-gram models with Kneser-Ney smoothing, interpolated, with three discounts. Source: Chen and Goodman, "An
+Empirical Study of Smoothing Techniques for Language Modeling", Computer Speech and Language 13, 1999.
 
 Shapes: T bytes of a text, after a padding of zeros; U distinct n-grams; C distinct contexts.
 """

@@ -1,6 +1,7 @@
 """A language model of Python source: what follows each token of a piece of the standard library, by a small Llama.
 
-A request of this task scores a text: it gives the logits of every position at once, as the prefill of a generation does.
+A request of this task scores a text: it gives the logits of every position at once, as the prefill of a generation
+does.
 
 Shapes: N samples, T tokens (256), V vocabulary.
 """

@@ -1,6 +1,6 @@
 """The tokenizer: byte-level BPE with GPT-2's splitting of texts, and texts of the data set as token ids.
 
-Source of the splitting: Radford et al., "Language Models are Unsupervised Multitask Learners", 2019; that of the merges:
+Source of the splitting: Radford et al., "Language Models are Unsupervised Multitask Learners", 2019; of the merges:
 Sennrich et al., "Neural Machine Translation of Rare Words with Subword Units", ACL 2016.
 """
 

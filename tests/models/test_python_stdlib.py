@@ -35,7 +35,8 @@ def test_modules_are_python():
 
 
 def test_no_package_is_in_both_splits():
-    train, test = ({module.path.partition("/")[0] for module in python_stdlib.load(split)} for split in ("train", "test"))
+    names = [{module.path.partition("/")[0] for module in python_stdlib.load(split)} for split in ("train", "test")]
+    train, test = names
 
     assert not train & test
     assert {"asyncio", "weakref.py"} <= test
@@ -57,7 +58,7 @@ def test_near_duplicates_are_left_out_and_the_test_split_is_kept():
     train, partly, nearly, empty = [f"m{number}.py" for number in range(60) if not make.is_test(f"m{number}.py")][:4]
     test = next(f"m{number}.py" for number in range(60) if make.is_test(f"m{number}.py"))
     modules = {
-        train: "\n".join(body + ["x"]),  # longer, and yet it goes: the test split comes first
+        train: "\n".join([*body, "x"]),  # longer, and yet it goes: the test split comes first
         test: "\n".join(body),
         partly: "\n".join(body[:3] + other),  # 3 of 13 lines are known
         nearly: "\n".join(body[:4] + other[5:]),  # 4 of 9 are
