@@ -2,22 +2,29 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 from bench.cli import options
+
+if TYPE_CHECKING:
+    from bench.report.views import View
 
 
 def profile(
     model: options.Model,
     *,
     by: Annotated[
-        Literal["node", "tensor", "weight", "buffer"],
+        Literal["node", "tensor", "weight", "buffer", "generation"] | None,
         typer.Option(
-            help="node: shapes and costs. tensor: all shapes. weight: zeros and statistics. buffer: activation memory."
+            help="node: shapes and costs. tensor: all shapes. weight: zeros and statistics. buffer: activation memory. "
+            "generation: prefill and decode of a language model. By default generation of a transformers folder that "
+            "generates text, and else node.",
+            show_default=False,
         ),
-    ] = "node",
+    ] = None,
     shape: options.Shapes = None,
     dim: options.Dims = None,
     inputs: options.Inputs = None,
@@ -27,17 +34,39 @@ def profile(
     top: Annotated[
         int, typer.Option(min=0, help="So many nodes or buffers, the most costly; 0 for all, in order.")
     ] = 20,
+    prompt: Annotated[int, typer.Option(min=1, help="By generation: tokens of the prompt.")] = 512,
+    new: Annotated[int, typer.Option(min=1, help="By generation: tokens that are generated.")] = 128,
+    batch: Annotated[int, typer.Option(min=1, help="By generation: sequences at once.")] = 1,
+    stored: Annotated[
+        Literal["float32", "bfloat16", "float16", "int8", "int4"] | None,
+        typer.Option(help="By generation: how weights are stored; by default as config.json says.", show_default=False),
+    ] = None,
+    threads: Annotated[
+        int | None, typer.Option(min=1, help="By generation: threads; by default one a core.", show_default=False)
+    ] = None,
     output: options.Output = None,
 ) -> None:
     """Shapes, MACs, parameters, bytes, zeros and planned memory of a model, before it is run.
 
-    A model of another format than ONNX is profiled by its plain export to ONNX.
+    A model of another format than ONNX is profiled by its plain export to ONNX; a language model by its configuration
+    alone.
     """
+    from bench.pipeline import decoders
+
+    if by == "generation" or (by is None and decoders.is_decoder(model)):
+        from bench.measure import machine
+        from bench.report import generation
+        from bench.report.terminal import Console
+
+        costs = decoders.costs(model, prompt=prompt, new=new, batch=batch, stored=stored, trust=trust)
+        with Console().status("measuring this machine's peaks"):
+            rates = decoders.rates(costs, threads or machine.num_cores())
+        _write(generation.view(model.name, costs, rates, decoders.bounds(costs, rates)), format, output)
+        return
     from bench.graphs import requests
     from bench.graphs.costs.profile import Profile
     from bench.pipeline.files import ask
     from bench.report import profile as report
-    from bench.report.terminal import Console
 
     file = options.graph_file(model, shape, dim, trust)
     given = options.inputs_of(file, inputs, observe)
@@ -49,6 +78,13 @@ def profile(
     else:
         found = Profile.from_dict({**ask("profile", requests.profile, file, **given), "name": model.name})
         view = report.tensors(found) if by == "tensor" else report.nodes(found, most or None)
+    _write(view, format, output)
+
+
+def _write(view: View, format: str, output: Path | None) -> None:
+    """Print a view, or write it to a file, in a format."""
+    from bench.report.terminal import Console
+
     if format == "table" and output is None:
         Console().print(view.as_table())
     else:

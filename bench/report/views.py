@@ -11,15 +11,15 @@ from rich.table import Table
 
 from bench.api.printable import printable
 from bench.report import terminal, writing
-from bench.report.columns import Steps, scale
+from bench.report.columns import TIME, Steps, scale
 
 COUNT = ((1.0, ""), (1e3, "k"), (1e6, "M"), (1e9, "G"), (1e12, "T"))
 BYTES = ((1.0, "B"), (1e3, "kB"), (1e6, "MB"), (1e9, "GB"), (1e12, "TB"))
 NAMES = ("node", "tensor", "weight", "buffer")
 """Titles of the columns of names: where a terminal is too narrow, names are cut first."""
-LEFT = (*NAMES, "operator", "output", "type", "shape")
+LEFT = (*NAMES, "operator", "output", "type", "shape", "pass")
 LONGEST_NAME, NARROWEST_NAME = 40, 12
-DROPPED_FIRST = ("std", "outliers", "other ops", "mean", "min", "max", "weights", "parameters", "activations", "share")
+DROPPED_FIRST = ("MACs/byte", "KV kept", "std", "outliers", "other ops", "mean", "min", "max", "weights", "parameters", "activations", "share")
 BETWEEN = 3  # characters between two columns
 PLAIN_WIDTH = 150
 """Characters in a line of a table that is written to a file."""
@@ -115,6 +115,11 @@ def count_text(number: int) -> str:
 def bytes_text(number: int | None) -> str:
     """A size with its unit, such as `4.1 MB`; empty for 0, `?` where it is not known."""
     return "?" if number is None else _scaled(number, BYTES)
+
+
+def time_text(ns: int) -> str:
+    """A time with its unit, such as `4.1 ms`; empty for 0."""
+    return _scaled(ns, TIME)
 
 
 def number_text(number: float | None) -> str:

@@ -1,0 +1,56 @@
+"""How fast this machine reads a buffer again and again, as a decoder reads its weights for every token.
+
+A buffer that lies in the caches is read several times as fast as one that does not, so the size is part of the question.
+"""
+
+from __future__ import annotations
+
+import concurrent.futures
+from typing import Any
+
+import numpy as np
+
+from bench.measure import clock
+from bench.measure.process import ask_once
+
+MOST_BYTES = 2**30
+"""Far beyond any cache: a larger buffer is read as fast."""
+SPAN_NS = 500_000_000
+TIMEOUT_S = 120.0
+
+
+def ask(num_bytes: int, threads: int) -> float:
+    """Bytes in a second, measured in a process of its own.
+
+    Args:
+        num_bytes: size of the buffer.
+        threads: threads that read it, each a part of its own.
+
+    Raises:
+        ChildError: the child process failed.
+    """
+    found = ask_once(
+        rate, timeout_s=TIMEOUT_S, memory_bytes=None, threads=1, num_bytes=min(num_bytes, MOST_BYTES), readers=threads
+    )
+    return float(found["bytes_per_s"])
+
+
+def rate(*, num_bytes: int, readers: int) -> dict[str, Any]:
+    """The request to a child process: `bytes_per_s` of the fastest of several rounds.
+
+    A round sums each part's squares, several times where they are small, so that starting the threads takes no time
+    worth naming. A disturbance only lowers a rate.
+    """
+    parts = np.ones((readers, max(1, num_bytes // 4 // readers)), np.float32)
+    repeats = max(1, 2**26 // parts.nbytes)
+
+    def read(part: Any) -> None:
+        for _ in range(repeats):
+            np.dot(part, part)
+
+    with concurrent.futures.ThreadPoolExecutor(readers) as pool:
+        list(pool.map(read, parts))
+        times, end = [], clock.now_ns() + SPAN_NS
+        while clock.now_ns() < end or len(times) < 3:
+            times.append(clock.time_call_ns(lambda: list(pool.map(read, parts))))
+    return {"bytes_per_s": repeats * parts.nbytes / min(times) * 1e9}

@@ -1,0 +1,91 @@
+"""What a pass of a language model costs at least, and how long it takes at least on a machine.
+
+A prefill takes all tokens of the prompt at once; a decode step takes one token, after which `depth` tokens are in the
+cache of keys and values (KV cache). Source of the bounds: Williams, Waterman and Patterson, "Roofline", 2009; of
+their use for generation: Pope et al., "Efficiently Scaling Transformer Inference", MLSys 2023.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+
+from bench.measure.roofline import Peaks
+
+WEIGHT_BITS = {"float32": 32.0, "bfloat16": 16.0, "float16": 16.0, "int8": 8.5, "int4": 4.5}
+"""Bits of a weight that is stored so; of integers with a scale of 16 bits for each block of 32 weights."""
+CACHE_BYTES = {"float32": 4}
+"""Bytes of an element of the KV cache beside such weights: 2 beside all others."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Pass:
+    """What one pass over a model's weights computes and reads, in elements, whatever their type.
+
+    Attributes:
+        num_tokens: tokens of each sequence that it takes.
+        depth: tokens of each sequence that are in the KV cache before it.
+        matrix_macs: MACs of the products with weights.
+        attention_macs: MACs of attention: queries with the keys that each may see, and weights with values.
+        weights_read: weights that it reads at least: every one once, and of a table the rows of its tokens.
+        cache_read: elements of keys and values, its own among them, that attention reads at least.
+        cache_kept: elements of keys and values in the cache after it.
+    """
+
+    num_tokens: int
+    depth: int
+    matrix_macs: int
+    attention_macs: int
+    weights_read: int
+    cache_read: int
+    cache_kept: int
+
+    @property
+    def macs(self) -> int:
+        return self.matrix_macs + self.attention_macs
+
+    def num_bytes(self, stored: str) -> float:
+        """Bytes of weights and cache that the pass reads at least, with weights stored as a key of `WEIGHT_BITS`."""
+        return self.weights_read * WEIGHT_BITS[stored] / 8 + self.cache_read * CACHE_BYTES.get(stored, 2)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Bound:
+    """The least time of a pass on a machine.
+
+    Attributes:
+        compute_s: seconds that its MACs take at the machine's peak.
+        memory_s: seconds that its bytes take at the machine's peak.
+    """
+
+    compute_s: float
+    memory_s: float
+
+    @property
+    def seconds(self) -> float:
+        return max(self.compute_s, self.memory_s)
+
+    @property
+    def by(self) -> str:
+        """Which of the two limits it: `compute` or `memory`."""
+        return "compute" if self.compute_s >= self.memory_s else "memory"
+
+
+def bound(cost: Pass, stored: str, peaks: Peaks, bytes_per_s: float) -> Bound:
+    """The least time of a pass.
+
+    Args:
+        cost: the pass.
+        stored: how weights are stored, a key of `WEIGHT_BITS`.
+        peaks: of the machine; the highest counts of all precisions, for weights may be computed with in any that is
+            not narrower than what is stored, and inputs in any.
+        bytes_per_s: how fast the machine reads a buffer as large as weights and cache.
+    """
+    return Bound(
+        compute_s=cost.macs / max(rate_of(peaks, stored)), memory_s=cost.num_bytes(stored) / bytes_per_s
+    )
+
+
+def rate_of(peaks: Peaks, stored: str) -> list[float]:
+    """MACs in a second of the precisions that products with weights that are stored so may be computed in."""
+    wider = {"float32": ("float32",), "bfloat16": ("float32", "bfloat16"), "float16": ("float32", "float16")}
+    return [rate for name, rate in peaks.macs_per_s.items() if name in wider.get(stored, peaks.macs_per_s)]

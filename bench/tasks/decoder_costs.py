@@ -1,0 +1,169 @@
+"""What a decoder of transformers costs in prefill and decode, from its configuration alone: nothing is allocated.
+
+The model is built on PyTorch's meta device, where a tensor has a shape and no memory, and is run there with a cache, so
+whatever an architecture does differently (grouped queries, windows, tied embeddings) is seen, and not inferred.
+
+Shapes: N batch, T tokens of a pass, S keys, H query heads, G key and value heads, K size of a head.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+from torch.utils._python_dispatch import TorchDispatchMode
+from transformers import AttentionInterface
+
+from bench.api.errors import InputError
+from bench.measure.generation import Pass
+from bench.tasks import transformers_models
+from bench.tasks.failures import refused
+from bench.tasks.transformers_inputs import most_positions
+
+COUNTED = "counted"
+"""Name of the attention that counts, among those of transformers."""
+
+
+class Counter(TorchDispatchMode):
+    """Counts the products with weights, and the attention, of what runs within it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.matrix_macs = self.attention_macs = self.cache_read = self.num_attentions = 0
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Mapping[str, Any] | None = None
+    ) -> Any:
+        name = func.overloadpacket.__name__
+        if name in ("mm", "addmm"):
+            left, right = args[-2:]
+            self.matrix_macs += left.shape[0] * left.shape[1] * right.shape[1]
+        return func(*args, **(kwargs or {}))
+
+    def attend(self, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, window: int | None) -> None:
+        """Count one attention: query (N, H, T, K), key and value (N, G, S, K), a token seeing `window` keys at most."""
+        batch, heads, num_tokens, size = query.shape
+        num_keys = key.shape[2]
+        seen = [num_keys - num_tokens + at + 1 for at in range(num_tokens)]
+        pairs = sum(min(number, window) if window else number for number in seen)
+        self.attention_macs += batch * heads * pairs * (size + value.shape[3])
+        first = max(0, min(seen) - window) if window else 0
+        self.cache_read += batch * key.shape[1] * (num_keys - first) * (key.shape[3] + value.shape[3])
+        self.num_attentions += 1
+
+
+def costs(*, path: str, prompt: int, depths: list[int], batch: int, trust: bool) -> dict[str, Any]:
+    """The request to a child process: what the decoder of a folder costs.
+
+    Args:
+        path: the folder, with a `config.json`.
+        prompt: tokens of a prompt.
+        depths: for each decode step to price, how many tokens are in the cache before it.
+        batch: sequences at once.
+        trust: whether code in the folder may run.
+
+    Returns:
+        `architecture`; `num_params`, equal ones counted once; `cache_per_token`: elements of keys and values that a
+        token of one sequence adds; `stored`: the name of the type of the weights; `passes`: fields of a `Pass` for the
+        prefill and for each depth; `notes`: lines to tell the user.
+
+    Raises:
+        InputError: transformers cannot build a decoder from the configuration, or cannot run it without its weights.
+    """
+    found = transformers_models.opened(Path(path), trust=trust)
+    model = _built(found, longest := max(prompt, *depths, 0) + 1)
+    notes = list(found.notes)
+    most = most_positions(found.config)
+    if most is not None and longest > most:
+        notes.append(f"its configuration has positions for {most} tokens, fewer than {longest}")
+    with refused("transformers cannot run it without weights"), torch.no_grad(), torch.device("meta"):
+        passes = [_pass(model, batch, 0, prompt), *(_pass(model, batch, depth, 1) for depth in depths)]
+        (one,) = [_pass(model, 1, 0, 1)]
+    return {
+        "architecture": type(model).__name__,
+        "num_params": sum(weight.numel() for weight in model.parameters()),
+        "cache_per_token": one.cache_kept,
+        "stored": str(getattr(found.config, "dtype", None) or "float32").removeprefix("torch."),
+        "passes": [dataclasses.asdict(each) for each in passes],
+        "notes": notes,
+    }
+
+
+def _built(found: transformers_models.Opened, longest: int) -> Any:
+    """The model on the meta device, with the attention that counts."""
+    kind = found.kind
+    if not hasattr(kind, "can_generate") or not kind.can_generate():
+        raise InputError(f"{kind.__name__} does not generate text: its prefill and decode have no price")
+    if getattr(found.config, "is_encoder_decoder", False):
+        raise InputError(f"{kind.__name__} has an encoder; only models of a decoder alone are priced")
+    AttentionInterface.register(COUNTED, _attention)
+    found.config.use_cache = True
+    with refused("transformers cannot build it from its config.json"), torch.device("meta"):
+        model = kind._from_config(found.config, attn_implementation="eager")
+        model.config._attn_implementation = COUNTED  # beyond transformers' check of what a class supports
+    model.tie_weights()
+    return model.eval()
+
+
+_counter: list[Counter] = []
+"""The counter at work, if there is one: transformers passes no argument of ours to an attention."""
+
+
+def _attention(
+    module: nn.Module, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, mask: Any, **options: Any
+) -> tuple[torch.Tensor, None]:
+    """An attention of transformers' interface that computes nothing; gives (N, T, H, K)."""
+    for counter in _counter:
+        counter.attend(query, key, value, options.get("sliding_window"))
+    batch, heads, num_tokens, _ = query.shape
+    return query.new_empty((batch, num_tokens, heads, value.shape[3])), None
+
+
+def _pass(model: Any, batch: int, depth: int, num_tokens: int) -> Pass:
+    """What a pass over so many tokens costs after `depth` ones."""
+    cache = _run(model, batch, 0, depth, None) if depth else None
+    counter = Counter()
+    _counter.append(counter)
+    try:
+        with counter:
+            cache = _run(model, batch, depth, num_tokens, cache)
+    finally:
+        _counter.clear()
+    if not counter.num_attentions:
+        raise InputError("its class computes attention by itself, which is not counted here")
+    tables, rows = _tables(model, batch * num_tokens)
+    return Pass(
+        num_tokens=num_tokens,
+        depth=depth,
+        matrix_macs=counter.matrix_macs,
+        attention_macs=counter.attention_macs,
+        weights_read=sum(weight.numel() for weight in model.parameters()) - tables + rows,
+        cache_read=counter.cache_read,
+        cache_kept=sum(layer.keys.numel() + layer.values.numel() for layer in cache.layers),
+    )
+
+
+def _run(model: Any, batch: int, depth: int, num_tokens: int, cache: Any) -> Any:
+    """Run a pass, whose last token alone gets logits; returns the cache."""
+    parameters = inspect.signature(model.forward).parameters
+    only: dict[str, Any] = {"logits_to_keep": 1} if "logits_to_keep" in parameters else {}
+    tokens_NT = torch.zeros((batch, num_tokens), dtype=torch.long)
+    positions_1T = torch.arange(depth, depth + num_tokens)[None]
+    output = model(input_ids=tokens_NT, position_ids=positions_1T, past_key_values=cache, use_cache=True, **only)
+    return output.past_key_values
+
+
+def _tables(model: Any, num_rows: int) -> tuple[int, int]:
+    """Elements of the tables that are only looked up in, and of the rows that so many tokens look up."""
+    output = model.get_output_embeddings()
+    tables = [
+        module.weight
+        for module in model.modules()
+        if isinstance(module, nn.Embedding) and (output is None or module.weight is not output.weight)
+    ]
+    return sum(table.numel() for table in tables), sum(min(num_rows, len(table)) * table.shape[1] for table in tables)
