@@ -1,6 +1,7 @@
 """How fast this machine reads a buffer again and again, as a decoder reads its weights for every token.
 
-A buffer that lies in the caches is read several times as fast as one that does not, so the size is part of the question.
+A buffer that lies in the caches is read several times as fast as one that does not, so the size is part of the
+question.
 """
 
 from __future__ import annotations
@@ -50,7 +51,8 @@ def rate(*, num_bytes: int, readers: int) -> dict[str, Any]:
 
     with concurrent.futures.ThreadPoolExecutor(readers) as pool:
         list(pool.map(read, parts))
-        times, end = [], clock.now_ns() + SPAN_NS
+        times: list[int] = []
+        end = clock.now_ns() + SPAN_NS
         while clock.now_ns() < end or len(times) < 3:
             times.append(clock.time_call_ns(lambda: list(pool.map(read, parts))))
     return {"bytes_per_s": repeats * parts.nbytes / min(times) * 1e9}

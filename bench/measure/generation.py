@@ -80,9 +80,7 @@ def bound(cost: Pass, stored: str, peaks: Peaks, bytes_per_s: float) -> Bound:
             not narrower than what is stored, and inputs in any.
         bytes_per_s: how fast the machine reads a buffer as large as weights and cache.
     """
-    return Bound(
-        compute_s=cost.macs / max(rate_of(peaks, stored)), memory_s=cost.num_bytes(stored) / bytes_per_s
-    )
+    return Bound(compute_s=cost.macs / max(rate_of(peaks, stored)), memory_s=cost.num_bytes(stored) / bytes_per_s)
 
 
 def rate_of(peaks: Peaks, stored: str) -> list[float]:

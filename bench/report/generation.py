@@ -13,8 +13,8 @@ from bench.report.views import View, bytes_text, count_text, time_text
 
 LEGEND = (
     "MACs: products with weights, and attention of each token to those before it; logits of the last token alone. "
-    "Weights: every one is read once a pass, of a table the rows of its tokens. KV: keys and values that attention reads. "
-    "At least and at most: by the arithmetic and the memory of this machine; a deployment is slower."
+    "Weights: every one is read once a pass, of a table the rows of its tokens. KV: keys and values that attention "
+    "reads. At least and at most: by the arithmetic and the memory of this machine; a deployment is slower."
 )
 
 

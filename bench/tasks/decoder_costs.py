@@ -83,7 +83,8 @@ def costs(*, path: str, prompt: int, depths: list[int], batch: int, trust: bool)
         notes.append(f"its configuration has positions for {most} tokens, fewer than {longest}")
     with refused("transformers cannot run it without weights"), torch.no_grad(), torch.device("meta"):
         passes = [_pass(model, batch, 0, prompt), *(_pass(model, batch, depth, 1) for depth in depths)]
-        (one,) = [_pass(model, 1, 0, 1)]
+        one = _pass(model, 1, 0, 1)
+    _check(model, one)
     return {
         "architecture": type(model).__name__,
         "num_params": sum(weight.numel() for weight in model.parameters()),
@@ -146,6 +147,21 @@ def _pass(model: Any, batch: int, depth: int, num_tokens: int) -> Pass:
         cache_read=counter.cache_read,
         cache_kept=sum(layer.keys.numel() + layer.values.numel() for layer in cache.layers),
     )
+
+
+def _check(model: Any, one: Pass) -> None:
+    """Refuse a model of which a token does not use each matrix once, as with experts: its price would be wrong.
+
+    Raises:
+        InputError: it is such a model.
+    """
+    matrices = sum(weight.numel() for weight in model.parameters() if weight.ndim >= 2)
+    used = matrices - _tables(model, 0)[0]
+    if one.matrix_macs != used:
+        raise InputError(
+            f"a token is multiplied with {one.matrix_macs:,} weights, and its matrices hold {used:,}: only models that "
+            "use each matrix once a token are priced, and no experts"
+        )
 
 
 def _run(model: Any, batch: int, depth: int, num_tokens: int, cache: Any) -> Any:
