@@ -16,13 +16,21 @@ from torch import nn
 from transformers import LlamaConfig, LlamaForCausalLM
 
 CONFIG = Path(__file__).with_name("config.json")
+LATER = torch.finfo(torch.float32).min
+"""Added to the score of a later position: nothing of it is left after the softmax."""
 
 
 class Decoder(LlamaForCausalLM):
     """Token ids, int64 (N, T), without padding -> the logits of what follows each of them, float32 (N, T, V)."""
 
     def forward(self, input_ids: torch.Tensor) -> torch.Tensor:
-        return super().forward(input_ids=input_ids, use_cache=False).logits
+        # The mask is made here: that of transformers looks for several texts in a row, which not every exporter takes.
+        positions_T = torch.arange(input_ids.shape[1], device=input_ids.device)
+        is_later_TT = positions_T[None, :] > positions_T[:, None]
+        mask_11TT = (is_later_TT.float() * LATER)[None, None]
+        return super().forward(
+            input_ids=input_ids, attention_mask=mask_11TT, position_ids=positions_T[None], use_cache=False
+        ).logits
 
 
 def network(config: Path = CONFIG) -> nn.Module:
@@ -44,4 +52,5 @@ def build(weights: Path, config: Path = CONFIG) -> nn.Module:
     missing, unknown = model.load_state_dict(tensors, strict=False)
     assert (missing, unknown) == (["lm_head.weight"], []), f"{weights} is of another network: {missing}, {unknown}"
     model.tie_weights()
+    model.config._attn_implementation = "eager"  # the fused one is exported with a guard against rows of padding
     return model.eval()
