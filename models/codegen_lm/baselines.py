@@ -37,8 +37,10 @@ class Level:
 
     def __init__(self, keys_U: np.ndarray, counts_U: np.ndarray) -> None:
         num = [float(np.sum(counts_U == count)) for count in range(1, 5)]
-        scale = num[0] / (num[0] + 2 * num[1])
-        discounts = [count - (count + 1) * scale * num[count] / num[count - 1] for count in range(1, 4)]
+        discounts = [0.75] * 3  # where there are too few n-grams to tell
+        if all(num):
+            scale = num[0] / (num[0] + 2 * num[1])
+            discounts = [count - (count + 1) * scale * num[count] / num[count - 1] for count in range(1, 4)]
         discount_U = np.asarray(discounts)[np.minimum(counts_U, 3) - 1]
         self._keys_U, self._kept_U = keys_U, counts_U - discount_U
         self._contexts_C, inverse_U = np.unique(keys_U // 256, return_inverse=True)

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 NUM_TOKENS = 256
 VOCABULARY = 4096
-NUM_SAMPLES = {"train": 16, "test": 24}
+NUM_SAMPLES = {"train": 16, "test": 32}
 
 
 class CodegenLm(Task):
@@ -52,7 +52,7 @@ class CodegenLm(Task):
         """Token ids, int64 (N, T), as inputs; the ids that follow them and their bytes, int64 (2, T), as targets.
 
         A sample is a window of a module, from the id that stands before each text to the token before the last. Of all
-        windows of the split's modules 24 (`test`) or 16 (`train`) are drawn by the order of their hashes, so the same
+        windows of the split's modules 32 (`test`) or 16 (`train`) are drawn by the order of their hashes, so the same
         ones always.
         """
         if split not in NUM_SAMPLES:

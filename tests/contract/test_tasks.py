@@ -163,6 +163,18 @@ def error(actual: np.ndarray, expected: np.ndarray) -> float:
     return float((differences / np.abs(expected).max(axis=axes)).max())
 
 
+def stored_beside(path: str) -> set[int]:
+    """How many elements a file may hold beside the parameters.
+
+    In codegen_lm they are the frequencies of the rotary embedding, one for two elements of a head, and the transposed
+    embedding, which an exporter writes a second time where it folds the transposition before the last product.
+    """
+    if CELLS[path].task != "codegen_lm":
+        return {0}
+    frequencies, transposed = 64 // 2, 4096 * 256
+    return {0, frequencies, transposed + frequencies}
+
+
 @pytest.fixture(scope="module")
 def laboratory(tmp_path_factory: pytest.TempPathFactory, framework_worker: Workers) -> Laboratory:
     return Laboratory(tmp_path_factory.mktemp("laboratory"), framework_worker)
@@ -201,7 +213,7 @@ def test_agrees_with_the_reference_on_every_test_sample(path: str, laboratory: L
 
 @pytest.mark.parametrize("path", WHOLE)
 def test_has_the_same_loss_and_metrics(path: str, laboratory: Laboratory) -> None:
-    """The loss to 3 digits, metrics to 4; and one that counts samples is the very same, unlike decibels of an error."""
+    """The loss to 3 digits, metrics to 4; one that counts samples is the very same, unlike decibels and bits."""
     task = catalog.task(CELLS[path].task)
     found, reference = laboratory.found(path).judged, laboratory.found(REFERENCES[task.name]).judged
     assert found is not None
@@ -214,7 +226,7 @@ def test_has_the_same_loss_and_metrics(path: str, laboratory: Laboratory) -> Non
         return
     assert found.loss == pytest.approx(reference.loss, rel=5e-4)
     assert found.metrics == pytest.approx(reference.metrics, rel=5e-5)
-    if not task.metric_name.endswith("_db"):
+    if not task.metric_name.endswith(("_db", "_per_byte")):
         assert found.metrics[task.metric_name] == reference.metrics[task.metric_name]
 
 
@@ -241,7 +253,7 @@ def test_has_the_same_number_of_parameters(path: str, laboratory: Laboratory) ->
     if CELLS[path].exporter == "torch_onnx_untied":  # shared ones are copied for each layer, which is what it is for
         assert found >= expected
     else:
-        assert found == expected
+        assert found - expected in stored_beside(path)
 
 
 @pytest.mark.parametrize("path", grouped(path for path in CELLS if CELLS[path].exporter.startswith("torch_onnx")))
@@ -250,7 +262,7 @@ def test_has_as_many_after_equal_weights_are_merged(path: str, laboratory: Labor
     expected = laboratory.found(REFERENCES[CELLS[path].task]).num_params
     merged = laboratory.workers.artifact_of(dataclasses.replace(CELLS[path], variant="dedup"))
     assert merged.num_params is not None
-    assert merged.num_params == expected
+    assert merged.num_params - expected in stored_beside(path)
 
 
 @pytest.mark.parametrize("path", grouped(CELLS))
