@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from bench.api.errors import InputError
 from bench.cli import options
 
 if TYPE_CHECKING:
@@ -34,9 +36,16 @@ def profile(
     top: Annotated[
         int, typer.Option(min=0, help="So many nodes or buffers, the most costly; 0 for all, in order.")
     ] = 20,
-    prompt: Annotated[int, typer.Option(min=1, help="By generation: tokens of the prompt.")] = 512,
-    new: Annotated[int, typer.Option(min=1, help="By generation: tokens that are generated.")] = 128,
-    batch: Annotated[int, typer.Option(min=1, help="By generation: sequences at once.")] = 1,
+    prompt: Annotated[
+        int | None, typer.Option(min=1, help="By generation: tokens of the prompt; 512 by default.", show_default=False)
+    ] = None,
+    new: Annotated[
+        int | None,
+        typer.Option(min=1, help="By generation: tokens that are generated; 128 by default.", show_default=False),
+    ] = None,
+    batch: Annotated[
+        int | None, typer.Option(min=1, help="By generation: sequences at once; 1 by default.", show_default=False)
+    ] = None,
     stored: Annotated[
         Literal["float32", "bfloat16", "float16", "int8", "int4"] | None,
         typer.Option(help="By generation: how weights are stored; by default as config.json says.", show_default=False),
@@ -53,16 +62,19 @@ def profile(
     """
     from bench.pipeline import decoders
 
-    if by == "generation" or (by is None and decoders.is_decoder(model)):
-        from bench.measure import machine
-        from bench.report import generation
-        from bench.report.terminal import Console
-
-        costs = decoders.costs(model, prompt=prompt, new=new, batch=batch, stored=stored, trust=trust)
-        with Console().status("measuring this machine's peaks"):
-            rates = decoders.rates(costs, threads or machine.num_cores())
-        _write(generation.view(model.name, costs, rates, decoders.bounds(costs, rates)), format, output)
+    of_graphs = {"--shape": shape, "--dim": dim, "--inputs": inputs, "--no-observe": not observe}
+    of_generation = {"--prompt": prompt, "--new": new, "--batch": batch, "--stored": stored, "--threads": threads}
+    is_chosen = by is None and not any(of_graphs.values()) and decoders.is_decoder(model)
+    if by == "generation" or is_chosen:
+        _refuse(of_graphs, "about graphs: leave them out of --by generation")
+        asked = {"prompt": prompt or 512, "new": new or 128, "batch": batch or 1, "stored": stored, "trust": trust}
+        try:
+            view = _generation(model, asked, threads)
+        except InputError as error:
+            raise InputError(f"{error}; --by node profiles its graph" if is_chosen else str(error)) from error
+        _write(view, format, output)
         return
+    _refuse(of_generation, "about generation: they need --by generation, of a folder of transformers")
     from bench.graphs import requests
     from bench.graphs.costs.profile import Profile
     from bench.pipeline.files import ask
@@ -79,6 +91,29 @@ def profile(
         found = Profile.from_dict({**ask("profile", requests.profile, file, **given), "name": model.name})
         view = report.tensors(found) if by == "tensor" else report.nodes(found, most or None)
     _write(view, format, output)
+
+
+def _refuse(given: Mapping[str, object], what: str) -> None:
+    """Refuse options that are about another view.
+
+    Raises:
+        InputError: some are given; the message names them.
+    """
+    if names := [name for name, value in given.items() if value]:
+        raise InputError(f"{', '.join(names)}: {what}")
+
+
+def _generation(model: Path, asked: Mapping[str, Any], threads: int | None) -> View:
+    """The prices of a decoder's passes on this machine."""
+    from bench.measure import machine
+    from bench.pipeline import decoders
+    from bench.report import generation
+    from bench.report.terminal import Console
+
+    costs = decoders.costs(model, **asked)
+    with Console().status("measuring this machine's peaks"):
+        rates = decoders.rates(costs, threads or machine.num_cores())
+    return generation.view(model.name, costs, rates, decoders.bounds(costs, rates))
 
 
 def _write(view: View, format: str, output: Path | None) -> None:

@@ -15,7 +15,9 @@ from bench.measure import clock
 from bench.measure.process import ask_once
 
 MOST_BYTES = 2**30
-"""Far beyond any cache: a larger buffer is read as fast."""
+"""Of a buffer that is made: beyond the caches of most processors, so a larger one is read as fast."""
+LEAST_BYTES = 2**16
+"""Of the part that a thread reads: of a smaller one, a call's own time would count as reading."""
 SPAN_NS = 500_000_000
 TIMEOUT_S = 120.0
 
@@ -40,19 +42,25 @@ def rate(*, num_bytes: int, readers: int) -> dict[str, Any]:
     """The request to a child process: `bytes_per_s` of the fastest of several rounds.
 
     A round sums each part's squares, several times where they are small, so that starting the threads takes no time
-    worth naming. A disturbance only lowers a rate.
+    worth naming. A thread makes the part that it reads, near the processor that it runs on. A disturbance only lowers
+    a rate.
     """
-    parts = np.ones((readers, max(1, num_bytes // 4 // readers)), np.float32)
-    repeats = max(1, 2**26 // parts.nbytes)
+    size = max(LEAST_BYTES, num_bytes // readers) // 4
+    num_read = readers * size * 4
+    repeats = max(1, 2**26 // num_read)
+
+    def make(_: int) -> Any:
+        return np.ones(size, np.float32)
 
     def read(part: Any) -> None:
         for _ in range(repeats):
             np.dot(part, part)
 
     with concurrent.futures.ThreadPoolExecutor(readers) as pool:
+        parts = list(pool.map(make, range(readers)))
         list(pool.map(read, parts))
         times: list[int] = []
         end = clock.now_ns() + SPAN_NS
         while clock.now_ns() < end or len(times) < 3:
             times.append(clock.time_call_ns(lambda: list(pool.map(read, parts))))
-    return {"bytes_per_s": repeats * parts.nbytes / min(times) * 1e9}
+    return {"bytes_per_s": repeats * num_read / min(times) * 1e9}

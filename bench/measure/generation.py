@@ -76,14 +76,16 @@ def bound(cost: Pass, stored: str, peaks: Peaks, bytes_per_s: float) -> Bound:
     Args:
         cost: the pass.
         stored: how weights are stored, a key of `WEIGHT_BITS`.
-        peaks: of the machine; the highest counts of all precisions, for weights may be computed with in any that is
-            not narrower than what is stored, and inputs in any.
+        peaks: of the machine.
         bytes_per_s: how fast the machine reads a buffer as large as weights and cache.
     """
-    return Bound(compute_s=cost.macs / max(rate_of(peaks, stored)), memory_s=cost.num_bytes(stored) / bytes_per_s)
+    return Bound(compute_s=cost.macs / peak_rate(peaks, stored), memory_s=cost.num_bytes(stored) / bytes_per_s)
 
 
-def rate_of(peaks: Peaks, stored: str) -> list[float]:
-    """MACs in a second of the precisions that products with weights that are stored so may be computed in."""
-    wider = {"float32": ("float32",), "bfloat16": ("float32", "bfloat16"), "float16": ("float32", "float16")}
-    return [rate for name, rate in peaks.macs_per_s.items() if name in wider.get(stored, peaks.macs_per_s)]
+def peak_rate(peaks: Peaks, stored: str) -> float:
+    """The most MACs in a second, in any precision that products with weights that are stored so may be computed in.
+
+    Weights in floats are computed with in their own precision or in float32, and integers in any.
+    """
+    floats = {"float32": ("float32",), "bfloat16": ("float32", "bfloat16"), "float16": ("float32", "float16")}
+    return max(rate for name, rate in peaks.macs_per_s.items() if name in floats.get(stored, peaks.macs_per_s))

@@ -67,7 +67,7 @@ def is_decoder(path: Path) -> bool:
         return False
     try:
         names = json.loads(files.read_text(path / CONFIG)).get("architectures")
-    except (OSError, ValueError, AttributeError):
+    except (OSError, ValueError, AttributeError, RecursionError):
         return False
     return isinstance(names, list) and any(str(name).endswith(GENERATES) for name in names)
 

@@ -6,15 +6,16 @@ import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
-from bench.measure.generation import CACHE_BYTES, WEIGHT_BITS, Bound, Pass, rate_of
+from bench.measure.generation import CACHE_BYTES, WEIGHT_BITS, Bound, Pass, peak_rate
 from bench.pipeline.decoders import Costs, Rates
 from bench.report import terminal
 from bench.report.views import View, bytes_text, count_text, time_text
 
 LEGEND = (
     "MACs: products with weights, and attention of each token to those before it; logits of the last token alone. "
-    "Weights: every one is read once a pass, of a table the rows of its tokens. KV: keys and values that attention "
-    "reads. At least and at most: by the arithmetic and the memory of this machine; a deployment is slower."
+    "Weights: every one is read once a pass, of a table the rows of its tokens, taken as different. KV: keys and "
+    "values that attention reads. At least and at most: by the arithmetic and the memory of this machine as measured "
+    "now, which is slower while it is busy; a deployment is slower."
 )
 
 
@@ -38,7 +39,7 @@ def view(name: str, found: Costs, at_most: Rates, bounds: Sequence[Bound]) -> Vi
         ),
         terminal.line(
             f"this machine, {at_most.threads} thread{'s' * (at_most.threads > 1)}: "
-            f"{count_text(round(max(rate_of(at_most.peaks, found.stored))))} MACs/s, reads "
+            f"{count_text(round(peak_rate(at_most.peaks, found.stored)))} MACs/s, reads "
             f"{bytes_text(round(at_most.bytes_per_s))}/s"
         ),
     ]

@@ -27,14 +27,20 @@ from bench.tasks.transformers_inputs import most_positions
 
 COUNTED = "counted"
 """Name of the attention that counts, among those of transformers."""
+KEEP = "logits_to_keep"
+"""Name of the argument that says of how many tokens, the last ones, logits are wanted."""
 
 
 class Counter(TorchDispatchMode):
-    """Counts the products with weights, and the attention, of what runs within it."""
+    """Counts the products with weights, the rows that are looked up, and the attention, of what runs within it.
+
+    `rows_read` has the elements of the rows of tables, by the table's identity; indices count as different.
+    """
 
     def __init__(self) -> None:
         super().__init__()
         self.matrix_macs = self.attention_macs = self.cache_read = self.num_attentions = 0
+        self.rows_read: dict[int, int] = {}
 
     def __torch_dispatch__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Mapping[str, Any] | None = None
@@ -43,6 +49,9 @@ class Counter(TorchDispatchMode):
         if name in ("mm", "addmm"):
             left, right = args[-2:]
             self.matrix_macs += left.shape[0] * left.shape[1] * right.shape[1]
+        elif name == "embedding":
+            table, indices = args[:2]
+            self.rows_read[id(table)] = min(indices.numel(), len(table)) * table.shape[1]
         return func(*args, **(kwargs or {}))
 
     def attend(self, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, window: int | None) -> None:
@@ -76,11 +85,13 @@ def costs(*, path: str, prompt: int, depths: list[int], batch: int, trust: bool)
         InputError: transformers cannot build a decoder from the configuration, or cannot run it without its weights.
     """
     found = transformers_models.opened(Path(path), trust=trust)
-    model = _built(found, longest := max(prompt, *depths, 0) + 1)
+    model = _built(found)
     notes = list(found.notes)
-    most = most_positions(found.config)
+    most, longest = most_positions(found.config), max([prompt, *(depth + 1 for depth in depths)])
     if most is not None and longest > most:
         notes.append(f"its configuration has positions for {most} tokens, fewer than {longest}")
+    if KEEP not in inspect.signature(model.forward).parameters:
+        notes.append("its class computes the logits of every token of the prompt, and so they are counted")
     with refused("transformers cannot run it without weights"), torch.no_grad(), torch.device("meta"):
         passes = [_pass(model, batch, 0, prompt), *(_pass(model, batch, depth, 1) for depth in depths)]
         one = _pass(model, 1, 0, 1)
@@ -95,7 +106,7 @@ def costs(*, path: str, prompt: int, depths: list[int], batch: int, trust: bool)
     }
 
 
-def _built(found: transformers_models.Opened, longest: int) -> Any:
+def _built(found: transformers_models.Opened) -> Any:
     """The model on the meta device, with the attention that counts."""
     kind = found.kind
     if not hasattr(kind, "can_generate") or not kind.can_generate():
@@ -137,13 +148,14 @@ def _pass(model: Any, batch: int, depth: int, num_tokens: int) -> Pass:
         _counter.clear()
     if not counter.num_attentions:
         raise InputError("its class computes attention by itself, which is not counted here")
-    tables, rows = _tables(model, batch * num_tokens)
+    tables = _tables(model)
+    rows = sum(counter.rows_read.get(id(table), 0) for table in tables)
     return Pass(
         num_tokens=num_tokens,
         depth=depth,
         matrix_macs=counter.matrix_macs,
         attention_macs=counter.attention_macs,
-        weights_read=sum(weight.numel() for weight in model.parameters()) - tables + rows,
+        weights_read=sum(weight.numel() for weight in model.parameters()) - sum(map(torch.numel, tables)) + rows,
         cache_read=counter.cache_read,
         cache_kept=sum(layer.keys.numel() + layer.values.numel() for layer in cache.layers),
     )
@@ -156,7 +168,7 @@ def _check(model: Any, one: Pass) -> None:
         InputError: it is such a model.
     """
     matrices = sum(weight.numel() for weight in model.parameters() if weight.ndim >= 2)
-    used = matrices - _tables(model, 0)[0]
+    used = matrices - sum(map(torch.numel, _tables(model)))
     if one.matrix_macs != used:
         raise InputError(
             f"a token is multiplied with {one.matrix_macs:,} weights, and its matrices hold {used:,}: only models that "
@@ -167,19 +179,15 @@ def _check(model: Any, one: Pass) -> None:
 def _run(model: Any, batch: int, depth: int, num_tokens: int, cache: Any) -> Any:
     """Run a pass, whose last token alone gets logits; returns the cache."""
     parameters = inspect.signature(model.forward).parameters
-    only: dict[str, Any] = {"logits_to_keep": 1} if "logits_to_keep" in parameters else {}
+    only: dict[str, Any] = {KEEP: 1} if KEEP in parameters else {}
     tokens_NT = torch.zeros((batch, num_tokens), dtype=torch.long)
     positions_1T = torch.arange(depth, depth + num_tokens)[None]
     output = model(input_ids=tokens_NT, position_ids=positions_1T, past_key_values=cache, use_cache=True, **only)
     return output.past_key_values
 
 
-def _tables(model: Any, num_rows: int) -> tuple[int, int]:
-    """Elements of the tables that are only looked up in, and of the rows that so many tokens look up."""
+def _tables(model: Any) -> list[torch.Tensor]:
+    """The tables that are only looked up in: embeddings but one that the output layer has, too."""
     output = model.get_output_embeddings()
-    tables = [
-        module.weight
-        for module in model.modules()
-        if isinstance(module, nn.Embedding) and (output is None or module.weight is not output.weight)
-    ]
-    return sum(table.numel() for table in tables), sum(min(num_rows, len(table)) * table.shape[1] for table in tables)
+    weights = [module.weight for module in model.modules() if isinstance(module, nn.Embedding)]
+    return [weight for weight in weights if output is None or weight is not output.weight]

@@ -36,23 +36,34 @@ def distinct(modules: dict[str, str]) -> dict[str, str]:
     """Modules without near-duplicates: the test split's come first, so what is like one of them is not trained on."""
     kept, known = {}, set[str]()
     for path in sorted(modules, key=lambda path: (not is_test(path), -len(modules[path]), path)):
-        lines = {line for line in map(str.strip, modules[path].splitlines()) if len(line) >= TELLING}
-        if lines and len(lines & known) <= MOST_KNOWN * len(lines):
+        lines = telling(modules[path])
+        if len(lines & known) <= MOST_KNOWN * len(lines):
             kept[path] = modules[path]
             known |= lines
     return kept
 
 
+def telling(text: str) -> set[str]:
+    """The lines of a module that count when modules are compared, without white space at both ends."""
+    return {line for line in map(str.strip, text.splitlines()) if len(line) >= TELLING}
+
+
 def read(library: Path) -> dict[str, str]:
-    """The source of every module, by path; those that are not UTF-8 or are empty are left out."""
+    """The source of every module with lines that tell it from others, by path, its lines ending in a line feed.
+
+    Those that are not UTF-8 are left out.
+    """
     modules = {}
     for file in sorted(library.rglob("*.py")):
         path = file.relative_to(library)
-        if not LEFT_OUT & {*path.parts}:
-            try:
-                modules[path.as_posix()] = file.read_bytes().decode().replace("\r\n", "\n")
-            except UnicodeDecodeError:
-                continue
+        if LEFT_OUT & {*path.parts}:
+            continue
+        try:
+            text = file.read_bytes().decode().replace("\r\n", "\n")
+        except UnicodeDecodeError:
+            continue
+        if telling(text):
+            modules[path.as_posix()] = text
     return modules
 
 

@@ -15,7 +15,7 @@ import numpy as np
 from bench.plugins import catalog
 
 ORDERS = (3, 4, 5, 6)
-"""Bytes of the longest n-grams: a byte is told from one fewer. 5 is the one to beat."""
+"""Bytes of the longest n-grams: a byte is told from one fewer."""
 LONGEST = max(ORDERS)
 
 

@@ -28,9 +28,11 @@ class Decoder(LlamaForCausalLM):
         positions_T = torch.arange(input_ids.shape[1], device=input_ids.device)
         is_later_TT = positions_T[None, :] > positions_T[:, None]
         mask_11TT = (is_later_TT.float() * LATER)[None, None]
-        return super().forward(
-            input_ids=input_ids, attention_mask=mask_11TT, position_ids=positions_T[None], use_cache=False
-        ).logits
+        return (
+            super()
+            .forward(input_ids=input_ids, attention_mask=mask_11TT, position_ids=positions_T[None], use_cache=False)
+            .logits
+        )
 
 
 def network(config: Path = CONFIG) -> nn.Module:

@@ -1,7 +1,8 @@
 """Trains the tokenizer and the decoder on Python's standard library: `python models/codegen_lm/train.py`.
 
-It keeps its state every few minutes, in `training.pt` beside the weights; the same command goes on from there. The same
-seed and number of threads on the same versions give the same files. Needs `pip install 'inferometer[train]'`.
+It keeps its state every few minutes, beside the weights with the suffix `.training.pt`; the same command goes on from
+there. The same seed and number of threads on the same versions give the same files. Needs `pip install
+'inferometer[train]'`.
 
 Shapes: N batch, T tokens.
 """
@@ -9,6 +10,7 @@ Shapes: N batch, T tokens.
 from __future__ import annotations
 
 import argparse
+import hashlib
 import os
 import time
 from pathlib import Path
@@ -93,9 +95,11 @@ def train(model: nn.Module, texts: list[list[int]], *, steps: int, seed: int, ke
     batches, chosen = Batches(texts, seed), optimizers(model)
     highest = [optimizer.param_groups[0]["lr"] for optimizer in chosen]
     step, spent_s = 0, 0.0
+    digest = hashlib.sha256(repr(texts).encode()).hexdigest()
+    asked = {"steps": steps, "seed": seed, "texts": digest}
     if kept.is_file():
         state = torch.load(kept, weights_only=True)
-        assert (state["steps"], state["seed"]) == (steps, seed), f"{kept} is of another training; remove it"
+        assert {key: state[key] for key in asked} == asked, f"{kept} is of another training; remove it"
         model.load_state_dict(state["model"])
         for optimizer, own in zip(chosen, state["optimizers"], strict=True):
             optimizer.load_state_dict(own)
@@ -107,9 +111,8 @@ def train(model: nn.Module, texts: list[list[int]], *, steps: int, seed: int, ke
         state = {
             "model": model.state_dict(),
             "optimizers": [optimizer.state_dict() for optimizer in chosen],
+            **asked,
             "step": step,
-            "steps": steps,
-            "seed": seed,
             "spent_s": time.process_time() - cpu_start,
         }
         unfinished = kept.with_suffix(".unfinished")
@@ -169,7 +172,7 @@ def main() -> None:
     task: Any = catalog.task("codegen_lm")
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--steps", type=int, default=3600)
-    parser.add_argument("--until", type=int, help="stop after this step, to go on later")
+    parser.add_argument("--until", type=int, help="stop after this step, and write nothing but the state to go on from")
     parser.add_argument(
         "--out", type=Path, default=task.weights_path, help="file to write; the tokenizer goes beside it"
     )
@@ -177,8 +180,8 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--hold-out", action="store_true", help="measure on a sixteenth of the training modules")
     options = parser.parse_args()
-    if options.hold_out and options.out == task.weights_path:
-        parser.error("--hold-out needs --out: what it trains is not to replace the weights")
+    if options.hold_out and options.out.absolute().parent == task.folder:
+        parser.error("--hold-out needs --out in another folder: what it trains is not to replace the weights")
 
     torch.set_num_threads(options.threads)
     torch.manual_seed(options.seed)
@@ -189,10 +192,7 @@ def main() -> None:
 
     tokens = task.module("tokens")
     model = task.module("torch_model").network()
-    tokenizer_path = options.out.with_name("tokenizer.json")
-    if not tokenizer_path.is_file():
-        tokens.train(texts, model.config.vocab_size).save(str(tokenizer_path))
-    tokenizer = tokens.load(tokenizer_path)
+    tokenizer = tokens.train(texts, model.config.vocab_size)
     ids = list(tokens.encode(tokenizer, texts))
     num_bytes = tokens.num_bytes(tokenizer)
     print(
@@ -201,8 +201,11 @@ def main() -> None:
         flush=True,
     )
     until = options.steps if options.until is None else options.until
-    kept = options.out.with_name("training.pt")
+    kept = options.out.with_suffix(".training.pt")
     train(model, ids, steps=options.steps, seed=options.seed, kept=kept, until=until)
+    if until < options.steps:
+        return
+    tokenizer.save(str(options.out.with_name("tokenizer.json")))
     save(model, options.out)
     model = task.module("torch_model").build(options.out)
     measured = held_out or task.sources_of_python().load("test")

@@ -5,11 +5,13 @@ from __future__ import annotations
 import csv
 import json
 import sys
+import typing
 from pathlib import Path
 
 import pytest
 
-from bench.cli import main
+from bench.cli import main, profile
+from bench.measure.generation import WEIGHT_BITS
 from bench.measure.roofline import Peaks
 from bench.pipeline import decoders
 
@@ -116,7 +118,30 @@ def test_a_model_that_cannot_be_priced_is_one_line(
     code, out, err = bench(capsys, monkeypatch, "profile", folder)
     assert (code, out) == (2, "")
     assert err.startswith("bench: cannot price tiny: transformers cannot build it from its config.json: ")
+    assert err.endswith("; --by node profiles its graph\n")
     assert err.count("\n") == 1
+
+
+def test_options_of_the_other_view_are_refused(
+    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    code, _, err = bench(capsys, monkeypatch, "profile", folder, "--by", "generation", "--dim", "N=4")
+    assert (code, err) == (2, "bench: --dim: about graphs: leave them out of --by generation\n")
+    code, _, err = bench(capsys, monkeypatch, "profile", folder, "--by", "weight", "--prompt", 4, "--threads", 1)
+    assert code == 2
+    assert (
+        err == "bench: --prompt, --threads: about generation: they need --by generation, of a folder of transformers\n"
+    )
+    # A shape asks for the graph, which has no weights here.
+    code, _, err = bench(capsys, monkeypatch, "profile", folder, "--shape", "input_ids=1x8:int64")
+    assert code == 2
+    assert "no .safetensors" in err
+
+
+def test_weights_are_stored_as_the_command_line_can_say() -> None:
+    hints = typing.get_type_hints(profile.profile, include_extras=False)
+    (choices, _) = typing.get_args(hints["stored"])
+    assert typing.get_args(choices) == tuple(WEIGHT_BITS)
 
 
 @pytest.mark.framework
@@ -155,5 +180,6 @@ def test_folders_that_generate_are_known_by_their_class(content: object, is_deco
 def test_what_is_no_configuration_generates_nothing(tmp_path: Path) -> None:
     assert not decoders.is_decoder(tmp_path)
     assert not decoders.is_decoder(tmp_path / "missing")
-    (tmp_path / "config.json").write_bytes(b"\xff{")
-    assert not decoders.is_decoder(tmp_path)
+    for content in (b"\xff{", b"[" * 100_000):
+        (tmp_path / "config.json").write_bytes(content)
+        assert not decoders.is_decoder(tmp_path)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import json
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -171,7 +172,8 @@ def stored_beside(path: str) -> set[int]:
     """
     if CELLS[path].task != "codegen_lm":
         return {0}
-    frequencies, transposed = 64 // 2, 4096 * 256
+    config = json.loads((catalog.task("codegen_lm").folder / "config.json").read_text())
+    frequencies, transposed = config["head_dim"] // 2, config["vocab_size"] * config["hidden_size"]
     return {0, frequencies, transposed + frequencies}
 
 

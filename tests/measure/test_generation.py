@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import numpy as np
 import pytest
 
 from bench.measure import bandwidth
@@ -38,12 +41,28 @@ def test_a_pass_takes_as_long_as_the_slower_of_the_two() -> None:
     assert (found.seconds, found.by) == (1e-5, "compute")
 
 
-def test_reading_is_measured_and_a_huge_buffer_is_not_made() -> None:
+def test_reading_is_measured() -> None:
     assert 1e8 < bandwidth.rate(num_bytes=2**20, readers=2)["bytes_per_s"] < 1e13
     assert 1e8 < bandwidth.ask(2**22, 1) < 1e13
-    assert bandwidth.MOST_BYTES <= 2**30
 
 
-def test_a_buffer_of_a_few_bytes_is_read_by_every_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("wanted", "made"), [(2**40, 2**30), (1000, 1000)])
+def test_a_huge_buffer_is_not_made(wanted: int, made: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[dict[str, Any]] = []
+    monkeypatch.setattr(bandwidth, "ask_once", lambda _, **given: asked.append(given) or {"bytes_per_s": 5.0})
+    assert bandwidth.ask(wanted, 3) == 5
+    assert (asked[0]["num_bytes"], asked[0]["readers"]) == (made, 3)
+
+
+def test_a_buffer_of_a_few_bytes_is_read_in_parts_that_take_longer_than_a_call(monkeypatch: pytest.MonkeyPatch) -> None:
+    sizes: set[int] = set()
+    dot = np.dot
+
+    def counted(left: Any, right: Any) -> Any:
+        sizes.add(left.nbytes)
+        return dot(left, right)
+
     monkeypatch.setattr(bandwidth, "SPAN_NS", 0)
+    monkeypatch.setattr(bandwidth.np, "dot", counted)
     assert bandwidth.rate(num_bytes=1, readers=3)["bytes_per_s"] > 0
+    assert sizes == {2**16}

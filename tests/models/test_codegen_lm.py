@@ -172,6 +172,12 @@ def test_the_baseline_learns_what_repeats(baselines: Any) -> None:
     assert 7.5 < baselines.bits_per_byte(model, unknown) < 9
 
 
+def test_the_tokenizer_is_the_one_that_training_makes(task: Any, tokens: Any) -> None:
+    texts = [module.text for module in task.sources_of_python().load("train")]
+    made = tokens.train(texts, 4096).to_str(pretty=True)
+    assert json.loads(made) == json.loads((task.folder / "tokenizer.json").read_text())
+
+
 @pytest.mark.framework
 def test_the_network_beats_the_baseline_by_far(task: Any) -> None:
     """Byte 5-grams take 1.8445 bits a byte of the whole test split; see the README for both on the same texts."""

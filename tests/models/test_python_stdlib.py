@@ -55,14 +55,13 @@ def test_no_module_of_the_test_split_is_nearly_one_of_the_training_split():
 def test_near_duplicates_are_left_out_and_the_test_split_is_kept():
     body = [f"value_{number} = compute({number}, 'some text')" for number in range(10)]
     other = [f"def function_{number}(argument): pass" for number in range(10)]
-    train, partly, nearly, empty = [f"m{number}.py" for number in range(60) if not make.is_test(f"m{number}.py")][:4]
+    train, partly, nearly = [f"m{number}.py" for number in range(60) if not make.is_test(f"m{number}.py")][:3]
     test = next(f"m{number}.py" for number in range(60) if make.is_test(f"m{number}.py"))
     modules = {
         train: "\n".join([*body, "x"]),  # longer, and yet it goes: the test split comes first
         test: "\n".join(body),
         partly: "\n".join(body[:3] + other),  # 3 of 13 lines are known
         nearly: "\n".join(body[:4] + other[5:]),  # 4 of 9 are
-        empty: "x = 1\n",  # nothing tells it from others
     }
     assert make.distinct(modules) == {test: modules[test], partly: modules[partly]}
 
@@ -74,7 +73,9 @@ def test_a_module_for_one_in_c_is_in_the_split_of_that_one():
 
 def test_what_is_not_source_is_left_out(tmp_path):
     for path, content in {
-        "json/decoder.py": b"a = 1\r\n",
+        "json/decoder.py": b"a_name_that_tells = 1\r\n",
+        "json/empty.py": b"",
+        "json/short.py": b"a = 1\n",
         "test/test_json.py": b"a = 1",
         "json/tests/x.py": b"a = 1",
         "latin.py": b"a = '\xe9'",
@@ -83,7 +84,7 @@ def test_what_is_not_source_is_left_out(tmp_path):
         (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / path).write_bytes(content)
 
-    assert make.read(tmp_path) == {"json/decoder.py": "a = 1\n"}
+    assert make.read(tmp_path) == {"json/decoder.py": "a_name_that_tells = 1\n"}
 
 
 def test_an_unknown_split_lists_the_known_ones():
