@@ -161,7 +161,10 @@ def test_list_says_where_the_reference_models_are(bench: Bench) -> None:
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (["run"], "no task to sweep over: the reference models (albert, albert_base, crnn, super_resolution) are in"),
+        (
+            ["run"],
+            "no task to sweep over: the reference models (albert, albert_base, codegen_lm, crnn, super_resolution) are",
+        ),
         (["run", "--sweep", "quick"], "no task named 'super_resolution'; in the repository: git clone"),
         (["run", "crnn/*"], "no cell matches 'crnn/*'; it is in the repository: git clone"),
         (["run", "crnn/torch/native/raw/pytorch/cpu/b1t1"], "no task named 'crnn'; in the repository: git clone"),
