@@ -19,20 +19,8 @@ NAMES = ("node", "tensor", "weight", "buffer")
 """Titles of the columns of names: where a terminal is too narrow, names are cut first."""
 LEFT = (*NAMES, "operator", "output", "type", "shape", "pass")
 LONGEST_NAME, NARROWEST_NAME = 40, 12
-DROPPED_FIRST = (
-    "MACs/byte",
-    "KV kept",
-    "std",
-    "outliers",
-    "other ops",
-    "mean",
-    "min",
-    "max",
-    "weights",
-    "parameters",
-    "activations",
-    "share",
-)
+DROPPED_FIRST: tuple[str, ...] = ("MACs/byte", "KV kept", "attention", "std", "outliers", "other ops", "mean", "min")
+DROPPED_FIRST += ("max", "weights", "parameters", "activations", "share")
 BETWEEN = 3  # characters between two columns
 PLAIN_WIDTH = 150
 """Characters in a line of a table that is written to a file."""

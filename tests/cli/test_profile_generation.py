@@ -103,6 +103,17 @@ def test_the_table_and_the_csv(
 
 
 @pytest.mark.framework
+def test_a_terminal_of_80_columns_has_the_bounds_whole(
+    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    _, out, _ = bench(capsys, monkeypatch, "profile", folder, "--prompt", 4096, "--batch", 8)
+    (titles,) = [line for line in out.splitlines() if line.startswith(" pass")]
+    assert titles.split("  ")[-1].strip() == "tokens/s at most"
+    assert "attention" not in titles
+
+
+@pytest.mark.framework
 def test_a_single_new_token_takes_no_decode_step(
     folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
