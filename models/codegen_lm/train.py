@@ -58,9 +58,8 @@ class Batches:
         go on in the same pass.
         """
         total = sum(map(len, self._texts))
-        at = step * TOKENS_A_STEP
         steps_a_pass = (total - 2048) // TOKENS_A_STEP
-        number, within = divmod(at // TOKENS_A_STEP, steps_a_pass)
+        number, within = divmod(step, steps_a_pass)
         if number != self._pass:
             generator = np.random.default_rng((self._seed, number))
             self._pass, self._stream = number, stream(self._texts, generator)
