@@ -32,6 +32,10 @@ class RefusedError(ArtifactError):
     """A variant has nothing to do for this model, or lacks a fact that it needs: the cell is left out."""
 
 
+class GenerationError(BenchError):
+    """An engine did not generate what it was asked for, so its times are not those of the request."""
+
+
 class StoreError(BenchError):
     """The results folder cannot be read or written."""
 

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
     import numpy as np
 
+    from bench.api.decoder import Decoder, Request
+
 Arrays: TypeAlias = "Mapping[str, np.ndarray]"
 """Host arrays by the name of the input or output."""
 Outputs: TypeAlias = "Sequence[np.ndarray]"
@@ -159,9 +161,17 @@ class Task(Plugin, abc.ABC):
     max_metric_loss: ClassVar[float]
     """Outputs whose metric is worse than the reference's by more than this, in the metric's unit, are broken."""
 
+    request: Request | None = None
+    """What a request asks to generate, of a task whose cells generate text; of other tasks None."""
+
     @property
     def folder(self) -> Path:
         return self.path.parent
+
+    @property
+    def decoder(self) -> Decoder | None:
+        """The decoder that the task's model is, where cells may generate with it: see `build_step` and `texts`."""
+        return None
 
     @property
     def weights_path(self) -> Path:
@@ -200,6 +210,14 @@ class Task(Plugin, abc.ABC):
             source: one of `sources`.
             weights: the weights file to read.
         """
+
+    def build_step(self, source: str, weights: Path) -> Any:
+        """One pass of the trained float32 decoder, taking `Decoder.inputs` and giving `Decoder.outputs` in order."""
+        raise NotImplementedError
+
+    def texts(self, split: str, num_tokens: int) -> Samples:
+        """Texts of a decoder, of `num_tokens` ids each, as `samples` gives those of the task's own length."""
+        raise NotImplementedError
 
     @abc.abstractmethod
     def samples(self, split: str) -> Samples:

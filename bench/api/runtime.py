@@ -78,6 +78,8 @@ class Runtime(Plugin, abc.ABC):
     options: ClassVar[Mapping[str, str]] = {}
     """What each option does that a cell may name behind its provider, as in `cpu+winograd`: documented by the runtime,
     and not its default. `bench search` tries them; see `bench.api.placed`."""
+    generates: ClassVar[bool] = False
+    """Whether `open` gives a `bench.api.generation.Generator` for a task with a `request`."""
     imports: ClassVar[tuple[str, ...]] = ()
     """Names of the modules that `open` needs, where importing the packages in `requires` does not import them all."""
 

@@ -1,5 +1,8 @@
 """Names of tasks made of others: at other sizes as `encoder@tokens=16`, for a search as `encoder~tuning`.
 
+Text is generated as `decoder~generate@new=64,prompt=256`, by a model that is exported as `decoder~step`: see
+`bench.plugins.generating`.
+
 A search judges its proposals by training samples, so that those of the test split are still new to the deployment
 that it proposes in the end. That one is confirmed by more samples than the test split has, as `encoder~confirming`,
 where the task has more: see `bench.plugins.tuning`.
@@ -12,6 +15,10 @@ from collections.abc import Mapping
 
 MARK = "@"
 TUNING, CONFIRMING = "~tuning", "~confirming"
+GENERATE, STEP = "~generate", "~step"
+PROMPT, NEW = "prompt", "new"
+"""Names of the sizes of a request to generate: tokens of the prompt, and new tokens."""
+KINDS = (TUNING, CONFIRMING, GENERATE, STEP)
 BATCH = "batch"
 """The name of every task's axis of samples, whatever its model calls it."""
 SIZES = re.compile(r"[A-Za-z0-9_.-]+=[1-9]\d*(,[A-Za-z0-9_.-]+=[1-9]\d*)*")
@@ -25,7 +32,30 @@ def name_at(task: str, sizes: Mapping[str, int]) -> str:
 
 def family_of(task: str) -> str:
     """The name of the task that a task was made of; of any other task, its own name."""
-    return task.partition(MARK)[0].removesuffix(TUNING).removesuffix(CONFIRMING)
+    name = task.partition(MARK)[0]
+    for kind in KINDS:
+        name = name.removesuffix(kind)
+    return name
+
+
+def is_generating(task: str) -> bool:
+    """Whether the cells of a task generate text."""
+    return task.partition(MARK)[0].endswith(GENERATE)
+
+
+def is_step(task: str) -> bool:
+    """Whether a task is one pass of a decoder, which takes and gives the cache of keys and values."""
+    return task.partition(MARK)[0].endswith(STEP)
+
+
+def generating_of(task: str, *, prompt: int, new: int) -> str:
+    """The name of the task that generates `new` tokens after prompts of `prompt` tokens."""
+    return name_at(task + GENERATE, {PROMPT: prompt, NEW: new})
+
+
+def exported_of(task: str) -> str:
+    """The name of the task, at its own sizes, whose model is exported for a task."""
+    return family_of(task) + STEP if is_generating(task) else family_of(task)
 
 
 def judged_of(task: str) -> str:

@@ -1,4 +1,4 @@
-"""The clock: the only module that times inferences.
+"""The clock: the only module that times inferences, but for tokens, see `bench.measure.tokens`.
 
 One sample is `perf_counter_ns` around one inference, host arrays in and host arrays out.
 """

@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bench.api import Arrays, Session
-from bench.measure import clock
+from bench.api.generation import Generator
+from bench.measure import clock, tokens
 from bench.measure.memory import MemoryLog
 
 if TYPE_CHECKING:
@@ -71,9 +72,12 @@ class Worker:
             plan: the fields of `BurstPlan`.
         """
         assert self._opened is not None
-        requests = self._opened.requests
+        requests, session = self._opened.requests, self._opened.session
         feeds = requests[request % len(requests)]
-        cold, steady = clock.burst(self._opened.session.run, feeds, clock.BurstPlan(**plan))
+        if isinstance(session, Generator):
+            cold, steady = tokens.burst(session, feeds, clock.BurstPlan(**plan))
+        else:
+            cold, steady = clock.burst(session.run, feeds, clock.BurstPlan(**plan))
         return {"cold_ns": cold, "steady_ns": steady, "quiet": clock.settle()}
 
     def prepare_serving(self, *, worker: int, most: int, delay_ns: int) -> dict[str, Any]:

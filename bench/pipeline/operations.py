@@ -7,13 +7,17 @@ Requests name cells by their paths.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import gc
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from bench.api import Arrays, Samples, Session, Task
+from bench.api import Arrays, Outputs, Samples, Session, Task
 from bench.api.arrays import load_arrays, save_arrays
 from bench.api.cell import Cell
+from bench.api.decoder import IDS
+from bench.api.generation import Generator
 from bench.measure import clock
 from bench.measure.memory import MemoryLog, rss_bytes
 from bench.measure.session import Opened
@@ -94,9 +98,9 @@ def verify(*, cell: str, artifact: str, reference: str | None, save_outputs: str
     samples = task.samples("test")
     import_packages(cell=cell, artifact=artifact)
     with runtime.open(Path(artifact), task=task, **_how(known)) as session:
-        outputs = feeding.run_all(session.run, task, samples, known.batch)
+        outputs = feeding.run_all(_judged(session, margins=reference is None), task, samples, known.batch)
         expected = load_arrays(Path(reference)) if reference is not None else None
-        judged = quality.judge(task, samples, outputs, expected)
+        judged = quality.judge(task, samples, outputs, expected, precision=session.precision)
         if save_outputs is not None:
             save_arrays(Path(save_outputs), outputs)
         return {**to_builtins(judged), **_of_session(session, task, samples, outputs, known.batch)}
@@ -119,7 +123,7 @@ def run_split(*, cell: str, artifact: str, inputs: str, save_outputs: str) -> di
     samples = Samples(inputs=load_arrays(Path(inputs)), targets=None)
     import_packages(cell=cell, artifact=artifact)
     with runtime.open(Path(artifact), task=task, **_how(known)) as session:
-        outputs = feeding.run_all(session.run, task, samples, known.batch)
+        outputs = feeding.run_all(_judged(session), task, samples, known.batch)
         save_arrays(Path(save_outputs), outputs)
         return _of_session(session, task, samples, outputs, known.batch)
 
@@ -165,7 +169,7 @@ def spot_check(
     few = Samples(inputs=spot.rows_of(samples.inputs, rows), targets=None)
     import_packages(cell=cell, artifact=artifact)
     with runtime.open(Path(artifact), task=task, **_how(known)) as session:
-        made = feeding.run_all(session.run, task, few, known.batch)
+        made = feeding.run_all(_judged(session), task, few, known.batch)
         figures = _of_session(session, task, few, made, known.batch)
     beside_verified, beside_reference = (
         quality.compare(task, made, spot.rows_of(load_arrays(Path(path)), rows)) for path in (outputs, reference)
@@ -176,8 +180,41 @@ def spot_check(
     return {"quality": None if found is None else {**msgspec.to_builtins(found), **figures}}
 
 
+def _judged(session: Session, *, margins: bool = False) -> Callable[[Arrays], Outputs]:
+    """The call whose outputs are judged: of an engine that generates text not the one that is timed.
+
+    Args:
+        session: the session.
+        margins: see `generated.answer`.
+    """
+    if not isinstance(session, Generator):
+        return session.run
+    from bench.pipeline import generated
+
+    return functools.partial(generated.answer, session, with_margins=margins)
+
+
 def _of_session(session: Session, task: Task, samples: Samples, outputs: Arrays, batch: int) -> dict[str, Any]:
     """The fields of `Quality` on a session that has run samples, and on the size of its requests."""
+    if isinstance(session, Generator):
+        asked = session.request
+        shapes = asked.pass_shapes()
+        cached = shapes[IDS][1] + asked.depth
+        return {
+            "precision": session.precision,
+            "num_params": session.num_params,
+            "input_shapes": shapes,
+            # The pass reads its ids and the cache, and writes logits and its part of the cache.
+            "io_bytes": 8 * shapes[IDS][1]
+            + 4 * asked.decoder.vocabulary
+            + cached * asked.decoder.cache_per_token * session.cache_bytes,
+            "rss_bytes": rss_bytes(),
+            "generation": {
+                "cache_bytes_per_token": asked.decoder.cache_per_token * session.cache_bytes,
+                "reserved_tokens": session.reserved_tokens,
+                "tells_logits": session.scores,
+            },
+        }
     feeds = feeding.feeds(task, samples.inputs, [0] * batch)
     made_bytes = sum(output.nbytes for output in outputs.values()) * batch // samples.num_samples
     return {

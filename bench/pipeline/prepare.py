@@ -14,7 +14,7 @@ from bench.api import Part, Task, cache
 from bench.api.artifact import Artifact
 from bench.api.cell import Cell
 from bench.api.errors import ArtifactError, BenchError, ChildError, PluginError, RefusedError
-from bench.api.sized import family_of, judged_of
+from bench.api.sized import exported_of, is_generating, judged_of
 from bench.measure import clock
 from bench.measure.interpreter import OWN, Interpreter
 from bench.measure.limits import Limits
@@ -83,7 +83,7 @@ def steps_of(cell: Cell, limits: Limits, failed: FailedSteps | None = None) -> l
     made = functools.partial(_made, limits, {} if failed is None else failed)
     exporter = catalog.exporter(cell.exporter)
     fixed = judged_of(cell.task)
-    task = fixed if exporter.freezes else family_of(cell.task)
+    task = fixed if exporter.freezes and not is_generating(cell.task) else exported_of(cell.task)
     subject = provenance.subject(catalog.task(task))
     recipe = provenance.recipe("exporters", cell.exporter, exporter, task=subject, source=cell.source)
     request = {"task": task, "source": cell.source, "exporter": cell.exporter}
@@ -93,7 +93,7 @@ def steps_of(cell: Cell, limits: Limits, failed: FailedSteps | None = None) -> l
         named, before = catalog.variant(name), steps[-1]
         if before.format not in named.variant.formats:
             raise ArtifactError(f"{name} takes {' or '.join(named.variant.formats)}, not {before.format}")
-        task = fixed if named.variant.freezes else task
+        task = fixed if named.variant.freezes and not is_generating(cell.task) else task
         subject = provenance.subject(catalog.task(task))
         more = {"task": subject, "option": named.option, "source": before.sha256}
         recipe = provenance.recipe("variants", name, named.variant, **more)
@@ -121,7 +121,7 @@ def parts_of(cell: Cell, variant: str, limits: Limits) -> list[Part]:
         ArtifactError: the artifact cannot be made, or its parts cannot be told.
     """
     artifact = artifact_of(cell, limits)
-    request = {"task": family_of(cell.task), "variant": variant, "source": str(artifact.path)}
+    request = {"task": exported_of(cell.task), "variant": variant, "source": str(artifact.path)}
     found = _ask(variant, OWN, operations.parts, limits, **request)["parts"]
     return msgspec.convert(found, list[Part])
 

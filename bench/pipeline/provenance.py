@@ -26,6 +26,7 @@ from bench.api.errors import ArtifactError
 from bench.measure import machine
 from bench.pipeline import environments, operations
 from bench.plugins import catalog
+from bench.plugins.generating import Generating, Stepping, generating, step
 from bench.plugins.resized import Resized, resized
 from bench.plugins.tuning import Confirming, Tuning, confirming, tuning
 from bench.records import store
@@ -70,9 +71,11 @@ def task_digest(task: Task) -> str:
     parts = [folder, plugin_digest(task), *code, versions(task.packages)]
     if isinstance(task, Resized):
         parts += [dict(task.at), code_digest(resized)]
-    for kind, make in ((Tuning, tuning), (Confirming, confirming)):
+    for kind, make in ((Tuning, tuning), (Confirming, confirming), (Generating, generating), (Stepping, step)):
         if isinstance(task, kind):
             parts.append(code_digest(make))
+    if task.request is not None:
+        parts.append(dataclasses.asdict(task.request))
     return cache.digest(parts)
 
 

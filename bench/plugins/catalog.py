@@ -10,7 +10,7 @@ from bench.api import Exporter, Plugin, Runtime, Task, Variant, mixture, sized, 
 from bench.api.cell import Cell
 from bench.api.errors import InputError, PluginError, suggest
 from bench.api.loading import _load_module, find, load_module, path_of
-from bench.plugins import resized, tuning
+from bench.plugins import generating, resized, tuning
 
 P = TypeVar("P", bound=Plugin)
 
@@ -33,6 +33,10 @@ def _load(kind: str, name: str, base: type[P]) -> P:
 def task(name: str) -> Task:
     """The task in the folder `models/<name>`, or a task made of it where the name says so: see `bench.api.sized`."""
     found, sizes = _load("models", sized.family_of(name), Task), sized.sizes_of(name)
+    if sized.is_generating(name):
+        return generating.generating(found, sizes)
+    if sized.is_step(name):
+        return generating.step(found)
     if sized.is_tuning(name):
         found = tuning.tuning(found)
     elif sized.is_confirming(name):
@@ -128,6 +132,8 @@ def skip_reason(cell: Cell) -> str | None:
             raise PluginError(f"{plugin.path}: skip() raised {type(error).__name__}: {error}") from error
         if reason is not None:
             return f"{plugin.name}: {reason}"
+    if sized.is_generating(cell.task) and not runtime(cell.runtime).generates:
+        return f"{cell.runtime}: it does not generate text"
     for plugin in (exporter(cell.exporter), runtime(cell.runtime)):
         refusal = plugin.refusal(task(cell.task))
         if refusal:

@@ -71,6 +71,20 @@ class Placed(msgspec.Struct, frozen=True, kw_only=True):
     macs_share: Annotated[float, msgspec.Meta(ge=0)] | None = None
 
 
+class Generation(msgspec.Struct, frozen=True, kw_only=True):
+    """Facts about the cache of keys and values of an engine that generates text.
+
+    Attributes:
+        cache_bytes_per_token: bytes of keys and values that a token adds.
+        reserved_tokens: tokens for which the cache has room from the start; None where it grows with the text.
+        tells_logits: whether the engine tells logits, so that more than its answers can be judged.
+    """
+
+    cache_bytes_per_token: Size
+    reserved_tokens: Size | None = None
+    tells_logits: bool = True
+
+
 class Quality(msgspec.Struct, frozen=True, kw_only=True, tag="quality", tag_field="kind"):
     """The quality of a cell's outputs on the held-out split, and the facts that its runtime tells about the artifact.
 
@@ -101,6 +115,7 @@ class Quality(msgspec.Struct, frozen=True, kw_only=True, tag="quality", tag_fiel
         rss_bytes: resident memory of the worker after the split; of several workers, that of the largest.
         cost: static cost; None where the artifact is no ONNX file, or cannot be analysed.
         placement: parts of the artifact by provider, see `Runtime.inspect`.
+        generation: facts about an engine that generates text; unset for others.
         warning: a remark on a row that is otherwise sound.
         time: when the line was stored (ISO 8601); None before that.
     """
@@ -127,6 +142,7 @@ class Quality(msgspec.Struct, frozen=True, kw_only=True, tag="quality", tag_fiel
     rss_bytes: Size = 0
     cost: Cost | None = None
     placement: Mapping[str, Placed] | None = None
+    generation: Generation | msgspec.UnsetType = msgspec.UNSET
     warning: str | None = None
     time: str | None = None
 

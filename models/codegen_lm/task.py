@@ -9,12 +9,14 @@ Shapes: N samples, T tokens (256), V vocabulary.
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from bench.api import Points, Samples, Task, TensorSpec
+from bench.api.decoder import Decoder
 from bench.api.errors import InputError
 from bench.api.loading import dataset_path, load_module
 
@@ -48,6 +50,24 @@ class CodegenLm(Task):
             raise InputError(f"{self.name} cannot be built in {source!r}; it can in: {', '.join(self.sources)}")
         return self.module(f"{source}_model").build(weights)
 
+    @property
+    def decoder(self) -> Decoder:
+        config = json.loads((self.folder / "config.json").read_text())
+        return Decoder(
+            num_layers=config["num_hidden_layers"],
+            num_heads=config["num_attention_heads"],
+            num_groups=config["num_key_value_heads"],
+            head_size=config["head_dim"],
+            vocabulary=config["vocab_size"],
+            max_positions=config["max_position_embeddings"],
+            end_id=config["eos_token_id"],
+        )
+
+    def build_step(self, source: str, weights: Path) -> Any:
+        if source not in self.sources:
+            raise InputError(f"{self.name} cannot be built in {source!r}; it can in: {', '.join(self.sources)}")
+        return self.module(f"{source}_model").build_step(weights)
+
     def samples(self, split: str) -> Samples:
         """Token ids, int64 (N, T), as inputs; the ids that follow them and their bytes, int64 (2, T), as targets.
 
@@ -59,20 +79,26 @@ class CodegenLm(Task):
             raise InputError(f"no split {split!r}; there are: {', '.join(NUM_SAMPLES)}")
         return self._as_samples(self._windows(split)[: NUM_SAMPLES[split]])
 
+    def texts(self, split: str, num_tokens: int) -> Samples:
+        """Windows of `num_tokens` ids, drawn from those of all modules of the split as `samples` draws its own."""
+        if split not in NUM_SAMPLES:
+            raise InputError(f"no split {split!r}; there are: {', '.join(NUM_SAMPLES)}")
+        return self._as_samples(self._windows(split, num_tokens)[: NUM_SAMPLES[split]])
+
     def confirmation(self) -> Samples:
         """The windows that follow those of the `test` split in its order, twice as many."""
         windows = self._windows("test")
         return self._as_samples(windows[NUM_SAMPLES["test"] : 3 * NUM_SAMPLES["test"]])
 
-    def _windows(self, split: str) -> list[tuple[str, list[int]]]:
+    def _windows(self, split: str, num_tokens: int = NUM_TOKENS) -> list[tuple[str, list[int]]]:
         """The whole windows of a split's modules with their names, in an order that looks drawn by lot."""
         tokens = self.module("tokens")
         modules = self.sources_of_python().load(split)
         texts = tokens.encode(tokens.load(), [module.text for module in modules])
         windows = []
         for module, (_, *ids) in zip(modules, texts, strict=True):
-            starts = range(0, len(ids) - NUM_TOKENS + 1, NUM_TOKENS)
-            windows += [(f"{module.path}:{start}", ids[start : start + NUM_TOKENS]) for start in starts]
+            starts = range(0, len(ids) - num_tokens + 1, num_tokens)
+            windows += [(f"{module.path}:{start}", ids[start : start + num_tokens]) for start in starts]
         return sorted(windows, key=lambda window: hashlib.sha256(window[0].encode()).digest())
 
     def _as_samples(self, windows: Sequence[tuple[str, list[int]]]) -> Samples:

@@ -15,6 +15,8 @@ from safetensors.torch import load_file
 from torch import nn
 from transformers import LlamaConfig, LlamaForCausalLM
 
+from bench.tasks.torch_steps import Step
+
 CONFIG = Path(__file__).with_name("config.json")
 LATER = torch.finfo(torch.float32).min
 """Added to the score of a later position: nothing of it is left after the softmax."""
@@ -56,3 +58,8 @@ def build(weights: Path, config: Path = CONFIG) -> nn.Module:
     model.tie_weights()
     model.config._attn_implementation = "eager"  # the fused one is exported with a guard against rows of padding
     return model.eval()
+
+
+def build_step(weights: Path, config: Path = CONFIG) -> nn.Module:
+    """One pass of the trained network in float32: see `bench.tasks.torch_steps.Step`."""
+    return Step(build(weights, config), LlamaForCausalLM.forward)

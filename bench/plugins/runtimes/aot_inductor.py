@@ -11,6 +11,7 @@ class AotInductor(TorchRuntime):
     """Opens `.pt2` packages; a package is compiled for one device and one precision."""
 
     formats = ("pt2",)
+    generates = False
     imports = ("torch._inductor.package",)
 
     def providers(self) -> tuple[str, ...]:

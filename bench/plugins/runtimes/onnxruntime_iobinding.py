@@ -3,6 +3,7 @@
 from typing import Any
 
 from bench.api import UNKNOWN, Arrays, Outputs, Runtime, Session, Task
+from bench.api.decoder import Request
 from bench.plugins.engines.onnxruntime.runtime import OrtRuntime
 
 
@@ -39,6 +40,11 @@ class OnnxRuntimeIoBinding(OrtRuntime):
 
     def session(self, session: Any, task: Task) -> Session:
         return BoundSession(session, task)
+
+    def stepper(self, session: Any, request: Request) -> Session:
+        from bench.plugins.engines.onnxruntime.stepper import BoundStepper
+
+        return BoundStepper(session, request)
 
     def code(self, *, provider: str, threads: int) -> str | None:
         return None  # the gain of a binding depends on the program that holds the arrays

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.api import Arrays, NodeTime, Outputs, Runtime, Session, Task, placed
+from bench.api.decoder import Request
 from bench.plugins.engines.onnxruntime import options as ort_options
 from bench.plugins.engines.onnxruntime import providers as ort_providers
 from bench.plugins.engines.onnxruntime.providers import Provider
@@ -40,6 +41,7 @@ class OrtRuntime(Runtime):
 
     requires = ("onnxruntime",)
     formats = ("onnx",)
+    generates = True
     options = {name: option.effect for name, option in ort_options.OPTIONS.items()}
 
     def refusal(self, task: Task) -> str | None:
@@ -61,7 +63,7 @@ class OrtRuntime(Runtime):
     def open(self, artifact: Path, *, task: Task, source: str, provider: str, threads: int) -> Session:
         chosen, options = self._provider(provider)
         session = ort_providers.open_session(self.model(artifact), chosen, threads=threads, named=options)
-        return self.session(session, task)
+        return self.session(session, task) if task.request is None else self.stepper(session, task.request)
 
     def profile_nodes(
         self, artifact: Path, *, task: Task, source: str, provider: str, threads: int, feeds: Arrays, num_runs: int
@@ -107,3 +109,9 @@ class OrtRuntime(Runtime):
     def session(self, session: Any, task: Task) -> Session:
         """A session around an `InferenceSession`, which hands arrays in and out."""
         return OrtSession(session, task)
+
+    def stepper(self, session: Any, request: Request) -> Session:
+        """A session around an `InferenceSession` that generates."""
+        from bench.plugins.engines.onnxruntime.stepper import ArrayStepper
+
+        return ArrayStepper(session, request)

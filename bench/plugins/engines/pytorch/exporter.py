@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 
 from bench.api import UNKNOWN, Exporter, Info, Task, TensorSpec
 from bench.api.errors import ArtifactError, BenchError
+from bench.api.sized import is_step
 from bench.graphs.deferred import np, onnx, torch
 from bench.graphs.file.digest import all_graphs, all_nodes, fed_inputs
 from bench.graphs.file.interface import check_interface
@@ -135,11 +136,15 @@ def dynamic_axes(specs: Sequence[TensorSpec]) -> dict[str, dict[int, str]]:
     }
 
 
-def dynamic_shapes(task: Task) -> tuple[dict[int, Any], ...]:
-    """The dynamic dimensions by axis for `torch.export`, in the order of the inputs: equal names are one dimension."""
+def dynamic_shapes(task: Task) -> tuple[Any, ...]:
+    """The dynamic dimensions by axis for `torch.export`, in the order of the inputs: equal names are one dimension.
+
+    A pass of a decoder takes the tensors of its cache as further positional arguments, which are one to `torch.export`.
+    """
     axes = dynamic_axes(task.inputs)
     dims = {name: torch.export.Dim(name) for named in axes.values() for name in named.values()}
-    return tuple({axis: dims[name] for axis, name in axes[spec.name].items()} for spec in task.inputs)
+    found = tuple({axis: dims[name] for axis, name in axes[spec.name].items()} for spec in task.inputs)
+    return (found[0], found[1:]) if is_step(task.name) else found
 
 
 def _clean(model: onnx.ModelProto, task: Task) -> None:

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from bench.api import Arrays, Outputs, Runtime, Session, Task
+from bench.api.decoder import Request
 from bench.graphs.deferred import torch
 from bench.plugins.engines import cpu, gpu
 from bench.plugins.engines.calls import CallSession
@@ -61,6 +62,7 @@ class TorchRuntime(Runtime):
     requires: ClassVar[tuple[str, ...]] = ("torch",)
     extra = "torch"
     formats: ClassVar[tuple[str, ...]] = ("torch",)
+    generates = True
 
     def providers(self) -> tuple[str, ...]:
         devices = ["cpu", "cpu" + BFLOAT16] if cpu.multiplies_bfloat16() else ["cpu"]
@@ -88,9 +90,19 @@ class TorchRuntime(Runtime):
         if torch_script.is_script(artifact):
             script, precision, num_params = torch_script.load(artifact)
             return TorchSession(self.callable(script), task, provider, num_params, precision)
+        if task.request is not None:
+            return self.stepper(task.build_step(source, artifact), task.request, provider)
         model = task.build(source, artifact).to(provider.removesuffix(BFLOAT16))
         num_params = sum(parameter.numel() for parameter in model.parameters())
         return TorchSession(self.callable(model), task, provider, num_params)
+
+    def stepper(self, step: torch.nn.Module, request: Request, provider: str) -> Session:
+        """The decoder on its device, in the precision of the provider throughout: weights, too, are stored in it."""
+        from bench.plugins.engines.pytorch.stepper import TorchStepper
+
+        precision = "bfloat16" if provider.endswith(BFLOAT16) else "float32"
+        step = step.to(provider.removesuffix(BFLOAT16), getattr(torch, precision))
+        return TorchStepper(step, request, self.callable, precision)
 
     def callable(self, model: torch.nn.Module) -> Any:
         """The function to call with tensors, made from the model."""

@@ -1,0 +1,171 @@
+"""The judgement of generated text: logits along a given text, and the tokens that an engine chooses by itself.
+
+A request is answered in two ways. The tokens after the prompt are forced, and the logits of what follows each are
+compared with the reference's: errors, and the metric of the decoder's task. Then the engine chooses, and its tokens
+are compared with the reference's up to the first that differs. It counts where the reference's two likeliest tokens are
+further apart than the row's precision can confuse.
+
+Shapes: N samples, F scored tokens, V vocabulary, A tokens of an answer.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+from bench.api import Arrays, Outputs, Samples, Task
+from bench.api.decoder import IDS
+from bench.api.generation import Generator
+from bench.graphs.deferred import np
+from bench.measure import tokens
+from bench.plugins.generating import LOGPROBS, MARGINS, TOKENS
+from bench.records.lines import Quality
+
+AGREEMENT = "greedy_agreement"
+"""Among the metrics: the share of tokens that agree up to the first that counts as different."""
+LEAST_MARGIN = 1e-3
+"""In nats: likelihoods that are closer are equal, whatever the precision."""
+SAFETY = 4.0
+"""A choice may flip where two logits are closer than twice the largest error; it is taken twice for what was not scored."""
+LEAST_AGREEMENT = 0.5
+"""Of an engine that hides its logits: with a smaller share the answers are those of another model."""
+ROUNDOFF = {"float32": 2.0**-24, "float16": 2.0**-11, "bfloat16": 2.0**-8, "int8": 2.0**-8, "int4": 2.0**-4}
+"""Largest relative error of a rounded number, by precision; of integers, in a block of numbers that share a scale."""
+
+
+def answer(session: Generator, feeds: Arrays, *, with_margins: bool) -> Outputs:
+    """What is judged of one request, in the order of the task's outputs.
+
+    Args:
+        session: the engine.
+        feeds: a text of the task.
+        with_margins: whether to tell how far apart the engine's two likeliest tokens are at each token of its answer.
+
+    Returns:
+        Logarithms of probabilities, float32 (F, V), NaN where the engine hides its logits; the ids of the answer, int64
+        (A,); margins, float32 (A,), NaN where they are not wanted.
+
+    Raises:
+        GenerationError: the engine did not generate what it was asked for.
+    """
+    asked = session.request
+    prompt, forced = session.prompt_of(feeds), feeds[IDS].reshape(-1)[asked.num_prompt :]
+    found = tokens.timed(session, prompt, asked.num_greedy)
+    tokens.check(found, asked.decoder, len(prompt), asked.num_greedy)
+    ids = np.array(found.ids, np.int64)
+    margins = np.full(len(ids), np.nan, np.float32)
+    if not session.scores:
+        return [np.full((len(forced), asked.decoder.vocabulary), np.nan, np.float32), ids, margins]
+    logprobs = log_softmax(session.logits_after(prompt, forced))
+    if with_margins:
+        top = np.sort(session.logits_after(prompt, ids), axis=1)[:, -2:]
+        margins = top[:, 1] - top[:, 0]
+    return [logprobs, ids, margins]
+
+
+def log_softmax(logits: np.ndarray) -> np.ndarray:
+    """Logarithms of probabilities, float32 (F, V): engines may tell logits that are shifted."""
+    wide = logits.astype(np.float64)
+    wide -= wide.max(axis=1, keepdims=True)
+    return (wide - np.log(np.exp(wide).sum(axis=1, keepdims=True))).astype(np.float32)
+
+
+def shown(outputs: Arrays) -> Arrays:
+    """The outputs that can be compared element by element: of an engine that hides its logits the tokens alone."""
+    kept = {TOKENS: outputs[TOKENS]}
+    return kept if np.isnan(outputs[LOGPROBS]).any() else {LOGPROBS: outputs[LOGPROBS], **kept}
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Agreement:
+    """How far greedy answers agree with the reference's.
+
+    Attributes:
+        share: of tokens, up to the first of each answer that counts as different.
+        worst: the largest margin of the reference at a token that differs first, in nats; 0 where none differs.
+        told: the first difference that counts, in words; None where there is none.
+    """
+
+    share: float
+    worst: float
+    told: str | None
+
+
+def agreement(outputs: Arrays, expected: Arrays, tolerance: float) -> Agreement:
+    """Compare greedy answers.
+
+    Args:
+        outputs: of the engine.
+        expected: of the reference, with its margins.
+        tolerance: margins in nats that are no larger are ties.
+    """
+    agreed = compared = 0
+    worst, told = 0.0, None
+    answers = zip(outputs[TOKENS], expected[TOKENS], expected[MARGINS], strict=True)
+    for number, (own, right, margins) in enumerate(answers, start=1):
+        differs = np.flatnonzero(own != right)
+        first = int(differs[0]) if len(differs) else len(right)
+        agreed += first
+        compared += first
+        if first == len(right):
+            continue
+        margin = float(margins[first])
+        worst = max(worst, margin)
+        if margin > tolerance:
+            compared += len(right) - first
+            told = told or (
+                f"token {first + 1} of {len(right)} of answer {number} is {own[first]}, where the reference's is "
+                f"{right[first]} by {margin:.3g} nats"
+            )
+    return Agreement(share=agreed / compared if compared else 1.0, worst=worst, told=told)
+
+
+def tolerance_of(precision: str | None, error: float | None, scale: float) -> float:
+    """Margins in nats that a row's precision can confuse.
+
+    Args:
+        precision: of the row.
+        error: the largest error of its logarithms of probabilities; None where it hides its logits.
+        scale: the largest magnitude of the reference's.
+    """
+    if error is None:
+        error = ROUNDOFF.get(precision or "", ROUNDOFF["int4"]) * scale
+    return max(LEAST_MARGIN, SAFETY * error)
+
+
+def judge(task: Task, samples: Samples, outputs: Arrays, expected: Arrays | None, precision: str | None) -> Quality:
+    """Judge the answers to all requests of a split; see `bench.pipeline.quality.judge`, which judges the logits.
+
+    Args:
+        task: a task with a request.
+        samples: the split.
+        outputs: output arrays by name, with the N samples along the first axis.
+        expected: the reference's; None for the reference itself.
+        precision: of the row.
+    """
+    from bench.pipeline import quality
+
+    right = outputs if expected is None else expected
+    visible = not np.isnan(outputs[LOGPROBS]).any()
+    if visible:
+        judged = quality.judged(task, samples, {LOGPROBS: outputs[LOGPROBS]}, {LOGPROBS: right[LOGPROBS]})
+    elif np.isnan(outputs[LOGPROBS]).all():
+        judged = Quality(metric_name=task.metric_name, higher_is_better=task.higher_is_better, fidelity=quality.CLOSE)
+    else:
+        return Quality(fidelity=quality.BROKEN, reason="some of its logits are not numbers")
+    if judged.fidelity == quality.BROKEN:
+        return judged
+    scale = float(np.abs(right[LOGPROBS]).max())
+    found = agreement(outputs, right, tolerance_of(precision, judged.max_abs_error if visible else None, scale))
+    figures: dict[str, Any] = {name: getattr(judged, name) for name in judged.__struct_fields__}
+    figures["metrics"] = {**(judged.metrics or {}), AGREEMENT: found.share}
+    if not visible:
+        figures["lost"] = "its engine tells no logits"
+        if found.told is not None:
+            figures["fidelity"] = quality.DRIFTED
+        if found.share < LEAST_AGREEMENT:
+            figures |= {"fidelity": quality.BROKEN, "reason": f"{found.share:.0%} of its tokens agree: {found.told}"}
+    elif found.told is not None and judged.fidelity in (quality.EXACT, quality.CLOSE):
+        # Its logits along a given text are right, so what it chooses by itself must be, too.
+        figures |= {"fidelity": quality.BROKEN, "reason": f"{found.told}, though its logits are right"}
+    return Quality(**figures)

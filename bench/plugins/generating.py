@@ -1,0 +1,148 @@
+"""The tasks made of a decoder: to generate text with it, and one pass of it, which is what exporters take.
+
+A cell of the first is measured on one request: prompts of `prompt` ids and `new` tokens after each. With one new token
+its latency is the time to first token (TTFT: the prefill); with more it is the time per output token (TPOT) with
+`prompt` and more tokens in the cache (KV depth). Every engine gets the same ids, which are texts of the task.
+
+Shapes: N samples, P tokens of a prompt, F scored tokens after it, V vocabulary, A tokens of an answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
+
+from bench.api import Arrays, Points, Samples, Task, TensorSpec
+from bench.api.decoder import IDS, LOGITS, Decoder, Request
+from bench.api.errors import InputError
+from bench.api.sized import GENERATE, NEW, PROMPT, STEP, name_at
+from bench.graphs.deferred import np
+
+NUM_SAMPLES = 8
+NUM_SCORED = 128
+NUM_GREEDY = 256
+LOGPROBS, TOKENS, MARGINS = "logprobs", "tokens", "margins"
+SAME_PROMPT, SAME_NEW = 256, 64
+"""Of a request whose name tells no sizes."""
+STEP_TOKENS, STEP_DEPTH = 5, 7
+"""Of the passes that exporters trace: numbers that no size of a model equals by chance."""
+
+
+class Generating(Task):
+    """What a task that generates does in its own way; the class of the decoder's task comes after it."""
+
+    request: ClassVar[Request]
+    batched = False
+
+    def samples(self, split: str) -> Samples:
+        """The first texts of a split: int64 (N, 1, P + F) ids, of which the first P are a prompt.
+
+        The targets are those of the decoder's task for the last F tokens.
+        """
+        asked = self.request
+        found = self.texts(split, asked.num_prompt + asked.num_scored)
+        ids = found.inputs[IDS][:NUM_SAMPLES, None, :]
+        # What follows an id stands at its place among the targets.
+        rows = slice(asked.num_prompt - 1, asked.num_prompt - 1 + asked.num_scored)
+        targets = None if found.targets is None else [each[:, rows] for each in found.targets]
+        return Samples(
+            inputs={IDS: ids},
+            targets=None if targets is None else targets[:NUM_SAMPLES],
+            names=found.names[:NUM_SAMPLES],
+        )
+
+    def confirmation(self) -> Samples | None:
+        return None
+
+    def loss(self, outputs: Arrays, targets: Sequence[Any]) -> float:
+        """That of the decoder's task for the scored tokens."""
+        return float(super().loss(_as_logits(outputs), targets))  # type: ignore[safe-super]  # that of the decoder
+
+    def metrics(self, outputs: Arrays, targets: Sequence[Any]) -> dict[str, float]:
+        """Those of the decoder's task for the scored tokens."""
+        return dict(super().metrics(_as_logits(outputs), targets))  # type: ignore[safe-super]
+
+    def points(self, outputs: Arrays, targets: Sequence[Any]) -> Points | str:
+        """Those of the decoder's task for the scored tokens."""
+        return super().points(_as_logits(outputs), targets)
+
+
+def _as_logits(outputs: Arrays) -> Arrays:
+    return {LOGITS: outputs[LOGPROBS]}
+
+
+class Stepping(Task):
+    """What one pass of a decoder does in its own way; the class of the decoder's task comes after it."""
+
+    batched = False
+    closed_to: ClassVar[Mapping[str, str]] = {}
+
+    def build(self, source: str, weights: Any) -> Any:
+        return self.build_step(source, weights)
+
+    def samples(self, split: str) -> Samples:
+        """Two passes to trace with: ids of texts, and caches that are made up."""
+        ids = self.texts(split, STEP_TOKENS).inputs[IDS][:2, None, :]
+        generator = np.random.default_rng(0)
+        shapes = {spec.name: [size if isinstance(size, int) else STEP_DEPTH for size in spec.shape] for spec in self.inputs[1:]}
+        caches = {
+            name: generator.standard_normal((len(ids), *shape), np.float32) for name, shape in shapes.items()
+        }
+        return Samples(inputs={IDS: ids, **caches}, targets=None)
+
+
+def generating(task: Task, sizes: Mapping[str, int]) -> Task:
+    """The task that generates with a decoder.
+
+    Args:
+        task: the decoder's task.
+        sizes: any of `prompt` and `new`.
+
+    Raises:
+        InputError: the task is no decoder, a size is unknown, or the text would be longer than the decoder takes.
+    """
+    decoder = _decoder(task)
+    if unknown := [name for name in sizes if name not in (PROMPT, NEW)]:
+        raise InputError(f"a request to generate has the sizes {PROMPT} and {NEW}, not {unknown[0]!r}")
+    prompt, new = sizes.get(PROMPT, SAME_PROMPT), sizes.get(NEW, SAME_NEW)
+    room = decoder.max_positions - prompt
+    if room < new:
+        raise InputError(f"{task.name} takes texts of {decoder.max_positions} tokens, fewer than {prompt} and {new} new")
+    request = Request(
+        decoder=decoder,
+        num_prompt=prompt,
+        num_new=new,
+        num_scored=min(NUM_SCORED, room),
+        num_greedy=min(NUM_GREEDY, room),
+    )
+    members = {
+        "request": request,
+        "inputs": (TensorSpec(name=IDS, dtype="int64", shape=(1, prompt + request.num_scored)),),
+        "outputs": (
+            TensorSpec(name=LOGPROBS, dtype="float32", shape=(request.num_scored, decoder.vocabulary)),
+            TensorSpec(name=TOKENS, dtype="int64", shape=(request.num_greedy,)),
+            TensorSpec(name=MARGINS, dtype="float32", shape=(request.num_greedy,)),
+        ),
+    }
+    kind = type(f"Generating{type(task).__name__}", (Generating, type(task)), members)
+    made: Task = kind(name=name_at(task.name + GENERATE, sizes), path=task.path)
+    return made
+
+
+def step(task: Task) -> Task:
+    """One pass of a decoder as a task.
+
+    Raises:
+        InputError: the task is no decoder.
+    """
+    decoder = _decoder(task)
+    members = {"inputs": decoder.inputs, "outputs": decoder.outputs}
+    kind = type(f"Stepping{type(task).__name__}", (Stepping, type(task)), members)
+    made: Task = kind(name=task.name + STEP, path=task.path)
+    return made
+
+
+def _decoder(task: Task) -> Decoder:
+    if task.decoder is None:
+        raise InputError(f"{task.name} is no decoder that generates text")
+    return task.decoder
