@@ -280,6 +280,8 @@ class Exporter(Plugin, abc.ABC):
     """Whether it fixes dynamic dimensions, except the batch, to the sizes of the task's samples."""
     portable: ClassVar[bool] = False
     """Whether its file depends on no processor: in a fleet, one machine makes it for all kinds of machine."""
+    generates: ClassVar[bool] = False
+    """Whether it writes a decoder for an engine that generates text, so that nothing else can be done with its file."""
     writes: ClassVar[str]
     """The format of the artifact: `onnx`, `torch`, `keras`, ..."""
 

@@ -89,6 +89,10 @@ class TorchRuntime(Runtime):
         """The model on its device, ready to run."""
         if torch_script.is_script(artifact):
             script, precision, num_params = torch_script.load(artifact)
+            if task.request is not None:
+                from bench.plugins.engines.pytorch.stepper import PassStepper
+
+                return PassStepper(self.callable(script), task.request, num_params, precision)
             return TorchSession(self.callable(script), task, provider, num_params, precision)
         if task.request is not None:
             return self.stepper(task.build_step(source, artifact), task.request, provider)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from bench.api.decoder import Request
@@ -62,3 +62,37 @@ class TorchStepper(Stepper):
         logits = call(ids, self._position)
         self._position += ids.shape[1]
         return logits.reshape(-1).float().cpu().numpy()
+
+
+class PassStepper(Stepper):
+    """A cache that grows: the tensors that one pass gives are those that the next pass takes.
+
+    Args:
+        call: one pass on the processor, with the inputs and outputs of `bench.api.decoder.Decoder`.
+        request: the request.
+        num_params: see `Session.num_params`.
+        precision: see `Session.precision`.
+    """
+
+    def __init__(self, call: Callable[..., Any], request: Request, num_params: int | None, precision: str) -> None:
+        super().__init__(request)
+        self._call, self.num_params, self.precision = call, num_params, precision
+        decoder = request.decoder
+        self._empty = [torch.zeros(1, decoder.num_groups, 0, decoder.head_size) for _ in decoder.inputs[1:]]
+        self._caches: Sequence[torch.Tensor] = self._empty
+
+    @property
+    def depth(self) -> int:
+        return self._caches[0].shape[2]
+
+    def start(self, prompt: np.ndarray) -> Any:
+        self._caches = self._empty
+        return self._run(torch.from_numpy(prompt)[None])
+
+    def step(self, token: int) -> Any:
+        return self._run(torch.tensor([[token]]))
+
+    def _run(self, ids: torch.Tensor) -> Any:
+        with torch.inference_mode():
+            logits, *self._caches = self._call(ids, *self._caches)
+            return logits.reshape(-1).numpy()
