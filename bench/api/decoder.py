@@ -23,6 +23,7 @@ class Decoder:
         head_size: size of a head.
         vocabulary: number of token ids.
         max_positions: most tokens of a prompt and its answer together.
+        weights_read: weights that a decode step reads at least: every one once, and of a table the rows of its tokens.
         pad_id: id of the padding, or None.
         end_id: id that ends a text, or None: a forced length goes on after it.
     """
@@ -33,6 +34,7 @@ class Decoder:
     head_size: int
     vocabulary: int
     max_positions: int
+    weights_read: int
     pad_id: int | None = None
     end_id: int | None = None
 

@@ -89,3 +89,17 @@ def peak_rate(peaks: Peaks, stored: str) -> float:
     """
     floats = {"float32": ("float32",), "bfloat16": ("float32", "bfloat16"), "float16": ("float32", "float16")}
     return max(rate for name, rate in peaks.macs_per_s.items() if name in floats.get(stored, peaks.macs_per_s))
+
+
+def least_weight_bytes(weights_read: int, precision: str | None, file_bytes: int | None) -> int:
+    """Bytes of weights that a pass reads at least.
+
+    Args:
+        weights_read: weights that it reads.
+        precision: of the computation; None where it is not known.
+        file_bytes: bytes of the weights as they are stored, where the engine computes with them as they are; None
+            where it makes others of them when it loads the file, which then have the precision of the computation.
+    """
+    if file_bytes is not None:
+        return min(file_bytes, weights_read * 4)
+    return int(weights_read * WEIGHT_BITS.get(precision or "", WEIGHT_BITS["int4"]) / 8)

@@ -213,6 +213,7 @@ def _of_session(session: Session, task: Task, samples: Samples, outputs: Arrays,
                 "cache_bytes_per_token": asked.decoder.cache_per_token * session.cache_bytes,
                 "reserved_tokens": session.reserved_tokens,
                 "tells_logits": session.scores,
+                "is_decode": asked.num_new > 1,
             },
         }
     feeds = feeding.feeds(task, samples.inputs, [0] * batch)

@@ -15,15 +15,20 @@ from msgspec.structs import replace
 from bench.api import Task, cache, versioned
 from bench.api.artifact import Artifact
 from bench.api.cell import Cell
+from bench.api.decoder import Request
 from bench.api.errors import ArtifactError, BenchError, ChildError
+from bench.measure import bandwidth
+from bench.measure.generation import least_weight_bytes
 from bench.measure.limits import Limits
 from bench.measure.process import ask_once
 from bench.measure.scratch import Scratch
 from bench.pipeline import opening, operations, prepare, provenance, quality, sweeps
 from bench.pipeline.flow import Prepared, Verified
 from bench.plugins import catalog
-from bench.records.lines import Failure, Quality
+from bench.records.lines import Failure, Generation, Quality
 
+BUILT = ("torch", "keras")
+"""Formats of weights that a framework's own runtime builds a model of, whose weights it stores in another precision."""
 INSPECTED = ("placement", "warning", "precision")
 """Fields of `Quality` that a runtime tells; see `Runtime.inspect`."""
 
@@ -284,12 +289,31 @@ def _inspected(
             cost = (count or ask)(operations.cost, artifact=str(artifact.path), shapes=shapes)
     fields = {**fields, "cost": cost}
     judged = _quality(fields)
+    request = catalog.task(Cell.from_path(opened["cell"]).task).request
     try:
         told = ask(operations.inspect, **opened, shapes=shapes)
-        return _quality({**fields, **{name: told[name] for name in INSPECTED if name in told}})
+        judged = _quality({**fields, **{name: told[name] for name in INSPECTED if name in told}})
     except ChildError as error:
         warning = f"its precision, and where its nodes run, cannot be told: {error.reason}"
-        return replace(judged, precision=None, warning=warning)
+        judged = replace(judged, precision=None, warning=warning)
+    return judged if request is None else _bounded(judged, artifact, request, Cell.from_path(opened["cell"]).threads)
+
+
+def _bounded(judged: Quality, artifact: Artifact, request: Request, threads: int) -> Quality:
+    """The quality with what the pass that is timed reads at least, and how fast this machine reads as much.
+
+    Raises:
+        ChildError: the child process that reads failed.
+    """
+    found = judged.generation
+    assert isinstance(found, Generation), "an engine that generates tells facts about its cache"
+    stored = None
+    if artifact.format not in BUILT:
+        stored = judged.cost.weight_bytes if judged.cost is not None else artifact.size_bytes
+    num_bytes = least_weight_bytes(request.decoder.weights_read, judged.precision, stored)
+    num_bytes += request.depth * found.cache_bytes_per_token
+    rate = bandwidth.ask(num_bytes, threads)
+    return replace(judged, generation=replace(found, pass_bytes=num_bytes, read_bytes_per_s=rate))
 
 
 def _quality(fields: Mapping[str, Any]) -> Quality:

@@ -63,7 +63,7 @@ def rows(
     for record in records.values():
         if (other := newest.get(record.cell.task)) is None or record.header.time > other.header.time:
             newest[record.cell.task] = record
-    plain, of_threads = costs.Plain(records), peaks or {}
+    plain, of_threads, rates = costs.Plain(records), peaks or {}, costs.ReadRates(records.values())
 
     def row(path: str, record: Measured) -> Row:
         cell = record.cell
@@ -72,7 +72,11 @@ def rows(
             return Row(**coordinates, status="skipped", reason=reason)
         found = _fields(record, records, twins.get(path), fitted.of(path), baseline, judged.get(path))
         if record.failure is None:
-            found |= costs.fields(record, found.get("latency_p50_ns"), plain, of_threads.get(cell.threads))
+            reading = costs.read_bound(record, rates)
+            latest_ns = found.get("latency_p50_high_ns") or found.get("latency_p50_ns")
+            if reading is not None and latest_ns and (refusal := reading.refusal(latest_ns)) is not None:
+                return Row(**coordinates, status="failed", reason=refusal)
+            found |= costs.fields(record, found.get("latency_p50_ns"), plain, of_threads.get(cell.threads), rates)
         return Row(**coordinates, **found)
 
     return [row(path, record) for path, record in records.items()]

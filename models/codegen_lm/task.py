@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 NUM_TOKENS = 256
 VOCABULARY = 4096
+NUM_WEIGHTS = 5_770_496
+"""The embeddings are the head as well, so that a pass reads them all."""
 NUM_SAMPLES = {"train": 16, "test": 32}
 
 
@@ -60,6 +62,7 @@ class CodegenLm(Task):
             head_size=config["head_dim"],
             vocabulary=config["vocab_size"],
             max_positions=config["max_position_embeddings"],
+            weights_read=NUM_WEIGHTS,
             end_id=config["eos_token_id"],
         )
 
