@@ -28,7 +28,7 @@ def show(
     baseline: Annotated[str | None, typer.Option(help="Cell to compare with, instead of each task's own.")] = None,
     columns: Annotated[str | None, typer.Option(help="Keys of a row, joined by commas.")] = None,
     sort: Annotated[str | None, typer.Option(help="Key of a row to sort by; fastest first by default.")] = None,
-    sweep: Annotated[str | None, typer.Option(help="`seed` or `threads`: the sweep's own tables.")] = None,
+    sweep: Annotated[str | None, typer.Option(help="`generation`, `seed` or `threads`: the sweep's own tables.")] = None,
     margin: options.Margin = "2%",
     results: options.Results = options.RESULTS,
     output: options.Output = None,
@@ -75,19 +75,22 @@ def sweep_tables(sweep: str, stored: Results, rows: Sequence[Row], format: str) 
     """The tables of a sweep that has its own.
 
     Args:
-        sweep: `seed` or `threads`.
+        sweep: `generation`, `seed` or `threads`.
         stored: all results.
-        rows: for `threads`, rows of the cells to show, each at any number of threads.
+        rows: for `generation` and `threads`, rows of the cells to show, for the latter each at any number of threads.
         format: `table` or `md`.
 
     Raises:
         InputError: another sweep or format, or there is nothing to show.
     """
+    from bench.decisions.generation import deployments
     from bench.decisions.threads import scalings, sound
-    from bench.report import experiments, threads
+    from bench.report import experiments, generated, threads
 
     if sweep == "seed":
         return experiments.render(stored.rows, stored.records, format=format)
+    if sweep == "generation":
+        return generated.render(deployments(stored, rows), format=format)
     if sweep != "threads":
-        raise InputError(f"the sweeps 'seed' and 'threads' have tables of their own, not {sweep!r}")
+        raise InputError(f"the sweeps 'generation', 'seed' and 'threads' have tables of their own, not {sweep!r}")
     return threads.render(scalings(sound(stored, rows), margin=stored.margin), format=format)

@@ -1,0 +1,152 @@
+"""Deployments of a decoder: the stages of generation, each measured as a request of its own, side by side."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Mapping
+
+from bench.api import sized
+from bench.api.cell import Cell
+from bench.api.sized import NEW, PROMPT
+from bench.measure.stats import Estimate
+from bench.records import costs
+from bench.records.folder import Results
+from bench.records.lines import Generation
+from bench.records.rows import Row
+
+FRAMEWORKS = {
+    "PyTorch": ("torch", "native", "raw", "pytorch", "cpu"),
+    "TensorFlow": ("tf", "native", "raw", "tensorflow", "cpu"),
+}
+"""Source, exporter, variant, runtime and provider of what people run who have only trained a model, by framework."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Stage:
+    """A request to generate.
+
+    Attributes:
+        num_prompt: tokens of the prompt, which are in the cache before the first decode step.
+        num_new: new tokens; with one alone, the time to first token is measured, or else the time per output token.
+    """
+
+    num_prompt: int
+    num_new: int
+
+    @property
+    def is_prefill(self) -> bool:
+        return self.num_new == 1
+
+    @classmethod
+    def of(cls, task: str) -> Stage:
+        """The request of a task that generates."""
+        sizes = sized.sizes_of(task)
+        return cls(num_prompt=sizes[PROMPT], num_new=sizes[NEW])
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Deployment:
+    """One way to run a decoder, with a row for each stage that was measured.
+
+    Attributes:
+        family: name of the decoder's task.
+        name: source, exporter, variant, runtime and provider, joined by `/`.
+        threads: threads of the engine.
+        rows: sound rows with a latency, by stage.
+        over: by name of a framework, the ratio of its time per output token to this deployment's at each depth, above
+            1 where this one is faster.
+        metric: the decoder's metric after the shortest prompt; None where the engine hides its logits.
+        metric_name: its name.
+        agreement: share of greedy tokens that agree with the reference's, the smallest of all stages.
+        cache: facts about its cache, of the shortest prompt.
+    """
+
+    family: str
+    name: str
+    threads: int
+    rows: Mapping[Stage, Row]
+    over: Mapping[str, Mapping[Stage, Estimate]]
+    metric: float | None
+    metric_name: str
+    agreement: float | None
+    cache: Generation
+
+    def latency_ns(self, stage: Stage) -> float | None:
+        """The median latency of a stage: of a prefill the time to first token, or else the time per output token."""
+        row = self.rows.get(stage)
+        return row.latency_p50_ns if row is not None else None
+
+
+def deployments(stored: Results, rows: Iterable[Row]) -> list[Deployment]:
+    """The deployments of decoders among rows, by family and threads the fastest decoder first.
+
+    Args:
+        stored: the results that the rows are of.
+        rows: rows to join; those of other tasks, without a latency or with wrong answers are left out.
+    """
+    found: dict[tuple[str, str, int], dict[Stage, Row]] = {}
+    for row in rows:
+        if sized.is_generating(row.task) and row.status == "ok" and row.fidelity != "broken" and row.latency_p50_ns:
+            key = (sized.family_of(row.task), _name(row), row.threads)
+            found.setdefault(key, {})[Stage.of(row.task)] = row
+    made = [_deployment(stored, key, stages) for key, stages in found.items()]
+    return sorted(made, key=_speed)
+
+
+def _name(row: Row) -> str:
+    return "/".join((row.source, row.exporter, row.variant, row.runtime, row.provider))
+
+
+def _speed(one: Deployment) -> tuple[str, int, float, str]:
+    """Sorts by the time per output token at the least depth."""
+    decode = [row.latency_p50_ns or 0.0 for stage, row in sorted(one.rows.items(), key=_order) if not stage.is_prefill]
+    return one.family, one.threads, decode[0] if decode else float("inf"), one.name
+
+
+def _order(pair: tuple[Stage, Row]) -> tuple[int, int]:
+    stage, _ = pair
+    return stage.num_prompt, stage.num_new
+
+
+def _deployment(stored: Results, key: tuple[str, str, int], rows: Mapping[Stage, Row]) -> Deployment:
+    family, name, threads = key
+    ordered = dict(sorted(rows.items(), key=_order))
+    first = stored.records[next(iter(ordered.values())).cell]
+    assert first.quality is not None
+    cache = costs.generation_of(first)
+    assert cache is not None, "a row that generates tells of its cache"
+    agreements = [
+        share
+        for row in ordered.values()
+        if (quality := stored.records[row.cell].quality) is not None
+        and (share := (quality.metrics or {}).get("greedy_agreement")) is not None
+    ]
+    return Deployment(
+        family=family,
+        name=name,
+        threads=threads,
+        rows=ordered,
+        over={framework: _over(stored, ordered, parts) for framework, parts in FRAMEWORKS.items()},
+        metric=(first.quality.metrics or {}).get(first.quality.metric_name or ""),
+        metric_name=first.quality.metric_name or "",
+        agreement=min(agreements, default=None),
+        cache=cache,
+    )
+
+
+def _over(stored: Results, rows: Mapping[Stage, Row], parts: tuple[str, ...]) -> dict[Stage, Estimate]:
+    """How many times as fast each decode stage is as with a framework alone, in the blocks that connect the two."""
+    found = {}
+    source, exporter, variant, runtime, provider = parts
+    for stage, row in rows.items():
+        cell = Cell.from_path(row.cell)
+        other = dataclasses.replace(
+            cell, source=source, exporter=exporter, variant=variant, runtime=runtime, provider=provider
+        ).path
+        fitted = stored.measurements.of(row.cell)
+        if stage.is_prefill or fitted is None or other == row.cell or not {other, row.cell} <= set(fitted.names):
+            continue
+        ratio = fitted.between(other, row.cell).ratio
+        if ratio is not None:
+            found[stage] = ratio
+    return found

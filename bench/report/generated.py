@@ -1,0 +1,126 @@
+"""The table of decoders: time to first token, time per output token and what both cost, for each deployment."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from bench.api.errors import InputError
+from bench.decisions.generation import FRAMEWORKS, Deployment, Stage
+from bench.report import writing
+from bench.report.writing import DASH
+
+LEGEND = (
+    "TTFT: time to first token, the prefill of a prompt of so many tokens. TPOT: time per output token, with so many and "
+    "more tokens in the cache (KV depth); p50 (p90). Bound: share of the least time in which this machine reads the "
+    "weights and the cache once, at the least depth. Greedy: share of the tokens that the engine chooses by itself that "
+    "agree with the reference's, where the reference's two likeliest are further apart than the row's precision. KV: "
+    "bytes of keys and values a token, and tokens for which room is kept from the start. Metric: {dash} where the "
+    "engine hides its logits. Over a framework: its TPOT over this one's at the least depth, paired, with the 95 % "
+    "interval; above 1 is faster."
+)
+WIDE = 150
+"""Characters of a terminal that shows all columns; narrower, those in `NARROW` alone."""
+NARROW = ("ttft", "tpot", "bound", "metric", "greedy")
+
+Column = tuple[str, str, Callable[[Deployment], str]]
+"""What kind of figure it is, its title, and its text."""
+
+
+def render(found: Sequence[Deployment], *, format: str) -> str:
+    """The tables as Markdown (`md`) or for a terminal (`table`), one for each decoder and number of threads.
+
+    Raises:
+        InputError: another format, or there is nothing to show.
+    """
+    if format not in ("md", "table"):
+        raise InputError(f"the table of generation is printed as md or table, not {format}")
+    if not found:
+        raise InputError("no decoder was measured; `bench run --sweep generation` does")
+    groups: dict[tuple[str, int], list[Deployment]] = {}
+    for one in found:
+        groups.setdefault((one.family, one.threads), []).append(one)
+    tables = [_table(family, threads, members, format) for (family, threads), members in groups.items()]
+    return "\n".join([*tables, writing.unbroken(LEGEND.format(dash=DASH)) + "\n"])
+
+
+def _table(family: str, threads: int, members: Sequence[Deployment], format: str) -> str:
+    stages = sorted({stage for one in members for stage in one.rows}, key=lambda one: (one.num_prompt, one.num_new))
+    columns = _columns(members, stages)
+    head = f"{family}, batch 1, {threads} thread{'s' * (threads > 1)}"
+    if format == "md":
+        titles = ["deployment", *(title.replace("\n", " ") for _, title, _ in columns)]
+        lines = [[one.name, *(text(one) for _, _, text in columns)] for one in members]
+        return f"### {head}\n\n" + writing.markdown(titles, lines, [True, *[False] * len(columns)])
+    if writing.terminal_width() < WIDE:
+        columns = [column for column in columns if column[0] in NARROW]
+    figures = [[title, *(text(one) for one in members)] for _, title, text in columns]
+    room = max(
+        writing.NARROWEST_NAME, writing.room_for_names([rows[0] for rows in figures], [*zip(*figures, strict=True)])
+    )
+    names = [writing.wrap_name(one.name, room) for one in members]
+    lines = [[name, *line] for name, line in zip(names, list(zip(*figures, strict=True))[1:], strict=True)]
+    return f"{head}\n" + writing.plain(["deployment", *(rows[0] for rows in figures)], lines, format=format)
+
+
+def _columns(members: Sequence[Deployment], stages: Sequence[Stage]) -> list[Column]:
+    prefills = [stage for stage in stages if stage.is_prefill]
+    decodes = [stage for stage in stages if not stage.is_prefill]
+    metric = members[0].metric_name
+    found: list[Column] = [_prefill(stage) for stage in prefills]
+    found += [_decode(stage) for stage in decodes]
+    if decodes:
+        first = decodes[0]
+        found += [
+            ("rate", "tokens/s\n" + f"at {first.num_prompt}", lambda one: _rate(one, first)),
+            ("bound", "bound\n(%)", lambda one: _bound(one, first)),
+        ]
+    found += [
+        ("metric", metric.replace("_", " "), lambda one: DASH if one.metric is None else f"{one.metric:.4f}"),
+        ("greedy", "greedy\n(%)", lambda one: DASH if one.agreement is None else f"{100 * one.agreement:.4g}"),
+        ("kv", "KV\n(B/token)", lambda one: f"{one.cache.cache_bytes_per_token:,}"),
+        ("kv", "reserved\n(tokens)", lambda one: f"{one.cache.reserved_tokens or 0:,}"),
+        (
+            "memory",
+            "peak\n(MB)",
+            lambda one: writing.megabytes(max(row.peak_rss_bytes or 0 for row in one.rows.values())),
+        ),
+        ("size", "size\n(MB)", lambda one: writing.megabytes(next(iter(one.rows.values())).size_bytes)),
+    ]
+    if decodes:
+        found += [
+            _over(name, decodes[0]) for name in FRAMEWORKS if any(decodes[0] in one.over[name] for one in members)
+        ]
+    return found
+
+
+def _prefill(stage: Stage) -> Column:
+    return "ttft", f"TTFT\n{stage.num_prompt} (ms)", lambda one: writing.milliseconds(one.latency_ns(stage))
+
+
+def _decode(stage: Stage) -> Column:
+    def text(one: Deployment) -> str:
+        row = one.rows.get(stage)
+        if row is None:
+            return DASH
+        late = f" ({writing.milliseconds(row.latency_p90_ns, '.3g')})" if row.latency_p90_ns else ""
+        return writing.milliseconds(row.latency_p50_ns) + late
+
+    return "tpot", f"TPOT\n{stage.num_prompt} (ms)", text
+
+
+def _rate(one: Deployment, stage: Stage) -> str:
+    latency_ns = one.latency_ns(stage)
+    return DASH if latency_ns is None else f"{1e9 / latency_ns:.4g}"
+
+
+def _bound(one: Deployment, stage: Stage) -> str:
+    row = one.rows.get(stage)
+    return DASH if row is None or row.roof_share is None else f"{100 * row.roof_share:.3g}"
+
+
+def _over(name: str, stage: Stage) -> Column:
+    def text(one: Deployment) -> str:
+        ratio = one.over[name].get(stage)
+        return DASH if ratio is None else f"{ratio.value:.2f} [{ratio.low:.2f}, {ratio.high:.2f}]"
+
+    return "over", f"over {name}\n[95 %]", text
