@@ -27,6 +27,12 @@ def pick(
         str | None, typer.Option(help="Most memory that the process may take, its packages included, such as 300MiB.")
     ] = None,
     max_latency: Annotated[str | None, typer.Option(help="Largest median latency, such as 5ms.")] = None,
+    max_ttft: Annotated[
+        str | None, typer.Option(help="Of a decoder: largest median time to first token, such as 50ms.")
+    ] = None,
+    min_tokens_per_s: Annotated[
+        float | None, typer.Option(min=1e-6, help="Of a decoder: least rate of output tokens, such as 300.")
+    ] = None,
     batch: Annotated[
         int | None, typer.Option(help="Batch of the request; the one with most results by default.")
     ] = None,
@@ -61,6 +67,8 @@ def pick(
         max_size_bytes=units.size_bytes(max_size) if max_size else None,
         max_memory_bytes=units.size_bytes(max_memory) if max_memory else None,
         max_latency_ns=1e9 * units.seconds(max_latency) if max_latency else None,
+        max_ttft_ns=1e9 * units.seconds(max_ttft) if max_ttft else None,
+        min_tokens_per_s=min_tokens_per_s,
     )
     if everywhere:
         from bench.decisions import everywhere as deciding_everywhere

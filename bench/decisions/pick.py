@@ -14,6 +14,7 @@ import dataclasses
 import math
 from collections.abc import Sequence
 
+from bench.api import sized
 from bench.api.cell import Cell
 from bench.api.errors import InputError
 from bench.measure import selection
@@ -37,6 +38,7 @@ TOLERANCE = Aims().regret
 MOST_LAUNCHES = 60
 """Largest number of launches that a choice asks for."""
 METRIC = "--max-metric-drop"
+RATE = "--min-tokens-per-s"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -49,12 +51,21 @@ class Constraints:
         max_size_bytes: largest size of the file.
         max_memory_bytes: largest peak resident set of the process, its packages included.
         max_latency_ns: largest median latency.
+        max_ttft_ns: largest median time to first token, of cells that generate text.
+        min_tokens_per_s: least rate of output tokens after the first, likewise.
     """
 
     max_metric_loss: float | None = None
     max_size_bytes: int | None = None
     max_memory_bytes: int | None = None
     max_latency_ns: float | None = None
+    max_ttft_ns: float | None = None
+    min_tokens_per_s: float | None = None
+
+    @property
+    def is_of_generation(self) -> bool:
+        """Whether a limit has a meaning for cells alone that generate text."""
+        return self.max_ttft_ns is not None or self.min_tokens_per_s is not None
 
     def limits(self) -> dict[str, tuple[str, float]]:
         """By command-line option, the key of `Row` that it limits, and the limit."""
@@ -63,6 +74,8 @@ class Constraints:
             "--max-size": ("size_bytes", self.max_size_bytes),
             "--max-memory": ("peak_rss_bytes", self.max_memory_bytes),
             "--max-latency": ("latency_p50_ns", self.max_latency_ns),
+            "--max-ttft": ("ttft_ns", self.max_ttft_ns),
+            RATE: ("latency_p50_ns", 1e9 / self.min_tokens_per_s if self.min_tokens_per_s else None),
         }
         return {option: (key, limit) for option, (key, limit) in found.items() if limit is not None}
 
@@ -136,6 +149,10 @@ def choose(measurements: Measurements, rows: Sequence[Row], constraints: Constra
     if len(groups) != 1:
         raise InputError(f"choose among one request, not {len(groups)}: {'; '.join(group.title for group in groups)}")
     group = groups[0]
+    if constraints.is_of_generation and not sized.is_generating(group.task):
+        raise InputError(f"{group.task} generates no text: it has no time to first token and no rate of tokens")
+    if constraints.min_tokens_per_s and sized.sizes_of(group.task).get(sized.NEW) == 1:
+        raise InputError(f"{group.task} times first tokens alone; pick among cells with more new tokens")
     ranked = qualifying(group, Constraints())
     if not ranked:
         raise InputError(f"no cell of {group.title} has been timed and is right; `bench show` says why")

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from bench.api import sized
 from bench.api.artifact import Facts
 from bench.api.errors import InputError
 from bench.measure import comparison, corrections, inputs, stats
@@ -79,7 +80,27 @@ def rows(
             found |= costs.fields(record, found.get("latency_p50_ns"), plain, of_threads.get(cell.threads), rates)
         return Row(**coordinates, **found)
 
-    return [row(path, record) for path, record in records.items()]
+    found = [row(path, record) for path, record in records.items()]
+    _add_prefills(found)
+    return found
+
+
+def _add_prefills(found: Sequence[Row]) -> None:
+    """Tell each row that generates the time to first token of the same deployment and prompt."""
+    prefills = {}
+    generating = [row for row in found if sized.is_generating(row.task)]
+    for row in generating:
+        request = sized.sizes_of(row.task)
+        if request.get(sized.NEW) == 1 and row.status == "ok" and row.fidelity != "broken":
+            prefills[_deployment(row)] = row.latency_p50_ns
+    for row in generating:
+        row.ttft_ns = prefills.get(_deployment(row))
+
+
+def _deployment(row: Row) -> tuple[str, ...]:
+    """Equal for rows of one deployment of a decoder and one length of its prompts."""
+    length = sized.sizes_of(row.task).get(sized.PROMPT)
+    return (sized.family_of(row.task), str(length), *row.cell.split("/")[1:])
 
 
 def _judged_rows(

@@ -37,6 +37,7 @@ class Row:
         roof_share: `gmacs_per_s` over the rate that is possible when weights, inputs and outputs are moved once through
             the memory.
         bound: `compute` or `memory`: which of the two alone would take longer.
+        ttft_ns: of a row that generates, the time to first token that was measured after a prompt of the same length.
     """
 
     cell: str
@@ -81,6 +82,7 @@ class Row:
     peak_share: float | None = None
     roof_share: float | None = None
     bound: str | None = None
+    ttft_ns: float | None = None
     loss: float | None = None
     metric: float | None = None
     metric_name: str | None = None
