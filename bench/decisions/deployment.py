@@ -21,7 +21,7 @@ from bench.api.plugin import Arrays, Outputs
 from bench.api.printable import printable
 from bench.api.version import version
 from bench.measure.limits import Limits
-from bench.pipeline import feeding, prepare, provenance, quality, verify
+from bench.pipeline import feeding, operations, prepare, provenance, quality, verify
 from bench.plugins import catalog
 from bench.records.lines import LONGEST_PATH
 from bench.records.rows import Row
@@ -119,7 +119,10 @@ def save(
         "service": service,
         "again": f"bench run '{cell.path}'",
     }
-    code = catalog.runtime(cell.runtime).code(provider=cell.provider, threads=cell.threads) or HARNESS
+    runtime = catalog.runtime(cell.runtime)
+    # The code of a runtime runs one inference; a loop around it that generates is the harness's.
+    plain = runtime.code(provider=cell.provider, threads=cell.threads) if task.request is None else None
+    code = plain or HARNESS
     program = PROGRAM_TEXT.format(
         cell=cell.path,
         packages=", ".join(f"{name} {one}" for name, one in record.header.versions.items() if one) or "no package",
@@ -229,7 +232,8 @@ def load(folder: Path) -> Callable[[Arrays], Arrays]:
     runtime.import_packages()
     session = runtime.open(recipe.artifact, task=task, source=cell.source, provider=cell.provider, threads=cell.threads)
     names = [spec.name for spec in task.outputs]
-    return lambda feeds: dict(zip(names, session.run(feeds), strict=True))
+    run = operations.judged_call(session)
+    return lambda feeds: dict(zip(names, run(feeds), strict=True))
 
 
 def evaluate(folder: Path, predict: Callable[[Arrays], Arrays]) -> str:
@@ -257,9 +261,9 @@ def evaluate(folder: Path, predict: Callable[[Arrays], Arrays]) -> str:
     samples = task.samples("test")
     outputs = feeding.run_all(run, task, samples, recipe.cell.batch)
     expected = None
-    if samples.targets is None:  # then they are the reference's outputs
+    if samples.targets is None or task.request is not None:  # then they are the reference's outputs
         expected = load_arrays(verify.reference_of(task, Limits.of(step_s=None, memory_bytes=None)).outputs)
-    judged = quality.judge(task, samples, outputs, expected)
+    judged = quality.judge(task, samples, outputs, expected, precision=recipe.precision)
     if judged.metrics is None:
         return printable(f"broken: {judged.reason}")
     lines = [f"loss {_figure(judged.loss)} (measured: {_figure(recipe.loss)})"]
@@ -286,6 +290,7 @@ class Recipe:
         place: folder of the task in the cache, for a user's own model; absolute in folders of earlier versions.
         loss: the measured loss; None where it is unknown.
         metric: the measured metric; None where it is unknown.
+        precision: in which the cell ran; None where it is unknown.
     """
 
     cell: Cell
@@ -295,6 +300,7 @@ class Recipe:
     place: str | None
     loss: float | None
     metric: float | None
+    precision: str | None
 
     def task(self) -> Task:
         """The task of the deployment.
@@ -326,6 +332,7 @@ def read(folder: Path) -> Recipe:
             place=said.task_folder,
             loss=said.measured.loss,
             metric=said.measured.metric,
+            precision=said.measured.precision,
         )
     except (OSError, ValueError, RecursionError, InputError) as error:
         raise InputError(f"{path} is not what `bench pick` wrote: {error!r}") from error
@@ -340,6 +347,7 @@ class _File(msgspec.Struct, frozen=True, kw_only=True):
 class _Figures(msgspec.Struct, frozen=True, kw_only=True):
     loss: float | None
     metric: float | None
+    precision: str | None = None
 
 
 class _Stored(msgspec.Struct, frozen=True, kw_only=True):

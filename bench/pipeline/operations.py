@@ -98,7 +98,7 @@ def verify(*, cell: str, artifact: str, reference: str | None, save_outputs: str
     samples = task.samples("test")
     import_packages(cell=cell, artifact=artifact)
     with runtime.open(Path(artifact), task=task, **_how(known)) as session:
-        outputs = feeding.run_all(_judged(session, margins=reference is None), task, samples, known.batch)
+        outputs = feeding.run_all(judged_call(session, margins=reference is None), task, samples, known.batch)
         expected = load_arrays(Path(reference)) if reference is not None else None
         judged = quality.judge(task, samples, outputs, expected, precision=session.precision)
         if save_outputs is not None:
@@ -123,7 +123,7 @@ def run_split(*, cell: str, artifact: str, inputs: str, save_outputs: str) -> di
     samples = Samples(inputs=load_arrays(Path(inputs)), targets=None)
     import_packages(cell=cell, artifact=artifact)
     with runtime.open(Path(artifact), task=task, **_how(known)) as session:
-        outputs = feeding.run_all(_judged(session), task, samples, known.batch)
+        outputs = feeding.run_all(judged_call(session), task, samples, known.batch)
         save_arrays(Path(save_outputs), outputs)
         return _of_session(session, task, samples, outputs, known.batch)
 
@@ -169,7 +169,7 @@ def spot_check(
     few = Samples(inputs=spot.rows_of(samples.inputs, rows), targets=None)
     import_packages(cell=cell, artifact=artifact)
     with runtime.open(Path(artifact), task=task, **_how(known)) as session:
-        made = feeding.run_all(_judged(session), task, few, known.batch)
+        made = feeding.run_all(judged_call(session), task, few, known.batch)
         figures = _of_session(session, task, few, made, known.batch)
     beside_verified, beside_reference = (
         quality.compare(task, made, spot.rows_of(load_arrays(Path(path)), rows)) for path in (outputs, reference)
@@ -180,7 +180,7 @@ def spot_check(
     return {"quality": None if found is None else {**msgspec.to_builtins(found), **figures}}
 
 
-def _judged(session: Session, *, margins: bool = False) -> Callable[[Arrays], Outputs]:
+def judged_call(session: Session, *, margins: bool = False) -> Callable[[Arrays], Outputs]:
     """The call whose outputs are judged: of an engine that generates text not the one that is timed.
 
     Args:
