@@ -100,20 +100,26 @@ def run(
     limits = Limits.of(step_s=step_s, memory_bytes=units.size_bytes(memory) if memory else None)
     given = options.own_model(dataset, None, shape, trust, is_named=model is not None)
     sizes: Mapping[str, int] = {}
+    own: list[Cell] = []
+    """The cells of a decoder of one's own, which is measured as it generates."""
     if model is not None:
         adopted, axes = sizing.adopted(model, given, axes, limits)
         options.say_notes(adopted.notes)
         sizes = getattr(catalog.task(adopted.name), "sizes", {})
+        generates = not axes and catalog.task(adopted.name).decoder is not None
         if not globs and sweep is None:
             sweep, globs = "full", [FIRST_CELLS]
+            if generates:
+                own = sweeps.generating_cells(adopted.name)
             if budget_s is None:
-                num_sizes = math.prod(map(len, axes.values()))
-                budget_s, whole_s = FIRST_TABLE_S * num_sizes, FIRST_MINUTE_S * num_sizes
+                num_sizes = len({cell.task for cell in own}) if own else math.prod(map(len, axes.values()))
+                budget_s = FIRST_TABLE_S * num_sizes
+                whole_s = None if own else FIRST_MINUTE_S * num_sizes  # to verify texts takes minutes anyway
         globs = [f"{adopted.name}/{glob}" for glob in globs or ["*"]]
     for name in dict.fromkeys(family_of(glob.partition("/")[0]) for glob in globs or []):
         if name not in loading.find("models"):
             adopt.recall(name)  # a model of one's own, measured before
-    cells = sizing.at_sizes(sweeps.select(globs or [], sweep), axes)
+    cells = own or sizing.at_sizes(sweeps.select(globs or [], sweep), axes)
     cells = options.with_versions(cells, versions, python, may_be_large=yes)
     if dry_run:
         options.tell(*(cell.path for cell in cells))
@@ -182,14 +188,20 @@ def _on_fleet(
 
 def _tell(found: Results, shown: Sequence[Row], sizes: Mapping[str, int], *, results: Path, goal: Goal) -> bool:
     """Print the tables of a run and its last line, and return whether a cell was measured."""
+    from bench.api import sized
     from bench.cli.show import print_table
+    from bench.decisions.generation import deployments
     from bench.decisions.next_pick import next_pick
     from bench.decisions.sizes import families
-    from bench.report import next_step, shared
+    from bench.report import generated, next_step, shared
     from bench.report import sizes as by_size
 
     print_table(shown)
-    options.write(by_size.render(families(found.measurements, shown), format="table"), None)
+    decoders = deployments(found, shown)
+    others = [row for row in shown if not sized.is_generating(row.task)]
+    options.write(by_size.render(families(found.measurements, others), format="table"), None)
+    if decoders:
+        options.write(generated.render(decoders, format="table"), None)
     options.write(shared.render(found.measurements.places), None)
     picks = [next_pick(found, task) for task in dict.fromkeys(row.task for row in shown)]
     options.say(next_step.after(shown, sizes=sizes, results=results, picks=picks, goal=goal))

@@ -51,8 +51,7 @@ def full() -> list[Cell]:
     where there are several of them to compare.
     """
     every_core = machine.num_cores()
-    kinds = dict.fromkeys(named.variant for named in catalog.variants().values())
-    variants = [next(name for name, named in catalog.variants().items() if named.variant is kind) for kind in kinds]
+    variants = _first_variants()
     cells = []
     for task in _tasks():
         plain = cells_of((task,), variants=(RAW,))
@@ -85,18 +84,14 @@ def generation() -> list[Cell]:
 
     Time to first token, and time per output token, each after a prompt of 256 tokens and a long one.
     """
-    kinds = dict.fromkeys(named.variant for named in catalog.variants().values())
-    variants = [next(name for name, named in catalog.variants().items() if named.variant is kind) for kind in kinds]
-    cells = []
-    for name in _tasks():
-        decoder = catalog.task(name).decoder
-        if decoder is not None:
-            cells += generating_cells(name, decoder, variants)
-    return cells
+    names = _tasks()
+    return [cell for name in names if catalog.task(name).decoder is not None for cell in generating_cells(name)]
 
 
-def generating_cells(task: str, decoder: Decoder, variants: Sequence[str]) -> list[Cell]:
+def generating_cells(task: str) -> list[Cell]:
     """The cells that generate with a decoder, at each stage: as of a task in the sweep `full`, at one thread."""
+    decoder, variants = catalog.task(task).decoder, _first_variants()
+    assert decoder is not None, f"{task} is no decoder"
     plain = cells_of((task + sized.GENERATE,), variants=(RAW,))
     first = {_format(cell): (cell.source, cell.exporter) for cell in reversed(plain)}.values()
     changed = cells_of((task + sized.GENERATE,), variants=variants)
@@ -108,6 +103,12 @@ def generating_cells(task: str, decoder: Decoder, variants: Sequence[str]) -> li
         for new in (1, NUM_NEW)
         for cell in cells
     ]
+
+
+def _first_variants() -> list[str]:
+    """The first option of each kind of variant."""
+    kinds = dict.fromkeys(named.variant for named in catalog.variants().values())
+    return [next(name for name, named in catalog.variants().items() if named.variant is kind) for kind in kinds]
 
 
 def _prompts(decoder: Decoder) -> list[int]:

@@ -56,19 +56,21 @@ class Generating(Task):
 
     def loss(self, outputs: Arrays, targets: Sequence[Any]) -> float:
         """That of the decoder's task for the scored tokens."""
-        return float(super().loss(_as_logits(outputs), targets))  # type: ignore[safe-super]  # that of the decoder
+        return float(super().loss(_scored(outputs, targets), targets))  # type: ignore[safe-super]  # that of the decoder
 
     def metrics(self, outputs: Arrays, targets: Sequence[Any]) -> dict[str, float]:
         """Those of the decoder's task for the scored tokens."""
-        return dict(super().metrics(_as_logits(outputs), targets))  # type: ignore[safe-super]
+        return dict(super().metrics(_scored(outputs, targets), targets))  # type: ignore[safe-super]
 
     def points(self, outputs: Arrays, targets: Sequence[Any]) -> Points | str:
         """Those of the decoder's task for the scored tokens."""
-        return super().points(_as_logits(outputs), targets)
+        return super().points(_scored(outputs, targets), targets)
 
 
-def _as_logits(outputs: Arrays) -> Arrays:
-    return {LOGITS: outputs[LOGPROBS]}
+def _scored(outputs: Arrays, targets: Sequence[Any]) -> Arrays:
+    """What the decoder's task judges: the logarithms of probabilities as its logits, or else against the reference's."""
+    name = LOGPROBS if isinstance(targets[0], Mapping) else LOGITS
+    return {name: outputs[LOGPROBS]}
 
 
 class Stepping(Task):
@@ -82,7 +84,7 @@ class Stepping(Task):
 
     def samples(self, split: str) -> Samples:
         """Two passes to trace with: ids of texts, and caches that are made up."""
-        ids = self.texts(split, STEP_TOKENS).inputs[IDS][:2, None, :]
+        ids = self.texts("train", STEP_TOKENS).inputs[IDS][:2, None, :]
         generator = np.random.default_rng(0)
         shapes = {spec.name: [size if isinstance(size, int) else STEP_DEPTH for size in spec.shape] for spec in self.inputs[1:]}
         caches = {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Callable, Sequence
 
 from bench.api.errors import InputError
@@ -40,7 +41,10 @@ def render(found: Sequence[Deployment], *, format: str) -> str:
     for one in found:
         groups.setdefault((one.family, one.threads), []).append(one)
     tables = [_table(family, threads, members, format) for (family, threads), members in groups.items()]
-    return "\n".join([*tables, writing.unbroken(LEGEND.format(dash=DASH)) + "\n"])
+    legend = LEGEND.format(dash=DASH)
+    if format == "table":
+        legend = textwrap.fill(legend, min(writing.terminal_width(), WIDE))
+    return "\n".join([*tables, legend + "\n"])
 
 
 def _table(family: str, threads: int, members: Sequence[Deployment], format: str) -> str:
@@ -78,7 +82,7 @@ def _columns(members: Sequence[Deployment], stages: Sequence[Stage]) -> list[Col
         ("metric", metric.replace("_", " "), lambda one: DASH if one.metric is None else f"{one.metric:.4f}"),
         ("greedy", "greedy\n(%)", lambda one: DASH if one.agreement is None else f"{100 * one.agreement:.4g}"),
         ("kv", "KV\n(B/token)", lambda one: f"{one.cache.cache_bytes_per_token:,}"),
-        ("kv", "reserved\n(tokens)", lambda one: f"{one.cache.reserved_tokens or 0:,}"),
+        ("kv", "reserved\n(tokens)", lambda one: _reserved(one.cache.reserved_tokens)),
         (
             "memory",
             "peak\n(MB)",
@@ -91,6 +95,10 @@ def _columns(members: Sequence[Deployment], stages: Sequence[Stage]) -> list[Col
             _over(name, decodes[0]) for name in FRAMEWORKS if any(decodes[0] in one.over[name] for one in members)
         ]
     return found
+
+
+def _reserved(num_tokens: int | None) -> str:
+    return "grows" if num_tokens is None else f"{num_tokens:,}"
 
 
 def _prefill(stage: Stage) -> Column:

@@ -68,11 +68,13 @@ class StaticStep(nn.Module):
 
     def forward(self, input_ids: torch.Tensor, position: torch.Tensor) -> torch.Tensor:
         positions_T = position + self.places_S[: input_ids.shape[1]]
-        is_visible_TS = self.places_S[None, :] <= positions_T[:, None]
+        is_later_TS = self.places_S[None, :] > positions_T[:, None]
+        kind = self.cache.layers[0].keys.dtype
+        mask = (is_later_TS.to(kind) * torch.finfo(kind).min)[None, None]
         logits: torch.Tensor = self._forward_of(
             self.model,
             input_ids=input_ids,
-            attention_mask=is_visible_TS[None, None],
+            attention_mask=mask,
             position_ids=positions_T[None],
             past_key_values=self.cache,
             use_cache=True,

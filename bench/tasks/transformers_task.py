@@ -9,12 +9,15 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, ClassVar
 
-from bench.api import Arrays, TensorSpec
+from bench.api import Arrays, Samples, TensorSpec
+from bench.api.arrays import generate
+from bench.api.decoder import IDS, Decoder
 from bench.api.errors import InputError
+from bench.graphs.deferred import np
 from bench.tasks import sizes
 from bench.tasks import transformers_inputs as fed
 from bench.tasks.options import Asked, Found
-from bench.tasks.user_task import TorchTask
+from bench.tasks.user_task import NUM_SAMPLES, SEEDS, TorchTask
 
 CONFIG = "config.json"
 
@@ -28,6 +31,8 @@ class PretrainedTask(TorchTask):
     """Whether code that the model's folder holds may run."""
     last_tokens: ClassVar[Mapping[str, int]] = {}
     """The token that ends each made-up text, by name of the input."""
+    cache: ClassVar[Mapping[str, int]] = {}
+    """The fields of its `Decoder`, where engines may generate with it."""
     encodes: ClassVar[bool] = False
     """Whether the model is the one that gives the hidden states of texts, whichever the configuration names."""
 
@@ -40,6 +45,25 @@ class PretrainedTask(TorchTask):
         from bench.tasks import transformers_models
 
         return transformers_models.opened(self.folder, trust=self.trust, encodes=self.encodes)
+
+    @property
+    def decoder(self) -> Decoder | None:
+        return Decoder(**self.cache) if self.cache else None
+
+    def build_step(self, source: str, weights: Path) -> Any:
+        from bench.tasks.torch_steps import Step
+
+        model = self.model(weights).model
+        model.config._attn_implementation = "eager"  # the fused one is exported with a guard against rows of padding
+        return Step(model)
+
+    def texts(self, split: str, num_tokens: int) -> Samples:
+        """Made-up texts of ordinary tokens, the same each time: what an answer costs does not depend on its words."""
+        assert self.cache, f"{self.name} is no decoder"
+        ids = generate(
+            np.random.default_rng(SEEDS[split]), "int64", (NUM_SAMPLES, num_tokens), self.domains.get(IDS)
+        )
+        return Samples(inputs={IDS: ids}, targets=None)
 
     def network(self) -> Any:
         """The `torch.nn.Module` with untrained weights, which takes its inputs by name."""

@@ -35,8 +35,15 @@ def examine(path: Path, folder: Path, asked: Asked) -> Found:
 
     found = transformers_models.opened(path, trust=asked.trust)
     model, notes = transformers_models.loaded(path, found, trust=asked.trust)
+    attributes = {}
     if getattr(model, "can_generate", bool)():
-        notes += ("it generates: what is measured is one pass over all tokens, without a cache",)
+        from bench.tasks import torch_decoders
+
+        facts = torch_decoders.facts(model)
+        if isinstance(facts, str):
+            notes += (f"it generates, and {facts}: what is measured is one pass over all tokens, without a cache",)
+        else:
+            attributes = {"cache": facts}
     network = Network(
         model=model,
         config=found.config,
@@ -45,4 +52,4 @@ def examine(path: Path, folder: Path, asked: Asked) -> Found:
         runs_code=found.runs_code,
         notes=(*found.notes, *notes),
     )
-    return transformers_task.made(TransformersTask, network, path, folder, asked)
+    return transformers_task.made(TransformersTask, network, path, folder, asked, attributes)

@@ -28,8 +28,9 @@ class TorchStepper(Stepper):
         self.precision = precision
         self.num_params = sum(parameter.numel() for parameter in step.parameters())
         self.reserved_tokens, self.cache_bytes = request.longest, weight.element_size()
-        # The default of transformers: PyTorch's fused attention.
-        step.model.config._attn_implementation = "sdpa"
+        # The default of transformers is PyTorch's fused attention, which has no scores to cap.
+        capped = getattr(step.model.config, "attn_logit_softcapping", None) is not None
+        step.model.config._attn_implementation = "eager" if capped else "sdpa"
         self._static = StaticStep(step, request.longest).to(weight.device).eval()
         self._device = weight.device
         self._prefill, self._decode = wrap(self._static), wrap(self._static)
