@@ -141,6 +141,7 @@ class LoadSweep(Sweep):
             rate=asked.rate or (before[-1] if before else USUAL_SHARE * found.rate),
             most_latency_ns=asked.latency_ns or USUAL_LATENCY * found.latency_ns,
             duration_s=asked.duration_s,
+            num_tokens=_num_tokens(baseline),
         )
 
     def _stored(self, subject: Subject) -> Record:
@@ -186,7 +187,8 @@ class LoadSweep(Sweep):
         name = _new()
         folder = self._store.folder / LOGS / name
         folder.mkdir(parents=True)
-        run = driver.drive(service, scenario, demand.settings(scenario), folder, demand.longest_s(scenario))
+        settings, most_s = demand.settings(scenario), demand.longest_s(scenario)
+        run = driver.drive(service, scenario, settings, folder, most_s, num_tokens=demand.num_tokens)
         try:
             told = loadgen.summary(folder)
         except (OSError, ValueError) as error:
@@ -199,7 +201,7 @@ class LoadSweep(Sweep):
             service.setup,
             run=name,
             scenario=scenario,
-            settings=demand.settings(scenario),
+            settings=settings,
             is_valid=told.is_valid and not reason,
             reason=reason,
             figures=told.figures if counted else {},
@@ -265,6 +267,12 @@ class LoadSweep(Sweep):
         self._observer.measured([member.subject.cell for member, _ in result.launches])
         gone = {failure.member.way for failure in result.failures}
         return [member for member in members if member.way not in gone]
+
+
+def _num_tokens(subject: Subject) -> int:
+    """Tokens of each answer of a cell that generates texts of several; 0 for other cells."""
+    request = catalog.task(subject.cell.task).request
+    return request.num_new if request is not None and request.num_new > 1 else 0
 
 
 def notes_on_several(cells: Iterable[Cell]) -> list[str]:

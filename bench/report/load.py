@@ -21,6 +21,11 @@ FIGURES = {
     "offline": ("Samples per second", "rate", 1.0, "samples/s"),
 }
 """For each scenario, the figure that MLPerf compares, as the load generator names it, and how it is shown."""
+TOKENS = {
+    "first token": "90.00 percentile first token latency (ns)",
+    "per token": "90.00 percentile time to output token (ns)",
+}
+"""What the load generator says of services that generate texts of several tokens, by what it is called here."""
 
 
 def render(records: Sequence[Record], found: Sequence[Turns], *, format: str, margin: float) -> str:
@@ -84,6 +89,9 @@ def _scenarios(records: Sequence[Record], format: str) -> str:
             if run.is_valid and _figure(run) in FIGURES:
                 key, short, factor, unit = FIGURES[_figure(run)]
                 shown = f"{short} {factor * run.figures[key]:.4g} {unit}" if key in run.figures else ""
+                shown += "".join(
+                    f"; {name} p90 {run.figures[told] / 1e6:.4g} ms" for name, told in TOKENS.items() if told in run.figures
+                )
             asked = f"{rate(run.settings['server_target_qps'])}/s" if "server_target_qps" in run.settings else ""
             lines.append(
                 [record.cell.path, str(way.setup), scenario.replace("_", " "), asked, shown or f"invalid: {run.reason}"]

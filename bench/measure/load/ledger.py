@@ -47,7 +47,7 @@ class Ledger:
             return b""
         data = os.read(replies, wire.READ_BYTES)
         self.received.append((time.perf_counter_ns(), data))
-        self.num_answered += len(data) // wire.ANSWER.itemsize
+        self.num_answered += int(np.count_nonzero(np.frombuffer(data, wire.ANSWER)["batch"] != wire.FIRST_TOKEN))
         return data
 
     def _wait(self, replies: int, most_ns: int) -> bool:
@@ -73,6 +73,8 @@ class Ledger:
         parts = [np.frombuffer(data, wire.ANSWER) for _, data in self.received]
         answers = np.concatenate([np.empty(0, wire.ANSWER), *parts])
         received = np.repeat(np.array([at for at, _ in self.received], np.int64), [len(part) for part in parts])
+        is_answer = answers["batch"] != wire.FIRST_TOKEN
+        answers, received = answers[is_answer], received[is_answer]
         columns: dict[str, Any] = {name: answers[name] for name in wire.ANSWER.names or ()}
         sent = np.array(self.sent_ns, np.int64)
         due, rows = (np.array(values[: len(sent)], np.int64) for values in (self.due_ns, self.rows))

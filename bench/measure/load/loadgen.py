@@ -32,6 +32,8 @@ SCENARIOS = {
     OFFLINE: "Offline",
 }
 """Names of the scenarios here, and those of the load generator."""
+TOKENS = "use_token_latencies"
+"""The load generator's setting by which first tokens are told, and its bounds are those on times of tokens."""
 SUMMARY = "mlperf_log_summary.txt"
 RESULT = re.compile(r"^Result is : (VALID|INVALID)$", re.MULTILINE)
 UNMET = re.compile(r"^\s*([A-Za-z ]+?) satisfied *: *(?:NO|No)\b", re.MULTILINE)
@@ -74,6 +76,7 @@ def drive(
     most_waiting: int,
     silent_ns: int,
     spins: bool,
+    num_tokens: int = 0,
 ) -> dict[str, str | None]:
     """Run one scenario.
 
@@ -88,6 +91,7 @@ def drive(
         most_waiting: as of `client.replay`, in the server scenario.
         silent_ns: as of `client.replay`.
         spins: as of `client.replay`.
+        num_tokens: tokens of each answer; 0 for answers that are no text.
 
     Returns:
         Why the run was given up, as `gave_up`: `overloaded`, `silent` or None.
@@ -98,7 +102,7 @@ def drive(
     test.scenario = getattr(lg.TestScenario, SCENARIOS[scenario])
     test.mode = lg.TestMode.PerformanceOnly
     for name, value in settings.items():
-        setattr(test, name, value)
+        setattr(test, name, bool(value) if name == TOKENS else value)
     log.log_output.outdir = folder
     log.log_output.copy_summary_to_stdout = False
     limit = most_waiting if scenario == "server" else math.inf
@@ -106,7 +110,9 @@ def drive(
         wire.opened(Path(requests), blocking=False) as queue,
         wire.opened(Path(answers), blocking=False) as replies,
     ):
-        service = _Service(lg, queue, replies, most_waiting=limit, silent_ns=silent_ns, spins=spins)
+        service = _Service(
+            lg, queue, replies, most_waiting=limit, silent_ns=silent_ns, spins=spins, num_tokens=num_tokens
+        )
         library = lg.ConstructQSL(num_samples, num_samples, lambda _: None, lambda _: None)
         system = lg.ConstructSUT(service.issue, lambda: None)
         sharpen_timers()
@@ -125,13 +131,23 @@ class _Service:
     soon as it comes. Such a run is void.
     """
 
-    def __init__(self, lg: Any, queue: int, replies: int, *, most_waiting: float, silent_ns: int, spins: bool) -> None:
+    def __init__(
+        self,
+        lg: Any,
+        queue: int,
+        replies: int,
+        *,
+        most_waiting: float,
+        silent_ns: int,
+        spins: bool,
+        num_tokens: int = 0,
+    ) -> None:
         self._lg, self._queue, self._replies = lg, queue, replies
         self._most_waiting, self._silent_ns = most_waiting, silent_ns
         self._waiting: dict[int, int] = {}
         self._lock = threading.Lock()
         self._stopped = threading.Event()
-        self._spins = spins
+        self._spins, self._num_tokens = spins, num_tokens
         self.ledger = Ledger(spins=spins)
         self.gave_up: str | None = None
 
@@ -177,8 +193,14 @@ class _Service:
                 os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
         while not self._stopped.is_set():
             data = self.ledger.take(self._replies, POLL_NS)
+            firsts, ids = [], []
             with self._lock:
-                ids = [self._waiting.pop(number, None) for number, *_ in wire.ANSWER_STRUCT.iter_unpack(data)]
+                for number, _, _, _, batch in wire.ANSWER_STRUCT.iter_unpack(data):
+                    if batch == wire.FIRST_TOKEN:
+                        firsts.append(self._waiting.get(number))
+                    else:
+                        ids.append(self._waiting.pop(number, None))
+            self._begin([query for query in firsts if query is not None])
             self._complete([query for query in ids if query is not None])
             if not data and time.perf_counter_ns() - self._waits_since_ns() > self._silent_ns:
                 self._give_up("silent")
@@ -199,7 +221,15 @@ class _Service:
 
     def _complete(self, ids: Sequence[int]) -> None:
         if ids:
-            self._lg.QuerySamplesComplete([self._lg.QuerySampleResponse(query, 0, 0) for query in ids])
+            response, tokens = self._lg.QuerySampleResponse, self._num_tokens
+            self._lg.QuerySamplesComplete(
+                [response(query, 0, 0, tokens) if tokens else response(query, 0, 0) for query in ids]
+            )
+
+    def _begin(self, ids: Sequence[int]) -> None:
+        """Tell that the first tokens of answers are there."""
+        if ids and self._num_tokens:
+            self._lg.FirstTokenComplete([self._lg.QuerySampleResponse(query, 0, 0, 1) for query in ids])
 
 
 def summary(folder: Path) -> Summary:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import dataclasses
 import math
 
-from bench.measure.load import launch
+from bench.measure.load import launch, loadgen
 
 SUBMISSION_S = 600.0
 """Seconds of a run that may be submitted to MLPerf."""
@@ -40,6 +40,8 @@ class Demand:
         duration_s: seconds that a run takes at least.
         capacity: samples a second that the offline scenario expects; None for the rate.
         seed: of the arrivals and of the choice of samples.
+        num_tokens: tokens of each answer, where answers are texts of several; 0 for others. The bound on the latency is
+            then that on the time to first token, and its share of a token that on the time per output token.
     """
 
     latency_ns: float
@@ -48,6 +50,7 @@ class Demand:
     duration_s: float = USUAL_S
     capacity: float | None = None
     seed: int = 1
+    num_tokens: int = 0
 
     def settings(self, scenario: str) -> dict[str, float]:
         """Fields of the load generator's settings for one of `loadgen.SCENARIOS`."""
@@ -58,6 +61,13 @@ class Demand:
             "sample_index_rng_seed": self.seed,
             "schedule_rng_seed": self.seed,
         }
+        if self.num_tokens > 1:
+            most_ns = int(self.most_latency_ns)
+            common |= {
+                loadgen.TOKENS: 1,
+                "ttft_latency": most_ns,
+                "tpot_latency": most_ns // self.num_tokens,
+            }
         expected_ns = max(1, int(self.latency_ns))
         expected = self.capacity or self.rate
         samples = max(LEAST_QUERIES, math.ceil(SURPLUS * expected * self.duration_s))

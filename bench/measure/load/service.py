@@ -258,7 +258,16 @@ class Driver(contextlib.AbstractContextManager["Driver"]):
         last_s = float(due_ns[-1]) / 1e9 if len(due_ns) else 0.0
         return self._run(service, client.replay, last_s, {"plan": str(plan)})
 
-    def drive(self, service: Service, scenario: str, settings: Mapping[str, float], folder: Path, most_s: float) -> Run:
+    def drive(
+        self,
+        service: Service,
+        scenario: str,
+        settings: Mapping[str, float],
+        folder: Path,
+        most_s: float,
+        *,
+        num_tokens: int = 0,
+    ) -> Run:
         """Run a scenario of the load generator; see `loadgen.drive`.
 
         Args:
@@ -267,11 +276,13 @@ class Driver(contextlib.AbstractContextManager["Driver"]):
             settings: fields of the load generator's settings.
             folder: where its logs are written.
             most_s: seconds that the scenario takes at most.
+            num_tokens: as of `loadgen.drive`.
 
         Raises:
             ChildError: the client or a worker failed.
         """
         asked = {"scenario": scenario, "num_samples": service.num_rows, "settings": dict(settings)}
+        asked["num_tokens"] = num_tokens
         return self._run(service, loadgen.drive, most_s, {**asked, "folder": str(folder)})
 
     def _run(self, service: Service, operation: Callable[..., Any], most_s: float, arguments: Mapping[str, Any]) -> Run:

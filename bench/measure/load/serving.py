@@ -22,6 +22,7 @@ import numpy as np
 
 from bench.api import Arrays, Outputs, Session
 from bench.api.fidelity import BROKEN_DB, noise_share
+from bench.api.generation import Generator
 from bench.measure.load import wire
 
 CHECK_SHARE = 0.002
@@ -66,6 +67,7 @@ class Server:
 
     def __init__(self, session: Session, samples: Sequence[Arrays], worker: int, batching: Batching) -> None:
         self._run, self._samples = session.run, samples
+        self._generator = session if isinstance(session, Generator) else None
         self._worker, self._batching = worker, batching
         self._expected: list[list[np.ndarray]] = []
         self._checked = self._wrong = self.longest_ns = 0
@@ -120,7 +122,12 @@ class Server:
                 rows = [row for _, row in batch]
                 feeds = self._feeds(rows)
                 start = clock()
-                outputs = self._run(feeds) if rows[0] != wire.OTHER_WORK else _use_caches()
+                if rows[0] == wire.OTHER_WORK:
+                    outputs = _use_caches()
+                elif self._generator is not None:
+                    outputs = self._generate(self._generator, feeds, batch[0][0], start, replies)
+                else:
+                    outputs = self._run(feeds)
                 end = clock()
                 if len(batch) == 1:  # this time is that of each request, so the usual case is short
                     os.write(replies, pack(batch[0][0], start, end, self._worker, 1))
@@ -135,6 +142,19 @@ class Server:
         for rows, outputs in kept:
             self._check(rows, outputs)
         return {"checked": self._checked, "wrong": self._wrong}
+
+    def _generate(self, generator: Generator, feeds: Arrays, number: int, start: int, replies: int) -> Outputs:
+        """Answer a request with the tokens of a text, and tell when the first of them is there."""
+        ids: list[int] = []
+
+        def emit(token: int) -> None:
+            if not ids:
+                told = (start, time.perf_counter_ns(), self._worker, wire.FIRST_TOKEN)
+                os.write(replies, wire.ANSWER_STRUCT.pack(number, *told))
+            ids.append(token)
+
+        generator.generate(generator.prompt_of(feeds), generator.request.num_new, emit)
+        return [np.array(ids, np.int64)]
 
     def _next(self, queue: int, more: int, poll_ns: int) -> list[tuple[int, int]]:
         """The requests of the next inference; empty where this worker is to stop.

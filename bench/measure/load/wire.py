@@ -31,7 +31,9 @@ ANSWER = np.dtype(
     ]
 )
 """Number of the request that is answered; when the inference began and ended, by the clock that all processes share;
-which worker ran it; and how many requests the inference answered."""
+which worker ran it; and how many requests the inference answered, or `FIRST_TOKEN`."""
+FIRST_TOKEN = 0
+"""In place of the number of requests: no answer yet, but its first token was there at `end_ns`."""
 ANSWER_STRUCT = struct.Struct("<qqqii")
 PIPE_BYTES = 1 << 20
 """Room for the requests that wait: 65,536 of them."""
