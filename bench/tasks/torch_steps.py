@@ -11,8 +11,24 @@ from typing import Any
 
 import torch
 from torch import nn
-from transformers import DynamicCache, StaticCache
+from transformers import Cache, StaticCache
+from transformers.cache_utils import DynamicLayer
 
+
+
+class Kept(DynamicLayer):
+    """The cache of one layer that has tokens from the start: transformers' own begins with a join that is not traced.
+
+    Args:
+        keys: float32 (1, G, D, K).
+        values: likewise.
+    """
+
+    def __init__(self, keys: torch.Tensor, values: torch.Tensor) -> None:
+        super().__init__()
+        self.dtype, self.device = keys.dtype, keys.device
+        self.keys, self.values = keys, values
+        self.is_initialized = True
 
 
 class Step(nn.Module):
@@ -30,9 +46,8 @@ class Step(nn.Module):
 
     def forward(self, input_ids: torch.Tensor, *past: torch.Tensor) -> tuple[torch.Tensor, ...]:
         depth, num_tokens = past[0].shape[2], input_ids.shape[1]
-        cache = DynamicCache()
-        for layer in range(len(past) // 2):
-            cache.update(past[2 * layer], past[2 * layer + 1], layer)
+        pairs = zip(past[::2], past[1::2], strict=True)
+        cache = Cache(layers=[Kept(keys, values) for keys, values in pairs])
         total = depth + num_tokens
         positions_T = torch.arange(total, device=input_ids.device)[depth:]
         is_later_TS = torch.arange(total, device=input_ids.device)[None, :] > positions_T[:, None]

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import functools
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from bench.api import Arrays, NodeTime, Outputs, Runtime, Session, Task, placed
 from bench.plugins.engines import cpu
 from bench.plugins.engines.openvino import ir
+from bench.plugins.engines.openvino.session import CompiledSession
 
 PRECISIONS = {"cpu": "f32", "cpu-bf16": "bf16"}
 """OpenVINO's name of the precision to compile for, by provider. By default OpenVINO takes bfloat16 where the processor
 has it, and float16 on Arm."""
+CACHES = {"cpu": ("f32", 4), "cpu-bf16": ("bf16", 2)}
+"""OpenVINO's precision of keys and values that are kept, and its bytes, by provider: by default it takes 8 bits."""
 UNPINNED = "no_pinning"
 OPTIONS: Mapping[str, tuple[str, Mapping[str, str | int]]] = {
     "flush_denormals": ("numbers below the smallest normal one count as zero", {"CPU_DENORMALS_OPTIMIZATION": "YES"}),
@@ -25,11 +28,6 @@ OPTIONS: Mapping[str, tuple[str, Mapping[str, str | int]]] = {
     UNPINNED: ("threads may move between cores", {"ENABLE_CPU_PINNING": "NO"}),
 }
 """Effect and properties by option. Source: "CPU Device" and "Hints" in OpenVINO 2026.4's documentation."""
-REDUCED = {"u8": "int8", "i8": "int8", "bf16": "bfloat16", "f16": "float16"}
-"""Names that results use for the precisions below float32, by OpenVINO's names, the most reduced first."""
-PRODUCTS = {"Convolution", "Deconvolution", "FullyConnected", "MatMul", "RNNCell", "RNNSeq", "Subgraph"}
-"""Types of layers that multiply matrices in a compiled model; a `Subgraph` is several layers compiled into one."""
-
 
 CODE = """\
 import tarfile
@@ -58,26 +56,13 @@ def load(path, outputs):
 """
 
 
-class OpenVinoSession(Session):
+class OpenVinoSession(CompiledSession):
     """One inference request."""
 
     def __init__(self, compiled: Any, model: Any, weights: Any, task: Task) -> None:
-        self._compiled, self._model, self._weights = compiled, model, weights
+        super().__init__(compiled, model, weights)
         self._infer = compiled.create_infer_request().infer
         self._outputs = [compiled.output(spec.name) for spec in task.outputs]
-
-    # Read after loading, which is timed.
-    @functools.cached_property
-    def precision(self) -> str:  # type: ignore[override]
-        """The most reduced precision in which the compiled model multiplies."""
-        layers = [node.get_rt_info() for node in self._compiled.get_runtime_model().get_ops()]
-        ran = {info["runtimePrecision"].astype(str) for info in layers if info["layerType"].astype(str) in PRODUCTS}
-        return next((name for reduced, name in REDUCED.items() if reduced in ran), "float32")
-
-    @functools.cached_property
-    def num_params(self) -> int | None:  # type: ignore[override]
-        """Parameters of the model that was compiled."""
-        return ir.num_params(self._model)
 
     def run(self, feeds: Arrays) -> Outputs:
         results = self._infer(feeds, share_inputs=True)  # inputs are not copied
@@ -91,6 +76,7 @@ class OpenVino(Runtime):
     extra = "openvino"
     formats = ("openvino", "onnx")
     default_for = ("openvino",)
+    generates = True
     options = {name: effect for name, (effect, _) in OPTIONS.items()}
 
     def providers(self) -> tuple[str, ...]:
@@ -112,8 +98,15 @@ class OpenVino(Runtime):
         return f"OpenVINO pins the threads of all sessions to the same cores: serve several as openvino/{instead}"
 
     def open(self, artifact: Path, *, task: Task, source: str, provider: str, threads: int) -> Session:
-        compiled, model, weights = self._compile(artifact, provider, threads)
-        return OpenVinoSession(compiled, model, weights, task)
+        if task.request is None:
+            return OpenVinoSession(*self._compile(artifact, provider, threads), task)
+        from bench.plugins.engines.openvino.stepper import OpenVinoStepper, make_stateful
+
+        name, _ = placed.split(provider)
+        precision, num_bytes = CACHES[name]
+        make = functools.partial(make_stateful, request=task.request)
+        compiled = self._compile(artifact, provider, threads, make, KV_CACHE_PRECISION=precision)
+        return OpenVinoStepper(*compiled, task.request, num_bytes)
 
     def profile_nodes(
         self, artifact: Path, *, task: Task, source: str, provider: str, threads: int, feeds: Arrays, num_runs: int
@@ -123,7 +116,14 @@ class OpenVino(Runtime):
         compiled, model, _weights = self._compile(artifact, provider, threads, PERF_COUNT=True)
         return profile.profile(compiled, model, provider=provider, feeds=feeds, num_runs=num_runs)
 
-    def _compile(self, artifact: Path, provider: str, threads: int, **more: Any) -> tuple[Any, Any, Any]:
+    def _compile(
+        self,
+        artifact: Path,
+        provider: str,
+        threads: int,
+        change: Callable[[Any], object] | None = None,
+        **more: Any,
+    ) -> tuple[Any, Any, Any]:
         """A compiled model, the model it was compiled from, and the memory that holds its weights."""
         self.check_provider(provider)
         core = ir.import_openvino().Core()
@@ -131,6 +131,8 @@ class OpenVino(Runtime):
             model, weights = core.read_model(artifact), None
         else:
             model, weights = ir.read(core, artifact)
+        if change is not None:
+            change(model)
         return core.compile_model(model, "CPU", {**_settings(provider, threads), **more}), model, weights
 
 

@@ -1,0 +1,34 @@
+"""What every session of a compiled model tells: the precision that it runs in, and how many parameters it has."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+from bench.api import Session
+from bench.plugins.engines.openvino import ir
+
+REDUCED = {"u8": "int8", "i8": "int8", "bf16": "bfloat16", "f16": "float16"}
+"""Names that results use for the precisions below float32, by OpenVINO's names, the most reduced first."""
+PRODUCTS = {"Convolution", "Deconvolution", "FullyConnected", "MatMul", "RNNCell", "RNNSeq", "Subgraph"}
+"""Types of layers that multiply matrices in a compiled model; a `Subgraph` is several layers compiled into one."""
+
+
+class CompiledSession(Session):
+    """A compiled model, which is kept with the model that it was compiled from and the memory of its weights."""
+
+    def __init__(self, compiled: Any, model: Any, weights: Any) -> None:
+        self._compiled, self._model, self._weights = compiled, model, weights
+
+    # Read after loading, which is timed.
+    @functools.cached_property
+    def precision(self) -> str:  # type: ignore[override]
+        """The most reduced precision in which the compiled model multiplies."""
+        layers = [node.get_rt_info() for node in self._compiled.get_runtime_model().get_ops()]
+        ran = {info["runtimePrecision"].astype(str) for info in layers if info["layerType"].astype(str) in PRODUCTS}
+        return next((name for reduced, name in REDUCED.items() if reduced in ran), "float32")
+
+    @functools.cached_property
+    def num_params(self) -> int | None:  # type: ignore[override]
+        """Parameters of the model that was compiled."""
+        return ir.num_params(self._model)
