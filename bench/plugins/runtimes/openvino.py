@@ -104,7 +104,7 @@ class OpenVino(Runtime):
 
         name, _ = placed.split(provider)
         precision, num_bytes = CACHES[name]
-        make = functools.partial(make_stateful, request=task.request)
+        make = functools.partial(make_stateful, request=task.request, reorders=artifact.suffix != ".onnx")
         compiled = self._compile(artifact, provider, threads, make, KV_CACHE_PRECISION=precision)
         return OpenVinoStepper(*compiled, task.request, num_bytes)
 
