@@ -1,0 +1,141 @@
+"""Generation with llama.cpp: its server in this process, called without a socket, which streams an answer by tokens.
+
+Shapes: P tokens of a prompt, F forced tokens, V vocabulary.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from bench.api.decoder import Request
+from bench.api.errors import ArtifactError, GenerationError
+from bench.api.generation import Emit, Generator, Told
+from bench.graphs.deferred import np
+
+PRECISIONS = {"ALL_F32": "float32", "MOSTLY_F16": "float16", "MOSTLY_Q8_0": "int8", "MOSTLY_Q4_0": "int4"}
+"""Precision of the weights by the name of a file's type; products are of weights as they are stored."""
+PRECISIONS |= dict.fromkeys(("MOSTLY_Q4_K_S", "MOSTLY_Q4_K_M"), "int4")
+GREEDY: Mapping[str, Any] = {
+    "temperature": 0,
+    "samplers": ["top_k"],
+    "top_k": 1,
+    "ignore_eos": True,
+    "cache_prompt": False,
+}
+"""Settings of a request: the likeliest token, whichever it is, and nothing of an earlier prompt."""
+FEWEST_CONTEXT = 256
+"""The context is a multiple of so many tokens: llama.cpp rounds it up itself."""
+
+
+class LlamaGenerator(Generator):
+    """A server of one slot.
+
+    Args:
+        path: a GGUF file.
+        request: the request.
+        threads: threads for prompts and for tokens.
+    """
+
+    def __init__(self, path: Path, request: Request, threads: int) -> None:
+        super().__init__(request)
+        import gguf
+        import xllamacpp
+
+        reader = gguf.GGUFReader(path)
+        kind = gguf.LlamaFileType(int(_field(reader, gguf.Keys.General.FILE_TYPE))).name
+        if kind not in PRECISIONS:
+            raise ArtifactError(f"{path.name} is {kind}; known here: {', '.join(PRECISIONS)}")
+        self.precision = PRECISIONS[kind]
+        self.num_params = sum(int(np.prod(tensor.shape)) for tensor in reader.tensors)
+        self._ids = _ids_by_text(_field(reader, gguf.Keys.Tokenizer.LIST))
+        whole = self.precision == "float32"
+        self.cache_bytes = 4 if whole else 2  # llama.cpp's default is 16 bits
+        self.reserved_tokens = -(-request.longest // FEWEST_CONTEXT) * FEWEST_CONTEXT
+        params = xllamacpp.CommonParams()
+        params.model.path = str(path)
+        params.n_ctx, params.n_parallel = self.reserved_tokens, 1
+        params.cpuparams.n_threads = params.cpuparams_batch.n_threads = threads
+        params.cache_prompt, params.cache_ram_mib, params.n_ctx_checkpoints = False, 0, 0
+        params.endpoint_slots, params.fit_params, params.verbosity = False, False, -1
+        if whole:
+            params.cache_type_k = params.cache_type_v = xllamacpp.ggml_type.GGML_TYPE_F32
+        self._server = xllamacpp.Server(params)
+
+    def generate(self, prompt: np.ndarray, num_new: int, emit: Emit) -> Told:
+        ids, last = self._ids, {}
+
+        def take(chunk: Any) -> bool:
+            choice = chunk["choices"][0]
+            if choice["finish_reason"] is None:
+                emit(ids.get(choice["text"], -1))
+            else:
+                last.update(chunk)
+            return False
+
+        self._server.handle_completions(
+            {**GREEDY, "prompt": prompt.tolist(), "n_predict": num_new, "stream": True}, take
+        )
+        if "timings" not in last:
+            raise GenerationError(f"llama.cpp gave no answer: {last}")
+        told = last["timings"]
+        gaps = [told["predicted_per_token_ms"] * 1e6] * (num_new - 1)
+        return Told(
+            num_prompt=told["prompt_n"] + told["cache_n"],
+            num_cached=told["cache_n"],
+            num_new=told["predicted_n"],
+            first_ns=told["prompt_ms"] * 1e6,
+            gaps_ns=gaps,
+        )
+
+    def logits_after(self, prompt: np.ndarray, forced: np.ndarray) -> np.ndarray:
+        """Logarithms of probabilities: its logits themselves it does not tell.
+
+        A text that has grown by a token is run from the cache, but for this token, as in a generation.
+        """
+        ids = [*prompt.tolist(), *forced[:-1].tolist()]
+        return np.stack([self._next(ids[:end]) for end in range(len(prompt), len(ids) + 1)])
+
+    def _next(self, ids: list[int]) -> np.ndarray:
+        size = self.request.decoder.vocabulary
+        asked = {**GREEDY, "prompt": ids, "n_predict": 1, "cache_prompt": True, "logprobs": size}
+        told = self._server.handle_completions(asked)["choices"][0]["logprobs"]["content"][0]["top_logprobs"]
+        found = np.full(size, min(each["logprob"] for each in told), np.float32)
+        found[[each["id"] for each in told]] = [each["logprob"] for each in told]
+        return found
+
+    def close(self) -> None:
+        del self._server
+
+
+def _field(reader: Any, name: str) -> Any:
+    found = reader.get_field(name)
+    if found is None:
+        raise ArtifactError(f"the file tells no {name}")
+    return found.contents()
+
+
+def _ids_by_text(tokens: list[str]) -> dict[str, int]:
+    """Ids by the text that the server streams of them; tokens that are a part of a character have none."""
+    characters = _bytes_by_character()
+    found = {}
+    for number, token in enumerate(tokens):
+        try:
+            found[bytes(characters[character] for character in token).decode()] = number
+        except (KeyError, UnicodeDecodeError):
+            continue
+    return found
+
+
+@functools.cache
+def _bytes_by_character() -> dict[str, int]:
+    """The byte that each character of a byte-level token stands for.
+
+    Printable characters stand for themselves and the other bytes for those from U+0100 on. Source: Radford et al.,
+    "Language Models are Unsupervised Multitask Learners", 2019, as in GPT-2's `encoder.py`.
+    """
+    plain = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
+    others = [byte for byte in range(0x100) if byte not in set(plain)]
+    return {chr(byte): byte for byte in plain} | {chr(0x100 + place): byte for place, byte in enumerate(others)}

@@ -1,0 +1,146 @@
+"""GGUF, the format of llama.cpp, written from the weights of a Llama of transformers in float32.
+
+Source: the specification of GGUF (ggml's `docs/gguf.md`) and the names of tensors in the package `gguf`.
+
+Shapes: H heads, K size of a head, I inputs.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from bench.api import Exporter, Info, Task
+from bench.api.errors import ArtifactError
+from bench.api.sized import is_generating, is_step
+from bench.graphs.deferred import np
+
+CONFIG, TOKENIZER = "config.json", "tokenizer.json"
+ARCHITECTURE = "llama"
+LAYERS = {
+    "input_layernorm": "attn_norm",
+    "self_attn.q_proj": "attn_q",
+    "self_attn.k_proj": "attn_k",
+    "self_attn.v_proj": "attn_v",
+    "self_attn.o_proj": "attn_output",
+    "post_attention_layernorm": "ffn_norm",
+    "mlp.gate_proj": "ffn_gate",
+    "mlp.up_proj": "ffn_up",
+    "mlp.down_proj": "ffn_down",
+}
+"""Names of a layer's weights in GGUF by those in transformers."""
+OTHERS = {"model.embed_tokens": "token_embd", "model.norm": "output_norm", "lm_head": "output"}
+
+
+class Gguf(Exporter):
+    """A decoder as llama.cpp opens it, its weights in float32."""
+
+    portable = True
+    generates = True
+    requires = ("gguf", "torch")
+    extra = "generate"
+    sources = ("torch",)
+    writes = "gguf"
+
+    def refusal(self, task: Task) -> str | None:
+        if not (is_generating(task.name) or is_step(task.name)):
+            return "it writes decoders that generate text"
+        config = _config(task)
+        if config.get("model_type") != ARCHITECTURE:
+            return f"it writes Llamas of transformers, not {config.get('model_type', 'a model without a config.json')}"
+        if config.get("rope_scaling") or config.get("attention_bias") or config.get("mlp_bias"):
+            return "it writes Llamas without biases and with plain rotary embeddings"
+        return None
+
+    def export(self, task: Task, source: str, target: Path) -> Info:
+        import gguf
+
+        config, decoder = _config(task), task.decoder
+        assert decoder is not None, f"{task.name} is no decoder"
+        writer = gguf.GGUFWriter(target, ARCHITECTURE)
+        writer.add_name(task.name)
+        writer.add_context_length(decoder.max_positions)
+        writer.add_embedding_length(config["hidden_size"])
+        writer.add_block_count(decoder.num_layers)
+        writer.add_feed_forward_length(config["intermediate_size"])
+        writer.add_head_count(decoder.num_heads)
+        writer.add_head_count_kv(decoder.num_groups)
+        writer.add_key_length(decoder.head_size)
+        writer.add_value_length(decoder.head_size)
+        writer.add_rope_dimension_count(decoder.head_size)
+        writer.add_rope_freq_base(float(_rope(config).get("rope_theta", 10000.0)))
+        writer.add_layer_norm_rms_eps(float(config["rms_norm_eps"]))
+        writer.add_vocab_size(decoder.vocabulary)
+        writer.add_file_type(gguf.LlamaFileType.ALL_F32)
+        _add_vocabulary(writer, gguf.TokenType, task, decoder.vocabulary, decoder.end_id)
+        heads = {"attn_q": decoder.num_heads, "attn_k": decoder.num_groups}
+        for name, array in _weights(task).items():
+            part = name.rpartition(".")[0].rpartition(".")[2]
+            writer.add_tensor(name, _interleaved(array, heads[part]) if part in heads else array)
+        writer.write_header_to_file()
+        writer.write_kv_data_to_file()
+        writer.write_tensors_to_file()
+        writer.close()
+        return {}
+
+
+def _config(task: Task) -> dict[str, Any]:
+    path = task.folder / CONFIG
+    return dict(json.loads(path.read_text())) if path.is_file() else {}
+
+
+def _rope(config: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The settings of the rotary embedding, which transformers keeps in one of two places."""
+    return config.get("rope_parameters") or config
+
+
+def _weights(task: Task) -> dict[str, np.ndarray]:
+    """The decoder's weights in float32 by their names in GGUF; tied embeddings stand once."""
+    model = task.build_step("torch", task.weights_path).model
+    tied = model.get_output_embeddings().weight is model.get_input_embeddings().weight
+    found = {}
+    for name, tensor in model.state_dict().items():
+        if name == "lm_head.weight" and tied:
+            continue
+        found[_renamed(name)] = np.ascontiguousarray(tensor.float().numpy())
+    return found
+
+
+def _renamed(name: str) -> str:
+    part = name.removesuffix(".weight")
+    if part in OTHERS:
+        return f"{OTHERS[part]}.weight"
+    layer, _, inner = part.removeprefix("model.layers.").partition(".")
+    if not (part.startswith("model.layers.") and inner in LAYERS):
+        raise ArtifactError(f"a Llama has no weights {name!r}")
+    return f"blk.{layer}.{LAYERS[inner]}.weight"
+
+
+def _interleaved(array: np.ndarray, num_heads: int) -> np.ndarray:
+    """Rows (H K, I) of a projection in llama.cpp's order: its rotary embedding turns neighbours, not halves of a head."""
+    rows, columns = array.shape
+    halves = array.reshape(num_heads, 2, rows // num_heads // 2, columns)
+    return np.ascontiguousarray(halves.swapaxes(1, 2).reshape(rows, columns))
+
+
+def _add_vocabulary(writer: Any, kinds: Any, task: Task, size: int, end_id: int | None) -> None:
+    """Write the task's byte-level tokenizer, or names of the ids where it has none: only ids go in and out here."""
+    path = task.folder / TOKENIZER
+    tokens, merges, special = [f"<{number}>" for number in range(size)], [], set()
+    if path.is_file():
+        told = json.loads(path.read_text())
+        for token, number in told["model"]["vocab"].items():
+            tokens[number] = token
+        merges = [pair if isinstance(pair, str) else " ".join(pair) for pair in told["model"]["merges"]]
+        special = {added["id"] for added in told["added_tokens"] if added["special"]}
+    writer.add_tokenizer_model("gpt2")
+    writer.add_tokenizer_pre("gpt-2")
+    writer.add_token_list(tokens)
+    writer.add_token_types([kinds.CONTROL if number in special else kinds.NORMAL for number in range(size)])
+    writer.add_token_merges(merges)
+    writer.add_add_bos_token(False)
+    if end_id is not None:
+        writer.add_bos_token_id(end_id)
+        writer.add_eos_token_id(end_id)
