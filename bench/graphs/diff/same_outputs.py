@@ -27,9 +27,7 @@ def check_same_outputs(before: onnx.ModelProto, after: onnx.ModelProto, task: Ta
         check_same_on(before, after, task, sample_feeds(task, inputs, row), f"training sample {row}")
 
 
-def check_same_on(
-    before: onnx.ModelProto, after: onnx.ModelProto, task: Task, feeds: Arrays, name: str
-) -> None:
+def check_same_on(before: onnx.ModelProto, after: onnx.ModelProto, task: Task, feeds: Arrays, name: str) -> None:
     """Compare two models on one request, as `check_same_outputs` does.
 
     Args:

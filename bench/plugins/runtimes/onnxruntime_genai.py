@@ -49,8 +49,9 @@ class GenaiGenerator(Generator):
 
     @functools.cached_property
     def cache_bytes(self) -> int:  # type: ignore[override]
-        kind = next(v.type.tensor_type.elem_type for v in genai.graph_of(self._artifact).graph.input if "past" in v.name)
-        return int(onnx.helper.tensor_dtype_to_np_dtype(kind).itemsize)
+        inputs = genai.graph_of(self._artifact).graph.input
+        kind = next(value.type.tensor_type.elem_type for value in inputs if value.name.startswith("past_key_values"))
+        return onnx.helper.tensor_dtype_to_np_dtype(kind).itemsize
 
     def _begin(self, prompt: np.ndarray, num_more: int) -> Any:
         """A generator of the engine that has run a prompt, and takes so many tokens more."""
@@ -111,7 +112,8 @@ class OnnxRuntimeGenai(Runtime):
             config = json.loads(file.read_text())
             # No id ends a text; an overlay could add ids, but take none away (0.18.0).
             config["model"]["eos_token_id"] = []
-            config["model"]["decoder"]["session_options"] |= {"intra_op_num_threads": threads, "inter_op_num_threads": 1}
+            options = config["model"]["decoder"]["session_options"]
+            options |= {"intra_op_num_threads": threads, "inter_op_num_threads": 1}
             file.write_text(json.dumps(config))
             model = onnxruntime_genai.Model(onnxruntime_genai.Config(folder))
         shares = config["search"]["past_present_share_buffer"]

@@ -21,9 +21,11 @@ from bench.graphs.file.replace import replace_all
 from bench.graphs.sessions import cpu_session
 
 MICROSOFT = "com.microsoft"
-REPEATING = ("Unsqueeze", "Expand", "Tile", "Reshape", "Identity")
+SAME = ("Cast", "Identity")
+"""Operators that leave a value as it is; exporters write Casts from float32 to float32."""
+REPEATING = ("Unsqueeze", "Expand", "Tile", "Reshape", *SAME)
 """Operators that may lie between the values of G heads and the product that takes them for H heads."""
-TURNING = {"Transpose": 1, "Slice": 1, "Split": 1, "Neg": 1, "Cast": 1, "Mul": 2, "Add": 2, "Concat": 2}
+TURNING = {"Transpose": 1, "Slice": 1, "Split": 1, "Neg": 1, "Cast": 1, "Identity": 1, "Mul": 2, "Add": 2, "Concat": 2}
 """Operators of a rotary embedding, each with the number of its inputs that hold data."""
 PREFIX = "grouped"
 
@@ -110,7 +112,7 @@ class Finder:
         return found[0]
 
     def _products(self, name: str, scale: float) -> Iterator[tuple[onnx.NodeProto, float]]:
-        node = self._made_by.get(name)
+        node = self._made(name)
         if node is None:
             return
         if node.op_type == "MatMul":
@@ -137,7 +139,7 @@ class Finder:
         for term in self._maker(name, "Add", number).input:
             product = self._maker(term, "Mul", number)
             tables = [each for each in product.input if not self._projections(each)]
-            makers = {self._made_by[each].op_type for each in product.input if each in self._made_by}
+            makers = {node.op_type for each in product.input if (node := self._made(each)) is not None}
             if len(tables) == 1:
                 found["sin" if "Concat" in makers else "cos"] = tables[0]
         if len(found) != 2:
@@ -161,9 +163,16 @@ class Finder:
         return set().union(*(self._projections(each) for each in data))
 
     def _maker(self, name: str, operator: str, number: int) -> onnx.NodeProto:
-        node = self._made_by.get(name)
+        node = self._made(name)
         if node is None or node.op_type != operator:
             raise _refused(number, f"no {operator} makes {name}")
+        return node
+
+    def _made(self, name: str) -> onnx.NodeProto | None:
+        """The node that makes a value, behind those that leave it as it is; None for inputs and weights."""
+        node = self._made_by.get(name)
+        while node is not None and node.op_type in SAME:
+            node = self._made_by.get(node.input[0])
         return node
 
 
