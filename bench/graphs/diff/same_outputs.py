@@ -23,25 +23,37 @@ def check_same_outputs(before: onnx.ModelProto, after: onnx.ModelProto, task: Ta
             is NaN.
     """
     inputs = task.samples("train").inputs
-    names = [spec.name for spec in task.outputs]
     for row in range(NUM_SAMPLES):
-        feeds = sample_feeds(task, inputs, row)
-        expected, found = (outputs_of(model, feeds, names) for model in (before, after))
-        for spec, old, new in zip(task.outputs, expected, found, strict=True):
-            if old.shape != new.shape:
-                raise ArtifactError(f"output {spec.name} has the shape {new.shape}; before it was {old.shape}")
-            if spec.dtype == STRING:
-                if not np.array_equal(old, new):
-                    what = f"output {spec.name} of training sample {row} has other strings"
-                    raise ArtifactError(f"the rewritten model is another one: {what}")
-                continue
-            difference = float(np.abs(old.astype(np.float64) - new).max(initial=0))
-            scale = float(np.abs(old.astype(np.float64)).max(initial=0))
-            if not difference <= task.close * scale:  # which a NaN is not
-                raise ArtifactError(
-                    f"the rewritten model is another one: output {spec.name} of training sample {row} differs by "
-                    f"{difference:.3g} at a magnitude of {scale:.3g}; at most {task.close:g} of that is allowed"
-                )
+        check_same_on(before, after, task, sample_feeds(task, inputs, row), f"training sample {row}")
+
+
+def check_same_on(before: onnx.ModelProto, after: onnx.ModelProto, task: Task, feeds: Arrays, name: str) -> None:
+    """Compare two models on one request, as `check_same_outputs` does.
+
+    Args:
+        feeds: the inputs, by name.
+        name: of the request, for the message.
+
+    Raises:
+        ArtifactError: as `check_same_outputs`.
+    """
+    names = [spec.name for spec in task.outputs]
+    expected, found = (outputs_of(model, feeds, names) for model in (before, after))
+    for spec, old, new in zip(task.outputs, expected, found, strict=True):
+        if old.shape != new.shape:
+            raise ArtifactError(f"output {spec.name} has the shape {new.shape}; before it was {old.shape}")
+        if spec.dtype == STRING:
+            if not np.array_equal(old, new):
+                what = f"output {spec.name} of {name} has other strings"
+                raise ArtifactError(f"the rewritten model is another one: {what}")
+            continue
+        difference = float(np.abs(old.astype(np.float64) - new).max(initial=0))
+        scale = float(np.abs(old.astype(np.float64)).max(initial=0))
+        if not difference <= task.close * scale:  # which a NaN is not
+            raise ArtifactError(
+                f"the rewritten model is another one: output {spec.name} of {name} differs by "
+                f"{difference:.3g} at a magnitude of {scale:.3g}; at most {task.close:g} of that is allowed"
+            )
 
 
 def outputs_of(

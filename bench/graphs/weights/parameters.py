@@ -7,8 +7,8 @@ an output, as a number that training sets. In detail:
   each counted as 1 however many are packed into a byte. Integers of 32 or 64 bits are shapes, axes and indices, and
   are not parameters; the only exceptions are the 32-bit biases and weights of quantized layers.
 - Scales and zero points of quantization are not parameters, nor are the smaller numbers of which a Cast, or a Cast and
-  a Mul, makes them. Neither are running means and variances (nor are they in PyTorch and Keras) and the regions and
-  scales of a Resize.
+  a Mul, makes them. Neither are running means and variances (nor are they in PyTorch and Keras), the regions and
+  scales of a Resize and the cosines and sines of an attention.
 - A tensor without an axis is a constant of a formula, such as the epsilon of a normalization, and is no parameter.
 - A tensor counts once, however many nodes read it; a tensor that nothing reads does not count.
 - Constant nodes store tensors like initializers do. Floats that a ConstantOfShape makes of a stored shape count as if
@@ -35,6 +35,7 @@ NOT_LEARNED = {
     "BatchNormalization": (3, 4),
     "DynamicQuantizeLSTM": (8, 9, 10, 11),
     "FakeQuantize": (1, 2, 3, 4),
+    "GroupQueryAttention": (7, 8),
     "MatMulBnb4": (2,),
     "MatMulIntegerToFloat": (2, 3, 4, 5),
     "MatMulNBits": (2, 3, 4),

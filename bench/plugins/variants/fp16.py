@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import math
 from pathlib import Path
 from typing import Any
@@ -83,13 +84,22 @@ def _without_float16(model: onnx.ModelProto) -> set[str]:
         newest = schemas[key].since_version if key in schemas else 0
         if key in used and newest < schema.since_version <= versions.get(schema.domain, 0):
             schemas[key] = schema
-    return {name for (_, name), schema in schemas.items() if _stays(schema)}
+    num_read: dict[tuple[str, str], int] = collections.defaultdict(int)
+    for node in all_nodes(model):
+        key = (node.domain, node.op_type)
+        num_read[key] = max(num_read[key], len(node.input))
+    return {name for (_, name), schema in schemas.items() if _stays(schema, num_read[schema.domain, schema.name])}
 
 
-def _stays(schema: Any) -> bool:
-    """Whether an operator takes float32 and not float16, or makes float32 of strings as TfIdfVectorizer does."""
-    takes_strings = any("tensor(string)" in parameter.types for parameter in schema.inputs)
-    return any(map(_is_float_alone, (*schema.inputs, *(schema.outputs if takes_strings else ()))))
+def _stays(schema: Any, num_read: int) -> bool:
+    """Whether an operator takes float32 and not float16, or makes float32 of strings as TfIdfVectorizer does.
+
+    Args:
+        num_read: inputs that the nodes have at most; others of the operator do not count.
+    """
+    inputs = schema.inputs[:num_read]
+    takes_strings = any("tensor(string)" in parameter.types for parameter in inputs)
+    return any(map(_is_float_alone, (*inputs, *(schema.outputs if takes_strings else ()))))
 
 
 def _is_float_alone(parameter: Any) -> bool:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from bench.graphs.operators import MICROSOFT
 from bench.graphs.shapes import dims
 from bench.graphs.shapes.dims import Shape
-from bench.graphs.shapes.node import FLOAT, INT32, Node, Value
+from bench.graphs.shapes.node import FLOAT, INT32, Node, UnknownError, Value
 from bench.graphs.shapes.rules.products import by_head
 from bench.graphs.shapes.rules.registry import rule
 
@@ -70,8 +70,11 @@ def multi_head_sizes(node: Node) -> Shape:
 
 @rule("GroupQueryAttention", domains=(MICROSOFT,))
 def group_query_attention(node: Node) -> list[Value | None]:
-    batch, heads, queries, keys, inner = group_query_sizes(node)
     dtype = node.input().dtype
+    try:
+        batch, heads, queries, keys, inner = group_query_sizes(node)
+    except UnknownError:
+        return [Value(dtype, None)] * 3
     present = Value(dtype, (batch, node.integer("kv_num_heads", 1), keys, inner))
     return [Value(dtype, (batch, queries, heads * inner)), present, present]
 

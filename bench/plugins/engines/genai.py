@@ -1,0 +1,105 @@
+"""The folders of onnxruntime-genai, each one file: a tar archive, not compressed, of what its model builder writes.
+
+`tar xf` gives the folder that `onnxruntime_genai.Config` opens: `model.onnx` with its weights beside it in
+`model.onnx.data`, `genai_config.json`, and the tokenizer, which nothing here reads.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import logging
+import os
+import shutil
+import tarfile
+import tempfile
+from pathlib import Path
+
+from bench.api import Info, Task
+from bench.api.errors import ArtifactError, RefusedError
+from bench.graphs.deferred import onnx
+from bench.plugins.engines.archive import pack
+
+FORMAT = "ogenai"
+CONFIG, MODEL, TOKENIZER = "genai_config.json", "model.onnx", "tokenizer.json"
+LAST_ONLY = "prune_lm_head=true"
+"""The builder's option for the logits of the last token alone, which are all that `Decoder.outputs` has. By its default
+a prefill computes those of the whole prompt, of which generation reads the last."""
+
+
+def build(task: Task, precision: str, target: Path) -> Info:
+    """Run onnxruntime-genai's own model builder for the processor, and write its folder to the archive `target`.
+
+    The builder knows architectures by their names in transformers, and reads weights by their names there: it takes no
+    exported graph, but a folder in the form of transformers.
+
+    Args:
+        task: one whose folder has the files of transformers: `config.json`, `tokenizer.json` and safetensors weights.
+        precision: the builder's name: `fp32`, or `int4` or `int8` for weights in blocks of 32.
+
+    Raises:
+        RefusedError: the task's folder has no such files.
+        ArtifactError: the builder cannot build the model.
+    """
+    weights = task.weights_path
+    needed = [task.folder / "config.json", task.folder / TOKENIZER]
+    if not all(file.is_file() for file in needed) or weights.suffix != ".safetensors":
+        raise RefusedError(f"no files of transformers in {task.folder.name}: config.json, {TOKENIZER} and safetensors")
+    os.environ["HF_HUB_OFFLINE"] = "1"  # before the builder's imports: everything it needs is in the folder
+    with tempfile.TemporaryDirectory() as folder:
+        checkpoint, built = Path(folder, "checkpoint"), Path(folder, "built")
+        checkpoint.mkdir()
+        for file in needed:
+            shutil.copyfile(file, checkpoint / file.name)
+        shutil.copyfile(weights, checkpoint / "model.safetensors")
+        # Without it transformers would look for the tokenizer's class by the model's type, and may find a slow one.
+        (checkpoint / "tokenizer_config.json").write_text('{"tokenizer_class": "PreTrainedTokenizerFast"}')
+        try:
+            _run_builder(checkpoint, built, Path(folder, "cache"), precision)
+        except Exception as error:
+            raise ArtifactError(f"onnxruntime-genai's builder: {type(error).__name__}: {error}") from error
+        pack(built, sorted(path.name for path in built.iterdir()), target)
+    return {"precision": precision}
+
+
+def _run_builder(checkpoint: Path, built: Path, cache: Path, precision: str) -> None:
+    from onnxruntime_genai.models import builder
+
+    where = ("", str(checkpoint), str(built), precision, "cpu", str(cache))
+    logging.getLogger("onnxruntime.quantization.matmul_nbits_quantizer").setLevel(logging.CRITICAL)
+    said = io.StringIO()  # it prints each step, and a bar
+    with contextlib.redirect_stdout(said), contextlib.redirect_stderr(said):
+        options = builder.parse_extra_options(*where, [LAST_ONLY, "hf_token=false"])
+        builder.create_model(*where, **options)
+
+
+def unpack(path: Path, folder: Path) -> None:
+    """Unpack an archive that `build` wrote.
+
+    Raises:
+        ArtifactError: the file is no such archive.
+    """
+    try:
+        with tarfile.open(path, "r:") as archive:
+            archive.getmember(CONFIG)
+            archive.extractall(folder, filter="data")
+    except (tarfile.TarError, KeyError) as error:
+        raise ArtifactError(f"{path.name} is not a tar archive with {CONFIG}: {error}") from error
+
+
+def unpack_graph(path: Path, folder: Path) -> Path:
+    """Unpack only the ONNX file of an archive, without its weights; return its path."""
+    with tarfile.open(path, "r:") as archive:
+        archive.extract(MODEL, folder, filter="data")
+    return folder / MODEL
+
+
+def graph_of(path: Path) -> onnx.ModelProto:
+    """The ONNX model of an archive, without its weights."""
+    with tempfile.TemporaryDirectory() as folder:
+        return onnx.load(unpack_graph(path, Path(folder)), load_external_data=False)
+
+
+def is_quantized(path: Path) -> bool:
+    """Whether the weights of an archive are quantized."""
+    return any(node.op_type == "MatMulNBits" for node in graph_of(path).graph.node)

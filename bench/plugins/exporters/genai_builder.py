@@ -1,0 +1,25 @@
+"""onnxruntime-genai's own model builder, which writes the graph of a known architecture operator by operator."""
+
+from pathlib import Path
+
+from bench.api import Exporter, Info, Task
+from bench.api.sized import is_generating, is_step
+from bench.plugins.engines import genai
+
+
+class GenaiBuilder(Exporter):
+    """A folder of onnxruntime-genai in float32 for the processor, with fused attention (GroupQueryAttention)."""
+
+    portable = True
+    requires = ("onnxruntime_genai", "onnx_ir", "torch", "transformers")
+    extra = "generate"
+    sources = ("torch",)
+    writes = genai.FORMAT
+
+    def refusal(self, task: Task) -> str | None:
+        if not is_step(task.name) and not is_generating(task.name):
+            return "it builds decoders that generate text alone"
+        return super().refusal(task)
+
+    def export(self, task: Task, source: str, target: Path) -> Info:
+        return genai.build(task, "fp32", target)
