@@ -19,7 +19,7 @@ from bench.tasks import transformers_inputs as fed
 from bench.tasks.options import Asked, Found
 from bench.tasks.user_task import NUM_SAMPLES, SEEDS, TorchTask
 
-CONFIG = "config.json"
+CONFIG, TOKENIZER = "config.json", "tokenizer.json"
 
 
 class PretrainedTask(TorchTask):
@@ -146,6 +146,8 @@ def made(
             continue
         torch_models.save(torch_models.Flat(network.model), folder / task.weights)
         shutil.copyfile(source / CONFIG, folder / CONFIG)
+        if "cache" in attributes and (source / TOKENIZER).is_file():
+            shutil.copyfile(source / TOKENIZER, folder / TOKENIZER)
         if network.runs_code:
             for file in source.glob("*.py"):
                 shutil.copyfile(file, folder / file.name)

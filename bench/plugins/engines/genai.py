@@ -34,24 +34,24 @@ def build(task: Task, precision: str, target: Path) -> Info:
     exported graph, but a folder in the form of transformers.
 
     Args:
-        task: one whose folder has the files of transformers: `config.json`, `tokenizer.json` and safetensors weights.
+        task: one whose folder has the files of transformers: `config.json` and `tokenizer.json`.
         precision: the builder's name: `fp32`, or `int4` or `int8` for weights in blocks of 32.
 
     Raises:
         RefusedError: the task's folder has no such files.
         ArtifactError: the builder cannot build the model.
     """
-    weights = task.weights_path
     needed = [task.folder / "config.json", task.folder / TOKENIZER]
-    if not all(file.is_file() for file in needed) or weights.suffix != ".safetensors":
-        raise RefusedError(f"no files of transformers in {task.folder.name}: config.json, {TOKENIZER} and safetensors")
+    if not all(file.is_file() for file in needed):
+        raise RefusedError(f"no files of transformers in {task.folder.name}: config.json and {TOKENIZER}")
     os.environ["HF_HUB_OFFLINE"] = "1"  # before the builder's imports: everything it needs is in the folder
     with tempfile.TemporaryDirectory() as folder:
         checkpoint, built = Path(folder, "checkpoint"), Path(folder, "built")
         checkpoint.mkdir()
+        # Its weights by their names in transformers, whatever they are called in the task's file.
+        task.build_step("torch", task.weights_path).model.save_pretrained(checkpoint)
         for file in needed:
             shutil.copyfile(file, checkpoint / file.name)
-        shutil.copyfile(weights, checkpoint / "model.safetensors")
         # Without it transformers would look for the tokenizer's class by the model's type, and may find a slow one.
         (checkpoint / "tokenizer_config.json").write_text('{"tokenizer_class": "PreTrainedTokenizerFast"}')
         try:

@@ -11,6 +11,7 @@ class GenaiBuilder(Exporter):
     """A folder of onnxruntime-genai in float32 for the processor, with fused attention (GroupQueryAttention)."""
 
     portable = True
+    generates = True
     requires = ("onnxruntime_genai", "onnx_ir", "torch", "transformers")
     extra = "generate"
     sources = ("torch",)
