@@ -80,6 +80,8 @@ class Runtime(Plugin, abc.ABC):
     and not its default. `bench search` tries them; see `bench.api.placed`."""
     generates: ClassVar[bool] = False
     """Whether `open` gives a `bench.api.generation.Generator` for a task with a `request`."""
+    scores: ClassVar[bool] = True
+    """Whether `open` gives a session for other tasks, too: of those that only generate, False."""
     imports: ClassVar[tuple[str, ...]] = ()
     """Names of the modules that `open` needs, where importing the packages in `requires` does not import them all."""
 

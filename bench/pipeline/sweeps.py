@@ -191,7 +191,8 @@ def cells_of(
             opening = [
                 name
                 for name, runtime in runtimes.items()
-                if format_ in runtime.formats and (runtime.generates or not sized.is_generating(task_name))
+                if format_ in runtime.formats
+                and (runtime.generates if sized.is_generating(task_name) else runtime.scores)
             ]
             cells += [
                 Cell(**parts, variant=variant, runtime=opener, provider=provider, batch=batch, threads=num_threads)

@@ -134,6 +134,8 @@ def skip_reason(cell: Cell) -> str | None:
             return f"{plugin.name}: {reason}"
     if sized.is_generating(cell.task) and not runtime(cell.runtime).generates:
         return f"{cell.runtime}: it does not generate text"
+    if not sized.is_generating(cell.task) and not runtime(cell.runtime).scores:
+        return f"{cell.runtime}: it only generates text; name the task {cell.task}{sized.GENERATE}"
     for plugin in (exporter(cell.exporter), runtime(cell.runtime)):
         refusal = plugin.refusal(task(cell.task))
         if refusal:

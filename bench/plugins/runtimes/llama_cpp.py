@@ -3,7 +3,6 @@
 from pathlib import Path
 
 from bench.api import Runtime, Session, Task
-from bench.api.errors import ArtifactError
 
 
 class LlamaCpp(Runtime):
@@ -14,11 +13,11 @@ class LlamaCpp(Runtime):
     formats = ("gguf",)
     default_for = ("gguf",)
     generates = True
+    scores = False
 
     def open(self, artifact: Path, *, task: Task, source: str, provider: str, threads: int) -> Session:
         self.check_provider(provider)
         from bench.plugins.engines.llama_cpp import LlamaGenerator
 
-        if task.request is None:
-            raise ArtifactError("llama.cpp generates text; it scores no given text at once")
+        assert task.request is not None, "it only generates"
         return LlamaGenerator(artifact, task.request, threads)

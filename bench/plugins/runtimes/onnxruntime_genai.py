@@ -90,15 +90,13 @@ class OnnxRuntimeGenai(Runtime):
     formats = (genai.FORMAT,)
     default_for = (genai.FORMAT,)
     generates = True
+    scores = False
 
     def packages(self, provider: str) -> tuple[str, ...]:
         return (*self.requires, "onnxruntime")  # whose library it loads
 
     def environment(self, threads: int) -> dict[str, str]:
         return ENVIRONMENT
-
-    def refusal(self, task: Task) -> str | None:
-        return super().refusal(task) if task.request is not None else "it only generates text"
 
     def open(self, artifact: Path, *, task: Task, source: str, provider: str, threads: int) -> Session:
         self.check_provider(provider)

@@ -12,12 +12,8 @@ from bench.api import Arrays, NodeTime, Outputs, Runtime, Session, Task, placed
 from bench.plugins.engines import cpu
 from bench.plugins.engines.openvino import ir
 from bench.plugins.engines.openvino.session import CompiledSession
+from bench.plugins.engines.openvino.settings import CACHES, PRECISIONS, settings
 
-PRECISIONS = {"cpu": "f32", "cpu-bf16": "bf16"}
-"""OpenVINO's name of the precision to compile for, by provider. By default OpenVINO takes bfloat16 where the processor
-has it, and float16 on Arm."""
-CACHES = {"cpu": ("f32", 4), "cpu-bf16": ("bf16", 2)}
-"""OpenVINO's precision of keys and values that are kept, and its bytes, by provider: by default it takes 8 bits."""
 UNPINNED = "no_pinning"
 OPTIONS: Mapping[str, tuple[str, Mapping[str, str | int]]] = {
     "flush_denormals": ("numbers below the smallest normal one count as zero", {"CPU_DENORMALS_OPTIMIZATION": "YES"}),
@@ -139,7 +135,7 @@ class OpenVino(Runtime):
 def _settings(provider: str, threads: int) -> dict[str, Any]:
     """Properties to compile with."""
     name, options = placed.split(provider)
-    found = {"INFERENCE_PRECISION_HINT": PRECISIONS[name], "INFERENCE_NUM_THREADS": threads, "NUM_STREAMS": 1}
+    found = settings(name, threads)
     for option in options:
         found |= OPTIONS[option][1]
     return found

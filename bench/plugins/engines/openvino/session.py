@@ -14,6 +14,13 @@ PRODUCTS = {"Convolution", "Deconvolution", "FullyConnected", "MatMul", "RNNCell
 """Types of layers that multiply matrices in a compiled model; a `Subgraph` is several layers compiled into one."""
 
 
+def precision_of(compiled: Any) -> str:
+    """The most reduced precision in which a compiled model multiplies."""
+    layers = [node.get_rt_info() for node in compiled.get_runtime_model().get_ops()]
+    ran = {info["runtimePrecision"].astype(str) for info in layers if info["layerType"].astype(str) in PRODUCTS}
+    return next((name for reduced, name in REDUCED.items() if reduced in ran), "float32")
+
+
 class CompiledSession(Session):
     """A compiled model, which is kept with the model that it was compiled from and the memory of its weights."""
 
@@ -23,10 +30,8 @@ class CompiledSession(Session):
     # Read after loading, which is timed.
     @functools.cached_property
     def precision(self) -> str:  # type: ignore[override]
-        """The most reduced precision in which the compiled model multiplies."""
-        layers = [node.get_rt_info() for node in self._compiled.get_runtime_model().get_ops()]
-        ran = {info["runtimePrecision"].astype(str) for info in layers if info["layerType"].astype(str) in PRODUCTS}
-        return next((name for reduced, name in REDUCED.items() if reduced in ran), "float32")
+        """See `precision_of`."""
+        return precision_of(self._compiled)
 
     @functools.cached_property
     def num_params(self) -> int | None:  # type: ignore[override]
