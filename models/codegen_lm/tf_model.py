@@ -145,6 +145,28 @@ class Step(keras.Model):
         x_1TD = self.decoder.features(input_ids, positions_S[depth:], positions_S, extend)
         return [self.decoder.logits(x_1TD[:, -1:]), *present]
 
+    def placed(self, input_ids: Any, position: Any, *caches: Any) -> list[Any]:
+        """The same pass with caches that have room for S tokens, (1, G, S, K), and are given back with it in its place.
+
+        Args:
+            input_ids: as for `call`.
+            position: tokens before the pass, int32 ().
+            caches: each layer's keys and values; what is behind the pass counts for nothing.
+        """
+        positions_S = ops.cast(ops.arange(ops.shape(caches[0])[2]), "float32")
+        positions_T = ops.cast(position + ops.arange(ops.shape(input_ids)[1], dtype="int32"), "float32")
+        present = []
+
+        def extend(number: int, *own: Any) -> Any:
+            before = caches[2 * number : 2 * number + 2]
+            place = (0, 0, position, 0)
+            extended = [ops.slice_update(cache, place, part) for cache, part in zip(before, own, strict=True)]
+            present.extend(extended)
+            return extended
+
+        x_1TD = self.decoder.features(input_ids, positions_T, positions_S, extend)
+        return [self.decoder.logits(x_1TD[:, -1:]), *present]
+
 
 def _rotate(x_NHTK: Any, rotation: tuple[Any, Any]) -> Any:
     """Rotary position embedding, of which the halves of a head are the two axes.
