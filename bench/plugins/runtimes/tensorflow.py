@@ -6,6 +6,7 @@ On the provider `cpu-bf16` TensorFlow's graph optimizer puts the operators that 
 from typing import Any
 
 from bench.api import Task
+from bench.api.decoder import Decoder
 from bench.graphs.deferred import tf
 from bench.plugins.engines import cpu
 from bench.plugins.engines.tensorflow.runtime import TfRuntime, traced
@@ -23,14 +24,14 @@ class TensorFlow(TfRuntime):
     def providers(self) -> tuple[str, ...]:
         return ("cpu", BFLOAT16) if cpu.multiplies_bfloat16() else ("cpu",)
 
-    def callable(self, model: Any, task: Task, provider: str) -> tuple[Any, str]:
+    def callable(self, model: Any, task: Task | Decoder, provider: str) -> tuple[Any, str]:
         if provider == BFLOAT16:
             tf.config.optimizer.set_experimental_options({"auto_mixed_precision_onednn_bfloat16": True})
         function = traced(model, task)
         return function, _precision(function, task) if provider == BFLOAT16 else "float32"
 
 
-def _precision(function: Any, task: Task) -> str:
+def _precision(function: Any, task: Task | Decoder) -> str:
     """The precision of the optimized graph: the optimizer may keep float32, and does not report it.
 
     TensorFlow hands out the optimized graph only while the function runs for the first time.

@@ -7,11 +7,12 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from bench.api import Exporter, Info, Task
+from bench.api.decoder import Decoder
 from bench.graphs.deferred import tf
 
 
-def signature(task: Task) -> list[tf.TensorSpec]:
-    """Specs of the task's inputs in order; dynamic dimensions stay open, so that no request traces it again."""
+def signature(task: Task | Decoder) -> list[tf.TensorSpec]:
+    """Specs of the inputs in order; dynamic dimensions stay open, so that no request traces it again."""
     return [
         tf.TensorSpec([dim if isinstance(dim, int) else None for dim in spec.shape], spec.dtype, name=spec.name)
         for spec in task.inputs
