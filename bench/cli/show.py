@@ -28,7 +28,9 @@ def show(
     baseline: Annotated[str | None, typer.Option(help="Cell to compare with, instead of each task's own.")] = None,
     columns: Annotated[str | None, typer.Option(help="Keys of a row, joined by commas.")] = None,
     sort: Annotated[str | None, typer.Option(help="Key of a row to sort by; fastest first by default.")] = None,
-    sweep: Annotated[str | None, typer.Option(help="`generation`, `seed` or `threads`: the sweep's own tables.")] = None,
+    sweep: Annotated[
+        str | None, typer.Option(help="`generation`, `seed` or `threads`: the sweep's own tables.")
+    ] = None,
     margin: options.Margin = "2%",
     results: options.Results = options.RESULTS,
     output: options.Output = None,

@@ -86,10 +86,11 @@ class Stepping(Task):
         """Two passes to trace with: ids of texts, and caches that are made up."""
         ids = self.texts("train", STEP_TOKENS).inputs[IDS][:2, None, :]
         generator = np.random.default_rng(0)
-        shapes = {spec.name: [size if isinstance(size, int) else STEP_DEPTH for size in spec.shape] for spec in self.inputs[1:]}
-        caches = {
-            name: generator.standard_normal((len(ids), *shape), np.float32) for name, shape in shapes.items()
+        shapes = {
+            spec.name: [size if isinstance(size, int) else STEP_DEPTH for size in spec.shape]
+            for spec in self.inputs[1:]
         }
+        caches = {name: generator.standard_normal((len(ids), *shape), np.float32) for name, shape in shapes.items()}
         return Samples(inputs={IDS: ids, **caches}, targets=None)
 
 
@@ -109,7 +110,9 @@ def generating(task: Task, sizes: Mapping[str, int]) -> Task:
     prompt, new = sizes.get(PROMPT, SAME_PROMPT), sizes.get(NEW, SAME_NEW)
     room = decoder.max_positions - prompt
     if room < new:
-        raise InputError(f"{task.name} takes texts of {decoder.max_positions} tokens, fewer than {prompt} and {new} new")
+        raise InputError(
+            f"{task.name} takes texts of {decoder.max_positions} tokens, fewer than {prompt} and {new} new"
+        )
     request = Request(
         decoder=decoder,
         num_prompt=prompt,

@@ -101,7 +101,9 @@ def read_bound(record: Measured, rates: ReadRates) -> ReadBound | None:
     return rate and ReadBound(num_bytes=found.pass_bytes, bytes_per_s=rate)
 
 
-def _of_pass(bound: ReadBound, *, macs: int | None, seconds: float, peak: float | None, is_decode: bool) -> dict[str, Any]:
+def _of_pass(
+    bound: ReadBound, *, macs: int | None, seconds: float, peak: float | None, is_decode: bool
+) -> dict[str, Any]:
     """The fields of a row that generates: its share of the bound, which of a prefill is mostly that of its products."""
     compute_s = macs / peak if macs and peak else None
     if compute_s is None and not is_decode:

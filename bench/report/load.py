@@ -90,7 +90,9 @@ def _scenarios(records: Sequence[Record], format: str) -> str:
                 key, short, factor, unit = FIGURES[_figure(run)]
                 shown = f"{short} {factor * run.figures[key]:.4g} {unit}" if key in run.figures else ""
                 shown += "".join(
-                    f"; {name} p90 {run.figures[told] / 1e6:.4g} ms" for name, told in TOKENS.items() if told in run.figures
+                    f"; {name} p90 {run.figures[told] / 1e6:.4g} ms"
+                    for name, told in TOKENS.items()
+                    if told in run.figures
                 )
             asked = f"{rate(run.settings['server_target_qps'])}/s" if "server_target_qps" in run.settings else ""
             lines.append(

@@ -15,7 +15,6 @@ from transformers import Cache, StaticCache
 from transformers.cache_utils import DynamicLayer
 
 
-
 class Kept(DynamicLayer):
     """The cache of one layer that has tokens from the start: transformers' own begins with a join that is not traced.
 

@@ -60,9 +60,7 @@ class PretrainedTask(TorchTask):
     def texts(self, split: str, num_tokens: int) -> Samples:
         """Made-up texts of ordinary tokens, the same each time: what an answer costs does not depend on its words."""
         assert self.cache, f"{self.name} is no decoder"
-        ids = generate(
-            np.random.default_rng(SEEDS[split]), "int64", (NUM_SAMPLES, num_tokens), self.domains.get(IDS)
-        )
+        ids = generate(np.random.default_rng(SEEDS[split]), "int64", (NUM_SAMPLES, num_tokens), self.domains.get(IDS))
         return Samples(inputs={IDS: ids}, targets=None)
 
     def network(self) -> Any:

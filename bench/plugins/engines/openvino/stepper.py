@@ -96,4 +96,6 @@ class OpenVinoStepper(CompiledSession, Stepper):
         return self._run(np.array([[token]], np.int64))
 
     def _run(self, ids: np.ndarray) -> Any:
-        return self._request.infer({IDS: ids, **self._further}, share_inputs=True, share_outputs=True)[self._logits].reshape(-1)
+        return self._request.infer({IDS: ids, **self._further}, share_inputs=True, share_outputs=True)[
+            self._logits
+        ].reshape(-1)
