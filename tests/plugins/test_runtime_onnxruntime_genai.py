@@ -13,7 +13,7 @@ import pytest
 
 from bench.api.errors import ArtifactError, RefusedError
 from bench.plugins import catalog, steps
-from bench.plugins.engines import genai
+from bench.plugins.engines import archive, genai
 
 pytest.importorskip("onnxruntime_genai")
 torch = pytest.importorskip("torch")
@@ -42,7 +42,7 @@ def with_end(path: Path, ids: list[int]) -> Path:
     config = json.loads((folder / genai.CONFIG).read_text())
     config["model"]["eos_token_id"] = ids
     (folder / genai.CONFIG).write_text(json.dumps(config))
-    genai.pack(folder, sorted(file.name for file in folder.iterdir()), path.with_name("ending.ogenai"))
+    archive.pack(folder, sorted(file.name for file in folder.iterdir()), path.with_name("ending.ogenai"))
     shutil.rmtree(folder)
     return path.with_name("ending.ogenai")
 
