@@ -43,12 +43,13 @@ def task_for(source: str) -> Task | None:
 
 
 def exports() -> list[Any]:
-    """Every exporter with every source that it takes."""
+    """Every exporter with every source that it takes; those that refuse the task export decoders alone."""
     every = dict.fromkeys(source for name in TASKS for source in catalog.task(name).sources)
     cases = []
     for name in loading.find("exporters"):
         for source in catalog.exporter(name).sources or every:
-            if (task := task_for(source)) is not None:
+            task = task_for(source)
+            if task is not None and catalog.exporter(name).refusal(task) is None:
                 marks = [] if task.name == FRAMEWORK_FREE else [pytest.mark.framework]
                 cases.append(pytest.param(name, source, marks=marks, id=f"{name}-{source}"))
     return cases
