@@ -48,6 +48,8 @@ class Generator(Session):
     """Whether `logits_after` can tell the logits of what follows a text."""
     cache_bytes: int = 4
     """Bytes of an element of the cache of keys and values."""
+    weight_bytes: int | None = None
+    """Bytes of its weights as it keeps them, where their file holds other things as well."""
     reserved_tokens: int | None = None
     """Tokens for which the cache has room from the start; None where it grows with the text."""
 

@@ -11,10 +11,12 @@ Shapes: N samples, F scored tokens, V vocabulary, A tokens of an answer.
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 from typing import Any
 
 from bench.api import Arrays, Outputs, Samples, Task
 from bench.api.decoder import IDS
+from bench.api.errors import GenerationError
 from bench.api.generation import Generator
 from bench.graphs.deferred import np
 from bench.measure import tokens
@@ -26,41 +28,74 @@ AGREEMENT = "greedy_agreement"
 LEAST_MARGIN = 1e-3
 """In nats: likelihoods that are closer are equal, whatever the precision."""
 SAFETY = 4.0
-"""A choice may flip where two logits are closer than twice the largest error; it is taken twice for what was not scored."""
+"""A choice may flip where two logits are closer than twice the largest error, which is doubled for unscored tokens."""
+LONG_PROMPT = 64
+"""Tokens of a prompt whose prefill takes much longer than one token."""
+FEWEST_KNOWN = 3
+"""Prompts that are asked twice before an engine is said to keep prompts."""
+FORGETS_SHARE = 0.5
+"""An engine that keeps prompts answers each known prompt in a smaller share of the time of any new one."""
 LEAST_AGREEMENT = 0.5
 """Of an engine that hides its logits: with a smaller share the answers are those of another model."""
 ROUNDOFF = {"float32": 2.0**-24, "float16": 2.0**-11, "bfloat16": 2.0**-8, "int8": 2.0**-8, "int4": 2.0**-4}
 """Largest relative error of a rounded number, by precision; of integers, in a block of numbers that share a scale."""
 
 
-def answer(session: Generator, feeds: Arrays, *, with_margins: bool) -> Outputs:
-    """What is judged of one request, in the order of the task's outputs.
+class Answering:
+    """What is judged of requests, which an engine answers one by one; each text is new to it.
 
     Args:
         session: the engine.
-        feeds: a text of the task.
         with_margins: whether to tell how far apart the engine's two likeliest tokens are at each token of its answer.
-
-    Returns:
-        Logarithms of probabilities, float32 (F, V), NaN where the engine hides its logits; the ids of the answer, int64
-        (A,); margins, float32 (A,), NaN where they are not wanted.
-
-    Raises:
-        GenerationError: the engine did not generate what it was asked for.
     """
-    asked = session.request
-    prompt, forced = session.prompt_of(feeds), feeds[IDS].reshape(-1)[asked.num_prompt :]
-    found = tokens.timed(session, prompt, asked.num_greedy)
-    tokens.check(found, asked.decoder, len(prompt), asked.num_greedy)
-    ids = np.array(found.ids, np.int64)
-    margins = np.full(len(ids), np.nan, np.float32)
-    if not session.scores:
-        return [np.full((len(forced), asked.decoder.vocabulary), np.nan, np.float32), ids, margins]
-    logprobs = log_softmax(session.logits_after(prompt, forced))
-    if with_margins:
-        top = np.sort(session.logits_after(prompt, ids), axis=1)[:, -2:]
-        margins = top[:, 1] - top[:, 0]
-    return [logprobs, ids, margins]
+
+    def __init__(self, session: Generator, *, with_margins: bool = False) -> None:
+        self._session, self._with_margins = session, with_margins
+        self._new_ns: list[int] = []
+        self._known_ns: list[int] = []
+
+    def __call__(self, feeds: Arrays) -> Outputs:
+        """Answer one request.
+
+        Args:
+            feeds: a text of the task.
+
+        Returns:
+            In the order of the task's outputs: logarithms of probabilities, float32 (F, V), NaN where the engine hides
+            its logits; the ids of the answer, int64 (A,); margins, float32 (A,), NaN where they are not wanted.
+
+        Raises:
+            GenerationError: the engine did not generate what it was asked for, or keeps prompts.
+        """
+        session, asked = self._session, self._session.request
+        prompt, forced = session.prompt_of(feeds), feeds[IDS].reshape(-1)[asked.num_prompt :]
+        ids = np.array(self._generate(prompt, asked.num_greedy, self._new_ns), np.int64)
+        self._generate(prompt, 1, self._known_ns)
+        self._check_forgets()
+        margins = np.full(len(ids), np.nan, np.float32)
+        if not session.scores:
+            return [np.full((len(forced), asked.decoder.vocabulary), np.nan, np.float32), ids, margins]
+        logprobs = log_softmax(session.logits_after(prompt, forced))
+        if self._with_margins:
+            top = np.sort(session.logits_after(prompt, ids), axis=1)[:, -2:]
+            margins = top[:, 1] - top[:, 0]
+        return [logprobs, ids, margins]
+
+    def _generate(self, prompt: np.ndarray, num_new: int, first_ns: list[int]) -> Sequence[int]:
+        found = tokens.timed(self._session, prompt, num_new)
+        tokens.check(found, self._session.request.decoder, len(prompt), num_new)
+        first_ns.append(found.first_ns)
+        return found.ids
+
+    def _check_forgets(self) -> None:
+        """Ensure that a prompt which was asked before takes its time, whatever the engine tells of its caches."""
+        new_ns, known_ns = min(self._new_ns), max(self._known_ns)
+        is_long = self._session.request.num_prompt >= LONG_PROMPT
+        if is_long and len(self._new_ns) >= FEWEST_KNOWN and known_ns < FORGETS_SHARE * new_ns:
+            raise GenerationError(
+                f"prompts that were asked before took {known_ns / 1e6:.3g} ms at most to the first token, and new ones "
+                f"{new_ns / 1e6:.3g} ms at least: it keeps prompts, which must be off"
+            )
 
 
 def log_softmax(logits: np.ndarray) -> np.ndarray:

@@ -7,7 +7,6 @@ Requests name cells by their paths.
 from __future__ import annotations
 
 import dataclasses
-import functools
 import gc
 from collections.abc import Callable
 from pathlib import Path
@@ -185,13 +184,13 @@ def judged_call(session: Session, *, margins: bool = False) -> Callable[[Arrays]
 
     Args:
         session: the session.
-        margins: see `generated.answer`.
+        margins: see `generated.Answering`.
     """
     if not isinstance(session, Generator):
         return session.run
     from bench.pipeline import generated
 
-    return functools.partial(generated.answer, session, with_margins=margins)
+    return generated.Answering(session, with_margins=margins)
 
 
 def _of_session(session: Session, task: Task, samples: Samples, outputs: Arrays, batch: int) -> dict[str, Any]:
@@ -213,6 +212,7 @@ def _of_session(session: Session, task: Task, samples: Samples, outputs: Arrays,
                 "cache_bytes_per_token": asked.decoder.cache_per_token * session.cache_bytes,
                 "reserved_tokens": session.reserved_tokens,
                 "tells_logits": session.scores,
+                "weight_bytes": session.weight_bytes,
                 "is_decode": asked.num_new > 1,
             },
         }

@@ -307,8 +307,8 @@ def _bounded(judged: Quality, artifact: Artifact, request: Request, threads: int
     """
     found = judged.generation
     assert isinstance(found, Generation), "an engine that generates tells facts about its cache"
-    stored = None
-    if artifact.format not in BUILT:
+    stored = found.weight_bytes
+    if stored is None and artifact.format not in BUILT:
         stored = judged.cost.weight_bytes if judged.cost is not None else artifact.size_bytes
     num_bytes = least_weight_bytes(request.decoder.weights_read, judged.precision, stored)
     num_bytes += request.depth * found.cache_bytes_per_token

@@ -31,7 +31,7 @@ STEP_TOKENS, STEP_DEPTH = 5, 7
 class Generating(Task):
     """What a task that generates does in its own way; the class of the decoder's task comes after it."""
 
-    request: ClassVar[Request]
+    request: Request
     batched = False
 
     def samples(self, split: str) -> Samples:
@@ -68,7 +68,7 @@ class Generating(Task):
 
 
 def _scored(outputs: Arrays, targets: Sequence[Any]) -> Arrays:
-    """What the decoder's task judges: the logarithms of probabilities as its logits, or else against the reference's."""
+    """What the decoder's task judges: logarithms of probabilities as its logits, or else against the reference's."""
     name = LOGPROBS if isinstance(targets[0], Mapping) else LOGITS
     return {name: outputs[LOGPROBS]}
 

@@ -98,7 +98,7 @@ def read_bound(record: Measured, rates: ReadRates) -> ReadBound | None:
     if found is None or not found.pass_bytes or not placed.is_on_cpu(record.cell.provider):
         return None
     rate = rates.highest(found.pass_bytes, record.cell.threads)
-    return rate and ReadBound(num_bytes=found.pass_bytes, bytes_per_s=rate)
+    return None if rate is None else ReadBound(num_bytes=found.pass_bytes, bytes_per_s=rate)
 
 
 def _of_pass(
@@ -130,8 +130,9 @@ def fields(
     if reading is None or generation is None or not latency_ns:
         return found
     peak = peaks.macs_per_s.get((record.quality and record.quality.precision) or "") if peaks else None
-    own = {"macs": found.get("macs"), "seconds": latency_ns / 1e9, "peak": peak, "is_decode": generation.is_decode}
-    return {**found, **_of_pass(reading, **own)}
+    seconds, macs = latency_ns / 1e9, found.get("macs")
+    own = _of_pass(reading, macs=macs, seconds=seconds, peak=peak, is_decode=generation.is_decode)
+    return {**found, **own}
 
 
 def _costs(record: Measured, latency_ns: float | None, plain: Plain, peaks: Peaks | None) -> dict[str, Any]:

@@ -11,13 +11,13 @@ from bench.report import writing
 from bench.report.writing import DASH
 
 LEGEND = (
-    "TTFT: time to first token, the prefill of a prompt of so many tokens. TPOT: time per output token, with so many and "
-    "more tokens in the cache (KV depth); p50 (p90). Bound: share of the least time in which this machine reads the "
-    "weights and the cache once, at the least depth. Greedy: share of the tokens that the engine chooses by itself that "
-    "agree with the reference's, where the reference's two likeliest are further apart than the row's precision. KV: "
-    "bytes of keys and values a token, and tokens for which room is kept from the start. Metric: {dash} where the "
-    "engine hides its logits. Over a framework: its TPOT over this one's at the least depth, paired, with the 95 % "
-    "interval; above 1 is faster."
+    "TTFT: time to first token, the prefill of a prompt of so many tokens. TPOT: time per output token, with so many "
+    "and more tokens in the cache (KV depth); p50 (p90). Bound: the least time in which this machine reads the weights "
+    "and the cache once, over the TPOT, at the least depth. Greedy: share of the tokens that the engine chooses by "
+    "itself that agree with the reference's, where the reference's two likeliest are further apart than the row's "
+    "precision. KV: bytes of keys and values a token, and tokens for which room is kept from the start. Metric: {dash} "
+    "where the engine hides its logits. Over a framework: its TPOT over this one's at the least depth, paired, with "
+    "the 95 % interval; above 1 is faster."
 )
 WIDE = 150
 """Characters of a terminal that shows all columns; narrower, those in `NARROW` alone."""

@@ -94,6 +94,12 @@ def unpack_graph(path: Path, folder: Path) -> Path:
     return folder / MODEL
 
 
+def weight_bytes(path: Path) -> int:
+    """Bytes of the weights in an archive: of the file that the ONNX file keeps them in."""
+    with tarfile.open(path, "r:") as archive:
+        return archive.getmember(f"{MODEL}.data").size
+
+
 def graph_of(path: Path) -> onnx.ModelProto:
     """The ONNX model of an archive, without its weights."""
     with tempfile.TemporaryDirectory() as folder:

@@ -50,6 +50,7 @@ class LlamaGenerator(Generator):
             raise ArtifactError(f"{path.name} is {kind}; known here: {', '.join(PRECISIONS)}")
         self.precision = PRECISIONS[kind]
         self.num_params = sum(int(np.prod(tensor.shape)) for tensor in reader.tensors)
+        self.weight_bytes = sum(int(tensor.n_bytes) for tensor in reader.tensors)
         self._ids = _ids_by_text(_field(reader, gguf.Keys.Tokenizer.LIST))
         whole = self.precision == "float32"
         self.cache_bytes = 4 if whole else 2  # llama.cpp's default is 16 bits

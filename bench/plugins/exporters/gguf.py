@@ -119,7 +119,7 @@ def _renamed(name: str) -> str:
 
 
 def _interleaved(array: np.ndarray, num_heads: int) -> np.ndarray:
-    """Rows (H K, I) of a projection in llama.cpp's order: its rotary embedding turns neighbours, not halves of a head."""
+    """Rows (H K, I) of a projection in llama.cpp's order: its rotary embedding turns neighbours, not halves."""
     rows, columns = array.shape
     halves = array.reshape(num_heads, 2, rows // num_heads // 2, columns)
     return np.ascontiguousarray(halves.swapaxes(1, 2).reshape(rows, columns))

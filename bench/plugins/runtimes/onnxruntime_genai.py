@@ -53,6 +53,10 @@ class GenaiGenerator(Generator):
         kind = next(value.type.tensor_type.elem_type for value in inputs if value.name.startswith("past_key_values"))
         return onnx.helper.tensor_dtype_to_np_dtype(kind).itemsize
 
+    @functools.cached_property
+    def weight_bytes(self) -> int:  # type: ignore[override]
+        return genai.weight_bytes(self._artifact)
+
     def _begin(self, prompt: np.ndarray, num_more: int) -> Any:
         """A generator of the engine that has run a prompt, and takes so many tokens more."""
         import onnxruntime_genai

@@ -102,7 +102,10 @@ class OpenVino(Runtime):
         precision, num_bytes = CACHES[name]
         make = functools.partial(make_stateful, request=task.request, reorders=artifact.suffix != ".onnx")
         compiled = self._compile(artifact, provider, threads, make, KV_CACHE_PRECISION=precision)
-        return OpenVinoStepper(*compiled, task.request, num_bytes)
+        session = OpenVinoStepper(*compiled, task.request, num_bytes)
+        if artifact.suffix != ".onnx":
+            session.weight_bytes = ir.weight_bytes(artifact)
+        return session
 
     def profile_nodes(
         self, artifact: Path, *, task: Task, source: str, provider: str, threads: int, feeds: Arrays, num_runs: int

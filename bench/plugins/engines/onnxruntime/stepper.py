@@ -46,7 +46,7 @@ class OrtStepper(Stepper, abc.ABC):
 
     def close(self) -> None:
         self._session = None
-        self._caches = self._empty = ()
+        self._caches = self._empty = []
 
 
 class ArrayStepper(OrtStepper):
@@ -98,4 +98,4 @@ class _Shaped:
 
     @property
     def shape(self) -> Sequence[int]:
-        return self.value.shape()  # type: ignore[no-any-return]
+        return self.value.shape()

@@ -60,7 +60,7 @@ class PipelineGenerator(Generator):
 
     def __init__(self, artifact: Path, request: Request, settings: Mapping[str, Any], cache_bytes: int) -> None:
         super().__init__(request)
-        self.cache_bytes = cache_bytes
+        self.cache_bytes, self.weight_bytes = cache_bytes, ir.weight_bytes(artifact)
         self._artifact, self._settings = artifact, settings
         model, _weights = ir.read(ir.import_openvino().Core(), artifact)
         self._pipeline, self._streamer = pipeline(model, request, settings), _streamer()
@@ -107,7 +107,7 @@ def _streamer() -> Any:
 
     running = openvino_genai.StreamingStatus.RUNNING
 
-    class Streamer(openvino_genai.StreamerBase):  # type: ignore[misc]
+    class Streamer(openvino_genai.StreamerBase):
         def __init__(self, emit: Emit) -> None:
             super().__init__()
             self._emit = emit

@@ -73,6 +73,12 @@ def read(core: Any, path: Path) -> tuple[Any, Any]:
     return core.read_model(content, tensor), (mapped, tensor)
 
 
+def weight_bytes(path: Path) -> int:
+    """Bytes of the weights in an archive that `save` wrote."""
+    with tarfile.open(path, "r:") as archive:
+        return archive.getmember(BIN).size
+
+
 def name_ports(model: Any, task: Task, *, inputs: Sequence[Any], outputs: Sequence[Any]) -> None:
     """Give a model's ports the task's names, and its inputs the shapes that the task declares.
 

@@ -1,4 +1,4 @@
-"""Generation with OpenVINO: the cache is the state of an inference request, which only ids and logits go in and out of."""
+"""Generation with OpenVINO: the cache is the state of an inference request; ids go in, and logits come out."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from bench.api.decoder import IDS, LOGITS, Decoder, Request
 from bench.api.generation import Stepper
 from bench.graphs.deferred import np
 from bench.plugins.engines.openvino.session import CompiledSession
-
 
 BEAMS = "beam_idx"
 """Name that OpenVINO's tools use for the input that reorders the cache for a beam search."""
