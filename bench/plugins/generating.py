@@ -69,6 +69,8 @@ class Generating(Task):
 
 def _scored(outputs: Arrays, targets: Sequence[Any]) -> Arrays:
     """What the decoder's task judges: logarithms of probabilities as its logits, or else against the reference's."""
+    if LOGPROBS not in outputs:  # a loss may ask for a metric, or the other way round
+        return outputs
     name = LOGPROBS if isinstance(targets[0], Mapping) else LOGITS
     return {name: outputs[LOGPROBS]}
 

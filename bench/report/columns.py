@@ -46,6 +46,7 @@ TITLES = {
     "peak_share": "of the peak (%)",
     "roof_share": "of the roof (%)",
     "bound": "bound by",
+    "ttft_ns": "TTFT",
     "metric_loss": "metric loss (%)",
     "metric_loss_high": "max drop (%)",
 }
