@@ -179,7 +179,7 @@ def test_samples_are_compared_by_what_is_told() -> None:
 
 @pytest.mark.parametrize("engine", ["keeps_prompts", "keeps_secretly"])
 def test_an_engine_that_keeps_prompts_is_refused(engine: str) -> None:
-    with pytest.raises(GenerationError, match="prompts that were asked before took|came from a cache of earlier"):
+    with pytest.raises(GenerationError, match=r"prompts that were asked before took|came from a cache of earlier"):
         answers(engine)
 
 
@@ -229,8 +229,8 @@ def test_a_pass_faster_than_the_machine_reads_is_refused() -> None:
     assert bound.refusal(1.85e6) is None  # within what a measured rate is off
     told = bound.refusal(0.4e6)
     assert told == (
-        "it cannot have run: at most 0.4 ms a pass, but to read its 24 MB of weights and cache takes this machine 2 ms, "
-        "at 12 GB/s"
+        "it cannot have run: at most 0.4 ms a pass, but to read its 24 MB of weights and cache takes this machine "
+        "2 ms, at 12 GB/s"
     )
 
 
