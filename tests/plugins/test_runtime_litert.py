@@ -27,7 +27,11 @@ def task_of(*shape: int | str) -> Any:
 
     spec = {"dtype": "float32", "shape": shape}
     return SimpleNamespace(
-        batched=True, inputs=(TensorSpec(name="x", **spec),), outputs=(TensorSpec(name="y", **spec),), samples=samples
+        batched=True,
+        request=None,
+        inputs=(TensorSpec(name="x", **spec),),
+        outputs=(TensorSpec(name="y", **spec),),
+        samples=samples,
     )
 
 
@@ -142,3 +146,20 @@ def test_the_chosen_operators_alone_are_quantized(tmp_path: Path) -> None:
     assert saved == pytest.approx({"1d1f": 3, "2d": 6, "1w1f": 3, "1f1q": 3.5}, abs=0.7)
     with pytest.raises(RefusedError, match="every operator stays float32"):
         variant.apply(source, tmp_path / "none", option="2f", task=task)
+
+
+def test_generating_gives_the_logits_of_scoring(tmp_path: Path) -> None:
+    pytest.importorskip("tensorflow")
+    pytest.importorskip("tokenizers")
+    task, path = catalog.task("codegen_lm~generate@new=4,prompt=16"), tmp_path / "artifact.tflite"
+    catalog.exporter("tflite").export(catalog.task("codegen_lm~step"), "tf", path)
+    ids = task.samples("test").inputs["input_ids"][0, 0, :24]
+    session = opened(path, task)
+
+    session.generate(ids[8:24], 4, lambda token: None)  # another text, of which nothing may be left
+    logits = session.logits_after(ids[:16], ids[16:])
+
+    scored = catalog.task("codegen_lm").build("tf", task.weights_path)(ids[None])
+    np.testing.assert_allclose(logits, scored[0, 15:-1], rtol=0, atol=1e-4)
+    assert session.generate(ids[:16], 4, lambda token: None).num_prompt == 16
+    assert (session.depth, session.reserved_tokens, session.precision) == (19, None, "float32")

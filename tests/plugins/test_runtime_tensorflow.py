@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import sys
 from types import SimpleNamespace
 from typing import Any
@@ -52,3 +53,22 @@ def test_what_each_runtime_calls(tf: Any) -> None:
     assert "HloModule" in compiled.experimental_get_compiler_ir(x)(stage="hlo")
     with pytest.raises(ValueError, match="jit_compile=True"):
         plain.experimental_get_compiler_ir(x)
+
+
+@pytest.mark.parametrize(
+    ("name", "reserved"), [("tensorflow", None), ("tensorflow_xla", 24), ("tensorflow_eager", None)]
+)
+def test_what_each_runtime_generates(tf: Any, name: str, reserved: int | None) -> None:
+    task = catalog.task("codegen_lm~generate@new=4,prompt=16")
+    request = dataclasses.replace(task.request, num_scored=8, num_greedy=4)
+    step = task.build_step("tf", task.weights_path)
+    ids = task.samples("test").inputs["input_ids"][0, 0, :24]
+    session = catalog.runtime(name).stepper(step, request, "cpu", 7)
+
+    session.generate(ids[8:24], 4, lambda token: None)  # another text, of which nothing may be left
+    logits = session.logits_after(ids[:16], ids[16:])
+
+    np.testing.assert_allclose(logits, step.decoder(ids[None])[0, 15:-1], rtol=0, atol=1e-4)
+    assert session.generate(ids[:16], 4, lambda token: None).num_prompt == 16
+    assert (session.depth, session.num_params, session.reserved_tokens) == (19, 7, reserved)
+    session.close()

@@ -36,6 +36,7 @@ class LiteRt(Runtime):
     requires = ("ai_edge_litert",)
     extra = "litert"
     formats = ("tflite",)
+    generates = True
     default_for = ("tflite",)
     imports = ("ai_edge_litert.interpreter",)
 
@@ -46,5 +47,9 @@ class LiteRt(Runtime):
         self.check_provider(provider)
         from ai_edge_litert.interpreter import Interpreter
 
+        if task.request is not None:
+            from bench.plugins.engines.litert_stepper import LiteRtStepper
+
+            return LiteRtStepper(Interpreter(str(artifact), num_threads=threads), task.request)
         inputs, outputs = ([spec.name for spec in side] for side in (task.inputs, task.outputs))
         return LiteRtSession(Interpreter(str(artifact), num_threads=threads), inputs, outputs)

@@ -49,6 +49,8 @@ class TfRuntime(Runtime):
         from bench.plugins.engines.tensorflow.stepper import GrowingStepper
 
         call, precision = self.callable(step, request.decoder, provider)
+        if isinstance(call, tf.types.experimental.PolymorphicFunction):
+            call = call.get_concrete_function()  # which does not look for a trace that fits so many tensors
         return GrowingStepper(call, request, num_params=num_params, precision=precision)
 
     def callable(self, model: Any, task: Task | Decoder, provider: str) -> tuple[Any, str]:

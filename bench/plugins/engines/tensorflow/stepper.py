@@ -63,24 +63,24 @@ class PlacedStepper(Stepper):
         self.num_params, self.reserved_tokens = num_params, request.longest
         self._depth = tf.Variable(0, dtype=tf.int32)
         self._caches = [tf.Variable(cache) for cache in _zeros(request, request.longest)]
-        self._prefill, self._decode = (
-            tf.function(function, jit_compile=True, input_signature=[tf.TensorSpec((1, num_tokens), tf.int64)])
-            for function, num_tokens in (
-                (lambda ids: self._after_nothing(step, ids), request.num_prompt),
-                (lambda ids: self._after_cache(step, ids), 1),
-            )
-        )
-        # Tracing counts as loading, as for other models.
-        self._prefill.get_concrete_function()
-        self._decode.get_concrete_function()
+
+        def compiled(function: Callable[[Any, Any], Any], num_tokens: int) -> Any:
+            signature = [tf.TensorSpec((1, num_tokens), tf.int64)]
+            made = tf.function(lambda ids: function(step, ids), jit_compile=True, input_signature=signature)
+            return made.get_concrete_function()  # tracing counts as loading, as for other models
+
+        self._prefill: Any = compiled(self._after_nothing, request.num_prompt)
+        self._decode: Any = compiled(self._after_cache, 1)
 
     def _after_nothing(self, step: Any, ids: tf.Tensor) -> tf.Tensor:
+        """The pass of a prompt: the logits."""
         logits, *present = step(ids, *_zeros(self.request, 0))
         behind = self.request.longest - ids.shape[1]
         self._keep([tf.pad(each, [[0, 0], [0, 0], [0, behind], [0, 0]]) for each in present], ids.shape[1])
         return logits
 
     def _after_cache(self, step: Any, ids: tf.Tensor) -> tf.Tensor:
+        """The pass of a token after the text so far: the logits."""
         logits, *caches = step.placed(ids, self._depth.read_value(), *[cache.read_value() for cache in self._caches])
         self._keep(caches, self._depth + ids.shape[1])
         return logits
