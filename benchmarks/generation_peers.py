@@ -2,7 +2,7 @@
 
     python benchmarks/generation_peers.py [--rounds 15] [--prompt 256] [--new 64]
 
-Each engine is opened twice in this process: by its runtime here, and by its package alone, as its own documentation has it.
+Each engine is opened twice in this process: by its runtime here, and by its package alone, as its documentation has it.
 Requests take turns, so that both see the same machine. `alone`: our median over that of the package alone, by its own
 timings; `same request`: our clock over the engine's own clock for the very requests that we timed, which tells what is
 not the engine's: handing ids over, and the callback.

@@ -18,6 +18,8 @@ TUNING, CONFIRMING = "~tuning", "~confirming"
 GENERATE, STEP = "~generate", "~step"
 PROMPT, NEW = "prompt", "new"
 """Names of the sizes of a request to generate: tokens of the prompt, and new tokens."""
+USUAL_PROMPT, USUAL_NEW = 256, 64
+"""Of a request whose name tells no sizes."""
 KINDS = (TUNING, CONFIRMING, GENERATE, STEP)
 BATCH = "batch"
 """The name of every task's axis of samples, whatever its model calls it."""
@@ -51,6 +53,12 @@ def is_step(task: str) -> bool:
 def generating_of(task: str, *, prompt: int, new: int) -> str:
     """The name of the task that generates `new` tokens after prompts of `prompt` tokens."""
     return name_at(task + GENERATE, {PROMPT: prompt, NEW: new})
+
+
+def request_of(task: str) -> tuple[int, int]:
+    """Tokens of the prompt and new tokens of a task that generates."""
+    sizes = sizes_of(task)
+    return sizes.get(PROMPT, USUAL_PROMPT), sizes.get(NEW, USUAL_NEW)
 
 
 def exported_of(task: str) -> str:

@@ -7,7 +7,6 @@ from collections.abc import Iterable, Mapping
 
 from bench.api import sized
 from bench.api.cell import Cell
-from bench.api.sized import NEW, PROMPT
 from bench.measure.stats import Estimate
 from bench.records import costs
 from bench.records.folder import Results
@@ -40,8 +39,8 @@ class Stage:
     @classmethod
     def of(cls, task: str) -> Stage:
         """The request of a task that generates."""
-        sizes = sized.sizes_of(task)
-        return cls(num_prompt=sizes[PROMPT], num_new=sizes[NEW])
+        num_prompt, num_new = sized.request_of(task)
+        return cls(num_prompt=num_prompt, num_new=num_new)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -151,7 +151,7 @@ def choose(measurements: Measurements, rows: Sequence[Row], constraints: Constra
     group = groups[0]
     if constraints.is_of_generation and not sized.is_generating(group.task):
         raise InputError(f"{group.task} generates no text: it has no time to first token and no rate of tokens")
-    if constraints.min_tokens_per_s and sized.sizes_of(group.task).get(sized.NEW) == 1:
+    if constraints.min_tokens_per_s and sized.request_of(group.task)[1] == 1:
         raise InputError(f"{group.task} times first tokens alone; pick among cells with more new tokens")
     ranked = qualifying(group, Constraints())
     if not ranked:

@@ -23,6 +23,9 @@ from bench.measure import tokens
 from bench.plugins.generating import LOGPROBS, MARGINS, TOKENS
 from bench.records.lines import Quality
 
+NUM_ANSWERED = 8
+"""Texts that are also answered: the first of a split. Of the others the tokens are `NOT_ASKED`."""
+NOT_ASKED = -1
 AGREEMENT = "greedy_agreement"
 """Among the metrics: the share of tokens that agree up to the first that counts as different."""
 LEAST_MARGIN = 1e-3
@@ -53,6 +56,7 @@ class Answering:
 
     def __init__(self, session: Generator, *, with_margins: bool = False) -> None:
         self._session, self._with_margins = session, with_margins
+        self._num_answered = 0
         self._new_ns: list[int] = []
         self._known_ns: list[int] = []
 
@@ -71,14 +75,18 @@ class Answering:
         """
         session, asked = self._session, self._session.request
         prompt, forced = session.prompt_of(feeds), feeds[IDS].reshape(-1)[asked.num_prompt :]
-        ids = np.array(self._generate(prompt, asked.num_greedy, self._new_ns), np.int64)
-        self._generate(prompt, 1, self._known_ns)
-        self._check_forgets()
+        ids = np.full(asked.num_greedy, NOT_ASKED, np.int64)
         margins = np.full(len(ids), np.nan, np.float32)
+        if is_answered := self._num_answered < NUM_ANSWERED:
+            self._num_answered += 1
+            self._generate(prompt, 1, self._new_ns)
+            self._generate(prompt, 1, self._known_ns)
+            self._check_forgets()
+            ids[:] = self._generate(prompt, asked.num_greedy, [])
         if not session.scores:
             return [np.full((len(forced), asked.decoder.vocabulary), np.nan, np.float32), ids, margins]
         logprobs = log_softmax(session.logits_after(prompt, forced))
-        if self._with_margins:
+        if self._with_margins and is_answered:
             top = np.sort(session.logits_after(prompt, ids), axis=1)[:, -2:]
             margins = top[:, 1] - top[:, 0]
         return [logprobs, ids, margins]
@@ -108,10 +116,16 @@ def log_softmax(logits: np.ndarray) -> np.ndarray:
     return (wide - np.log(np.exp(wide).sum(axis=1, keepdims=True))).astype(np.float32)
 
 
-def shown(outputs: Arrays) -> Arrays:
-    """The outputs that can be compared element by element: of an engine that hides its logits the tokens alone."""
-    kept = {TOKENS: outputs[TOKENS]}
-    return kept if np.isnan(outputs[LOGPROBS]).any() else {LOGPROBS: outputs[LOGPROBS], **kept}
+def comparable(outputs: Arrays, expected: Arrays) -> tuple[Arrays, Arrays]:
+    """What can be compared element by element of some answers and of the expected ones.
+
+    Of an engine that hides its logits that is the tokens alone; a text that one of the two did not answer has none.
+    """
+    both = (outputs[TOKENS] != NOT_ASKED) & (expected[TOKENS] != NOT_ASKED)
+    kept = [{TOKENS: np.where(both, arrays[TOKENS], NOT_ASKED)} for arrays in (outputs, expected)]
+    if not np.isnan(outputs[LOGPROBS]).any():
+        kept = [{LOGPROBS: arrays[LOGPROBS], **one} for arrays, one in zip((outputs, expected), kept, strict=True)]
+    return kept[0], kept[1]
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -141,6 +155,8 @@ def agreement(outputs: Arrays, expected: Arrays, tolerance: float) -> Agreement:
     worst, told = 0.0, None
     answers = zip(outputs[TOKENS], expected[TOKENS], expected[MARGINS], strict=True)
     for number, (own, right, margins) in enumerate(answers, start=1):
+        if NOT_ASKED in (own[0], right[0]):
+            continue
         differs = np.flatnonzero(own != right)
         first = int(differs[0]) if len(differs) else len(right)
         agreed += first

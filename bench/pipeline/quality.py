@@ -135,8 +135,7 @@ def compare(task: Task, outputs: Arrays, expected: Arrays) -> Quality:
     if task.request is not None:
         from bench.pipeline import generated
 
-        outputs = generated.shown(outputs)
-        expected = {name: expected[name] for name in outputs}
+        outputs, expected = generated.comparable(outputs, expected)
     if (reason := _malformed(outputs, expected)) is not None:
         return Quality(fidelity=BROKEN, reason=reason)
     errors = [_error(outputs[name], expected[name]) for name in expected]

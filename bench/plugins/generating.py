@@ -15,15 +15,14 @@ from typing import Any, ClassVar
 from bench.api import Arrays, Points, Samples, Task, TensorSpec
 from bench.api.decoder import IDS, LOGITS, Decoder, Request
 from bench.api.errors import InputError
-from bench.api.sized import GENERATE, NEW, PROMPT, STEP, name_at
+from bench.api.sized import GENERATE, NEW, PROMPT, STEP, name_at, request_of
 from bench.graphs.deferred import np
 
-NUM_SAMPLES = 8
-NUM_SCORED = 128
+NUM_SAMPLES = 32
+"""Texts at most: fewer would not show that a deployment loses at most 1 % of the metric."""
+NUM_SCORED = 64
 NUM_GREEDY = 256
 LOGPROBS, TOKENS, MARGINS = "logprobs", "tokens", "margins"
-SAME_PROMPT, SAME_NEW = 256, 64
-"""Of a request whose name tells no sizes."""
 STEP_TOKENS, STEP_DEPTH = 5, 7
 """Of the passes that exporters trace: numbers that no size of a model equals by chance."""
 
@@ -109,7 +108,8 @@ def generating(task: Task, sizes: Mapping[str, int]) -> Task:
     decoder = _decoder(task)
     if unknown := [name for name in sizes if name not in (PROMPT, NEW)]:
         raise InputError(f"a request to generate has the sizes {PROMPT} and {NEW}, not {unknown[0]!r}")
-    prompt, new = sizes.get(PROMPT, SAME_PROMPT), sizes.get(NEW, SAME_NEW)
+    name = name_at(task.name + GENERATE, sizes)
+    prompt, new = request_of(name)
     room = decoder.max_positions - prompt
     if room < new:
         raise InputError(
@@ -132,7 +132,7 @@ def generating(task: Task, sizes: Mapping[str, int]) -> Task:
         ),
     }
     kind = type(f"Generating{type(task).__name__}", (Generating, type(task)), members)
-    made: Task = kind(name=name_at(task.name + GENERATE, sizes), path=task.path)
+    made: Task = kind(name=name, path=task.path)
     return made
 
 

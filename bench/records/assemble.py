@@ -90,8 +90,8 @@ def _add_prefills(found: Sequence[Row]) -> None:
     prefills = {}
     generating = [row for row in found if sized.is_generating(row.task)]
     for row in generating:
-        request = sized.sizes_of(row.task)
-        if request.get(sized.NEW) == 1 and row.status == "ok" and row.fidelity != "broken":
+        _, num_new = sized.request_of(row.task)
+        if num_new == 1 and row.status == "ok" and row.fidelity != "broken":
             prefills[_deployment(row)] = row.latency_p50_ns
     for row in generating:
         row.ttft_ns = prefills.get(_deployment(row))
@@ -99,7 +99,7 @@ def _add_prefills(found: Sequence[Row]) -> None:
 
 def _deployment(row: Row) -> tuple[str, ...]:
     """Equal for rows of one deployment of a decoder and one length of its prompts."""
-    length = sized.sizes_of(row.task).get(sized.PROMPT)
+    length, _ = sized.request_of(row.task)
     return (sized.family_of(row.task), str(length), *row.cell.split("/")[1:])
 
 

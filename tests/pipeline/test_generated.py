@@ -63,7 +63,7 @@ def test_the_reference_is_exact_and_its_texts_are_the_likeliest() -> None:
     others = np.exp(np.cos(np.arange(32))).sum()
     assert found.metrics["nats"] == pytest.approx(np.log1p(others / np.exp(8.0)), abs=2e-3)
     assert (outputs[MARGINS] > 6.9).all()
-    assert outputs[LOGPROBS].shape == (4, 128, 32)
+    assert outputs[LOGPROBS].shape == (4, 64, 32)
     assert outputs[TOKENS].shape == (4, 256)
 
 
@@ -73,7 +73,7 @@ def test_targets_follow_the_prompt() -> None:
     assert samples.targets is not None
     ids = samples.inputs["input_ids"][1, 0]
     assert samples.targets[1][0].tolist() == ids[70:].tolist()
-    assert len(samples.targets[1][0]) == 128
+    assert len(samples.targets[1][0]) == 64
 
 
 def test_without_margins_there_are_none() -> None:
@@ -160,6 +160,19 @@ def test_hidden_logits_are_judged_by_tokens(num_right: int, fidelity: str) -> No
     assert found.metric_loss is None
     assert found.lost == "its engine tells no logits" or fidelity == "broken"
     assert found.metrics == {"greedy_agreement": num_right / 256}
+
+
+def test_texts_beyond_the_first_are_scored_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(generated, "NUM_ANSWERED", 3)
+    made, samples, few = answers()
+    assert (few[TOKENS][:3] >= 0).all()
+    assert (few[TOKENS][3] == generated.NOT_ASKED).all()
+    monkeypatch.undo()
+    _, _, right = answers()
+    found = quality.judge(made, samples, few, right, precision="float32")
+    assert (found.fidelity, found.reason) == ("exact", None)
+    assert quality.compare(made, few, right).fidelity == "exact"
+    assert quality.compare(made, right, few).fidelity == "exact"
 
 
 def test_a_few_hidden_logits_are_wrong() -> None:
