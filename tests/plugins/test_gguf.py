@@ -1,4 +1,4 @@
-"""GGUF files as llama.cpp reads them: their weights, their blocks of 4 bits, and what the engine generates with them."""
+"""GGUF files as llama.cpp reads them: their weights, their blocks of 4 bits, and what is generated with them."""
 
 from __future__ import annotations
 
