@@ -31,7 +31,8 @@ AGREEMENT = "greedy_agreement"
 LEAST_MARGIN = 1e-3
 """In nats: likelihoods that are closer are equal, whatever the precision."""
 SAFETY = 4.0
-"""A choice may flip where two logits are closer than twice the largest error, which is doubled for unscored tokens."""
+"""A choice may flip where two likeliest ids are closer than twice the largest error of such ids, which is doubled for
+tokens that are not scored."""
 LONG_PROMPT = 64
 """Tokens of a prompt whose prefill takes much longer than one token."""
 FEWEST_KNOWN = 3
@@ -179,12 +180,25 @@ def tolerance_of(precision: str | None, error: float | None, scale: float) -> fl
 
     Args:
         precision: of the row.
-        error: the largest error of its logarithms of probabilities; None where it hides its logits.
+        error: the largest error of its logarithms of probabilities, see `_error_of_likeliest`; None where it hides
+            its logits.
         scale: the largest magnitude of the reference's.
     """
     if error is None:
         error = ROUNDOFF.get(precision or "", ROUNDOFF["int4"]) * scale
     return max(LEAST_MARGIN, SAFETY * error)
+
+
+def _error_of_likeliest(own: np.ndarray, right: np.ndarray) -> float:
+    """The largest error of the two ids that the reference finds likeliest: those that are unlikely are not chosen.
+
+    Args:
+        own: logarithms of probabilities, float32 (N, F, V).
+        right: the reference's.
+    """
+    ids = np.argpartition(right, -2, axis=2)[..., -2:]
+    differences = np.take_along_axis(own, ids, 2).astype(np.float64) - np.take_along_axis(right, ids, 2)
+    return float(np.abs(differences).max())
 
 
 def judge(task: Task, samples: Samples, outputs: Arrays, expected: Arrays | None, precision: str | None) -> Quality:
@@ -210,7 +224,8 @@ def judge(task: Task, samples: Samples, outputs: Arrays, expected: Arrays | None
     if judged.fidelity == quality.BROKEN:
         return judged
     scale = float(np.abs(right[LOGPROBS]).max())
-    found = agreement(outputs, right, tolerance_of(precision, judged.max_abs_error if visible else None, scale))
+    error = _error_of_likeliest(outputs[LOGPROBS], right[LOGPROBS]) if visible else None
+    found = agreement(outputs, right, tolerance_of(precision, error, scale))
     figures: dict[str, Any] = {name: getattr(judged, name) for name in judged.__struct_fields__}
     figures["metrics"] = {**(judged.metrics or {}), AGREEMENT: found.share}
     if not visible:

@@ -145,6 +145,12 @@ def test_tolerance(precision: str | None, error: float | None, tolerance: float)
     assert generated.tolerance_of(precision, error, 20.0) == pytest.approx(tolerance)
 
 
+def test_errors_of_ids_that_nobody_chooses_do_not_count() -> None:
+    right = np.log(np.array([[[0.5, 0.4, 0.06, 0.04]]], np.float32))
+    own = right + np.array([[[0.01, -0.02, 3.0, -5.0]]], np.float32)
+    assert generated._error_of_likeliest(own, right) == pytest.approx(0.02, rel=1e-4)
+
+
 def hidden(right: Arrays, num_right: int) -> dict[str, np.ndarray]:
     """Answers of an engine that hides its logits, right up to a token."""
     ids = right[TOKENS].copy()
