@@ -21,7 +21,7 @@ from bench.api.plugin import Arrays, Outputs
 from bench.api.printable import printable
 from bench.api.version import version
 from bench.measure.limits import Limits
-from bench.pipeline import feeding, operations, prepare, provenance, quality, verify
+from bench.pipeline import feeding, judging, operations, prepare, provenance, verify
 from bench.plugins import catalog
 from bench.records.lines import LONGEST_PATH
 from bench.records.rows import Row
@@ -263,7 +263,7 @@ def evaluate(folder: Path, predict: Callable[[Arrays], Arrays]) -> str:
     expected = None
     if samples.targets is None or task.request is not None:  # then they are the reference's outputs
         expected = load_arrays(verify.reference_of(task, Limits.of(step_s=None, memory_bytes=None)).outputs)
-    judged = quality.judge(task, samples, outputs, expected, precision=recipe.precision)
+    judged = judging.judge(task, samples, outputs, expected, precision=recipe.precision)
     if judged.metrics is None:
         return printable(f"broken: {judged.reason}")
     lines = [f"loss {_figure(judged.loss)} (measured: {_figure(recipe.loss)})"]

@@ -7,17 +7,13 @@ from collections.abc import Iterable, Mapping
 
 from bench.api import sized
 from bench.api.cell import Cell
+from bench.api.errors import BenchError
 from bench.measure.stats import Estimate
+from bench.pipeline import sweeps
 from bench.records import costs
 from bench.records.folder import Results
 from bench.records.lines import Generation
 from bench.records.rows import Row
-
-FRAMEWORKS = {
-    "PyTorch": ("torch", "native", "raw", "pytorch", "cpu"),
-    "TensorFlow": ("tf", "native", "raw", "tensorflow", "cpu"),
-}
-"""Source, exporter, variant, runtime and provider of what people run who have only trained a model, by framework."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -52,8 +48,8 @@ class Deployment:
         name: source, exporter, variant, runtime and provider, joined by `/`.
         threads: threads of the engine.
         rows: sound rows with a latency, by stage.
-        over: by name of a framework, the ratio of its time per output token to this deployment's at each depth, above
-            1 where this one is faster.
+        over: by runtime that a framework itself has, the ratio of its time per output token to this deployment's at
+            each depth, above 1 where this one is faster.
         metric: the decoder's metric after the shortest prompt; None where the engine hides its logits.
         metric_name: its name.
         agreement: share of greedy tokens that agree with the reference's, the smallest of all stages.
@@ -125,7 +121,7 @@ def _deployment(stored: Results, key: tuple[str, str, int], rows: Mapping[Stage,
         name=name,
         threads=threads,
         rows=ordered,
-        over={framework: _over(stored, ordered, parts) for framework, parts in FRAMEWORKS.items()},
+        over={one.runtime: _over(stored, ordered, one) for one in _plain(next(iter(ordered.values())))},
         metric=(first.quality.metrics or {}).get(first.quality.metric_name or ""),
         metric_name=first.quality.metric_name or "",
         agreement=min(agreements, default=None),
@@ -133,15 +129,19 @@ def _deployment(stored: Results, key: tuple[str, str, int], rows: Mapping[Stage,
     )
 
 
-def _over(stored: Results, rows: Mapping[Stage, Row], parts: tuple[str, ...]) -> dict[Stage, Estimate]:
+def _plain(row: Row) -> list[Cell]:
+    """What people run who have only trained the decoder, in each framework; none where its task is not here."""
+    try:
+        return sweeps.baselines(row.task, row.batch, row.threads)
+    except BenchError:
+        return []
+
+
+def _over(stored: Results, rows: Mapping[Stage, Row], plain: Cell) -> dict[Stage, Estimate]:
     """How many times as fast each decode stage is as with a framework alone, in the blocks that connect the two."""
     found = {}
-    source, exporter, variant, runtime, provider = parts
     for stage, row in rows.items():
-        cell = Cell.from_path(row.cell)
-        other = dataclasses.replace(
-            cell, source=source, exporter=exporter, variant=variant, runtime=runtime, provider=provider
-        ).path
+        other = dataclasses.replace(plain, task=Cell.from_path(row.cell).task).path
         fitted = stored.measurements.of(row.cell)
         if stage.is_prefill or fitted is None or other == row.cell or not {other, row.cell} <= set(fitted.names):
             continue

@@ -20,6 +20,7 @@ from bench.api.errors import GenerationError
 from bench.api.generation import Generator
 from bench.graphs.deferred import np
 from bench.measure import tokens
+from bench.pipeline import quality
 from bench.plugins.generating import LOGPROBS, MARGINS, TOKENS
 from bench.records.lines import Quality
 
@@ -211,12 +212,10 @@ def judge(task: Task, samples: Samples, outputs: Arrays, expected: Arrays | None
         expected: the reference's; None for the reference itself.
         precision: of the row.
     """
-    from bench.pipeline import quality
-
     right = outputs if expected is None else expected
     visible = not np.isnan(outputs[LOGPROBS]).any()
     if visible:
-        judged = quality.judged(task, samples, {LOGPROBS: outputs[LOGPROBS]}, {LOGPROBS: right[LOGPROBS]})
+        judged = quality.judge(task, samples, {LOGPROBS: outputs[LOGPROBS]}, {LOGPROBS: right[LOGPROBS]})
     elif np.isnan(outputs[LOGPROBS]).all():
         judged = Quality(metric_name=task.metric_name, higher_is_better=task.higher_is_better, fidelity=quality.CLOSE)
     else:

@@ -90,7 +90,7 @@ def verify(*, cell: str, artifact: str, reference: str | None, save_outputs: str
     """Run a whole split through an artifact and judge the outputs against the outputs of the reference."""
     from msgspec import to_builtins  # only here: it would count in the memory of a worker that is measured
 
-    from bench.pipeline import quality
+    from bench.pipeline import judging
 
     known = Cell.from_path(cell)
     task, runtime = catalog.task(known.task), catalog.runtime(known.runtime)
@@ -99,7 +99,7 @@ def verify(*, cell: str, artifact: str, reference: str | None, save_outputs: str
     with runtime.open(Path(artifact), task=task, **_how(known)) as session:
         outputs = feeding.run_all(judged_call(session, margins=reference is None), task, samples, known.batch)
         expected = load_arrays(Path(reference)) if reference is not None else None
-        judged = quality.judge(task, samples, outputs, expected, precision=session.precision)
+        judged = judging.judge(task, samples, outputs, expected, precision=session.precision)
         if save_outputs is not None:
             save_arrays(Path(save_outputs), outputs)
         return {**to_builtins(judged), **_of_session(session, task, samples, outputs, known.batch)}
@@ -131,12 +131,12 @@ def judge(*, cell: str, outputs: str, reference: str | None) -> dict[str, Any]:
     """Judge the outputs that `run_split` kept against those of the reference: the further fields of `Quality`."""
     from msgspec import to_builtins
 
-    from bench.pipeline import quality
+    from bench.pipeline import judging
 
     task = catalog.task(Cell.from_path(cell).task)
     made, expected = (load_arrays(Path(path)) if path is not None else None for path in (outputs, reference))
     assert made is not None
-    return dict(to_builtins(quality.judge(task, task.samples("test"), made, expected)))
+    return dict(to_builtins(judging.judge(task, task.samples("test"), made, expected)))
 
 
 def spot_check(
@@ -158,7 +158,7 @@ def spot_check(
     """
     import msgspec  # only here: it would count in the memory of a worker that is measured
 
-    from bench.pipeline import quality, spot
+    from bench.pipeline import judging, spot
     from bench.records.lines import Quality
 
     known = Cell.from_path(cell)
@@ -171,7 +171,7 @@ def spot_check(
         made = feeding.run_all(judged_call(session), task, few, known.batch)
         figures = _of_session(session, task, few, made, known.batch)
     beside_verified, beside_reference = (
-        quality.compare(task, made, spot.rows_of(load_arrays(Path(path)), rows)) for path in (outputs, reference)
+        judging.compare(task, made, spot.rows_of(load_arrays(Path(path)), rows)) for path in (outputs, reference)
     )
     whole = msgspec.convert(verified, Quality)
     found = spot.vouched(whole, by, beside_verified, beside_reference, num_samples=len(rows))

@@ -15,9 +15,7 @@ from bench.records.metric_loss import Lost
 EXACT, CLOSE, DRIFTED, BROKEN = "exact", "close", "drifted", "broken"
 
 
-def judge(
-    task: Task, samples: Samples, outputs: Arrays, expected: Arrays | None, *, precision: str | None = None
-) -> Quality:
+def judge(task: Task, samples: Samples, outputs: Arrays, expected: Arrays | None) -> Quality:
     """Judge the outputs of a whole split.
 
     Args:
@@ -26,20 +24,10 @@ def judge(
         outputs: output arrays by name, with the N samples along the first axis.
         expected: the reference's outputs for the same samples, which are also the targets where the samples have none;
             None for the reference itself.
-        precision: of the session; it counts for generated text alone.
 
     Returns:
         The fidelity with its reason, the loss, the metrics and the errors; the fields about the run are left empty.
     """
-    if task.request is not None:
-        from bench.pipeline import generated
-
-        return generated.judge(task, samples, outputs, expected, precision)
-    return judged(task, samples, outputs, expected)
-
-
-def judged(task: Task, samples: Samples, outputs: Arrays, expected: Arrays | None) -> Quality:
-    """Judge arrays, whatever the task; see `judge`."""
     expected = outputs if expected is None else expected
     targets = _rows(expected, samples.num_samples) if samples.targets is None else samples.targets
     figures: dict[str, Any] = {"metric_name": task.metric_name, "higher_is_better": task.higher_is_better}
@@ -132,10 +120,6 @@ def compare(task: Task, outputs: Arrays, expected: Arrays) -> Quality:
     Returns:
         The errors, and the fidelity: `broken` where the outputs cannot be compared, never for the metric.
     """
-    if task.request is not None:
-        from bench.pipeline import generated
-
-        outputs, expected = generated.comparable(outputs, expected)
     if (reason := _malformed(outputs, expected)) is not None:
         return Quality(fidelity=BROKEN, reason=reason)
     errors = [_error(outputs[name], expected[name]) for name in expected]

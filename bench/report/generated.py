@@ -6,7 +6,7 @@ import textwrap
 from collections.abc import Callable, Sequence
 
 from bench.api.errors import InputError
-from bench.decisions.generation import FRAMEWORKS, Deployment, Stage
+from bench.decisions.generation import Deployment, Stage
 from bench.report import writing
 from bench.report.writing import DASH
 
@@ -16,8 +16,8 @@ LEGEND = (
     "and the cache once, over the TPOT, at the least depth. Greedy: share of the tokens that the engine chooses by "
     "itself that agree with the reference's, where the reference's two likeliest are further apart than the row's "
     "precision. KV: bytes of keys and values a token, and tokens for which room is kept from the start. Metric: {dash} "
-    "where the engine hides its logits. Over a framework: its TPOT over this one's at the least depth, paired, with "
-    "the 95 % interval; above 1 is faster."
+    "where the engine hides its logits. Over a runtime: the TPOT of what is trained, run by its own framework, "
+    "over this one's at the least depth, paired, with the 95 % interval; above 1 is faster."
 )
 WIDE = 150
 """Characters of a terminal that shows all columns; narrower, those in `NARROW` alone."""
@@ -91,9 +91,8 @@ def _columns(members: Sequence[Deployment], stages: Sequence[Stage]) -> list[Col
         ("size", "size\n(MB)", lambda one: writing.megabytes(next(iter(one.rows.values())).size_bytes)),
     ]
     if decodes:
-        found += [
-            _over(name, decodes[0]) for name in FRAMEWORKS if any(decodes[0] in one.over[name] for one in members)
-        ]
+        names = dict.fromkeys(name for one in members for name in one.over)
+        found += [_over(name, decodes[0]) for name in names if any(decodes[0] in one.over[name] for one in members)]
     return found
 
 

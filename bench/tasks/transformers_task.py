@@ -51,7 +51,7 @@ class PretrainedTask(TorchTask):
         return Decoder(**self.cache) if self.cache else None
 
     def build_step(self, source: str, weights: Path) -> Any:
-        from bench.tasks.torch_steps import Step
+        from bench.plugins.engines.pytorch.steps import Step
 
         model = self.model(weights).model
         model.config._attn_implementation = "eager"  # the fused one is exported with a guard against rows of padding

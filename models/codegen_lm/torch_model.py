@@ -15,7 +15,7 @@ from safetensors.torch import load_file
 from torch import nn
 from transformers import LlamaConfig, LlamaForCausalLM
 
-from bench.tasks.torch_steps import Step
+from bench.plugins.engines.pytorch.steps import Step
 
 CONFIG = Path(__file__).with_name("config.json")
 LATER = torch.finfo(torch.float32).min
@@ -61,5 +61,5 @@ def build(weights: Path, config: Path = CONFIG) -> nn.Module:
 
 
 def build_step(weights: Path, config: Path = CONFIG) -> nn.Module:
-    """One pass of the trained network in float32: see `bench.tasks.torch_steps.Step`."""
+    """One pass of the trained network in float32: see `bench.plugins.engines.pytorch.steps.Step`."""
     return Step(build(weights, config), LlamaForCausalLM.forward)

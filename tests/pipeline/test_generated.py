@@ -13,7 +13,7 @@ from bench.api.errors import GenerationError, InputError
 from bench.api.generation import Emit, Told
 from bench.api.loading import load_module
 from bench.measure import generation
-from bench.pipeline import generated, quality
+from bench.pipeline import generated, judging
 from bench.plugins import generating
 from bench.plugins.generating import LOGPROBS, MARGINS, TOKENS
 from bench.records.costs import ReadBound
@@ -42,7 +42,7 @@ def answers(engine: str = "cpu", *, margins: bool = True) -> tuple[Task, Samples
 
 def judged(changed: Arrays, precision: str = "float32") -> Quality:
     made, samples, right = answers()
-    return quality.judge(made, samples, {**right, **changed}, right, precision=precision)
+    return judging.judge(made, samples, {**right, **changed}, right, precision=precision)
 
 
 def test_log_softmax_forgets_shifts() -> None:
@@ -55,7 +55,7 @@ def test_log_softmax_forgets_shifts() -> None:
 
 def test_the_reference_is_exact_and_its_texts_are_the_likeliest() -> None:
     made, samples, outputs = answers()
-    found = quality.judge(made, samples, outputs, None, precision="float32")
+    found = judging.judge(made, samples, outputs, None, precision="float32")
     assert (found.fidelity, found.reason) == ("exact", None)
     assert found.metrics is not None
     assert found.metrics["greedy_agreement"] == 1.0
@@ -99,7 +99,7 @@ def test_a_lost_metric_is_broken() -> None:
 def test_right_logits_with_other_tokens_are_broken() -> None:
     made, samples, outputs = answers("wrong_cache")
     _, _, right = answers()
-    found = quality.judge(made, samples, outputs, right, precision="float32")
+    found = judging.judge(made, samples, outputs, right, precision="float32")
     assert found.fidelity == "broken"
     assert found.reason is not None
     assert found.reason.startswith("token 21 of 256 of answer 1 is")
@@ -112,7 +112,7 @@ def test_a_difference_where_the_reference_is_unsure_does_not_count() -> None:
     other[0, 100] += 1
     margins = right[MARGINS].copy()
     margins[0, 100] = 5e-4
-    found = quality.judge(made, samples, {**right, TOKENS: other}, {**right, MARGINS: margins}, precision="float32")
+    found = judging.judge(made, samples, {**right, TOKENS: other}, {**right, MARGINS: margins}, precision="float32")
     assert (found.fidelity, found.reason) == ("exact", None)
     assert found.metrics is not None
     assert found.metrics["greedy_agreement"] == 1.0
@@ -175,10 +175,10 @@ def test_texts_beyond_the_first_are_scored_alone(monkeypatch: pytest.MonkeyPatch
     assert (few[TOKENS][3] == generated.NOT_ASKED).all()
     monkeypatch.undo()
     _, _, right = answers()
-    found = quality.judge(made, samples, few, right, precision="float32")
+    found = judging.judge(made, samples, few, right, precision="float32")
     assert (found.fidelity, found.reason) == ("exact", None)
-    assert quality.compare(made, few, right).fidelity == "exact"
-    assert quality.compare(made, right, few).fidelity == "exact"
+    assert judging.compare(made, few, right).fidelity == "exact"
+    assert judging.compare(made, right, few).fidelity == "exact"
 
 
 def test_a_few_hidden_logits_are_wrong() -> None:
@@ -191,9 +191,9 @@ def test_a_few_hidden_logits_are_wrong() -> None:
 
 def test_samples_are_compared_by_what_is_told() -> None:
     made, _, right = answers()
-    assert quality.compare(made, right, right).fidelity == "exact"
-    assert quality.compare(made, {**right, **hidden(right, 256)}, right).fidelity == "exact"
-    assert quality.compare(made, {**right, **hidden(right, 255)}, right).fidelity == "drifted"
+    assert judging.compare(made, right, right).fidelity == "exact"
+    assert judging.compare(made, {**right, **hidden(right, 256)}, right).fidelity == "exact"
+    assert judging.compare(made, {**right, **hidden(right, 255)}, right).fidelity == "drifted"
 
 
 @pytest.mark.parametrize("engine", ["keeps_prompts", "keeps_secretly"])

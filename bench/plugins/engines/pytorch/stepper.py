@@ -14,7 +14,7 @@ class TorchStepper(Stepper):
     """A static cache of as many tokens as a request needs.
 
     Args:
-        step: one pass of the decoder, see `bench.tasks.torch_steps.Step`, on its device and in its type.
+        step: one pass of the decoder, see `bench.plugins.engines.pytorch.steps.Step`, on its device and in its type.
         request: the request.
         wrap: makes the function to call from the module, once for prefills and once for decode steps.
         precision: see `Session.precision`.
@@ -22,7 +22,7 @@ class TorchStepper(Stepper):
 
     def __init__(self, step: Any, request: Request, wrap: Callable[[Any], Any], precision: str) -> None:
         super().__init__(request)
-        from bench.tasks.torch_steps import StaticStep
+        from bench.plugins.engines.pytorch.steps import StaticStep
 
         weight = next(step.parameters())
         self.precision = precision

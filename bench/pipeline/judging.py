@@ -1,0 +1,23 @@
+"""The judgement of a cell's outputs: of generated text by `generated`, and of all other outputs by `quality`."""
+
+from __future__ import annotations
+
+from bench.api import Arrays, Samples, Task
+from bench.pipeline import generated, quality
+from bench.records.lines import Quality
+
+
+def judge(
+    task: Task, samples: Samples, outputs: Arrays, expected: Arrays | None, *, precision: str | None = None
+) -> Quality:
+    """See `quality.judge`; `precision` is that of the session, which counts for generated text alone."""
+    if task.request is not None:
+        return generated.judge(task, samples, outputs, expected, precision)
+    return quality.judge(task, samples, outputs, expected)
+
+
+def compare(task: Task, outputs: Arrays, expected: Arrays) -> Quality:
+    """See `quality.compare`."""
+    if task.request is not None:
+        outputs, expected = generated.comparable(outputs, expected)
+    return quality.compare(task, outputs, expected)
