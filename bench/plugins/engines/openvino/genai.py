@@ -91,7 +91,6 @@ class PipelineGenerator(Generator):
         told = found.perf_metrics
         return Told(
             num_prompt=told.get_num_input_tokens(),
-            num_cached=0,
             num_new=told.get_num_generated_tokens(),
             first_ns=told.raw_metrics.m_times_to_first_token[0] * 1e3,
             gaps_ns=[each * 1e3 for each in told.raw_metrics.m_durations[-(num_new - 1) :]] if num_new > 1 else [],
