@@ -89,6 +89,7 @@ def llama_alone(artifact: Path, num_prompt: int, num_new: int) -> Callable[[list
     params = xllamacpp.CommonParams()
     params.model.path = str(artifact)
     params.n_ctx, params.n_parallel, params.verbosity = 512, 1, -1
+    params.cache_prompt, params.cache_ram_mib, params.n_ctx_checkpoints = False, 0, 0  # nothing is kept of a prompt
     params.cpuparams.n_threads = params.cpuparams_batch.n_threads = 1
     params.cache_type_k = params.cache_type_v = xllamacpp.ggml_type.GGML_TYPE_F32  # as here for weights in float32
     server = xllamacpp.Server(params)
