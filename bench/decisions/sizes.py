@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
 
-from bench.api.sized import BATCH, family_of, sizes_of
+from bench.api.sized import BATCH, NEW, family_of, is_generating, sizes_of
 from bench.decisions import pick
 from bench.decisions.best import MAX_METRIC_LOSS
 from bench.measure import selection
@@ -69,6 +69,8 @@ def families(measurements: Measurements, rows: Iterable[Row]) -> list[Family]:
     for group in _current(measurements, ranking.select(rows).groups):
         task, sizes = family_of(group.task), {BATCH: group.batch, **sizes_of(group.task)}
         for dim, size in sizes.items():
+            if dim == NEW and is_generating(group.task):
+                continue  # the first token and those after it are no sizes of one request
             others = tuple((other, size) for other, size in sizes.items() if other != dim)
             found.setdefault((task, dim, others, group.threads), {})[size] = group
     return [
