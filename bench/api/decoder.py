@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 
-from bench.api.plugin import TensorSpec
+from bench.api.tensors import TensorSpec
 
 IDS, LOGITS = "input_ids", "logits"
 

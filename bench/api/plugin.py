@@ -17,6 +17,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, TypeVar
 
 from bench.api.mixture import Part
+from bench.api.tensors import UNKNOWN as UNKNOWN
+from bench.api.tensors import TensorSpec as TensorSpec
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -36,7 +38,6 @@ Info: TypeAlias = dict[str, Any]
 another one has the same graph with the same weights.
 """
 
-UNKNOWN = "?"
 _Method = TypeVar("_Method", bound=Callable[..., Any])
 
 
@@ -44,22 +45,6 @@ def beside_figures(method: _Method) -> _Method:
     """Marks a method whose result is shown beside the figures, so that a change of it leaves stored figures valid."""
     vars(method)["beside_figures"] = True
     return method
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class TensorSpec:
-    """One input or output of a task.
-
-    Attributes:
-        name: the name of the tensor in every export and every feed.
-        dtype: NumPy's name of the element type, such as `float32`.
-        shape: sizes, the batch first; a text is the name of a dynamic dimension, such as `("batch", 1, "height",
-            "width")`. In an output, `UNKNOWN` is a size that depends on the values of the inputs.
-    """
-
-    name: str
-    dtype: str
-    shape: tuple[int | str, ...]
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
