@@ -20,13 +20,13 @@ from bench.api.artifact import Facts
 from bench.measure.machine import State
 from bench.measure.memory import Memory, Phase
 from bench.records import faults
-from bench.records.lines import SCHEMA, Cost, Line, Placed, ThreadLaunch, by_kind
+from bench.records.lines import SCHEMA, Cost, Generation, Line, Placed, ThreadLaunch, by_kind
 from bench.records.metric_loss import Lost
 from bench.records.store import write_atomically
 
 JSON_SCHEMA, PAGE = "results.schema.json", "stored-results.md"
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
-PARTS = (Facts, Cost, Placed, Lost, State, Memory, Phase)
+PARTS = (Facts, Cost, Placed, Generation, Lost, State, Memory, Phase)
 """The objects within lines."""
 _ATTRIBUTE = re.compile(r"^    (\w+(?:, \w+)*): (.*)$")
 INTRODUCTION = f"""\
