@@ -72,7 +72,7 @@ def test_a_service_that_answers_as_slowly_as_it_does_alone_keeps_up() -> None:
 
 @pytest.mark.parametrize(
     "forged",
-    [{"number": 2}, {"number": -1}, {"number": 0}, {"start_ns": 5}, {"end_ns": 10**12}, {"worker": 1}, {"batch": 0}],
+    [{"number": 2}, {"number": -1}, {"number": 0}, {"start_ns": 5}, {"end_ns": 10**12}, {"worker": 1}, {"batch": -1}],
 )
 def test_answers_that_no_worker_of_ours_gives_are_refused(forged: dict[str, int], tmp_path: Path) -> None:
     def written(**second: int) -> Path:
@@ -87,6 +87,22 @@ def test_answers_that_no_worker_of_ours_gives_are_refused(forged: dict[str, int]
     assert read(written(), 1).latency_ns.tolist() == [20, 10]
     with pytest.raises(ChildError, match="answers that are none"):
         read(written(**forged), 1)
+
+
+@pytest.mark.parametrize(("number", "is_ours"), [(1, True), (2, False), (-1, False), (0, False)])
+def test_first_tokens_are_no_answers(number: int, is_ours: bool, tmp_path: Path) -> None:
+    ledger = Ledger()
+    ledger.due_ns, ledger.rows, ledger.sent_ns = [10, 20], [0, 0], [10, 20]
+    first = (11, 11, 0, wire.FIRST_TOKEN)
+    data = [(0, *first), (number, *first), (0, 11, 12, 0, 1)]
+    ledger.received = [(30, b"".join(wire.ANSWER_STRUCT.pack(*each) for each in data))]
+    ledger.save(tmp_path / "served.npz")
+    if is_ours:
+        found = read(tmp_path / "served.npz", 1)
+        assert (found.latency_ns.tolist(), found.num_lost) == ([20], 1)  # the second has only begun
+        return
+    with pytest.raises(ChildError, match="answers that are none"):
+        read(tmp_path / "served.npz", 1)
 
 
 def test_requests_that_no_answer_came_to_wait_until_the_end_of_the_picture(tmp_path: Path) -> None:

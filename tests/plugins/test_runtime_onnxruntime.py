@@ -26,6 +26,7 @@ def open_nonzero(runtime: str, folder: Path) -> Session:
     path = folder / "model.onnx"
     path.write_bytes(model.SerializeToString())
     task = SimpleNamespace(
+        request=None,
         inputs=(TensorSpec(name="x", dtype="float32", shape=("batch",)),),
         outputs=(TensorSpec(name="y", dtype="int64", shape=(1, UNKNOWN)),),
     )
@@ -85,7 +86,9 @@ def test_options_reach_the_session_and_the_code_of_a_deployment(
     provider = placed.name_of("cpu", source.options)
     path = tmp_path / "model.onnx"
     path.write_bytes(ONE_NODE)
-    session = source.open(path, task=SimpleNamespace(outputs=()), source="onnx", provider=provider, threads=1)
+    session = source.open(
+        path, task=SimpleNamespace(outputs=(), request=None), source="onnx", provider=provider, threads=1
+    )
     code: dict[str, Any] = {}
     exec(source.code(provider=provider, threads=1), code)
     code["load"](path, ["y"])

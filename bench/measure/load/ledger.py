@@ -67,15 +67,17 @@ class Ledger:
     def save(self, target: Path) -> None:
         """Write an `.npz` file.
 
-        It has `due_ns`, `rows` and `sent_ns` of the requests that were sent, and for each answer, in the order in which
+        It has `due_ns`, `rows` and `sent_ns` of the requests that were sent, `begun`, the numbers of those whose first
+        token was told, and for each answer, in the order in which
         they came, `received_ns` and the fields of `wire.ANSWER`.
         """
         parts = [np.frombuffer(data, wire.ANSWER) for _, data in self.received]
         answers = np.concatenate([np.empty(0, wire.ANSWER), *parts])
         received = np.repeat(np.array([at for at, _ in self.received], np.int64), [len(part) for part in parts])
         is_answer = answers["batch"] != wire.FIRST_TOKEN
+        begun = answers["number"][~is_answer]
         answers, received = answers[is_answer], received[is_answer]
         columns: dict[str, Any] = {name: answers[name] for name in wire.ANSWER.names or ()}
         sent = np.array(self.sent_ns, np.int64)
         due, rows = (np.array(values[: len(sent)], np.int64) for values in (self.due_ns, self.rows))
-        np.savez(target, due_ns=due, rows=rows, sent_ns=sent, received_ns=received, **columns)
+        np.savez(target, due_ns=due, rows=rows, sent_ns=sent, received_ns=received, begun=begun, **columns)

@@ -131,11 +131,12 @@ def read(path: Path, at_once: int) -> Served:
         ChildError: answers that no worker of ours gives: of requests that were not sent, twice, or at other times.
     """
     with np.load(path) as saved:
-        number, sent = saved["number"], saved["sent_ns"]
+        number, sent, begun = saved["number"], saved["sent_ns"], np.sort(saved["begun"])
         order = np.argsort(number, kind="stable")
         number = number[order]
         answered = {name: saved[name][order] for name in ("start_ns", "end_ns", "received_ns", "worker", "batch")}
         is_known = len(number) == 0 or (number[0] >= 0 and number[-1] < len(sent) and np.all(np.diff(number) > 0))
+        is_known &= len(begun) == 0 or (begun[0] >= 0 and begun[-1] < len(sent) and np.all(np.diff(begun) > 0))
         if not is_known:
             raise ChildError("error", FORGED)
         asked = {name: saved[name][number] for name in ("due_ns", "rows", "sent_ns")}
