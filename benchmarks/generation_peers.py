@@ -116,7 +116,7 @@ def openvino_alone(artifact: Path, num_prompt: int, num_new: int) -> Callable[[l
     model, _weights = ir.read(openvino.Core(), artifact)
     pipeline = genai.pipeline(model, task.request, of_generation("cpu", 1))
     config = openvino_genai.GenerationConfig()
-    config.max_new_tokens = config.min_new_tokens = num_new
+    config.max_new_tokens = num_new
     config.ignore_eos, config.do_sample = True, False
 
     def run(ids: list[int]) -> Times:

@@ -5,7 +5,6 @@ Shapes: P tokens of a prompt, F forced tokens, V vocabulary.
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,7 @@ from bench.api.decoder import Request
 from bench.api.errors import ArtifactError, GenerationError
 from bench.api.generation import Emit, Generator, Told
 from bench.graphs.deferred import np
+from bench.plugins.engines.byte_level import bytes_by_character
 
 PRECISIONS = {"ALL_F32": "float32", "MOSTLY_F16": "float16", "MOSTLY_Q8_0": "int8", "MOSTLY_Q4_0": "int4"}
 """Precision of the weights by the name of a file's type; products are of weights as they are stored."""
@@ -120,7 +120,7 @@ def _field(reader: Any, name: str) -> Any:
 
 def _ids_by_text(tokens: list[str]) -> dict[str, int]:
     """Ids by the text that the server streams of them; tokens that are a part of a character have none."""
-    characters = _bytes_by_character()
+    characters = bytes_by_character()
     found = {}
     for number, token in enumerate(tokens):
         try:
@@ -128,15 +128,3 @@ def _ids_by_text(tokens: list[str]) -> dict[str, int]:
         except (KeyError, UnicodeDecodeError):
             continue
     return found
-
-
-@functools.cache
-def _bytes_by_character() -> dict[str, int]:
-    """The byte that each character of a byte-level token stands for.
-
-    Printable characters stand for themselves and the other bytes for those from U+0100 on. Source: Radford et al.,
-    "Language Models are Unsupervised Multitask Learners", 2019, as in GPT-2's `encoder.py`.
-    """
-    plain = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
-    others = [byte for byte in range(0x100) if byte not in set(plain)]
-    return {chr(byte): byte for byte in plain} | {chr(0x100 + place): byte for place, byte in enumerate(others)}

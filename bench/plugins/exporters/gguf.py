@@ -16,9 +16,11 @@ from bench.api import Exporter, Info, Task
 from bench.api.errors import ArtifactError
 from bench.api.sized import is_generating, is_step
 from bench.graphs.deferred import np
+from bench.plugins.engines.byte_level import bytes_by_character
 
 CONFIG, TOKENIZER = "config.json", "tokenizer.json"
 ARCHITECTURE = "llama"
+NUM_ASCII = 128
 LAYERS = {
     "input_layernorm": "attn_norm",
     "self_attn.q_proj": "attn_q",
@@ -126,9 +128,14 @@ def _interleaved(array: np.ndarray, num_heads: int) -> np.ndarray:
 
 
 def _add_vocabulary(writer: Any, kinds: Any, task: Task, size: int, end_id: int | None) -> None:
-    """Write the task's byte-level tokenizer, or names of the ids where it has none: only ids go in and out here."""
+    """Write the task's byte-level tokenizer, or made-up tokens where it has none: only ids go in and out here.
+
+    llama.cpp asks for tokens of characters, the end of a line among them, so the first ids are ASCII, and for a merge.
+    """
     path = task.folder / TOKENIZER
-    tokens, merges, special = [f"<{number}>" for number in range(size)], [], set()
+    tokens, merges, special = [f"<{number}>" for number in range(size)], ["< <"], set()
+    for number, character in enumerate(list(bytes_by_character())[:NUM_ASCII]):
+        tokens[number] = character
     if path.is_file():
         told = json.loads(path.read_text())
         for token, number in told["model"]["vocab"].items():

@@ -85,7 +85,7 @@ class PipelineGenerator(Generator):
         import openvino_genai
 
         config = openvino_genai.GenerationConfig()
-        config.max_new_tokens = config.min_new_tokens = num_new
+        config.max_new_tokens = num_new  # a least number would make the end of a text impossible, not ignore it
         config.ignore_eos, config.do_sample, config.num_beams = True, False, 1
         found = self._pipeline.generate(openvino.Tensor(prompt[None]), config, self._streamer(emit))
         told = found.perf_metrics
