@@ -145,13 +145,15 @@ class Agreement:
     told: str | None
 
 
-def agreement(outputs: Arrays, expected: Arrays, tolerance: float) -> Agreement:
+def agreement(outputs: Arrays, expected: Arrays, tolerance: float, end_id: int | None = None) -> Agreement:
     """Compare greedy answers.
 
     Args:
         outputs: of the engine.
         expected: of the reference, with its margins.
         tolerance: margins in nats that are no larger are ties.
+        end_id: id that ends a text: engines go on after it in different ways, and some by never choosing it, so what
+            follows where the reference chooses it is not compared.
     """
     agreed = compared = 0
     worst, told = 0.0, None
@@ -167,7 +169,7 @@ def agreement(outputs: Arrays, expected: Arrays, tolerance: float) -> Agreement:
             continue
         margin = float(margins[first])
         worst = max(worst, margin)
-        if margin > tolerance:
+        if margin > tolerance and right[first] != end_id:
             compared += len(right) - first
             told = told or (
                 f"token {first + 1} of {len(right)} of answer {number} is {own[first]}, where the reference's is "
@@ -224,7 +226,8 @@ def judge(task: Task, samples: Samples, outputs: Arrays, expected: Arrays | None
         return judged
     scale = float(np.abs(right[LOGPROBS]).max())
     error = _error_of_likeliest(outputs[LOGPROBS], right[LOGPROBS]) if visible else None
-    found = agreement(outputs, right, tolerance_of(precision, error, scale))
+    assert task.request is not None
+    found = agreement(outputs, right, tolerance_of(precision, error, scale), task.request.decoder.end_id)
     figures: dict[str, Any] = {name: getattr(judged, name) for name in judged.__struct_fields__}
     figures["metrics"] = {**(judged.metrics or {}), AGREEMENT: found.share}
     if not visible:

@@ -126,6 +126,8 @@ def test_agreement_counts_tokens_up_to_the_first_difference() -> None:
     assert found.share == 14 / 20
     assert found.worst == 3.0
     assert found.told == "token 5 of 10 of answer 1 is 1, where the reference's is 0 by 3 nats"
+    ended = generated.agreement(own, right, 1.0, end_id=0)
+    assert (ended.share, ended.told) == (1.0, None)  # the reference ends its text there
     tied = generated.agreement(own, right, 3.0)
     assert (tied.share, tied.told) == (1.0, None)  # 14 of the 14 tokens that can be compared
 
