@@ -55,7 +55,7 @@ def test_mistakes_of_engines_are_reasons(generating: Harness) -> None:
     assert wrong["reason"].endswith("though its logits are right")
     table = generating.run("show", "--sweep", "generation")
     assert "null/native/raw/toy_engine/cpu" in table.replace("\n", "")
-    picked = generating.run("pick", DECODE, "--max-ttft", "1min", "--min-tokens-per-s", "1")
+    picked = generating.run("pick", DECODE, "--max-ttft", "1m", "--min-tokens-per-s", "1")
     assert f"pick: {cells['cpu']}" in picked
     generating.run("pick", DECODE, "--min-tokens-per-s", "1e9", code=2)
     assert "--min-tokens-per-s 0 of 1" in generating.stderr()
