@@ -119,7 +119,8 @@ def own_form(exporter: Exporter) -> bool:
 
 def openers(artifact_format: str) -> list[str]:
     """Runtimes that open a format and can work here."""
-    names = [name for name in loading.find("runtimes") if {"*", artifact_format} & set(catalog.runtime(name).formats)]
+    known = {name: catalog.runtime(name) for name in loading.find("runtimes")}
+    names = [name for name, one in known.items() if one.scores and {"*", artifact_format} & set(one.formats)]
     usable = [name for name in names if catalog.runtime(name).skip() is None]
     if not usable:
         pytest.skip(f"no runtime here opens {artifact_format}")
