@@ -201,7 +201,10 @@ class Task(Plugin, abc.ABC):
         raise NotImplementedError
 
     def texts(self, split: str, num_tokens: int) -> Samples:
-        """Texts of a decoder, of `num_tokens` ids each, as `samples` gives those of the task's own length."""
+        """Texts of a decoder, of `num_tokens` ids each, as `samples` gives those of the task's own length.
+
+        A target, where there are targets, is an array whose last axis is that of the tokens.
+        """
         raise NotImplementedError
 
     @abc.abstractmethod

@@ -106,10 +106,10 @@ def run(
         adopted, axes = sizing.adopted(model, given, axes, limits)
         options.say_notes(adopted.notes)
         sizes = getattr(catalog.task(adopted.name), "sizes", {})
-        generates = not axes and catalog.task(adopted.name).decoder is not None
         if not globs and sweep is None:
             sweep, globs = "full", [FIRST_CELLS]
-            if generates:
+            # Samples and sizes are those of a pass over all tokens.
+            if not (axes or dataset or shape) and catalog.task(adopted.name).decoder is not None:
                 own = sweeps.generating_cells(adopted.name)
             if budget_s is None:
                 num_sizes = len({cell.task for cell in own}) if own else math.prod(map(len, axes.values()))

@@ -10,6 +10,7 @@ from bench.api.cell import Cell
 from bench.api.errors import BenchError
 from bench.measure.stats import Estimate
 from bench.pipeline import sweeps
+from bench.pipeline.generated import AGREEMENT
 from bench.records import costs
 from bench.records.folder import Results
 from bench.records.lines import Generation
@@ -114,7 +115,7 @@ def _deployment(stored: Results, key: tuple[str, str, int], rows: Mapping[Stage,
         share
         for row in ordered.values()
         if (quality := stored.records[row.cell].quality) is not None
-        and (share := (quality.metrics or {}).get("greedy_agreement")) is not None
+        and (share := (quality.metrics or {}).get(AGREEMENT)) is not None
     ]
     return Deployment(
         family=family,

@@ -82,8 +82,9 @@ def steps_of(cell: Cell, limits: Limits, failed: FailedSteps | None = None) -> l
     """
     made = functools.partial(_made, limits, {} if failed is None else failed)
     exporter = catalog.exporter(cell.exporter)
-    fixed = judged_of(cell.task)
-    task = fixed if exporter.freezes and not is_generating(cell.task) else exported_of(cell.task)
+    task = exported_of(cell.task)
+    fixed = task if is_generating(cell.task) else judged_of(cell.task)  # passes of a generation have no fixed size
+    task = fixed if exporter.freezes else task
     subject = provenance.subject(catalog.task(task))
     recipe = provenance.recipe("exporters", cell.exporter, exporter, task=subject, source=cell.source)
     request = {"task": task, "source": cell.source, "exporter": cell.exporter}
@@ -93,7 +94,7 @@ def steps_of(cell: Cell, limits: Limits, failed: FailedSteps | None = None) -> l
         named, before = catalog.variant(name), steps[-1]
         if before.format not in named.variant.formats:
             raise ArtifactError(f"{name} takes {' or '.join(named.variant.formats)}, not {before.format}")
-        task = fixed if named.variant.freezes and not is_generating(cell.task) else task
+        task = fixed if named.variant.freezes else task
         subject = provenance.subject(catalog.task(task))
         more = {"task": subject, "option": named.option, "source": before.sha256}
         recipe = provenance.recipe("variants", name, named.variant, **more)

@@ -10,7 +10,7 @@ Shapes: N samples, P tokens of a prompt, F scored tokens after it, V vocabulary,
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from typing import Any
 
 from bench.api import Arrays, Points, Samples, Task, TensorSpec
 from bench.api.decoder import IDS, LOGITS, Decoder, Request
@@ -43,7 +43,7 @@ class Generating(Task):
         ids = found.inputs[IDS][:NUM_SAMPLES, None, :]
         # What follows an id stands at its place among the targets.
         rows = slice(asked.num_prompt - 1, asked.num_prompt - 1 + asked.num_scored)
-        targets = None if found.targets is None else [each[:, rows] for each in found.targets]
+        targets = None if found.targets is None else [each[..., rows] for each in found.targets]
         return Samples(
             inputs={IDS: ids},
             targets=None if targets is None else targets[:NUM_SAMPLES],
@@ -78,7 +78,6 @@ class Stepping(Task):
     """What one pass of a decoder does in its own way; the class of the decoder's task comes after it."""
 
     batched = False
-    closed_to: ClassVar[Mapping[str, str]] = {}
 
     def build(self, source: str, weights: Any) -> Any:
         return self.build_step(source, weights)

@@ -23,12 +23,11 @@ from bench.api.errors import InputError
 from bench.measure.generation import Pass
 from bench.tasks import transformers_models
 from bench.tasks.failures import refused
+from bench.tasks.torch_decoders import KEEP
 from bench.tasks.transformers_inputs import most_positions
 
 COUNTED = "counted"
 """Name of the attention that counts, among those of transformers."""
-KEEP = "logits_to_keep"
-"""Name of the argument that says of how many tokens, the last ones, logits are wanted."""
 
 
 class Counter(TorchDispatchMode):

@@ -31,7 +31,7 @@ class PretrainedTask(TorchTask):
     """Whether code that the model's folder holds may run."""
     last_tokens: ClassVar[Mapping[str, int]] = {}
     """The token that ends each made-up text, by name of the input."""
-    cache: ClassVar[Mapping[str, int]] = {}
+    decoder_fields: ClassVar[Mapping[str, int]] = {}
     """The fields of its `Decoder`, where engines may generate with it."""
     encodes: ClassVar[bool] = False
     """Whether the model is the one that gives the hidden states of texts, whichever the configuration names."""
@@ -48,7 +48,7 @@ class PretrainedTask(TorchTask):
 
     @property
     def decoder(self) -> Decoder | None:
-        return Decoder(**self.cache) if self.cache else None
+        return Decoder(**self.decoder_fields) if self.decoder_fields else None
 
     def build_step(self, source: str, weights: Path) -> Any:
         from bench.plugins.engines.pytorch.steps import Step
@@ -59,7 +59,7 @@ class PretrainedTask(TorchTask):
 
     def texts(self, split: str, num_tokens: int) -> Samples:
         """Made-up texts of ordinary tokens, the same each time: what an answer costs does not depend on its words."""
-        assert self.cache, f"{self.name} is no decoder"
+        assert self.decoder_fields, f"{self.name} is no decoder"
         ids = generate(np.random.default_rng(SEEDS[split]), "int64", (NUM_SAMPLES, num_tokens), self.domains.get(IDS))
         return Samples(inputs={IDS: ids}, targets=None)
 
@@ -144,7 +144,7 @@ def made(
             continue
         torch_models.save(torch_models.Flat(network.model), folder / task.weights)
         shutil.copyfile(source / CONFIG, folder / CONFIG)
-        if "cache" in attributes and (source / TOKENIZER).is_file():
+        if "decoder_fields" in attributes and (source / TOKENIZER).is_file():
             shutil.copyfile(source / TOKENIZER, folder / TOKENIZER)
         if network.runs_code:
             for file in source.glob("*.py"):

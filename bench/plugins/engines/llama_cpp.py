@@ -71,7 +71,9 @@ class LlamaGenerator(Generator):
         def take(chunk: Any) -> bool:
             choice = chunk["choices"][0]
             if choice["finish_reason"] is None:
-                emit(ids.get(choice["text"], -1))
+                if choice["text"] not in ids:  # characters of several tokens come at once
+                    raise GenerationError(f"llama.cpp streams text, and {choice['text']!r} is no single token")
+                emit(ids[choice["text"]])
             else:
                 last.update(chunk)
             return False
@@ -108,7 +110,7 @@ class LlamaGenerator(Generator):
         return found
 
     def close(self) -> None:
-        del self._server
+        self._server = None
 
 
 def _field(reader: Any, name: str) -> Any:

@@ -52,8 +52,9 @@ class Gguf(Exporter):
         config = _config(task)
         if config.get("model_type") != ARCHITECTURE:
             return f"it writes Llamas of transformers, not {config.get('model_type', 'a model without a config.json')}"
-        if config.get("rope_scaling") or config.get("attention_bias") or config.get("mlp_bias"):
-            return "it writes Llamas without biases and with plain rotary embeddings"
+        kind = (config.get("rope_scaling") or _rope(config)).get("rope_type", "default")
+        if kind != "default" or config.get("attention_bias") or config.get("mlp_bias"):
+            return f"it writes Llamas without biases and with plain rotary embeddings, not those of the kind {kind!r}"
         return None
 
     def export(self, task: Task, source: str, target: Path) -> Info:
@@ -128,18 +129,18 @@ def _interleaved(array: np.ndarray, num_heads: int) -> np.ndarray:
 
 
 def _add_vocabulary(writer: Any, kinds: Any, task: Task, size: int, end_id: int | None) -> None:
-    """Write the task's byte-level tokenizer, or made-up tokens where it has none: only ids go in and out here.
+    """Write the task's byte-level tokenizer, or made-up tokens where it has another: only ids go in and out here.
 
     llama.cpp asks for tokens of characters, the end of a line among them, so the first ids are ASCII, and for a merge.
     """
-    path = task.folder / TOKENIZER
+    told = _byte_level(task.folder / TOKENIZER)
     tokens, merges, special = [f"<{number}>" for number in range(size)], ["< <"], set()
     for number, character in enumerate(list(bytes_by_character())[:NUM_ASCII]):
         tokens[number] = character
-    if path.is_file():
-        told = json.loads(path.read_text())
+    if told is not None:
         for token, number in told["model"]["vocab"].items():
-            tokens[number] = token
+            if number < size:
+                tokens[number] = token
         merges = [pair if isinstance(pair, str) else " ".join(pair) for pair in told["model"]["merges"]]
         special = {added["id"] for added in told["added_tokens"] if added["special"]}
     writer.add_tokenizer_model("gpt2")
@@ -151,3 +152,12 @@ def _add_vocabulary(writer: Any, kinds: Any, task: Task, size: int, end_id: int 
     if end_id is not None:
         writer.add_bos_token_id(end_id)
         writer.add_eos_token_id(end_id)
+
+
+def _byte_level(path: Path) -> Any:
+    """The content of a `tokenizer.json` that is a BPE of bytes; None where there is no such file."""
+    if not path.is_file():
+        return None
+    told = json.loads(path.read_text())
+    splitting = json.dumps(told.get("pre_tokenizer"))
+    return told if told["model"].get("type") == "BPE" and '"ByteLevel"' in splitting else None

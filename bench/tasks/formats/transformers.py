@@ -43,7 +43,7 @@ def examine(path: Path, folder: Path, asked: Asked) -> Found:
         if isinstance(facts, str):
             notes += (f"it generates, and {facts}: what is measured is one pass over all tokens, without a cache",)
         else:
-            attributes = {"cache": facts}
+            attributes = {"decoder_fields": facts}
     network = Network(
         model=model,
         config=found.config,
