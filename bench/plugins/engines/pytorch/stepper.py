@@ -29,8 +29,9 @@ class TorchStepper(Stepper):
         self.num_params = sum(parameter.numel() for parameter in step.parameters())
         self.reserved_tokens, self.cache_bytes = request.longest, weight.element_size()
         # The default of transformers is PyTorch's fused attention, which has no scores to cap.
-        capped = getattr(step.model.config, "attn_logit_softcapping", None) is not None
-        step.model.config._attn_implementation = "eager" if capped else "sdpa"
+        model = step.model
+        is_fused = model._supports_sdpa and getattr(model.config, "attn_logit_softcapping", None) is None
+        model.config._attn_implementation = "sdpa" if is_fused else "eager"
         self._static = StaticStep(step, request.longest).to(weight.device).eval()
         self._device = weight.device
         self._prefill, self._decode = wrap(self._static), wrap(self._static)
