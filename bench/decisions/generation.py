@@ -11,7 +11,7 @@ from bench.api.errors import BenchError
 from bench.measure.stats import Estimate
 from bench.pipeline import sweeps
 from bench.pipeline.generated import AGREEMENT
-from bench.records import costs
+from bench.records import read_bounds
 from bench.records.folder import Results
 from bench.records.lines import Generation
 from bench.records.rows import Row
@@ -109,7 +109,7 @@ def _deployment(stored: Results, key: tuple[str, str, int], rows: Mapping[Stage,
     ordered = dict(sorted(rows.items(), key=_order))
     first = stored.records[next(iter(ordered.values())).cell]
     assert first.quality is not None
-    cache = costs.generation_of(first)
+    cache = read_bounds.generation_of(first)
     assert cache is not None, "a row that generates tells of its cache"
     agreements = [
         share

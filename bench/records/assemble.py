@@ -16,7 +16,7 @@ from bench.measure.corrections import Judged
 from bench.measure.launch import Launch
 from bench.measure.questions import Aims
 from bench.measure.roofline import Peaks
-from bench.records import costs
+from bench.records import costs, read_bounds
 from bench.records.lines import Placed, Quality
 from bench.records.measured import Measured, same_as
 from bench.records.measurements import Measurements
@@ -64,7 +64,7 @@ def rows(
     for record in records.values():
         if (other := newest.get(record.cell.task)) is None or record.header.time > other.header.time:
             newest[record.cell.task] = record
-    plain, of_threads, rates = costs.Plain(records), peaks or {}, costs.ReadRates(records.values())
+    plain, of_threads, rates = costs.Plain(records), peaks or {}, read_bounds.ReadRates(records.values())
 
     def row(path: str, record: Measured) -> Row:
         cell = record.cell
@@ -73,7 +73,7 @@ def rows(
             return Row(**coordinates, status="skipped", reason=reason)
         found = _fields(record, records, twins.get(path), fitted.of(path), baseline, judged.get(path))
         if record.failure is None:
-            reading = costs.read_bound(record, rates)
+            reading = read_bounds.read_bound(record, rates)
             latest_ns = found.get("latency_p50_high_ns") or found.get("latency_p50_ns")
             if reading is not None and latest_ns and (refusal := reading.refusal(latest_ns)) is not None:
                 return Row(**coordinates, status="failed", reason=refusal)

@@ -16,8 +16,8 @@ from bench.measure import generation
 from bench.pipeline import generated, judging
 from bench.plugins import generating
 from bench.plugins.generating import LOGPROBS, MARGINS, TOKENS
-from bench.records.costs import ReadBound
 from bench.records.lines import Quality
+from bench.records.read_bounds import ReadBound
 
 FAULTS = Path(__file__).parents[1] / "faults"
 TOY = load_module(FAULTS / "models" / "toy_decoder" / "task.py")

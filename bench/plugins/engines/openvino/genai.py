@@ -41,7 +41,6 @@ def pipeline(model: Any, request: Request, settings: Mapping[str, Any]) -> Any:
     model.validate_nodes_and_infer_types()
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
         openvino.save_model(model, Path(folder, "openvino_model.xml"), compress_to_fp16=False)
-        Path(folder, "config.json").write_text(json.dumps({"model_type": "llama"}))
         Path(folder, "generation_config.json").write_text(json.dumps({"eos_token_id": 0}))  # no request heeds it
         return openvino_genai.LLMPipeline(folder, "CPU", **SETTINGS, **settings)
 
