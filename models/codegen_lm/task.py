@@ -30,6 +30,8 @@ VOCABULARY = 4096
 NUM_WEIGHTS = 5_770_496
 """The embeddings are the head as well, so that a pass reads them all."""
 NUM_SAMPLES = {"train": 16, "test": 32}
+NUM_TEXTS = {"train": 16, "test": 64}
+"""Of a generation, which are read token by token: of many texts a few tokens tell more than many tokens of a few."""
 
 
 class CodegenLm(Task):
@@ -84,9 +86,9 @@ class CodegenLm(Task):
 
     def texts(self, split: str, num_tokens: int) -> Samples:
         """Windows of `num_tokens` ids, drawn from those of all modules of the split as `samples` draws its own."""
-        if split not in NUM_SAMPLES:
-            raise InputError(f"no split {split!r}; there are: {', '.join(NUM_SAMPLES)}")
-        return self._as_samples(self._windows(split, num_tokens)[: NUM_SAMPLES[split]])
+        if split not in NUM_TEXTS:
+            raise InputError(f"no split {split!r}; there are: {', '.join(NUM_TEXTS)}")
+        return self._as_samples(self._windows(split, num_tokens)[: NUM_TEXTS[split]])
 
     def confirmation(self) -> Samples:
         """The windows that follow those of the `test` split in its order, twice as many."""

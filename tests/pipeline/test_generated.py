@@ -63,7 +63,7 @@ def test_the_reference_is_exact_and_its_texts_are_the_likeliest() -> None:
     others = np.exp(np.cos(np.arange(32))).sum()
     assert found.metrics["nats"] == pytest.approx(np.log1p(others / np.exp(8.0)), abs=2e-3)
     assert (outputs[MARGINS] > 6.9).all()
-    assert outputs[LOGPROBS].shape == (4, 64, 32)
+    assert outputs[LOGPROBS].shape == (4, 32, 32)
     assert outputs[TOKENS].shape == (4, 256)
 
 
@@ -73,7 +73,7 @@ def test_targets_follow_the_prompt() -> None:
     assert samples.targets is not None
     ids = samples.inputs["input_ids"][1, 0]
     assert samples.targets[1][0].tolist() == ids[70:].tolist()
-    assert len(samples.targets[1][0]) == 64
+    assert len(samples.targets[1][0]) == 32
 
 
 def test_without_margins_there_are_none() -> None:
