@@ -21,7 +21,7 @@ from bench.measure import clock
 from bench.measure.memory import MemoryLog, rss_bytes
 from bench.measure.session import Opened
 from bench.pipeline import feeding
-from bench.plugins import catalog
+from bench.plugins import catalog, generating
 from bench.tasks import formats
 
 
@@ -265,11 +265,12 @@ def drift(
     from bench.graphs.diff import drift
 
     definition = catalog.task(task)
+    made = definition.outputs if definition.request is None else definition.request.decoder.outputs
     found = drift.find(
         Path(before),
         Path(after),
         feeds=_first_request(definition, inputs, batch),
-        outputs=[spec.name for spec in definition.outputs],
+        outputs=[spec.name for spec in made],
         tolerance=tolerance,
         names=names,
     )
@@ -277,8 +278,10 @@ def drift(
 
 
 def _first_request(task: Task, inputs: str, batch: int) -> Arrays:
-    """The first samples of a split, as many as a request has."""
+    """The first samples of a split, as many as a request has; of a generation, what the timed pass takes."""
     samples = load_arrays(Path(inputs))
+    if task.request is not None:
+        return generating.pass_feeds(task.request, samples[IDS][0].reshape(-1))
     num_samples = len(next(iter(samples.values())))
     return feeding.feeds(task, samples, [row % num_samples for row in range(batch)])
 

@@ -94,6 +94,19 @@ class Stepping(Task):
         return Samples(inputs={IDS: ids, **caches}, targets=None)
 
 
+def pass_feeds(request: Request, text: np.ndarray) -> Arrays:
+    """Inputs of the pass that is timed, for a look into it: its cache is made up, and costs the same as a real one.
+
+    Args:
+        request: the request.
+        text: ids, int64 (P + F,).
+    """
+    (_, ids), *caches = request.pass_shapes().items()
+    generator = np.random.default_rng(0)
+    made_up = {name: generator.standard_normal(shape, np.float32) for name, shape in caches}
+    return {IDS: text[request.depth : request.depth + ids[1]].reshape(ids), **made_up}
+
+
 def generating(task: Task, sizes: Mapping[str, int]) -> Task:
     """The task that generates with a decoder.
 

@@ -11,7 +11,8 @@ import pytest
 
 from bench.api import Task
 from bench.api.errors import RefusedError
-from bench.plugins import catalog, steps
+from bench.pipeline import operations
+from bench.plugins import catalog, generating, steps
 
 pytest.importorskip("onnxruntime")
 pytest.importorskip("onnxscript")
@@ -76,3 +77,31 @@ def test_other_models_are_refused(exported: Path, tmp_path: Path) -> None:
 def test_a_pass_has_no_static_shapes(exported: Path, task: Task, tmp_path: Path) -> None:
     with pytest.raises(RefusedError, match="passes of every size"):
         steps.transform(catalog.variant("static_shapes"), task, exported, tmp_path / "fixed.onnx")
+
+
+@pytest.mark.parametrize(("asked", "num_tokens"), [("new=1,prompt=16", 16), ("new=4,prompt=16", 1)])
+def test_the_timed_pass_is_profiled_and_held_against_the_plain_one(
+    exported: Path, grouped: Path, tmp_path: Path, asked: str, num_tokens: int
+) -> None:
+    task, inputs = f"codegen_lm~generate@{asked}", tmp_path / "inputs.npz"
+    operations.save_inputs(task=task, split="test", target=str(inputs))
+
+    cell = f"{task}/torch/torch_onnx/ort_gqa/onnxruntime/cpu/b1t1"
+    nodes = operations.profile_nodes(cell=cell, artifact=str(grouped), inputs=str(inputs), num_runs=2)["nodes"]
+    found = operations.drift(
+        task=task,
+        before=str(exported),
+        after=str(grouped),
+        batch=1,
+        inputs=str(inputs),
+        tolerance=1e-3,
+        names=None,
+    )
+
+    attention = [node for node in nodes if node["operator"] == "GroupQueryAttention"]
+    assert len(attention) == 6
+    assert all(node["time_ns"] > 0 for node in attention)
+    feeds = generating.pass_feeds(catalog.task(task).request, np.arange(48))
+    assert feeds["input_ids"].shape == (1, num_tokens)
+    assert feeds["past_key_values.5.value"].shape == (1, 2, 16 if num_tokens == 1 else 0, 64)
+    assert found["first"] is None
