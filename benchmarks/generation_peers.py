@@ -96,7 +96,7 @@ def launch(name: str, artifact: Path, asked: Any) -> dict[str, dict[str, float]]
         told.append((*own, 0.0))
         return found.first_ns, float(np.mean(found.gaps_ns)), found.first_ns - own[0]
 
-    alone = [peer(artifact, asked.prompt, asked.new) for _ in range(2)]
+    alone = [peer(artifact, asked.prompt, asked.new, session.reserved_tokens) for _ in range(2)]
     runs: list[Callable[[Any], Times]] = [ours, *alone]
     times: list[list[Times]] = [[] for _ in runs]
     for number in range(asked.rounds + 1):
@@ -119,13 +119,13 @@ def launch(name: str, artifact: Path, asked: Any) -> dict[str, dict[str, float]]
     }
 
 
-def llama_alone(artifact: Path, num_prompt: int, num_new: int) -> Callable[[Any], Times]:
+def llama_alone(artifact: Path, num_prompt: int, num_new: int, num_reserved: int | None) -> Callable[[Any], Times]:
     """llama.cpp through xllamacpp alone: one completion as its README has it, and its own `timings`."""
     import xllamacpp
 
     params = xllamacpp.CommonParams()
     params.model.path = str(artifact)
-    params.n_ctx, params.n_parallel, params.verbosity = 512, 1, -1
+    params.n_ctx, params.n_parallel, params.verbosity = num_reserved, 1, -1
     params.cache_prompt, params.cache_ram_mib, params.n_ctx_checkpoints = False, 0, 0  # nothing is kept of a prompt
     params.cpuparams.n_threads = params.cpuparams_batch.n_threads = 1
     params.cache_type_k = params.cache_type_v = xllamacpp.ggml_type.GGML_TYPE_F32  # as here for weights in float32
@@ -146,7 +146,7 @@ def llama_alone(artifact: Path, num_prompt: int, num_new: int) -> Callable[[Any]
     return run
 
 
-def openvino_alone(artifact: Path, num_prompt: int, num_new: int) -> Callable[[Any], Times]:
+def openvino_alone(artifact: Path, num_prompt: int, num_new: int, num_reserved: int | None) -> Callable[[Any], Times]:
     """`LLMPipeline` alone, and its own `PerfMetrics`; nothing streams."""
     import openvino
     import openvino_genai

@@ -49,7 +49,7 @@ class Generator(Session):
     cache_bytes: int = 4
     """Bytes of an element of the cache of keys and values."""
     weight_bytes: int | None = None
-    """Bytes of its weights as it keeps them, where their file holds other things as well."""
+    """Bytes of its weights as it keeps them, but for tables that it looks rows up in; None where it cannot tell."""
     reserved_tokens: int | None = None
     """Tokens for which the cache has room from the start; None where it grows with the text."""
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
 import msgspec
 
-from bench.api import Task, cache, files, loading, sized
+from bench.api import Session, Task, TensorSpec, cache, files, loading, sized
 from bench.api.arrays import load_arrays
 from bench.api.artifact import Artifact
 from bench.api.cell import Cell
@@ -23,6 +23,7 @@ from bench.api.version import version
 from bench.measure.limits import Limits
 from bench.pipeline import feeding, judging, operations, prepare, provenance, verify
 from bench.plugins import catalog
+from bench.plugins.generating import TOKENS
 from bench.records.lines import LONGEST_PATH
 from bench.records.rows import Row
 from bench.records.store import Record, write_atomically
@@ -152,7 +153,7 @@ def _place_of(task: Task) -> str | None:
 def _ports(task: Task) -> str:
     """A line for each input and output."""
     lines = []
-    for kind, specs in (("in", task.inputs), ("out", task.outputs)):
+    for kind, specs in (("in", task.inputs), ("out", _outputs(task))):
         for spec in specs:
             sizes = ", ".join(ascii(size).strip("'") for size in spec.shape)
             lines.append(f"    {kind:4}{spec.name!a}: {spec.dtype} ({sizes})")
@@ -231,9 +232,34 @@ def load(folder: Path) -> Callable[[Arrays], Arrays]:
     runtime = catalog.runtime(cell.runtime)
     runtime.import_packages()
     session = runtime.open(recipe.artifact, task=task, source=cell.source, provider=cell.provider, threads=cell.threads)
-    names = [spec.name for spec in task.outputs]
-    run = operations.judged_call(session)
-    return lambda feeds: dict(zip(names, run(feeds), strict=True))
+    return Loaded(session, task)
+
+
+class Loaded:
+    """A function from input arrays by name to output arrays by name.
+
+    Args:
+        session: the opened artifact; of a decoder, the function answers a request with its `tokens`.
+        task: its task.
+    """
+
+    def __init__(self, session: Session, task: Task) -> None:
+        self._session, self._task = session, task
+
+    def __call__(self, feeds: Arrays) -> Arrays:
+        return dict(zip((spec.name for spec in _outputs(self._task)), self._session.run(feeds), strict=True))
+
+    def judged(self) -> Callable[[Arrays], Arrays]:
+        """The function whose outputs are judged, which gives all of the task's."""
+        run, names = operations.judged_call(self._session), [spec.name for spec in self._task.outputs]
+        return lambda feeds: dict(zip(names, run(feeds), strict=True))
+
+
+def _outputs(task: Task) -> Sequence[TensorSpec]:
+    """What a loaded artifact gives: of a decoder, the ids of an answer."""
+    if task.request is None:
+        return task.outputs
+    return (TensorSpec(name=TOKENS, dtype="int64", shape=(task.request.num_new,)),)
 
 
 def evaluate(folder: Path, predict: Callable[[Arrays], Arrays]) -> str:
@@ -253,9 +279,10 @@ def evaluate(folder: Path, predict: Callable[[Arrays], Arrays]) -> str:
     recipe = read(folder)
     task = recipe.task()
     names = [spec.name for spec in task.outputs]
+    whole = predict.judged() if isinstance(predict, Loaded) else predict
 
     def run(feeds: Arrays) -> Outputs:
-        outputs = predict(feeds)
+        outputs = whole(feeds)
         return [outputs[name] for name in names]
 
     samples = task.samples("test")

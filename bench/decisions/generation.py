@@ -86,7 +86,7 @@ def deployments(stored: Results, rows: Iterable[Row]) -> list[Deployment]:
             key = (sized.family_of(row.task), _name(row), row.threads)
             found.setdefault(key, {})[Stage.of(row.task)] = row
     made = [_deployment(stored, key, stages) for key, stages in found.items()]
-    return sorted(made, key=_speed)
+    return sorted((one for one in made if one is not None), key=_speed)
 
 
 def _name(row: Row) -> str:
@@ -104,18 +104,21 @@ def _order(pair: tuple[Stage, Row]) -> tuple[int, int]:
     return stage.num_prompt, stage.num_new
 
 
-def _deployment(stored: Results, key: tuple[str, str, int], rows: Mapping[Stage, Row]) -> Deployment:
+def _deployment(stored: Results, key: tuple[str, str, int], rows: Mapping[Stage, Row]) -> Deployment | None:
+    """A deployment; None where no row's record tells of a cache, as with a damaged line."""
     family, name, threads = key
     ordered = dict(sorted(rows.items(), key=_order))
-    first = stored.records[next(iter(ordered.values())).cell]
-    assert first.quality is not None
-    cache = read_bounds.generation_of(first)
-    assert cache is not None, "a row that generates tells of its cache"
+    records = {stage: stored.records[row.cell] for stage, row in ordered.items()}
+    known = {stage: found for stage, record in records.items() if (found := read_bounds.generation_of(record))}
+    if not known:
+        return None
+    at = next((stage for stage in known if not stage.is_prefill), next(iter(known)))
+    quality = records[at].quality
+    assert quality is not None, "what is known of a cache is a part of the quality"
     agreements = [
         share
-        for row in ordered.values()
-        if (quality := stored.records[row.cell].quality) is not None
-        and (share := (quality.metrics or {}).get(AGREEMENT)) is not None
+        for record in records.values()
+        if record.quality is not None and (share := (record.quality.metrics or {}).get(AGREEMENT)) is not None
     ]
     return Deployment(
         family=family,
@@ -123,10 +126,10 @@ def _deployment(stored: Results, key: tuple[str, str, int], rows: Mapping[Stage,
         threads=threads,
         rows=ordered,
         over={one.runtime: _over(stored, ordered, one) for one in _plain(next(iter(ordered.values())))},
-        metric=(first.quality.metrics or {}).get(first.quality.metric_name or ""),
-        metric_name=first.quality.metric_name or "",
+        metric=(quality.metrics or {}).get(quality.metric_name or ""),
+        metric_name=quality.metric_name or "",
         agreement=min(agreements, default=None),
-        cache=cache,
+        cache=known[at],
     )
 
 

@@ -13,6 +13,8 @@ from bench.measure.roofline import Peaks
 
 WEIGHT_BITS = {"float32": 32.0, "bfloat16": 16.0, "float16": 16.0, "int8": 8.5, "int4": 4.5}
 """Bits of a weight that is stored so; of integers with a scale of 16 bits for each block of 32 weights."""
+LEAST_BITS = {**WEIGHT_BITS, "int8": 8.0, "int4": 4.0}
+"""Bits of a weight at least: a scale may be that of a whole row."""
 CACHE_BYTES = {"float32": 4}
 """Bytes of an element of the KV cache beside such weights: 2 beside all others."""
 
@@ -91,15 +93,20 @@ def peak_rate(peaks: Peaks, stored: str) -> float:
     return max(rate for name, rate in peaks.macs_per_s.items() if name in floats.get(stored, peaks.macs_per_s))
 
 
-def least_weight_bytes(weights_read: int, precision: str | None, file_bytes: int | None) -> int:
+def least_weight_bytes(
+    weights_read: int, precision: str | None, file_bytes: int | None, stored_bytes: int | None
+) -> int:
     """Bytes of weights that a pass reads at least.
 
     Args:
         weights_read: weights that it reads.
         precision: of the computation; None where it is not known.
-        file_bytes: bytes of the weights as they are stored, where the engine computes with them as they are; None
-            where it makes others of them when it loads the file, which then have the precision of the computation.
+        file_bytes: bytes of the file, of which a pass may leave out tables that it looks rows up in; None where the
+            engine makes other weights of it when it loads it.
+        stored_bytes: bytes of the weights but for such tables, as they are stored, where the engine computes with them
+            as they are; None where they are not known apart.
     """
-    if file_bytes is not None:
-        return min(file_bytes, weights_read * 4)
-    return int(weights_read * WEIGHT_BITS.get(precision or "", WEIGHT_BITS["int4"]) / 8)
+    if stored_bytes is not None:  # a table that is the head, too, may be stored twice
+        return min(stored_bytes, weights_read * 4)
+    least = int(weights_read * LEAST_BITS.get(precision or "", LEAST_BITS["int4"]) / 8)
+    return least if file_bytes is None else min(file_bytes, least)

@@ -17,7 +17,7 @@ from typing import Any
 from bench.api import Arrays, Outputs, Samples, Task
 from bench.api.decoder import IDS
 from bench.api.errors import GenerationError
-from bench.api.generation import Generator
+from bench.api.generation import Generator, Stepper
 from bench.graphs.deferred import np
 from bench.measure import tokens
 from bench.pipeline import quality
@@ -38,6 +38,10 @@ LONG_PROMPT = 64
 """Tokens of a prompt whose prefill takes much longer than one token."""
 FEWEST_KNOWN = 3
 """Prompts that are asked twice before an engine is said to keep prompts."""
+NUM_CHECKED = 2
+"""Answers of an engine with a loop of its own that are held against its logits after them."""
+OWN_MARGIN = 0.05
+"""In nats: an engine computes a token and a prompt in other orders of operations, so its logits differ a little."""
 FORGETS_SHARE = 0.5
 """An engine that keeps prompts answers each known prompt in a smaller share of the time of any new one."""
 LEAST_KEPT_NS = 1_000_000
@@ -85,6 +89,7 @@ class Answering:
             self._generate(prompt, 1, self._known_ns)
             self._check_forgets()
             ids[:] = self._generate(prompt, asked.num_greedy, [])
+            self._check_choice(prompt, ids)
         if not session.scores:
             return [np.full((len(forced), asked.decoder.vocabulary), np.nan, np.float32), ids, margins]
         logprobs = log_softmax(session.logits_after(prompt, forced))
@@ -98,6 +103,23 @@ class Answering:
         tokens.check(found, self._session.request.decoder, len(prompt), num_new)
         first_ns.append(found.first_ns)
         return found.ids
+
+    def _check_choice(self, prompt: np.ndarray, ids: np.ndarray) -> None:
+        """Ensure that an engine's own loop chooses what its own logits find likeliest: else its cache is wrong."""
+        session = self._session
+        loops = not isinstance(session, Stepper) or type(session).generate is not Stepper.generate
+        if not (session.scores and loops) or self._num_answered > NUM_CHECKED:
+            return
+        logits = session.logits_after(prompt, ids)
+        lost = logits.max(axis=1) - np.take_along_axis(logits, ids[:, None], 1)[:, 0]
+        end_id = session.request.decoder.end_id
+        lost[(logits.argmax(axis=1) == end_id) & (ids != end_id)] = 0.0  # some go on by never choosing the end
+        if not (lost <= OWN_MARGIN).all():
+            first = int(np.flatnonzero(~(lost <= OWN_MARGIN))[0])
+            raise GenerationError(
+                f"token {first + 1} of {len(ids)} of its answer is {ids[first]}, where its own logits find "
+                f"{logits[first].argmax()} likelier by {lost[first]:.3g} nats: its cache is wrong, or its choice"
+            )
 
     def _check_forgets(self) -> None:
         """Ensure that a prompt which was asked before takes its time, whatever the engine tells of its caches."""
@@ -135,13 +157,11 @@ class Agreement:
     """How far greedy answers agree with the reference's.
 
     Attributes:
-        share: of tokens, up to the first of each answer that counts as different.
-        worst: the largest margin of the reference at a token that differs first, in nats; 0 where none differs.
+        share: of tokens, up to the first of each answer that counts as different; None where no token is compared.
         told: the first difference that counts, in words; None where there is none.
     """
 
-    share: float
-    worst: float
+    share: float | None
     told: str | None
 
 
@@ -150,32 +170,31 @@ def agreement(outputs: Arrays, expected: Arrays, tolerance: float, end_id: int |
 
     Args:
         outputs: of the engine.
-        expected: of the reference, with its margins.
+        expected: of the reference, with its margins; where these are not known, no difference is a tie.
         tolerance: margins in nats that are no larger are ties.
-        end_id: id that ends a text: engines go on after it in different ways, and some by never choosing it, so what
-            follows where the reference chooses it is not compared.
+        end_id: id that ends a text: engines go on after it in different ways, and some by never choosing it, so
+            nothing is compared from where the reference chooses it.
     """
     agreed = compared = 0
-    worst, told = 0.0, None
+    told = None
     answers = zip(outputs[TOKENS], expected[TOKENS], expected[MARGINS], strict=True)
     for number, (own, right, margins) in enumerate(answers, start=1):
         if NOT_ASKED in (own[0], right[0]):
             continue
-        differs = np.flatnonzero(own != right)
-        first = int(differs[0]) if len(differs) else len(right)
+        ends = np.flatnonzero(right == end_id)
+        length = int(ends[0]) if len(ends) else len(right)
+        differs = np.flatnonzero(own[:length] != right[:length])
+        first = int(differs[0]) if len(differs) else length
         agreed += first
         compared += first
-        if first == len(right):
-            continue
-        margin = float(margins[first])
-        worst = max(worst, margin)
-        if margin > tolerance and right[first] != end_id:
-            compared += len(right) - first
+        if first < length and not margins[first] <= tolerance:
+            compared += length - first
+            by = "" if np.isnan(margins[first]) else f" by {margins[first]:.3g} nats"
             told = told or (
                 f"token {first + 1} of {len(right)} of answer {number} is {own[first]}, where the reference's is "
-                f"{right[first]} by {margin:.3g} nats"
+                f"{right[first]}{by}"
             )
-    return Agreement(share=agreed / compared if compared else 1.0, worst=worst, told=told)
+    return Agreement(share=agreed / compared if compared else None, told=told)
 
 
 def tolerance_of(precision: str | None, error: float | None, scale: float) -> float:
@@ -229,12 +248,15 @@ def judge(task: Task, samples: Samples, outputs: Arrays, expected: Arrays | None
     assert task.request is not None
     found = agreement(outputs, right, tolerance_of(precision, error, scale), task.request.decoder.end_id)
     figures: dict[str, Any] = {name: getattr(judged, name) for name in judged.__struct_fields__}
-    figures["metrics"] = {**(judged.metrics or {}), AGREEMENT: found.share}
+    figures["metrics"] = {**(judged.metrics or {}), **({} if found.share is None else {AGREEMENT: found.share})}
     if not visible:
         figures["lost"] = "its engine tells no logits"
         if found.told is not None:
             figures["fidelity"] = quality.DRIFTED
-        if found.share < LEAST_AGREEMENT:
+        if found.share is None:
+            reason = "it hides its logits, and the first token of every answer differs where the reference is unsure"
+            figures |= {"fidelity": quality.BROKEN, "reason": reason}
+        elif found.share < LEAST_AGREEMENT:
             figures |= {"fidelity": quality.BROKEN, "reason": f"{found.share:.0%} of its tokens agree: {found.told}"}
     elif found.told is not None and judged.fidelity in (quality.EXACT, quality.CLOSE):
         # Its logits along a given text are right, so what it chooses by itself must be, too.

@@ -86,6 +86,13 @@ def cost(*, artifact: str, shapes: dict[str, list[int]]) -> dict[str, Any]:
     return {"macs": found.macs if found.is_complete else None, "weight_bytes": found.weight_bytes}
 
 
+def bytes_read(*, artifact: str) -> dict[str, Any]:
+    """Bytes of an ONNX artifact's weights that an inference reads, see `bench.graphs.weights.reading`."""
+    from bench.graphs.weights import reading
+
+    return {"num_bytes": reading.bytes_read(Path(artifact))}
+
+
 def verify(*, cell: str, artifact: str, reference: str | None, save_outputs: str | None) -> dict[str, Any]:
     """Run a whole split through an artifact and judge the outputs against the outputs of the reference."""
     from msgspec import to_builtins  # only here: it would count in the memory of a worker that is measured
@@ -105,7 +112,9 @@ def verify(*, cell: str, artifact: str, reference: str | None, save_outputs: str
         return {**to_builtins(judged), **_of_session(session, task, samples, outputs, known.batch)}
 
 
-def run_split(*, cell: str, artifact: str, inputs: str, save_outputs: str) -> dict[str, Any]:
+def run_split(
+    *, cell: str, artifact: str, inputs: str, save_outputs: str, is_reference: bool = False
+) -> dict[str, Any]:
     """Run a whole split through an artifact and keep the outputs, for `judge` in another process to judge.
 
     Args:
@@ -113,6 +122,7 @@ def run_split(*, cell: str, artifact: str, inputs: str, save_outputs: str) -> di
         artifact: path of the artifact.
         inputs: `.npz` file with the inputs of the split.
         save_outputs: `.npz` file to write the outputs to.
+        is_reference: whether other outputs will be compared with these.
 
     Returns:
         The fields of `Quality` that the session tells.
@@ -122,12 +132,12 @@ def run_split(*, cell: str, artifact: str, inputs: str, save_outputs: str) -> di
     samples = Samples(inputs=load_arrays(Path(inputs)), targets=None)
     import_packages(cell=cell, artifact=artifact)
     with runtime.open(Path(artifact), task=task, **_how(known)) as session:
-        outputs = feeding.run_all(judged_call(session), task, samples, known.batch)
+        outputs = feeding.run_all(judged_call(session, margins=is_reference), task, samples, known.batch)
         save_arrays(Path(save_outputs), outputs)
         return _of_session(session, task, samples, outputs, known.batch)
 
 
-def judge(*, cell: str, outputs: str, reference: str | None) -> dict[str, Any]:
+def judge(*, cell: str, outputs: str, reference: str | None, precision: str | None) -> dict[str, Any]:
     """Judge the outputs that `run_split` kept against those of the reference: the further fields of `Quality`."""
     from msgspec import to_builtins
 
@@ -136,7 +146,7 @@ def judge(*, cell: str, outputs: str, reference: str | None) -> dict[str, Any]:
     task = catalog.task(Cell.from_path(cell).task)
     made, expected = (load_arrays(Path(path)) if path is not None else None for path in (outputs, reference))
     assert made is not None
-    return dict(to_builtins(judging.judge(task, task.samples("test"), made, expected)))
+    return dict(to_builtins(judging.judge(task, task.samples("test"), made, expected, precision=precision)))
 
 
 def spot_check(
@@ -211,7 +221,6 @@ def _of_session(session: Session, task: Task, samples: Samples, outputs: Arrays,
             "generation": {
                 "cache_bytes_per_token": asked.decoder.cache_per_token * session.cache_bytes,
                 "reserved_tokens": session.reserved_tokens,
-                "tells_logits": session.scores,
                 "weight_bytes": session.weight_bytes,
                 "is_decode": asked.num_new > 1,
             },

@@ -14,7 +14,6 @@ from typing import TypeVar
 
 from bench.api import Exporter, Plugin, errors, loading, sized
 from bench.api.cell import CHAIN, RAW, Cell, matches
-from bench.api.decoder import Decoder
 from bench.api.errors import InputError, PluginError
 from bench.measure import machine
 from bench.pipeline import environments, experiments
@@ -99,8 +98,7 @@ def generating_cells(task: str) -> list[Cell]:
     cells += [cell for cell in changed if _is_usual(cell) and (cell.source, cell.exporter) in first]
     return [
         dataclasses.replace(cell, task=sized.generating_of(task, prompt=prompt, new=new))
-        for prompt in _prompts(decoder)
-        for new in (1, NUM_NEW)
+        for prompt, new in stages_of(decoder.max_positions)
         for cell in cells
     ]
 
@@ -111,9 +109,10 @@ def _first_variants() -> list[str]:
     return [next(name for name, named in catalog.variants().items() if named.variant is kind) for kind in kinds]
 
 
-def _prompts(decoder: Decoder) -> list[int]:
-    """Lengths of prompts to measure: short, and as long as leaves an answer room among the decoder's positions."""
-    return [length for length in PROMPTS if length + NUM_NEW <= decoder.max_positions] or [decoder.max_positions // 2]
+def stages_of(max_positions: int) -> list[tuple[int, int]]:
+    """Tokens of the prompts and of the answers to measure: short, and as long as leaves room among the positions."""
+    prompts = [length for length in PROMPTS if length + NUM_NEW <= max_positions] or [max_positions // 2]
+    return [(prompt, new) for prompt in prompts for new in (1, min(NUM_NEW, max_positions - prompt))]
 
 
 def seed() -> list[Cell]:

@@ -234,7 +234,7 @@ def _verify_there(
         ask = functools.partial(child.request, timeout_s=limits.verify_s)
         told = ask(operations.run_split, **opened, inputs=str(inputs), save_outputs=outputs)
         judging: dict[str, Any] = {"outputs": outputs, "reference": str(reference) if reference else None}
-        judged = here(operations.judge, cell=cell.path, **judging)
+        judged = here(operations.judge, cell=cell.path, precision=told["precision"], **judging)
         return _inspected({**judged, **told}, artifact, ask, opened, count=here)
 
 
@@ -252,14 +252,21 @@ def between(one: Verified, other: Verified, limits: Limits) -> str:
     """
     with Scratch() as folder:
         kept: dict[str, Any] = {}
+        precisions: dict[str, Any] = {}
         for name, value in (("outputs", one), ("reference", other)):
             kept[name] = str(Path(folder, f"{name}.npz"))
             opened = opening.arguments(value.cell, value.artifact.path)
             with opening.worker(value.cell, memory_bytes=limits.memory_bytes) as child:
-                asked = {**opened, "inputs": str(value.inputs), "save_outputs": kept[name]}
-                child.request(operations.run_split, timeout_s=limits.verify_s, **asked)
+                asked = {
+                    **opened,
+                    "inputs": str(value.inputs),
+                    "save_outputs": kept[name],
+                    "is_reference": name == "reference",
+                }
+                told = child.request(operations.run_split, timeout_s=limits.verify_s, **asked)
+                precisions[name] = told["precision"]
         asking = functools.partial(ask_once, timeout_s=limits.verify_s, memory_bytes=limits.memory_bytes)
-        return str(asking(operations.judge, cell=one.cell.path, **kept)["fidelity"])
+        return str(asking(operations.judge, cell=one.cell.path, precision=precisions["outputs"], **kept)["fidelity"])
 
 
 def _inspected(
@@ -296,21 +303,33 @@ def _inspected(
     except ChildError as error:
         warning = f"its precision, and where its nodes run, cannot be told: {error.reason}"
         judged = replace(judged, precision=None, warning=warning)
-    return judged if request is None else _bounded(judged, artifact, request, Cell.from_path(opened["cell"]).threads)
+    if request is None:
+        return judged
+    stored = None
+    if artifact.format == "onnx":
+        with contextlib.suppress(ChildError):
+            stored = (count or ask)(operations.bytes_read, artifact=str(artifact.path))["num_bytes"]
+    return _bounded(judged, artifact, request, Cell.from_path(opened["cell"]).threads, stored)
 
 
-def _bounded(judged: Quality, artifact: Artifact, request: Request, threads: int) -> Quality:
+def _bounded(judged: Quality, artifact: Artifact, request: Request, threads: int, stored: int | None) -> Quality:
     """The quality with what the pass that is timed reads at least, and how fast this machine reads as much.
+
+    Args:
+        judged: the quality.
+        artifact: the artifact.
+        request: the request.
+        threads: threads that run it.
+        stored: see `least_weight_bytes`; None where only the session may tell.
 
     Raises:
         ChildError: the child process that reads failed.
     """
     found = judged.generation
     assert isinstance(found, Generation), "an engine that generates tells facts about its cache"
-    stored = found.weight_bytes
-    if stored is None and artifact.format not in BUILT:
-        stored = judged.cost.weight_bytes if judged.cost is not None else artifact.size_bytes
-    num_bytes = least_weight_bytes(request.decoder.weights_read, judged.precision, stored)
+    whole = None if artifact.format in BUILT else artifact.size_bytes
+    stored = found.weight_bytes if found.weight_bytes is not None else stored
+    num_bytes = least_weight_bytes(request.decoder.weights_read, judged.precision, whole, stored)
     num_bytes += request.depth * found.cache_bytes_per_token
     rate = bandwidth.ask(num_bytes, threads)
     return replace(judged, generation=replace(found, pass_bytes=num_bytes, read_bytes_per_s=rate))

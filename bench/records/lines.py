@@ -77,7 +77,6 @@ class Generation(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         cache_bytes_per_token: bytes of keys and values that a token adds.
         reserved_tokens: tokens for which the cache has room from the start; None where it grows with the text.
-        tells_logits: whether the engine tells logits, so that more than its answers can be judged.
         weight_bytes: bytes of the weights as the engine keeps them, where it tells.
         pass_bytes: bytes of weights and cache that the pass that is timed reads at least.
         read_bytes_per_s: how fast the machine read a buffer of so many bytes with as many threads.
@@ -86,7 +85,6 @@ class Generation(msgspec.Struct, frozen=True, kw_only=True):
 
     cache_bytes_per_token: Size
     reserved_tokens: Size | None = None
-    tells_logits: bool = True
     weight_bytes: Size | None = None
     pass_bytes: Size | None = None
     read_bytes_per_s: Annotated[float, msgspec.Meta(gt=0, le=1e30)] | None = None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import contextlib
 import inspect
 from collections.abc import Iterator
@@ -86,6 +87,8 @@ def _found(model: Any) -> dict[str, int] | str:
     shapes = {tuple(tensor.shape) for layer in cache.layers for tensor in _kept(layer)}
     if len(shapes) != 1 or len(cache.layers) * 2 != sum(len(_kept(layer)) for layer in cache.layers):
         return "its layers do not all keep the same keys and values of every token"
+    if not _uses_each_matrix_once(model, ids[:, :1]):
+        return "a token does not use each of its matrices once, so what a step reads is not known"
     _, num_groups, num_tokens, head_size = shapes.pop()
     if num_tokens != EXAMPLE_TOKENS:
         return "its layers do not keep the keys and values of every token"
@@ -98,10 +101,26 @@ def _found(model: Any) -> dict[str, int] | str:
         "max_positions": min(most_positions(model.config) or USUAL_POSITIONS, _window(config)),
         "weights_read": _weights_read(model),
     }
-    ends = {"pad_id": getattr(config, "pad_token_id", None), "end_id": getattr(config, "eos_token_id", None)}
+    end = getattr(config, "eos_token_id", None)
+    ends = {"pad_id": getattr(config, "pad_token_id", None), "end_id": end[0] if isinstance(end, list) and end else end}
     if ends["pad_id"] == ends["end_id"]:
         ends["pad_id"] = None
     return {**found, **{name: token for name, token in ends.items() if isinstance(token, int) and token >= 0}}
+
+
+def _uses_each_matrix_once(model: Any, ids: torch.Tensor) -> bool:
+    """Whether a pass over a token uses each of the model's matrices once, unlike experts and parts that see images."""
+    if any(weight.ndim > 2 for weight in model.parameters()):
+        return False
+    uses: collections.Counter[int] = collections.Counter()
+    holders = [module for module in model.modules() if any(weight.ndim == 2 for weight in module.parameters(False))]
+    hooks = [module.register_forward_hook(lambda module, *_: uses.update([id(module)])) for module in holders]
+    try:
+        model(input_ids=ids)
+    finally:
+        for hook in hooks:
+            hook.remove()
+    return all(uses[id(module)] == 1 for module in holders)
 
 
 def _window(config: Any) -> int:

@@ -25,8 +25,8 @@ FAILED = {
     "grouped": "tokens are handed out in groups, so the time of one is not known",
     "keeps_prompts": "95 of 96 tokens of the prompt came from a cache of earlier requests",
     "keeps_secretly": "prompts that were asked before took",
+    "wrong_cache": "token 21 of 256 of its answer is",
 }
-WRONG = "token 21 of 256 of answer 1 is"
 
 
 @pytest.fixture
@@ -38,7 +38,7 @@ def generating(harness: Harness) -> Harness:
 
 @pytest.mark.slow(seconds=20)
 def test_mistakes_of_engines_are_reasons(generating: Harness) -> None:
-    cells = {name: f"{DECODE}/{ENGINE}/{name}/b1t1" for name in ("cpu", "wrong_cache", *FAILED)}
+    cells = {name: f"{DECODE}/{ENGINE}/{name}/b1t1" for name in ("cpu", *FAILED)}
     generating.run("run", *cells.values(), f"{PREFILL}/{ENGINE}/cpu/b1t1", "--launches", "1")
     rows = generating.shown()
     honest = rows[cells["cpu"]]
@@ -49,10 +49,6 @@ def test_mistakes_of_engines_are_reasons(generating: Harness) -> None:
         row = rows[cells[name]]
         assert (row["status"], row["latency_p50_ns"]) == ("failed", None), name
         assert reason in row["reason"], (name, row["reason"])
-    wrong = rows[cells["wrong_cache"]]
-    assert (wrong["fidelity"], wrong["latency_p50_ns"]) == ("broken", None)
-    assert wrong["reason"].startswith(WRONG), wrong["reason"]
-    assert wrong["reason"].endswith("though its logits are right")
     table = generating.run("show", "--sweep", "generation")
     assert "null/native/raw/toy_engine/cpu" in table.replace("\n", "")
     picked = generating.run("pick", DECODE, "--max-ttft", "1m", "--min-tokens-per-s", "1")

@@ -137,7 +137,8 @@ def test_outputs_are_judged_in_another_process_as_in_the_one_that_made_them(
     with opening.worker(CELL) as child:
         told = answered(child, tmp_path)
         here = child.request(operations.verify, timeout_s=60, **opened(), reference=reference, save_outputs=None)
-    judged = ask_once(operations.judge, cell=CELL.path, outputs=outputs(tmp_path), reference=reference, **LIMITED)
+    made: dict[str, Any] = {"outputs": outputs(tmp_path), "reference": reference, "precision": told["precision"]}
+    judged = ask_once(operations.judge, cell=CELL.path, **made, **LIMITED)
     assert told["rss_bytes"] > 2**20
     assert {**judged, **told, "rss_bytes": 0} == {**here, "rss_bytes": 0}
     assert here["fidelity"] == "exact"
@@ -159,7 +160,8 @@ def test_cell_is_measured_on_another_python(other: str, session_cache: Path, tmp
     assert len(steady) == 2
     assert [*memory["phases"]] == ["imports", "load", "first_inference", "steady"]
     reference = str(verify.reference_of(catalog.task(CELL.task), LIMITS).outputs)
-    judged = ask_once(operations.judge, cell=CELL.path, outputs=outputs(tmp_path), reference=reference, **LIMITED)
+    made: dict[str, Any] = {"outputs": outputs(tmp_path), "reference": reference, "precision": told["precision"]}
+    judged = ask_once(operations.judge, cell=CELL.path, **made, **LIMITED)
     assert (judged["fidelity"], judged["metrics"]) == ("exact", {"accuracy": 1.0})
     assert told["input_shapes"] == {"x": [2, 8]}
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from bench.decisions import generation, pick
@@ -63,6 +65,28 @@ def test_a_decode_row_has_its_share_of_the_bound() -> None:
     assert (row.status, row.bound) == ("ok", "memory")
     prefill = rows(records())[f"{PREFILL}/{FAST}"]
     assert (prefill.roof_share, prefill.bound) == (None, None)  # its products are the limit, and no peak is known
+
+
+def test_a_deployment_tells_what_its_decode_steps_reserve() -> None:
+    found = records()
+    for path, one in found.items():
+        reserved = 257 if path.startswith(PREFILL) else 320
+        kept = msgspec.structs.replace(one.quality.generation, reserved_tokens=reserved)  # type: ignore[union-attr]
+        quality = msgspec.structs.replace(one.quality, generation=kept)  # type: ignore[type-var]
+        found[path] = dataclasses.replace(one, quality=quality)
+    stored = results(found)
+    assert {one.cache.reserved_tokens for one in generation.deployments(stored, stored.rows)} == {320}
+
+
+def test_a_row_that_tells_nothing_of_its_cache_is_left_out() -> None:
+    stored = results(records())
+    untold = {}
+    for path, one in stored.records.items():
+        told = one.quality.generation if path.endswith(SLOW) else None  # type: ignore[union-attr]
+        quality = msgspec.structs.replace(one.quality, generation=told)  # type: ignore[type-var]
+        untold[path] = dataclasses.replace(one, quality=quality)
+    found = generation.deployments(dataclasses.replace(stored, records=untold), stored.rows)
+    assert [one.name for one in found] == ["torch/native/raw/slow/cpu"]
 
 
 def test_the_highest_rate_of_alike_buffers_counts() -> None:

@@ -18,6 +18,7 @@ from pathlib import Path
 from bench.api import Info, Task
 from bench.api.errors import ArtifactError, RefusedError
 from bench.graphs.deferred import onnx
+from bench.graphs.weights import reading
 from bench.plugins.engines.archive import pack
 
 FORMAT = "ogenai"
@@ -95,9 +96,9 @@ def unpack_graph(path: Path, folder: Path) -> Path:
 
 
 def weight_bytes(path: Path) -> int:
-    """Bytes of the weights in an archive: of the file that the ONNX file keeps them in."""
-    with tarfile.open(path, "r:") as archive:
-        return archive.getmember(f"{MODEL}.data").size
+    """Bytes of the weights in an archive, but for tables that rows are looked up in."""
+    with tempfile.TemporaryDirectory() as folder:
+        return reading.bytes_read(unpack_graph(path, Path(folder)))
 
 
 def graph_of(path: Path) -> onnx.ModelProto:

@@ -26,6 +26,8 @@ GREEDY: Mapping[str, Any] = {
     "cache_prompt": False,
 }
 """Settings of a request: the likeliest token, whichever it is, and nothing of an earlier prompt."""
+TABLE, HEAD = "token_embd.weight", "output.weight"
+"""Names of the table of tokens and of the head; a file without a head has the table in both places."""
 FEWEST_CONTEXT = 256
 """The context is a multiple of so many tokens: llama.cpp rounds it up itself."""
 
@@ -50,7 +52,8 @@ class LlamaGenerator(Generator):
             raise ArtifactError(f"{path.name} is {kind}; known here: {', '.join(PRECISIONS)}")
         self.precision = PRECISIONS[kind]
         self.num_params = sum(int(np.prod(tensor.shape)) for tensor in reader.tensors)
-        self.weight_bytes = sum(int(tensor.n_bytes) for tensor in reader.tensors)
+        sizes = {tensor.name: int(tensor.n_bytes) for tensor in reader.tensors}
+        self.weight_bytes = sum(sizes.values()) - (sizes[TABLE] if HEAD in sizes else 0)
         self._ids = _ids_by_text(_field(reader, gguf.Keys.Tokenizer.LIST))
         whole = self.precision == "float32"
         self.cache_bytes = 4 if whole else 2  # llama.cpp's default is 16 bits

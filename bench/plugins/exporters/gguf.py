@@ -129,11 +129,13 @@ def _interleaved(array: np.ndarray, num_heads: int) -> np.ndarray:
 
 
 def _add_vocabulary(writer: Any, kinds: Any, task: Task, size: int, end_id: int | None) -> None:
-    """Write the task's byte-level tokenizer, or made-up tokens where it has another: only ids go in and out here.
+    """Write the byte-level tokenizer of a task with texts of its own, or else made-up tokens: only ids go in and out.
 
-    llama.cpp asks for tokens of characters, the end of a line among them, so the first ids are ASCII, and for a merge.
+    Of a token that is a part of a character llama.cpp streams nothing, so texts of ids at random need made-up tokens.
+    It asks for tokens of characters, the end of a line among them, so the first ids are ASCII, and for a merge, and
+    takes an ordinary id for the end of a text where the file names none.
     """
-    told = _byte_level(task.folder / TOKENIZER)
+    told = _byte_level(task.folder / TOKENIZER) if task.dataset is not None else None
     tokens, merges, special = [f"<{number}>" for number in range(size)], ["< <"], set()
     for number, character in enumerate(list(bytes_by_character())[:NUM_ASCII]):
         tokens[number] = character
@@ -149,9 +151,9 @@ def _add_vocabulary(writer: Any, kinds: Any, task: Task, size: int, end_id: int 
     writer.add_token_types([kinds.CONTROL if number in special else kinds.NORMAL for number in range(size)])
     writer.add_token_merges(merges)
     writer.add_add_bos_token(False)
-    if end_id is not None:
-        writer.add_bos_token_id(end_id)
-        writer.add_eos_token_id(end_id)
+    end = size - 1 if end_id is None else end_id
+    writer.add_bos_token_id(end)
+    writer.add_eos_token_id(end)
 
 
 def _byte_level(path: Path) -> Any:

@@ -102,10 +102,7 @@ class OpenVino(Runtime):
         precision, num_bytes = CACHES[name]
         make = functools.partial(make_stateful, request=task.request, reorders=artifact.suffix != ".onnx")
         compiled = self._compile(artifact, provider, threads, make, KV_CACHE_PRECISION=precision)
-        session = OpenVinoStepper(*compiled, task.request, num_bytes)
-        if artifact.suffix != ".onnx":
-            session.weight_bytes = ir.weight_bytes(artifact)
-        return session
+        return OpenVinoStepper(*compiled, task.request, num_bytes, None if artifact.suffix == ".onnx" else artifact)
 
     def profile_nodes(
         self, artifact: Path, *, task: Task, source: str, provider: str, threads: int, feeds: Arrays, num_runs: int

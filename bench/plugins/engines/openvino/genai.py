@@ -59,7 +59,7 @@ class PipelineGenerator(Generator):
 
     def __init__(self, artifact: Path, request: Request, settings: Mapping[str, Any], cache_bytes: int) -> None:
         super().__init__(request)
-        self.cache_bytes, self.weight_bytes = cache_bytes, ir.weight_bytes(artifact)
+        self.cache_bytes = cache_bytes
         self._artifact, self._settings = artifact, settings
         model, _weights = ir.read(ir.import_openvino().Core(), artifact)
         self._pipeline, self._streamer = pipeline(model, request, settings), _streamer()
@@ -72,6 +72,10 @@ class PipelineGenerator(Generator):
         model, _weights = ir.read(core, self._artifact)
         make_stateful(model, self.request, reorders=True)
         return precision_of(core.compile_model(model, "CPU", dict(self._settings)))
+
+    @functools.cached_property
+    def weight_bytes(self) -> int:  # type: ignore[override]
+        return ir.weight_bytes(self._artifact)
 
     @functools.cached_property
     def num_params(self) -> int | None:  # type: ignore[override]

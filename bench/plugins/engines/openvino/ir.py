@@ -20,6 +20,8 @@ from bench.graphs.deferred import np
 from bench.plugins.engines.archive import pack
 
 XML, BIN = "model.xml", "model.bin"
+DECOMPRESSION = ("Convert", "Subtract", "Multiply", "Reshape")
+"""Operators by which weights that are stored in few bits become floats."""
 QUANTIZED = ("i8", "u8", "i4", "u4")
 """Element types of weights that were quantized."""
 
@@ -74,9 +76,20 @@ def read(core: Any, path: Path) -> tuple[Any, Any]:
 
 
 def weight_bytes(path: Path) -> int:
-    """Bytes of the weights in an archive that `save` wrote."""
-    with tarfile.open(path, "r:") as archive:
-        return archive.getmember(BIN).size
+    """Bytes of the weights in an archive that `save` wrote, but for tables that rows are looked up in."""
+    model, _weights = read(import_openvino().Core(), path)
+    constants = [node for node in model.get_ops() if node.get_type_name() == "Constant"]
+    return sum(node.get_byte_size() for node in constants if not _is_table(node.output(0)))
+
+
+def _is_table(port: Any) -> bool:
+    """Whether rows alone are looked up in a tensor, before or after it is decompressed."""
+    readers = [(each.get_node(), each.get_index()) for each in port.get_target_inputs()]
+    return bool(readers) and all(
+        (node.get_type_name() == "Gather" and place == 0)
+        or (node.get_type_name() in DECOMPRESSION and _is_table(node.output(0)))
+        for node, place in readers
+    )
 
 
 def name_ports(model: Any, task: Task, *, inputs: Sequence[Any], outputs: Sequence[Any]) -> None:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 from bench.api.decoder import IDS, LOGITS, Decoder, Request
 from bench.api.generation import Stepper
 from bench.graphs.deferred import np
+from bench.plugins.engines.openvino import ir
 from bench.plugins.engines.openvino.session import CompiledSession
 
 BEAMS = "beam_idx"
@@ -72,16 +75,24 @@ class OpenVinoStepper(CompiledSession, Stepper):
         weights: the memory of its weights.
         request: the request.
         cache_bytes: bytes of an element of the state.
+        archive: path of the archive that the model was read from; None of an ONNX file.
     """
 
-    def __init__(self, compiled: Any, model: Any, weights: Any, request: Request, cache_bytes: int) -> None:
+    def __init__(
+        self, compiled: Any, model: Any, weights: Any, request: Request, cache_bytes: int, archive: Path | None
+    ) -> None:
         CompiledSession.__init__(self, compiled, model, weights)
         Stepper.__init__(self, request)
-        self.cache_bytes = cache_bytes
+        self.cache_bytes, self._archive = cache_bytes, archive
         self._request = compiled.create_infer_request()
         self._logits = compiled.output(LOGITS)
         has_beams = any(BEAMS in port.get_names() for port in compiled.inputs)
         self._further = {BEAMS: np.zeros(1, np.int32)} if has_beams else {}
+
+    # Read after everything that is timed.
+    @functools.cached_property
+    def weight_bytes(self) -> int | None:  # type: ignore[override]
+        return None if self._archive is None else ir.weight_bytes(self._archive)
 
     @property
     def depth(self) -> int:
