@@ -251,9 +251,9 @@ def select(globs: Sequence[str], sweep: str | None) -> list[Cell]:
         found = [_checked(Cell.from_path(glob))] if is_path else [cell for cell in pool() if matches(cell, [glob])]
         if not found:
             raise InputError(f"no cell matches {glob!r}; {_nearest(glob, pool())}")
-        chosen |= dict.fromkeys(dataclasses.replace(cell, task=cell.task + at) for cell in found)
-    for name in {cell.task for cell in chosen}:
-        catalog.task(name)  # refuses sizes that the task does not have
+        # The task refuses sizes that it does not have, and names those that a request to generate does not tell.
+        names = {cell.task: catalog.task(cell.task + at).name for cell in found}
+        chosen |= dict.fromkeys(dataclasses.replace(cell, task=names[cell.task]) for cell in found)
     return list(chosen)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 from typing import Any
 
@@ -255,6 +256,27 @@ def test_an_engine_that_is_told_to_stop_early_is_refused() -> None:
 def test_requests_that_cannot_be(sizes: dict[str, int], message: str) -> None:
     with pytest.raises(InputError, match=message):
         task(**sizes)
+
+
+@pytest.mark.parametrize(
+    ("positions", "sizes", "request_", "name"),
+    [
+        (400, {}, (256, 64), "toy_decoder~generate"),
+        (100, {}, (50, 50), "toy_decoder~generate@new=50,prompt=50"),
+        (100, {"new": 90}, (10, 90), "toy_decoder~generate@new=90,prompt=10"),
+        (100, {"prompt": 90}, (90, 10), "toy_decoder~generate@new=10,prompt=90"),
+    ],
+)
+def test_usual_sizes_fit_the_decoder(
+    monkeypatch: pytest.MonkeyPatch, positions: int, sizes: dict[str, int], request_: tuple[int, int], name: str
+) -> None:
+    toy = TOY.ToyDecoder(name="toy_decoder", path=FAULTS / "models" / "toy_decoder" / "task.py")
+    fewer = dataclasses.replace(toy.decoder, max_positions=positions)
+    monkeypatch.setattr(TOY.ToyDecoder, "decoder", fewer)
+    made = generating.generating(toy, sizes)
+    assert made.request is not None
+    assert (made.request.num_prompt, made.request.num_new) == request_
+    assert made.name == name
 
 
 def test_a_request_tells_the_pass_that_is_timed() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 
 from bench.tasks import transformers_task
@@ -52,4 +53,6 @@ def examine(path: Path, folder: Path, asked: Asked) -> Found:
         runs_code=found.runs_code,
         notes=(*found.notes, *notes),
     )
-    return transformers_task.made(TransformersTask, network, path, folder, asked, attributes)
+    made = transformers_task.made(TransformersTask, network, path, folder, asked, attributes)
+    # A request to generate tells its own sizes.
+    return dataclasses.replace(made, guessed={}) if attributes else made
