@@ -61,6 +61,16 @@ def request_of(task: str) -> tuple[int, int]:
     return sizes.get(PROMPT, USUAL_PROMPT), sizes.get(NEW, USUAL_NEW)
 
 
+def fitted(sizes: Mapping[str, int], max_positions: int) -> dict[str, int]:
+    """The sizes of a request to generate with a decoder: where the usual ones are too long for it, shorter ones."""
+    prompt, new = sizes.get(PROMPT, USUAL_PROMPT), sizes.get(NEW, USUAL_NEW)
+    if prompt + new <= max_positions:
+        return dict(sizes)
+    prompt = sizes.get(PROMPT, max_positions - sizes[NEW] if NEW in sizes else max_positions // 2)
+    new = sizes.get(NEW, min(USUAL_NEW, max_positions - prompt))
+    return dict(sizes) if min(prompt, new) < 1 else {**sizes, PROMPT: prompt, NEW: new}
+
+
 def exported_of(task: str) -> str:
     """The name of the task, at its own sizes, whose model is exported for a task."""
     return family_of(task) + STEP if is_generating(task) else family_of(task)

@@ -34,7 +34,8 @@ def task(name: str) -> Task:
     """The task in the folder `models/<name>`, or a task made of it where the name says so: see `bench.api.sized`."""
     found, sizes = _load("models", sized.family_of(name), Task), sized.sizes_of(name)
     if sized.is_generating(name):
-        return generating.generating(found, sizes)
+        room = found.decoder.max_positions if found.decoder is not None else 0
+        return generating.generating(found, sized.fitted(sizes, room))
     if sized.is_step(name):
         return generating.step(found)
     if sized.is_tuning(name):

@@ -15,7 +15,7 @@ from typing import Any
 from bench.api import Arrays, Points, Samples, Task, TensorSpec
 from bench.api.decoder import IDS, LOGITS, Decoder, Request
 from bench.api.errors import InputError
-from bench.api.sized import GENERATE, NEW, PROMPT, STEP, generating_of, name_at, request_of
+from bench.api.sized import GENERATE, NEW, PROMPT, STEP, name_at, request_of
 from bench.graphs.deferred import np
 
 NUM_SAMPLES = 64
@@ -112,8 +112,7 @@ def generating(task: Task, sizes: Mapping[str, int]) -> Task:
 
     Args:
         task: the decoder's task.
-        sizes: any of `prompt` and `new`; one that is not told is the usual one, or less where the decoder takes less,
-            and then the task's name tells both.
+        sizes: any of `prompt` and `new`.
 
     Raises:
         InputError: the task is no decoder, a size is unknown, or the text would be longer than the decoder takes.
@@ -122,16 +121,11 @@ def generating(task: Task, sizes: Mapping[str, int]) -> Task:
     if unknown := [name for name in sizes if name not in (PROMPT, NEW)]:
         raise InputError(f"a request to generate has the sizes {PROMPT} and {NEW}, not {unknown[0]!r}")
     name = name_at(task.name + GENERATE, sizes)
-    usual, room = request_of(name), decoder.max_positions
-    shorter = room - sizes[NEW] if NEW in sizes else room // 2
-    prompt = sizes.get(PROMPT) or (usual[0] if sum(usual) <= room else shorter)
-    new = sizes.get(NEW) or min(usual[1], room - prompt)
-    if (prompt, new) != usual and min(prompt, new) > 0:
-        name = generating_of(task.name, prompt=prompt, new=new)
-    room -= prompt
-    if prompt < 1 or new < 1 or room < new:
+    prompt, new = request_of(name)
+    room = decoder.max_positions - prompt
+    if room < new:
         raise InputError(
-            f"{task.name} takes texts of {decoder.max_positions} tokens, fewer than {usual[0]} and {usual[1]} new"
+            f"{task.name} takes texts of {decoder.max_positions} tokens, fewer than {prompt} and {new} new"
         )
     request = Request(
         decoder=decoder,

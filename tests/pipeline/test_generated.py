@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import dataclasses
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from bench.api import Arrays, Samples, Task
+from bench.api import Arrays, Samples, Task, sized
 from bench.api.errors import GenerationError, InputError
 from bench.api.generation import Emit, Told
 from bench.api.loading import load_module
@@ -259,24 +258,18 @@ def test_requests_that_cannot_be(sizes: dict[str, int], message: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("positions", "sizes", "request_", "name"),
+    ("positions", "asked", "fitted"),
     [
-        (400, {}, (256, 64), "toy_decoder~generate"),
-        (100, {}, (50, 50), "toy_decoder~generate@new=50,prompt=50"),
-        (100, {"new": 90}, (10, 90), "toy_decoder~generate@new=90,prompt=10"),
-        (100, {"prompt": 90}, (90, 10), "toy_decoder~generate@new=10,prompt=90"),
+        (400, {}, {}),
+        (100, {}, {"prompt": 50, "new": 50}),
+        (100, {"new": 90}, {"prompt": 10, "new": 90}),
+        (100, {"prompt": 90}, {"prompt": 90, "new": 10}),
+        (100, {"prompt": 100}, {"prompt": 100}),  # is refused
+        (100, {"prompt": 60, "new": 60}, {"prompt": 60, "new": 60}),
     ],
 )
-def test_usual_sizes_fit_the_decoder(
-    monkeypatch: pytest.MonkeyPatch, positions: int, sizes: dict[str, int], request_: tuple[int, int], name: str
-) -> None:
-    toy = TOY.ToyDecoder(name="toy_decoder", path=FAULTS / "models" / "toy_decoder" / "task.py")
-    fewer = dataclasses.replace(toy.decoder, max_positions=positions)
-    monkeypatch.setattr(TOY.ToyDecoder, "decoder", fewer)
-    made = generating.generating(toy, sizes)
-    assert made.request is not None
-    assert (made.request.num_prompt, made.request.num_new) == request_
-    assert made.name == name
+def test_usual_sizes_fit_the_decoder(positions: int, asked: dict[str, int], fitted: dict[str, int]) -> None:
+    assert sized.fitted(asked, positions) == fitted
 
 
 def test_a_request_tells_the_pass_that_is_timed() -> None:

@@ -55,6 +55,8 @@ class Gguf(Exporter):
         kind = (config.get("rope_scaling") or _rope(config)).get("rope_type", "default")
         if kind != "default" or config.get("attention_bias") or config.get("mlp_bias"):
             return f"it writes Llamas without biases and with plain rotary embeddings, not those of the kind {kind!r}"
+        if config["vocab_size"] < NUM_ASCII:
+            return f"llama.cpp asks for tokens of characters, and a vocabulary of {config['vocab_size']} has no room"
         return None
 
     def export(self, task: Task, source: str, target: Path) -> Info:
