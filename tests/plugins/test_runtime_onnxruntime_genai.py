@@ -31,6 +31,13 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return target
 
 
+def test_an_archive_tells_nothing_of_where_it_was_built(built: Path) -> None:
+    """The builder adds the commit of the repository around it, so equal models would have other bytes."""
+    version = genai.graph_of(built).producer_version
+    assert version
+    assert version == version.partition("+")[0]
+
+
 def opened(path: Path) -> Any:
     asked = catalog.task("codegen_lm~generate@new=8,prompt=16")
     return catalog.runtime("onnxruntime_genai").open(path, task=asked, source="torch", provider="cpu", threads=1)

@@ -59,8 +59,16 @@ def build(task: Task, precision: str, target: Path) -> Info:
             _run_builder(checkpoint, built, Path(folder, "cache"), precision)
         except Exception as error:
             raise ArtifactError(f"onnxruntime-genai's builder: {type(error).__name__}: {error}") from error
+        _unstamp(built / MODEL)
         pack(built, sorted(path.name for path in built.iterdir()), target)
     return {"precision": precision}
+
+
+def _unstamp(path: Path) -> None:
+    """Take out what the builder adds to its version: the commit of the repository that this process happens to be in."""
+    model = onnx.load(path, load_external_data=False)
+    model.producer_version = model.producer_version.partition("+")[0]
+    path.write_bytes(model.SerializeToString(deterministic=True))
 
 
 def _run_builder(checkpoint: Path, built: Path, cache: Path, precision: str) -> None:
