@@ -129,7 +129,7 @@ def save(
         packages=", ".join(f"{name} {one}" for name, one in record.header.versions.items() if one) or "no package",
         ports=_ports(task),
         code=code.strip(),
-        outputs=[spec.name for spec in task.outputs],
+        outputs=[spec.name for spec in _outputs(task)],
         artifact=name,
     )
     folder.mkdir(parents=True, exist_ok=True)

@@ -65,7 +65,7 @@ def build(task: Task, precision: str, target: Path) -> Info:
 
 
 def _unstamp(path: Path) -> None:
-    """Take out what the builder adds to its version: the commit of the repository that this process happens to be in."""
+    """Take out what the builder adds to its version: the commit of the repository that this process is in."""
     model = onnx.load(path, load_external_data=False)
     model.producer_version = model.producer_version.partition("+")[0]
     path.write_bytes(model.SerializeToString(deterministic=True))
