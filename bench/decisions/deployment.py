@@ -15,6 +15,7 @@ from bench.api import Session, Task, TensorSpec, cache, files, loading, sized
 from bench.api.arrays import load_arrays
 from bench.api.artifact import Artifact
 from bench.api.cell import Cell
+from bench.api.decoder import IDS
 from bench.api.errors import InputError
 from bench.api.places import without_places
 from bench.api.plugin import Arrays, Outputs
@@ -153,7 +154,7 @@ def _place_of(task: Task) -> str | None:
 def _ports(task: Task) -> str:
     """A line for each input and output."""
     lines = []
-    for kind, specs in (("in", task.inputs), ("out", _outputs(task))):
+    for kind, specs in (("in", _inputs(task)), ("out", _outputs(task))):
         for spec in specs:
             sizes = ", ".join(ascii(size).strip("'") for size in spec.shape)
             lines.append(f"    {kind:4}{spec.name!a}: {spec.dtype} ({sizes})")
@@ -247,12 +248,26 @@ class Loaded:
         self._session, self._task = session, task
 
     def __call__(self, feeds: Arrays) -> Arrays:
+        request = self._task.request
+        if request is not None and not (feeds[IDS].ndim <= 2 and 1 <= feeds[IDS].size == feeds[IDS].shape[-1]):
+            raise InputError(f"it answers one prompt at a time, {IDS} of (1, tokens), not {feeds[IDS].shape}")
+        if request is not None and feeds[IDS].size > request.num_prompt:
+            raise InputError(
+                f"it was measured with prompts of {request.num_prompt} tokens, fewer than {feeds[IDS].size}"
+            )
         return dict(zip((spec.name for spec in _outputs(self._task)), self._session.run(feeds), strict=True))
 
     def judged(self) -> Callable[[Arrays], Arrays]:
         """The function whose outputs are judged, which gives all of the task's."""
         run, names = operations.judged_call(self._session), [spec.name for spec in self._task.outputs]
         return lambda feeds: dict(zip(names, run(feeds), strict=True))
+
+
+def _inputs(task: Task) -> Sequence[TensorSpec]:
+    """What a loaded artifact takes: of a decoder, a prompt."""
+    if task.request is None:
+        return task.inputs
+    return (TensorSpec(name=IDS, dtype="int64", shape=(1, task.request.num_prompt)),)
 
 
 def _outputs(task: Task) -> Sequence[TensorSpec]:

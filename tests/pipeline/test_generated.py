@@ -289,11 +289,16 @@ def test_a_loaded_decoder_answers_every_request_alike() -> None:
     made = task()
     loaded = deployment.Loaded(ENGINES["cpu"](made.request), made)
     feeds = {"input_ids": made.samples("test").inputs["input_ids"][0]}
-    found = [loaded(feeds) for _ in range(generated.NUM_ANSWERED + 2)]
+    prompt = {"input_ids": feeds["input_ids"][:, :70]}
+    found = [loaded(prompt) for _ in range(generated.NUM_ANSWERED + 2)]
     assert {name: array.shape for name, array in found[0].items()} == {"tokens": (4,)}
     assert all((each["tokens"] == found[0]["tokens"]).all() for each in found)
     assert (found[0]["tokens"] >= 0).all()
     assert list(loaded.judged()(feeds)) == [LOGPROBS, TOKENS, MARGINS]
+    with pytest.raises(InputError, match="prompts of 70 tokens, fewer than 102"):
+        loaded(feeds)
+    with pytest.raises(InputError, match="one prompt at a time"):
+        loaded({"input_ids": np.ones((2, 8), np.int64)})
 
 
 @pytest.mark.parametrize(
