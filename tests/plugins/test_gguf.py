@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from bench.api.errors import RefusedError
+from bench.api.errors import GenerationError, RefusedError
 from bench.measure import tokens
 from bench.pipeline import generated
 from bench.plugins import catalog, steps
@@ -78,6 +78,18 @@ def test_it_generates_what_the_reference_does(file: Path, option: str, precision
     assert list(found.ids) == right.run(feeds)[0].tolist()
     own, expected = (generated.log_softmax(one.logits_after(prompt, forced)) for one in (session, right))  # type: ignore[attr-defined]
     assert np.abs(own - expected).max() < error
+    session.close()
+
+
+@pytest.mark.framework
+def test_text_that_is_no_token_is_a_failure(file: Path) -> None:
+    """Of characters that several tokens make, llama.cpp streams one text."""
+    task = catalog.task(REQUEST)
+    assert task.request is not None
+    session = llama_cpp.LlamaGenerator(file, task.request, 1)
+    session._ids = {}
+    with pytest.raises(GenerationError, match=r"streams text, and .+ is no single token"):
+        session.generate(np.arange(100, 164), 8, print)
     session.close()
 
 

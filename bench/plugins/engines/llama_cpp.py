@@ -70,20 +70,23 @@ class LlamaGenerator(Generator):
 
     def generate(self, prompt: np.ndarray, num_new: int, emit: Emit) -> Told:
         ids, last = self._ids, {}
+        joined: list[str] = []
 
         def take(chunk: Any) -> bool:
             choice = chunk["choices"][0]
-            if choice["finish_reason"] is None:
-                if choice["text"] not in ids:  # characters of several tokens come at once
-                    raise GenerationError(f"llama.cpp streams text, and {choice['text']!r} is no single token")
-                emit(ids[choice["text"]])
-            else:
+            if choice["finish_reason"] is not None:
                 last.update(chunk)
+            elif (number := ids.get(choice["text"])) is None:
+                joined.append(choice["text"])  # an error that is raised here does not get out
+            else:
+                emit(number)
             return False
 
         self._server.handle_completions(
             {**GREEDY, "prompt": prompt.tolist(), "n_predict": num_new, "stream": True}, take
         )
+        if joined:
+            raise GenerationError(f"llama.cpp streams text, and {joined[0]!r} is no single token")
         if "timings" not in last:
             raise GenerationError(f"llama.cpp gave no answer: {last}")
         told = last["timings"]
