@@ -53,9 +53,9 @@ def load_deployment(folder: str | Path) -> Callable[[Arrays], Arrays]:
     """
     from pathlib import Path
 
-    from bench.decisions import deployment
+    from bench.decisions import loaded
 
-    return deployment.load(Path(folder))
+    return loaded.load(Path(folder))
 
 
 def evaluate_deployment(folder: str | Path, predict: Callable[[Arrays], Arrays]) -> str:
@@ -74,6 +74,6 @@ def evaluate_deployment(folder: str | Path, predict: Callable[[Arrays], Arrays])
     """
     from pathlib import Path
 
-    from bench.decisions import deployment
+    from bench.decisions import loaded
 
-    return deployment.evaluate(Path(folder), predict)
+    return loaded.evaluate(Path(folder), predict)

@@ -12,7 +12,7 @@ from bench.api import Arrays, Samples, Task, sized
 from bench.api.errors import GenerationError, InputError
 from bench.api.generation import Emit, Told
 from bench.api.loading import load_module
-from bench.decisions import deployment
+from bench.decisions.loaded import Loaded
 from bench.measure import generation
 from bench.pipeline import generated, judging, sweeps
 from bench.plugins import generating
@@ -287,7 +287,7 @@ def test_a_request_tells_the_pass_that_is_timed() -> None:
 
 def test_a_loaded_decoder_answers_every_request_alike() -> None:
     made = task()
-    loaded = deployment.Loaded(ENGINES["cpu"](made.request), made)
+    loaded = Loaded(ENGINES["cpu"](made.request), made)
     feeds = {"input_ids": made.samples("test").inputs["input_ids"][0]}
     prompt = {"input_ids": feeds["input_ids"][:, :70]}
     found = [loaded(prompt) for _ in range(generated.NUM_ANSWERED + 2)]

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from bench.graphs.deferred import onnx
+from bench.graphs.file import dtypes
 
 LOOKUPS = {"Gather": (0,), "GatherBlockQuantized": (0, 2, 3)}
 """Operators that read rows of a table, and their inputs that hold it, its scales and its zero points."""
@@ -38,8 +39,4 @@ def _graphs(graph: onnx.GraphProto) -> Iterator[onnx.GraphProto]:
 
 
 def _num_bytes(tensor: onnx.TensorProto) -> int:
-    kind = tensor.data_type
-    bits = 4 if kind in (onnx.TensorProto.INT4, onnx.TensorProto.UINT4) else None
-    if bits is None:
-        bits = 8 * onnx.helper.tensor_dtype_to_np_dtype(kind).itemsize
-    return -(-math.prod(tensor.dims) * bits // 8)
+    return -(-math.prod(tensor.dims) * dtypes.bits(tensor.data_type) // 8)
