@@ -40,7 +40,7 @@ def run(
     globs: options.Globs = None,
     *,
     sweep: Annotated[
-        str | None, typer.Option(help="A named sweep: quick, full, scaling, threads, seed or everything.")
+        str | None, typer.Option(help="A named sweep: quick, full, scaling, threads, generation, seed or everything.")
     ] = None,
     model: options.Own = None,
     dataset: options.Dataset = None,

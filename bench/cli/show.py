@@ -46,6 +46,8 @@ def show(
         (ctx.obj or Stopping()).leave_unfreed(stored)
     rows = stored.chosen(globs)
     if sweep is not None:
+        if columns or sort:
+            raise InputError("the tables of --sweep have their own order and columns: leave out --columns and --sort")
         options.write(sweep_tables(sweep, stored, rows, format), output)
         return
     chosen = tuple(columns.split(",")) if columns else None

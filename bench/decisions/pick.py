@@ -298,8 +298,14 @@ def _none_qualifies(group: Group, ranked: Sequence[Row], constraints: Constraint
     for option, (key, limit) in constraints.limits().items():
         number = sum(_meets(row, key, limit) for row in ranked)
         values = [value for row in ranked if (value := _value(row, key)) is not None]
-        least = f"; the least is {_human(key, min(values))}" if values and not number else ""
-        parts.append(f"{option} {number} of {len(ranked)}{least}")
+        nearest = ""
+        if not values:
+            nearest = "; of none it was measured"
+        elif not number:
+            is_rate = option == RATE
+            best = f"{1e9 / min(values):.4g} tokens/s" if is_rate else _human(key, min(values))
+            nearest = f"; the {'most' if is_rate else 'least'} is {best}"
+        parts.append(f"{option} {number} of {len(ranked)}{nearest}")
     return f"no cell of {group.title} meets all of it; alone, {', '.join(parts)}"
 
 

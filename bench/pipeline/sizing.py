@@ -10,7 +10,7 @@ from pathlib import Path
 from bench.api import Task
 from bench.api.cell import Cell
 from bench.api.errors import ChildError, InputError
-from bench.api.sized import BATCH, name_at
+from bench.api.sized import BATCH, name_at, sizes_of
 from bench.measure.limits import Limits
 from bench.plugins import catalog
 from bench.tasks import adopt
@@ -31,13 +31,15 @@ def at_sizes(cells: Iterable[Cell], axes: Mapping[str, Sequence[int]]) -> list[C
     for cell, sizes in itertools.product(cells, combinations):
         task = catalog.task(cell.task)
         own = {dim: size for dim, size in sizes.items() if not is_batch(task, dim)}
+        if own and sizes_of(cell.task):
+            raise InputError(f"{cell.task} tells its sizes already: leave {', '.join(own)} out of --dim")
         batch = next((size for dim, size in sizes.items() if is_batch(task, dim)), cell.batch)
         fixed = {spec.shape[0] for spec in task.inputs if isinstance(spec.shape[0], int)} if task.batched else set()
         if batch != cell.batch and fixed and fixed != {batch}:
             raise InputError(f"the model of {task.name} takes batches of {fixed.pop()} only")
         at = dataclasses.replace(cell, task=name_at(cell.task, own), batch=batch)
-        catalog.task(at.task)  # refuses dimensions that the task does not have
-        found[at] = None
+        # The task refuses dimensions that it does not have, and names sizes that it had to choose.
+        found[dataclasses.replace(at, task=catalog.task(at.task).name)] = None
     return list(found)
 
 

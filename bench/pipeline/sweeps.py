@@ -111,8 +111,11 @@ def _first_variants() -> list[str]:
 
 def stages_of(max_positions: int) -> list[tuple[int, int]]:
     """Tokens of the prompts and of the answers to measure: short, and as long as leaves room among the positions."""
-    prompts = [length for length in PROMPTS if length + NUM_NEW <= max_positions] or [max_positions // 2]
-    return [(prompt, new) for prompt in prompts for new in (1, min(NUM_NEW, max_positions - prompt))]
+    longest = [(prompt, NUM_NEW) for prompt in PROMPTS if prompt + NUM_NEW <= max_positions]
+    if not longest:
+        fitted = sized.fitted({}, max_positions)
+        longest = [(fitted[sized.PROMPT], fitted[sized.NEW])]
+    return [(prompt, new) for prompt, most in longest for new in (1, most)]
 
 
 def seed() -> list[Cell]:
@@ -251,9 +254,9 @@ def select(globs: Sequence[str], sweep: str | None) -> list[Cell]:
         found = [_checked(Cell.from_path(glob))] if is_path else [cell for cell in pool() if matches(cell, [glob])]
         if not found:
             raise InputError(f"no cell matches {glob!r}; {_nearest(glob, pool())}")
-        # The task refuses sizes that it does not have, and names those that a request to generate does not tell.
-        names = {cell.task: catalog.task(cell.task + at).name for cell in found}
-        chosen |= dict.fromkeys(dataclasses.replace(cell, task=names[cell.task]) for cell in found)
+        chosen |= dict.fromkeys(dataclasses.replace(cell, task=cell.task + at) for cell in found)
+    for name in {cell.task for cell in chosen}:
+        catalog.task(name)  # refuses sizes that the task does not have
     return list(chosen)
 
 
@@ -264,7 +267,8 @@ def _apart(glob: str) -> tuple[str, str]:
     if sized.is_generating(task):
         family += sized.GENERATE
     if mark and sized.SIZES.fullmatch(at) is None:
-        raise InputError(f"not sizes of a task: {task!r}; they read {family}@height=224,width=224")
+        example = f"{sized.NEW}=64,{sized.PROMPT}=256" if sized.is_generating(task) else "height=224,width=224"
+        raise InputError(f"not sizes of a task: {task!r}; they read {family}@{example}")
     return family + slash + rest, sized.in_order(task).removeprefix(family)
 
 

@@ -307,7 +307,7 @@ def _inspected(
         return judged
     stored = None
     if artifact.format == "onnx":
-        with contextlib.suppress(ChildError):
+        with contextlib.suppress(ChildError):  # then the size of the file and the precision bound it
             stored = (count or ask)(operations.bytes_read, artifact=str(artifact.path))["num_bytes"]
     return _bounded(judged, artifact, request, Cell.from_path(opened["cell"]).threads, stored)
 

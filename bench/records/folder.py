@@ -218,12 +218,20 @@ def machine_folder(results: Path) -> Path:
     raise InputError(f"{results} holds no results of this machine, but of others: give one with --results: {names}")
 
 
+def in_order(glob: str) -> str:
+    """A glob with the sizes of its task, if it tells any, in the order in which names have them."""
+    task, slash, rest = glob.partition("/")
+    _, mark, at = task.partition(sized.MARK)
+    return sized.in_order(task) + slash + rest if mark and sized.SIZES.fullmatch(at) else glob
+
+
 def chosen(rows: Sequence[Row], globs: Sequence[str]) -> list[Row]:
     """The rows whose cells a glob matches; without globs all rows but the proposals of searches.
 
     Raises:
         InputError: a glob matches no row.
     """
+    globs = [in_order(glob) for glob in globs]
     for glob in globs:
         if not any(matches(Cell.from_path(row.cell), [glob]) for row in rows):
             parts = sorted({part for row in rows for part in row.cell.split("/")})

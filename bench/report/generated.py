@@ -15,9 +15,10 @@ LEGEND = (
     "and more tokens in the cache (KV depth); p50 (p90). Bound: the least time in which this machine reads the weights "
     "and the cache once, over the TPOT, at the least depth. Greedy: share of the tokens that the engine chooses by "
     "itself that agree with the reference's, where the reference's two likeliest are further apart than the row's "
-    "precision. KV: bytes of keys and values a token, and tokens for which room is kept from the start. Metric: {dash} "
-    "where the engine hides its logits. Over a runtime: the TPOT of what is trained, run by its own framework, "
-    "over this one's at the least depth, paired, with the 95 % interval; above 1 is faster."
+    "precision. KV: bytes of keys and values a token, and tokens for which room is kept from the start. Metric: after "
+    "the shortest prompt; {dash} where the engine hides its logits. Peak: the most of all stages. Over a runtime: the "
+    "TPOT of what is trained, run by its own framework, over this one's at the least depth, paired, with the 95 % "
+    "interval; above 1 is faster."
 )
 WIDE = 150
 """Characters of a terminal that shows all columns; narrower, those in `NARROW` alone."""
@@ -43,7 +44,10 @@ def render(found: Sequence[Deployment], *, format: str) -> str:
     tables = [_table(family, threads, members, format) for (family, threads), members in groups.items()]
     legend = LEGEND.format(dash=DASH)
     if format == "table":
-        legend = textwrap.fill(legend, min(writing.terminal_width(), WIDE))
+        width = writing.terminal_width()
+        if width < WIDE:
+            legend += f" At this width some columns are left out; COLUMNS={WIDE} shows all."
+        legend = textwrap.fill(legend, min(width, WIDE))
     return "\n".join([*tables, legend + "\n"])
 
 

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import re
 import sys
+import typing
 from pathlib import Path
 
 import onnx
 import pytest
 from onnx import TensorProto, helper
 
-from bench.cli import main
+from bench.cli import main, run
 from bench.measure import machine
+from bench.pipeline import sweeps
 
 ROOT = Path(__file__).parents[2]
 
@@ -28,6 +30,11 @@ def model(plugin_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     opsets = [helper.make_opsetid("", 18)]
     onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=9), "model.onnx")
     monkeypatch.setattr(machine, "num_cores", lambda: 3)
+
+
+def test_the_help_names_every_sweep() -> None:
+    said = typing.get_type_hints(run.run, include_extras=True)["sweep"].__metadata__[0].help
+    assert [name for name in sweeps.named() if name not in said] == []
 
 
 def cells(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], *arguments: str) -> list[str]:

@@ -102,6 +102,14 @@ def test_identity_of_a_model_does_not_depend_on_the_sizes_to_measure(tmp_path: P
     assert catalog.task("enc").samples("test").inputs["x"].shape[1:] == (5,)
 
 
+def test_sizes_of_a_request_to_generate_are_told_once() -> None:
+    decode = dataclasses.replace(CELL, task="codegen_lm~generate@new=64,prompt=256")
+    with pytest.raises(InputError, match=r"prompt=256 tells its sizes already: leave prompt out of --dim"):
+        sizing.at_sizes([decode], {"prompt": (128,)})
+    with pytest.raises(InputError, match=r"they read codegen_lm~generate@new=64,prompt=256$"):
+        sweeps.select(["codegen_lm~generate@new=0,prompt=8/*"], None)
+
+
 @pytest.mark.usefixtures("wide")
 def test_globs_may_name_sizes() -> None:
     found = sweeps.select(["wide@width=5/null/native/*"], None)

@@ -42,6 +42,12 @@ def test_glob_that_matches_nothing(glob: str, says: str) -> None:
     assert str(raised.value) == says
 
 
+def test_sizes_of_a_glob_may_come_in_any_order() -> None:
+    rows = [row(f"lm~generate@new={new},prompt=8/torch/native/raw/pytorch/cpu/b1t1") for new in (1, 64)]
+    assert folder.chosen(rows, ["lm~generate@prompt=8,new=64"]) == rows[1:]
+    assert folder.chosen(rows, ["lm~generate@*"]) == rows
+
+
 def test_launches_beside_another_cell_may_be_left_out(tmp_path: Path) -> None:
     """As where one search measured cells beside one baseline, and the next search some of them beside another."""
     first, second = made.BASELINE, made.PRUNE

@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from bench.api.errors import InputError
 from bench.decisions import generation, pick
 from bench.decisions.generation import Stage
 from bench.measure.comparison import CELL
@@ -124,6 +125,32 @@ def test_picks_keep_to_both_limits() -> None:
     ):
         found = pick.qualifying(group, pick.Constraints(**limits))  # type: ignore[arg-type]
         assert [row.cell for row in found] == [f"{DECODE}/{cell}" for cell in cells]
+
+
+def test_limits_that_no_row_meets_are_told_in_their_own_units() -> None:
+    stored = results(records())
+    decode = [row for row in stored.rows if row.task == DECODE]
+    limits = pick.Constraints(max_ttft_ns=10e6, min_tokens_per_s=1000.0)
+    with pytest.raises(InputError) as refused:
+        pick.choose(stored.measurements, decode, limits, tolerance=0.05)
+    assert "--max-ttft 0 of 2; the least is 20 ms, --min-tokens-per-s 0 of 2; the most is 250" in str(refused.value)
+    assert str(refused.value).endswith(" tokens/s")
+
+    untold = [dataclasses.replace(row, ttft_ns=None) for row in decode]
+    with pytest.raises(InputError, match="--max-ttft 0 of 2; of none it was measured"):
+        pick.choose(stored.measurements, untold, limits, tolerance=0.05)
+
+
+def test_columns_that_a_terminal_has_no_room_for_are_told_of(monkeypatch: pytest.MonkeyPatch) -> None:
+    stored = results(records())
+    texts = {}
+    for width in (100, 160):
+        monkeypatch.setenv("COLUMNS", str(width))
+        texts[width] = generated.render(generation.deployments(stored, stored.rows), format="table").replace("\n", " ")
+    assert "reserved" not in texts[100]
+    assert "some columns are left out; COLUMNS=150 shows all" in texts[100]
+    assert "reserved" in texts[160]
+    assert "left out" not in texts[160]
 
 
 def test_stages_of_a_deployment_are_joined() -> None:
