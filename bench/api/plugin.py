@@ -139,6 +139,8 @@ class Task(Plugin, abc.ABC):
     higher_is_better: ClassVar[bool] = True
     is_error_rate: ClassVar[bool] = False
     """Whether the ranked metric is a share of errors: shares of it are then lost of what is right, 1 minus the rate."""
+    judged_as: ClassVar[str | None] = None
+    """What the metric compares, in a few words, where a table should say so: `output 'p' above 0.5`."""
     closed_to: ClassVar[Mapping[str, str]] = {}
     """Methods of export (see `Exporter.method`) that cannot take the task's model, each with the reason."""
     close: ClassVar[float] = 1e-4
@@ -234,6 +236,13 @@ class Task(Plugin, abc.ABC):
     @abc.abstractmethod
     def metrics(self, outputs: Arrays, targets: Sequence[Any]) -> dict[str, float]:
         """Every metric by name with its unit; `metric_name` is among them."""
+
+    def chance(self, targets: Sequence[Any]) -> float | None:
+        """The ranked metric that an answer which ignores the inputs may reach on these samples; None if unknown.
+
+        A reference whose metric is no better cannot tell a right deployment from a wrong one.
+        """
+        return None
 
     def points(self, outputs: Arrays, targets: Sequence[Any]) -> Points | str:
         """What each sample adds to the ranked metric, or the reason why that cannot be told.

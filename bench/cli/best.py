@@ -24,10 +24,12 @@ def best(
     """The fastest deployment of each task that keeps its metric, against each framework's default."""
     from bench.decisions.best import best as find
     from bench.records import ranking
+    from bench.records.chance import warnings
     from bench.report import best as report
 
     most = units.share(max_metric_drop, zero=True)
     stored = options.read(results, margin=units.share(margin))
+    options.say_notes(warnings(stored.chosen(None)))
     found = find(stored.measurements, stored.chosen(None), max_metric_loss=most)
     if not found and into is None:  # no error: a sweep that was stopped early has none
         options.say(report.NOTHING)

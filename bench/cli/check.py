@@ -32,6 +32,8 @@ def check(
     ] = None,
     yes: options.Yes = False,
     dataset: options.Dataset = None,
+    metric: options.Metric = None,
+    judged: options.Judged = None,
     dim: options.Dims = None,
     shape: options.Shapes = None,
     trust: options.Trust = False,
@@ -53,7 +55,7 @@ def check(
     from bench.report import check as report
 
     limits = Limits.of(step_s=None, memory_bytes=None)
-    given = options.own_model(dataset, dim, shape, trust)
+    given = options.own_model(dataset, dim, shape, trust, metric, judged)
     how = {"runtime": runtime, "provider": provider, "batch": batch, "threads": threads}
     (pinned_with,) = options.environments([versions], None) if versions else (None,)
     if (pinned / "deployment.json").is_file():
@@ -71,6 +73,8 @@ def check(
     max_metric_loss = units.share(max_metric_drop, zero=True)
     options.say_notes(pair.notes)
     outcome = guard.measure(pair, goal, Method(limits=limits), max_metric_loss=max_metric_loss)
+    if (useless := guard.useless(pair)) is not None:
+        options.say(useless)
     options.tell(f"{pair.new.cell}: {report.line(outcome)}")
     if not outcome.passed:
         raise typer.Exit(REGRESSION)

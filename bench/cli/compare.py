@@ -49,6 +49,8 @@ def compare(
         Path | None, typer.Option(help="A model of your own in a git work tree, to measure at both revisions.")
     ] = None,
     dataset: options.Dataset = None,
+    metric: options.Metric = None,
+    judged: options.Judged = None,
     dim: options.Dims = None,
     shape: options.Shapes = None,
     trust: options.Trust = False,
@@ -66,7 +68,7 @@ def compare(
     from bench.records.reading import told
     from bench.report import compare as report
 
-    given = options.own_model(dataset, dim, shape, trust, is_named=model is not None)
+    given = options.own_model(dataset, dim, shape, trust, metric, judged, is_named=model is not None)
     share = units.share(margin)
     goal = Goal(aims=Aims(margin=share), max_launches=launches, budget_s=units.seconds(budget))
     if versions or python:

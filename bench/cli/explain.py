@@ -32,6 +32,8 @@ def explain(
         typer.Option(help="Error that is no drift, as a share of a tensor's magnitude; the task's own by default."),
     ] = None,
     dataset: options.Dataset = None,
+    metric: options.Metric = None,
+    judged: options.Judged = None,
     dim: options.Dims = None,
     shape: options.Shapes = None,
     trust: options.Trust = False,
@@ -50,7 +52,7 @@ def explain(
     from bench.tasks.adopt import Options
 
     stored = options.read(results)
-    given = options.own_model(dataset, dim, shape, trust)
+    given = options.own_model(dataset, dim, shape, trust, metric, judged)
     names = [cell, *([vs] if vs else [])]
     if given != Options() and not any(_is_model(stored, named) for named in names):
         raise InputError("--dataset, --dim, --shape and --trust are about the file of a model; a cell has its own")

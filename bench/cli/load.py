@@ -22,6 +22,8 @@ def load(
     *,
     model: options.Own = None,
     dataset: options.Dataset = None,
+    metric: options.Metric = None,
+    judged: options.Judged = None,
     dim: options.Dims = None,
     shape: options.Shapes = None,
     trust: options.Trust = False,
@@ -105,7 +107,7 @@ def load(
         raise InputError("--plan needs a bound on the latency, such as --latency 20ms")
     step_s = units.seconds(timeout) if timeout else None
     limits = Limits.of(step_s=step_s, memory_bytes=units.size_bytes(memory) if memory else None)
-    given = options.own_model(dataset, None, shape, trust, is_named=model is not None)
+    given = options.own_model(dataset, None, shape, trust, metric, judged, is_named=model is not None)
     axes = axes_from(dim or ())
     if model is not None:
         adopted, axes = sizing.adopted(model, given, axes, limits)

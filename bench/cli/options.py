@@ -53,6 +53,13 @@ Dims = Annotated[
 Shapes = Annotated[
     list[str] | None, typer.Option("--shape", help="Shape of an input, as image=1x3x224x224 or tokens=1x16:int64.")
 ]
+Metric = Annotated[
+    str | None,
+    typer.Option(help="Metric of --dataset's targets: accuracy, accuracy@0.5 (threshold of one score) or rmse."),
+]
+Judged = Annotated[
+    str | None, typer.Option("--output", help="The model's output that is compared with the targets of --dataset.")
+]
 Trust = Annotated[bool, typer.Option("--trust", help="Let code that the model's file holds run.")]
 
 Model = Annotated[
@@ -91,22 +98,44 @@ class TellsFormats(typer.core.TyperCommand):
 
 
 def own_model(
-    dataset: Path | None, dim: list[str] | None, shape: list[str] | None, trust: bool, *, is_named: bool = True
+    dataset: Path | None,
+    dim: list[str] | None,
+    shape: list[str] | None,
+    trust: bool,
+    metric: str | None = None,
+    output: str | None = None,
+    *,
+    is_named: bool = True,
 ) -> Options:
     """The options that describe a user's own model, besides its path.
 
     Args:
         dataset, dim, shape, trust: values of the options `Dataset`, `Dims`, `Shapes` and `Trust`.
+        metric, output: values of the options `Metric` and `Judged`.
         is_named: whether the command line names a model.
 
     Raises:
-        InputError: an option describes a model that is not named, or a text is not a shape or a size.
+        InputError: an option describes a model that is not named, a text is not a shape, a size or a metric, or there
+            are no targets for the metric.
     """
     from bench.tasks.adopt import Options
+    from bench.tasks.targets import Wanted
 
-    found = Options(dataset=dataset, dims=tuple(dim or ()), shapes=tuple(shape or ()), trust=trust)
+    found = Options(
+        dataset=dataset,
+        dims=tuple(dim or ()),
+        shapes=tuple(shape or ()),
+        trust=trust,
+        metric=metric,
+        output=output,
+    )
     if not is_named and found != Options():
-        raise InputError("--dataset, --dim, --shape and --trust are about a model of your own; name it with --model")
+        raise InputError(
+            "--dataset, --metric, --output, --dim, --shape and --trust are about a model of your own; name it with "
+            "--model"
+        )
+    if Wanted.of(metric, output) != Wanted() and dataset is None:
+        raise InputError("--metric and --output are about the targets of a data set; name it with --dataset")
     given.dims_from(found.dims)
     given.shapes_from(found.shapes)
     return found

@@ -60,6 +60,7 @@ def pick(
     from bench.decisions import deployment, load
     from bench.decisions import pick as deciding
     from bench.measure.limits import Limits
+    from bench.records.chance import warnings
     from bench.report import pick as report
 
     constraints = deciding.Constraints(
@@ -82,6 +83,7 @@ def pick(
     most = units.share(tolerance)
     stored = options.read(results, margin=units.share(margin))
     rows = deciding.of_one_request(stored.chosen(globs), batch, threads)
+    options.say_notes(warnings(rows))
     choice = deciding.choose(stored.measurements, rows, constraints, tolerance=most)
     plan = load.plan_of(stored.records, choice.group.task)
     tables = [report.front(choice, constraints), report.services(choice, plan)]

@@ -44,6 +44,8 @@ def run(
     ] = None,
     model: options.Own = None,
     dataset: options.Dataset = None,
+    metric: options.Metric = None,
+    judged: options.Judged = None,
     dim: Annotated[
         list[str] | None,
         typer.Option(
@@ -98,7 +100,7 @@ def run(
     began_s = time.monotonic()
     step_s, budget_s = (units.seconds(text) if text else None for text in (timeout, budget))
     limits = Limits.of(step_s=step_s, memory_bytes=units.size_bytes(memory) if memory else None)
-    given = options.own_model(dataset, None, shape, trust, is_named=model is not None)
+    given = options.own_model(dataset, None, shape, trust, metric, judged, is_named=model is not None)
     sizes: Mapping[str, int] = {}
     own: list[Cell] = []
     """The cells of a decoder of one's own, which is measured as it generates."""
@@ -193,6 +195,7 @@ def _tell(found: Results, shown: Sequence[Row], sizes: Mapping[str, int], *, res
     from bench.decisions.generation import deployments
     from bench.decisions.next_pick import next_pick
     from bench.decisions.sizes import families
+    from bench.records.chance import warnings
     from bench.report import generated, next_step, shared
     from bench.report import sizes as by_size
 
@@ -203,6 +206,7 @@ def _tell(found: Results, shown: Sequence[Row], sizes: Mapping[str, int], *, res
     if decoders:
         options.write(generated.render(decoders, format="table"), None)
     options.write(shared.render(found.measurements.places), None)
+    options.say_notes(warnings(shown))
     picks = [next_pick(found, task) for task in dict.fromkeys(row.task for row in shown)]
     options.say(next_step.after(shown, sizes=sizes, results=results, picks=picks, goal=goal))
     return next_step.is_measured(shown)

@@ -20,6 +20,8 @@ def search(
     *,
     model: options.Own = None,
     dataset: options.Dataset = None,
+    metric: options.Metric = None,
+    judged: options.Judged = None,
     dim: options.Dims = None,
     shape: options.Shapes = None,
     trust: options.Trust = False,
@@ -65,7 +67,7 @@ def search(
     ends_s = time.monotonic() + units.seconds(budget)
     step_s = units.seconds(timeout) if timeout else None
     limits = Limits.of(step_s=step_s, memory_bytes=units.size_bytes(memory) if memory else None)
-    given = options.own_model(dataset, None, shape, trust, is_named=model is not None)
+    given = options.own_model(dataset, None, shape, trust, metric, judged, is_named=model is not None)
     axes = axes_from(dim or ())
     if (model is None) == (task is None):
         both = ", not both" if model is not None else ""

@@ -10,6 +10,8 @@ from __future__ import annotations
 import dataclasses
 from pathlib import Path
 
+import msgspec
+
 from bench.api import cache
 from bench.api.artifact import Artifact
 from bench.api.cell import Cell
@@ -26,6 +28,7 @@ from bench.pipeline.asked import Asked
 from bench.pipeline.flow import Verified
 from bench.pipeline.measuring import measure_pairs
 from bench.plugins import catalog
+from bench.records import chance
 from bench.records.lines import Quality
 from bench.tasks import adopt
 
@@ -224,6 +227,19 @@ def _cell(task: str, runtime: str | None, provider: str | None, batch: int, thre
             return chosen
         reasons.append(reason)
     raise InputError(f"{task} cannot run here: {'; '.join(reasons) or 'no runtime opens it'}")
+
+
+def useless(pair: Pair) -> str | None:
+    """A warning that the metric cannot tell right outputs from wrong ones; None where it can, or that is unknown."""
+    judged = pair.pinned.quality
+    name = judged.metric_name or ""
+    said = chance.note(
+        (judged.metrics or {}).get(name),
+        None if judged.chance is msgspec.UNSET else judged.chance,
+        name=name,
+        higher_is_better=judged.higher_is_better,
+    )
+    return None if said is None else f"WARNING: {said}: the metric cannot tell whether the new artifact is right"
 
 
 def goal(*, tolerance: float = TOLERANCE, max_launches: int = MAX_LAUNCHES, budget_s: float = BUDGET_S) -> Goal:

@@ -31,6 +31,10 @@ def judge(task: Task, samples: Samples, outputs: Arrays, expected: Arrays | None
     expected = outputs if expected is None else expected
     targets = _rows(expected, samples.num_samples) if samples.targets is None else samples.targets
     figures: dict[str, Any] = {"metric_name": task.metric_name, "higher_is_better": task.higher_is_better}
+    if task.judged_as is not None:
+        figures["judged_as"] = task.judged_as
+    if samples.targets is not None and (chance := task.chance(targets)) is not None:
+        figures["chance"] = chance
     if (reason := _malformed(outputs, expected)) is not None:
         return Quality(**figures, fidelity=BROKEN, reason=reason)
     errors = [_error(outputs[name], expected[name]) for name in expected]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import msgspec
 import numpy as np
 
 from bench.api import sized
@@ -17,6 +18,7 @@ from bench.measure.launch import Launch
 from bench.measure.questions import Aims
 from bench.measure.roofline import Peaks
 from bench.records import costs, read_bounds
+from bench.records.chance import note
 from bench.records.lines import Placed, Quality
 from bench.records.measured import Measured, same_as
 from bench.records.measurements import Measurements
@@ -147,8 +149,21 @@ def _judged(quality: Quality) -> dict[str, Any]:
     return {
         **{name: getattr(quality, name) for name in same},
         "metric": (quality.metrics or {}).get(quality.metric_name or ""),
+        **_of_metric(quality),
         **_bound(quality),
         "placement": _placement(quality.placement),
+    }
+
+
+def _of_metric(quality: Quality) -> dict[str, Any]:
+    """What the metric compares, and how an answer that ignores the inputs would do."""
+    chance = None if quality.chance is msgspec.UNSET else quality.chance
+    name = quality.metric_name or ""
+    metric = (quality.metrics or {}).get(name)
+    return {
+        "judged_as": None if quality.judged_as is msgspec.UNSET else quality.judged_as,
+        "chance": chance,
+        "chance_note": note(metric, chance, name=name, higher_is_better=quality.higher_is_better),
     }
 
 

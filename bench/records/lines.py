@@ -113,6 +113,9 @@ class Quality(msgspec.Struct, frozen=True, kw_only=True, tag="quality", tag_fiel
         reason: why the outputs are broken; None where they are not broken.
         metric_name: the key of the metric in `metrics` that ranks.
         higher_is_better: whether a higher value of that metric is better.
+        judged_as: what the metric compares, in a few words; unset where the task does not say.
+        chance: the ranked metric that an answer which ignores the inputs may reach on these samples; unset where
+            unknown.
         fidelity: `exact`, `close`, `drifted` or `broken`.
         precision: precision of the computation, such as `float32`.
         num_params: parameters of the model as its framework counts them.
@@ -140,6 +143,8 @@ class Quality(msgspec.Struct, frozen=True, kw_only=True, tag="quality", tag_fiel
     reason: str | None = None
     metric_name: str | None = None
     higher_is_better: bool = True
+    judged_as: str | msgspec.UnsetType = msgspec.UNSET
+    chance: float | msgspec.UnsetType = msgspec.UNSET
     fidelity: str
     precision: str | None = None
     num_params: Size | None = None

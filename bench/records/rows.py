@@ -21,6 +21,9 @@ class Row:
         verdict: `faster`, `slower`, `noise` or `undecided`; None for the baseline itself.
         q_value: smallest false discovery rate, over all rows of the results, at which the row would be called faster or
             slower (Benjamini and Hochberg's adjusted p-value).
+        judged_as: what the metric compares, in a few words.
+        chance: the metric that an answer which ignores the inputs may reach on the same samples.
+        chance_note: says that the metric is no better than that; None where it is.
         metric_loss: share of the reference's metric that is lost; negative where it is better.
         metric_loss_high: the largest share that may be lost, with 95 % confidence: see `bench.records.metric_loss`;
             None where it has no bound, for the reason `metric_loss_note`.
@@ -86,6 +89,9 @@ class Row:
     loss: float | None = None
     metric: float | None = None
     metric_name: str | None = None
+    judged_as: str | None = None
+    chance: float | None = None
+    chance_note: str | None = None
     metric_loss: float | None = None
     metric_loss_high: float | None = None
     metric_loss_note: str | None = None

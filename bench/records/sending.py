@@ -49,5 +49,5 @@ def record_to_send(record: AnyRecord) -> AnyRecord:
 
 def row_to_send(row: Row) -> Row:
     """A row whose reason and notes name no absolute path, home folder, user or host."""
-    texts = {key: getattr(row, key) for key in ("reason", "warning", "metric_loss_note")}
+    texts = {key: getattr(row, key) for key in ("reason", "warning", "metric_loss_note", "judged_as")}
     return dataclasses.replace(row, **{key: without_places(text, system=False) for key, text in texts.items()})

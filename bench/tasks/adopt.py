@@ -20,8 +20,9 @@ from bench.measure.limits import Limits
 from bench.measure.process import ask_once
 from bench.plugins import catalog
 from bench.tasks import dataset, examine, formats
+from bench.tasks.targets import Wanted
 
-SCHEMA = 3  # raise it when the same file would become another task
+SCHEMA = 4  # raise it when the same file would become another task
 LONGEST_NAME = 60
 TRYING = 0.5
 """Share of the time for opening a model in which it may be run: a model that runs for ever is a row, not an error."""
@@ -37,12 +38,16 @@ class Options:
         dims: sizes of dimensions that the model leaves open, such as `seq=128`.
         shapes: shapes of inputs, such as `image=1x3x224x224`.
         trust: whether code that the file holds may run.
+        metric: the metric that judges outputs against the targets of the data set, as `accuracy@0.5`.
+        output: name of the output that it judges.
     """
 
     dataset: Path | None = None
     dims: tuple[str, ...] = ()
     shapes: tuple[str, ...] = ()
     trust: bool = False
+    metric: str | None = None
+    output: str | None = None
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -70,6 +75,7 @@ def adopt(
     """
     given.dims_from(options.dims)
     given.shapes_from(options.shapes)
+    Wanted.of(options.metric, options.output)
     if path.is_dir() and (path / "task.py").is_file():
         if options != Options():
             raise InputError(f"{path} is a task with samples and sizes of its own; change its task.py instead")
@@ -165,6 +171,8 @@ def _examine(module: str, path: Path, folder: Path, options: Options, limits: Li
             dims=options.dims,
             shapes=options.shapes,
             trust=options.trust,
+            metric=options.metric,
+            output=options.output,
             try_s=TRYING * limits.prepare_s,
         )
     except ChildError as error:

@@ -13,10 +13,12 @@ from typing import Any
 from bench.api import Arrays, TensorSpec, cache
 from bench.api.arrays import save_arrays
 from bench.api.errors import InputError
+from bench.graphs.deferred import np
 from bench.graphs.shapes import given
 from bench.tasks import dataset, formats, metrics
 from bench.tasks.code import imported_from
 from bench.tasks.options import Asked, Found
+from bench.tasks.targets import NUM_OBSERVED, Wanted, judge_of
 from bench.tasks.user_task import DATASET, EXAMPLE, TARGETS, OwnTask
 
 TEMPLATE = '''"""A model as it is.
@@ -45,6 +47,8 @@ def examine(
     dims: Sequence[str],
     shapes: Sequence[str],
     trust: bool,
+    metric: str | None = None,
+    output: str | None = None,
     try_s: float = math.inf,
 ) -> dict[str, Any]:
     """Write `task.py` and the files beside it.
@@ -57,6 +61,8 @@ def examine(
         dims: sizes of dimensions, as `--dim` takes them.
         shapes: shapes of inputs, as `--shape` takes them.
         trust: whether code that the model holds may run.
+        metric: the metric that `--metric` names, or None.
+        output: the output to judge that `--output` names, or None.
         try_s: see `Asked`.
 
     Returns:
@@ -67,6 +73,7 @@ def examine(
         InputError: the model or the data set cannot be used; the message says why.
     """
     source, target, place = Path(path), Path(folder), Path(data) if data else None
+    wanted = Wanted.of(metric, output)
     kind = formats.module_of(module)
     _check_installed(kind)
     arrays, targets = dataset.read(place) if place else (None, None)
@@ -77,11 +84,11 @@ def examine(
         shutil.copyfile(source, weights)
     if found.example is not None and place is None:
         save_arrays(target / EXAMPLE, found.example)
-    judge, attributes = _judge(place, arrays, targets, found, target)
+    judge, attributes, notes = _judge(place, arrays, targets, found, target, wanted)
     code = imported_from(place.resolve().parent) if place is not None and place.suffix == dataset.PYTHON else []
     origins = {str(file): cache.file_digest(file) for file in (*found.files, *code)}
     _write(target, found, judge, {**attributes, "made_from": origins})
-    return {"weights": found.task.weights, "guessed": found.guessed, "notes": list(found.notes)}
+    return {"weights": found.task.weights, "guessed": found.guessed, "notes": [*found.notes, *notes]}
 
 
 def _check_installed(kind: ModuleType) -> None:
@@ -98,44 +105,113 @@ def _check_installed(kind: ModuleType) -> None:
 
 
 def _judge(
-    data: Path | None, arrays: Arrays | None, targets: Any, found: Found, folder: Path
-) -> tuple[type[OwnTask] | None, dict[str, Any]]:
-    """Write the samples beside the task; give the class that judges the outputs, and the attributes that it needs.
+    data: Path | None, arrays: Arrays | None, targets: Any, found: Found, folder: Path, wanted: Wanted
+) -> tuple[type[OwnTask] | None, dict[str, Any], tuple[str, ...]]:
+    """Write the samples beside the task.
 
-    The class is None where there are no targets: then fidelity judges.
+    Returns:
+        The class that judges the outputs, or None where there are no targets: then fidelity judges; the attributes that
+        the class needs; and lines that tell the user what is judged.
 
     Raises:
         InputError: the samples do not fit the inputs or the targets, the targets fit no output, or the metric has no
             name.
     """
     if data is None or arrays is None:
-        return None, {}
+        _refuse_named(wanted, "there are no targets to compare with: name them with --dataset")
+        return None, {}, ()
     arrays = dataset.fitted(arrays, found.inputs, batched=found.batched, what=str(data))
     if data.suffix == dataset.PYTHON:
-        module = dataset.module(data)
-        name = module.metric_name
-        if not isinstance(name, str):
-            raise InputError(f"{data}: metric_name must be a text, such as 'accuracy'")
-        inputs = [
-            (key, array.dtype.name, array.shape, hashlib.sha256(array.tobytes()).hexdigest())
-            for key, array in arrays.items()
-        ]
-        return metrics.OwnMetrics, {
-            "data": str(data.resolve()),
-            "metric_name": name,
-            "higher_is_better": bool(getattr(module, "higher_is_better", True)),
-            "is_error_rate": bool(getattr(module, "is_error_rate", False)),
-            "inputs_digest": cache.digest(inputs),
-        }
+        _refuse_named(wanted, f"{data} has a metric of its own")
+        return metrics.OwnMetrics, _own_metrics(data, arrays), ()
     save_arrays(folder / DATASET, arrays)
     if targets is None:
-        return None, {}
+        _refuse_named(wanted, f"{data} has no array {dataset.TARGETS!r} to compare with")
+        return None, {}, ()
     count = len(next(iter(arrays.values())))
     if not targets.ndim or len(targets) != count:
         raise InputError(f"{data}: targets has shape {targets.shape}; there are {count} samples")
-    judge, output = metrics.judge_of(targets, found.outputs, batched=found.batched, sizes=found.sizes)
-    save_arrays(folder / TARGETS, {"targets": targets})
-    return judge, {"judged": output}
+    if found.labels and targets.dtype.kind != "f":
+        targets = _columns(targets, found.labels, data)
+    chosen = judge_of(
+        targets,
+        found.outputs,
+        batched=found.batched,
+        sizes=found.sizes,
+        observe=lambda: _observed(found, arrays),
+        wanted=wanted,
+        data=str(data),
+    )
+    save_arrays(folder / TARGETS, {"targets": chosen.targets})
+    return chosen.kind, dict(chosen.attributes), (chosen.note,)
+
+
+def _refuse_named(wanted: Wanted, why: str) -> None:
+    """Refuse a metric or an output that nothing can be judged by.
+
+    Raises:
+        InputError: the user named a metric or an output.
+    """
+    if wanted != Wanted():
+        raise InputError(f"--metric and --output are about targets: {why}")
+
+
+def _own_metrics(data: Path, arrays: Arrays) -> dict[str, Any]:
+    """The attributes of a task with the metrics of a Python file.
+
+    Raises:
+        InputError: the metric has no name.
+    """
+    module = dataset.module(data)
+    name = module.metric_name
+    if not isinstance(name, str):
+        raise InputError(f"{data}: metric_name must be a text, such as 'accuracy'")
+    inputs = [
+        (key, array.dtype.name, array.shape, hashlib.sha256(array.tobytes()).hexdigest())
+        for key, array in arrays.items()
+    ]
+    return {
+        "data": str(data.resolve()),
+        "metric_name": name,
+        "higher_is_better": bool(getattr(module, "higher_is_better", True)),
+        "is_error_rate": bool(getattr(module, "is_error_rate", False)),
+        "judged_as": f"metrics() of {data.name}",
+        "inputs_digest": cache.digest(inputs),
+    }
+
+
+def _columns(targets: np.ndarray, labels: tuple[int, ...] | tuple[str, ...], data: Path) -> np.ndarray:
+    """Classes as the places of their scores.
+
+    Raises:
+        InputError: a target is no class of the model.
+    """
+    columns = {label: column for column, label in enumerate(labels)}
+    values = targets.tolist() if targets.ndim == 1 else targets.ravel().tolist()
+    if unknown := sorted({value for value in values if value not in columns}, key=str):
+        allowed = ", ".join(map(repr, labels[:10])) + (f" ... {labels[-1]!r}" if len(labels) > 10 else "")
+        raise InputError(
+            f"{data}: targets hold {', '.join(map(repr, unknown[:5]))}, which are no classes of the model: {allowed}"
+        )
+    return np.array([columns[value] for value in values], np.int64).reshape(targets.shape)
+
+
+def _observed(found: Found, arrays: Arrays) -> Arrays | None:
+    """The model's outputs for the first samples, along the first axis; None where it does not run on them here."""
+    if found.run is None:
+        return None
+    made = []
+    try:
+        for row in range(min(NUM_OBSERVED, len(next(iter(arrays.values()))))):
+            outputs = found.run(
+                {name: array[row : row + 1] if found.batched else array[row] for name, array in arrays.items()}
+            )
+            made.append(
+                {name: np.asarray(value)[0] if found.batched else np.asarray(value) for name, value in outputs.items()}
+            )
+        return {name: np.stack([one[name] for one in made]) for name in made[0]}
+    except Exception:  # the cells that run the model say what is wrong with it
+        return None
 
 
 def _write(folder: Path, found: Found, judge: type[OwnTask] | None, attributes: dict[str, Any]) -> None:

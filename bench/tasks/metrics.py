@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
-from bench.api import Arrays, Points, Task, TensorSpec
+from bench.api import Arrays, Points, Task
 from bench.api.errors import InputError
 from bench.graphs.deferred import np
 from bench.tasks import dataset
@@ -21,35 +21,71 @@ class JudgedTask(OwnTask):
 
 
 class Accuracy(JudgedTask):
-    """The share of targets, which are numbers of classes, that an output has right; the loss is the share of others.
+    """The share of targets, which are classes, that an output has right; the loss is the share of others.
 
-    Where a sample has several targets, its points are the share of them that is right.
+    Where a sample has several targets, its points are the number of them that is right, in units of the mean number of
+    targets of a sample.
     """
 
     metric_name = "accuracy"
     max_metric_loss = 0.5
     judged: ClassVar[str]
-    """The output that is compared: classes themselves, or scores of each class."""
+    """The output that is compared: classes themselves, scores of each class, or a single score."""
+    axis: ClassVar[int | None] = None
+    """The axis of one sample's output along which the scores of classes lie; None where there is none."""
+    threshold: ClassVar[float | None] = None
+    """The score above which an output with a single score for each target says class 1."""
+    ignored: ClassVar[int | None] = None
+    """The target that marks what is left out."""
 
     def loss(self, outputs: Arrays, targets: Sequence[Any]) -> float:
         return 1 - self.metrics(outputs, targets)["accuracy"]
 
     def metrics(self, outputs: Arrays, targets: Sequence[Any]) -> dict[str, float]:
-        if not np.isfinite(outputs[self.judged]).all():
+        if outputs[self.judged].dtype.kind == "f" and not np.isfinite(outputs[self.judged]).all():
             return {"accuracy": math.nan}
-        return {"accuracy": float(np.mean(self._is_right(outputs, targets)))}
+        right, counted = self._right_and_counted(outputs, targets)
+        return {"accuracy": float(right.sum() / counted.sum()) if counted.any() else math.nan}
 
     def points(self, outputs: Arrays, targets: Sequence[Any]) -> Points | str:
-        values = self._is_right(outputs, targets).reshape(len(targets), -1).mean(axis=1)
-        return Points(values=values, score=float(values.mean()), most=1.0)
+        right, counted = (
+            flags.reshape(len(targets), -1).sum(axis=1) for flags in self._right_and_counted(outputs, targets)
+        )
+        if not counted.any():
+            return "no sample of the held-out split has a target that counts"
+        values = right / counted.mean()
+        return Points(values=values, score=float(values.mean()), most=float(counted.max() / counted.mean()))
 
-    def _is_right(self, outputs: Arrays, targets: Sequence[Any]) -> np.ndarray:
+    def chance(self, targets: Sequence[Any]) -> float | None:
+        """The share of the most frequent class, or of single scores that of each place, and two standard errors of it.
+
+        Source: the standard error of a share, sqrt(p (1 - p) / n).
+        """
+        expected = np.stack(targets)
+        counted = self._counted(expected)
+        number = int(counted.sum())
+        if not number:
+            return None
+        if self.threshold is not None:  # each place has a label of its own
+            ones = np.where(counted, expected, 0).sum(axis=0)
+            most = float(np.maximum(ones, counted.sum(axis=0) - ones).sum())
+        else:
+            most = float(np.unique(expected[counted], return_counts=True)[1].max())
+        share = most / number
+        return min(1.0, share + 2 * math.sqrt(share * (1 - share) / number))
+
+    def _counted(self, expected: np.ndarray) -> np.ndarray:
+        return np.ones(expected.shape, bool) if self.ignored is None else expected != self.ignored
+
+    def _right_and_counted(self, outputs: Arrays, targets: Sequence[Any]) -> tuple[np.ndarray, np.ndarray]:
+        """Whether each target is right, and whether it counts."""
         output, expected = outputs[self.judged], np.stack(targets)
-        if output.ndim > expected.ndim:
-            axis = class_axis(output.shape[1:], expected.shape[1:])
-            assert axis is not None, "judge_of chose an output with such an axis"
-            output = output.argmax(axis=axis + 1)
-        return output == expected
+        if self.axis is not None:
+            output = output.argmax(axis=self.axis + 1)
+        elif self.threshold is not None:
+            output = output > self.threshold
+        counted = self._counted(expected)
+        return (output.reshape(expected.shape) == expected) & counted, counted
 
 
 class Rmse(JudgedTask):
@@ -63,7 +99,7 @@ class Rmse(JudgedTask):
 
     def loss(self, outputs: Arrays, targets: Sequence[Any]) -> float:
         with np.errstate(over="ignore"):
-            return float(np.mean((outputs[self.judged].astype(np.float64) - np.stack(targets)) ** 2))
+            return float(np.mean(self._errors(outputs, np.stack(targets)) ** 2))
 
     def metrics(self, outputs: Arrays, targets: Sequence[Any]) -> dict[str, float]:
         return {"rmse": math.sqrt(self.loss(outputs, targets))}
@@ -75,12 +111,25 @@ class Rmse(JudgedTask):
         to be no worse than the mean of all targets is for the target that is farthest from it.
         """
         expected = np.stack(targets).astype(np.float64)
-        errors = (outputs[self.judged].astype(np.float64) - expected) ** 2
+        errors = self._errors(outputs, expected) ** 2
         errors_N, spread_N = (
             values.reshape(len(targets), -1).mean(axis=1)
             for values in (errors, (expected - expected.mean(axis=0)) ** 2)
         )
         return Points(values=-errors_N / 2, score=float(errors_N.mean()), most=float(spread_N.max()) / 2)
+
+    def chance(self, targets: Sequence[Any]) -> float | None:
+        """The error of the mean of all targets, less two standard errors of a standard deviation.
+
+        Source: the standard error of a standard deviation of normal values, sd / sqrt(2 n).
+        """
+        expected = np.stack(targets).astype(np.float64)
+        spread = math.sqrt(float(np.mean((expected - expected.mean(axis=0)) ** 2)))
+        return spread * max(0.0, 1 - 2 / math.sqrt(2 * len(targets)))
+
+    def _errors(self, outputs: Arrays, expected: np.ndarray) -> np.ndarray:
+        errors: np.ndarray = outputs[self.judged].astype(np.float64).reshape(expected.shape) - expected
+        return errors
 
 
 class OwnMetrics(JudgedTask):
@@ -133,45 +182,3 @@ class OwnMetrics(JudgedTask):
         sign = 1 if self.higher_is_better else -1
         score = 1 - metric if self.is_error_rate else abs(metric)
         return Points(values=sign * values, score=score, most=float(np.abs(values - worst).max()))
-
-
-def class_axis(output: Sequence[Any], target: Sequence[Any]) -> int | None:
-    """The axis of one sample's output that holds the scores of classes, or None.
-
-    Without this axis, the output has the shape of the target; the last axis is tried before the first.
-    """
-    for axis in (len(output) - 1, 0):
-        if len(output) and dataset.fits([*output[:axis], *output[axis + 1 :]], target):
-            return axis
-    return None
-
-
-def judge_of(
-    targets: np.ndarray, outputs: Sequence[TensorSpec], *, batched: bool, sizes: Mapping[str, int]
-) -> tuple[type[OwnTask], str]:
-    """The class that compares targets with an output, and the name of the output: the first that fits.
-
-    Args:
-        targets: the targets of all samples, stacked along the first axis.
-        outputs: specs of the model's outputs.
-        batched: whether the first axis of each output is that of the samples.
-        sizes: sizes of dynamic dimensions, as far as they are known.
-
-    Raises:
-        InputError: the targets fit no output.
-    """
-    shape = targets.shape[1:]
-    for spec in outputs:
-        form = [sizes.get(str(dim), dim) for dim in (spec.shape[1:] if batched else spec.shape)]
-        if targets.dtype.kind in "iub":
-            if dataset.fits(form, shape) and spec.dtype[0] in "uib":
-                return Accuracy, spec.name
-            if len(form) == len(shape) + 1 and spec.dtype.startswith("float") and class_axis(form, shape) is not None:
-                return Accuracy, spec.name
-        elif targets.dtype.kind == "f" and dataset.fits(form, shape) and spec.dtype.startswith("float"):
-            return Rmse, spec.name
-    shapes = ", ".join(f"{spec.name} {spec.shape}" for spec in outputs)
-    raise InputError(
-        f"targets of shape {targets.shape} and {targets.dtype} fit no output ({shapes}): integers are classes, one for "
-        "each sample or place in it; floats are an output's right values; for all else give a Python file"
-    )

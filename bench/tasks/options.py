@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from bench.api import TensorSpec
+from bench.api import Arrays, TensorSpec
 from bench.graphs.deferred import np
 from bench.graphs.shapes.given import GivenShape
 from bench.tasks.user_task import OwnTask
@@ -70,6 +70,8 @@ class Found(Interface):
         example: arrays by input name that samples should be like; the samples along the first axis.
         notes: lines to tell the user.
         files: files outside the task's folder that the model was read from.
+        run: runs the model once: output arrays by name, for input arrays by name; None where it does not run here.
+        labels: the class of each score, as the model's author names it; empty where classes are numbered from 0.
     """
 
     task: type[OwnTask]
@@ -79,3 +81,5 @@ class Found(Interface):
     example: Mapping[str, np.ndarray] | None = None
     notes: tuple[str, ...] = ()
     files: tuple[Path, ...] = ()
+    run: Callable[[Arrays], Arrays] | None = None
+    labels: tuple[int, ...] | tuple[str, ...] = ()

@@ -67,7 +67,7 @@ def choose(
     notes = doubts(run, inputs, tried, asked, domains)
     if domains:
         attributes = {**attributes, "domains": dict(domains)}
-    return interface.found(task, sizes=sizes, given=given, attributes=attributes, notes=notes)
+    return interface.found(task, sizes=sizes, given=given, attributes=attributes, notes=notes, run=run)
 
 
 def doubts(

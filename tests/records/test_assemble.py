@@ -23,7 +23,8 @@ KEYS = (
     "latency_p50_ns latency_p50_low_ns latency_p50_high_ns latency_p90_ns latency_p99_ns throughput_per_s input_spread "
     "ratio ratio_low ratio_high verdict q_value aa_low aa_high load_ns first_inference_ns peak_rss_bytes "
     "model_rss_bytes size_bytes num_params macs macs_per_byte gmacs_per_s peak_share roof_share bound ttft_ns "
-    "loss metric metric_name metric_loss metric_loss_high metric_loss_note max_abs_error num_launches num_samples"
+    "loss metric metric_name judged_as chance chance_note metric_loss metric_loss_high metric_loss_note max_abs_error "
+    "num_launches num_samples"
 )
 
 BASELINE, HALVE, PRUNE, OTHER_GROUP = made.BASELINE, made.HALVE, made.PRUNE, made.OTHER_GROUP

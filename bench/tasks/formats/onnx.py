@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import shutil
 import threading
 import time
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -89,7 +90,8 @@ def examine(path: Path, folder: Path, asked: Asked) -> Found:
     attributes: dict[str, Any] = {"domains": limits} if limits else {}
     if mended:
         attributes["sources"] = ("onnx", AS_IS)
-    return interface.found(OnnxTask, notes=tuple(notes), sizes=chosen, given=given, attributes=attributes)
+    run = None if isinstance(session, str) else functools.partial(_outputs, session, outputs, asked)
+    return interface.found(OnnxTask, notes=tuple(notes), sizes=chosen, given=given, attributes=attributes, run=run)
 
 
 def _fitting(stored: lazy.Stored, likely: Mapping[str, int], given: Mapping[str, int]) -> list[Proposal]:
@@ -154,16 +156,27 @@ def _tried(
     """
     if isinstance(session, str):
         raise sizes.NothingRunsError(session)
-    names = [spec.name for spec in stated]
     deadline = time.monotonic() + asked.try_s
 
-    def run(feeds: Arrays) -> Arrays:
-        made = (without_objects(np.asarray(array)) for array in _run_until(deadline, session, names, feeds, asked))
-        return dict(zip(names, made, strict=True))
-
+    run = functools.partial(_outputs, session, stated, asked, deadline=deadline)
     chosen, found = sizes.try_out(run, inputs, given, asked, first, limits)
     outputs = tuple(_merged(spec, seen) for spec, seen in zip(stated, found.outputs, strict=True))
     return chosen, outputs, sizes.doubts(run, inputs, chosen, asked, limits), found.outputs
+
+
+def _outputs(
+    session: onnxruntime.InferenceSession,
+    stated: Sequence[TensorSpec],
+    asked: Asked,
+    feeds: Arrays,
+    *,
+    deadline: float | None = None,
+) -> Arrays:
+    """The outputs of one run by name, which must end by the deadline, or within the time for all runs."""
+    names = [spec.name for spec in stated]
+    ends_s = time.monotonic() + asked.try_s if deadline is None else deadline
+    made = (without_objects(np.asarray(array)) for array in _run_until(ends_s, session, names, feeds, asked))
+    return dict(zip(names, made, strict=True))
 
 
 def _run_until(

@@ -111,7 +111,7 @@ def examine(path: Path, folder: Path, asked: Asked) -> Found:
     if task is TorchFileTask:
         attributes["nested"] = run.nested
     files = tuple(imported_from(path.resolve().parent))
-    return interface.found(task, attributes=attributes, example=example, files=files)
+    return interface.found(task, attributes=attributes, example=example, files=files, run=run)
 
 
 def _example(given: Any) -> Arrays:

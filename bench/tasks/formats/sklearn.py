@@ -38,8 +38,6 @@ class SklearnTask(OwnTask):
     weights = "model.joblib"
     modules: ClassVar[tuple[str, ...]] = ()
     """The modules that define the classes of the estimator and its parts."""
-    classes: ClassVar[tuple[int, ...]] = ()
-    """The class of each column of the probabilities, where classes are not numbered by their columns."""
 
     def import_packages(self, source: str) -> None:
         for name in self.modules:
@@ -47,14 +45,6 @@ class SklearnTask(OwnTask):
 
     def build(self, source: str, weights: Path) -> Any:
         return estimators.load(weights)
-
-    def drawn(self, split: str) -> tuple[Arrays, Sequence[Any] | None, list[int]]:
-        """As of any model; classes among the targets are the columns of their probabilities, or -1 without a column."""
-        inputs, targets, rows = super().drawn(split)
-        if targets is not None and self.classes and np.asarray(targets[0]).dtype.kind in "iub":
-            columns = {label: column for column, label in enumerate(self.classes)}
-            targets = [np.int64(columns.get(int(target), -1)) for target in targets]
-        return inputs, targets, rows
 
 
 def examine(path: Path, folder: Path, asked: Asked) -> Found:
@@ -79,13 +69,12 @@ def examine(path: Path, folder: Path, asked: Asked) -> Found:
     modules = sorted({type(part).__module__ for part in estimators.parts(estimator)} - {"__main__"})
     packages = sorted({"numpy", *(name.partition(".")[0] for name in modules)})
     attributes: dict[str, Any] = {"modules": tuple(modules), "packages": tuple(packages)}
-    if output == estimators.PROBABILITIES:
-        attributes["classes"] = _numbered(getattr(estimator, "classes_", ()))
+    labels = _labels(getattr(estimator, "classes_", ())) if output == estimators.PROBABILITIES else ()
     inputs = (TensorSpec(name=estimators.INPUT, dtype="float32", shape=(probe.BATCH, width)),)
     ranges = feature_ranges.of_estimator(estimator)
     domains = {estimators.INPUT: ranges} if ranges is not None else {}
     found = sizes.choose(SklearnTask, run, inputs, asked, attributes, domains=domains, num_samples=estimators.NUM_TRIED)
-    return dataclasses.replace(found, notes=(*_versions(warned), *found.notes))
+    return dataclasses.replace(found, notes=(*_versions(warned), *found.notes), labels=labels)
 
 
 def _loaded(path: Path) -> Any:
@@ -116,9 +105,11 @@ def _num_features(estimator: Any) -> int:
     )
 
 
-def _numbered(classes: Any) -> tuple[int, ...]:
-    """The classes of the columns, if they are whole numbers other than the places of the columns; else none."""
+def _labels(classes: Any) -> tuple[int, ...] | tuple[str, ...]:
+    """The classes of the columns, if they are texts, or whole numbers other than the columns' places; else none."""
     labels = np.asarray(classes)
+    if labels.ndim == 1 and labels.size and all(isinstance(label, str) for label in labels):
+        return tuple(map(str, labels))
     if labels.ndim != 1 or labels.dtype.kind not in "fiub" or not all(float(label).is_integer() for label in labels):
         return ()
     numbers = tuple(int(label) for label in labels)

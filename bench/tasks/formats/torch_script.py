@@ -100,7 +100,7 @@ def examine(path: Path, folder: Path, asked: Asked) -> Found:
     shapes = ", ".join(f"{name} {array.shape} {array.dtype}" for name, array in example.items())
     with refused(f"it does not run on {shapes}"):
         interface = probe.from_example(run, example)
-    return interface.found(TorchScriptTask, attributes={"nested": run.nested})
+    return interface.found(TorchScriptTask, attributes={"nested": run.nested}, run=run)
 
 
 def _names(model: Any) -> list[str]:
