@@ -89,6 +89,8 @@ class Guard:
         dims: Sequence[str] = (),
         shapes: Sequence[str] = (),
         trust: bool = False,
+        metric: str | None = None,
+        output: str | None = None,
         runtime: str | None = None,
         provider: str | None = None,
         batch: int = 1,
@@ -110,6 +112,8 @@ class Guard:
             dims: sizes of dimensions that the models leave open, such as `seq=128`.
             shapes: shapes of inputs, such as `image=1x3x224x224`.
             trust: whether code in the files may run.
+            metric: metric of the data set's targets, as `bench check --metric` takes it.
+            output: name of the output that is compared with the targets.
             runtime: name of the runtime, as in a cell's path; the usual runtime of the format by default.
             provider: name of the provider, as in a cell's path; the runtime's first provider by default.
             batch: number of samples in an inference.
@@ -137,7 +141,12 @@ class Guard:
             )
         else:
             options = adopt.Options(
-                dataset=Path(dataset) if dataset else None, dims=tuple(dims), shapes=tuple(shapes), trust=trust
+                dataset=Path(dataset) if dataset else None,
+                dims=tuple(dims),
+                shapes=tuple(shapes),
+                trust=trust,
+                metric=metric,
+                output=output,
             )
             pair = check.pair_of_files(
                 Path(pinned),

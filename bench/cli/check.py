@@ -73,8 +73,6 @@ def check(
     max_metric_loss = units.share(max_metric_drop, zero=True)
     options.say_notes(pair.notes)
     outcome = guard.measure(pair, goal, Method(limits=limits), max_metric_loss=max_metric_loss)
-    if (useless := guard.useless(pair)) is not None:
-        options.say(useless)
     options.tell(f"{pair.new.cell}: {report.line(outcome)}")
     if not outcome.passed:
         raise typer.Exit(REGRESSION)

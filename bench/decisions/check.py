@@ -12,7 +12,7 @@ from pathlib import Path
 
 import msgspec
 
-from bench.api import cache
+from bench.api import Task, cache
 from bench.api.artifact import Artifact
 from bench.api.cell import Cell
 from bench.api.errors import ArtifactError, BenchError, ChildError, InputError
@@ -31,6 +31,7 @@ from bench.plugins import catalog
 from bench.records import chance
 from bench.records.lines import Quality
 from bench.tasks import adopt
+from bench.tasks.metrics import Accuracy, Rmse
 
 TOLERANCE = 0.02
 """Largest share by which the new artifact may be slower, by default."""
@@ -128,10 +129,10 @@ def pair_of_files(
     """
     before = adopt.adopt(pinned, options, limits=limits)
     pinned_task = catalog.task(before.name)
-    pinned_artifact = prepare.artifact_of(_cell(pinned_task.name, runtime, provider, batch, threads), limits)
+    pinned_cell = _cell(pinned_task.name, runtime, provider, batch, threads)
+    pinned_artifact = prepare.artifact_of(pinned_cell, limits)
     ports = [(spec.name, spec.dtype) for spec in (*pinned_task.inputs, *pinned_task.outputs)]
-    # The new file is adopted last, because the catalog finds the task that was adopted last where both share a name.
-    adopted = adopt.adopt(new, options, limits=limits)
+    adopted = adopt.adopt(new, _as_judged(options, pinned_task), limits=limits, beside=before.name)
     task = catalog.task(adopted.name)
     if [(spec.name, spec.dtype) for spec in (*task.inputs, *task.outputs)] != ports:
         raise InputError(f"{new} has other inputs or outputs than {pinned}")
@@ -142,8 +143,21 @@ def pair_of_files(
     notes = [note for note in adopted.notes if note in before.notes]  # such as sizes that were guessed for both
     notes += [f"{pinned}: {note}" for note in before.notes if note not in notes]
     notes += [f"{new}: {note}" for note in adopted.notes if note not in notes]
-    found = pair(cell, pinned_artifact, artifact, limits, pinned_with, may_be_large=may_be_large)
-    return dataclasses.replace(found, notes=tuple(notes))
+    found = pair(pinned_cell, pinned_artifact, cell, artifact, limits, pinned_with, may_be_large=may_be_large)
+    return dataclasses.replace(found, notes=(*notes, *found.notes))
+
+
+def _as_judged(options: adopt.Options, task: Task) -> adopt.Options:
+    """The options for a new model, whose outputs are judged by the rule that was chosen for the pinned one.
+
+    Otherwise a model that gives logits instead of probabilities would be judged by another threshold.
+    """
+    if isinstance(task, Accuracy):
+        metric = "accuracy" if task.threshold is None else f"accuracy@{task.threshold!r}"
+        return dataclasses.replace(options, metric=metric, output=task.judged)
+    if isinstance(task, Rmse):
+        return dataclasses.replace(options, metric="rmse", output=task.judged)
+    return options
 
 
 def pair_of_pick(folder: Path, *, pinned_with: Asked | None = None, may_be_large: bool = False, limits: Limits) -> Pair:
@@ -167,12 +181,14 @@ def pair_of_pick(folder: Path, *, pinned_with: Asked | None = None, may_be_large
         raise InputError(f"{recipe.artifact} is not the file that was picked; `bench pick` saves it again")
     size_bytes = recipe.artifact.stat().st_size
     pinned = Artifact(path=recipe.artifact, format=recipe.format, sha256=recipe.sha256, size_bytes=size_bytes)
-    return pair(cell, pinned, prepare.artifact_of(cell, limits), limits, pinned_with, may_be_large=may_be_large)
+    new = prepare.artifact_of(cell, limits)
+    return pair(cell, pinned, cell, new, limits, pinned_with, may_be_large=may_be_large)
 
 
 def pair(
-    cell: Cell,
+    pinned_cell: Cell,
     pinned: Artifact,
+    cell: Cell,
     new: Artifact,
     limits: Limits,
     pinned_with: Asked | None = None,
@@ -181,24 +197,29 @@ def pair(
 ) -> Pair:
     """Verify that both artifacts run, and judge the outputs of the new one against those of the pinned one.
 
+    Both run the samples of the new cell's task. Each is opened as its own cell says: code in another file is another
+    model, even with the same weights.
+
     Raises:
         InputError: the versions for the pinned artifact do not concern its runtime.
         ArtifactError: an artifact does not run; the message says which.
     """
-    before = cell if pinned_with is None else _with(cell, pinned_with, may_be_large)
+    before = pinned_cell if pinned_with is None else _with(pinned_cell, pinned_with, may_be_large)
     inputs = prepare.inputs_of(catalog.task(cell.task), limits)
     with Scratch() as folder:
         outputs = Path(folder, "outputs.npz")
 
-        def verified(key: str, cell: Cell, artifact: Artifact, expected: Path | None, kept: Path | None) -> Verified:
+        def verified(key: str, opened: Cell, artifact: Artifact, expected: Path | None, kept: Path | None) -> Verified:
             try:
-                judged = verify.verify(cell, artifact, expected, limits, save_outputs=kept)
+                judge = None if opened.task == cell.task else cell
+                judged = verify.verify(opened, artifact, expected, limits, save_outputs=kept, judge=judge)
             except ChildError as error:
                 raise ArtifactError(f"the {key} artifact does not run: {error.reason}") from error
-            return Verified(cell=cell, artifact=artifact, key=key, quality=judged, inputs=inputs)
+            return Verified(cell=opened, artifact=artifact, key=key, quality=judged, inputs=inputs)
 
         first = verified("pinned", before, pinned, None, outputs)
-        return Pair(pinned=first, new=verified("new", cell, new, outputs, None))
+        second = verified("new", cell, new, outputs, None)
+        return Pair(pinned=first, new=second, notes=_useless(first.quality))
 
 
 def _with(cell: Cell, asked: Asked, may_be_large: bool) -> Cell:
@@ -229,9 +250,8 @@ def _cell(task: str, runtime: str | None, provider: str | None, batch: int, thre
     raise InputError(f"{task} cannot run here: {'; '.join(reasons) or 'no runtime opens it'}")
 
 
-def useless(pair: Pair) -> str | None:
-    """A warning that the metric cannot tell right outputs from wrong ones; None where it can, or that is unknown."""
-    judged = pair.pinned.quality
+def _useless(judged: Quality) -> tuple[str, ...]:
+    """A warning that the metric cannot tell right outputs from wrong ones, where that is so."""
     name = judged.metric_name or ""
     said = chance.note(
         (judged.metrics or {}).get(name),
@@ -239,7 +259,7 @@ def useless(pair: Pair) -> str | None:
         name=name,
         higher_is_better=judged.higher_is_better,
     )
-    return None if said is None else f"WARNING: {said}: the metric cannot tell whether the new artifact is right"
+    return () if said is None else (f"WARNING: {said}: the metric cannot tell whether the new artifact is right",)
 
 
 def goal(*, tolerance: float = TOLERANCE, max_launches: int = MAX_LAUNCHES, budget_s: float = BUDGET_S) -> Goal:

@@ -191,7 +191,13 @@ def spot_check(value: Prepared, inputs: Path, whole: _Whole, reference: Referenc
 
 
 def verify(
-    cell: Cell, artifact: Artifact, reference: Path | None, limits: Limits, *, save_outputs: Path | None = None
+    cell: Cell,
+    artifact: Artifact,
+    reference: Path | None,
+    limits: Limits,
+    *,
+    save_outputs: Path | None = None,
+    judge: Cell | None = None,
 ) -> Quality:
     """Run the held-out split through an artifact in a worker of its own, and judge the outputs.
 
@@ -201,6 +207,8 @@ def verify(
         reference: `.npz` file with the right outputs; None where this cell defines them.
         limits: time and memory of the worker.
         save_outputs: `.npz` file to write the outputs to.
+        judge: a cell of the task whose samples are run and whose metric judges, where that is another task than that of
+            `cell`: the same inputs then go through two models of one interface.
 
     Returns:
         The quality without the fields on the comparison: `reference`, `reference_digest` and `judged_by`.
@@ -209,8 +217,8 @@ def verify(
         ChildError: the artifact does not run.
         ArtifactError: the environment of the cell's runtime cannot be made.
     """
-    if versioned.label_of(cell.runtime):
-        return _verify_there(cell, artifact, reference, limits, save_outputs)
+    if versioned.label_of(cell.runtime) or judge is not None:
+        return _verify_there(cell, artifact, reference, limits, save_outputs, judge or cell)
     with opening.worker(cell, memory_bytes=limits.memory_bytes) as child:
         ask = functools.partial(child.request, timeout_s=limits.verify_s)
         opened = opening.arguments(cell, artifact.path)
@@ -220,21 +228,21 @@ def verify(
 
 
 def _verify_there(
-    cell: Cell, artifact: Artifact, reference: Path | None, limits: Limits, save_outputs: Path | None
+    cell: Cell, artifact: Artifact, reference: Path | None, limits: Limits, save_outputs: Path | None, judge: Cell
 ) -> Quality:
-    """Run the held-out split through an artifact in another environment, and judge the outputs in this one.
+    """Run the held-out split through an artifact in its own environment, and judge the outputs in this one.
 
     Takes and raises what `verify` does.
     """
     opened = opening.arguments(cell, artifact.path)
-    inputs = prepare.inputs_of(catalog.task(cell.task), limits)
+    inputs = prepare.inputs_of(catalog.task(judge.task), limits)
     here = functools.partial(ask_once, timeout_s=limits.verify_s, memory_bytes=limits.memory_bytes)
     with Scratch() as folder, opening.worker(cell, memory_bytes=limits.memory_bytes) as child:
         outputs = str(save_outputs or Path(folder, "outputs.npz"))
         ask = functools.partial(child.request, timeout_s=limits.verify_s)
         told = ask(operations.run_split, **opened, inputs=str(inputs), save_outputs=outputs)
         judging: dict[str, Any] = {"outputs": outputs, "reference": str(reference) if reference else None}
-        judged = here(operations.judge, cell=cell.path, precision=told["precision"], **judging)
+        judged = here(operations.judge, cell=judge.path, precision=told["precision"], **judging)
         return _inspected({**judged, **told}, artifact, ask, opened, count=here)
 
 

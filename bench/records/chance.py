@@ -18,9 +18,7 @@ def note(metric: float | None, chance: float | None, *, name: str, higher_is_bet
     """
     if metric is None or chance is None or (metric > chance if higher_is_better else metric < chance):
         return None
-    return (
-        f"{name} {metric:.4g} is no better than that of an answer that ignores the inputs, which may reach {chance:.4g}"
-    )
+    return f"{name} {metric:.4g} is no better than chance: an answer that ignores the inputs may reach {chance:.4g}"
 
 
 def warnings(rows: Iterable[Row]) -> list[str]:

@@ -59,7 +59,12 @@ class Adopted:
 
 
 def adopt(
-    path: Path, options: Options = Options(), *, told: Collection[str] = (), limits: Limits | None = None
+    path: Path,
+    options: Options = Options(),
+    *,
+    told: Collection[str] = (),
+    limits: Limits | None = None,
+    beside: str | None = None,
 ) -> Adopted:
     """Make a task of a model, which this process and its children find by its name.
 
@@ -69,6 +74,7 @@ def adopt(
         options: sizes, samples and trust; not for a folder with a `task.py`.
         told: dimensions whose sizes the user told otherwise, so that no note is made of their guessed sizes.
         limits: time and memory of the child process that opens the model; None for those of every command.
+        beside: name of a task that the new one must not take.
 
     Raises:
         InputError: there is no model at the path, or it cannot be measured; the message says why.
@@ -79,9 +85,9 @@ def adopt(
     if path.is_dir() and (path / "task.py").is_file():
         if options != Options():
             raise InputError(f"{path} is a task with samples and sizes of its own; change its task.py instead")
-        adopted = Adopted(name=_adopt_folder(path))
+        adopted = Adopted(name=_adopt_folder(path, beside))
     else:
-        adopted = _adopt_model(path, options, told, limits or Limits.of(step_s=None, memory_bytes=None))
+        adopted = _adopt_model(path, options, told, limits or Limits.of(step_s=None, memory_bytes=None), beside)
     task = catalog.task(adopted.name)
     missing = [attribute for attribute in NEEDED if not hasattr(task, attribute)]
     if missing:
@@ -106,13 +112,13 @@ def recall(name: str, wanted: Callable[[Task], bool] = lambda _: True) -> Task |
     return None
 
 
-def _adopt_folder(path: Path) -> str:
+def _adopt_folder(path: Path, beside: str | None) -> str:
     """Put a folder with a `task.py` on the search path by a link in the cache, and give the task's name."""
     path = path.resolve()
     known = loading.find("models").get(path.name)
-    if known is not None and known.parent.resolve() == path:
+    if known is not None and known.parent.resolve() == path and path.name != beside:
         return path.name
-    name = _name(path.name)
+    name = _name(path.name, beside)
     place = cache.folder() / "tasks" / cache.digest(str(path))
     (place / "models").mkdir(parents=True, exist_ok=True)
     with contextlib.suppress(FileExistsError):  # the same link, since the place is named by the path
@@ -121,7 +127,7 @@ def _adopt_folder(path: Path) -> str:
     return name
 
 
-def _adopt_model(path: Path, options: Options, told: Collection[str], limits: Limits) -> Adopted:
+def _adopt_model(path: Path, options: Options, told: Collection[str], limits: Limits, beside: str | None) -> Adopted:
     """Write the task's folder into the cache, and put it on the search path.
 
     Raises:
@@ -133,7 +139,7 @@ def _adopt_model(path: Path, options: Options, told: Collection[str], limits: Li
         raise InputError(f"{path} holds {code}; add --trust to load it")
     if options.dataset is not None:
         dataset.check(options.dataset)
-    name = _name(path.stem if path.is_file() else path.resolve().name)
+    name = _name(path.stem if path.is_file() else path.resolve().name, beside)
     tasks = cache.folder() / "tasks"
     tasks.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=tasks, prefix=cache.MAKING) as making:
@@ -179,12 +185,13 @@ def _examine(module: str, path: Path, folder: Path, options: Options, limits: Li
         raise InputError(f"cannot use {path}: {error.reason}") from error
 
 
-def _name(text: str) -> str:
-    """A task's name from a file's: fit to be a part of a cell's path, and not the name of another task."""
+def _name(text: str, beside: str | None = None) -> str:
+    """A task's name from a file's: fit to be a part of a cell's path, and not the name of another task or `beside`."""
     name = re.sub(r"[^A-Za-z0-9_.-]+", "_", text).strip("._-")[:LONGEST_NAME] or "model"
     adopted = cache.folder() / "tasks"
     taken = [known for known, path in loading.find("models").items() if not path.is_relative_to(adopted)]
-    return f"{name}_own" if name in taken else name
+    name = f"{name}_own" if name in taken else name
+    return f"{name}_new" if name == beside else name
 
 
 def _put_first(place: Path) -> None:

@@ -213,7 +213,8 @@ def _accuracy(
         last = max(axis for axis, size in enumerate(shape) if size != 1)
         rule = dataclasses.replace(rule, axis=last, num_classes=None, is_score=False)
     ignored = _ignored(classes, rule)
-    _refuse_shifted(classes, ignored, rule, observed, data)
+    if wanted.metric is None or wanted.output is None:  # who names both needs no guess at what is meant
+        _refuse_shifted(classes, ignored, rule, observed, data)
     threshold, why = _threshold(rule, observed, wanted)
     text = f"output {rule.output!r}"
     if rule.is_score:

@@ -181,15 +181,15 @@ def test_the_guard_runs_the_pinned_artifact_with_its_own_versions(
     monkeypatch.setattr(installer, "make", lambda _, target, __: environment_with(target, "3.0", scale=1.5))
     cell, limits = Cell.from_path(CELL), Limits.of(step_s=60, memory_bytes=2**31)
     artifact = prepare.artifact_of(cell, limits)
-    pair = check.pair(cell, artifact, artifact, limits, asked.packages("demo==3.0"))
+    pair = check.pair(cell, artifact, cell, artifact, limits, asked.packages("demo==3.0"))
     assert (pair.pinned.cell.runtime, pair.new.cell.runtime) == ("demo@3.0", "demo")
     assert pair.new.quality.fidelity == "drifted"  # it answers with two thirds of what the pinned version answers
-    again = check.pair(pair.pinned.cell, artifact, artifact, limits, asked.packages("demo==3.0"))
+    again = check.pair(pair.pinned.cell, artifact, pair.pinned.cell, artifact, limits, asked.packages("demo==3.0"))
     assert (again.pinned.cell, again.pinned.quality.fidelity) == (pair.pinned.cell, "exact")
     with pytest.raises(InputError, match="demo does not use other==1"):
-        check.pair(cell, artifact, artifact, limits, asked.packages("other==1"))
+        check.pair(cell, artifact, cell, artifact, limits, asked.packages("other==1"))
     for said in (False, True):  # as `--yes` says it
-        check.pair(cell, artifact, artifact, limits, asked.packages("demo==3.0"), may_be_large=said)
+        check.pair(cell, artifact, cell, artifact, limits, asked.packages("demo==3.0"), may_be_large=said)
         assert environments._declared("runtimes", "demo@3.0").may_be_large == said
 
 

@@ -1,0 +1,125 @@
+"""The guard judges the outputs of two files of a model: what it says of models that answer something else."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+from bench.decisions import check
+from bench.decisions.check import Pair
+from bench.measure.limits import Limits
+from bench.tasks import adopt
+
+GENERATOR = np.random.default_rng(3)
+X = GENERATOR.normal(size=(100, 6)).astype(np.float32)
+HEAD = GENERATOR.normal(size=(6, 1)).astype(np.float32)
+SCORES = (X @ HEAD)[:, 0]
+TEST = np.arange(len(X)) % 5 != 0
+LIMITS = Limits.of(step_s=None, memory_bytes=None)
+
+
+@pytest.fixture(autouse=True)
+def _cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("BENCH_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("BENCH_PATH", "")
+
+
+def save(path: Path, head: np.ndarray = HEAD, activation: str | None = "Sigmoid", bias: float = 0.0) -> Path:
+    nodes = [helper.make_node("Gemm", ["x", "head", "bias"], ["z" if activation else "p"])]
+    nodes += [helper.make_node(activation, ["z"], ["p"])] if activation else []
+    graph = helper.make_graph(
+        nodes,
+        "classifier",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["N", 6])],
+        [helper.make_tensor_value_info("p", TensorProto.FLOAT, ["N", 1])],
+        [numpy_helper.from_array(head, "head"), numpy_helper.from_array(np.array([bias], np.float32), "bias")],
+    )
+    path.parent.mkdir(exist_ok=True)
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path)
+    return path
+
+
+def pair(pinned: Path, new: Path, targets: np.ndarray | None) -> Pair:
+    options = adopt.Options()
+    if targets is not None:
+        np.savez(pinned.parent / "data.npz", x=X, targets=targets)
+        options = adopt.Options(dataset=pinned.parent / "data.npz")
+    return check.pair_of_files(pinned, new, options=options, limits=LIMITS)
+
+
+def accuracies(found: Pair) -> tuple[float | None, float | None]:
+    qualities = (found.pinned.quality, found.new.quality)
+    return tuple((quality.metrics or {}).get("accuracy") for quality in qualities)  # type: ignore[return-value]
+
+
+@pytest.mark.parametrize(
+    ("head", "right"),
+    [(HEAD, 1.0), (-HEAD, 0.0), (0 * HEAD, float(np.mean(SCORES[TEST] <= 0)))],
+    ids=["itself", "opposite", "constant"],
+)
+def test_a_single_score_tells_right_from_wrong(head: np.ndarray, right: float, tmp_path: Path) -> None:
+    found = pair(save(tmp_path / "old.onnx"), save(tmp_path / "new.onnx", head), (SCORES > 0).astype(int))
+    assert accuracies(found) == (1.0, pytest.approx(right))
+    assert found.new.quality.metric_loss == pytest.approx(1 - right)
+    assert any("accuracy compares output 'p' above 0.5" in note for note in found.notes)
+
+
+def test_the_rule_of_the_pinned_model_judges_both(tmp_path: Path) -> None:
+    """A copy that gives logits answers otherwise where they lie between 0 and the threshold of probabilities."""
+    found = pair(save(tmp_path / "old.onnx"), save(tmp_path / "new.onnx", activation=None), (SCORES > 0).astype(int))
+    between = float(np.mean((SCORES[TEST] > 0) & (SCORES[TEST] <= 0.5)))
+    assert between > 0
+    assert accuracies(found) == (1.0, pytest.approx(1 - between))
+
+
+def test_two_files_of_one_name_are_two_models(tmp_path: Path) -> None:
+    old, new = save(tmp_path / "a" / "model.onnx"), save(tmp_path / "b" / "model.onnx", -HEAD)
+    found = pair(old, new, (SCORES > 0).astype(int))
+    assert accuracies(found) == (1.0, 0.0)
+    assert (found.pinned.cell.task, found.new.cell.task) == ("model", "model_new")
+
+
+def test_a_metric_no_better_than_chance_is_warned_of(tmp_path: Path) -> None:
+    unlike = np.random.default_rng(0).integers(0, 2, len(X))
+    path = save(tmp_path / "old.onnx")
+    (warning,) = [note for note in pair(path, path, unlike).notes if note.startswith("WARNING")]
+    assert "is no better than chance" in warning
+    assert not [note for note in pair(path, path, (SCORES > 0).astype(int)).notes if note.startswith("WARNING")]
+
+
+MODULE = """
+import torch
+
+class Model(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.head = torch.nn.Linear(6, 2)
+
+    def forward(self, x):
+        return {sign}self.head(x)
+
+def build():
+    torch.manual_seed(0)
+    return Model().eval()
+
+def example_inputs():
+    return {{"x": torch.ones(2, 6)}}
+"""
+
+
+@pytest.mark.framework
+@pytest.mark.parametrize("folders", [("a", "b"), ("a", "a")], ids=["same name", "same folder"])
+def test_code_that_differs_is_another_model_with_the_same_weights(folders: tuple[str, str], tmp_path: Path) -> None:
+    paths = [
+        tmp_path / folders[0] / "model.py",
+        tmp_path / folders[1] / ("model.py" if folders[0] != folders[1] else "n.py"),
+    ]
+    for path, sign in zip(paths, ("", "-"), strict=True):
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(MODULE.format(sign=sign))
+    assert pair(paths[0], paths[1], None).new.quality.fidelity == "broken"
+    assert pair(paths[0], paths[0], None).new.quality.fidelity == "exact"
