@@ -143,6 +143,7 @@ class OwnMetrics(JudgedTask):
     """The file's path."""
 
     def drawn(self, split: str) -> tuple[Arrays, Sequence[Any] | None, list[int]]:
+        self.refuse_changed()
         inputs, targets = dataset.from_python(Path(self.data), "test" if split == "test" else "train")
         arrays = dataset.fitted(inputs, self.inputs, batched=self.batched, what=self.data)
         return arrays, targets, self.fitting(list(range(len(next(iter(arrays.values()))))), split)

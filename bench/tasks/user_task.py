@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
-from bench.api import Arrays, Samples
+from bench.api import Arrays, Samples, cache
 from bench.api.arrays import Domain, generate, like, load_arrays
 from bench.api.errors import InputError
 from bench.api.fidelity import FidelityTask
@@ -109,6 +109,20 @@ class OwnTask(FidelityTask):
             else:
                 arrays[spec.name] = generate(generator, spec.dtype, shape, self.domains.get(spec.name))
         return arrays
+
+    def refuse_changed(self) -> None:
+        """Refuse to run code that is not the code that the task was made of, whose figures and key are stored.
+
+        Raises:
+            InputError: a file has changed since, or is gone.
+        """
+        for file, digest in self.made_from.items():
+            path = Path(file)
+            if not path.is_file() or cache.file_digest(path) != digest:
+                raise InputError(
+                    f"{path} has changed since {self.name} was made of it; `bench run --model` with the model's path "
+                    "reads it anew"
+                )
 
     def build(self, source: str, weights: Path) -> Any:
         raise InputError(f"{self.name} is a file that runs as it is: no framework has it to build")

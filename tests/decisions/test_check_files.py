@@ -9,10 +9,13 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
+from bench.api.errors import InputError
 from bench.decisions import check
 from bench.decisions.check import Pair
 from bench.measure.limits import Limits
+from bench.plugins import catalog
 from bench.tasks import adopt
+from bench.tasks.user_task import OwnTask
 
 GENERATOR = np.random.default_rng(3)
 X = GENERATOR.normal(size=(100, 6)).astype(np.float32)
@@ -123,3 +126,30 @@ def test_code_that_differs_is_another_model_with_the_same_weights(folders: tuple
         path.write_text(MODULE.format(sign=sign))
     assert pair(paths[0], paths[1], None).new.quality.fidelity == "broken"
     assert pair(paths[0], paths[0], None).new.quality.fidelity == "exact"
+
+
+@pytest.mark.framework
+def test_code_that_has_changed_is_not_run_under_its_old_name(tmp_path: Path) -> None:
+    path = tmp_path / "net.py"
+    path.write_text(MODULE.format(sign=""))
+    task = catalog.task(adopt.adopt(path).name)
+    assert isinstance(task, OwnTask)
+    task.refuse_changed()
+    path.write_text(MODULE.format(sign="-"))
+    for run in (lambda: task.import_packages("torch"), lambda: task.build("torch", task.weights_path)):
+        with pytest.raises(InputError, match=r"net\.py has changed since net was made of it; `bench run --model` with"):
+            run()
+    path.unlink()
+    with pytest.raises(InputError, match="has changed"):
+        task.refuse_changed()
+
+
+def test_a_metric_that_has_changed_judges_nothing(tmp_path: Path) -> None:
+    data = tmp_path / "data.py"
+    text = "import numpy as np\nmetric_name = 'm'\ndef metrics(o, t): return {'m': 1.0}\n"
+    data.write_text(f"{text}def samples(split): return {{'x': np.zeros((4, 6), np.float32)}}, None\n")
+    task = catalog.task(adopt.adopt(save(tmp_path / "m.onnx"), adopt.Options(dataset=data)).name)
+    assert task.samples("test").num_samples == 4
+    data.write_text(data.read_text().replace("1.0", "2.0"))
+    with pytest.raises(InputError, match=r"data\.py has changed"):
+        task.samples("test")

@@ -34,11 +34,13 @@ class TorchFileTask(TorchTask):
 
     def import_packages(self, source: str) -> None:
         super().import_packages(source)
+        self.refuse_changed()
         load(Path(self.origin))
 
     def model(self, weights: Path) -> Any:
         from bench.tasks import torch_models
 
+        self.refuse_changed()
         return torch_models.restore(built(Path(self.origin)), weights)
 
 
@@ -48,9 +50,11 @@ class KerasFileTask(TensorFlowTask):
     requires = ("tensorflow", "keras", "safetensors")
 
     def import_packages(self, source: str) -> None:
+        self.refuse_changed()
         load(Path(self.origin))
 
     def build(self, source: str, weights: Path) -> Any:
+        self.refuse_changed()
         model = built(Path(self.origin))
         tf_models.restore(model, weights)
         return tf_models.keras_call(model, [spec.name for spec in self.outputs])
