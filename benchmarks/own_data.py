@@ -84,7 +84,7 @@ def accuracy(axis: int) -> Callable[[np.ndarray, np.ndarray], float]:
 
 def error(output: np.ndarray, targets: np.ndarray) -> float:
     """The root of the mean squared error by scikit-learn."""
-    return float(truth.root_mean_squared_error(targets.reshape(len(targets), -1), output.reshape(len(output), -1)))
+    return float(truth.root_mean_squared_error(targets.ravel(), output.ravel()))
 
 
 def noisy(output: np.ndarray, generator: np.random.Generator) -> np.ndarray:
@@ -233,13 +233,15 @@ def tried(name: str, kind: Kind, folder: Path) -> dict[str, Any]:
     ran = bench(folder, "run", "--model", model.name, *CELLS, *options, "--results", "results", "--budget", "2s")
     shown = bench(folder, "show", f"{name}/*", "--results", "results", "--format", "csv").stdout
     rows = {row["variant"]: row for row in csv.DictReader(io.StringIO(shown))}
+    if not rows.get("raw", {}).get("metric"):
+        raise SystemExit(f"{name}: no row of the file as it is: {ran.stdout}{ran.stderr}")
     found: dict[str, Any] = {
         "judged_as": rows["raw"]["judged_as"],
         "metric": float(rows["raw"]["metric"]),
         "right": kind.metric(outputs_of(kind, model, x[HELD_OUT]), y[HELD_OUT]),
         "warned": "WARNING" in ran.stderr,
     }
-    pick = ["pick", name, "--max-metric-drop", "60%", "--tolerance", "95%", "--results", "results", "--output", "pick"]
+    pick = ["pick", name, "--tolerance", "95%", "--results", "results", "--output", "pick"]
     picked = bench(folder, *pick)
     recipe = json.loads((folder / "pick" / "deployment.json").read_text()) if picked.returncode == 0 else {}
     found["picked"] = recipe.get("cell", picked.stdout + picked.stderr)
