@@ -55,7 +55,9 @@ def explain(
     given = options.own_model(dataset, dim, shape, trust, metric, judged)
     names = [cell, *([vs] if vs else [])]
     if given != Options() and not any(_is_model(stored, named) for named in names):
-        raise InputError("--dataset, --dim, --shape and --trust are about the file of a model; a cell has its own")
+        raise InputError(
+            "--dataset, --metric, --output, --dim, --shape and --trust are about a model's file; a cell has its own"
+        )
     chosen, *others = [_one(stored, named, given) for named in names]
     other = others[0] if others else None
     most = units.share(tolerance, zero=True) if tolerance else None

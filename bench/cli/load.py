@@ -90,6 +90,7 @@ def load(
     from bench.pipeline.plan import PlanSweep
     from bench.pipeline.sweep import Options
     from bench.records import folder
+    from bench.records.chance import warnings
     from bench.report import load as report
     from bench.report.figures import load_plots
     from bench.report.terminal import Console
@@ -146,6 +147,7 @@ def load(
     shown = dict.fromkeys((*(one.baseline.cell for one in turns), *cells))
     records = [stored.records[cell.path] for cell in shown if cell.path in stored.records]
     options.write(report.render(records, turns, format=format, margin=stored.margin), None)
+    options.say_notes(warnings(stored.of(cells)))
     if not turns and not any(record.sporadic or any(run.figures for run in record.load_runs) for record in records):
         options.say("no service could be measured; the table and `bench show` say why")
         raise typer.Exit(1)

@@ -119,7 +119,7 @@ def own_model(
             are no targets for the metric.
     """
     from bench.tasks.adopt import Options
-    from bench.tasks.targets import Wanted
+    from bench.tasks.wanted import Wanted
 
     found = Options(
         dataset=dataset,

@@ -21,7 +21,6 @@ def search(
     model: options.Own = None,
     dataset: options.Dataset = None,
     metric: options.Metric = None,
-    judged: options.Judged = None,
     dim: options.Dims = None,
     shape: options.Shapes = None,
     trust: options.Trust = False,
@@ -59,6 +58,7 @@ def search(
     from bench.measure.limits import Limits
     from bench.pipeline import sizing
     from bench.pipeline.sweep import Options
+    from bench.records.chance import warnings
     from bench.report import search as report
     from bench.report.figures import search_plots
     from bench.report.terminal import Console
@@ -67,7 +67,7 @@ def search(
     ends_s = time.monotonic() + units.seconds(budget)
     step_s = units.seconds(timeout) if timeout else None
     limits = Limits.of(step_s=step_s, memory_bytes=units.size_bytes(memory) if memory else None)
-    given = options.own_model(dataset, None, shape, trust, metric, judged, is_named=model is not None)
+    given = options.own_model(dataset, None, shape, trust, metric, is_named=model is not None)
     axes = axes_from(dim or ())
     if (model is None) == (task is None):
         both = ", not both" if model is not None else ""
@@ -97,6 +97,7 @@ def search(
     pictures = search_plots.draw(searched.outcomes, request, objective, stored.folder / "plots")
     tables = [report.front_table(one.proposals, objective) for one in searched.outcomes]
     options.write(report.render(found, tables), None)
+    options.say_notes(warnings(stored.rows))
     options.tell(*map(str, pictures))
     if searched.is_cut:
         options.say("the time was up while there was more to try; the same command goes on where this one ended")

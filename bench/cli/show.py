@@ -38,6 +38,7 @@ def show(
     """The table, from stored results."""
     from bench.decisions.sizes import families
     from bench.records import ranking
+    from bench.records.chance import warnings
     from bench.records.rows import COLUMNS
     from bench.report import frame, sizes, tables
 
@@ -51,6 +52,8 @@ def show(
         options.write(sweep_tables(sweep, stored, rows, format), output)
         return
     chosen = tuple(columns.split(",")) if columns else None
+    if format not in ("table", "md"):  # which say it themselves
+        options.say_notes(warnings(rows))
     if format == "parquet":
         if output is None:
             raise InputError("Parquet is no text to print; name a file with --output")

@@ -10,8 +10,6 @@ from __future__ import annotations
 import dataclasses
 from pathlib import Path
 
-import msgspec
-
 from bench.api import Task, cache
 from bench.api.artifact import Artifact
 from bench.api.cell import Cell
@@ -252,13 +250,7 @@ def _cell(task: str, runtime: str | None, provider: str | None, batch: int, thre
 
 def _useless(judged: Quality) -> tuple[str, ...]:
     """A warning that the metric cannot tell right outputs from wrong ones, where that is so."""
-    name = judged.metric_name or ""
-    said = chance.note(
-        (judged.metrics or {}).get(name),
-        None if judged.chance is msgspec.UNSET else judged.chance,
-        name=name,
-        higher_is_better=judged.higher_is_better,
-    )
+    said = chance.note(judged)
     return () if said is None else (f"WARNING: {said}: the metric cannot tell whether the new artifact is right",)
 
 

@@ -137,7 +137,7 @@ def _fields(
         "same_as": twin,
         "size_bytes": artifact.size_bytes if artifact else None,
         "num_params": _num_params(artifact, quality),
-        **(_judged(quality) if quality else {}),
+        **(_judged(quality) | _of_metric(quality, records) if quality else {}),
         "warning": _warning(artifact, quality),
         **(_timing(launches, cell.batch) if launches else {}),
         **(_compared(cell.path, fitted, other, judged) if fitted else {}),
@@ -149,21 +149,19 @@ def _judged(quality: Quality) -> dict[str, Any]:
     return {
         **{name: getattr(quality, name) for name in same},
         "metric": (quality.metrics or {}).get(quality.metric_name or ""),
-        **_of_metric(quality),
         **_bound(quality),
         "placement": _placement(quality.placement),
     }
 
 
-def _of_metric(quality: Quality) -> dict[str, Any]:
-    """What the metric compares, and how an answer that ignores the inputs would do."""
-    chance = None if quality.chance is msgspec.UNSET else quality.chance
-    name = quality.metric_name or ""
-    metric = (quality.metrics or {}).get(name)
+def _of_metric(quality: Quality, records: Mapping[str, Measured]) -> dict[str, Any]:
+    """What the metric compares, how an answer that ignores the inputs would do, and whether the reference is better."""
+    reference = records.get(quality.reference or "")
+    beside = quality if reference is None or reference.quality is None else reference.quality
     return {
         "judged_as": None if quality.judged_as is msgspec.UNSET else quality.judged_as,
-        "chance": chance,
-        "chance_note": note(metric, chance, name=name, higher_is_better=quality.higher_is_better),
+        "chance": None if quality.chance is msgspec.UNSET else quality.chance,
+        "chance_note": note(beside),
     }
 
 

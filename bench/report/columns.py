@@ -10,7 +10,6 @@ import statistics
 from collections.abc import Iterable, Sequence
 
 from bench.api.printable import printable
-from bench.records.chance import warnings
 from bench.records.ranking import Group, Selection, is_baseline, short_name
 from bench.records.rows import Row
 from bench.report.writing import DASH, one_line
@@ -240,7 +239,6 @@ def caption(group: Group) -> str:
     parts.append(f"{many} of each cell; brackets: 95 % interval of each row alone.")
     compared = dict.fromkeys((row.metric_name, row.judged_as) for row in ranked if row.judged_as)
     parts += [f"Judged by {name}: {judged_as}." for name, judged_as in compared]
-    parts += warnings(ranked)
     if any(row.metric_loss_high is not None for row in ranked):
         parts.append("Max drop: the largest share of the metric that may be lost, with 95 % confidence.")
     reasons = dict.fromkeys(row.metric_loss_note for row in ranked if row.metric_loss_note)

@@ -12,6 +12,7 @@ from rich.console import Console, ConsoleOptions, RenderResult
 from bench.api.errors import InputError, suggest
 from bench.api.printable import printable
 from bench.measure.stats import ALPHA, FASTER, NOISE, SLOWER
+from bench.records.chance import warnings
 from bench.records.ranking import Group, Selection, select, short_name
 from bench.records.rows import COLUMNS, Row
 from bench.report import terminal, writing
@@ -129,7 +130,7 @@ def render_selection(selection: Selection, *, format: str, width: int | None = N
 
 def _markdown(group: Group, columns: Sequence[Column], lines: Sequence[Sequence[str]]) -> str:
     table = writing.markdown([column.title for column in columns], lines, [column.is_text for column in columns])
-    legend = writing.escape_markdown(f"{caption(group)} {legend_of(group.rows)}")
+    legend = writing.escape_markdown(" ".join((*warnings(group.rows), caption(group), legend_of(group.rows))))
     return f"### {writing.escape_markdown(group.title)}\n\n{table}\n{legend}\n"
 
 
@@ -195,6 +196,8 @@ class TerminalTable:
                 )
                 more += len(names) - len(shown_names)
         yield terminal.line(caption(group), style="dim")
+        for warning in warnings(group.rows):
+            yield terminal.line(printable(warning), style="bold red")
         if more:
             yield terminal.line(f"{more:,} more rows are not shown: name cells, or print all with --format csv.")
         if dropped and rows:

@@ -20,7 +20,7 @@ from bench.measure.limits import Limits
 from bench.measure.process import ask_once
 from bench.plugins import catalog
 from bench.tasks import dataset, examine, formats
-from bench.tasks.targets import Wanted
+from bench.tasks.wanted import Wanted
 
 SCHEMA = 4  # raise it when the same file would become another task
 LONGEST_NAME = 60

@@ -140,6 +140,11 @@ def fits(dims: Sequence[int | str], sizes: Sequence[int]) -> bool:
     )
 
 
+def fits_but_ones(dims: Sequence[int | str], sizes: Sequence[int]) -> bool:
+    """Whether an array of these sizes has the shape but for axes of size 1; a named dimension takes any size."""
+    return fits([dim for dim in dims if dim != 1], [size for size in sizes if size != 1])
+
+
 def fitted(arrays: Arrays, inputs: Sequence[TensorSpec], *, batched: bool, what: str) -> Arrays:
     """The arrays in the order and with the dtypes of a model's inputs, samples along their first axis.
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import hashlib
 import math
 import shutil
-from collections.abc import Sequence
+import time
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -18,9 +19,12 @@ from bench.graphs.shapes import given
 from bench.tasks import dataset, formats, metrics
 from bench.tasks.code import imported_from
 from bench.tasks.options import Asked, Found
-from bench.tasks.targets import NUM_OBSERVED, Wanted, judge_of
+from bench.tasks.targets import judge_of
 from bench.tasks.user_task import DATASET, EXAMPLE, TARGETS, OwnTask
+from bench.tasks.wanted import Wanted
 
+NUM_OBSERVED, OBSERVED_S, OBSERVED_BYTES = 64, 5.0, 256 << 20
+"""Most samples, seconds and bytes for running a model to learn how its outputs are compared with targets."""
 TEMPLATE = '''"""A model as it is.
 
 `sizes` stand for the dimensions that the model leaves open. To measure with other samples or another metric than
@@ -131,15 +135,14 @@ def _judge(
     count = len(next(iter(arrays.values())))
     if not targets.ndim or len(targets) != count:
         raise InputError(f"{data}: targets has shape {targets.shape}; there are {count} samples")
-    if found.labels and targets.dtype.kind != "f":
-        targets = _columns(targets, found.labels, data)
     chosen = judge_of(
         targets,
         found.outputs,
         batched=found.batched,
         sizes=found.sizes,
-        observe=lambda: _observed(found, arrays),
+        observe=lambda names: _observed(found, arrays, names),
         wanted=wanted,
+        labels=found.labels,
         data=str(data),
     )
     save_arrays(folder / TARGETS, {"targets": chosen.targets})
@@ -180,37 +183,26 @@ def _own_metrics(data: Path, arrays: Arrays) -> dict[str, Any]:
     }
 
 
-def _columns(targets: np.ndarray, labels: tuple[int, ...] | tuple[str, ...], data: Path) -> np.ndarray:
-    """Classes as the places of their scores.
+def _observed(found: Found, arrays: Arrays, names: Collection[str]) -> Arrays | None:
+    """Outputs for the first samples, along the first axis: as many as fit the time and the memory, one at least.
 
-    Raises:
-        InputError: a target is no class of the model.
+    Returns:
+        None where the model does not run on them here; the cells that run it say why.
     """
-    columns = {label: column for column, label in enumerate(labels)}
-    values = targets.tolist() if targets.ndim == 1 else targets.ravel().tolist()
-    if unknown := sorted({value for value in values if value not in columns}, key=str):
-        allowed = ", ".join(map(repr, labels[:10])) + (f" ... {labels[-1]!r}" if len(labels) > 10 else "")
-        raise InputError(
-            f"{data}: targets hold {', '.join(map(repr, unknown[:5]))}, which are no classes of the model: {allowed}"
-        )
-    return np.array([columns[value] for value in values], np.int64).reshape(targets.shape)
-
-
-def _observed(found: Found, arrays: Arrays) -> Arrays | None:
-    """The model's outputs for the first samples, along the first axis; None where it does not run on them here."""
     if found.run is None:
         return None
-    made = []
+    made: list[dict[str, np.ndarray]] = []
+    begun_s, num_bytes = time.monotonic(), 0
     try:
         for row in range(min(NUM_OBSERVED, len(next(iter(arrays.values()))))):
-            outputs = found.run(
-                {name: array[row : row + 1] if found.batched else array[row] for name, array in arrays.items()}
-            )
-            made.append(
-                {name: np.asarray(value)[0] if found.batched else np.asarray(value) for name, value in outputs.items()}
-            )
+            feeds = {name: array[row : row + 1] if found.batched else array[row] for name, array in arrays.items()}
+            outputs = {name: np.asarray(value) for name, value in found.run(feeds).items() if name in names}
+            made.append({name: value[0] if found.batched else value for name, value in outputs.items()})
+            num_bytes += sum(value.nbytes for value in outputs.values())
+            if time.monotonic() - begun_s > OBSERVED_S or num_bytes > OBSERVED_BYTES:
+                break
         return {name: np.stack([one[name] for one in made]) for name in made[0]}
-    except Exception:  # the cells that run the model say what is wrong with it
+    except Exception:
         return None
 
 
@@ -221,6 +213,7 @@ def _write(folder: Path, found: Found, judge: type[OwnTask] | None, attributes: 
         "outputs": found.outputs,
         "batched": found.batched,
         "sizes": dict(found.sizes),
+        **({"labels": found.labels} if found.labels else {}),
         **found.attributes,
         **attributes,
     }

@@ -13,6 +13,9 @@ from bench.graphs.deferred import np
 from bench.tasks import dataset
 from bench.tasks.user_task import OwnTask
 
+FEW = 8
+"""Samples, fewer of which tell nothing of the most frequent class of each place."""
+
 
 class JudgedTask(OwnTask):
     """A task whose metric has targets, so that its relative loss is that of any task, not that of fidelity."""
@@ -57,22 +60,25 @@ class Accuracy(JudgedTask):
         return Points(values=values, score=float(values.mean()), most=float(counted.max() / counted.mean()))
 
     def chance(self, targets: Sequence[Any]) -> float | None:
-        """The share of the most frequent class, or of single scores that of each place, and two standard errors of it.
+        """The share that is right where each place has its most frequent class for all samples, and two standard errors.
+
+        Places of few samples have one class for all places. Places of one sample are no independent answers, so the
+        standard error is that of as many answers as there are samples.
 
         Source: the standard error of a share, sqrt(p (1 - p) / n).
         """
-        expected = np.stack(targets)
+        expected = np.stack(targets).reshape(len(targets), -1)
         counted = self._counted(expected)
         number = int(counted.sum())
         if not number:
             return None
-        if self.threshold is not None:  # each place has a label of its own
-            ones = np.where(counted, expected, 0).sum(axis=0)
-            most = float(np.maximum(ones, counted.sum(axis=0) - ones).sum())
-        else:
-            most = float(np.unique(expected[counted], return_counts=True)[1].max())
-        share = most / number
-        return min(1.0, share + 2 * math.sqrt(share * (1 - share) / number))
+        if len(targets) < FEW:
+            expected, counted = expected.reshape(-1, 1), counted.reshape(-1, 1)
+        most = np.zeros(expected.shape[1], np.int64)
+        for value in np.unique(expected[counted]):
+            most = np.maximum(most, ((expected == value) & counted).sum(axis=0))
+        share = float(most.sum()) / number
+        return min(1.0, share + 2 * math.sqrt(share * (1 - share) / len(targets)))
 
     def _counted(self, expected: np.ndarray) -> np.ndarray:
         return np.ones(expected.shape, bool) if self.ignored is None else expected != self.ignored

@@ -71,7 +71,7 @@ class Found(Interface):
         notes: lines to tell the user.
         files: files outside the task's folder that the model was read from.
         run: runs the model once: output arrays by name, for input arrays by name; None where it does not run here.
-        labels: the class of each score, as the model's author names it; empty where classes are numbered from 0.
+        labels: the classes of its only output in the order of their scores, as the model itself names them; or empty.
     """
 
     task: type[OwnTask]

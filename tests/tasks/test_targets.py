@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,23 +13,35 @@ from sklearn import metrics as truth
 from bench.api import Arrays, TensorSpec
 from bench.api.errors import InputError
 from bench.tasks import metrics
-from bench.tasks.targets import Judge, Wanted, judge_of
+from bench.tasks.targets import Judge, judge_of
+from bench.tasks.wanted import Wanted
 
 N = 60
 RNG = np.random.default_rng(7)
 
 
-def choose(targets: np.ndarray, outputs: Mapping[str, np.ndarray], *, runs: bool = True, **named: str) -> Judge:
-    """The judge of targets and of a model's outputs for all samples, which are observed for the first ten."""
+def choose(
+    targets: np.ndarray,
+    outputs: Mapping[str, np.ndarray],
+    *,
+    runs: bool = True,
+    labels: Sequence[int] | Sequence[str] = (),
+    seen: int = 20,
+    **named: str,
+) -> Judge:
+    """The judge of targets and of a model's outputs for all samples, which are observed for the first twenty."""
     specs = [
         TensorSpec(
             name=name, dtype="str" if values.dtype.kind == "U" else values.dtype.name, shape=("N", *values.shape[1:])
         )
         for name, values in outputs.items()
     ]
-    observe: Callable[[], Arrays | None] = lambda: {k: v[:10] for k, v in outputs.items()} if runs else None  # noqa: E731
+
+    def observe(names: Collection[str]) -> Arrays | None:
+        return {name: outputs[name][:seen] for name in names} if runs else None
+
     wanted = Wanted.of(named.get("metric"), named.get("output"))
-    return judge_of(targets, specs, batched=True, sizes={}, observe=observe, wanted=wanted, data="d.npz")
+    return judge_of(targets, specs, batched=True, sizes={}, observe=observe, wanted=wanted, labels=labels, data="d.npz")
 
 
 def metric(judge: Judge, outputs: Mapping[str, np.ndarray]) -> float:
@@ -139,11 +151,12 @@ def test_scores_may_lie_along_the_first_axis() -> None:
     assert (judge.attributes["axis"], metric(judge, {"masks": z})) == (0, 1)
 
 
-def test_scores_along_either_axis_are_refused() -> None:
-    with pytest.raises(
-        InputError, match=r"scores of the classes may lie along any of its axes 0, 1; give a Python file"
-    ):
-        choose(RNG.integers(0, 5, (N, 5)), {"logits": scores(5, 5)})
+def test_scores_along_either_axis_lie_where_the_model_is_right() -> None:
+    z = scores(5, 5)
+    assert choose(z.argmax(2), {"logits": z}).attributes["axis"] == 1
+    assert choose(z.argmax(1), {"logits": z}).attributes["axis"] == 0
+    with pytest.raises(InputError, match=r"may lie along more than one axis of output logits .*; give a Python file"):
+        choose(RNG.integers(0, 5, (N, 5)), {"logits": z})
 
 
 @pytest.mark.parametrize(
@@ -176,12 +189,12 @@ def test_classes_that_the_model_counts_from_another_number_are_refused() -> None
 
 def test_the_output_with_as_many_classes_is_judged() -> None:
     z = scores(6)
-    outputs = {"embedding": scores(32), "logits": z}
+    outputs = {"embedding": scores(32), "logits": z, "small": scores(4)}
     y = z.argmax(1)
     y[0] = 5
     judge = choose(y, outputs)
     assert judge.attributes["judged"] == "logits"
-    assert judge.note.endswith("; not judged by it: embedding (--output NAME judges another)")
+    assert judge.note.endswith("; not judged by it: embedding, small (--output NAME judges another)")
     again = choose(y, dict(reversed(outputs.items())))
     assert (again.attributes["judged"], metric(again, outputs)) == ("logits", metric(judge, outputs))
 
@@ -195,21 +208,123 @@ def test_outputs_that_say_the_same_need_no_choice() -> None:
         assert metric(judge, outputs) == 1
 
 
+LAST_ABSENT = np.concatenate([scores(9), np.full((N, 1), -99, np.float32)], axis=1)
+"""Scores of ten classes, the last of which the model never says."""
+
+
+@pytest.mark.parametrize(
+    "other",
+    [RNG.integers(0, 9, N), scores(9), scores(1)],
+    ids=["integers of another meaning", "an embedding with as many places as classes occur", "one score"],
+)
+def test_an_output_that_only_seems_to_fit_is_asked_about(other: np.ndarray) -> None:
+    y = LAST_ABSENT.argmax(1)
+    if other.shape[1:] == (1,):
+        y = np.where(y > 1, 1, y)
+    with pytest.raises(
+        InputError, match=r"do not say the same: .*; `bench run --output \w+` names the output to judge"
+    ):
+        choose(y, {"logits": LAST_ABSENT, "other": other})
+    judge = choose(y, {"logits": LAST_ABSENT, "other": other}, output="logits")
+    assert metric(judge, {"logits": LAST_ABSENT}) == np.mean(LAST_ABSENT.argmax(1) == y)
+
+
+@pytest.mark.parametrize("other", [scores(4), RNG.integers(0, 3, N), scores(200)], ids=["boxes", "label", "hidden"])
+def test_a_refusal_is_not_lost_where_another_output_fits(other: np.ndarray) -> None:
+    z = scores(3)
+    with pytest.raises(InputError, match=r"targets run from 1 to 3; output 'z' has 3 classes: 0 to 2; .*subtract 1"):
+        choose(z.argmax(1) + 1, {"z": z, "other": other})
+
+
 def test_outputs_that_say_something_else_need_a_choice() -> None:
     a, b = scores(3), scores(3)
     a[0, 2] = 9
-    with pytest.raises(
-        InputError, match=r"fit the classes of 2 outputs, which do not say the same: a, b; .*--output a$"
-    ):
-        choose(a.argmax(1), {"a": a, "b": b})
+    y = np.where(np.arange(N) % 2, a.argmax(1), b.argmax(1))
+    with pytest.raises(InputError, match=r"fit the classes of 2 outputs, .* a \(right in \d+ %\), b \(right in"):
+        choose(y, {"a": a, "b": b})
     with pytest.raises(InputError, match="do not say the same"):
         choose(a.argmax(1), {"a": a, "b": a}, runs=False)
     judge = choose(b.argmax(1), {"a": a, "b": b}, output="b")
     assert metric(judge, {"a": a, "b": b}) == 1
     with pytest.raises(InputError, match="no output 'c' to judge; its outputs: a, b"):
         choose(a.argmax(1), {"a": a, "b": b}, output="c")
-    with pytest.raises(InputError, match="fit their shape of 2 outputs"):
-        choose(a, {"a": a, "b": b})
+    with pytest.raises(InputError, match="fit the shape of 2 outputs"):
+        choose(a.astype(float), {"a": a, "b": b})
+
+
+def test_an_output_of_classes_that_says_other_classes_is_refused() -> None:
+    y = np.arange(N) % 3
+    with pytest.raises(InputError, match=r"right in 0 % as they are, and in 100 % with 1 subtracted"):
+        choose(y + 1, {"label": y})
+    with pytest.raises(InputError, match=r"targets hold 'cat', 'dog' and so on; output 'label' holds 'Cat', 'Dog'"):
+        choose(np.array(["cat", "dog"])[y % 2], {"label": np.array(["Cat", "Dog"])[y % 2]})
+    quantized = np.clip(RNG.normal(128, 60, N), 2, 255).astype(np.uint8)
+    with pytest.raises(InputError, match=r"targets hold 0, 1 and so on; output 'q' holds .* which are no such classes"):
+        choose((quantized > 128).astype(int), {"q": quantized})
+    assert (
+        metric(
+            choose(np.array(["a", "b"])[y % 2], {"label": np.array(["a", "b"])[y % 2]}),
+            {"label": np.array(["a", "b"])[y % 2]},
+        )
+        == 1
+    )
+
+
+def test_a_negative_class_is_a_class_where_the_model_says_it() -> None:
+    y = np.where(np.arange(N) % 3 == 0, -1, 1)
+    judge = choose(y, {"label": y})
+    assert ("ignored" in judge.attributes, metric(judge, {"label": y})) == (False, 1)
+    marked = np.where(np.arange(N) % 4 == 0, -1, np.arange(N) % 3)
+    judge = choose(marked, {"label": np.arange(N) % 3})
+    assert (judge.attributes["ignored"], metric(judge, {"label": np.arange(N) % 3})) == (-1, 1)
+    with pytest.raises(InputError, match=r"targets hold -1, and the model does not run here .* write -100"):
+        choose(marked, {"label": np.arange(N) % 3}, runs=False)
+
+
+def test_one_hot_targets_may_lie_along_any_axis() -> None:
+    z = scores(6, 5)
+    y = np.where(RNG.random((N, 5)) < 0.3, 0, z.argmax(1))
+    judge = choose(np.moveaxis(np.eye(6, dtype=int)[y], -1, 1), {"masks": z})
+    assert (judge.attributes["axis"], metric(judge, {"masks": z})) == (0, np.mean(z.argmax(1) == y))
+    with pytest.raises(InputError, match="a single 1 along each of the axes 1, 2"):
+        choose(np.stack([np.eye(3, dtype=int)] * N), {"masks": scores(3, 3)})
+
+
+@pytest.mark.parametrize("targets", [RNG.integers(0, 2, N).astype(float), np.eye(3)[np.arange(N) % 3]])
+def test_floats_that_are_0_or_1_are_asked_about(targets: np.ndarray) -> None:
+    outputs = {"p": sigmoid(scores(*targets.shape[1:]))}
+    with pytest.raises(
+        InputError, match="--metric accuracy takes them for classes, --metric rmse for the right values"
+    ):
+        choose(targets, outputs)
+    assert choose(targets, outputs, metric="accuracy").kind is metrics.Accuracy
+    assert choose(targets, outputs, metric="rmse").kind is metrics.Rmse
+
+
+def test_whole_floats_that_fit_no_output_may_be_classes() -> None:
+    with pytest.raises(InputError, match="whole numbers are classes with --metric accuracy"):
+        choose(np.arange(N) % 5 * 1.0, {"z": scores(5)})
+
+
+def test_classes_that_the_model_names_are_places_of_scores() -> None:
+    z = scores(3)
+    named = np.array([-1, 0, 1])[z.argmax(1)]
+    named[0] = -100
+    for targets in (named, named.astype(float)):
+        judge = choose(targets, {"p": z}, labels=(-1, 0, 1), metric="accuracy")
+        assert (judge.attributes["ignored"], metric(judge, {"p": z})) == (-100, 1)
+    judge = choose(np.array(["a", "b", "c"])[z.argmax(1)], {"p": z}, labels=("a", "b", "c"))
+    assert metric(judge, {"p": z}) == 1
+    with pytest.raises(InputError, match=r"targets hold 7; the classes of the model are -1, 0, 1"):
+        choose(np.where(np.arange(N) == 3, 7, 1), {"p": z}, labels=(-1, 0, 1))
+    with pytest.raises(InputError, match=r"targets hold 0; the classes of the model are 1, 2, 3"):
+        choose(np.arange(N) % 3, {"label": np.arange(N) % 3 + 1}, labels=(1, 2, 3))
+
+
+def test_an_open_number_of_classes_is_refused() -> None:
+    spec = TensorSpec(name="z", dtype="float32", shape=("N", "?"))
+    with pytest.raises(InputError, match=r"has an open number of classes, \?, and the model does not run here"):
+        judge_of(np.arange(N) % 3, [spec], batched=True, sizes={}, observe=lambda _: None)
 
 
 @pytest.mark.parametrize("column", [(), (1,)], ids=["flat", "column"])
@@ -244,10 +359,10 @@ def test_targets_that_fit_nothing_are_refused(targets: np.ndarray, outputs: dict
 def test_an_open_size_is_that_of_a_run() -> None:
     z = scores(3, 8)
     spec = TensorSpec(name="z", dtype="float32", shape=("N", "?", "?"))
-    judge = judge_of(z.argmax(1), [spec], batched=True, sizes={}, observe=lambda: {"z": z[:4]})
+    judge = judge_of(z.argmax(1), [spec], batched=True, sizes={}, observe=lambda _: {"z": z[:4]})
     assert metric(judge, {"z": z}) == 1
-    with pytest.raises(InputError, match="may lie along any of its axes 0, 1"):
-        judge_of(z.argmax(1), [spec], batched=True, sizes={}, observe=lambda: None)
+    with pytest.raises(InputError, match="has an open number of classes"):
+        judge_of(z.argmax(1), [spec], batched=True, sizes={}, observe=lambda _: None)
 
 
 @pytest.mark.parametrize("text", ["f1", "accuracy@", "accuracy@x", "rmse@1"])

@@ -19,6 +19,7 @@ from bench.measure.launch import Launch
 from bench.measure.roofline import Peaks
 from bench.measure.stats import Effect
 from bench.records import assemble, ranking
+from bench.records.chance import warnings
 from bench.records.launches import MOST_SAMPLES
 from bench.records.ranking import Group, Selection
 from bench.records.rows import Row
@@ -188,6 +189,7 @@ def _place(one: Shown, prefix: str, looks: Mapping[str, Look], first: int) -> _P
         is_baseline=ranking.is_baseline,
         digits=digits,
         caption=columns.caption,
+        warnings=warnings,
         facet=_facet,
         note=_note,
         words=_words,

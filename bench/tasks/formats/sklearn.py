@@ -69,7 +69,8 @@ def examine(path: Path, folder: Path, asked: Asked) -> Found:
     modules = sorted({type(part).__module__ for part in estimators.parts(estimator)} - {"__main__"})
     packages = sorted({"numpy", *(name.partition(".")[0] for name in modules)})
     attributes: dict[str, Any] = {"modules": tuple(modules), "packages": tuple(packages)}
-    labels = _labels(getattr(estimator, "classes_", ())) if output == estimators.PROBABILITIES else ()
+    is_classifier = output in (estimators.PROBABILITIES, estimators.LABEL)
+    labels = _labels(getattr(estimator, "classes_", ())) if is_classifier else ()
     inputs = (TensorSpec(name=estimators.INPUT, dtype="float32", shape=(probe.BATCH, width)),)
     ranges = feature_ranges.of_estimator(estimator)
     domains = {estimators.INPUT: ranges} if ranges is not None else {}
@@ -106,14 +107,13 @@ def _num_features(estimator: Any) -> int:
 
 
 def _labels(classes: Any) -> tuple[int, ...] | tuple[str, ...]:
-    """The classes of the columns, if they are texts, or whole numbers other than the columns' places; else none."""
+    """The classes, if they are texts or whole numbers; else none."""
     labels = np.asarray(classes)
     if labels.ndim == 1 and labels.size and all(isinstance(label, str) for label in labels):
         return tuple(map(str, labels))
     if labels.ndim != 1 or labels.dtype.kind not in "fiub" or not all(float(label).is_integer() for label in labels):
         return ()
-    numbers = tuple(int(label) for label in labels)
-    return () if numbers == tuple(range(len(numbers))) else numbers
+    return tuple(int(label) for label in labels)
 
 
 def _versions(warned: Sequence[warnings.WarningMessage]) -> tuple[str, ...]:
