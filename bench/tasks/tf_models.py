@@ -56,6 +56,7 @@ def keras_call(model: Any, names: Sequence[str] | None = None) -> OrderedCall:
 
         return dict(named_tensors(model(keras.tree.pack_sequence_as(structure, list(tensors)), training=False)))
 
+    model.trainable = True  # weights that were frozen while others were trained are parameters, too
     return OrderedCall(named, model.trainable_weights, names)
 
 

@@ -189,20 +189,20 @@ def test_markdown_in_human_units():
     assert text.startswith("### crnn, batch 1, 2 threads\n")
     assert head == (
         "| \\# | cell | latency p50 (ms) [95 %] | ratio [95 %] | verdict | precision | memory (MB) | size (MB) "
-        "| metric (accuracy) | max drop (%) | fidelity | notes |"
+        "| parameters | metric (accuracy) | max drop (%) | fidelity | notes |"
     )
     assert body(text) == [
         [
             *("1", "torch/torch\\_onnx/raw/onnxruntime/cpu", "17.40 [17.23, 17.57]", "0.512 [0.505, 0.519]", "faster"),
-            *("int8", "123.5", "33.40", "0.9877", "0.446", "close", ""),
+            *("int8", "123.5", "33.40", DASH, "0.9877", "0.446", "close", ""),
         ],
         [
             *("2", "torch/native/raw/pytorch/cpu", "34.00 [33.66, 34.34]", "1.000", "baseline"),
-            *(DASH, DASH, DASH, DASH, DASH, "exact", ""),
+            *(DASH, DASH, DASH, DASH, DASH, DASH, "exact", ""),
         ],
         [
             *("3", "tf/native/raw/tensorflow/cpu", "51.00 [50.49, 51.51]", "1.500 [1.493, 1.507]", "slower"),
-            *(DASH, DASH, DASH, DASH, DASH, "close", ""),
+            *(DASH, DASH, DASH, DASH, DASH, DASH, "close", ""),
         ],
     ]
 
@@ -296,7 +296,7 @@ def test_latex_escapes_and_keeps_brackets_out_of_row_options():
     text = render([FAST, FAILED], format="latex")
     assert r"  1 & torch/torch\_onnx/raw/onnxruntime/cpu & 17.40 {[}17.23, 17.57{]} & " in text
     assert r"died: a\textbar{}b \& 5\% of\_it\textbackslash{}n \\" in text
-    assert r"\begin{tabular}{rlrrllrrrrll}" in text
+    assert r"\begin{tabular}{rlrrllrrrrrll}" in text
     assert DASH not in text
 
 
