@@ -276,6 +276,37 @@ def test_every_other_kind_of_figure():
     assert body(text)[0] == expected
 
 
+MORE = "500 parameters more than the source's 1,000: 500 are stored again: table as head"
+
+
+@pytest.mark.parametrize("format", ["md", "table", "latex"])
+def test_parameters_of_the_source_are_marked_and_the_mark_is_explained(format):
+    own = dataclasses.replace(FAST, num_params=1_500, num_params_from="file", num_params_note=MORE)
+    borrowed = dataclasses.replace(SLOW, num_params=1_000, num_params_from="source")
+    text = render([own, borrowed], format=format, columns=("cell", "num_params"), width=160)
+    assert "1,000" in text
+    assert text.count("parameters of the source") == 1
+    assert text.count("*") == 2
+    for rows, columns in (([own], ("cell", "num_params")), ([own, borrowed], ("cell", "ratio"))):
+        assert "parameters of the source" not in render(rows, format=format, columns=columns)
+
+
+def test_parameters_in_raw_units_say_where_they_were_counted_and_why_there_are_more():
+    own = dataclasses.replace(FAST, num_params=1_500, num_params_from="file", num_params_note=MORE)
+    columns = ("num_params", "num_params_from", "num_params_note")
+    assert render([own], format="csv", columns=columns).splitlines()[1] == f'1500,file,"{MORE}"'
+    assert json.loads(render([own], format="json", columns=columns)) == [
+        dict(zip(columns, (1500, "file", MORE), strict=True))
+    ]
+
+
+@pytest.mark.parametrize(("warning", "note"), [(None, MORE), ("falls back", f"falls back; {MORE}")])
+@pytest.mark.parametrize("format", ["md", "table"])
+def test_the_notes_of_a_row_say_why_it_has_more_parameters(warning, note, format):
+    own = dataclasses.replace(FAST, num_params=1_500, num_params_note=MORE, warning=warning)
+    assert " ".join(note.split()) in " ".join(render([own], format=format, width=200).split())
+
+
 @pytest.mark.parametrize(
     ("row", "verdict", "note"),
     [
