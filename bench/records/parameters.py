@@ -90,8 +90,10 @@ def _note(record: Measured, number: int, source: int) -> str | None:
     if abs(difference) <= FOLDED * source:
         return None
     if difference < 0:
-        why = "an exporter leaves out what no output needs, and folds what it can"
-        return f"{-difference:,} parameters fewer than the source's {source:,}: {why}"
+        return (
+            f"{-difference:,} parameters fewer than the source's {source:,}: an exporter leaves out what no output needs, "
+            "and folds what it can"
+        )
     return f"{difference:,} parameters more than the source's {source:,}: {_why(record)}"
 
 
