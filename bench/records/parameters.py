@@ -91,8 +91,8 @@ def _note(record: Measured, number: int, source: int) -> str | None:
         return None
     if difference < 0:
         return (
-            f"{-difference:,} parameters fewer than the source's {source:,}: an exporter leaves out what no output needs, "
-            "and folds what it can"
+            f"{-difference:,} parameters fewer than the source's {source:,}: "
+            "an exporter leaves out what no output needs, and folds what it can"
         )
     return f"{difference:,} parameters more than the source's {source:,}: {_why(record)}"
 
