@@ -48,7 +48,8 @@ class GenaiGenerator(CountedSession, Generator):
         from bench.graphs.weights import counted
 
         with tempfile.TemporaryDirectory() as folder:
-            return counted.of_onnx(genai.unpack_graph(self._artifact, Path(folder)))
+            genai.unpack(self._artifact, Path(folder))
+            return counted.of_onnx(Path(folder, genai.MODEL))
 
     @functools.cached_property
     def cache_bytes(self) -> int:  # type: ignore[override]
