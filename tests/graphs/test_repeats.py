@@ -43,6 +43,12 @@ def test_the_same_numbers_in_8_bits(codes: np.ndarray) -> None:
     assert found(table=TABLE, head=codes, other=OTHER) == "2,048 are stored again: table as head"
 
 
+def test_the_same_numbers_in_8_bits_whose_blocks_have_scales_of_either_sign() -> None:
+    signs = np.where(np.arange(TABLE.size).reshape(TABLE.shape) // 32 % 2, 1, -1)
+    codes = (np.clip(np.round(TABLE * 30), -127, 127) * signs + 128).astype(np.uint8)
+    assert found(table=TABLE, head=codes.reshape(64, 1, 32)) == "2,048 are stored again: table as head"
+
+
 def test_the_same_numbers_in_4_bits_packed() -> None:
     packed = NIBBLES[::2] | NIBBLES[1::2] << 4
     assert found(table=TABLE, packed=packed) == "2,048 are stored again: table as packed"

@@ -16,8 +16,10 @@ from bench.graphs.deferred import np
 MOST_NAMED = 2
 """Sets of equal arrays that a sentence names; it counts the further ones."""
 LONGEST_NAME = 60
-LEAST_ALIKE = 0.5
-"""Correlation of two arrays that hold the same numbers in different types; that of any others is near 0."""
+BLOCK = 32
+"""Elements that are compared at a time: most quantizers give so many, or a multiple of them, one scale."""
+LEAST_ALIKE = 0.6
+"""Correlation of most blocks of two arrays with the same numbers in different types; that of others is about 0.12."""
 LEAST_COMPARED, MOST_COMPARED = 1024, 1 << 22
 """Elements of an array that is compared with arrays of other types: a few correlate by chance."""
 
@@ -117,12 +119,20 @@ def _unpacked(weight: Weight) -> np.ndarray:
 
 
 def _correlates(floats: np.ndarray, codes: np.ndarray) -> bool:
+    """Whether floats go up and down as codes do, or the other way round, within most blocks: signs of scales differ."""
     matrix = floats.squeeze()
-    if codes.size != floats.size:
+    if codes.size != floats.size or codes.size % BLOCK:
         return False
+    right = _centred(codes)
     ways = [matrix, matrix.T] if matrix.ndim == 2 else [matrix]
-    right = codes.reshape(-1)[:MOST_COMPARED].astype(np.float32)
-    if right.std() == 0:
-        return False
-    lefts = (np.ascontiguousarray(way).reshape(-1)[:MOST_COMPARED].astype(np.float32) for way in ways)
-    return any(left.std() > 0 and abs(np.corrcoef(left, right)[0, 1]) >= LEAST_ALIKE for left in lefts)
+    return any(
+        float(np.median(np.abs((_centred(np.ascontiguousarray(way)) * right).sum(-1)))) >= LEAST_ALIKE for way in ways
+    )
+
+
+def _centred(array: np.ndarray) -> np.ndarray:
+    """Blocks of elements with a mean of 0 and a length of 1; those of equal elements are 0."""
+    blocks = array.reshape(-1, BLOCK)[: MOST_COMPARED // BLOCK].astype(np.float32)
+    blocks -= blocks.mean(-1, keepdims=True)
+    length = np.sqrt((blocks**2).sum(-1, keepdims=True))
+    return np.divide(blocks, length, out=np.zeros_like(blocks), where=length > 0)
