@@ -16,7 +16,9 @@ class Facts:
         size_bytes: size of the file.
         canonical: a digest that two files share if they are the same graph with the same weights; None for a format
             whose graph is not read, and for a file that stands alone (see `bench.api.plugin.Info`).
-        num_params: parameters stored in the file, each counted once; None where the file does not tell.
+        num_params: parameters stored in the file, each counted once; None for a format whose graph is not read.
+        repeated: which parameters the file stores more than once; None where there are none, or an earlier version made
+            the file.
         operators: the number of nodes of each operator; None for a format whose graph is not read.
         info: facts that the exporter or variant returned, with the seconds taken and the versions used.
     """
@@ -26,6 +28,7 @@ class Facts:
     size_bytes: int
     canonical: str | None = None
     num_params: int | None = None
+    repeated: str | None = None
     operators: Mapping[str, int] | None = None
     info: Mapping[str, Any] = dataclasses.field(default_factory=dict)
 

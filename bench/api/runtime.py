@@ -22,8 +22,10 @@ class Session(abc.ABC):
     """The precision in which the model really runs, None where that cannot be told: a session asks its runtime, where
     that may choose another. It is read only after everything that is timed."""
     num_params: int | None = None
-    """Parameters of the model, shared ones counted once, where the framework knows their number. The parameters of an
-    ONNX file are counted in the file."""
+    """Parameters of the model, shared ones counted once, where the framework knows their number or the file can be
+    read. The parameters of an ONNX file are counted in the file. It is read only after everything that is timed."""
+    repeated: str | None = None
+    """Which parameters the file stores more than once, as `bench.graphs.weights.repeats` tells it; None for none."""
 
     @abc.abstractmethod
     def run(self, feeds: Arrays) -> Outputs:

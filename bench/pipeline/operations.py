@@ -59,14 +59,16 @@ def parts(*, task: str, variant: str, source: str) -> dict[str, Any]:
 def facts(info: dict[str, Any], path: Path) -> dict[str, Any]:
     """The facts about a step's artifact: those that the plugin returned, and those that an ONNX file itself shows."""
     if path.suffix != ".onnx":
-        return {"info": info, "canonical": None, "num_params": None, "operators": None}
+        return {"info": info, "canonical": None, "num_params": None, "repeated": None, "operators": None}
     from bench.graphs.file.digest import canonical_digest, operator_counts
-    from bench.graphs.weights.parameters import num_params
+    from bench.graphs.weights import counted
 
+    found = counted.of_onnx(path)
     return {
         "info": info,
         "canonical": None if info.get("alone") else canonical_digest(path),
-        "num_params": num_params(path),
+        "num_params": found.num_params,
+        "repeated": found.repeated,
         "operators": operator_counts(path),
     }
 
@@ -212,6 +214,7 @@ def _of_session(session: Session, task: Task, samples: Samples, outputs: Arrays,
         return {
             "precision": session.precision,
             "num_params": session.num_params,
+            "repeated": session.repeated,
             "input_shapes": shapes,
             # The pass reads its ids and the cache, and writes logits and its part of the cache.
             "io_bytes": 8 * shapes[IDS][1]
@@ -230,6 +233,7 @@ def _of_session(session: Session, task: Task, samples: Samples, outputs: Arrays,
     return {
         "precision": session.precision,
         "num_params": session.num_params,
+        "repeated": session.repeated,
         "input_shapes": {name: array.shape for name, array in feeds.items()},
         "io_bytes": sum(array.nbytes for array in feeds.values()) + made_bytes,
         "rss_bytes": rss_bytes(),

@@ -158,7 +158,8 @@ def verified(
                 found.append(Failure.of("verify", error))
                 continue
             origin = {"reference": reference.cell.path, "reference_digest": reference.digest, "judged_by": judge}
-            found.append(Verified(**vars(value), quality=replace(known, **origin), inputs=inputs))
+            counted = {"reference_params": reference.quality.num_params}
+            found.append(Verified(**vars(value), quality=replace(known, **origin, **counted), inputs=inputs))
     return found
 
 

@@ -23,12 +23,9 @@ from bench.records.lines import Placed, Quality
 from bench.records.measured import Measured, same_as
 from bench.records.measurements import Measurements
 from bench.records.metric_loss import Lost
+from bench.records.parameters import Sources
 from bench.records.rows import Row
 
-QUANTIZED = frozenset({"DequantizeLinear", "DynamicQuantizeLSTM", "MatMulInteger", "com.microsoft.MatMulNBits"}) | {
-    f"com.microsoft.{name}" for name in ("DynamicQuantizeLSTM", "DynamicQuantizeMatMul", "QAttention", "QGemm")
-}
-"""Operators of files whose weights are integers: the floats that are left are no count of parameters."""
 PHASES = ("load", "first_inference", "steady")
 EARLIER = "an earlier version verified it"
 """Why a quality that says nothing of its samples has no bound on the metric that it loses."""
@@ -67,13 +64,14 @@ def rows(
         if (other := newest.get(record.cell.task)) is None or record.header.time > other.header.time:
             newest[record.cell.task] = record
     plain, of_threads, rates = costs.Plain(records), peaks or {}, read_bounds.ReadRates(records.values())
+    parameters = Sources(records)
 
     def row(path: str, record: Measured) -> Row:
         cell = record.cell
         coordinates: dict[str, Any] = {"cell": path, **vars(cell)}
         if (reason := _outdated(record, records, newest[cell.task])) is not None:
             return Row(**coordinates, status="skipped", reason=reason)
-        found = _fields(record, records, twins.get(path), fitted.of(path), baseline, judged.get(path))
+        found = _fields(record, records, twins.get(path), fitted.of(path), baseline, judged.get(path), parameters)
         if record.failure is None:
             reading = read_bounds.read_bound(record, rates)
             latest_ns = found.get("latency_p50_high_ns") or found.get("latency_p50_ns")
@@ -127,6 +125,7 @@ def _fields(
     fitted: Fitted | None,
     other: str | None,
     judged: Judged | None,
+    parameters: Sources,
 ) -> dict[str, Any]:
     """The fields of a row, without the cell's coordinates and costs."""
     cell, quality, artifact = record.cell, record.quality, record.artifact
@@ -136,7 +135,7 @@ def _fields(
         "reason": record.failure.reason if record.failure else quality.reason if quality else None,
         "same_as": twin,
         "size_bytes": artifact.size_bytes if artifact else None,
-        "num_params": _num_params(artifact, quality),
+        **parameters.fields(record),
         **(_judged(quality) | _of_metric(quality, records) if quality else {}),
         "warning": _warning(artifact, quality),
         **(_timing(launches, cell.batch) if launches else {}),
@@ -178,12 +177,6 @@ def _bound(quality: Quality) -> dict[str, Any]:
     if isinstance(quality.lost, Lost):
         return {"metric_loss_high": quality.lost.high()}
     return {"metric_loss_note": quality.lost if isinstance(quality.lost, str) else EARLIER}
-
-
-def _num_params(artifact: Facts | None, quality: Quality | None) -> int | None:
-    if artifact and QUANTIZED & (artifact.operators or {}).keys():
-        return None
-    return (artifact.num_params if artifact else None) or (quality.num_params if quality else None)
 
 
 def _placement(placed: Mapping[str, Placed] | None) -> str | None:

@@ -34,7 +34,5 @@ def note(reference: Quality) -> str | None:
 
 def warnings(rows: Iterable[Row]) -> list[str]:
     """A warning for each task whose metric does not show whether a deployment is right."""
-    found = {row.task: row.chance_note for row in rows if row.chance_note is not None}
-    return [
-        f"WARNING: {task}: no metric here shows whether a deployment is right: {said}" for task, said in found.items()
-    ]
+    notes = {row.task: row.chance_note for row in rows if row.chance_note is not None}
+    return [f"WARNING: {task}: no metric shows whether a deployment is right: {said}" for task, said in notes.items()]

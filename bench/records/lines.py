@@ -118,7 +118,10 @@ class Quality(msgspec.Struct, frozen=True, kw_only=True, tag="quality", tag_fiel
             unknown.
         fidelity: `exact`, `close`, `drifted` or `broken`.
         precision: precision of the computation, such as `float32`.
-        num_params: parameters of the model as its framework counts them.
+        num_params: parameters of the model as its framework counts them, or as they are counted in its file.
+        repeated: which parameters the file stores more than once, None for none; unset in a line of an earlier version,
+            whose counts of OpenVINO's files left out the bodies of loops.
+        reference_params: parameters of the reference's model; unset in a line of an earlier version.
         input_shapes: shapes of the inputs of one inference, by input name.
         io_bytes: size of the inputs and outputs of one inference.
         rss_bytes: resident memory of the worker after the split; of several workers, that of the largest.
@@ -148,6 +151,8 @@ class Quality(msgspec.Struct, frozen=True, kw_only=True, tag="quality", tag_fiel
     fidelity: str
     precision: str | None = None
     num_params: Size | None = None
+    repeated: str | msgspec.UnsetType | None = msgspec.UNSET
+    reference_params: Size | msgspec.UnsetType | None = msgspec.UNSET
     input_shapes: Mapping[str, tuple[Size, ...]] | None = None
     io_bytes: Size | None = None
     rss_bytes: Size = 0

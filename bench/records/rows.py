@@ -32,6 +32,8 @@ class Row:
         input_spread: standard deviation of the latency between inputs, as a share of it; None where it is no more than
             noise, or where a single input was timed.
         num_samples: steady inferences timed, over all launches.
+        num_params_from: `file`, or `source` where the parameters are those of the model that the file was made of.
+        num_params_note: why the file has not as many parameters as its source; None where folding explains it.
         macs: of one inference with the whole batch: of the file, or of the task's plain ONNX export where the file is
             no ONNX.
         macs_per_byte: `macs` over the bytes of its weights, inputs and outputs.
@@ -79,6 +81,8 @@ class Row:
     model_rss_bytes: int | None = None
     size_bytes: int | None = None
     num_params: int | None = None
+    num_params_from: str | None = None
+    num_params_note: str | None = None
     macs: int | None = None
     macs_per_byte: float | None = None
     gmacs_per_s: float | None = None

@@ -19,8 +19,9 @@ AnyRecord = TypeVar("AnyRecord", bound=Measured)
 def fit_to_send(line: AnyLine, *, system: bool = True) -> AnyLine:
     """A line whose free texts name no home folder, user or host, and no absolute path of a person's files.
 
-    Free texts are the reason and the log of a failure, the reason and the warning of a verification, and what an
-    exporter or a variant tells of its artifact. The other fields are names, digests and figures.
+    Free texts are the reason and the log of a failure, the reason and the warning of a verification, the sentences on
+    weights that are stored more than once, and what an exporter or a variant tells of its artifact. The other fields
+    are names, digests and figures.
 
     Args:
         line: the line.
@@ -30,10 +31,10 @@ def fit_to_send(line: AnyLine, *, system: bool = True) -> AnyLine:
         case Failure():
             texts = {"reason": line.reason, "detail": line.detail}
         case Quality():
-            texts = {key: getattr(line, key) for key in ("reason", "warning", "lost")}
+            texts = {key: getattr(line, key) for key in ("reason", "warning", "lost", "repeated")}
         case Header() if line.artifact is not None:
-            told = without_places(line.artifact.info, system=system)
-            return replace(line, artifact=dataclasses.replace(line.artifact, info=told))
+            told = {key: without_places(getattr(line.artifact, key), system=system) for key in ("info", "repeated")}
+            return replace(line, artifact=dataclasses.replace(line.artifact, **told))
         case _:
             return line
     changed = {key: without_places(text, system=system) for key, text in texts.items() if isinstance(text, str)}
@@ -49,5 +50,6 @@ def record_to_send(record: AnyRecord) -> AnyRecord:
 
 def row_to_send(row: Row) -> Row:
     """A row whose reason and notes name no absolute path, home folder, user or host."""
-    texts = {key: getattr(row, key) for key in ("reason", "warning", "metric_loss_note", "judged_as")}
+    keys = ("reason", "warning", "metric_loss_note", "judged_as", "num_params_note")
+    texts = {key: getattr(row, key) for key in keys}
     return dataclasses.replace(row, **{key: without_places(text, system=False) for key, text in texts.items()})

@@ -10,13 +10,14 @@ import statistics
 from collections.abc import Iterable, Sequence
 
 from bench.api.printable import printable
+from bench.records.parameters import SOURCE
 from bench.records.ranking import Group, Selection, is_baseline, short_name
 from bench.records.rows import Row
 from bench.report.writing import DASH, one_line
 
 DEFAULT_COLUMNS = (
     *("cell", "latency_p50_ns", "ratio", "verdict"),
-    *("precision", "model_rss_bytes", "size_bytes", "metric", "metric_loss_high", "fidelity"),
+    *("precision", "model_rss_bytes", "size_bytes", "num_params", "metric", "metric_loss_high", "fidelity"),
 )
 WIDEST_TEXT = 32  # characters of a reason in a terminal's column; more is wrapped
 TIME = ((1e3, "µs"), (1e6, "ms"), (1e9, "s"))
@@ -26,6 +27,9 @@ UNITS = {"_ns": TIME, "_bytes": BYTES, "macs": COUNT}
 """Units by the end of a key."""
 Steps = Sequence[tuple[float, str]]
 """The factor and the name of each unit of a quantity, the smallest first."""
+OF_SOURCE = "*"
+"""Behind a number of parameters that was not counted in the row's own file."""
+OF_SOURCE_MEANS = "*: parameters of the source, for they cannot be counted in the file."
 INTERVALS = {
     "latency_p50_ns": ("latency_p50_low_ns", "latency_p50_high_ns"),
     "ratio": ("ratio_low", "ratio_high"),
@@ -155,6 +159,8 @@ def _column(key: str, group: Group, task: Sequence[Row]) -> Column:
     values = []
     for row in group.rows:
         value = _number(getattr(row, key), factor, decimals)
+        if key == "num_params" and row.num_params_from == SOURCE:
+            value += OF_SOURCE
         low, high = (_number(getattr(row, end), factor, decimals) for end in INTERVALS.get(key, (key, key)))
         has_interval = key in INTERVALS and DASH not in (value, low, high) and not (key == "ratio" and low == high)
         values.append(f"{value} [{low}, {high}]" if has_interval else value)
@@ -217,11 +223,21 @@ def notes_of(row: Row, group: Group) -> str:
         return f"the same graph and weights as {row.same_as}"
     if row.status == "ok" and row.fidelity == "broken":
         return row.reason or "its outputs are too far from the reference"
-    return row.reason or row.warning or ""
+    return row.reason or "; ".join(filter(None, (row.warning, row.num_params_note)))
 
 
-def caption(group: Group) -> str:
-    """The baseline, the A/A control and the number of launches of a group, in plain sentences."""
+def caption(group: Group, columns: Iterable[Column]) -> str:
+    """The baseline, the A/A control and the number of launches of a group, in plain sentences.
+
+    Args:
+        group: the group.
+        columns: the columns that are shown.
+    """
+    marked = any(value.endswith(OF_SOURCE) for one in columns if one.key == "num_params" for value in one.values)
+    return " ".join([_caption(group), *([OF_SOURCE_MEANS] if marked else [])])
+
+
+def _caption(group: Group) -> str:
     ranked = [row for row in group.rows if row.cell in group.numbers and row.num_launches]
     if not ranked:
         return "Nothing was timed."

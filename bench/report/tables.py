@@ -21,6 +21,7 @@ from bench.report.templates import fill
 
 FORMATS = ("table", "md", "csv", "json", "latex")
 DROPPED_FIRST = (
+    "num_params",
     "precision",
     "model_rss_bytes",
     "size_bytes",
@@ -130,14 +131,14 @@ def render_selection(selection: Selection, *, format: str, width: int | None = N
 
 def _markdown(group: Group, columns: Sequence[Column], lines: Sequence[Sequence[str]]) -> str:
     table = writing.markdown([column.title for column in columns], lines, [column.is_text for column in columns])
-    legend = writing.escape_markdown(" ".join((*warnings(group.rows), caption(group), legend_of(group.rows))))
+    legend = writing.escape_markdown(" ".join((*warnings(group.rows), caption(group, columns), legend_of(group.rows))))
     return f"### {writing.escape_markdown(group.title)}\n\n{table}\n{legend}\n"
 
 
 def _latex(group: Group, columns: Sequence[Column], lines: Sequence[Sequence[str]]) -> str:
     return fill(
         "templates/latex.j2",
-        caption=_escape_latex(f"{group.title}. {caption(group)} {legend_of(group.rows)}"),
+        caption=_escape_latex(f"{group.title}. {caption(group, columns)} {legend_of(group.rows)}"),
         alignment="".join("l" if column.is_text else "r" for column in columns),
         lines=[[*map(_escape_latex, line)] for line in ([column.title for column in columns], *lines)],
     )
@@ -195,7 +196,7 @@ class TerminalTable:
                     "\n".join("  " + writing.wrap_name(name, width - 2).replace("\n", "\n  ") for name in shown_names)
                 )
                 more += len(names) - len(shown_names)
-        yield terminal.line(caption(group), style="dim")
+        yield terminal.line(caption(group, columns), style="dim")
         for warning in warnings(group.rows):
             yield terminal.line(printable(warning), style="bold red")
         if more:

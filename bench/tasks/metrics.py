@@ -60,7 +60,7 @@ class Accuracy(JudgedTask):
         return Points(values=values, score=float(values.mean()), most=float(counted.max() / counted.mean()))
 
     def chance(self, targets: Sequence[Any]) -> float | None:
-        """The share that is right where each place has its most frequent class for all samples, and two standard errors.
+        """The share that is right where each place has its most frequent class, and two standard errors.
 
         Places of few samples have one class for all places. Places of one sample are no independent answers, so the
         standard error is that of as many answers as there are samples.

@@ -56,6 +56,9 @@ def keras_call(model: Any, names: Sequence[str] | None = None) -> OrderedCall:
 
         return dict(named_tensors(model(keras.tree.pack_sequence_as(structure, list(tensors)), training=False)))
 
+    # Weights that were frozen while others were trained are parameters, too. Keras hands on a value that changes.
+    model.trainable = False
+    model.trainable = True
     return OrderedCall(named, model.trainable_weights, names)
 
 

@@ -5,8 +5,8 @@ the shapes that come out. Printed is a JSON object with `macs` and `params`.
 
 A MAC is a product that is summed: of convolutions, matrix products and recurrent layers. A parameter is an element of a
 tensor with an axis that is stored, or made for a stored shape, and holds floats or integers that quantization made of
-them; but no running statistics of a normalization, no scale or zero point, and no scales of a Resize. Subgraphs are not
-counted: the files that are counted have none.
+them; but no running statistics of a normalization, no scale or zero point, no scales of a Resize, and no single
+number that stands in a formula. Subgraphs are not counted: the files that are counted have none.
 """
 
 from __future__ import annotations
@@ -70,6 +70,10 @@ def macs(node: onnx.NodeProto, shapes: Shapes) -> int:
     return 0
 
 
+FORMULAS = {"Clip", "Div", "Max", "Min", "Mul", "Pow", "Sqrt", "Sub", "Where"}
+"""Operators whose operands may be single numbers of a formula."""
+
+
 def params(model: onnx.ModelProto, shapes: Shapes) -> int:
     """The elements of stored tensors that a node reads as parameters."""
     types = {tensor.name: tensor.data_type for tensor in model.graph.initializer}
@@ -83,7 +87,9 @@ def params(model: onnx.ModelProto, shapes: Shapes) -> int:
         name
         for node in model.graph.node
         for position, name in enumerate(node.input)
-        if types.get(name) in learned and position not in NO_PARAMETERS.get(node.op_type, ())
+        if types.get(name) in learned
+        and position not in NO_PARAMETERS.get(node.op_type, ())
+        and not (node.op_type in FORMULAS and math.prod(shapes[name] or ()) == 1)
     }
     return sum(math.prod(shapes[name]) for name in read if shapes[name])
 

@@ -167,14 +167,13 @@ def error(actual: np.ndarray, expected: np.ndarray) -> float:
 def stored_beside(path: str) -> set[int]:
     """How many elements a file may hold beside the parameters.
 
-    In codegen_lm they are the frequencies of the rotary embedding, one for two elements of a head, and the transposed
-    embedding, which an exporter writes a second time where it folds the transposition before the last product.
+    In codegen_lm it is the transposed embedding, which an exporter writes a second time where it folds the
+    transposition before the last product.
     """
     if CELLS[path].task != "codegen_lm":
         return {0}
     config = json.loads((catalog.task("codegen_lm").folder / "config.json").read_text())
-    frequencies, transposed = config["head_dim"] // 2, config["vocab_size"] * config["hidden_size"]
-    return {0, frequencies, transposed + frequencies}
+    return {0, config["vocab_size"] * config["hidden_size"]}
 
 
 @pytest.fixture(scope="module")

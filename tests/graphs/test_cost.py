@@ -43,8 +43,13 @@ def costs(model: onnx.ModelProto) -> list[NodeCost]:
     return node_costs(inferred.steps, params, {})
 
 
-def cost(op_type: str, *inputs: Any, outputs: int = 1, domain: str = "", **attributes: Any) -> NodeCost:
-    """The cost of one node. An input is a shape of floats, an array that is stored, or None where it is left out."""
+def cost(
+    op_type: str, *inputs: Any, outputs: int | tuple[str, ...] = 1, domain: str = "", **attributes: Any
+) -> NodeCost:
+    """The cost of one node. An input is a shape of floats, an array that is stored, or None where it is left out.
+
+    The outputs are given by their number, or by their names, which are empty for those that are left out.
+    """
     names, given, stored = [], {}, []
     for index, value in enumerate(inputs):
         name = "" if value is None else f"x{index}"
@@ -56,9 +61,9 @@ def cost(op_type: str, *inputs: Any, outputs: int = 1, domain: str = "", **attri
             stored.append(value)
         elif value is not None:
             given[name] = (value, "float32")
-    made = [f"y{index}" for index in range(outputs)]
+    made = [f"y{index}" for index in range(outputs)] if isinstance(outputs, int) else [*outputs]
     node = helper.make_node(op_type, names, made, domain=domain, **attributes)
-    (found,) = costs(model_of([node], given, made[:1], stored))
+    (found,) = costs(model_of([node], given, [next(filter(None, made))], stored))
     assert found.known
     return found
 
@@ -284,8 +289,27 @@ def test_statistics_and_scalars_are_no_parameters() -> None:
     one = cost("Mul", [2, 3], zeros(1))
     shape = cost("Reshape", [2, 3], np.array([6]))
 
-    assert (norm.params, scalar.params, one.params, shape.params) == (6, 0, 1, 0)
+    assert (norm.params, scalar.params, one.params, shape.params) == (6, 0, 0, 0)
     assert (norm.weight_bytes, scalar.weight_bytes, shape.weight_bytes) == (48, 4, 8)
+
+
+RECURRENT = {"RNN": 1, "GRU": 3, "LSTM": 4}
+"""Operators, and how many matrices of the size of the state each of them has."""
+
+
+@pytest.mark.parametrize("operator", RECURRENT)
+def test_outputs_that_are_left_out_take_no_memory(operator: str) -> None:
+    """Of a recurrent layer, the states of all steps are often left out: 4 numbers of 4 bytes are made here."""
+    gates = RECURRENT[operator]
+    stored = [zeros(1, gates * 4, 3), zeros(1, gates * 4, 4)]
+    whole = cost(operator, [5, 1, 3], *stored, outputs=("all", "last"), hidden_size=4)
+    last = cost(operator, [5, 1, 3], *stored, outputs=("", "last"), hidden_size=4)
+    assert (whole.activation_bytes, last.activation_bytes) == ((5 + 1) * 4 * 4, 4 * 4)
+
+
+def test_an_output_that_is_left_out_before_others_takes_no_memory() -> None:
+    found = cost("TopK", [2, 8], np.array([3]), outputs=("", "places"))
+    assert found.activation_bytes == 2 * 3 * 8
 
 
 def body(nodes: list[onnx.NodeProto], inputs: list[onnx.ValueInfoProto], *outputs: str) -> onnx.GraphProto:

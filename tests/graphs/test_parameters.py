@@ -146,3 +146,58 @@ def test_of_wide_integers_in_a_product_only_those_of_32_bits_are_parameters(
 ) -> None:
     product = helper.make_node("MatMul", ["x", "w"], ["y"])
     assert counted([product], {"w": np.ones((8, 4), dtype)}, tmp_path) == num_params
+
+
+def chain(*steps: tuple[str, str, str]) -> list[onnx.NodeProto]:
+    """Nodes of one output each, as (operator, inputs with blanks between, output)."""
+    return [helper.make_node(operator, inputs.split(), [output]) for operator, inputs, output in steps]
+
+
+ONE, MATRIX = np.ones(1, np.float32), np.ones((4, 4), np.float32)
+ATTENTION = chain(
+    ("MatMul", "x w", "q"), ("Mul", "q s", "q2"), ("Mul", "x s", "k"), ("MatMul", "q2 k", "a"), ("Softmax", "a", "y")
+)
+
+
+@pytest.mark.parametrize(
+    ("nodes", "weights", "num_params"),
+    [
+        (ATTENTION, {"w": MATRIX, "s": ONE}, 16),  # the scale of an attention, whose keys have it, too
+        (chain(("MatMul", "x w", "h"), ("Div", "h s", "y")), {"w": MATRIX, "s": np.ones((1, 1, 1), np.float32)}, 16),
+        (chain(("Pow", "x s", "h"), ("Mul", "h w", "y")), {"w": FOUR, "s": ONE}, 4),
+        (chain(("Relu", "x", "h"), ("Add", "h s", "y")), {"s": ONE}, 0),
+        (chain(("MatMul", "x x", "h"), ("Add", "h s", "y")), {"s": ONE}, 0),  # a product without weights has no bias
+        (chain(("Conv", "x w", "h"), ("Add", "h s", "y")), {"w": np.ones((1, 4, 3), np.float32), "s": ONE}, 12 + 1),
+        (chain(("Conv", "x w s", "y")), {"w": np.ones((1, 4, 3), np.float32), "s": ONE}, 12 + 1),
+        (chain(("PRelu", "x s", "y")), {"s": ONE}, 1),
+        (
+            chain(("MatMulInteger", "x w", "n"), ("Cast", "n", "f"), ("Mul", "f w_scale", "h"), ("Add", "h s", "y")),
+            {"w": np.ones((4, 1), INT8), "w_scale": ONE, "s": ONE},
+            4 + 1,
+        ),
+    ],
+)
+def test_single_numbers_of_formulas_are_no_parameters_and_biases_of_one_output_are(
+    nodes: list[onnx.NodeProto], weights: dict[str, np.ndarray], num_params: int, tmp_path: Path
+) -> None:
+    assert counted(nodes, weights, tmp_path) == num_params
+
+
+TURNS = [("Cos", "a", "c"), ("Sin", "a", "s"), ("Concat", "c s", "y")]
+
+
+@pytest.mark.parametrize(
+    ("nodes", "shape", "num_params"),
+    [
+        (chain(("MatMul", "x w", "t"), ("Transpose", "t", "t2"), ("Concat", "t2 t2", "a"), *TURNS), (1, 32, 1), 0),
+        (chain(("Mul", "x w", "a"), *TURNS), (32,), 0),
+        (chain(("Unsqueeze", "w", "u"), ("Cast", "u", "f"), ("Mul", "x f", "a"), *TURNS), (32,), 0),
+        (chain(("MatMul", "x w", "a"), *TURNS), (4, 32), 128),  # features that training may set
+        (chain(("Mul", "x w", "a"), ("Sin", "a", "y")), (32,), 32),  # a layer with a sine as its activation
+        (chain(("Mul", "x w", "a"), *TURNS, ("Mul", "x w", "z")), (32,), 32),
+    ],
+)
+def test_frequencies_of_rotary_positions_are_no_parameters(
+    nodes: list[onnx.NodeProto], shape: tuple[int, ...], num_params: int, tmp_path: Path
+) -> None:
+    assert counted(nodes, {"w": np.ones(shape, np.float32)}, tmp_path) == num_params

@@ -22,7 +22,8 @@ KEYS = (
     "placement warning "
     "latency_p50_ns latency_p50_low_ns latency_p50_high_ns latency_p90_ns latency_p99_ns throughput_per_s input_spread "
     "ratio ratio_low ratio_high verdict q_value aa_low aa_high load_ns first_inference_ns peak_rss_bytes "
-    "model_rss_bytes size_bytes num_params macs macs_per_byte gmacs_per_s peak_share roof_share bound ttft_ns "
+    "model_rss_bytes size_bytes num_params num_params_from num_params_note macs macs_per_byte gmacs_per_s peak_share "
+    "roof_share bound ttft_ns "
     "loss metric metric_name judged_as chance chance_note metric_loss metric_loss_high metric_loss_note max_abs_error "
     "num_launches num_samples"
 )
@@ -57,7 +58,7 @@ def test_figures_of_a_cell() -> None:
     assert (row.load_ns, row.first_inference_ns) == (1000, 2000)
     assert (row.peak_rss_bytes, row.model_rss_bytes) == (400, 300)  # imports do not count
     assert row.size_bytes == 31
-    assert row.num_params == 12
+    assert (row.num_params, row.num_params_from, row.num_params_note) == (12, "file", None)
     assert row.macs is None
 
 

@@ -43,7 +43,15 @@ def test_a_failure_is_stored_without_places(tmp_path: Path) -> None:
         )
     except ArtifactError as error:
         store.append("k", Failure.of("prepare", error))
-    store.append("k", made.quality(reason=f"{HOME}/x.py is wrong", warning=f"see {HOME}/log.txt", lost="no targets"))
+    store.append(
+        "k",
+        made.quality(
+            reason=f"{HOME}/x.py is wrong",
+            warning=f"see {HOME}/log.txt",
+            lost="no targets",
+            repeated=f"8 are stored again: {HOME}/a as b",
+        ),
+    )
 
     text = (store.folder / "k.jsonl").read_text()
 
@@ -53,6 +61,7 @@ def test_a_failure_is_stored_without_places(tmp_path: Path) -> None:
     assert failure["reason"] == "prepare: cannot open .../m.onnx on <name>"
     assert failure["detail"] == 'Traceback:\n  File ".../m.py", line 3, in f\n  File "site-packages/a/b.py"'
     assert (quality["reason"], quality["warning"]) == (".../x.py is wrong", "see .../log.txt")
+    assert quality["repeated"] == "8 are stored again: .../a as b"
 
 
 def telling(header: Header, info: dict[str, object]) -> Header:

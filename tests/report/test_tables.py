@@ -189,20 +189,20 @@ def test_markdown_in_human_units():
     assert text.startswith("### crnn, batch 1, 2 threads\n")
     assert head == (
         "| \\# | cell | latency p50 (ms) [95 %] | ratio [95 %] | verdict | precision | memory (MB) | size (MB) "
-        "| metric (accuracy) | max drop (%) | fidelity | notes |"
+        "| parameters | metric (accuracy) | max drop (%) | fidelity | notes |"
     )
     assert body(text) == [
         [
             *("1", "torch/torch\\_onnx/raw/onnxruntime/cpu", "17.40 [17.23, 17.57]", "0.512 [0.505, 0.519]", "faster"),
-            *("int8", "123.5", "33.40", "0.9877", "0.446", "close", ""),
+            *("int8", "123.5", "33.40", DASH, "0.9877", "0.446", "close", ""),
         ],
         [
             *("2", "torch/native/raw/pytorch/cpu", "34.00 [33.66, 34.34]", "1.000", "baseline"),
-            *(DASH, DASH, DASH, DASH, DASH, "exact", ""),
+            *(DASH, DASH, DASH, DASH, DASH, DASH, "exact", ""),
         ],
         [
             *("3", "tf/native/raw/tensorflow/cpu", "51.00 [50.49, 51.51]", "1.500 [1.493, 1.507]", "slower"),
-            *(DASH, DASH, DASH, DASH, DASH, "close", ""),
+            *(DASH, DASH, DASH, DASH, DASH, DASH, "close", ""),
         ],
     ]
 
@@ -276,6 +276,37 @@ def test_every_other_kind_of_figure():
     assert body(text)[0] == expected
 
 
+MORE = "500 parameters more than the source's 1,000: 500 are stored again: table as head"
+
+
+@pytest.mark.parametrize("format", ["md", "table", "latex"])
+def test_parameters_of_the_source_are_marked_and_the_mark_is_explained(format):
+    own = dataclasses.replace(FAST, num_params=1_500, num_params_from="file", num_params_note=MORE)
+    borrowed = dataclasses.replace(SLOW, num_params=1_000, num_params_from="source")
+    text = render([own, borrowed], format=format, columns=("cell", "num_params"), width=160)
+    assert "1,000" in text
+    assert text.count("parameters of the source") == 1
+    assert text.count("*") == 2
+    for rows, columns in (([own], ("cell", "num_params")), ([own, borrowed], ("cell", "ratio"))):
+        assert "parameters of the source" not in render(rows, format=format, columns=columns)
+
+
+def test_parameters_in_raw_units_say_where_they_were_counted_and_why_there_are_more():
+    own = dataclasses.replace(FAST, num_params=1_500, num_params_from="file", num_params_note=MORE)
+    columns = ("num_params", "num_params_from", "num_params_note")
+    assert render([own], format="csv", columns=columns).splitlines()[1] == f'1500,file,"{MORE}"'
+    assert json.loads(render([own], format="json", columns=columns)) == [
+        dict(zip(columns, (1500, "file", MORE), strict=True))
+    ]
+
+
+@pytest.mark.parametrize(("warning", "note"), [(None, MORE), ("falls back", f"falls back; {MORE}")])
+@pytest.mark.parametrize("format", ["md", "table"])
+def test_the_notes_of_a_row_say_why_it_has_more_parameters(warning, note, format):
+    own = dataclasses.replace(FAST, num_params=1_500, num_params_note=MORE, warning=warning)
+    assert " ".join(note.split()) in " ".join(render([own], format=format, width=200).split())
+
+
 @pytest.mark.parametrize(
     ("row", "verdict", "note"),
     [
@@ -296,7 +327,7 @@ def test_latex_escapes_and_keeps_brackets_out_of_row_options():
     text = render([FAST, FAILED], format="latex")
     assert r"  1 & torch/torch\_onnx/raw/onnxruntime/cpu & 17.40 {[}17.23, 17.57{]} & " in text
     assert r"died: a\textbar{}b \& 5\% of\_it\textbackslash{}n \\" in text
-    assert r"\begin{tabular}{rlrrllrrrrll}" in text
+    assert r"\begin{tabular}{rlrrllrrrrrll}" in text
     assert DASH not in text
 
 

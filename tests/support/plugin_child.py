@@ -106,3 +106,20 @@ def answers(session: Any, task: str, feeds: dict[str, np.ndarray]) -> dict[str, 
         assert isinstance(output, np.ndarray), type(output)
         named[spec.name] = output.copy()
     return named
+
+
+def parameters(*, runtime: str, provider: str, task: str, source: str, artifact: str) -> dict[str, Any]:
+    """The parameters that a session tells of an artifact, and what the artifact stores more than once."""
+    session, _ = opened(runtime, provider, task, source, artifact)
+    with session:
+        return {"num_params": session.num_params, "repeated": session.repeated}
+
+
+def own_parameters(*, runtime: str, provider: str, task: str, source: str) -> dict[str, Any]:
+    """The parameters of a task's model as PyTorch or Keras counts them, without statistics of normalizations."""
+    definition = catalog.task(task)
+    model = definition.build(source, definition.weights_path)
+    if source == "torch":
+        return {"num_params": sum(parameter.numel() for parameter in model.parameters())}
+    statistics = sum(int(np.prod(weight.shape)) for weight in model.non_trainable_weights)
+    return {"num_params": model.count_params() - statistics}

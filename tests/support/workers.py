@@ -127,7 +127,8 @@ class Workers:
             if len(self._living) == MOST_LIVING:
                 self._living.pop(next(iter(self._living))).close()  # the one that was used longest ago
             tests = str(Path(__file__).parents[1])
-            environment = {"PYTHONPATH": tests, **thread_environment(1), **dict(key[2])}
+            path = os.pathsep.join(filter(None, (tests, os.environ.get("PYTHONPATH"))))
+            environment = {"PYTHONPATH": path, **thread_environment(1), **dict(key[2])}
             child = Child(environment=environment, memory_bytes=LIMITS.memory_bytes)
             Child.living.discard(child)  # tests of `kill_all` are about their own children
             _share_the_processor(child)

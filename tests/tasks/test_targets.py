@@ -44,9 +44,13 @@ def choose(
     return judge_of(targets, specs, batched=True, sizes={}, observe=observe, wanted=wanted, labels=labels, data="d.npz")
 
 
+def task_of(judge: Judge) -> Any:
+    return type("Own", (judge.kind,), dict(judge.attributes))(name="own", path=Path("task.py"))
+
+
 def metric(judge: Judge, outputs: Mapping[str, np.ndarray]) -> float:
     """The metric of outputs; of its points, too, whose mean it must be where there are points of a share."""
-    task: Any = type("Own", (judge.kind,), dict(judge.attributes))(name="own", path=Path("task.py"))
+    task = task_of(judge)
     (value,) = task.metrics(outputs, list(judge.targets)).values()
     points = task.points(outputs, list(judge.targets))
     if isinstance(task, metrics.Accuracy):
@@ -375,13 +379,23 @@ def test_chance_is_the_most_frequent_answer() -> None:
     """Beside the share of the most frequent class, or of each label, stand two standard errors of that share."""
     y = np.array([0] * 30 + [1] * 20 + [2] * 10)
     judge = choose(y, {"z": scores(3)})
-    task: Any = type("Own", (judge.kind,), dict(judge.attributes))(name="own", path=Path("task.py"))
+    task = task_of(judge)
     assert task.chance(list(y)) == pytest.approx(0.5 + 2 * np.sqrt(0.25 / 60))
     y = np.stack([np.arange(N) < 45, np.arange(N) < 6], axis=1).astype(int)
     judge = choose(y, {"z": scores(2)})
-    task = type("Own", (judge.kind,), dict(judge.attributes))(name="own", path=Path("task.py"))
-    assert task.chance(list(y)) == pytest.approx(0.825 + 2 * np.sqrt(0.825 * 0.175 / 120))
+    task = task_of(judge)
+    assert task.chance(list(y)) == pytest.approx(0.825 + 2 * np.sqrt(0.825 * 0.175 / N))
     values = RNG.normal(3, 2, N)
     judge = choose(values, {"z": scores(1)})
-    task = type("Own", (judge.kind,), dict(judge.attributes))(name="own", path=Path("task.py"))
+    task = task_of(judge)
     assert task.chance(list(values)) == pytest.approx(values.std() * (1 - 2 / np.sqrt(2 * N)))
+
+
+def test_chance_of_places_is_that_of_their_own_class() -> None:
+    """A mask whose halves always are of one class each needs no image."""
+    y = np.zeros((N, 4, 4), np.int64)
+    y[:, :, 2:] = 1
+    y[RNG.random(y.shape) < 0.05] = 2
+    task = task_of(choose(y, {"masks": scores(3, 4, 4)}, output="masks", metric="accuracy"))
+    assert task.chance(list(y)) > np.mean(y == np.where(np.arange(4) < 2, 0, 1))
+    assert task.chance(list(y[:1])) == 1, "of a single sample nothing is known"

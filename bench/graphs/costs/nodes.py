@@ -27,7 +27,8 @@ class NodeCost:
         other_ops: elementary operations that are no MACs, of all runs.
         params: number of parameters in the tensors that the node reads.
         weight_bytes: size of all stored tensors that the node reads.
-        activation_bytes: size of the outputs of one run; the output of a Constant is a weight and does not count.
+        activation_bytes: size of the outputs of one run, without those that are left out; the output of a Constant is a
+            weight and does not count.
         runs: number of runs in one inference; None where it is not known, and the work of one run is counted.
         known: whether the operator and all shapes are known; if not, the work is not counted.
         path: of the subgraph that the node is in, such as `loop_1.body`; empty in the main graph.
@@ -107,7 +108,7 @@ def _cost(step: Step, params: Mapping[int, int], executions: Sequence[Execution]
         other_ops=work.other_ops,
         params=sum([params.get(key, 0) for key in weights]) if weights else 0,
         weight_bytes=sum([value.bytes for value in weights.values()]) if weights else 0,
-        activation_bytes=max([_activation_bytes(outputs) for outputs in made]),
+        activation_bytes=max([_activation_bytes(node, outputs) for outputs in made]),
         runs=runs,
         known=known,
         path=node.path,
@@ -125,8 +126,11 @@ def _node_cost(**fields: Any) -> NodeCost:
     return cost
 
 
-def _activation_bytes(made: Sequence[Value | None]) -> int:
-    return sum([value.bytes for value in made if value is not None and not value.is_weight])  # a Constant makes weights
+def _activation_bytes(node: Node, made: Sequence[Value | None]) -> int:
+    named = [value for name, value in zip(node.makes, made, strict=False) if name]  # rules infer outputs left out, too
+    return sum(
+        [value.bytes for value in named if value is not None and not value.is_weight]
+    )  # a Constant makes weights
 
 
 def _work(step: Step, executions: Sequence[Execution], runs: int | None) -> tuple[Work, bool]:

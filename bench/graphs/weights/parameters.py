@@ -8,8 +8,10 @@ an output, as a number that training sets. In detail:
   are not parameters; the only exceptions are the 32-bit biases and weights of quantized layers.
 - Scales and zero points of quantization are not parameters, nor are the smaller numbers of which a Cast, or a Cast and
   a Mul, makes them. Neither are running means and variances (nor are they in PyTorch and Keras), the regions and
-  scales of a Resize and the cosines and sines of an attention.
+  scales of a Resize and the cosines and sines of an attention, or the frequencies that these are computed of.
 - A tensor without an axis is a constant of a formula, such as the epsilon of a normalization, and is no parameter.
+  So is a single number with axes that an elementwise operator reads, such as the scale of an attention, but for the
+  bias of a product with weights.
 - A tensor counts once, however many nodes read it; a tensor that nothing reads does not count.
 - Constant nodes store tensors like initializers do. Floats that a ConstantOfShape makes of a stored shape count as if
   they were stored. Local functions are inlined before anything is counted.
@@ -60,6 +62,40 @@ WIDE_INTEGERS = {
 }
 """Inputs whose 32-bit integers are parameters: biases in the scale of the products they are added to, and weights."""
 
+ELEMENTWISE = {
+    "Add",
+    "Clip",
+    "Div",
+    "Equal",
+    "Expand",
+    "Greater",
+    "GreaterOrEqual",
+    "Less",
+    "LessOrEqual",
+    "Max",
+    "Mean",
+}
+ELEMENTWISE |= {"Min", "Mod", "Mul", "Pow", "Sqrt", "Sub", "Sum", "Where"}
+"""Operators whose operands may be single numbers that stand in a formula."""
+PRODUCTS = {"Conv", "ConvInteger", "ConvTranspose", "DynamicQuantizeMatMul", "FusedConv", "FusedGemm", "FusedMatMul"}
+PRODUCTS |= {"Gemm", "MatMul", "MatMulBnb4", "MatMulInteger", "MatMulIntegerToFloat", "MatMulNBits", "QGemm"}
+PRODUCTS |= {"QLinearConv", "QLinearMatMul"}
+"""Operators that multiply with weights, to whose outputs a bias is added."""
+PASSING = {
+    "Cast",
+    "DequantizeLinear",
+    "Identity",
+    "Mul",
+    "QuantizeLinear",
+    "Reshape",
+    "Squeeze",
+    "Transpose",
+    "Unsqueeze",
+}
+"""Operators between a product and its bias, or between weights and their product."""
+TURNING = PASSING | {"Concat", "Einsum", "Expand", "MatMul"}
+"""Operators between the frequencies of rotary positions and the cosines and sines of the angles."""
+
 
 def learned(nodes: Iterable[Node], outputs: Iterable[Value | None] = ()) -> dict[int, int]:
     """Number of parameters in each tensor that holds some, by the `id` of its `Value`.
@@ -70,14 +106,51 @@ def learned(nodes: Iterable[Node], outputs: Iterable[Value | None] = ()) -> dict
     """
     found = {id(value): numel(value) for value in outputs if value is not None and _may_be_learned(value)}
     nodes = list(nodes)
-    behind = _behind_scales(nodes)
+    behind, products, angles = _behind_scales(nodes), _products(nodes), _behind_angles(nodes)
     for node in nodes:
         if node.op_type in WIDENING and behind.issuperset(node.makes):
             continue
+        is_bias = node.op_type == "Add" and not products.isdisjoint(node.reads)
         for position, value in enumerate(node.inputs):
-            if value is not None and value.is_weight and (number := _parameters(node, position, value)):
+            if value is None or not value.is_weight:
+                continue
+            number = _parameters(node, position, value)
+            if number == 1 and node.op_type in ELEMENTWISE and not is_bias:
+                continue
+            if number and not (node.reads[position] in angles and number == max(value.numbers or (0,))):
                 found[id(value)] = number
     return found
+
+
+def _products(nodes: Iterable[Node]) -> set[str]:
+    """Names of the values that are products with weights, before anything is added to them."""
+    weights: set[str] = set()
+    found: set[str] = set()
+    for node in nodes:
+        stored = {
+            name
+            for name, value in zip(node.reads, node.inputs, strict=False)
+            if name in weights or (value is not None and value.is_weight)
+        }
+        if node.op_type in PRODUCTS:
+            found |= {*node.makes} if stored else set()
+        elif node.op_type in PASSING:
+            found |= {*node.makes} if not found.isdisjoint(node.reads[:2]) else set()
+            weights |= {*node.makes} if not stored.isdisjoint(node.reads[:1]) else set()
+    return found
+
+
+def _behind_angles(nodes: Sequence[Node]) -> set[str]:
+    """Names of the values of which nothing but angles is made, whose cosines and whose sines are taken."""
+    ends: dict[str, set[str]] = {}
+    for node in reversed(nodes):
+        if node.op_type in TURNING:
+            reached = set().union(*(ends.get(name, {""}) for name in node.makes))
+        else:
+            reached = {node.op_type}
+        for name in node.reads:
+            ends.setdefault(name, set()).update(reached)
+    return {name for name, reached in ends.items() if reached == {"Cos", "Sin"}}
 
 
 def _behind_scales(nodes: Sequence[Node]) -> set[str]:

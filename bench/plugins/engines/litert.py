@@ -1,12 +1,18 @@
 """A TFLite file in LiteRT's interpreter: the names of its inputs and outputs, and a session that runs it."""
 
+from __future__ import annotations
+
 import functools
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from bench.api import Arrays, Outputs, Session, Task
+from bench.api import Arrays, Outputs, Task
 from bench.api.errors import ArtifactError
+from bench.plugins.engines.counted_session import CountedSession
+
+if TYPE_CHECKING:
+    from bench.graphs.weights.counted import Counted
 
 
 def ports(interpreter: Any) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -86,11 +92,12 @@ def without_sparse(path: Path, target: Path) -> Path:
     return target
 
 
-class LiteRtSession(Session):
+class LiteRtSession(CountedSession):
     """One interpreter, whose tensors are allocated anew when a request has other shapes than the last.
 
     Args:
         interpreter: the interpreter of the file.
+        path: of the file.
         inputs: names of the file's inputs, in any order.
         outputs: names of the file's outputs, in the order in which `run` returns them.
 
@@ -98,8 +105,8 @@ class LiteRtSession(Session):
         ArtifactError: the file has other inputs or outputs, or several signatures.
     """
 
-    def __init__(self, interpreter: Any, inputs: Sequence[str], outputs: Sequence[str]) -> None:
-        self._interpreter = interpreter
+    def __init__(self, interpreter: Any, path: Path, inputs: Sequence[str], outputs: Sequence[str]) -> None:
+        self._interpreter, self._path = interpreter, path
         found = ports(interpreter)
         for kind, details, names in (("input", found[0], inputs), ("output", found[1], outputs)):
             if sorted(details) != sorted(names):
@@ -115,6 +122,12 @@ class LiteRtSession(Session):
         """`int8` if the file holds tensors of that type, otherwise `float32`."""
         types = {tensor["dtype"].__name__ for tensor in self._interpreter.get_tensor_details()}
         return "int8" if "int8" in types else "float32"
+
+    def count(self) -> Counted:
+        """The parameters that the file stores."""
+        from bench.plugins.engines import litert_parameters
+
+        return litert_parameters.of_file(self._path)
 
     def run(self, feeds: Arrays) -> Outputs:
         interpreter = self._interpreter

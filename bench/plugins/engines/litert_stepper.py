@@ -6,30 +6,36 @@ room from the start would save it, and would be copied in and out whole.
 
 from __future__ import annotations
 
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from bench.api.decoder import IDS, Request
 from bench.api.generation import Stepper
 from bench.graphs.deferred import np
+from bench.plugins.engines.counted_session import CountedSession
 from bench.plugins.engines.litert import LiteRtSession
 
+if TYPE_CHECKING:
+    from bench.graphs.weights.counted import Counted
 
-class LiteRtStepper(Stepper):
+
+class LiteRtStepper(CountedSession, Stepper):
     """Caches are host arrays, as the interpreter copies its outputs to and its inputs from.
 
     Args:
         interpreter: the interpreter of a file with the interface of one pass, see `bench.api.decoder.Decoder`.
+        path: of the file.
         request: the request.
 
     Raises:
         ArtifactError: the file has another interface.
     """
 
-    def __init__(self, interpreter: Any, request: Request) -> None:
+    def __init__(self, interpreter: Any, path: Path, request: Request) -> None:
         super().__init__(request)
         decoder = request.decoder
         inputs, outputs = ([spec.name for spec in side] for side in (decoder.inputs, decoder.outputs))
-        self._session = LiteRtSession(interpreter, inputs, outputs)
+        self._session = LiteRtSession(interpreter, path, inputs, outputs)
         self._past = inputs[1:]
         empty = np.zeros((1, decoder.num_groups, 0, decoder.head_size), np.float32)
         self._caches = self._empty = [empty] * len(self._past)
@@ -37,6 +43,10 @@ class LiteRtStepper(Stepper):
     @property
     def precision(self) -> str:  # type: ignore[override]
         return self._session.precision
+
+    def count(self) -> Counted:
+        """The parameters that the file stores."""
+        return self._session.count()
 
     @property
     def depth(self) -> int:

@@ -5,15 +5,20 @@ Shapes: P tokens of a prompt, F forced tokens, V vocabulary.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from bench.api.decoder import Request
 from bench.api.errors import ArtifactError, GenerationError
 from bench.api.generation import Emit, Generator, Told
 from bench.graphs.deferred import np
 from bench.plugins.engines.byte_level import bytes_by_character
+from bench.plugins.engines.counted_session import CountedSession
+
+if TYPE_CHECKING:
+    from bench.graphs.weights.counted import Counted
 
 PRECISIONS = {"ALL_F32": "float32", "MOSTLY_F16": "float16", "MOSTLY_Q8_0": "int8", "MOSTLY_Q4_0": "int4"}
 """Precision of the weights by the name of a file's type; products are of weights as they are stored."""
@@ -32,7 +37,7 @@ FEWEST_CONTEXT = 256
 """The context is a multiple of so many tokens: llama.cpp rounds it up itself."""
 
 
-class LlamaGenerator(Generator):
+class LlamaGenerator(CountedSession, Generator):
     """A server of one slot.
 
     Args:
@@ -51,7 +56,7 @@ class LlamaGenerator(Generator):
         if kind not in PRECISIONS:
             raise ArtifactError(f"{path.name} is {kind}; known here: {', '.join(PRECISIONS)}")
         self.precision = PRECISIONS[kind]
-        self.num_params = sum(int(np.prod(tensor.shape)) for tensor in reader.tensors)
+        self._path = path
         sizes = {tensor.name: int(tensor.n_bytes) for tensor in reader.tensors}
         self.weight_bytes = sum(sizes.values()) - (sizes[TABLE] if HEAD in sizes else 0)
         self._ids = _ids_by_text(_field(reader, gguf.Keys.Tokenizer.LIST))
@@ -67,6 +72,25 @@ class LlamaGenerator(Generator):
         if whole:
             params.cache_type_k = params.cache_type_v = xllamacpp.ggml_type.GGML_TYPE_F32
         self._server = xllamacpp.Server(params)
+
+    def count(self) -> Counted:
+        """The parameters in the file, without the factors of rotary positions."""
+        import gguf
+
+        from bench.graphs.weights import repeats
+        from bench.graphs.weights.counted import Counted
+        from bench.graphs.weights.repeats import Weight
+
+        weights = [
+            Weight(
+                name=tensor.name,
+                num_params=int(np.prod(tensor.shape)),
+                array=functools.partial(np.asarray, tensor.data),
+            )
+            for tensor in gguf.GGUFReader(self._path).tensors
+            if not tensor.name.startswith("rope_")
+        ]
+        return Counted(num_params=sum(each.num_params for each in weights), repeated=repeats.told(weights))
 
     def generate(self, prompt: np.ndarray, num_new: int, emit: Emit) -> Told:
         ids, last = self._ids, {}

@@ -50,6 +50,6 @@ class LiteRt(Runtime):
         if task.request is not None:
             from bench.plugins.engines.litert_stepper import LiteRtStepper
 
-            return LiteRtStepper(Interpreter(str(artifact), num_threads=threads), task.request)
+            return LiteRtStepper(Interpreter(str(artifact), num_threads=threads), artifact, task.request)
         inputs, outputs = ([spec.name for spec in side] for side in (task.inputs, task.outputs))
-        return LiteRtSession(Interpreter(str(artifact), num_threads=threads), inputs, outputs)
+        return LiteRtSession(Interpreter(str(artifact), num_threads=threads), artifact, inputs, outputs)

@@ -6,17 +6,21 @@ import functools
 import json
 import tempfile
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from bench.api import Runtime, Session, Task
 from bench.api.decoder import Request
 from bench.api.generation import Emit, Generator, Told
 from bench.graphs.deferred import np, onnx
 from bench.plugins.engines import genai
+from bench.plugins.engines.counted_session import CountedSession
 from bench.plugins.engines.onnxruntime.providers import ENVIRONMENT
 
+if TYPE_CHECKING:
+    from bench.graphs.weights.counted import Counted
 
-class GenaiGenerator(Generator):
+
+class GenaiGenerator(CountedSession, Generator):
     """A `Generator` of onnxruntime-genai for each request, so that nothing is left of the one before.
 
     Args:
@@ -39,13 +43,13 @@ class GenaiGenerator(Generator):
 
         return most_reduced(genai.graph_of(self._artifact))
 
-    @functools.cached_property
-    def num_params(self) -> int | None:  # type: ignore[override]
-        """Parameters of the model, counted as those of an ONNX file."""
-        from bench.graphs.weights import parameters
+    def count(self) -> Counted:
+        """The parameters of the graph in the folder."""
+        from bench.graphs.weights import counted
 
         with tempfile.TemporaryDirectory() as folder:
-            return parameters.num_params(genai.unpack_graph(self._artifact, Path(folder)))
+            genai.unpack(self._artifact, Path(folder))
+            return counted.of_onnx(Path(folder, genai.MODEL))
 
     @functools.cached_property
     def cache_bytes(self) -> int:  # type: ignore[override]

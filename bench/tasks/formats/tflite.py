@@ -42,7 +42,7 @@ def examine(path: Path, folder: Path, asked: Asked) -> Found:
     with refused("it is not a TFLite file, or one that LiteRT cannot open"):
         interpreter = Interpreter(str(path), num_threads=1)
     inputs, outputs = ports(interpreter)
-    session = LiteRtSession(interpreter, list(inputs), list(outputs))
+    session = LiteRtSession(interpreter, path, list(inputs), list(outputs))
     specs, deadline = probe.specs_of(_fields(inputs)), time.monotonic() + asked.try_s
 
     def run(feeds: Arrays) -> Arrays:

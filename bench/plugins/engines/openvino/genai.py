@@ -7,14 +7,18 @@ import json
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from bench.api.decoder import Request
 from bench.api.generation import Emit, Generator, Told
 from bench.graphs.deferred import np
+from bench.plugins.engines.counted_session import CountedSession
 from bench.plugins.engines.openvino import ir
 from bench.plugins.engines.openvino.session import precision_of
 from bench.plugins.engines.openvino.stepper import make_stateful
+
+if TYPE_CHECKING:
+    from bench.graphs.weights.counted import Counted
 
 MASK = "attention_mask"
 """Name of an input that the pipeline fills; a text without padding needs none."""
@@ -45,7 +49,7 @@ def pipeline(model: Any, request: Request, settings: Mapping[str, Any]) -> Any:
         return openvino_genai.LLMPipeline(folder, "CPU", **SETTINGS, **settings)
 
 
-class PipelineGenerator(Generator):
+class PipelineGenerator(CountedSession, Generator):
     """An `LLMPipeline` without a chat, so that each request begins anew.
 
     Args:
@@ -77,11 +81,12 @@ class PipelineGenerator(Generator):
     def weight_bytes(self) -> int:  # type: ignore[override]
         return ir.weight_bytes(self._artifact)
 
-    @functools.cached_property
-    def num_params(self) -> int | None:  # type: ignore[override]
-        """Parameters of the model in the archive."""
+    def count(self) -> Counted:
+        """The parameters of the model in the archive."""
+        from bench.plugins.engines.openvino import parameters
+
         model, _weights = ir.read(ir.import_openvino().Core(), self._artifact)
-        return ir.num_params(model)
+        return parameters.of_model(model)
 
     def generate(self, prompt: np.ndarray, num_new: int, emit: Emit) -> Told:
         import openvino

@@ -112,17 +112,3 @@ def name_ports(model: Any, task: Task, *, inputs: Sequence[Any], outputs: Sequen
         shape = [dim if isinstance(dim, int) else -1 for dim in spec.shape]
         port.get_node().set_partial_shape(openvino.PartialShape(shape))
     model.validate_nodes_and_infer_types()
-
-
-def num_params(model: Any) -> int | None:
-    """Parameters stored in a model: elements of its floating-point constants of rank 1 or more, shared ones once.
-
-    Returns:
-        None if weights are integers: the floats that are left, scales among them, are no count of parameters.
-    """
-    constants = [node for node in model.get_ops() if node.get_type_name() == "Constant"]
-    if any(node.get_element_type().to_string() in QUANTIZED and len(node.shape) > 1 for node in constants):
-        return None
-    floats = [node.data for node in constants if node.get_element_type().is_real()]
-    sizes = {array.__array_interface__["data"][0]: array.size for array in floats if array.ndim > 0}
-    return sum(sizes.values())

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import functools
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from bench.api import Session
-from bench.plugins.engines.openvino import ir
+from bench.plugins.engines.counted_session import CountedSession
+
+if TYPE_CHECKING:
+    from bench.graphs.weights.counted import Counted
 
 REDUCED = {"u8": "int8", "i8": "int8", "bf16": "bfloat16", "f16": "float16"}
 """Names that results use for the precisions below float32, by OpenVINO's names, the most reduced first."""
@@ -21,7 +23,7 @@ def precision_of(compiled: Any) -> str:
     return next((name for reduced, name in REDUCED.items() if reduced in ran), "float32")
 
 
-class CompiledSession(Session):
+class CompiledSession(CountedSession):
     """A compiled model, which is kept with the model that it was compiled from and the memory of its weights."""
 
     def __init__(self, compiled: Any, model: Any, weights: Any) -> None:
@@ -33,7 +35,8 @@ class CompiledSession(Session):
         """See `precision_of`."""
         return precision_of(self._compiled)
 
-    @functools.cached_property
-    def num_params(self) -> int | None:  # type: ignore[override]
-        """Parameters of the model that was compiled."""
-        return ir.num_params(self._model)
+    def count(self) -> Counted:
+        """The parameters of the model that was compiled."""
+        from bench.plugins.engines.openvino import parameters
+
+        return parameters.of_model(self._model)

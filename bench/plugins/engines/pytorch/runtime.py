@@ -97,8 +97,7 @@ class TorchRuntime(Runtime):
         if task.request is not None:
             return self.stepper(task.build_step(source, artifact), task.request, provider)
         model = task.build(source, artifact).to(provider.removesuffix(BFLOAT16))
-        num_params = sum(parameter.numel() for parameter in model.parameters())
-        return TorchSession(self.callable(model), task, provider, num_params)
+        return TorchSession(self.callable(model), task, provider, torch_script.num_params(model))
 
     def stepper(self, step: torch.nn.Module, request: Request, provider: str) -> Session:
         """The decoder on its device, in the precision of the provider throughout: weights, too, are stored in it."""

@@ -1,0 +1,41 @@
+"""Parameters of PyTorch's modules and of TorchScript, whose frozen models have constants in their place."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from bench.plugins.engines.pytorch import script  # noqa: E402
+
+pytestmark = pytest.mark.framework
+
+
+def layers() -> Any:
+    torch.manual_seed(0)
+    shared = torch.nn.Linear(8, 8, bias=False)
+    parts = [torch.nn.Linear(4, 8), torch.nn.ReLU(), shared, torch.nn.ReLU(), shared, torch.nn.Linear(8, 1)]
+    return torch.nn.Sequential(*parts).eval()
+
+
+@pytest.mark.parametrize("form", ["module", "scripted", "traced", "frozen", "frozen trace"])
+def test_parameters_of_torch_script_are_those_of_the_module(form: str, tmp_path: Path) -> None:
+    """A frozen model has constants in its graph in place of parameters."""
+    model = layers()
+    if form != "module":
+        found = torch.jit.trace(model, torch.ones(1, 4)) if "trace" in form else torch.jit.script(model)
+        torch.jit.save(torch.jit.freeze(found) if "frozen" in form else found, str(tmp_path / "model.pt"))
+        model = torch.jit.load(str(tmp_path / "model.pt"))
+    assert script.num_params(model) == (4 * 8 + 8) + 8 * 8 + (8 + 1)
+
+
+def test_statistics_of_a_frozen_normalization_are_no_parameters(tmp_path: Path) -> None:
+    model = torch.nn.Sequential(torch.nn.ReLU(), torch.nn.BatchNorm1d(8), torch.nn.Linear(8, 3)).eval()
+    for tensor in model.state_dict().values():  # freezing merges equal constants
+        if tensor.is_floating_point():
+            tensor += torch.rand_like(tensor)
+    torch.jit.save(torch.jit.freeze(torch.jit.script(model)), str(tmp_path / "model.pt"))
+    assert script.num_params(torch.jit.load(str(tmp_path / "model.pt"))) == 2 * 8 + 8 * 3 + 3
