@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import functools
+import json
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -22,7 +23,7 @@ from bench.measure.generation import least_weight_bytes
 from bench.measure.limits import Limits
 from bench.measure.process import ask_once
 from bench.measure.scratch import Scratch
-from bench.pipeline import opening, operations, prepare, provenance, quality, sweeps
+from bench.pipeline import opening, operations, prepare, provenance, quality, rounding, sweeps
 from bench.pipeline.flow import Prepared, Verified
 from bench.plugins import catalog
 from bench.records.lines import Failure, Generation, Quality
@@ -151,7 +152,7 @@ def verified(
                     known = spot_check(value, inputs, whole, reference, limits)
                 if known is None:
                     outputs = Path(folder, "outputs.npz") if whole is None and value is not values[-1] else None
-                    known = verify(value.cell, value.artifact, reference.outputs, limits, save_outputs=outputs)
+                    known = verify(value.cell, value.artifact, reference, limits, save_outputs=outputs)
                     if outputs is not None and known.fidelity != quality.BROKEN:
                         whole = _Whole(cell=value.cell, quality=known, outputs=outputs)
             except BenchError as error:
@@ -191,14 +192,20 @@ def spot_check(value: Prepared, inputs: Path, whole: _Whole, reference: Referenc
 
 
 def verify(
-    cell: Cell, artifact: Artifact, reference: Path | None, limits: Limits, *, save_outputs: Path | None = None
+    cell: Cell,
+    artifact: Artifact,
+    reference: Reference | Path | None,
+    limits: Limits,
+    *,
+    save_outputs: Path | None = None,
 ) -> Quality:
     """Run the held-out split through an artifact in a worker of its own, and judge the outputs.
 
     Args:
         cell: the cell whose runtime runs the artifact.
         artifact: the artifact to judge.
-        reference: `.npz` file with the right outputs; None where this cell defines them.
+        reference: the reference, which limits what a cell may lose that claims to lose nothing; or an `.npz` file with
+            outputs to compare with, which may be of another precision; None where this cell defines the right outputs.
         limits: time and memory of the worker.
         save_outputs: `.npz` file to write the outputs to.
 
@@ -209,22 +216,42 @@ def verify(
         ChildError: the artifact does not run.
         ArtifactError: the environment of the cell's runtime cannot be made.
     """
-    if versioned.label_of(cell.runtime):
-        return _verify_there(cell, artifact, reference, limits, save_outputs)
+    beside = reference.outputs if isinstance(reference, Reference) else reference
+    run = _verify_there if versioned.label_of(cell.runtime) else _verify_here
+    judged, shares = run(cell, artifact, beside, limits, save_outputs)
+    if not isinstance(reference, Reference) or not rounding.claims_nothing_lost(cell):
+        return judged
+    try:
+        return rounding.judged(
+            catalog.task(cell.task), judged, shares, reference.quality, lambda: _explained(reference, limits)
+        )
+    except BenchError as error:
+        unsure = f"whether rounding explains how far it drifted cannot be told: {error}"
+        return replace(judged, warning="; ".join(filter(None, (judged.warning, unsure))))
+
+
+def _verify_here(
+    cell: Cell, artifact: Artifact, reference: Path | None, limits: Limits, save_outputs: Path | None
+) -> tuple[Quality, rounding.Shares]:
+    """Run the held-out split through an artifact, and judge the outputs in the same worker.
+
+    Takes and raises what `verify` does, and returns the shares of the outputs beside the quality.
+    """
     with opening.worker(cell, memory_bytes=limits.memory_bytes) as child:
         ask = functools.partial(child.request, timeout_s=limits.verify_s)
         opened = opening.arguments(cell, artifact.path)
         paths = {"reference": reference, "save_outputs": save_outputs}
         files: dict[str, Any] = {name: str(path) if path else None for name, path in paths.items()}
-        return _inspected(ask(operations.verify, **opened, **files), artifact, ask, opened)
+        told = ask(operations.verify, **opened, **files)
+        return _inspected(told, artifact, ask, opened), told["shares"]
 
 
 def _verify_there(
     cell: Cell, artifact: Artifact, reference: Path | None, limits: Limits, save_outputs: Path | None
-) -> Quality:
+) -> tuple[Quality, rounding.Shares]:
     """Run the held-out split through an artifact in another environment, and judge the outputs in this one.
 
-    Takes and raises what `verify` does.
+    Takes, returns and raises what `_verify_here` does.
     """
     opened = opening.arguments(cell, artifact.path)
     inputs = prepare.inputs_of(catalog.task(cell.task), limits)
@@ -235,7 +262,31 @@ def _verify_there(
         told = ask(operations.run_split, **opened, inputs=str(inputs), save_outputs=outputs)
         judging: dict[str, Any] = {"outputs": outputs, "reference": str(reference) if reference else None}
         judged = here(operations.judge, cell=cell.path, precision=told["precision"], **judging)
-        return _inspected({**judged, **told}, artifact, ask, opened, count=here)
+        return _inspected({**judged, **told}, artifact, ask, opened, count=here), judged["shares"]
+
+
+def _explained(reference: Reference, limits: Limits) -> rounding.Shares | None:
+    """The largest shares of a reference's outputs that rounding makes, from the cache or measured now.
+
+    Raises:
+        ArtifactError: the inputs or the artifact of the reference cannot be made.
+        ChildError: the reference does not run with changed inputs and weights.
+    """
+    cell = reference.cell
+
+    def make(target: Path) -> dict[str, Any]:
+        inputs = prepare.inputs_of(catalog.task(cell.task), limits)
+        opened = opening.arguments(cell, prepare.artifact_of(cell, limits).path)
+        with opening.worker(cell, memory_bytes=limits.memory_bytes) as child:
+            paths = {"inputs": str(inputs), "reference": str(reference.outputs)}
+            told = child.request(operations.explained, timeout_s=limits.verify_s, **opened, **paths)
+        target.write_text(json.dumps(told))
+        return told
+
+    code = provenance.code_digest(operations.explained)
+    _, entry = cache.obtain(cache.digest([reference.digest, code]), "shares.json", make)
+    found: rounding.Shares | None = entry["shares"]
+    return found
 
 
 def between(one: Verified, other: Verified, limits: Limits) -> str:
