@@ -159,8 +159,17 @@ def verified(
                 found.append(Failure.of("verify", error))
                 continue
             origin = {"reference": reference.cell.path, "reference_digest": reference.digest, "judged_by": judge}
-            found.append(Verified(**vars(value), quality=replace(known, **origin), inputs=inputs))
+            known = _with_hints(replace(known, **origin), getattr(catalog.task(value.cell.task), "unsettled", ()))
+            found.append(Verified(**vars(value), quality=known, inputs=inputs))
     return found
+
+
+def _with_hints(judged: Quality, hints: Sequence[str]) -> Quality:
+    """The quality with sentences about the model by which its outputs may differ, in the reason or in the warning."""
+    field = "reason" if judged.fidelity == quality.BROKEN else "warning"
+    own = getattr(judged, field) or ""
+    told = [own, *(hint for hint in hints if hint not in own)]  # a stored quality has them
+    return replace(judged, **{field: "; ".join(filter(None, told)) or None})
 
 
 def _runs_like(cell: Cell, other: Cell) -> bool:

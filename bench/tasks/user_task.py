@@ -39,6 +39,8 @@ class OwnTask(FidelityTask):
     """The model's path, where the weights file does not hold all of the model."""
     nested: ClassVar[bool] = False
     """Whether a PyTorch model returns its tensors in dicts or nested lists, so that it needs a `Flat` around it."""
+    unsettled: ClassVar[tuple[str, ...]] = ()
+    """Sentences about nodes in training mode, and about others for which outputs follow from more than the inputs."""
     made_from: ClassVar[Mapping[str, str]] = {}
     """SHA-256 by path of the files elsewhere that the model or its samples are made from: a part of a result's key."""
 

@@ -13,7 +13,7 @@ from typing import Any
 from bench.api import UNKNOWN, Arrays, TensorSpec
 from bench.api.arrays import Domain, without_objects
 from bench.graphs.deferred import np, onnxruntime
-from bench.graphs.file import foreign, lazy
+from bench.graphs.file import foreign, lazy, training
 from bench.graphs.file.domains import domains
 from bench.graphs.file.sizes import stated_size
 from bench.graphs.file.words import words
@@ -89,7 +89,8 @@ def examine(path: Path, folder: Path, asked: Asked) -> Found:
     attributes: dict[str, Any] = {"domains": limits} if limits else {}
     if mended:
         attributes["sources"] = ("onnx", AS_IS)
-    return interface.found(OnnxTask, notes=tuple(notes), sizes=chosen, given=given, attributes=attributes)
+    found = interface.found(OnnxTask, notes=tuple(notes), sizes=chosen, given=given, attributes=attributes)
+    return found.telling(training.of_onnx(stored.model))
 
 
 def _fitting(stored: lazy.Stored, likely: Mapping[str, int], given: Mapping[str, int]) -> list[Proposal]:

@@ -46,7 +46,7 @@ def opened(path: Path) -> Any:
 
 
 def as_module(program: Any) -> Any:
-    """The program as a module for exporters, which call `train` and `eval`: it is always in inference mode."""
+    """The program as a module for exporters, which call `train` and `eval`: its mode is that of its export for ever."""
     module = program.module()
     module.train = module.eval = lambda *_: module
     return module
@@ -58,12 +58,13 @@ def examine(path: Path, folder: Path, asked: Asked) -> Found:
     Raises:
         InputError: the file holds no program that can be fed, or the program does not run.
     """
-    from bench.tasks import torch_models
+    from bench.tasks import torch_models, torch_training
 
     program = opened(path)
     run = torch_models.Run(as_module(program))
     found = sizes.choose(TorchExportTask, run, _inputs(program), asked)
-    return dataclasses.replace(found, attributes={"nested": run.nested})
+    found = dataclasses.replace(found, attributes={"nested": run.nested})
+    return found.telling(torch_training.of_program(program))
 
 
 def _inputs(program: Any) -> tuple[TensorSpec, ...]:

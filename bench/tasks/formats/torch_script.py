@@ -92,7 +92,7 @@ def examine(path: Path, folder: Path, asked: Asked) -> Found:
     Raises:
         InputError: the file holds no TorchScript, shapes or samples are missing, or the module does not run on them.
     """
-    from bench.tasks import torch_models
+    from bench.tasks import torch_models, torch_training
 
     model = opened(path)
     example = _example(_names(model), asked)
@@ -100,7 +100,8 @@ def examine(path: Path, folder: Path, asked: Asked) -> Found:
     shapes = ", ".join(f"{name} {array.shape} {array.dtype}" for name, array in example.items())
     with refused(f"it does not run on {shapes}"):
         interface = probe.from_example(run, example)
-    return interface.found(TorchScriptTask, attributes={"nested": run.nested})
+    found = interface.found(TorchScriptTask, attributes={"nested": run.nested})
+    return found.telling(torch_training.of_script(model))
 
 
 def _names(model: Any) -> list[str]:
