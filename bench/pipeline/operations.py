@@ -156,43 +156,37 @@ def judge(*, cell: str, outputs: str, reference: str | None, precision: str | No
     return {**to_builtins(judged), "shares": rounding.shares(made, expected or made)}
 
 
-def explained(*, cell: str, artifact: str, inputs: str, reference: str) -> dict[str, Any]:
-    """Measure how far rounding moves the outputs of the reference: see `bench.pipeline.rounding`.
+def explained(*, cell: str, artifact: str, inputs: str, reference: str, seed: int) -> dict[str, Any]:
+    """Run the reference with inputs and weights that are changed by a few roundings: see `bench.pipeline.rounding`.
 
     Args:
         cell: path of the reference.
         artifact: path of its artifact.
         inputs: `.npz` file with the inputs of the split.
         reference: `.npz` file with its outputs.
+        seed: of the changes.
 
     Returns:
-        The largest of the runs' `shares`; None where the model computes in less than float32 by itself.
+        `shares` of its outputs; None where the model computes in less than float32 by itself.
     """
     from bench.measure.scratch import Scratch
     from bench.pipeline import rounding
 
-    known = Cell.from_path(cell)
-    task, runtime = catalog.task(known.task), catalog.runtime(known.runtime)
-    arrays, expected = load_arrays(Path(inputs)), load_arrays(Path(reference))
+    known, generator = Cell.from_path(cell), np.random.default_rng(seed)
+    task, runtime, path = catalog.task(known.task), catalog.runtime(known.runtime), Path(artifact)
+    samples = Samples(inputs=rounding.changed_inputs(load_arrays(Path(inputs)), generator), targets=None)
     import_packages(cell=cell, artifact=artifact)
-    largest: dict[str, float] = {}
     with Scratch() as folder:
-        for seed in range(rounding.num_runs(expected)):
-            generator, path = np.random.default_rng(seed), Path(artifact)
-            try:
-                if path.suffix == ".onnx":
-                    path = folder / path.name
-                    rounding.write_changed(Path(artifact), path, generator)
-                changed = rounding.with_changed_weights(task, generator)
-                opened = runtime.open(path, task=changed, **_how(known))
-            except rounding.ReducedError:
-                return {"shares": None}
-            samples = Samples(inputs=rounding.changed_inputs(arrays, generator), targets=None)
-            with opened as session:
-                made = feeding.run_all(judged_call(session), task, samples, known.batch)
-            for name, share in rounding.shares(made, expected).items():
-                largest[name] = max(share, largest.get(name, 0.0))
-    return {"shares": largest}
+        try:
+            if path.suffix == ".onnx":
+                path = folder / path.name
+                rounding.write_changed(Path(artifact), path, generator)
+            opened = runtime.open(path, task=rounding.with_changed_weights(task, generator), **_how(known))
+        except rounding.ReducedError:
+            return {"shares": None}
+        with opened as session:
+            made = feeding.run_all(judged_call(session), task, samples, known.batch)
+    return {"shares": rounding.shares(made, load_arrays(Path(reference)))}
 
 
 def spot_check(

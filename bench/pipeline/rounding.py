@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -35,9 +35,9 @@ GENERATED_DB = 40.0
 """The same of generated text: engines of decoders take activation functions from tables of float16 numbers."""
 CHANGE = 2.0**-17
 """Largest share by which a float changes: 64 roundings of float32, as many as sums of thousands of products make."""
-NUM_RUNS = 4
-NUM_RUNS_DISCRETE = 8
-"""Runs of the reference with other changes; more where an output is discrete, since few of its values are near ties."""
+NUM_RUNS, NUM_RUNS_DISCRETE, NUM_RUNS_GENERATED = 4, 8, 2
+"""Runs of the reference with other changes: more where an output is discrete, since few of its values are near ties,
+and fewer of generated text, whose logits are many and whose runs take long."""
 SAFETY = 4.0
 """Of a power, or a share of values: so much more than the most that was seen is still explained."""
 ROUNDING = frozenset(
@@ -86,8 +86,10 @@ def judged(
     width, least = (WIDTHS.get(each.precision or "", 0) for each in (found, reference))
     if found.fidelity not in (quality.CLOSE, quality.DRIFTED) or not 0 < least <= width:
         return found
+    if task.request is not None:  # the tokens that an engine chooses have a judgement of their own
+        differing = {name: share for name, share in differing.items() if name == LOGPROBS}
     most = 10 ** (-(SOUND_DB if task.request is None else GENERATED_DB) / 10)
-    floats = {LOGPROBS, *(spec.name for spec in task.outputs if "float" in spec.dtype)}
+    floats = {spec.name for spec in task.outputs if "float" in spec.dtype}
     beyond = {
         name: share
         for name, share in differing.items()
@@ -133,9 +135,19 @@ def changed(array: np.ndarray, generator: np.random.Generator) -> np.ndarray:
     return np.where(np.isfinite(made), made, array)
 
 
-def num_runs(expected: Arrays) -> int:
-    """Runs that tell what rounding explains of these outputs."""
-    return NUM_RUNS if all(array.dtype.kind == "f" for array in expected.values()) else NUM_RUNS_DISCRETE
+def num_runs(task: Task) -> int:
+    """Runs that tell what rounding explains of a task's outputs."""
+    if task.request is not None:
+        return NUM_RUNS_GENERATED
+    return NUM_RUNS if all("float" in spec.dtype for spec in task.outputs) else NUM_RUNS_DISCRETE
+
+
+def largest(found: Iterable[Shares]) -> dict[str, float]:
+    """The largest share of each output."""
+    merged: dict[str, float] = {}
+    for each in found:
+        merged |= {name: max(share, merged.get(name, 0.0)) for name, share in each.items()}
+    return merged
 
 
 def with_changed_weights(task: Task, generator: np.random.Generator) -> Task:

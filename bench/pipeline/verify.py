@@ -159,17 +159,9 @@ def verified(
                 found.append(Failure.of("verify", error))
                 continue
             origin = {"reference": reference.cell.path, "reference_digest": reference.digest, "judged_by": judge}
-            known = _with_hints(replace(known, **origin), getattr(catalog.task(value.cell.task), "unsettled", ()))
+            known = quality.hinted(replace(known, **origin), getattr(catalog.task(value.cell.task), "unsettled", ()))
             found.append(Verified(**vars(value), quality=known, inputs=inputs))
     return found
-
-
-def _with_hints(judged: Quality, hints: Sequence[str]) -> Quality:
-    """The quality with sentences about the model by which its outputs may differ, in the reason or in the warning."""
-    field = "reason" if judged.fidelity == quality.BROKEN else "warning"
-    own = getattr(judged, field) or ""
-    told = [own, *(hint for hint in hints if hint not in own)]  # a stored quality has them
-    return replace(judged, **{field: "; ".join(filter(None, told)) or None})
 
 
 def _runs_like(cell: Cell, other: Cell) -> bool:
@@ -284,11 +276,13 @@ def _explained(reference: Reference, limits: Limits) -> rounding.Shares | None:
     cell = reference.cell
 
     def make(target: Path) -> dict[str, Any]:
-        inputs = prepare.inputs_of(catalog.task(cell.task), limits)
-        opened = opening.arguments(cell, prepare.artifact_of(cell, limits).path)
+        task = catalog.task(cell.task)
+        asked = opening.arguments(cell, prepare.artifact_of(cell, limits).path)
+        asked |= {"inputs": str(prepare.inputs_of(task, limits)), "reference": str(reference.outputs)}
         with opening.worker(cell, memory_bytes=limits.memory_bytes) as child:
-            paths = {"inputs": str(inputs), "reference": str(reference.outputs)}
-            told = child.request(operations.explained, timeout_s=limits.verify_s, **opened, **paths)
+            ask = functools.partial(child.request, operations.explained, timeout_s=limits.verify_s, **asked)
+            found = [ask(seed=seed)["shares"] for seed in range(rounding.num_runs(task))]
+        told = {"shares": None if None in found else rounding.largest(found)}
         target.write_text(json.dumps(told))
         return told
 

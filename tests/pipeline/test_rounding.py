@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
@@ -13,10 +14,11 @@ from onnx import TensorProto, helper, numpy_helper
 from bench.api import TensorSpec
 from bench.api.cell import Cell
 from bench.api.errors import ChildError
+from bench.api.loading import load_module
 from bench.measure.limits import Limits
-from bench.pipeline import provenance, rounding, verify
+from bench.pipeline import provenance, quality, rounding, verify
 from bench.pipeline.flow import Verified
-from bench.plugins import catalog
+from bench.plugins import catalog, generating
 from bench.records.lines import Quality
 from bench.tasks import adopt
 from bench.tasks.user_task import OwnTask
@@ -323,3 +325,106 @@ def test_the_code_that_judges_rounding_is_part_of_a_judgement(monkeypatch: pytes
     before = provenance.judge_digest(cell)
     monkeypatch.setattr(rounding, "claims_nothing_lost", lambda _: False)
     assert provenance.judge_digest(cell) != before
+
+
+GENERATING = generating.generating(
+    load_module(Path(__file__).parents[1] / "faults" / "models" / "toy_decoder" / "task.py").ToyDecoder(
+        name="toy_decoder", path=Path(__file__).parents[1] / "faults" / "models" / "toy_decoder" / "task.py"
+    ),
+    {"prompt": 70, "new": 4},
+)
+
+
+@pytest.mark.parametrize(
+    ("ratio_db", "by_rounding", "fidelity"),
+    [(66.0, 120.0, "drifted"), (45.0, 120.0, "drifted"), (30.0, 120.0, "broken"), (30.0, 33.0, "drifted")],
+)
+def test_logits_of_generated_text_and_not_its_tokens(ratio_db: float, by_rounding: float, fidelity: str) -> None:
+    """Which have a judgement of their own: after the first that differs, all others may."""
+    found = rounding.judged(
+        GENERATING,
+        records.quality(fidelity="drifted"),
+        {"logprobs": share(ratio_db), "tokens": 0.5},
+        REFERENCE,
+        lambda: {"logprobs": share(by_rounding)},
+    )
+    assert found.fidelity == fidelity
+
+
+def test_runs_that_tell_what_rounding_explains() -> None:
+    assert [rounding.num_runs(task) for task in (catalog.task("toy"), TASK, GENERATING)] == [4, 8, 2]
+    assert rounding.largest([{"y": 0.1, "z": 0.3}, {"y": 0.2}]) == {"y": 0.2, "z": 0.3}
+
+
+NORM = model(
+    [
+        helper.make_node("Reshape", ["x", "shape"], ["r"]),
+        helper.make_node("BatchNormalization", ["r", *"sbmv"], ["y", "mo", "vo"], "norm", training_mode=1),
+    ],
+    {"shape": np.array([-1, 4, 2]), **{name: np.full(4, 0.5, np.float32) for name in "sbmv"}},
+)
+FOLDS = """for attribute in model.graph.node[-1].attribute:
+            attribute.i = 0
+        del model.graph.node[-1].output[1:]"""
+HINT = "BatchNormalization 'norm' is in training mode: its outputs depend on the other samples of a batch; export after"
+
+
+def test_every_row_of_a_model_in_training_mode_says_so(plugin_folder: Path) -> None:
+    found = verified(NORM, FOLDS, plugin_folder)
+    assert found.quality.fidelity == "broken"
+    assert found.quality.reason is not None
+    assert HINT in found.quality.reason
+    cell = Cell.from_path(f"{found.cell.task}/onnx/native/raw/onnxruntime/cpu/b1t1")
+    plain = verify.from_name(cell, LIMITS)
+    assert isinstance(plain, Verified)
+    assert (plain.quality.fidelity, plain.quality.reason) == ("exact", None)
+    assert HINT in (plain.quality.warning or "")
+    again = quality.hinted(plain.quality, catalog.task(cell.task).unsettled)  # type: ignore[attr-defined]
+    assert again == plain.quality, "what is stored has them"
+
+
+class Built(Both):
+    """A task that is built in a framework."""
+
+    model: Any
+
+    def build(self, source: str, weights: Path) -> Any:
+        return self.model
+
+
+def changed_model(model: Any) -> Any:
+    task = Built(name="built", path=Path("task.py"))
+    task.model = model
+    return rounding.with_changed_weights(task, np.random.default_rng(0)).build("torch", Path("weights"))
+
+
+@pytest.mark.framework
+def test_weights_of_pytorch_are_changed_and_its_buffers_stay() -> None:
+    import torch
+
+    model = torch.nn.Sequential(torch.nn.Linear(8, 8), torch.nn.BatchNorm1d(8), torch.nn.Embedding(3, 2))
+    before = {name: tensor.clone() for name, tensor in model.state_dict().items()}
+    after = changed_model(model).state_dict()
+    differs = [name for name, tensor in after.items() if not torch.equal(tensor, before[name])]
+    assert differs == ["0.weight", "2.weight"]
+    assert torch.allclose(after["0.weight"], before["0.weight"], rtol=2 * rounding.CHANGE)
+    for reduced in (model.half(), model.bfloat16()):
+        with pytest.raises(rounding.ReducedError):
+            changed_model(reduced)
+
+
+@pytest.mark.framework
+def test_weights_of_keras_are_changed() -> None:
+    import keras
+
+    def made(dtype: str) -> Any:
+        return keras.Sequential([keras.Input((4,)), keras.layers.Dense(3, dtype=dtype)])
+
+    before = made("float32")
+    kernel, bias = before.get_weights()
+    after, same = changed_model(before).get_weights()
+    np.testing.assert_allclose(after, kernel, rtol=2 * rounding.CHANGE)
+    assert (after != kernel).all()
+    assert (same == bias).all()
+    with pytest.raises(rounding.ReducedError):
+        changed_model(made("float16"))
