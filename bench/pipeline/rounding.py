@@ -179,7 +179,7 @@ def _changed_model(model: Any, generator: np.random.Generator) -> Any:
         kind = str(getattr(weight.dtype, "name", weight.dtype))
         if kind in ("float16", "bfloat16"):
             raise ReducedError
-        if kind in WIDTHS and len(weight.shape) > 1:
+        if kind in WIDTHS and len(weight.shape) > 1 and hasattr(weight, "assign"):  # a constant of a graph has none
             weight.assign(changed(np.asarray(weight.numpy()), generator))
     return model
 

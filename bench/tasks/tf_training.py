@@ -18,8 +18,12 @@ WRITING = re.compile(r"Assign(Add|Sub)?VariableOp")
 
 
 def of_function(function: Any) -> Iterator[Unsettled]:
-    """Such operations of a concrete function and of the functions that it calls."""
-    graph = function.graph.as_graph_def()
+    """Such operations of a signature and of the functions that it calls."""
+    concrete = function if hasattr(function, "graph") else function.function  # of a graph without its objects
+    try:
+        graph = concrete.graph.as_graph_def()
+    except ValueError:  # it holds more than 2 GiB, which TensorFlow does not hand out
+        return
     nodes = [*graph.node, *(node for inner in graph.library.function for node in inner.node_def)]
     for node in nodes:
         if node.op.startswith("FusedBatchNorm") and "Grad" not in node.op:
