@@ -1,7 +1,7 @@
 """Operators of PyTorch programs that are in training mode or draw random numbers, see `bench.graphs.file.training`.
 
 Both kinds of programs name operators whose schemas tell: an argument `train` or `training`, a probability of dropout,
-and whether random numbers are drawn. The module imports PyTorch, so the files in `formats/` import it inside functions.
+and whether random numbers are drawn.
 """
 
 from __future__ import annotations
@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-import torch
-
+from bench.graphs.deferred import torch
 from bench.graphs.file.training import BY_BATCH, DRAWS, DROPS, NORMALIZES, WRITES, Unsettled
 
 MODES = ("train", "training")

@@ -9,7 +9,7 @@ from typing import Any
 
 from bench.api import TensorSpec, files
 from bench.api.errors import InputError
-from bench.tasks import probe, sizes
+from bench.tasks import probe, sizes, torch_training
 from bench.tasks.failures import refused
 from bench.tasks.formats import Format
 from bench.tasks.options import Asked, Found
@@ -58,7 +58,7 @@ def examine(path: Path, folder: Path, asked: Asked) -> Found:
     Raises:
         InputError: the file holds no program that can be fed, or the program does not run.
     """
-    from bench.tasks import torch_models, torch_training
+    from bench.tasks import torch_models
 
     program = opened(path)
     run = torch_models.Run(as_module(program))

@@ -12,7 +12,7 @@ from bench.api import Arrays
 from bench.api.arrays import generate
 from bench.api.errors import InputError
 from bench.graphs.deferred import np
-from bench.tasks import dataset, probe
+from bench.tasks import dataset, probe, torch_training
 from bench.tasks.failures import refused
 from bench.tasks.formats import Format
 from bench.tasks.options import Asked, Found
@@ -92,7 +92,7 @@ def examine(path: Path, folder: Path, asked: Asked) -> Found:
     Raises:
         InputError: the file holds no TorchScript, shapes or samples are missing, or the module does not run on them.
     """
-    from bench.tasks import torch_models, torch_training
+    from bench.tasks import torch_models
 
     model = opened(path)
     example = _example(_names(model), asked)
