@@ -61,9 +61,16 @@ def claims_nothing_lost(cell: Cell) -> bool:
 
 def shares(outputs: Arrays, expected: Arrays) -> dict[str, float]:
     """See `Shares`; without outputs that cannot be compared, or whose share is not finite."""
-    alike = [name for name in expected if name in outputs and outputs[name].shape == expected[name].shape]
-    found = {name: noise_share(outputs[name], expected[name]) for name in alike}
+    pairs = {name: (outputs[name], right) for name, right in expected.items() if name in outputs}
+    with np.errstate(invalid="ignore", over="ignore"):
+        found = {name: noise_share(*pair) for name, pair in pairs.items() if _are_alike(*pair)}
     return {name: share for name, share in found.items() if math.isfinite(share)}
+
+
+def _are_alike(output: np.ndarray, expected: np.ndarray) -> bool:
+    """Whether two outputs can be compared element by element."""
+    is_number = [array.dtype.kind in "fiub" for array in (output, expected)]
+    return output.shape == expected.shape and (all(is_number) or output.dtype.kind == expected.dtype.kind == "U")
 
 
 def judged(

@@ -351,6 +351,15 @@ def test_logits_of_generated_text_and_not_its_tokens(ratio_db: float, by_roundin
     assert found.fidelity == fidelity
 
 
+def test_outputs_that_cannot_be_compared_have_no_share() -> None:
+    right = {"y": np.ones((2, 3), np.float32), "label": np.array(["a", "b"]), "zero": np.zeros(2, np.float32)}
+    same = {"label": np.array(["a", "c"]), "zero": np.zeros(2, np.float32)}
+    for bad in (np.full((2, 3), "1"), np.ones(3, np.float32), np.full((2, 3), np.nan, np.float32)):
+        assert rounding.shares({"y": bad, **same}, right) == {"label": 0.5, "zero": 0.0}
+    found = rounding.shares({"y": right["y"] * np.float32(1.1), **same, "zero": np.ones(2, np.float32)}, right)
+    assert found == {"y": pytest.approx(0.01, rel=1e-3), "label": 0.5}
+
+
 def test_runs_that_tell_what_rounding_explains() -> None:
     assert [rounding.num_runs(task) for task in (catalog.task("toy"), TASK, GENERATING)] == [4, 8, 2]
     assert rounding.largest([{"y": 0.1, "z": 0.3}, {"y": 0.2}]) == {"y": 0.2, "z": 0.3}
