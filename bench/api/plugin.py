@@ -277,6 +277,8 @@ class Exporter(Plugin, abc.ABC):
     """Whether it fixes dynamic dimensions, except the batch, to the sizes of the task's samples."""
     portable: ClassVar[bool] = False
     """Whether its file depends on no processor: in a fleet, one machine makes it for all kinds of machine."""
+    lossy: ClassVar[bool] = False
+    """Whether it may change the outputs by more than rounding in float32 does, such as by a reduced precision."""
     generates: ClassVar[bool] = False
     """Whether it writes a decoder for an engine that generates text, so that nothing else can be done with its file."""
     writes: ClassVar[str]
@@ -311,7 +313,7 @@ class Variant(Plugin, abc.ABC):
     """What each letter means of a variant that treats each part of a model in its own way: its further options spell a
     letter for each of `parts`, see `bench.api.mixture`."""
     lossy: ClassVar[bool] = False
-    """Whether it may change the outputs by more than `Task.close`, such as by a reduced precision."""
+    """Whether it may change the outputs by more than rounding in float32 does, such as by a reduced precision."""
     freezes: ClassVar[bool] = False
     """Whether it fixes dynamic dimensions, except the batch, to the sizes of the task's samples."""
     portable: ClassVar[bool] = False

@@ -145,6 +145,14 @@ class Runtime(Plugin, abc.ABC):
         return {}
 
     @beside_figures
+    def approximates(self) -> frozenset[str]:
+        """Those of `options` that may change the outputs by more than rounding does, although they keep a model right.
+
+        The outputs of other options are held to the limit of a deployment that claims to lose nothing.
+        """
+        return frozenset()
+
+    @beside_figures
     def runs_sessions_at_once(self) -> bool:
         """Whether several sessions of one process may run at the same time, each with threads of its own.
 

@@ -8,6 +8,8 @@ runs with a pinned version of its runtime, in an environment of its own, a chang
 from __future__ import annotations
 
 import dataclasses
+import math
+from collections.abc import Mapping
 from pathlib import Path
 
 from bench.api import Task, cache
@@ -48,11 +50,14 @@ class Pair:
     Attributes:
         pinned: the artifact to compare with.
         new: the artifact to check; the outputs of the pinned artifact are the reference for its quality.
+        differing: by the name of an output, how far the new artifact's differs from the pinned one's: the power of the
+            error over that of the output, or the share of discrete values that differ.
         notes: lines to show, such as the sizes that were guessed.
     """
 
     pinned: Verified
     new: Verified
+    differing: Mapping[str, float] = dataclasses.field(default_factory=dict)
     notes: tuple[str, ...] = ()
 
 
@@ -68,10 +73,10 @@ class Outcome:
         new_ns: steady samples of the new artifact, in nanoseconds.
         quality: quality of the new artifact's outputs, with the pinned artifact's outputs as the reference.
         max_metric_loss: largest share of the metric that may be lost on the samples.
-        is_right: whether the outputs are not broken, and lose no more of the metric than is allowed. The loss on the
-            samples is judged, not its bound for other samples: a guard asks whether the artifact changed, which the
-            outputs of both for the same samples tell for sure, and with few samples even equal outputs have a bound
-            above any limit.
+        fault: why the outputs are wrong; None where they are not broken and lose no more of the metric than is allowed.
+            The loss on the samples is judged, not its bound for other samples: a guard asks whether the artifact
+            changed, which the outputs of both for the same samples tell for sure, and with few samples even equal
+            outputs have a bound above any limit. Outputs that the metric does not judge may differ by as much.
     """
 
     verdict: str
@@ -81,7 +86,12 @@ class Outcome:
     new_ns: tuple[int, ...]
     quality: Quality
     max_metric_loss: float
-    is_right: bool
+    fault: str | None = None
+
+    @property
+    def is_right(self) -> bool:
+        """Whether nothing is wrong with the outputs."""
+        return self.fault is None
 
     @property
     def fidelity(self) -> str:
@@ -134,6 +144,10 @@ def pair_of_files(
     task = catalog.task(adopted.name)
     if [(spec.name, spec.dtype) for spec in (*task.inputs, *task.outputs)] != ports:
         raise InputError(f"{new} has other inputs or outputs than {pinned}")
+    if (labels := getattr(task, "labels", ())) != (pinned_labels := getattr(pinned_task, "labels", ())):
+        raise InputError(
+            f"{new} says the classes {labels}, and {pinned} says {pinned_labels}: their outputs mean others"
+        )
     cell = _cell(task.name, runtime, provider, batch, threads)
     artifact = prepare.artifact_of(cell, limits)
     if artifact.format != pinned_artifact.format:
@@ -207,17 +221,19 @@ def pair(
     with Scratch() as folder:
         outputs = Path(folder, "outputs.npz")
 
-        def verified(key: str, opened: Cell, artifact: Artifact, expected: Path | None, kept: Path | None) -> Verified:
+        def verified(
+            key: str, opened: Cell, artifact: Artifact, expected: Path | None, kept: Path | None
+        ) -> tuple[Verified, Mapping[str, float]]:
             try:
                 judge = None if opened.task == cell.task else cell
-                judged = verify.verify(opened, artifact, expected, limits, save_outputs=kept, judge=judge)
+                judged, shares = verify.beside(opened, artifact, expected, limits, save_outputs=kept, judge=judge)
             except ChildError as error:
                 raise ArtifactError(f"the {key} artifact does not run: {error.reason}") from error
-            return Verified(cell=opened, artifact=artifact, key=key, quality=judged, inputs=inputs)
+            return Verified(cell=opened, artifact=artifact, key=key, quality=judged, inputs=inputs), shares
 
-        first = verified("pinned", before, pinned, None, outputs)
-        second = verified("new", cell, new, outputs, None)
-        return Pair(pinned=first, new=second, notes=_useless(first.quality))
+        first, _ = verified("pinned", before, pinned, None, outputs)
+        second, differing = verified("new", cell, new, outputs, None)
+        return Pair(pinned=first, new=second, differing=differing, notes=_useless(first.quality))
 
 
 def _with(cell: Cell, asked: Asked, may_be_large: bool) -> Cell:
@@ -289,15 +305,40 @@ def measure(pair: Pair, goal: Goal, method: Method, *, max_metric_loss: float = 
     found = fitted.against_baseline(new.name)
     assert found.ratio is not None
     assert found.control is not None
-    judged = pair.new.quality
-    lost = judged.metric_loss
     return Outcome(
         verdict=goal.regression(found),
         ratio=found.ratio,
         control=found.control.ratio(),
         num_launches=found.num_launches,
         new_ns=tuple(sample for launch in new.launches for sample in launch.samples_ns),
-        quality=judged,
+        quality=pair.new.quality,
         max_metric_loss=max_metric_loss,
-        is_right=judged.fidelity != quality.BROKEN and (lost is None or lost <= max_metric_loss),
+        fault=fault_of(pair, max_metric_loss=max_metric_loss),
     )
+
+
+def fault_of(pair: Pair, *, max_metric_loss: float) -> str | None:
+    """Why the outputs of the new artifact are wrong; None where they are not.
+
+    Outputs that the metric does not judge, and all of them where it tells nothing, may differ from the pinned
+    artifact's by as large a share as may be lost of the metric, as they may without targets.
+    """
+    judged = pair.new.quality
+    if judged.fidelity == quality.BROKEN:
+        return judged.reason or "they are broken"
+    if judged.fidelity == quality.EXACT:
+        return None
+    name = judged.metric_name
+    if judged.metric_loss is None:
+        return f"how much of {name} is lost is no number: that of the pinned artifact is zero, or was not measured"
+    if judged.metric_loss > max_metric_loss:
+        return f"too much of {name} is lost"
+    task = catalog.task(pair.new.cell.task)
+    if isinstance(task, (Accuracy, Rmse)):
+        is_useless = bool(_useless(pair.pinned.quality))
+        held = {key: share for key, share in pair.differing.items() if is_useless or key != task.judged}
+        worst = max(held, key=lambda key: held[key], default=None)
+        if worst is not None and math.sqrt(held[worst]) > max_metric_loss:
+            why = f"{name} tells nothing here" if worst == task.judged else f"{name} does not judge it"
+            return f"output {worst!r} differs by {100 * math.sqrt(held[worst]):.2g} % of its values, and {why}"
+    return None

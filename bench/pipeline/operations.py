@@ -17,6 +17,7 @@ from bench.api.arrays import load_arrays, save_arrays
 from bench.api.cell import Cell
 from bench.api.decoder import IDS
 from bench.api.generation import Generator
+from bench.graphs.deferred import np
 from bench.measure import clock
 from bench.measure.memory import MemoryLog, rss_bytes
 from bench.measure.session import Opened
@@ -96,10 +97,14 @@ def bytes_read(*, artifact: str) -> dict[str, Any]:
 
 
 def verify(*, cell: str, artifact: str, reference: str | None, save_outputs: str | None) -> dict[str, Any]:
-    """Run a whole split through an artifact and judge the outputs against the outputs of the reference."""
+    """Run a whole split through an artifact and judge the outputs against the outputs of the reference.
+
+    Returns:
+        Fields of `Quality`, and `shares`, see `bench.pipeline.rounding.Shares`.
+    """
     from msgspec import to_builtins  # only here: it would count in the memory of a worker that is measured
 
-    from bench.pipeline import judging
+    from bench.pipeline import judging, rounding
 
     known = Cell.from_path(cell)
     task, runtime = catalog.task(known.task), catalog.runtime(known.runtime)
@@ -111,7 +116,8 @@ def verify(*, cell: str, artifact: str, reference: str | None, save_outputs: str
         judged = judging.judge(task, samples, outputs, expected, precision=session.precision)
         if save_outputs is not None:
             save_arrays(Path(save_outputs), outputs)
-        return {**to_builtins(judged), **_of_session(session, task, samples, outputs, known.batch)}
+        figures = {"shares": rounding.shares(outputs, expected or outputs)}
+        return {**to_builtins(judged), **figures, **_of_session(session, task, samples, outputs, known.batch)}
 
 
 def run_split(
@@ -140,15 +146,49 @@ def run_split(
 
 
 def judge(*, cell: str, outputs: str, reference: str | None, precision: str | None) -> dict[str, Any]:
-    """Judge the outputs that `run_split` kept against those of the reference: the further fields of `Quality`."""
+    """Judge the outputs that `run_split` kept against those of the reference: what `verify` returns besides."""
     from msgspec import to_builtins
 
-    from bench.pipeline import judging
+    from bench.pipeline import judging, rounding
 
     task = catalog.task(Cell.from_path(cell).task)
     made, expected = (load_arrays(Path(path)) if path is not None else None for path in (outputs, reference))
     assert made is not None
-    return dict(to_builtins(judging.judge(task, task.samples("test"), made, expected, precision=precision)))
+    judged = judging.judge(task, task.samples("test"), made, expected, precision=precision)
+    return {**to_builtins(judged), "shares": rounding.shares(made, expected or made)}
+
+
+def explained(*, cell: str, artifact: str, inputs: str, reference: str, seed: int) -> dict[str, Any]:
+    """Run the reference with inputs and weights that are changed by a few roundings: see `bench.pipeline.rounding`.
+
+    Args:
+        cell: path of the reference.
+        artifact: path of its artifact.
+        inputs: `.npz` file with the inputs of the split.
+        reference: `.npz` file with its outputs.
+        seed: of the changes.
+
+    Returns:
+        `shares` of its outputs; None where the model computes in less than float32 by itself.
+    """
+    from bench.measure.scratch import Scratch
+    from bench.pipeline import rounding
+
+    known, generator = Cell.from_path(cell), np.random.default_rng(seed)
+    task, runtime, path = catalog.task(known.task), catalog.runtime(known.runtime), Path(artifact)
+    samples = Samples(inputs=rounding.changed_inputs(load_arrays(Path(inputs)), generator), targets=None)
+    import_packages(cell=cell, artifact=artifact)
+    with Scratch() as folder:
+        try:
+            if path.suffix == ".onnx":
+                path = folder / path.name
+                rounding.write_changed(Path(artifact), path, generator)
+            opened = runtime.open(path, task=rounding.with_changed_weights(task, generator), **_how(known))
+        except rounding.ReducedError:
+            return {"shares": None}
+        with opened as session:
+            made = feeding.run_all(judged_call(session), task, samples, known.batch)
+    return {"shares": rounding.shares(made, load_arrays(Path(reference)))}
 
 
 def spot_check(

@@ -24,7 +24,7 @@ from bench.api.artifact import Artifact
 from bench.api.cell import Cell
 from bench.api.errors import ArtifactError
 from bench.measure import machine
-from bench.pipeline import environments, operations
+from bench.pipeline import environments, operations, rounding
 from bench.plugins import catalog
 from bench.plugins.generating import Generating, Stepping, generating, step
 from bench.plugins.resized import Resized, resized
@@ -156,10 +156,13 @@ def record_key(cell: Cell, artifact: Artifact | None) -> str:
 
 
 def judge_digest(cell: Cell) -> str:
-    """Hash of the code that judges a cell's outputs, counts its costs and inspects its artifact."""
-    asked = (operations.verify, operations.spot_check, operations.cost, operations.inspect)
-    functions = [code_digest(function) for function in asked]
-    return cache.digest([*functions, plugin_digest(catalog.runtime(cell.runtime), counted=frozenset({"inspect"}))])
+    """Hash of the code that judges a cell's outputs, counts its costs and inspects its artifact, and of its claim."""
+    asked = (operations.verify, operations.spot_check, operations.cost, operations.inspect, operations.explained)
+    functions = [code_digest(function) for function in (*asked, rounding.judged)]
+    claim = rounding.claims_nothing_lost(cell)
+    return cache.digest(
+        [*functions, claim, plugin_digest(catalog.runtime(cell.runtime), counted=frozenset({"inspect"}))]
+    )
 
 
 def plugin_digest(plugin: Plugin, *, counted: frozenset[str] = frozenset()) -> str:

@@ -6,6 +6,8 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+from msgspec.structs import replace
+
 from bench.api import Arrays, Samples, Task
 from bench.graphs.deferred import np
 from bench.records import metric_loss
@@ -130,3 +132,11 @@ def compare(task: Task, outputs: Arrays, expected: Arrays) -> Quality:
     absolute, relative = (max(each) for each in zip(*errors, strict=True))
     fidelity = EXACT if absolute == 0 else CLOSE if relative <= task.close else DRIFTED
     return Quality(fidelity=fidelity, max_abs_error=_finite(absolute), relative_error=_finite(relative))
+
+
+def hinted(judged: Quality, hints: Sequence[str]) -> Quality:
+    """The quality with sentences about the model by which its outputs may differ, in the reason or in the warning."""
+    field = "reason" if judged.fidelity == BROKEN else "warning"
+    own = getattr(judged, field) or ""
+    told = [own, *(hint for hint in hints if hint not in own)]  # a stored quality has them
+    return replace(judged, **{field: "; ".join(filter(None, told)) or None})

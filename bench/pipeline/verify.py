@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import functools
+import json
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -22,7 +23,7 @@ from bench.measure.generation import least_weight_bytes
 from bench.measure.limits import Limits
 from bench.measure.process import ask_once
 from bench.measure.scratch import Scratch
-from bench.pipeline import opening, operations, prepare, provenance, quality, sweeps
+from bench.pipeline import opening, operations, prepare, provenance, quality, rounding, sweeps
 from bench.pipeline.flow import Prepared, Verified
 from bench.plugins import catalog
 from bench.records.lines import Failure, Generation, Quality
@@ -151,7 +152,7 @@ def verified(
                     known = spot_check(value, inputs, whole, reference, limits)
                 if known is None:
                     outputs = Path(folder, "outputs.npz") if whole is None and value is not values[-1] else None
-                    known = verify(value.cell, value.artifact, reference.outputs, limits, save_outputs=outputs)
+                    known = verify(value.cell, value.artifact, reference, limits, save_outputs=outputs)
                     if outputs is not None and known.fidelity != quality.BROKEN:
                         whole = _Whole(cell=value.cell, quality=known, outputs=outputs)
             except BenchError as error:
@@ -159,7 +160,9 @@ def verified(
                 continue
             origin = {"reference": reference.cell.path, "reference_digest": reference.digest, "judged_by": judge}
             counted = {"reference_params": reference.quality.num_params}
-            found.append(Verified(**vars(value), quality=replace(known, **origin, **counted), inputs=inputs))
+            known = replace(known, **origin, **counted)
+            known = quality.hinted(known, getattr(catalog.task(value.cell.task), "unsettled", ()))
+            found.append(Verified(**vars(value), quality=known, inputs=inputs))
     return found
 
 
@@ -194,22 +197,20 @@ def spot_check(value: Prepared, inputs: Path, whole: _Whole, reference: Referenc
 def verify(
     cell: Cell,
     artifact: Artifact,
-    reference: Path | None,
+    reference: Reference | Path | None,
     limits: Limits,
     *,
     save_outputs: Path | None = None,
-    judge: Cell | None = None,
 ) -> Quality:
     """Run the held-out split through an artifact in a worker of its own, and judge the outputs.
 
     Args:
         cell: the cell whose runtime runs the artifact.
         artifact: the artifact to judge.
-        reference: `.npz` file with the right outputs; None where this cell defines them.
+        reference: the reference, which limits what a cell may lose that claims to lose nothing; or an `.npz` file with
+            outputs to compare with, which may be of another precision; None where this cell defines the right outputs.
         limits: time and memory of the worker.
         save_outputs: `.npz` file to write the outputs to.
-        judge: a cell of the task whose samples are run and whose metric judges, where that is another task than that of
-            `cell`: the same inputs then go through two models of one interface.
 
     Returns:
         The quality without the fields on the comparison: `reference`, `reference_digest` and `judged_by`.
@@ -218,6 +219,42 @@ def verify(
         ChildError: the artifact does not run.
         ArtifactError: the environment of the cell's runtime cannot be made.
     """
+    expected = reference.outputs if isinstance(reference, Reference) else reference
+    judged, shares = beside(cell, artifact, expected, limits, save_outputs=save_outputs)
+    if not isinstance(reference, Reference) or not rounding.claims_nothing_lost(cell):
+        return judged
+    try:
+        return rounding.judged(
+            catalog.task(cell.task), judged, shares, reference.quality, lambda: _explained(reference, limits)
+        )
+    except BenchError as error:
+        unsure = f"whether rounding explains how far it drifted cannot be told: {error}"
+        return replace(judged, warning="; ".join(filter(None, (judged.warning, unsure))))
+
+
+def beside(
+    cell: Cell,
+    artifact: Artifact,
+    reference: Path | None,
+    limits: Limits,
+    *,
+    save_outputs: Path | None = None,
+    judge: Cell | None = None,
+) -> tuple[Quality, rounding.Shares]:
+    """Run the held-out split through an artifact, and judge the outputs against others by the task's limits alone.
+
+    Args:
+        cell, artifact, limits, save_outputs: as for `verify`.
+        reference: `.npz` file with the outputs to compare with; None where this cell defines the right outputs.
+        judge: a cell of the task whose samples are run and whose metric judges, where that is another task than that of
+            `cell`: the same inputs then go through two models of one interface.
+
+    Returns:
+        The quality, and by output how far it differs.
+
+    Raises:
+        As `verify`.
+    """
     if versioned.label_of(cell.runtime) or judge is not None:
         return _verify_there(cell, artifact, reference, limits, save_outputs, judge or cell)
     with opening.worker(cell, memory_bytes=limits.memory_bytes) as child:
@@ -225,15 +262,16 @@ def verify(
         opened = opening.arguments(cell, artifact.path)
         paths = {"reference": reference, "save_outputs": save_outputs}
         files: dict[str, Any] = {name: str(path) if path else None for name, path in paths.items()}
-        return _inspected(ask(operations.verify, **opened, **files), artifact, ask, opened)
+        told = ask(operations.verify, **opened, **files)
+        return _inspected(told, artifact, ask, opened), told["shares"]
 
 
 def _verify_there(
     cell: Cell, artifact: Artifact, reference: Path | None, limits: Limits, save_outputs: Path | None, judge: Cell
-) -> Quality:
+) -> tuple[Quality, rounding.Shares]:
     """Run the held-out split through an artifact in its own environment, and judge the outputs in this one.
 
-    Takes and raises what `verify` does.
+    Takes, returns and raises what `beside` does.
     """
     opened = opening.arguments(cell, artifact.path)
     inputs = prepare.inputs_of(catalog.task(judge.task), limits)
@@ -244,7 +282,33 @@ def _verify_there(
         told = ask(operations.run_split, **opened, inputs=str(inputs), save_outputs=outputs)
         judging: dict[str, Any] = {"outputs": outputs, "reference": str(reference) if reference else None}
         judged = here(operations.judge, cell=judge.path, precision=told["precision"], **judging)
-        return _inspected({**judged, **told}, artifact, ask, opened, count=here)
+        return _inspected({**judged, **told}, artifact, ask, opened, count=here), judged["shares"]
+
+
+def _explained(reference: Reference, limits: Limits) -> rounding.Shares | None:
+    """The largest shares of a reference's outputs that rounding makes, from the cache or measured now.
+
+    Raises:
+        ArtifactError: the inputs or the artifact of the reference cannot be made.
+        ChildError: the reference does not run with changed inputs and weights.
+    """
+    cell = reference.cell
+
+    def make(target: Path) -> dict[str, Any]:
+        task = catalog.task(cell.task)
+        asked = opening.arguments(cell, prepare.artifact_of(cell, limits).path)
+        asked |= {"inputs": str(prepare.inputs_of(task, limits)), "reference": str(reference.outputs)}
+        with opening.worker(cell, memory_bytes=limits.memory_bytes) as child:
+            ask = functools.partial(child.request, operations.explained, timeout_s=limits.verify_s, **asked)
+            found = [ask(seed=seed)["shares"] for seed in range(rounding.num_runs(task))]
+        told = {"shares": None if None in found else rounding.largest(found)}
+        target.write_text(json.dumps(told))
+        return told
+
+    code = provenance.code_digest(operations.explained)
+    _, entry = cache.obtain(cache.digest([reference.digest, code]), "shares.json", make)
+    found: rounding.Shares | None = entry["shares"]
+    return found
 
 
 def between(one: Verified, other: Verified, limits: Limits) -> str:

@@ -14,7 +14,9 @@ def line(outcome: Outcome) -> str:
     judged = outcome.quality
     why = f" ({judged.reason})" if judged.reason else ""
     ratio = f"{interval(outcome.ratio)} times the pinned one's latency"
-    return printable(f"{ratio} {launches}: {outcome.verdict}; outputs {judged.fidelity}{why or _loss(outcome)}")
+    text = f"{ratio} {launches}: {outcome.verdict}; outputs {judged.fidelity}{why or _loss(outcome)}"
+    has_said = outcome.fault is None or why or (judged.metric_loss or 0.0) > outcome.max_metric_loss
+    return printable(text if has_said else f"{text}; wrong: {outcome.fault}")
 
 
 def _loss(outcome: Outcome) -> str:
@@ -29,4 +31,4 @@ def _loss(outcome: Outcome) -> str:
     bound = ""
     if isinstance(judged.lost, Lost):
         bound = f"; on others like them at most {100 * judged.lost.high():.2g} % worse, with 95 % confidence"
-    return f", {change}: {'' if outcome.is_right else 'too much, '}{allowed}{bound}"
+    return f", {change}: {'too much, ' if judged.metric_loss > outcome.max_metric_loss else ''}{allowed}{bound}"

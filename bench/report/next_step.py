@@ -12,6 +12,7 @@ from pathlib import Path
 from bench.decisions.best import MAX_METRIC_LOSS
 from bench.decisions.next_pick import NextPick
 from bench.decisions.pick import METRIC
+from bench.graphs.file.training import ADVICE, MODE
 from bench.measure.goal import Goal
 from bench.measure.stats import UNDECIDED
 from bench.records.ranking import is_timed
@@ -49,6 +50,14 @@ def after(
     """
     if not is_measured(rows):
         return _failure(rows, sizes)
+    step = _next(rows, results=results, picks=picks, goal=goal)
+    if any(MODE in (row.reason or row.warning or "") for row in rows):
+        return f"first {ADVICE}, for these rows are of a model in {MODE}; {step}"
+    return step
+
+
+def _next(rows: Sequence[Row], *, results: Path, picks: Sequence[NextPick], goal: Goal) -> str:
+    """What to do after a run that timed some of these rows; see `after`."""
     option = "" if results == RESULTS else f" --results {shlex.quote(str(results))}"
     undecided = [row.num_launches for row in rows if row.verdict == UNDECIDED]
     launches = goal.max_launches * (2 if max(undecided, default=0) >= goal.max_launches else 1)

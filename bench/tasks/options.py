@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 from bench.api import Arrays, TensorSpec
 from bench.graphs.deferred import np
+from bench.graphs.file import training
+from bench.graphs.file.training import Unsettled
 from bench.graphs.shapes.given import GivenShape
 from bench.tasks.user_task import OwnTask
 
@@ -83,3 +85,15 @@ class Found(Interface):
     files: tuple[Path, ...] = ()
     run: Callable[[Arrays], Arrays] | None = None
     labels: tuple[int, ...] | tuple[str, ...] = ()
+
+    def telling(self, nodes: Iterable[Unsettled] = ()) -> Found:
+        """The same with sentences about nodes in training mode, which are told first and kept for the task's rows.
+
+        Where no node is to blame, notes about outputs that differ between two runs are kept for the rows.
+        """
+        lines = training.told(nodes)
+        kept = lines or tuple(note for note in self.notes if training.DIFFERS in note)
+        if not kept:
+            return self
+        attributes = {**self.attributes, "unsettled": kept}
+        return dataclasses.replace(self, attributes=attributes, notes=(*lines, *self.notes))

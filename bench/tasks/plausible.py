@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bench.api import Arrays
 from bench.graphs.deferred import np
+from bench.graphs.file.training import DIFFERS, SETTLE
 from bench.tasks.failures import one_line
 from bench.tasks.probe import Run
 
@@ -24,6 +25,13 @@ def _agrees(one: np.ndarray, other: np.ndarray) -> bool:
     return bool(np.abs(one - other).max() <= SAME * np.abs(one).max())
 
 
+def unsteady(run: Run, feeds: Arrays) -> tuple[str, ...]:
+    """Lines about the outputs that differ between two runs with the same inputs."""
+    one, again = run(feeds), run(feeds)
+    differs = [name for name, array in one.items() if not _agrees(np.asarray(array), np.asarray(again[name]))]
+    return tuple(f"output {name!r} {DIFFERS}, so its fidelity says little; {SETTLE}" for name in differs)
+
+
 def doubts(run: Run, first: Arrays, second: Arrays) -> tuple[str, ...]:
     """Lines about the outputs whose fidelity says nothing, because they are always the same, or are saturated.
 
@@ -40,9 +48,9 @@ def doubts(run: Run, first: Arrays, second: Arrays) -> tuple[str, ...]:
     lines = []
     for name, array in one.items():
         values = np.asarray(array)
-        what = None
+        what, advice = None, "give real samples with --dataset"
         if not _agrees(values, np.asarray(again[name])):
-            what = "differs between two runs with the same inputs"
+            what, advice = DIFFERS, SETTLE
         elif values.size and np.array_equal(values, np.asarray(other[name])):
             what = "is the same for different made-up inputs"
         elif values.dtype.kind == "f" and values.size > 1:
@@ -51,5 +59,5 @@ def doubts(run: Run, first: Arrays, second: Arrays) -> tuple[str, ...]:
             elif (np.minimum(np.abs(values), np.abs(values - 1)) < SATURATED).all():
                 what = "is 0 or 1 in every element for made-up inputs"
         if what:
-            lines.append(f"output {name!r} {what}, so its fidelity says little; give real samples with --dataset")
+            lines.append(f"output {name!r} {what}, so its fidelity says little; {advice}")
     return tuple(lines)

@@ -41,6 +41,8 @@ class OwnTask(FidelityTask):
     """Whether a PyTorch model returns its tensors in dicts or nested lists, so that it needs a `Flat` around it."""
     labels: ClassVar[tuple[int, ...] | tuple[str, ...]] = ()
     """The classes of its only output in the order of their scores, as the model itself names them."""
+    unsettled: ClassVar[tuple[str, ...]] = ()
+    """Sentences about nodes in training mode, and about others for which outputs follow from more than the inputs."""
     made_from: ClassVar[Mapping[str, str]] = {}
     """SHA-256 by path of the files elsewhere that the model or its samples are made from: a part of a result's key."""
 

@@ -123,7 +123,7 @@ def test_wrong_outputs_do_not_pass(monkeypatch: pytest.MonkeyPatch) -> None:
     assert line(outcome).endswith("fine; outputs broken (snr_db is worse)")
 
 
-@pytest.mark.parametrize(("lost", "passed"), [(0.01, True), (0.011, False), (-0.5, True), (None, True)])
+@pytest.mark.parametrize(("lost", "passed"), [(0.01, True), (0.011, False), (-0.5, True), (None, False)])
 def test_metric_that_is_lost(lost: float | None, passed: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     blocks(monkeypatch, 0.5)
     outcome = check.measure(pair("drifted", lost=lost), check.goal(), Method(), max_metric_loss=0.01)

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import joblib
 import numpy as np
 import onnx
+import onnxruntime
 import pytest
 from onnx import TensorProto, helper, numpy_helper
+from sklearn.linear_model import LogisticRegression
 
 from bench.api.errors import InputError
 from bench.decisions import check
@@ -92,6 +95,68 @@ def test_a_metric_no_better_than_chance_is_warned_of(tmp_path: Path) -> None:
     (warning,) = [note for note in pair(path, path, unlike).notes if note.startswith("WARNING")]
     assert "is no better than chance" in warning
     assert not [note for note in pair(path, path, (SCORES > 0).astype(int)).notes if note.startswith("WARNING")]
+
+
+def two_headed(path: Path, boxes: float, head: np.ndarray = HEAD) -> Path:
+    """A detector: a score that the targets judge, and boxes that they do not."""
+    outputs = {"p": 1, "boxes": 4}
+    weights = {"head": head, "corners": (boxes * np.arange(1, 25).reshape(6, 4) / 24).astype(np.float32)}
+    graph = helper.make_graph(
+        [
+            helper.make_node("MatMul", ["x", "head"], ["z"]),
+            helper.make_node("Sigmoid", ["z"], ["p"]),
+            helper.make_node("MatMul", ["x", "corners"], ["boxes"]),
+        ],
+        "detector",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["N", 6])],
+        [helper.make_tensor_value_info(name, TensorProto.FLOAT, ["N", size]) for name, size in outputs.items()],
+        [numpy_helper.from_array(values, name) for name, values in weights.items()],
+    )
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path)
+    return path
+
+
+@pytest.mark.parametrize(("boxes", "is_right"), [(1.0, True), (1.005, True), (1.02, False), (-5.0, False)])
+def test_outputs_that_the_metric_does_not_judge_are_held_to_the_same_share(
+    boxes: float, is_right: bool, tmp_path: Path
+) -> None:
+    old, new = two_headed(tmp_path / "old.onnx", 1.0), two_headed(tmp_path / "new.onnx", boxes)
+    found = pair(old, new, (SCORES > 0).astype(int))
+    assert accuracies(found) == (1.0, 1.0)
+    fault = check.fault_of(found, max_metric_loss=0.01)
+    assert (fault is None) == is_right
+    if fault is not None:
+        assert fault.startswith(f"output 'boxes' differs by {100 * abs(boxes - 1):.2g} % of its values")
+
+
+def test_where_the_metric_tells_nothing_the_outputs_do(tmp_path: Path) -> None:
+    unlike = np.random.default_rng(0).integers(0, 2, len(X))
+    old = save(tmp_path / "old.onnx")
+    assert check.fault_of(pair(old, old, unlike), max_metric_loss=0.01) is None
+    fault = check.fault_of(pair(old, save(tmp_path / "new.onnx", HEAD[::-1]), unlike), max_metric_loss=1.5)
+    assert fault is None, "a limit of more than everything allows everything"
+    found = pair(old, save(tmp_path / "new.onnx", 0.9 * HEAD), unlike)
+    assert found.new.quality.metric_loss == 0, "no score is on the other side of the threshold"
+    assert "output 'p' differs by" in str(check.fault_of(found, max_metric_loss=0.01))
+
+
+def test_a_pinned_error_of_zero_lets_nothing_pass(tmp_path: Path) -> None:
+    """Golden outputs as targets: any error is infinitely more than none."""
+    old, new = save(tmp_path / "old.onnx", activation=None), save(tmp_path / "new.onnx", 3 * HEAD, activation=None)
+    golden = onnxruntime.InferenceSession(old).run(["p"], {"x": X})[0]
+    assert check.fault_of(pair(old, old, golden), max_metric_loss=0.01) is None
+    assert "how much of rmse is lost is no number" in str(check.fault_of(pair(old, new, golden), max_metric_loss=0.01))
+
+
+def test_estimators_of_other_classes_are_no_pair(tmp_path: Path) -> None:
+    paths = []
+    for first in (0, 1):
+        paths.append(tmp_path / f"from{first}.pkl")
+        joblib.dump(LogisticRegression().fit(X, first + np.arange(len(X)) % 3), paths[-1])
+    options = adopt.Options(trust=True)
+    with pytest.raises(InputError, match=r"from1\.pkl says the classes \(1, 2, 3\), and .*from0\.pkl says \(0, 1, 2\)"):
+        check.pair_of_files(*paths, options=options, limits=LIMITS)
+    assert check.pair_of_files(paths[0], paths[0], options=options, limits=LIMITS).new.quality.fidelity == "exact"
 
 
 MODULE = """

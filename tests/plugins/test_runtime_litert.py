@@ -163,3 +163,21 @@ def test_generating_gives_the_logits_of_scoring(tmp_path: Path) -> None:
     np.testing.assert_allclose(logits, scored[0, 15:-1], rtol=0, atol=1e-4)
     assert session.generate(ids[:16], 4, lambda token: None).num_prompt == 16
     assert (session.depth, session.reserved_tokens, session.precision) == (19, None, "float32")
+
+
+@pytest.mark.parametrize(
+    ("tensors", "precision"),
+    [
+        ([(np.float32, 0.0)], "float32"),
+        ([(np.float32, 0.0), (np.int8, 0.1)], "int8"),
+        ([(np.uint8, 0.1), (np.int32, 0.01)], "int8"),  # as of files that were quantized in the old way
+        ([(np.uint8, 0.0), (np.float32, 0.0)], "float32"),  # an image that is cast
+    ],
+)
+def test_precision_is_that_of_the_tensors(tensors: list[tuple[type, float]], precision: str) -> None:
+    from bench.plugins.engines.litert import LiteRtSession
+
+    details = [{"dtype": kind, "quantization": (scale, 0)} for kind, scale in tensors]
+    session = object.__new__(LiteRtSession)
+    session._interpreter = SimpleNamespace(get_tensor_details=lambda: details)
+    assert session.precision == precision

@@ -15,7 +15,7 @@ from bench.graphs.costs import macs, observed, sharing
 from bench.graphs.costs.nodes import NodeCost, Observed, node_costs, with_shapes
 from bench.graphs.deferred import np
 from bench.graphs.file import lazy as files
-from bench.graphs.file import settled
+from bench.graphs.file import settled, training
 from bench.graphs.shapes import fitting, tensors
 from bench.graphs.shapes.node import Value
 from bench.graphs.shapes.steps import Step, all_outputs, all_steps
@@ -144,7 +144,7 @@ def profile(
         weights = list({id(value): value for value in values if value.is_weight}.values())
         counted = [value for value in weights if id(value) in params]
         first = sharing.first_of_equals(counted)
-        notes += _notes(steps, nodes, runs, counted)
+        notes += [*_notes(steps, nodes, runs, counted), *training.told(training.of_onnx(stored.model))]
         return Profile(
             name=path.name,
             inputs=bound,

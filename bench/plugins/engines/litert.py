@@ -119,9 +119,9 @@ class LiteRtSession(CountedSession):
     # Read after loading, which is timed.
     @functools.cached_property
     def precision(self) -> str:  # type: ignore[override]
-        """`int8` if the file holds tensors of that type, otherwise `float32`."""
-        types = {tensor["dtype"].__name__ for tensor in self._interpreter.get_tensor_details()}
-        return "int8" if "int8" in types else "float32"
+        """`int8` if the file holds tensors of that type, or unsigned ones with a scale; otherwise `float32`."""
+        tensors = [(each["dtype"].__name__, each["quantization"][0]) for each in self._interpreter.get_tensor_details()]
+        return "int8" if any(name == "int8" or (name == "uint8" and scale) for name, scale in tensors) else "float32"
 
     def count(self) -> Counted:
         """The parameters that the file stores."""

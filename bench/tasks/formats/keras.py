@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from bench.api.errors import InputError
-from bench.tasks import probe, sizes, tf_models
+from bench.tasks import probe, sizes, tf_models, tf_training
 from bench.tasks.failures import refused
 from bench.tasks.formats import Format
 from bench.tasks.options import Asked, Found
@@ -60,4 +60,5 @@ def examine(path: Path, folder: Path, asked: Asked) -> Found:
     names = tf_models.unique([tensor.name for tensor in model.inputs])
     fields = [(name, tensor.dtype, tensor.shape) for name, tensor in zip(names, model.inputs, strict=True)]
     call, attributes = tf_models.keras_call(model), {"trust": True} if asked.trust else {}
-    return sizes.choose(KerasTask, call.outputs_of, probe.specs_of(fields), asked, attributes)
+    found = sizes.choose(KerasTask, call.outputs_of, probe.specs_of(fields), asked, attributes)
+    return found.telling(tf_training.of_keras(model))

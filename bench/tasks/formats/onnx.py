@@ -14,7 +14,7 @@ from typing import Any
 from bench.api import UNKNOWN, Arrays, TensorSpec
 from bench.api.arrays import Domain, without_objects
 from bench.graphs.deferred import np, onnxruntime
-from bench.graphs.file import foreign, lazy
+from bench.graphs.file import foreign, lazy, training
 from bench.graphs.file.domains import domains
 from bench.graphs.file.sizes import stated_size
 from bench.graphs.file.words import words
@@ -91,7 +91,8 @@ def examine(path: Path, folder: Path, asked: Asked) -> Found:
     if mended:
         attributes["sources"] = ("onnx", AS_IS)
     run = None if isinstance(session, str) else functools.partial(_outputs, session, outputs, asked)
-    return interface.found(OnnxTask, notes=tuple(notes), sizes=chosen, given=given, attributes=attributes, run=run)
+    found = interface.found(OnnxTask, notes=tuple(notes), sizes=chosen, given=given, attributes=attributes, run=run)
+    return found.telling(training.of_onnx(stored.model))
 
 
 def _fitting(stored: lazy.Stored, likely: Mapping[str, int], given: Mapping[str, int]) -> list[Proposal]:

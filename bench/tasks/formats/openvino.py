@@ -8,7 +8,7 @@ from pathlib import Path
 from bench.api import Arrays
 from bench.api.errors import InputError
 from bench.plugins.engines.openvino import ir
-from bench.tasks import probe, sizes, tf_models
+from bench.tasks import probe, sizes, tf_models, tf_training
 from bench.tasks.failures import refused
 from bench.tasks.formats import Format
 from bench.tasks.options import Asked, Found
@@ -55,7 +55,9 @@ def examine(path: Path, folder: Path, asked: Asked) -> Found:
         made = compiled(dict(feeds))
         return {port.any_name: made[port] for port in compiled.outputs}
 
-    return sizes.choose(OpenVinoTask, run, probe.specs_of(fields), asked)
+    operators = [(node.get_type_name(), node.get_friendly_name()) for node in model.get_ops()]
+    found = sizes.choose(OpenVinoTask, run, probe.specs_of(fields), asked)
+    return found.telling(tf_training.of_operators(operators))
 
 
 def write_graph(weights: Path, target: Path, shapes: Mapping[str, Sequence[int]]) -> list[str]:

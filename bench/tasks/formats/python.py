@@ -14,7 +14,7 @@ from typing import Any
 from bench.api import Arrays
 from bench.api.errors import InputError
 from bench.graphs.deferred import np
-from bench.tasks import probe, tf_models
+from bench.tasks import plausible, probe, tf_models, tf_training
 from bench.tasks.code import imported_from, load
 from bench.tasks.failures import refused
 from bench.tasks.formats import Format
@@ -111,11 +111,13 @@ def examine(path: Path, folder: Path, asked: Asked) -> Found:
         raise InputError(f"build() returned {type(model).__name__}; it must return a torch.nn.Module or a Keras model")
     with refused("the model does not run on example_inputs()"):
         interface = probe.from_example(run, example)
+        notes = plausible.unsteady(run, example)
     attributes: dict[str, Any] = {"origin": str(path.resolve())}
     if task is TorchFileTask:
         attributes["nested"] = run.nested
     files = tuple(imported_from(path.resolve().parent))
-    return interface.found(task, attributes=attributes, example=example, files=files, run=run)
+    found = interface.found(task, attributes=attributes, example=example, files=files, notes=notes, run=run)
+    return found.telling(tf_training.of_keras(model) if task is KerasFileTask else ())
 
 
 def _example(given: Any) -> Arrays:

@@ -10,7 +10,7 @@ from typing import Any
 
 from bench.api.errors import InputError
 from bench.plugins.engines.archive import pack
-from bench.tasks import probe, saved_graph, sizes, tf_models
+from bench.tasks import probe, saved_graph, sizes, tf_models, tf_training
 from bench.tasks.failures import refused
 from bench.tasks.formats import Format
 from bench.tasks.options import Asked, Found
@@ -84,4 +84,4 @@ def examine(path: Path, folder: Path, asked: Asked) -> Found:
     found = sizes.choose(SavedModelTask, call.outputs_of, inputs, asked)
     names = sorted(file.relative_to(path).as_posix() for file in path.rglob("*") if file.is_file())
     pack(path, names, folder / SavedModelTask.weights)
-    return found
+    return found.telling(tf_training.of_function(loaded.signatures[SIGNATURE]))

@@ -9,7 +9,7 @@ from typing import Any
 
 from bench.api import UNKNOWN, Arrays, TensorSpec
 from bench.graphs.file.foreign import is_batched
-from bench.tasks import ending, probe, sizes
+from bench.tasks import ending, probe, sizes, tf_training
 from bench.tasks.failures import refused
 from bench.tasks.formats import Format
 from bench.tasks.options import Asked, Found, Interface
@@ -50,7 +50,9 @@ def examine(path: Path, folder: Path, asked: Asked) -> Found:
         return dict(zip(outputs, made, strict=True))
 
     try:
-        return sizes.choose(TfLiteTask, run, specs, asked)
+        found = sizes.choose(TfLiteTask, run, specs, asked)
+        operators = interpreter._get_ops_details()
+        return found.telling(tf_training.of_operators((each["op_name"], "") for each in operators))
     except sizes.NothingRunsError as error:
         if not isinstance(error.__cause__, TimeoutError):
             raise

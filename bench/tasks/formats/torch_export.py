@@ -9,7 +9,7 @@ from typing import Any
 
 from bench.api import TensorSpec, files
 from bench.api.errors import InputError
-from bench.tasks import probe, sizes
+from bench.tasks import probe, sizes, torch_training
 from bench.tasks.failures import refused
 from bench.tasks.formats import Format
 from bench.tasks.options import Asked, Found
@@ -46,7 +46,7 @@ def opened(path: Path) -> Any:
 
 
 def as_module(program: Any) -> Any:
-    """The program as a module for exporters, which call `train` and `eval`: it is always in inference mode."""
+    """The program as a module for exporters, which call `train` and `eval`: its mode is that of its export for ever."""
     module = program.module()
     module.train = module.eval = lambda *_: module
     return module
@@ -63,7 +63,8 @@ def examine(path: Path, folder: Path, asked: Asked) -> Found:
     program = opened(path)
     run = torch_models.Run(as_module(program))
     found = sizes.choose(TorchExportTask, run, _inputs(program), asked)
-    return dataclasses.replace(found, attributes={"nested": run.nested})
+    found = dataclasses.replace(found, attributes={"nested": run.nested})
+    return found.telling(torch_training.of_program(program))
 
 
 def _inputs(program: Any) -> tuple[TensorSpec, ...]:

@@ -12,7 +12,7 @@ from bench.api import Arrays
 from bench.api.arrays import generate
 from bench.api.errors import InputError
 from bench.graphs.deferred import np
-from bench.tasks import dataset, probe
+from bench.tasks import dataset, probe, torch_training
 from bench.tasks.failures import refused
 from bench.tasks.formats import Format
 from bench.tasks.options import Asked, Found
@@ -100,7 +100,8 @@ def examine(path: Path, folder: Path, asked: Asked) -> Found:
     shapes = ", ".join(f"{name} {array.shape} {array.dtype}" for name, array in example.items())
     with refused(f"it does not run on {shapes}"):
         interface = probe.from_example(run, example)
-    return interface.found(TorchScriptTask, attributes={"nested": run.nested}, run=run)
+    found = interface.found(TorchScriptTask, attributes={"nested": run.nested}, run=run)
+    return found.telling(torch_training.of_script(model))
 
 
 def _names(model: Any) -> list[str]:

@@ -57,6 +57,9 @@ class OrtRuntime(Runtime):
     def environment(self, threads: int) -> dict[str, str]:
         return ort_providers.ENVIRONMENT
 
+    def approximates(self) -> frozenset[str]:
+        return frozenset({"gelu_approximation"})
+
     def runs_sessions_at_once(self) -> bool:
         return True
 

@@ -1,0 +1,221 @@
+"""The limit of deployments that claim to lose nothing: their outputs differ from the reference's by rounding alone.
+
+A cell claims it where none of its steps is lossy and it ran in float32, or in a wider type, as the reference did. Its
+outputs are sound with a signal-to-noise ratio of `SOUND_DB`. Below that, the model itself tells how far rounding goes:
+the reference runs again with its inputs and weights changed by a few roundings. Only a ratio that this does not explain
+is broken, whatever the task's metric says. Lossy cells have the limit of the task alone.
+"""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from msgspec.structs import replace
+
+from bench.api import Arrays, Task, placed
+from bench.api.cell import Cell
+from bench.api.fidelity import noise_share
+from bench.graphs.deferred import np, onnx
+from bench.graphs.file.digest import all_graphs, all_nodes
+from bench.graphs.file.dtypes import bits, is_floating, type_name
+from bench.pipeline import quality
+from bench.plugins import catalog
+from bench.plugins.generating import LOGPROBS
+from bench.records.lines import Quality
+
+WIDTHS = {"float32": 32, "float64": 64}
+"""Precisions in which a cell may claim to lose nothing, and their bits."""
+SOUND_DB = 60.0
+"""A ratio that passes at once. No sound float32 row of the published results is below 66 dB."""
+GENERATED_DB = 40.0
+"""The same of generated text: engines of decoders take activation functions from tables of float16 numbers."""
+CHANGE = 2.0**-17
+"""Largest share by which a float changes: 64 roundings of float32, as many as sums of thousands of products make."""
+NUM_RUNS, NUM_RUNS_DISCRETE, NUM_RUNS_GENERATED = 4, 8, 2
+"""Runs of the reference with other changes: more where an output is discrete, since few of its values are near ties,
+and fewer of generated text, whose logits are many and whose runs take long."""
+SAFETY = 4.0
+"""Of a power, or a share of values: so much more than the most that was seen is still explained."""
+ROUNDING = frozenset(
+    {
+        *("QuantizeLinear", "DequantizeLinear", "DynamicQuantizeLinear", "MatMulInteger", "ConvInteger"),
+        *("QLinearConv", "QLinearMatMul", "MatMulNBits", "DynamicQuantizeLSTM", "MatMulBnb4"),
+    }
+)
+"""Operators of ONNX by which a model computes in less than float32 by itself."""
+
+Shares = Mapping[str, float]
+"""By the name of the output, the power of its error over its own, or the share of its discrete values that differ."""
+
+
+def claims_nothing_lost(cell: Cell) -> bool:
+    """Whether no step of a cell, and no option of its runtime, may change the outputs by more than rounding does."""
+    _, options = placed.split(cell.provider)
+    is_lossy = [catalog.exporter(cell.exporter).lossy, *(catalog.variant(name).variant.lossy for name in cell.chain)]
+    return not any(is_lossy) and catalog.runtime(cell.runtime).approximates().isdisjoint(options)
+
+
+def shares(outputs: Arrays, expected: Arrays) -> dict[str, float]:
+    """See `Shares`; without outputs that cannot be compared, or whose share is not finite."""
+    pairs = {name: (outputs[name], right) for name, right in expected.items() if name in outputs}
+    with np.errstate(invalid="ignore", over="ignore"):
+        found = {name: noise_share(*pair) for name, pair in pairs.items() if _are_alike(*pair)}
+    return {name: share for name, share in found.items() if math.isfinite(share)}
+
+
+def _are_alike(output: np.ndarray, expected: np.ndarray) -> bool:
+    """Whether two outputs can be compared element by element."""
+    is_number = [array.dtype.kind in "fiub" for array in (output, expected)]
+    return output.shape == expected.shape and (all(is_number) or output.dtype.kind == expected.dtype.kind == "U")
+
+
+def judged(
+    task: Task,
+    found: Quality,
+    differing: Shares,
+    reference: Quality,
+    explained: Callable[[], Shares | None],
+) -> Quality:
+    """The quality of a cell that claims to lose nothing: broken where rounding does not explain what differs.
+
+    Args:
+        task: the cell's task.
+        found: the quality by the task's own limits, with the precision that ran.
+        differing: shares of the cell's outputs against the reference's.
+        reference: the quality of the reference.
+        explained: measures the largest shares that rounding makes; None where the model itself computes in less than
+            float32. Called only where an output is beyond what passes at once.
+    """
+    width, least = (WIDTHS.get(each.precision or "", 0) for each in (found, reference))
+    if found.fidelity not in (quality.CLOSE, quality.DRIFTED) or not 0 < least <= width:
+        return found
+    if task.request is not None:  # the tokens that an engine chooses have a judgement of their own
+        differing = {name: share for name, share in differing.items() if name == LOGPROBS}
+    most = 10 ** (-(SOUND_DB if task.request is None else GENERATED_DB) / 10)
+    floats = {spec.name for spec in task.outputs if "float" in spec.dtype}
+    beyond = {
+        name: share
+        for name, share in differing.items()
+        # A tolerance is that of numbers: classes and indices that are close are not alike.
+        if share > most and (found.fidelity == quality.DRIFTED or name not in floats)
+    }
+    if not beyond or (by_rounding := explained()) is None:
+        return found
+    limits = {name: max(most, SAFETY * by_rounding.get(name, 0.0)) for name in beyond}
+    name = max(beyond, key=lambda name: beyond[name] / limits[name])
+    if beyond[name] <= limits[name]:
+        return found
+    by = _told_float if name in floats else _told_discrete
+    reason = (
+        f"{found.precision} throughout, but {by(name, beyond[name], limits[name])}; no step of this cell claims to "
+        "lose anything"
+    )
+    return replace(found, fidelity=quality.BROKEN, reason=reason)
+
+
+def _told_float(name: str, share: float, limit: float) -> str:
+    own, least = (-10 * math.log10(each) for each in (share, limit))
+    return (
+        f"the signal-to-noise ratio of output {name} is {own:.1f} dB, and rounding explains no less than {least:.1f} dB"
+    )
+
+
+def _told_discrete(name: str, share: float, limit: float) -> str:
+    return (
+        f"{100 * share:.3g} % of the values of output {name} differ, and rounding explains {100 * limit:.2g} % at most"
+    )
+
+
+def changed_inputs(arrays: Arrays, generator: np.random.Generator) -> dict[str, np.ndarray]:
+    """Inputs by name whose floats are changed by a few roundings each."""
+    return {name: changed(array, generator) if array.dtype.kind == "f" else array for name, array in arrays.items()}
+
+
+def changed(array: np.ndarray, generator: np.random.Generator) -> np.ndarray:
+    """An array of floats, each changed by at most the share `CHANGE`; the largest that there are stay finite."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        made = (array * (1 + CHANGE * (2 * generator.random(array.shape) - 1))).astype(array.dtype)
+    return np.where(np.isfinite(made), made, array)
+
+
+def num_runs(task: Task) -> int:
+    """Runs that tell what rounding explains of a task's outputs."""
+    if task.request is not None:
+        return NUM_RUNS_GENERATED
+    return NUM_RUNS if all("float" in spec.dtype for spec in task.outputs) else NUM_RUNS_DISCRETE
+
+
+def largest(found: Iterable[Shares]) -> dict[str, float]:
+    """The largest share of each output."""
+    merged: dict[str, float] = {}
+    for each in found:
+        merged |= {name: max(share, merged.get(name, 0.0)) for name, share in each.items()}
+    return merged
+
+
+def with_changed_weights(task: Task, generator: np.random.Generator) -> Task:
+    """A task that builds its models with changed weights, see `changed`, and refuses those below float32.
+
+    `build` and `build_step` then raise a `ReducedError` for a model that stores numbers in less than float32.
+    """
+    made = copy.copy(task)
+    for name in ("build", "build_step"):
+        build = getattr(task, name)
+        vars(made)[name] = lambda *arguments, _build=build: _changed_model(_build(*arguments), generator)
+    return made
+
+
+def _changed_model(model: Any, generator: np.random.Generator) -> Any:
+    """A model of PyTorch or TensorFlow, its matrices and filters changed in place; another model as it is."""
+    if callable(getattr(model, "parameters", None)):
+        import torch
+
+        stored = (*model.parameters(), *model.buffers())
+        if any(tensor.is_quantized or (tensor.is_floating_point() and tensor.element_size() < 4) for tensor in stored):
+            raise ReducedError
+        with torch.no_grad():
+            for tensor in model.parameters():
+                if tensor.is_floating_point() and tensor.ndim > 1:
+                    tensor.copy_(torch.from_numpy(changed(tensor.numpy(), generator)))
+        return model
+    for weight in getattr(model, "trainable_weights", ()):
+        kind = str(getattr(weight.dtype, "name", weight.dtype))
+        if kind in ("float16", "bfloat16"):
+            raise ReducedError
+        if kind in WIDTHS and len(weight.shape) > 1 and hasattr(weight, "assign"):  # a constant of a graph has none
+            weight.assign(changed(np.asarray(weight.numpy()), generator))
+    return model
+
+
+class ReducedError(Exception):
+    """A model computes in less than float32 by itself, so float32 cannot be held against it."""
+
+
+def write_changed(source: Path, target: Path, generator: np.random.Generator) -> None:
+    """Write a copy of an ONNX file with changed matrices and filters; vectors may be sizes, which stay.
+
+    Raises:
+        ReducedError: the model rounds to integers, or to floats below float32.
+    """
+    model = onnx.load(source)
+    if any(_is_reduced(node) for node in all_nodes(model)):
+        raise ReducedError
+    for tensor in (tensor for graph in all_graphs(model) for tensor in graph.initializer):
+        kind = type_name(tensor.data_type)
+        if kind in WIDTHS and len(tensor.dims) > 1:
+            array = changed(onnx.numpy_helper.to_array(tensor), generator)
+            tensor.CopyFrom(onnx.numpy_helper.from_array(array, tensor.name))
+        elif is_floating(tensor.data_type) and bits(tensor.data_type) < WIDTHS["float32"]:
+            raise ReducedError
+    target.write_bytes(model.SerializeToString())
+
+
+def _is_reduced(node: onnx.NodeProto) -> bool:
+    if node.op_type in ROUNDING:
+        return True
+    to = [attribute.i for attribute in node.attribute if attribute.name == "to"] if node.op_type == "Cast" else []
+    return any(is_floating(kind) and bits(kind) < WIDTHS["float32"] for kind in to)
