@@ -132,9 +132,10 @@ def save(
         outputs=[spec.name for spec in gives(task)],
         artifact=name,
     )
-    recipe["program"] = {"file": PROGRAM, "sha256": hashlib.sha256(program.encode()).hexdigest()}
+    digest = hashlib.sha256(program.encode()).hexdigest()
+    recipe["program"] = {"file": PROGRAM, "sha256": digest}
     folder.mkdir(parents=True, exist_ok=True)
-    before = _replaced(folder, {name: artifact.sha256, PROGRAM: recipe["program"]["sha256"]})
+    before = _replaced(folder, {name: artifact.sha256, PROGRAM: digest})
     files.copy_whole(artifact.path, folder / name)
     write_atomically(folder / PROGRAM, program)
     # Last, so that the same pick goes on where this one is stopped before.
