@@ -15,6 +15,8 @@ from types import CodeType
 from bench.api.errors import PluginError
 
 PACKAGE = Path(__file__).resolve().parents[1]
+_LEAVE = os._exit
+_INSIDE = threading.local()
 
 
 class _Exit(SystemExit):
@@ -39,14 +41,8 @@ def contained(path: Path, doing: str) -> Iterator[None]:
     Raises:
         PluginError: the code raised something that is no `Exception`, or called `os._exit`.
     """
-    leave, process, thread = os._exit, os.getpid(), threading.get_ident()
-
-    def refuse(status: int) -> None:
-        if (os.getpid(), threading.get_ident()) != (process, thread):
-            leave(status)  # a process that was forked, or the thread that ends a command that was stopped
-        raise _Exit(status)
-
-    os._exit = refuse  # type: ignore[assignment]
+    os._exit = _refuse_to_leave  # type: ignore[assignment]
+    before, _INSIDE.process = getattr(_INSIDE, "process", None), os.getpid()
     try:
         yield
     except Exception:
@@ -56,7 +52,14 @@ def contained(path: Path, doing: str) -> Iterator[None]:
             raise
         raise PluginError(f"{path}: {doing} {_what(error)}") from error
     finally:
-        os._exit = leave
+        _INSIDE.process = before
+
+
+def _refuse_to_leave(status: int) -> None:
+    """`os._exit`, but for the code that is contained: other threads, and processes that it forked, may leave."""
+    if getattr(_INSIDE, "process", None) == os.getpid():
+        raise _Exit(status)
+    _LEAVE(status)
 
 
 def told(error: BaseException) -> str:

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -93,8 +94,6 @@ def test_a_plugin_that_would_end_the_command_is_refused(plugin_folder: Path, whe
     with pytest.raises(PluginError, match=rf"{path}: {doing} {ENDS[ends]}, which would end the command$"):
         catalog.skip_reason(Cell.from_path("toy/null/native/raw/mine/cpu/b1t1"))
 
-    assert os._exit.__module__ == "posix"
-
 
 @pytest.mark.parametrize("ends", ENDS)
 @pytest.mark.parametrize("where", ["top", "skip"])
@@ -136,13 +135,34 @@ def test_signals_pass(tmp_path: Path) -> None:
         signal.raise_signal(signal.SIGINT)
 
 
+def forked() -> int:
+    """The exit code of a process that leaves by `os._exit`."""
+    pid = os.fork()
+    if not pid:
+        os._exit(7)
+    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+
+
 def test_a_process_that_was_forked_may_exit(tmp_path: Path) -> None:
     """As those of `multiprocessing` do."""
     with contained.contained(tmp_path, "it"):
-        pid = os.fork()
-        if not pid:
-            os._exit(7)
-        assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 7
+        assert forked() == 7
+
+
+def test_plugins_in_several_threads_end_nothing_and_the_command_may_end(tmp_path: Path) -> None:
+    """Whichever thread is first: another one ends its plugin meanwhile."""
+    first, second = contained.contained(tmp_path, "one"), contained.contained(tmp_path, "two")
+    with ThreadPoolExecutor(1) as other:
+        first.__enter__()
+        other.submit(second.__enter__).result()
+        first.__exit__(None, None, None)
+        other.submit(second.__exit__, None, None, None).result()
+        assert forked() == 7
+
+        with contained.contained(tmp_path, "it"):
+            assert other.submit(forked).result() == 7, "the thread that ends a command that was stopped"
+            with pytest.raises(SystemExit):
+                os._exit(1)
 
 
 def test_an_exception_that_cannot_say_what_it_is(tmp_path: Path) -> None:
