@@ -35,7 +35,7 @@ def report(
     """
     from bench.api.errors import InputError
     from bench.decisions import everywhere
-    from bench.report.page import part
+    from bench.report import part
     from bench.report.page.page import page
 
     every = options.read_all(results)
@@ -78,7 +78,7 @@ def _shown(name: str, stored: Results, rows: Sequence[Row], most: int, *, public
     from bench.decisions.best import MAX_METRIC_LOSS, best
     from bench.decisions.search import kept
     from bench.records.sending import record_to_send, row_to_send
-    from bench.report.page import part
+    from bench.report import part
     from bench.report.page.page import Shown
 
     found, cells = best(stored.measurements, rows, max_metric_loss=MAX_METRIC_LOSS), {row.cell for row in rows}
@@ -101,7 +101,7 @@ def _shown(name: str, stored: Results, rows: Sequence[Row], most: int, *, public
         name=name,
         records=records,
         rows=taken,
-        part=part.sentence(len(taken), len(rows)) if len(taken) < len(rows) else "",
+        part=part.sentence("those to ship, ", len(taken), len(rows)) if len(taken) < len(rows) else "",
         best=[one for one in found if one.row.cell in paths],
         peaks=stored.peaks,
         searches=kept.read(stored.folder),

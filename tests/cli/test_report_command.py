@@ -12,8 +12,8 @@ import pytest
 
 from bench.cli import main
 from bench.records import assemble
+from bench.report import part
 from bench.report.page import page as page_module
-from bench.report.page import part
 from support import page_records as made
 
 
@@ -308,3 +308,16 @@ def test_the_work_for_a_page_does_not_grow_with_the_cells_that_it_leaves_out(
     assert counted == {"details": 500, "higher_is_better": 1}
     assert len(cells(results / "report.html")) == 500
     assert {made.HALVE, made.BASELINE} <= cells(results / "report.html")
+
+
+def test_figures_of_very_many_cells_show_a_part_and_say_so(
+    results: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(part, "MOST_DRAWN", 2)
+
+    assert run(monkeypatch, "plot", "--results", str(results)) == 0
+
+    assert "2 of 4 cells are shown: the baselines, and of each request the first" in capsys.readouterr().err
+    drawn = (results / "machine" / "plots" / "toy-latency.svg").read_text(encoding="utf-8")
+    assert "halve" in drawn
+    assert "prune" not in drawn

@@ -1,4 +1,4 @@
-"""Which cells a page shows where there are very many: a page of 100,000 cells has 300 MB, and no browser shows it."""
+"""Which cells a page or a figure shows of very many: a page of 100,000 cells has 300 MB, and no browser shows it."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ from bench.records.rows import Row
 
 MOST = 2000
 """Cells of a page, at most: they take a few seconds, 7 MB and 100 MiB of memory."""
+MOST_DRAWN = 500
+"""Cells of all figures of `bench plot`, at most: a figure has a line for each."""
 
 
 def of(rows: Sequence[Row], best: Collection[str], most: int) -> list[Row]:
@@ -33,10 +35,15 @@ def of(rows: Sequence[Row], best: Collection[str], most: int) -> list[Row]:
     return [row for _, _, row in sorted(placed, key=lambda item: item[:2])[:most]]
 
 
-def sentence(num_shown: int, num_cells: int) -> str:
-    """What a page says that shows a part of the cells."""
+def sentence(first: str, num_shown: int, num_cells: int) -> str:
+    """What is said of a page, or of figures, of a part of the cells.
+
+    Args:
+        first: which cells come first, before the baselines.
+        num_shown: how many are shown.
+        num_cells: how many there are.
+    """
     return (
-        f"{num_shown:,} of {num_cells:,} cells are shown: those to ship, the baselines, and of each request the first "
-        "of its table, whose ranks count the cells of this page. `bench report` shows others where globs name them, "
-        "such as 'TASK/*/b1t1' or '*/RUNTIME/*'."
+        f"{num_shown:,} of {num_cells:,} cells are shown: {first}the baselines, and of each request the first of its "
+        "table, whose ranks count these alone; globs choose others, such as 'TASK/*/b1t1' or '*/RUNTIME/*'"
     )
