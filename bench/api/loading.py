@@ -15,6 +15,7 @@ from pathlib import Path
 from types import ModuleType
 
 from bench.api import errors
+from bench.api.contained import contained
 from bench.api.errors import InputError, PluginError
 
 PACKAGE = Path(__file__).resolve().parents[1]
@@ -84,7 +85,7 @@ def load_module(path: Path) -> ModuleType:
     """Execute the Python file at `path` as a module of its own; a second call returns the same module.
 
     Raises:
-        PluginError: the file is missing or raises while it is executed.
+        PluginError: the file is missing, or raises or would end the command while it is executed.
     """
     with _LOADING:  # two threads that prepare cells at once must not execute a file twice
         return _load_module(path.resolve())
@@ -99,9 +100,12 @@ def _load_module(path: Path) -> ModuleType:
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module  # before executing: dataclasses look their module up
     try:
-        spec.loader.exec_module(module)
-    except Exception as error:
+        with contained(path, "its code"):
+            spec.loader.exec_module(module)
+    except BaseException as error:
         sys.modules.pop(name, None)
+        if isinstance(error, PluginError) or not isinstance(error, Exception):
+            raise
         raise PluginError(f"cannot load {path}: {type(error).__name__}: {error}") from error
     return module
 

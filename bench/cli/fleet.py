@@ -22,12 +22,12 @@ Name = Annotated[str | None, typer.Option(help="Name of this machine in the flee
 Listen = Annotated[str, typer.Option(help="This machine's address that the others reach; by default, none do.")]
 
 
-FIRST_WITH_TOKENS = "2.52"
-"""The first version of Ray that asks for a token: earlier ones let anybody in, whatever they are told."""
+FIRST = "2.55"
+"""The first version of Ray that gives each machine a folder of its own; before 2.52, none asks for a token."""
 
 
 def _needs_ray() -> None:
-    """See that Ray is installed, in a version that asks for tokens.
+    """See that Ray is installed, in a version whose machines can be kept private.
 
     Raises:
         InputError: it is not.
@@ -42,8 +42,8 @@ def _needs_ray() -> None:
     fix = "pip install 'inferometer[fleet]'"
     if importlib.util.find_spec("ray") is None:
         raise InputError("a fleet needs Ray, which is not installed", fix=fix)
-    if Version(found := importlib.metadata.version("ray")) < Version(FIRST_WITH_TOKENS):
-        raise InputError(f"a fleet needs Ray {FIRST_WITH_TOKENS} or later: {found} asks for no token", fix=fix)
+    if Version(found := importlib.metadata.version("ray")) < Version(FIRST):
+        raise InputError(f"a fleet needs Ray {FIRST} or later: {found} gives machines no folder of their own", fix=fix)
 
 
 @app.command()
@@ -55,10 +55,11 @@ def up(
 ) -> None:
     """Start a fleet on this machine, alone for now; whoever has its token may run code on all its machines."""
     from bench.pipeline.fleet import cluster
+    from bench.pipeline.fleet import token as tokens
 
     _needs_ray()
-    token = cluster.token_file(token_file)
-    cluster.make_token(token)
+    token = tokens.place(token_file)
+    tokens.make(token)
     cluster.up(listen, port, token, name or cluster.default_name())
     options.tell(f"{listen}:{port}")
     given = f" --token-file {token_file}" if token_file else ""
@@ -78,20 +79,25 @@ def join(
     listen: Listen = "127.0.0.1",
 ) -> None:
     """Offer this machine to a fleet, until `bench fleet leave`."""
-    from bench.pipeline.fleet import cluster
+    from bench.pipeline.fleet import cluster, token
 
     _needs_ray()
-    cluster.join(address, cluster.token_file(token_file), name or cluster.default_name(), listen)
+    cluster.join(address, token.place(token_file), name or cluster.default_name(), listen)
     options.say(f"joined {address}")
 
 
 @app.command()
-def leave() -> None:
-    """End all processes of fleets on this machine, of a head, too."""
+def leave(
+    at: Annotated[
+        str | None, typer.Option(help="Address of the head; all fleets by default.", metavar="HOST:PORT")
+    ] = None,
+) -> None:
+    """End all of your processes of a fleet on this machine, of a head, too."""
     from bench.pipeline.fleet import cluster
 
     _needs_ray()
-    cluster.leave()
+    if not cluster.leave(at) and at is not None:
+        options.say(f"no process of yours on this machine is of a fleet at {at}")
 
 
 @app.command()
@@ -102,7 +108,7 @@ def status(ctx: typer.Context, at: At, token_file: Token = None) -> None:
 
     _needs_ray()
     ctx.obj.at_once = True
-    cluster.connect(at, cluster.token_file(token_file))
+    _connect(at, token_file)
     machines, refused = cluster.machines()
     options.write(fleet.render(machines, refused, cluster.leased(machines)), None)
 
@@ -111,17 +117,23 @@ def status(ctx: typer.Context, at: At, token_file: Token = None) -> None:
 def run(ctx: typer.Context, at: At, token_file: Token = None) -> None:
     """Run a sweep on all machines of a fleet: takes all arguments of `bench run`, too."""
     from bench.cli import run as run_command
-    from bench.pipeline.fleet import cluster
 
     _needs_ray()
     alone = typer.Typer()
     alone.command()(run_command.run)
     command = typer.main.get_command(alone)
     ctx.obj.at_once = True
-    cluster.connect(at, cluster.token_file(token_file))
+    _connect(at, token_file)
     ctx.meta[run_command.FLEET] = (at, _machines())
     with command.make_context("run", ctx.args, parent=ctx) as inner:
         command.invoke(inner)
+
+
+def _connect(at: str, token_file: Path | None) -> None:
+    """Be a driver of the fleet at an address; what is unsafe about it is said."""
+    from bench.pipeline.fleet import cluster, token
+
+    options.say_notes(filter(None, [cluster.connect(at, token.place(token_file))]))
 
 
 def _machines() -> list[Machine]:

@@ -39,6 +39,7 @@ def _run(stopping: Stopping) -> Any:
 def _code(stopping: Stopping) -> Any:
     import typer
 
+    from bench.api import contained
     from bench.api.errors import BenchError
     from bench.cli import commands, options
 
@@ -54,6 +55,10 @@ def _code(stopping: Stopping) -> Any:
         return 0
     except OSError as error:  # a cache or a pipe that cannot be written, or a model that cannot be read
         options.say(_os_line(error))
+    except BaseException as error:  # code of a plugin raised what is no `Exception`, where it was asked for something
+        if isinstance(error, Exception) or contained.is_stop(error):
+            raise
+        options.say(contained.told(error))
     return 2
 
 

@@ -20,13 +20,17 @@ def plot(
     """Figures as PNG and SVG: latency, accuracy against latency, memory and size, and latency by size."""
     from bench.decisions.sizes import families
     from bench.records import assemble
+    from bench.report import part
     from bench.report.figures import plots, size_plots
 
     stored = options.read(results)
     higher = assemble.higher_is_better(stored.records)
     rows, place = stored.chosen(globs), output or stored.folder / "plots"
-    paths = plots.draw(rows, place, higher_is_better=higher)
-    paths += size_plots.draw(families(stored.measurements, rows), place)
+    drawn = part.of(rows, (), part.MOST_DRAWN)
+    if len(drawn) < len(rows):
+        options.say(part.sentence("", len(drawn), len(rows)))
+    paths = plots.draw(drawn, place, higher_is_better=higher)
+    paths += size_plots.draw(families(stored.measurements, drawn), place)
     if not paths:
         raise InputError("nothing to draw: no cell has been timed; `bench run` measures")
     options.tell(*map(str, paths))

@@ -33,7 +33,9 @@ def report(
 
     Where the folder has results of several machines, the page shows any of them, and which deployment is for all.
     """
+    from bench.api.errors import InputError
     from bench.decisions import everywhere
+    from bench.report import part
     from bench.report.page.page import page
 
     every = options.read_all(results)
@@ -42,11 +44,20 @@ def report(
         options.say(f"left out, for no cell matches there: {', '.join(without)}")
         every = {name: stored for name, stored in every.items() if asked[name]}
     rows = {name: stored.chosen(asked[name] or globs) for name, stored in every.items()}
+    if empty := [name for name, own in rows.items() if not own]:
+        reason = f"only proposals of searches are stored there, which globs can name: {', '.join(empty)}"
+        if len(empty) == len(rows):
+            raise InputError(f"no page is written: {reason}")
+        options.say(f"left out: {reason}")
+        every = {name: stored for name, stored in every.items() if rows[name]}
+        rows = {name: rows[name] for name in every}
     if public:  # folders have any name
         names = dict(zip(every, (f"machine-{number}" for number in itertools.count(1)), strict=False))
         every = {names[name]: stored for name, stored in every.items()}
         rows = {names[name]: own for name, own in rows.items()}
-    shown = [_shown(name, every[name], own, public=public) for name, own in rows.items()]
+    most = part.MOST // len(rows)
+    shown = [_shown(name, every[name], own, most, public=public) for name, own in rows.items()]
+    options.say_notes(filter(None, [one.part for one in shown]))
     path = output or results / "report.html"
     margin = next(iter(every.values())).margin
     options.write(page(shown, margin=margin, everywhere=everywhere.of_all_requests(every, rows)), path)
@@ -61,29 +72,39 @@ def _matched(stored: Results, globs: Sequence[str] | None) -> list[str]:
     return [glob for glob in globs or () if any(matches(cell, [glob]) for cell in cells)]
 
 
-def _shown(name: str, stored: Results, rows: Sequence[Row], *, public: bool) -> Shown:
-    """The results of one machine as the page takes them."""
+def _shown(name: str, stored: Results, rows: Sequence[Row], most: int, *, public: bool) -> Shown:
+    """The results of one machine as the page takes them, of so many cells at most."""
     from bench.decisions import load
     from bench.decisions.best import MAX_METRIC_LOSS, best
     from bench.decisions.search import kept
     from bench.records.sending import record_to_send, row_to_send
+    from bench.report import part
     from bench.report.page.page import Shown
 
-    records = stored.records
+    found, cells = best(stored.measurements, rows, max_metric_loss=MAX_METRIC_LOSS), {row.cell for row in rows}
+    taken = part.of(rows, {one.row.cell for one in found}, most)
+    paths = {row.cell for row in taken}
+    served = load.turns(stored.records)
+    asked = {record.cell for path in cells if (record := stored.records.get(path)) is not None}
+    turns = [one for plan in (False, True) for one in load.newest(served, asked, plan=plan)]
+    records = {path: stored.records[path] for path in paths}
+    beside = {record.launches[-1].reference for record in records.values() if record.launches}
+    beside |= {way.cell.path for one in turns for way in one.launches}
+    records |= {path: stored.records[path] for path in beside if path in stored.records}
     if public:
-        rows = [*map(row_to_send, rows)]
+        taken = [*map(row_to_send, taken)]
         records = {path: record_to_send(record) for path, record in records.items()}
-    cells = [records[row.cell].cell for row in rows if row.cell in records]
-    turns, places = load.turns(records), stored.measurements.places
+    places = stored.measurements.places
     named = sorted({place for _, place in places})
     own = {place: f"machine {number}" if public else place for number, place in enumerate(named, 1)}
     return Shown(
         name=name,
         records=records,
-        rows=rows,
-        best=best(stored.measurements, rows, max_metric_loss=MAX_METRIC_LOSS),
+        rows=taken,
+        part=part.sentence("those to ship, ", len(taken), len(rows)) if len(taken) < len(rows) else "",
+        best=[one for one in found if one.row.cell in paths],
         peaks=stored.peaks,
         searches=kept.read(stored.folder),
         places={(program, own[place]): effect for (program, place), effect in places.items()},
-        turns=[one for plan in (False, True) for one in load.newest(turns, cells, plan=plan)],
+        turns=turns,
     )

@@ -27,6 +27,9 @@ SHOW_CURSOR = "\x1b[?25h"
 class Stopped(BaseException):
     """The command is to stop. It is no `KeyboardInterrupt`, for which Typer prints an empty line."""
 
+    stops_the_command = True
+    """See `bench.api.contained.is_stop`, which cannot import this class."""
+
 
 class Stopping:
     """Heeds the signals while it is used as a context manager, in the main thread.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -27,7 +28,8 @@ from bench.records.rows import Row
 from bench.records.store import Record, write_atomically
 from bench.tasks import adopt
 
-RECIPE, PROGRAM = "deployment.json", "run.py"
+RECIPE, PROGRAM, ARTIFACT = "deployment.json", "run.py", "model"
+"""The names of the files of a pick; that of the artifact ends as its format says."""
 PROGRAM_TEXT = '''\
 """{cell}
 
@@ -93,12 +95,12 @@ def save(
 
     Raises:
         InputError: the artifact that is made now is not the artifact that was measured, or one of the three paths is
-            there and is no regular file.
+            there and no pick wrote it.
     """
     cell, task = record.cell, task_of(record)
     steps = measured_steps(record, limits)
     artifact = steps[-1]
-    name = f"model{artifact.path.suffix}"
+    name = f"{ARTIFACT}{artifact.path.suffix}"
     recipe = {
         "cell": cell.path,
         "coordinates": dataclasses.asdict(cell),
@@ -130,16 +132,41 @@ def save(
         outputs=[spec.name for spec in gives(task)],
         artifact=name,
     )
+    digest = hashlib.sha256(program.encode()).hexdigest()
+    recipe["program"] = {"file": PROGRAM, "sha256": digest}
     folder.mkdir(parents=True, exist_ok=True)
-    paths = [folder / name, folder / RECIPE, folder / PROGRAM]
-    for path in paths:
-        files.refuse_to_replace(path)
-    with contextlib.suppress(InputError):  # of an earlier pick, whose file nothing names any more
-        (folder / read(folder).artifact.name).unlink(missing_ok=True)
+    before = _replaced(folder, {name: artifact.sha256, PROGRAM: digest})
     files.copy_whole(artifact.path, folder / name)
-    write_atomically(folder / RECIPE, json.dumps(recipe, indent=1, default=str, allow_nan=False) + "\n")
     write_atomically(folder / PROGRAM, program)
-    return paths
+    # Last, so that the same pick goes on where this one is stopped before.
+    write_atomically(folder / RECIPE, json.dumps(recipe, indent=1, default=str, allow_nan=False) + "\n")
+    if before is not None:
+        before.unlink(missing_ok=True)
+    return [folder / name, folder / RECIPE, folder / PROGRAM]
+
+
+def _replaced(folder: Path, made: Mapping[str, str]) -> Path | None:
+    """The artifact of an earlier pick that goes because the new one has another name; None where there is none.
+
+    Args:
+        folder: the folder that is written to.
+        made: digests of the artifact and the program that are to be written, by their names.
+
+    Raises:
+        InputError: a file that would be replaced is not what an earlier pick wrote.
+    """
+    for name in (RECIPE, *made):
+        files.refuse_to_replace(folder / name)
+    earlier = _stored(folder) if (folder / RECIPE).exists() else None
+    for name, digest in made.items():
+        path = folder / name
+        if path.exists() and cache.file_digest(path) != digest and not (earlier and earlier.wrote(path)):
+            raise InputError(
+                f"{path} is there, and not as a pick wrote it: it is left as it is",
+                fix="--output names another folder; or move the file away",
+            )
+    before = folder / earlier.artifact.file if earlier else None
+    return before if earlier and before and before.name not in made and earlier.wrote(before) else None
 
 
 def _place_of(task: Task) -> str | None:
@@ -271,28 +298,43 @@ def read(folder: Path) -> Recipe:
     Raises:
         InputError: the folder has no such recipe.
     """
+    said = _stored(folder)
+    return Recipe(
+        cell=Cell.from_path(said.cell),
+        artifact=(folder / said.artifact.file).resolve(),
+        format=said.artifact.format,
+        sha256=said.artifact.sha256,
+        place=said.task_folder,
+        loss=said.measured.loss,
+        metric=said.measured.metric,
+        precision=said.measured.precision,
+    )
+
+
+def _stored(folder: Path) -> _Stored:
+    """The fields of a folder's recipe.
+
+    Raises:
+        InputError: the folder has no such recipe.
+    """
     path = folder / RECIPE
     try:
         said = msgspec.json.decode(files.read_bytes(path), type=_Stored)
         if Path(said.artifact.file).name != said.artifact.file or said.artifact.file in ("", ".."):
             raise ValueError(f"{said.artifact.file!r} is no name of a file")
-        return Recipe(
-            cell=Cell.from_path(said.cell),
-            artifact=(folder / said.artifact.file).resolve(),
-            format=said.artifact.format,
-            sha256=said.artifact.sha256,
-            place=said.task_folder,
-            loss=said.measured.loss,
-            metric=said.measured.metric,
-            precision=said.measured.precision,
-        )
+        Cell.from_path(said.cell)
     except (OSError, ValueError, RecursionError, InputError) as error:
         raise InputError(f"{path} is not what `bench pick` wrote: {error!r}") from error
+    return said
 
 
 class _File(msgspec.Struct, frozen=True, kw_only=True):
     file: str
     format: str
+    sha256: str
+
+
+class _Program(msgspec.Struct, frozen=True, kw_only=True):
     sha256: str
 
 
@@ -309,3 +351,21 @@ class _Stored(msgspec.Struct, frozen=True, kw_only=True):
     artifact: _File
     measured: _Figures
     task_folder: str | None
+    program: _Program | None = None
+
+    def wrote(self, path: Path) -> bool:
+        """Whether a file is as the pick wrote it: its artifact or its program, by name and digest.
+
+        Recipes of earlier versions have no digest of the program, whose first line names the cell.
+        """
+        with contextlib.suppress(FileNotFoundError, InputError):
+            files.refuse_to_replace(path)
+            if path.name == PROGRAM:
+                if self.program is None:
+                    return files.read_bytes(path).startswith(
+                        PROGRAM_TEXT.partition("takes")[0].format(cell=self.cell).encode()
+                    )
+                return cache.file_digest(path) == self.program.sha256
+            is_artifact = path.name == self.artifact.file and path.stem == ARTIFACT
+            return is_artifact and cache.file_digest(path) == self.artifact.sha256
+        return False

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable
 from typing import TypeVar
 
 from bench.api import Exporter, Plugin, Runtime, Task, Variant, loading
+from bench.api.contained import contained
 from bench.api.errors import BenchError
 from bench.plugins import catalog
 
@@ -47,9 +48,13 @@ def _listed(names: Iterable[str], load: Callable[[str], P], describe: Callable[[
     for name in names:
         try:
             plugin = load(name)
-            found.append(Listed(name=name, text=describe(plugin), reason=plugin.skip()))
+            with contained(plugin.path, "what it states"):
+                text = describe(plugin)
+            found.append(Listed(name=name, text=text, reason=catalog.reason_of(plugin)))
         except BenchError as error:
             found.append(Listed(name=name, text="", reason=str(error)))
+        except Exception as error:  # whatever the code of a plugin raises; the others are listed
+            found.append(Listed(name=name, text="", reason=f"{type(error).__name__}: {error}"))
     return found
 
 

@@ -13,6 +13,7 @@ import re
 import sys
 import traceback
 
+from bench.api import contained
 from bench.api.errors import BenchError, RefusedError
 from bench.api.messages import without_places
 from bench.measure.confine import confine
@@ -29,16 +30,17 @@ def answer(worker: Worker, line: str) -> str:
     try:
         result = worker.do(request["operation"], request["arguments"])
         return json.dumps({**number, "result": result}, allow_nan=False)  # a plugin may return anything
-    except Exception as error:
+    except BaseException as error:  # a worker is stopped by signals alone; a task may raise whatever it likes
         kinds = {"memory": MemoryError, "refused": RefusedError}
         kind = next((name for name, type_ in kinds.items() if isinstance(error, type_)), "error")
         return json.dumps({**number, "error": _one_line(error), "kind": kind, "traceback": traceback.format_exc()})
 
 
-def _one_line(error: Exception) -> str:
-    text = " ".join(without_places(COLOURS.sub("", str(error))).split())
+def _one_line(error: BaseException) -> str:
+    is_told = isinstance(error, Exception)
+    text = " ".join(without_places(COLOURS.sub("", str(error) if is_told else contained.told(error))).split())
     text = text if len(text) <= 300 else text[:297] + "..."
-    return text if isinstance(error, BenchError) else f"{type(error).__name__}: {text}"
+    return text if isinstance(error, BenchError) or not is_told else f"{type(error).__name__}: {text}"
 
 
 def main() -> None:

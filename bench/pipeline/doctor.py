@@ -95,9 +95,10 @@ def runtime_state(name: str) -> RuntimeState:
     """The state of the runtime with this name; a file that cannot be loaded is a reason like any other."""
     try:
         runtime = catalog.runtime(name)
+        reason = catalog.reason_of(runtime)
     except PluginError as error:
         return RuntimeState(name=name, reason=str(error), versions={})
-    return RuntimeState(name=name, reason=runtime.skip(), versions=provenance.versions(runtime.requires))
+    return RuntimeState(name=name, reason=reason, versions=provenance.versions(runtime.requires))
 
 
 def _noise() -> tuple[Estimate, float]:

@@ -62,7 +62,7 @@ def of_model(path: Path, options: adopt.Options, limits: Limits) -> GraphFile:
         exporter = catalog.exporter(cell.exporter)
         if exporter.format(cell.source) != "onnx":
             continue
-        reason = exporter.skip() or exporter.refusal(task)
+        reason = catalog.reason_of(exporter) or exporter.refusal(task)
         try:
             if reason is None:
                 artifact = prepare.artifact_of(cell, limits, failed)

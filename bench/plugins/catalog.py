@@ -8,6 +8,7 @@ from typing import TypeVar
 
 from bench.api import Exporter, Plugin, Runtime, Task, Variant, mixture, sized, versioned
 from bench.api.cell import Cell
+from bench.api.contained import contained
 from bench.api.errors import InputError, PluginError, suggest
 from bench.api.loading import _load_module, find, load_module, path_of
 from bench.plugins import generating, resized, tuning
@@ -26,7 +27,8 @@ def _load(kind: str, name: str, base: type[P]) -> P:
     if inspect.isabstract(classes[0]):
         missing = ", ".join(sorted(getattr(classes[0], "__abstractmethods__", ())))
         raise PluginError(f"{path}: {classes[0].__name__} does not define {missing}")
-    return classes[0](name=name, path=path)
+    with contained(path, classes[0].__name__):
+        return classes[0](name=name, path=path)
 
 
 @functools.cache
@@ -127,10 +129,7 @@ def skip_reason(cell: Cell) -> str | None:
     steps: dict[str, Plugin] = {cell.exporter: exporter(cell.exporter)}
     steps |= {name: variant(name).variant for name in cell.chain} | {cell.runtime: runtime(cell.runtime)}
     for plugin in (*(step for name, step in steps.items() if not versioned.label_of(name)), task(cell.task)):
-        try:
-            reason = plugin.skip()
-        except Exception as error:
-            raise PluginError(f"{plugin.path}: skip() raised {type(error).__name__}: {error}") from error
+        reason = reason_of(plugin)
         if reason is not None:
             return f"{plugin.name}: {reason}"
     if sized.is_generating(cell.task) and not runtime(cell.runtime).generates:
@@ -138,7 +137,23 @@ def skip_reason(cell: Cell) -> str | None:
     if not sized.is_generating(cell.task) and not runtime(cell.runtime).scores:
         return f"{cell.runtime}: it only generates text; name the task {cell.task}{sized.GENERATE}"
     for plugin in (exporter(cell.exporter), runtime(cell.runtime)):
-        refusal = plugin.refusal(task(cell.task))
+        with contained(plugin.path, "refusal()"):
+            refusal = plugin.refusal(task(cell.task))
         if refusal:
             return f"{plugin.name}: {refusal}"
     return None
+
+
+def reason_of(plugin: Plugin) -> str | None:
+    """The reason why a plugin cannot work on this machine; None if it can.
+
+    Raises:
+        PluginError: it cannot tell.
+    """
+    try:
+        with contained(plugin.path, "skip()"):
+            return plugin.skip()
+    except PluginError:
+        raise
+    except Exception as error:
+        raise PluginError(f"{plugin.path}: skip() raised {type(error).__name__}: {error}") from error

@@ -11,6 +11,9 @@ from pathlib import Path
 import pytest
 
 from bench.cli import main
+from bench.records import assemble
+from bench.report import part
+from bench.report.page import page as page_module
 from support import page_records as made
 
 
@@ -144,3 +147,177 @@ def test_a_public_page_of_several_machines_names_none_of_their_folders(
     assert "zoe" not in page
     assert "machine-1" in page
     assert "machine-2" in page
+
+
+COMMANDS = {
+    "show": (),
+    "best": (),
+    "plot": (),
+    "report": (),
+    "pick": ("toy",),
+    "explain": ("toy",),
+    "show --sweep": ("--sweep", "generation"),
+    "export": ("--format", "bmf"),
+    "pick --everywhere": ("toy", "--everywhere"),
+}
+
+
+def proposals(folder: Path) -> None:
+    """Let every record be that of a search's proposal."""
+    for path in folder.glob("*.jsonl"):
+        path.write_text(path.read_text().replace('"cell":"toy/', '"cell":"toy~tuning/'))
+
+
+def without(folder: Path, *kinds: str) -> None:
+    """Remove the lines of some kinds."""
+    for path in folder.glob("*.jsonl"):
+        lines = [line for line in path.read_text().splitlines() if json.loads(line)["kind"] not in kinds]
+        path.write_text("".join(f"{line}\n" for line in lines))
+
+
+def empty(folder: Path) -> None:
+    for path in folder.glob("*.jsonl"):
+        path.unlink()
+
+
+def failures(folder: Path) -> None:
+    """Let every record be that of a failure."""
+    without(folder, "launch", "quality")
+    for path in folder.glob("*.jsonl"):
+        with path.open("a") as file:
+            file.write('{"kind":"failure","stage":"prepare","reason":"it cannot"}\n')
+
+
+def peaks(folder: Path) -> None:
+    empty(folder)
+    (folder / "peaks.json").write_text("{}")
+
+
+STATES = {
+    "proposals": proposals,
+    "headers": lambda folder: without(folder, "launch", "quality"),
+    "verified": lambda folder: without(folder, "launch"),
+    "launches": lambda folder: without(folder, "quality"),
+    "failures": failures,
+    "empty": empty,
+    "peaks": peaks,
+}
+
+
+@pytest.mark.parametrize("state", STATES)
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_folder_that_holds_little_is_shown_or_refused(
+    results: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], state: str, command: str
+) -> None:
+    STATES[state](results / "machine")
+    name, *_ = command.split()
+
+    code = run(monkeypatch, name, *COMMANDS[command], "--results", str(results))
+
+    said = capsys.readouterr()
+    assert code in (0, 1, 2)
+    assert code == 0 or said.err.startswith("bench: ") or name == "pick"
+    if code == 2:
+        assert said.err.count("\n") == 1
+
+
+def test_a_folder_of_proposals_alone_is_no_page(
+    results: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    proposals(results / "machine")
+
+    assert run(monkeypatch, "report", "--results", str(results)) == 2
+
+    assert "only proposals of searches are stored there, which globs can name: machine" in capsys.readouterr().err
+    assert not (results / "report.html").exists()
+    assert run(monkeypatch, "report", "toy~tuning", "--results", str(results)) == 0
+    assert len(cells(results / "report.html")) == 4
+
+
+def test_a_machine_of_proposals_alone_is_left_out(
+    several: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    proposals(several / "zoes-laptop")
+
+    assert run(monkeypatch, "report", "--results", str(several)) == 0
+
+    assert "left out: only proposals of searches are stored there" in capsys.readouterr().err
+    assert '<nav class="machines' not in (several / "report.html").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("options", [(), ("--public",)])
+def test_a_page_of_very_many_cells_shows_a_part_and_says_so(
+    results: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], options: tuple[str, ...]
+) -> None:
+    monkeypatch.setattr(part, "MOST", 2)
+
+    assert run(monkeypatch, "report", "--results", str(results), *options) == 0
+
+    sentence = "2 of 4 cells are shown: those to ship, the baselines"
+    assert sentence in capsys.readouterr().err
+    assert sentence in (results / "report.html").read_text(encoding="utf-8")
+    assert cells(results / "report.html") == {made.HALVE, made.BASELINE}
+
+
+def test_a_part_among_several_machines(several: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(part, "MOST", 4)
+
+    assert run(monkeypatch, "report", "--results", str(several)) == 0
+
+    page = (several / "report.html").read_text(encoding="utf-8")
+    assert "2 of 4 cells are shown" in page
+    assert "2 of 3 cells are shown" in page
+    assert len(cells(several / "report.html")) == 2  # of both machines
+
+
+def test_a_page_that_shows_all_says_nothing_of_a_part(
+    results: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(monkeypatch, "report", "--results", str(results)) == 0
+
+    assert capsys.readouterr().err == ""
+    assert "cells are shown" not in (results / "report.html").read_text(encoding="utf-8")
+
+
+def test_the_work_for_a_page_does_not_grow_with_the_cells_that_it_leaves_out(
+    results: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of 3,000 cells in 1,000 requests, it looks through all records once, and at details of those that it shows."""
+    text = next((results / "machine").glob("halve.jsonl")).read_text().splitlines()
+    for number in range(3000):
+        cell = made.HALVE.replace("halve", f"v{number}").replace("b2t1", f"b{number % 1000 + 3}t1")
+        header = json.loads(text[0]) | {"cell": cell, "key": f"k{number}"}
+        (results / "machine" / f"k{number}.jsonl").write_text(f"{json.dumps(header)}\n{text[1]}\n")
+    counted = dict.fromkeys(("details", "higher_is_better"), 0)
+
+    def count(module: object, name: str) -> None:
+        function = getattr(module, name)
+
+        def counting(*arguments: object) -> object:
+            counted[name] += 1
+            return function(*arguments)
+
+        monkeypatch.setattr(module, name, counting)
+
+    monkeypatch.setattr(part, "MOST", 500)
+    count(page_module, "details")
+    count(assemble, "higher_is_better")
+
+    assert run(monkeypatch, "report", "--results", str(results)) == 0
+
+    assert counted == {"details": 500, "higher_is_better": 1}
+    assert len(cells(results / "report.html")) == 500
+    assert {made.HALVE, made.BASELINE} <= cells(results / "report.html")
+
+
+def test_figures_of_very_many_cells_show_a_part_and_say_so(
+    results: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(part, "MOST_DRAWN", 2)
+
+    assert run(monkeypatch, "plot", "--results", str(results)) == 0
+
+    assert "2 of 4 cells are shown: the baselines, and of each request the first" in capsys.readouterr().err
+    drawn = (results / "machine" / "plots" / "toy-latency.svg").read_text(encoding="utf-8")
+    assert "halve" in drawn
+    assert "prune" not in drawn

@@ -22,7 +22,7 @@ from bench.api.loading import load_module
 
 pytest.importorskip("ray")
 
-from bench.pipeline.fleet import cluster
+from bench.pipeline.fleet import cluster, token
 
 if TYPE_CHECKING:
     from conftest import Harness
@@ -188,6 +188,7 @@ def test_each_kind_of_machine_runs_the_whole_and_portable_files_are_made_once(fl
 
 def test_another_token_is_refused(fleet: Fleet, tmp_path: Path) -> None:
     other = tmp_path / "token"
+    other.touch(mode=0o600)
     other.write_text("0" * 64)
     command = [*NODES.BENCH, "fleet", "status", "--at", fleet.address, "--token-file", str(other)]
 
@@ -226,7 +227,7 @@ def test_a_machine_with_another_package_or_a_name_twice_takes_no_part(
 def test_a_cluster_that_ray_started_serves_as_it_is(harness: Harness, tmp_path: Path) -> None:
     """A single node, without a lease of ours: it is leased by Ray's own resource of the node."""
     other = Fleet(**vars(NODES.Fleet.at_free_port(tmp_path, BENCH_PATH=str(FAULTS))))
-    cluster.make_token(other.token)
+    token.make(other.token)
     variables = other.of("ours") | cluster.environment(other.token)
     port = other.address.partition(":")[2]
     start = (*cluster.RAY, "start", "--head", "--port", port, "--node-ip-address", "127.0.0.1", "--num-cpus", "2")

@@ -41,7 +41,7 @@ def fail(text):
 
 
 def leave(status):
-    sys.exit(status)
+    os._exit(status)
 
 
 def crash():

@@ -208,10 +208,12 @@ def test_machines_of_a_kind_with_other_packages_take_no_part() -> None:
     ]
 
 
-@pytest.mark.parametrize("version", ["2.51.1", "2.9.0"])
-def test_a_version_of_ray_that_asks_for_no_token_is_refused(monkeypatch: pytest.MonkeyPatch, version: str) -> None:
+@pytest.mark.parametrize("version", ["2.54.0", "2.51.1", "2.9.0"])
+def test_a_version_of_ray_whose_machines_share_a_folder_is_refused(
+    monkeypatch: pytest.MonkeyPatch, version: str
+) -> None:
     monkeypatch.setattr("importlib.metadata.version", lambda _: version)
-    with pytest.raises(InputError, match=f"needs Ray 2.52 or later: {version} asks for no token"):
+    with pytest.raises(InputError, match=f"needs Ray 2.55 or later: {version} gives machines no folder of their own"):
         command._needs_ray()
 
 

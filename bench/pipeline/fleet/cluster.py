@@ -15,15 +15,16 @@ import sys
 import threading
 import time
 import traceback
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import psutil
 
 from bench.api.errors import InputError
-from bench.pipeline.fleet import facts, work
+from bench.pipeline.fleet import facts, private, work
 from bench.pipeline.fleet.place import FleetError, Machine
+from bench.pipeline.fleet.token import safe
 
 LOOPBACK = "127.0.0.1"
 PORT = 6399
@@ -31,6 +32,8 @@ LEASE = "inferometer-lease"
 """The resource of Ray that a lease takes; a machine that joined has one."""
 NAME = "BENCH_PLACE"
 """The environment variable by which the processes of a machine know its name in the fleet."""
+FLEET, START = "BENCH_FLEET", "BENCH_FLEET_START"
+"""The variables by which they are known as those of a head at an address, and of one start of a machine."""
 ANSWER_S = 20.0
 """Time in which a machine tells what it is; one that does not takes no part."""
 PROBE_S = 3.0
@@ -60,48 +63,18 @@ class Refused:
     reason: str
 
 
-def token_file(given: Path | None) -> Path:
-    """The file of the fleet's token: that which is given, or the user's own."""
-    home = Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config")
-    return given or home / "inferometer" / "fleet-token"
-
-
-def make_token(path: Path) -> None:
-    """Write a new token, readable by the user alone, unless there is one.
-
-    Raises:
-        InputError: the file cannot be written.
-    """
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with contextlib.suppress(FileExistsError):
-            descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-            with os.fdopen(descriptor, "w") as file:
-                file.write(secrets.token_hex(32))
-    except OSError as error:
-        raise InputError(f"cannot write the token to {path}: {error.strerror}") from error
-
-
 def environment(token: Path) -> dict[str, str]:
     """The variables by which Ray asks for the token, tells nobody of its use, and leaves its processes as they are.
 
     Else it hides graphics processors, gives its processes a lower priority, ends them by its own measure of memory, and
-    starts another cluster where this one is gone.
+    starts another cluster where this one is gone, and overwrites the variables by which its processes are known.
 
     Raises:
-        InputError: the token cannot be read.
+        InputError: the token cannot be read, or others may know it.
     """
-    try:
-        is_there = bool(token.read_text().strip())
-    except OSError as error:
-        raise InputError(
-            f"cannot read the fleet's token: {token}: {error.strerror}", fix="--token-file names it"
-        ) from error
-    if not is_there:
-        raise InputError(f"the fleet's token is empty: {token}")
     return {
         "RAY_AUTH_MODE": "token",
-        "RAY_AUTH_TOKEN_PATH": str(token.resolve()),
+        "RAY_AUTH_TOKEN_PATH": str(safe(token)),
         "RAY_AUTH_TOKEN": "",  # which would come before the file
         "RAY_USAGE_STATS_ENABLED": "0",
         "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
@@ -109,6 +82,7 @@ def environment(token: Path) -> dict[str, str]:
         "RAY_worker_oom_score_adjustment": "0",
         "RAY_memory_monitor_refresh_ms": "0",
         "RAY_ENABLE_AUTO_CONNECT": "0",
+        "SPT_NOENV": "1",
         **LIVENESS,
     }
 
@@ -118,14 +92,15 @@ def up(listen: str, port: int, token: Path, name: str) -> None:
 
     Raises:
         FleetError: the port is in use, or Ray does not start.
-        InputError: the token cannot be read.
+        InputError: the token cannot be read, or other users may know it or write to the folder of Ray.
     """
     if is_there(listen, port):
         raise FleetError(
             f"something answers at {listen}:{port} already",
             fix="`bench fleet leave` ends the fleet of this machine, and --port names another port",
         )
-    _start(["--head", "--port", str(port), "--include-dashboard=false"], listen, token, name)
+    how = ["--head", "--port", str(port), "--include-dashboard=false"]
+    _start(how, f"{listen}:{port}", listen, token, name)
 
 
 def join(address: str, token: Path, name: str, listen: str) -> None:
@@ -133,24 +108,30 @@ def join(address: str, token: Path, name: str, listen: str) -> None:
 
     Raises:
         FleetError: there is no head at the address, or Ray does not start.
-        InputError: the token cannot be read.
+        InputError: the token cannot be read, or other users may know it or write to the folder of Ray.
     """
     host, port = parts_of(address)
     if not is_there(host, port):
         raise FleetError(f"nothing answers at {address}", fix="`bench fleet up` starts a fleet there")
-    _start(["--address", address], listen, token, name)
+    _start(["--address", address], address, listen, token, name)
 
 
-def _start(how: Sequence[str], listen: str, token: Path, name: str) -> None:
-    me = facts.here()
+def _start(how: Sequence[str], address: str, listen: str, token: Path, name: str) -> None:
+    me, folder = facts.here(), private.folder()
     published = {LEASE: 1, f"kind/{me.kind}": 1, **{f"runtime/{each}": 1 for each in me.runtimes}}
     command = [
         *(*RAY, "start", *how, "--node-ip-address", listen, "--node-name", name, "--disable-usage-stats"),
         *("--num-cpus", str(me.machine["num_cores"]), "--object-store-memory", str(STORE_BYTES)),
-        *("--resources", json.dumps(published)),
+        *("--temp-dir", str(folder / "ray"), "--resources", json.dumps(published)),
     ]
-    variables = {**os.environ, **environment(token), NAME: name}
-    done = subprocess.run(command, env=variables, capture_output=True, text=True, check=False)
+    marks = {NAME: name, FLEET: address, START: secrets.token_hex(8)}
+    variables = {**os.environ, **environment(token), "RAY_TMPDIR": str(folder), **marks}
+    done = None
+    try:
+        done = subprocess.run(command, env=variables, capture_output=True, text=True, check=False, umask=private.UMASK)
+    finally:  # of a start that failed or was stopped, nothing stays
+        if done is None or done.returncode:
+            _end({START: marks[START]})
     if done.returncode:
         said = done.stderr.strip() or done.stdout.strip() or "it says nothing"
         if WRONG_TOKEN in said:
@@ -158,19 +139,38 @@ def _start(how: Sequence[str], listen: str, token: Path, name: str) -> None:
         raise FleetError(f"Ray does not start: {said.splitlines()[-1]}")
 
 
-def leave() -> None:
-    """End all processes of fleets on this machine, and no other cluster of Ray."""
-    own = [process for process in psutil.process_iter() if _is_of_fleet(process)]
-    for process in own:
-        with contextlib.suppress(psutil.NoSuchProcess):
-            process.kill()
-    psutil.wait_procs(own, timeout=PROBE_S)
+def leave(address: str | None = None) -> int:
+    """End all processes of this user's fleets on this machine, and no other cluster of Ray.
+
+    Args:
+        address: of the head of the fleet that is left; None for all fleets.
+
+    Returns:
+        How many there were.
+    """
+    return _end({} if address is None else {FLEET: address})
 
 
-def _is_of_fleet(process: psutil.Process) -> bool:
-    """Whether a process has the name of a machine in a fleet from the command that started it."""
+def _end(marks: Mapping[str, str]) -> int:
+    """End the processes of fleets that have such variables, and those they start meanwhile; how many there were."""
+    num_ended = 0
+    for _ in range(MOST_PROBES):
+        own = [process for process in psutil.process_iter() if _is_of_fleet(process, marks)]
+        for process in own:
+            with contextlib.suppress(psutil.NoSuchProcess):
+                process.kill()
+        psutil.wait_procs(own, timeout=PROBE_S)
+        num_ended += len(own)
+        if not own:
+            break
+    return num_ended
+
+
+def _is_of_fleet(process: psutil.Process, marks: Mapping[str, str]) -> bool:
+    """Whether a process of this user has the name of a machine in a fleet, and such variables, from its start."""
     with contextlib.suppress(psutil.Error):
-        return process.pid != os.getpid() and NAME in process.environ()
+        if process.pid != os.getpid() and process.uids().effective == os.geteuid():
+            return NAME in (found := process.environ()) and marks.items() <= found.items()
     return False
 
 
@@ -200,11 +200,14 @@ def is_there(host: str, port: int) -> bool:
         return False
 
 
-def connect(address: str, token: Path) -> None:
+def connect(address: str, token: Path) -> str | None:
     """Be a driver of the fleet whose head is at an address, from a machine that is part of it, until the process ends.
 
     Nothing disconnects it: Ray ends a process with an error that calls it after its shutdown, as sweeps in other
     threads may, or whose head is gone by then. So the process is to end at once, see `bench.cli.stopping`.
+
+    Returns:
+        What is unsafe about the folder of Ray, which `bench fleet` did not make; None where nothing is.
 
     Raises:
         FleetError: there is no head, it takes another token, or this machine has not joined.
@@ -222,7 +225,7 @@ def connect(address: str, token: Path) -> None:
 
     ray_command.keep_loopback()
     try:
-        with _silence():  # of Ray's C++ code, which repeats for 20 s that a token is wrong
+        with _private_files(), _silence():  # of Ray's C++ code, which repeats for 20 s that a token is wrong
             ray.init(address=address, log_to_driver=False, configure_logging=True, logging_level=logging.CRITICAL)
     except (ConnectionError, ray.exceptions.RayError) as error:
         if WRONG_TOKEN in "".join(traceback.format_exception(error)):
@@ -230,6 +233,22 @@ def connect(address: str, token: Path) -> None:
         raise FleetError(
             f"{address} refuses this machine: {_line(error)}", fix="`bench fleet join` offers this machine first"
         ) from error
+    if private.is_closed(Path(ray._private.worker._global_node.get_session_dir_path())):
+        return None
+    return (
+        f"other users of this machine may write to Ray's folder of the fleet at {address}; one that `bench fleet up` "
+        "and `join` start now has a folder of its own"
+    )
+
+
+@contextlib.contextmanager
+def _private_files() -> Iterator[None]:
+    """Let files that are made meanwhile be for this user alone."""
+    mask = os.umask(private.UMASK)
+    try:
+        yield
+    finally:
+        os.umask(mask)
 
 
 @contextlib.contextmanager

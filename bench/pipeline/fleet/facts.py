@@ -88,5 +88,5 @@ def _runtimes() -> Iterator[str]:
     for name in loading.find("runtimes"):
         with contextlib.suppress(PluginError):  # `bench list` says why it cannot be used
             runtime = catalog.runtime(name)
-            if runtime.skip() is None:
+            if catalog.reason_of(runtime) is None:
                 yield from (f"{name}/{provider}" for provider in runtime.providers())

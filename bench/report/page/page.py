@@ -70,6 +70,7 @@ class Shown:
         name: the machine.
         records: the current record of each cell path.
         rows: the rows of the cells to show.
+        part: a sentence on which cells these are; empty where they are all.
         best: the deployments to ship among these cells; each loses at most `MAX_METRIC_LOSS` of its metric.
         peaks: the peaks of the machine, by number of threads.
         searches: the searches to show beside the rows of their tasks.
@@ -80,6 +81,7 @@ class Shown:
     name: str = "this-machine"
     records: Mapping[str, Record]
     rows: Sequence[Row]
+    part: str = ""
     best: Sequence[Best] = ()
     peaks: Mapping[int, Peaks] = dataclasses.field(default_factory=dict)
     searches: Sequence[Kept] = ()
@@ -157,8 +159,9 @@ def _place(one: Shown, prefix: str, looks: Mapping[str, Look], first: int) -> _P
     selection = ranking.select(one.rows)
     launches = {row.cell: assemble.compared(one.records[row.cell], one.records) for row in selection.rows}
     tasks: dict[str, list[Request]] = {}
+    higher = assemble.higher_is_better(one.records)
     for group in selection.groups:
-        request = _request(group, selection, one.records, launches, one.peaks.get(group.threads))
+        request = _request(group, selection, higher, launches, one.peaks.get(group.threads))
         tasks.setdefault(group.task, []).append(request)
     recorded = [one.records[row.cell] for row in selection.rows]
     place = f"{prefix}place"
@@ -168,6 +171,7 @@ def _place(one: Shown, prefix: str, looks: Mapping[str, Look], first: int) -> _P
         place=place,
         machine=about.machine(recorded),
         counts=about.counts(selection.rows),
+        part=one.part,
         best=one.best,
         within=WITHIN,
         sources=sources_of(one.best),
@@ -220,14 +224,13 @@ def _printable(value: object) -> object:
 def _request(
     group: Group,
     selection: Selection,
-    records: Mapping[str, Record],
+    higher_is_better: Mapping[str, bool],
     launches: Mapping[str, Sequence[Launch]],
     peaks: Peaks | None,
 ) -> Request:
     task = [row for row in selection.rows if row.task == group.task]
     wanted = columns.columns_of(group, dataclasses.replace(selection, columns=COLUMNS), notes=False)[1:]
-    higher = assemble.higher_is_better(records).get(group.task, True)
-    scatters = against_latency(group, task, higher_is_better=higher)
+    scatters = against_latency(group, task, higher_is_better=higher_is_better.get(group.task, True))
     roof = roofline(group, peaks)
     return Request(
         group=group,
