@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import zipfile
-import zlib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
-from bench.api import files
-from bench.api.errors import InputError
+from bench.api import array_files
 
 if TYPE_CHECKING:
     import numpy as np
@@ -42,20 +40,9 @@ def load_arrays(path: Path) -> dict[str, np.ndarray]:
     """Read all arrays of an `.npz` file that a user gave.
 
     Raises:
-        InputError: the file cannot be read, or is no `.npz` file of plain arrays.
+        InputError: the file cannot be read, is no `.npz` file of plain arrays, or is much larger unpacked.
     """
-    import numpy as np
-
-    try:
-        with files.opened(path) as stored, np.load(stored, allow_pickle=False) as file:
-            return dict(file)
-    except OSError as error:
-        raise InputError(f"cannot read {path}: {error.strerror or error}") from error
-    except (ValueError, TypeError, AttributeError, EOFError, zipfile.BadZipFile, zlib.error) as error:
-        raise InputError(
-            f"{path} is no .npz file of plain arrays by input name, as numpy.savez writes it: it is another kind of "
-            "file, damaged, or holds Python objects"
-        ) from error
+    return array_files.load_npz(path)
 
 
 def dtype_name(array: np.ndarray) -> str:

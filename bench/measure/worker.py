@@ -14,7 +14,7 @@ import sys
 import traceback
 
 from bench.api.errors import BenchError, RefusedError
-from bench.api.messages import without_places
+from bench.api.messages import FULL_DISK, is_full_disk, without_places
 from bench.measure.confine import confine
 from bench.measure.session import Worker
 
@@ -36,6 +36,8 @@ def answer(worker: Worker, line: str) -> str:
 
 
 def _one_line(error: Exception) -> str:
+    if is_full_disk(error):
+        return FULL_DISK
     text = " ".join(without_places(COLOURS.sub("", str(error))).split())
     text = text if len(text) <= 300 else text[:297] + "..."
     return text if isinstance(error, BenchError) else f"{type(error).__name__}: {text}"
