@@ -205,7 +205,7 @@ def _header(file: IO[bytes], size_bytes: int, what: str) -> _Header:
     num_bytes, there = count * dtype.itemsize, size_bytes - read_bytes
     if num_bytes != there:
         raise InputError(
-            f"{what} is damaged: its header says {_told(shape)} of {dtype.str}, {num_bytes:,} bytes, and {there:,} follow"
+            f"{what} is damaged: it says {_told(shape)} of {dtype.str}, {num_bytes:,} bytes, and {there:,} follow"
         )
     return _Header(dtype=dtype, shape=shape, order="F" if is_fortran else "C", num_bytes=num_bytes)
 

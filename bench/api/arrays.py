@@ -82,10 +82,10 @@ def generate(
         assert not isinstance(high, tuple)
         return generator.integers(int(low), int(high), shape, endpoint=True).astype(kind)
     if kind.kind == "f":
-        return generator.standard_normal(shape, dtype=np.float32).astype(kind)
+        return generator.standard_normal(shape, dtype=np.float32).astype(kind, copy=False)
     # Integers of 32 or 64 bits are nearly always indices, and every table has two rows; smaller ones are levels.
     high = 1 if kind.kind == "b" or kind.itemsize > 2 else 127
-    return generator.integers(0, high, shape, endpoint=True).astype(kind)
+    return generator.integers(0, high, shape, endpoint=True).astype(kind, copy=False)
 
 
 def like(generator: np.random.Generator, example: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:

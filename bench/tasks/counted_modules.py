@@ -52,10 +52,10 @@ def counted(weights: Weights) -> Iterator[None]:
             return
         found[what] += number
         if found[what] > most[what]:
-            held = f", and its files hold {weights.num_elements:,} weights in {weights.num_tensors:,} tensors"
+            held = f" and its files hold {weights.num_elements:,} weights in {weights.num_tensors:,} tensors,"
             raise InputError(
-                f"its config.json makes more than {most[what]:,} {what}{held if weights.files else ''}; the configuration "
-                "is of another model, or wrong"
+                f"its config.json makes more than {most[what]:,} {what},{held if weights.files else ''} so it is of "
+                "another model, or wrong"
             )
 
     def module(parent: Any, name: str, child: torch.nn.Module | None) -> None:

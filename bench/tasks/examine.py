@@ -16,7 +16,7 @@ from bench.api.errors import InputError
 from bench.graphs.shapes import given
 from bench.tasks import dataset, formats, metrics
 from bench.tasks.code import imported_from
-from bench.tasks.failures import refused
+from bench.tasks.failures import explained
 from bench.tasks.options import Asked, Found
 from bench.tasks.user_task import DATASET, EXAMPLE, TARGETS, OwnTask
 
@@ -70,10 +70,10 @@ def examine(
     source, target, place = Path(path), Path(folder), Path(data) if data else None
     kind = formats.module_of(module)
     _check_installed(kind)
-    with refused(f"the data set {data} cannot be read"):
+    with explained(f"the data set {data} cannot be read"):
         arrays, targets = dataset.read(place) if place else (None, None)
     asked = Asked(dims=given.dims_from(dims), shapes=given.shapes_from(shapes), trust=trust, arrays=arrays, try_s=try_s)
-    with refused("it cannot be opened, or run once"):  # whatever a format's own steps do not expect
+    with explained("it cannot be opened, or run once"):  # whatever a format's own steps do not expect
         found: Found = kind.examine(source, target, asked)
     weights = target / found.task.weights
     if not weights.exists():  # the format keeps the file as it is

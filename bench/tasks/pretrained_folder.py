@@ -1,4 +1,4 @@
-"""A folder that transformers saved, checked before any package opens it: its configuration and the files of its weights.
+"""A folder that transformers saved, checked before any package opens it: the configuration, the files of weights.
 
 A configuration can name files, other models and code, and sizes of which each takes seconds or gigabytes. What may be
 opened is told here and handed on: transformers itself looks up no file of weights by its name.

@@ -163,8 +163,8 @@ def check(layers: Sequence[tuple[str, Mapping[str, Any]]], folders: Sequence[Pat
         wanted = (settings["out_features"], settings["in_features"])
         if path.suffix == ".safetensors" and (found := shapes_of(path).get("linear.weight")) != wanted:
             raise InputError(
-                f"its {folder.name} has in_features {wanted[1]:,} and out_features {wanted[0]:,}, and its linear.weight "
-                f"is {'missing' if found is None else found}"
+                f"its {folder.name} has in_features {wanted[1]:,} and out_features {wanted[0]:,}, and its "
+                f"linear.weight is {'missing' if found is None else found}"
             )
 
 

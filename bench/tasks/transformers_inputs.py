@@ -139,8 +139,8 @@ def check_sizes(inputs: tuple[TensorSpec, ...], sizes: Mapping[str, int]) -> Non
         if not all(isinstance(size, int) and size > 0 for size in shape) or math.prod(shape) > MOST_NUMBERS:
             told = "x".join(map(str, shape))[:80]
             raise InputError(
-                f"its files say that its input {spec.name!r} is {told}; sizes from 1 and {MOST_NUMBERS:,} numbers are made "
-                "up: mend its config.json or preprocessor_config.json, or say other sizes with --dim"
+                f"its files say that its input {spec.name!r} is {told}; sizes from 1 and {MOST_NUMBERS:,} numbers are "
+                "made up: mend its config.json or preprocessor_config.json, or say other sizes with --dim"
             )
 
 

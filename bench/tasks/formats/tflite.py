@@ -9,7 +9,7 @@ from typing import Any
 
 from bench.api import UNKNOWN, Arrays, TensorSpec
 from bench.graphs.file.foreign import is_batched
-from bench.tasks import ending, probe, sizes
+from bench.tasks import ending, probe, sizes, tflite_names
 from bench.tasks.failures import refused
 from bench.tasks.formats import Format
 from bench.tasks.options import Asked, Found, Interface
@@ -41,7 +41,8 @@ def examine(path: Path, folder: Path, asked: Asked) -> Found:
 
     with refused("it is not a TFLite file, or one that LiteRT cannot open"):
         interpreter = Interpreter(str(path), num_threads=1)
-    inputs, outputs = ports(interpreter)
+        tflite_names.check(path)
+        inputs, outputs = ports(interpreter)
     session = LiteRtSession(interpreter, list(inputs), list(outputs))
     specs, deadline = probe.specs_of(_fields(inputs)), time.monotonic() + asked.try_s
 
