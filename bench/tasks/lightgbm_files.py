@@ -13,6 +13,8 @@ from bench.tasks import trees
 
 HEADER = b"tree\n"
 END = b"end of trees"
+PARAMETERS = (b"\nparameters:", b"\nend of parameters\n")
+"""The lines around the parameters of the training, which follow the trees."""
 NUMBER = re.compile(r"-?\d{1,10}")
 PER_NODE = ("split_feature", "threshold", "left_child", "right_child")
 """Fields of a tree that have a number for each of its inner nodes; of the others, those that are there do."""
@@ -38,6 +40,8 @@ def check(path: Path) -> None:
     end = content.find(b"\n" + END)
     if end < 0:
         raise InputError(f"it ends early: it has no line {END.decode()!r}")
+    if PARAMETERS[0] in content[end:] and PARAMETERS[1] not in content[end:]:
+        raise InputError(f"it ends early: it has no line {PARAMETERS[1].decode().strip()!r}")
     head = _fields(content[: begin if 0 <= begin < end else end], "its header")
     columns = _count(head, "max_feature_idx", "its header", least=0) + 1
     trees.check_columns(columns, len(content), "its max_feature_idx says that it has columns:")
@@ -47,7 +51,8 @@ def check(path: Path) -> None:
     blocks = _blocks(content, head, begin + 1 if 0 <= begin < end else end + 1, end + 1)
     _check_groups(head, len(blocks))
     for at, block in enumerate(blocks):
-        _check_tree(_fields(block, f"tree {at}"), f"its tree {at}", columns)
+        whole, _, _ = block.partition(b"\n\n")  # LightGBM reads no further than to an empty line
+        _check_tree(_fields(whole, f"tree {at}"), f"its tree {at}", columns)
 
 
 def _blocks(content: bytes, head: Fields, begin: int, end: int) -> list[bytes]:
@@ -92,6 +97,8 @@ def _check_tree(tree: Fields, what: str, columns: int) -> None:
     leaves = _count(tree, "num_leaves", what, least=1)
     linear = _count(tree, "is_linear", what, least=0) if "is_linear" in tree else 0
     _numbers(tree, "leaf_value", leaves, what)
+    if "shrinkage" in tree:
+        _numbers(tree, "shrinkage", 1, what)
     if linear:
         _check_linear(tree, leaves, what, columns)
     if leaves == 1:
@@ -180,9 +187,12 @@ def _numbers(fields: Fields, key: str, count: int, what: str) -> np.ndarray:
     if len(words) != count:
         raise InputError(f"{key} of {what} has {len(words):,} numbers; there must be {count:,}")
     try:
-        return np.array([float(word) for word in words], np.float64)
+        found = np.array([float(word) for word in words], np.float64)
     except ValueError as error:
         raise InputError(f"{key} of {what} holds more than numbers: {error}") from error
+    if not np.isfinite(found).all():
+        raise InputError(f"{key} of {what} holds {found[~np.isfinite(found)][0]:g}; finite numbers are allowed")
+    return found
 
 
 def _integers(text: str, what: str) -> np.ndarray:

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import huggingface_hub
 import torch
 import transformers
 from transformers.dynamic_module_utils import get_class_from_dynamic_module
@@ -76,6 +77,7 @@ def opened(folder: Path, *, trust: bool, encodes: bool = False, has_weights: boo
     runs = bool(code) and trust
     if runs:
         _check_code_is_here(code)
+    huggingface_hub.constants.HF_HUB_OFFLINE = True  # some configurations ask the hub for what they name
     with refused("transformers cannot read its config.json"):
         config = transformers.AutoConfig.from_pretrained(str(folder), local_files_only=True, trust_remote_code=runs)
     for key, value in (("use_cache", False), ("return_dict", True)):
@@ -128,7 +130,9 @@ def loaded(folder: Path, found: Opened) -> tuple[Any, tuple[str, ...]]:
             stack.enter_context(counted(weights))
             tensors = _tensors(weights, stack)
             load = transformers.PreTrainedModel.from_pretrained.__func__  # not the one that a class may have of its own
-            model, report = load(found.kind, None, state_dict=tensors, **given)
+            model, report = load(found.kind, None, state_dict=tensors, ignore_mismatched_sizes=True, **given)
+    for name, stored, built in sorted(report["mismatched_keys"]):
+        raise InputError(f"its weight {name} is {_told(stored)}, and its {CONFIG} makes it {_told(built)}")
     missing = sorted(report["missing_keys"])
     names = ", ".join(missing[:MOST_NAMES]) + (", ..." if len(missing) > MOST_NAMES else "")
     drawn = f"{len(missing)} of its weights are not in the folder, and were drawn at random: {names}"
@@ -148,6 +152,10 @@ def _tensors(weights: Weights, stack: contextlib.ExitStack) -> dict[str, Any]:
         else:
             found |= load_state_dict(str(path))
     return found
+
+
+def _told(shape: Any) -> str:
+    return "x".join(map(str, shape)) or "a single number"
 
 
 def _forget_code(config: Any) -> None:

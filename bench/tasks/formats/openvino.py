@@ -37,9 +37,7 @@ def examine(path: Path, folder: Path, asked: Asked) -> Found:
     if not path.with_suffix(".bin").is_file():
         raise InputError(f"its weights, {path.with_suffix('.bin').name}, are not beside it")
     core = openvino.Core()
-    with refused("OpenVINO cannot read it"):
-        model = core.read_model(path)
-        fields = _named(model)
+    model, fields = read(core, path)
     with refused("OpenVINO cannot write it again"):
         ir.save(model, folder / OpenVinoTask.weights)
     with refused("OpenVINO cannot compile it"):
@@ -50,6 +48,21 @@ def examine(path: Path, folder: Path, asked: Asked) -> Found:
         return {port.any_name: made[port] for port in compiled.outputs}
 
     return sizes.choose(OpenVinoTask, run, probe.specs_of(fields), asked)
+
+
+def read(core: Any, path: Path) -> tuple[Any, list[tuple[str, str, list[int | None]]]]:
+    """The model of a file with plain names, and the name, the type and the sizes of each of its inputs.
+
+    Args:
+        core: an `openvino.Core`.
+        path: the `.xml` file.
+
+    Raises:
+        InputError: the files hold no model of OpenVINO, a name is no text, or an input has no rank.
+    """
+    with refused("OpenVINO cannot read it"):
+        model = core.read_model(path)
+        return model, _named(model)
 
 
 def _named(model: Any) -> list[tuple[str, str, list[int | None]]]:
