@@ -15,6 +15,8 @@ HEADER = b"tree\n"
 END = b"end of trees"
 PARAMETERS = (b"\nparameters:", b"\nend of parameters\n")
 """The lines around the parameters of the training, which follow the trees."""
+BARE = ("", "tree", "average_output")
+"""Lines that are no fields with a value."""
 NUMBER = re.compile(r"-?\d{1,10}")
 PER_NODE = ("split_feature", "threshold", "left_child", "right_child")
 """Fields of a tree that have a number for each of its inner nodes; of the others, those that are there do."""
@@ -40,7 +42,8 @@ def check(path: Path) -> None:
     end = content.find(b"\n" + END)
     if end < 0:
         raise InputError(f"it ends early: it has no line {END.decode()!r}")
-    if PARAMETERS[0] in content[end:] and PARAMETERS[1] not in content[end:]:
+    _, told, parameters = content[end:].partition(PARAMETERS[0])
+    if told and PARAMETERS[1] not in parameters:
         raise InputError(f"it ends early: it has no line {PARAMETERS[1].decode().strip()!r}")
     head = _fields(content[: begin if 0 <= begin < end else end], "its header")
     columns = _count(head, "max_feature_idx", "its header", least=0) + 1
@@ -146,10 +149,10 @@ def _check_linear(tree: Fields, leaves: int, what: str, columns: int) -> None:
 
 
 def _fields(block: bytes, what: str) -> dict[str, str]:
-    """The lines of the form `key=value`; a line without the sign is a key without a value.
+    """The lines of the form `key=value`.
 
     Raises:
-        InputError: they are no text, or two have one key.
+        InputError: they are no text, a line is of another form, or two have one key.
     """
     try:
         lines = block.decode().split("\n")
@@ -157,7 +160,9 @@ def _fields(block: bytes, what: str) -> dict[str, str]:
         raise InputError(f"{what} is no text in UTF-8") from error
     found: dict[str, str] = {}
     for line in lines:
-        key, _, value = line.partition("=")
+        key, sign, value = line.partition("=")
+        if not sign and line not in BARE:  # LightGBM would read no further
+            raise InputError(f"{what} has the line {line[:40]!r}, which is no field with a value")
         if key in found and key:
             raise InputError(f"{what} has the field {key!r} twice")
         found[key] = value

@@ -39,10 +39,10 @@ def examine(path: Path, folder: Path, asked: Asked) -> Found:
 
     from bench.plugins.engines.litert import LiteRtSession, ports
 
-    with refused("it is not a TFLite file, or one that LiteRT cannot open"):
+    tflite_names.check(path)
+    with refused(tflite_names.NO_MODEL):
         interpreter = Interpreter(str(path), num_threads=1)
-        tflite_names.check(path)
-        inputs, outputs = ports(interpreter)
+    inputs, outputs = ports(interpreter)
     session = LiteRtSession(interpreter, list(inputs), list(outputs))
     specs, deadline = probe.specs_of(_fields(inputs)), time.monotonic() + asked.try_s
 

@@ -109,11 +109,11 @@ def _check_tflite(content: bytes, path: Path) -> None:
     from bench.plugins.engines.litert import ports
 
     path.write_bytes(content)
+    tflite_names.check(path)
     try:
         interpreter = Interpreter(str(path), num_threads=1)
     except (ValueError, RuntimeError):  # LiteRT refuses the file
         return
-    tflite_names.check(path)
     ports(interpreter)
 
 
