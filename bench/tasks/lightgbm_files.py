@@ -17,6 +17,7 @@ PARAMETERS = (b"\nparameters:", b"\nend of parameters\n")
 """The lines around the parameters of the training, which follow the trees."""
 BARE = ("", "tree", "average_output")
 """Lines that are no fields with a value."""
+PARAMETER = re.compile(rb"\[[^:\]]*:.*\]")
 NUMBER = re.compile(r"-?\d{1,10}")
 PER_NODE = ("split_feature", "threshold", "left_child", "right_child")
 """Fields of a tree that have a number for each of its inner nodes; of the others, those that are there do."""
@@ -42,9 +43,7 @@ def check(path: Path) -> None:
     end = content.find(b"\n" + END)
     if end < 0:
         raise InputError(f"it ends early: it has no line {END.decode()!r}")
-    _, told, parameters = content[end:].partition(PARAMETERS[0])
-    if told and PARAMETERS[1] not in parameters:
-        raise InputError(f"it ends early: it has no line {PARAMETERS[1].decode().strip()!r}")
+    _check_parameters(content, end)
     head = _fields(content[: begin if 0 <= begin < end else end], "its header")
     columns = _count(head, "max_feature_idx", "its header", least=0) + 1
     trees.check_columns(columns, len(content), "its max_feature_idx says that it has columns:")
@@ -54,8 +53,29 @@ def check(path: Path) -> None:
     blocks = _blocks(content, head, begin + 1 if 0 <= begin < end else end + 1, end + 1)
     _check_groups(head, len(blocks))
     for at, block in enumerate(blocks):
-        whole, _, _ = block.partition(b"\n\n")  # LightGBM reads no further than to an empty line
+        whole, _, rest = block.partition(b"\n\n")  # LightGBM reads no further than to an empty line
+        if rest.strip():
+            raise InputError(f"its tree {at} has an empty line before its end")
         _check_tree(_fields(whole, f"tree {at}"), f"its tree {at}", columns)
+
+
+def _check_parameters(content: bytes, end: int) -> None:
+    """Check the parameters of the training, where there are any, of which LightGBM reads each line as `[key: value]`.
+
+    Raises:
+        InputError: they are elsewhere than behind the trees, do not end, or are of another form.
+    """
+    begin = content.find(PARAMETERS[0])
+    if begin < 0:
+        return
+    told, mark, _ = content[begin + len(PARAMETERS[0]) :].partition(PARAMETERS[1])
+    if begin < end or not mark:
+        raise InputError(f"it ends early: it has no line {PARAMETERS[1].decode().strip()!r} behind its trees")
+    for line in told.split(b"\n"):
+        if line and not PARAMETER.fullmatch(line):
+            raise InputError(
+                f"its parameters have the line {line[:40].decode(errors='replace')!r}; [key: value] is allowed"
+            )
 
 
 def _blocks(content: bytes, head: Fields, begin: int, end: int) -> list[bytes]:

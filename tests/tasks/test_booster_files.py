@@ -118,7 +118,7 @@ def test_every_file_that_ends_early_is_refused_in_a_sentence(format: str, seeds:
         (rb"leaf_value=\S+", b"leaf_value=nan", "leaf_value of its tree 0 holds nan; finite numbers are allowed"),
         (rb"cat_boundaries=0 \d+", b"cat_boundaries=0 900", "cat_threshold of its tree 0 has . numbers|do not go up f"),
         (rb"num_cat=\d", b"num_cat=0", "threshold of its tree 0 names categories .; it has none"),
-        (rb"\nleaf_value=", b"\n\nleaf_value=", "its tree 0 has no leaf_value; it is damaged, or ends early"),
+        (rb"\nleaf_value=", b"\n\nleaf_value=", "its tree 0 has an empty line before its end"),
         (rb"leaf_count=", b"leaf_count", "tree 0 has the line 'leaf_count.*', which is no field with a value"),
         (rb"max_feature_idx=2", b"max_feature_idx=2147483646", "it has columns: 2,147,483,647; 1 to 65,536 columns ar"),
         (rb"max_feature_idx=2", b"max_feature_idx=1", "its feature_names has 3 items, and max_feature_idx says 2"),
@@ -133,6 +133,14 @@ def test_a_field_of_lightgbm_that_does_not_fit_is_named(
     changed = fitting(re.sub(pattern, put, text, count=1))
     assert changed != text
     assert re.search(says, refusal(lightgbm_files.check, changed, tmp_path))
+
+
+@pytest.mark.parametrize("line", [b"x", b"shrinkage=0.1", b"[key]", b"[key: value", b"key: value]"])
+def test_parameters_of_another_form_are_refused(line: bytes, text: bytes, tmp_path: Path) -> None:
+    changed = text.replace(b"\nparameters:\n", b"\nparameters:\n[seed: 0]\n" + line + b"\n")
+    assert "its parameters have the line" in refusal(lightgbm_files.check, changed, tmp_path)
+    (tmp_path / "model").write_bytes(text.replace(b"\nparameters:\n", b"\nparameters:\n[seed: 0]\n[data: ]\n"))
+    lightgbm_files.check(tmp_path / "model")
 
 
 def test_sizes_of_trees_that_do_not_fit_are_refused(text: bytes, tmp_path: Path) -> None:
