@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from bench.api import files
@@ -43,6 +43,8 @@ def check(path: Path) -> None:
     end = content.find(b"\n" + END)
     if end < 0:
         raise InputError(f"it ends early: it has no line {END.decode()!r}")
+    if b"\nTree=" in content[end:] or b"\n" + END in content[end + 1 :]:
+        raise InputError(f"it has trees behind the line {END.decode()!r}")
     _check_parameters(content, end)
     head = _fields(content[: begin if 0 <= begin < end else end], "its header")
     columns = _count(head, "max_feature_idx", "its header", least=0) + 1
@@ -56,7 +58,7 @@ def check(path: Path) -> None:
         whole, _, rest = block.partition(b"\n\n")  # LightGBM reads no further than to an empty line
         if rest.strip():
             raise InputError(f"its tree {at} has an empty line before its end")
-        _check_tree(_fields(whole, f"tree {at}"), f"its tree {at}", columns)
+        _check_tree(_fields(whole, f"tree {at}", bare=()), f"its tree {at}", columns)
 
 
 def _check_parameters(content: bytes, end: int) -> None:
@@ -168,7 +170,7 @@ def _check_linear(tree: Fields, leaves: int, what: str, columns: int) -> None:
     _numbers(tree, "leaf_coeff", int(counts.sum()), what)
 
 
-def _fields(block: bytes, what: str) -> dict[str, str]:
+def _fields(block: bytes, what: str, *, bare: Sequence[str] = BARE) -> dict[str, str]:
     """The lines of the form `key=value`.
 
     Raises:
@@ -181,7 +183,7 @@ def _fields(block: bytes, what: str) -> dict[str, str]:
     found: dict[str, str] = {}
     for line in lines:
         key, sign, value = line.partition("=")
-        if not sign and line not in BARE:  # LightGBM would read no further
+        if not sign and line not in bare:  # LightGBM would read no further
             raise InputError(f"{what} has the line {line[:40]!r}, which is no field with a value")
         if key in found and key:
             raise InputError(f"{what} has the field {key!r} twice")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +23,8 @@ ROOTS = (-1, 2**31 - 1)
 MOST_CATEGORY = 2**24
 MOST_BITS = 2**28
 """In the tables of categories of all nodes."""
+CATEGORICAL = "c"
+"""The type of a column of categories."""
 SOFTMAX = "softmax_multiclass_param"
 LINEAR, DROPPING, TREES = "gblinear", "dart", "gbtree"
 Object = Mapping[str, Any]
@@ -49,7 +51,7 @@ def check(path: Path) -> None:
     targets = _count(model, "num_target", "learner_model_param") if "num_target" in model else 1
     groups = max(classes, 1) * max(targets, 1)
     booster = _object(learner, "gradient_booster", "learner")
-    rounds = _check_booster(booster, columns, groups, len(content))
+    rounds = _check_booster(booster, columns, groups, learner.get("feature_types", []))
     _check_best(learner.get("attributes", {}), rounds)
     objective = _object(learner, "objective", "learner")
     told = _count(_object(objective, SOFTMAX, "objective"), "num_class", SOFTMAX) if SOFTMAX in objective else classes
@@ -89,12 +91,12 @@ def _check_best(attributes: Any, rounds: int) -> None:
         raise InputError(f"its best_iteration is {shown(best)}, and it has {rounds:,} rounds")
 
 
-def _check_booster(booster: Object, columns: int, groups: int, size_bytes: int) -> int:
+def _check_booster(booster: Object, columns: int, groups: int, kinds: Sequence[str]) -> int:
     """Check what was boosted; returns the number of rounds."""
     name = booster.get("name")
     if name == DROPPING:
         inner = _object(booster, TREES, "gradient_booster")
-        rounds = _check_booster({**inner, "name": TREES}, columns, groups, size_bytes)
+        rounds = _check_booster({**inner, "name": TREES}, columns, groups, kinds)
         dropped = _numbers(booster, "weight_drop", "gradient_booster")
         count = len(_list(_object(inner, "model", TREES), "trees", "model"))
         if len(dropped) != count:
@@ -111,10 +113,10 @@ def _check_booster(booster: Object, columns: int, groups: int, size_bytes: int) 
         return int(rounds) if isinstance(rounds, int) and 0 <= rounds < 2**31 else 1
     if name != TREES:
         raise InputError(f"its gradient_booster has {shown(name)} for name; {TREES}, {DROPPING} or {LINEAR} is allowed")
-    return _check_trees(model, columns, groups)
+    return _check_trees(model, columns, groups, kinds)
 
 
-def _check_trees(model: Object, columns: int, groups: int) -> int:
+def _check_trees(model: Object, columns: int, groups: int, kinds: Sequence[str]) -> int:
     parameters = _object(model, "gbtree_model_param", "model")
     found = _list(model, "trees", "model")
     count = _count(parameters, "num_trees", "gbtree_model_param")
@@ -133,7 +135,7 @@ def _check_trees(model: Object, columns: int, groups: int) -> int:
     for at, tree in enumerate(found):
         if not isinstance(tree, dict):
             raise InputError(f"its tree {at} is {shown(tree)}; an object is allowed")
-        bits += _check_tree(tree, f"its tree {at}", columns, groups)
+        bits += _check_tree(tree, f"its tree {at}", columns, groups, kinds)
     if bits > MOST_BITS:
         raise InputError(f"its nodes compare with up to {bits:,} categories; up to {MOST_BITS:,} are opened")
     _check_values(model.get("cats"), columns)
@@ -152,7 +154,7 @@ def _is_vector(found: list[Any]) -> bool:
     return isinstance(parameters, dict) and str(parameters.get("size_leaf_vector", "1")) not in ("0", "1")
 
 
-def _check_tree(tree: Object, what: str, columns: int, groups: int) -> int:
+def _check_tree(tree: Object, what: str, columns: int, groups: int, kinds: Sequence[str]) -> int:
     """Check a tree; returns the number of categories of its tables."""
     parameters = _object(tree, "tree_param", what)
     count = _count(parameters, "num_nodes", f"tree_param of {what}")
@@ -192,16 +194,29 @@ def _check_tree(tree: Object, what: str, columns: int, groups: int) -> int:
         leaves = int((left < 0).sum())
         if (size := len(_numbers(tree, "leaf_weights", what))) != leaves * width:
             raise InputError(f"leaf_weights of {what} has {size:,} numbers, and {leaves * width:,} are needed")
-    return _check_categories(tree, inner, count, what)
+    compared = np.zeros(count, np.int64)
+    compared[inner] = [int(kinds[column] == CATEGORICAL) for column in columns_of[inner]] if kinds else -1
+    return _check_categories(tree, inner, count, compared, what)
 
 
-def _check_categories(tree: Object, inner: np.ndarray, count: int, what: str) -> int:
-    if "split_type" not in tree:
-        return 0
-    kinds = _whole(tree, "split_type", what)
+def _check_categories(tree: Object, inner: np.ndarray, count: int, compared: np.ndarray, what: str) -> int:
+    """Check the categories of a tree, where it compares any; returns how many its tables hold.
+
+    Args:
+        tree: the tree.
+        inner: its nodes that are no leaves.
+        count: its nodes in all.
+        compared: for each node, whether it compares a column of categories; -1 where the file does not tell.
+        what: the tree in messages.
+    """
+    kinds = _whole(tree, "split_type", what) if "split_type" in tree else np.zeros(count, np.int64)
     if len(kinds) != count:
         raise InputError(f"split_type of {what} has {len(kinds):,} numbers, and num_nodes says {count:,}")
     trees.check_places(kinds, 2, f"split_type of {what} is")
+    if (odd := inner[(compared[inner] >= 0) & (kinds[inner] != compared[inner])]).size:
+        raise InputError(f"split_type of {what} does not fit feature_types at node {odd[0]}")
+    if "split_type" not in tree:
+        return 0
     keys = ("categories", "categories_nodes", "categories_segments", "categories_sizes")
     values, nodes, begins, sizes = (_whole(tree, key, what) for key in keys)
     if not len(nodes) == len(begins) == len(sizes):

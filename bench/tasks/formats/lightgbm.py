@@ -40,9 +40,9 @@ def examine(path: Path, folder: Path, asked: Asked) -> Found:
     with refused(NO_MODEL, advice=ADVICE):
         booster = boosters.open_lightgbm(path)
         output = boosters.lightgbm_output(booster)
+        ranges = feature_ranges.of_lightgbm(booster)
 
     def run(feeds: Arrays) -> Arrays:
         return {output: boosters.as_output(booster.predict(feeds[INPUT]), output)}
 
-    ranges = feature_ranges.of_lightgbm(booster)
     return booster_files.found(LightGbmTask, run, asked, num_features=booster.num_feature(), ranges=ranges)

@@ -40,9 +40,9 @@ def examine(path: Path, folder: Path, asked: Asked) -> Found:
     with refused(NO_MODEL):
         booster = boosters.open_xgboost(path)
         output = boosters.xgboost_output(booster)
+        ranges = feature_ranges.of_xgboost(booster)
 
     def run(feeds: Arrays) -> Arrays:
         return {output: boosters.as_output(booster.inplace_predict(feeds[INPUT]), output)}
 
-    ranges = feature_ranges.of_xgboost(booster)
     return booster_files.found(XGBoostTask, run, asked, num_features=booster.num_features(), ranges=ranges)
