@@ -177,7 +177,10 @@ def model(stored: Any) -> Any:
         (lambda s: tree(s)["categories"].append(2**30), "categories of its tree 0 holds 1073741824; from 0 to"),
         (lambda s: tree(s)["categories_sizes"].__setitem__(0, 99), "categories_sizes of its tree 0 is 99"),
         (lambda s: tree(s)["categories_nodes"].__setitem__(0, 99), "categories_nodes of its tree 0 (names|go)"),
-        (lambda s: tree(s)["split_type"].__setitem__(0, 1 - tree(s)["split_type"][0]), "are not the nodes that split_"),
+        (
+            lambda s: tree(s)["split_type"].__setitem__(0, 1 - tree(s)["split_type"][0]),
+            "does not fit feature_types at node 0",
+        ),
         (lambda s: tree(s).update(split_type=[0]), "split_type of its tree 0 has 1 numbers, and num_nodes says"),
         (lambda s: s["learner"]["gradient_booster"].update(name="x"), "its gradient_booster has 'x' for name; gbtree,"),
         (lambda s: s["learner"]["gradient_booster"].update(model=[]), r"its model in gradient_booster is \[\]; an obj"),
