@@ -179,7 +179,7 @@ def model(stored: Any) -> Any:
         (lambda s: tree(s)["categories_nodes"].__setitem__(0, 99), "categories_nodes of its tree 0 (names|go)"),
         (
             lambda s: tree(s)["split_type"].__setitem__(0, 1 - tree(s)["split_type"][0]),
-            "does not fit feature_types at node 0",
+            "does not fit feature_types",
         ),
         (lambda s: tree(s).update(split_type=[0]), "split_type of its tree 0 has 1 numbers, and num_nodes says"),
         (lambda s: s["learner"]["gradient_booster"].update(name="x"), "its gradient_booster has 'x' for name; gbtree,"),

@@ -58,6 +58,10 @@ def examine(path: Path, folder: Path, asked: Asked) -> Found:
         raise InputError(
             f"its {MARKER} has a {unknown[0]}, which is not known here; known are {', '.join(sentence_modules.KNOWN)}"
         )
+    if again := [kind for kind, _ in layers[1:] if kind not in sentence_modules.LAYERS]:
+        raise InputError(
+            f"its {MARKER} has a second {again[0]}; behind the first two, {', '.join(sentence_modules.LAYERS)} are known"
+        )
     sentence_modules.check(layers, places[1:], path, trust=asked.trust)
     found = transformers_models.opened(places[0], trust=asked.trust, encodes=True)
     transformer, notes = transformers_models.loaded(places[0], found)
