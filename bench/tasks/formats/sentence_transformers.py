@@ -60,7 +60,7 @@ def examine(path: Path, folder: Path, asked: Asked) -> Found:
         )
     if again := [kind for kind, _ in layers[1:] if kind not in sentence_modules.LAYERS]:
         raise InputError(
-            f"its {MARKER} has a second {again[0]}; behind the first two, {', '.join(sentence_modules.LAYERS)} are known"
+            f"its {MARKER} has a second {again[0]}; behind both, {', '.join(sentence_modules.LAYERS)} are known"
         )
     sentence_modules.check(layers, places[1:], path, trust=asked.trust)
     found = transformers_models.opened(places[0], trust=asked.trust, encodes=True)
