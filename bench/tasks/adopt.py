@@ -174,7 +174,7 @@ def _examine(module: str, path: Path, folder: Path, options: Options, limits: Li
 def _explained(error: ChildError, path: Path, data: Path | None) -> InputError:
     """The error of the child as one about the file that is to blame: the data set, or else the model."""
     if data is not None and str(data.absolute()) in error.reason.partition(": ")[0]:
-        return InputError(f"cannot use the data set {error.reason.replace(str(data.absolute()), str(data))}")
+        return InputError(f"cannot use the data set: {error.reason.replace(str(data.absolute()), str(data))}")
     if error.kind == "signal":
         return InputError(f"cannot use {path}: the package that opens it was {error.reason}; the file may be damaged")
     return InputError(f"cannot use {path}: {error.reason}")

@@ -50,6 +50,6 @@ def test_the_data_set_is_to_blame_and_not_the_model(name: str, tmp_path: Path, m
         (tmp_path / name / "a.npy").write_bytes(EMPTY_TEXTS)
     else:
         (tmp_path / name).write_bytes(b"PK\x05\x06 no list")
-    with pytest.raises(InputError, match=rf"^cannot use the data set {tmp_path / name}") as raised:
+    with pytest.raises(InputError, match=rf"^cannot use the data set: {tmp_path / name}") as raised:
         adopt.adopt(tmp_path / "model.onnx", adopt.Options(dataset=tmp_path / name))
     assert "Error" not in str(raised.value)
