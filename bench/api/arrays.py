@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import zipfile
-import zlib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
-from bench.api import files
-from bench.api.errors import InputError
+from bench.api import array_files
 
 if TYPE_CHECKING:
     import numpy as np
@@ -42,20 +40,9 @@ def load_arrays(path: Path) -> dict[str, np.ndarray]:
     """Read all arrays of an `.npz` file that a user gave.
 
     Raises:
-        InputError: the file cannot be read, or is no `.npz` file of plain arrays.
+        InputError: the file cannot be read, is no `.npz` file of plain arrays, or is much larger unpacked.
     """
-    import numpy as np
-
-    try:
-        with files.opened(path) as stored, np.load(stored, allow_pickle=False) as file:
-            return dict(file)
-    except OSError as error:
-        raise InputError(f"cannot read {path}: {error.strerror or error}") from error
-    except (ValueError, TypeError, AttributeError, EOFError, zipfile.BadZipFile, zlib.error) as error:
-        raise InputError(
-            f"{path} is no .npz file of plain arrays by input name, as numpy.savez writes it: it is another kind of "
-            "file, damaged, or holds Python objects"
-        ) from error
+    return array_files.load_npz(path)
 
 
 def dtype_name(array: np.ndarray) -> str:
@@ -95,10 +82,10 @@ def generate(
         assert not isinstance(high, tuple)
         return generator.integers(int(low), int(high), shape, endpoint=True).astype(kind)
     if kind.kind == "f":
-        return generator.standard_normal(shape, dtype=np.float32).astype(kind)
+        return generator.standard_normal(shape, dtype=np.float32).astype(kind, copy=False)
     # Integers of 32 or 64 bits are nearly always indices, and every table has two rows; smaller ones are levels.
     high = 1 if kind.kind == "b" or kind.itemsize > 2 else 127
-    return generator.integers(0, high, shape, endpoint=True).astype(kind)
+    return generator.integers(0, high, shape, endpoint=True).astype(kind, copy=False)
 
 
 def like(generator: np.random.Generator, example: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:

@@ -6,8 +6,16 @@ node 'Conv-16': ...` begins at `While validating`. So the operator that is to bl
 
 from __future__ import annotations
 
+import errno
 import re
 
+FULL = (errno.ENOSPC, errno.EDQUOT)
+NO_SPACE = ("No space left on device", "Disk quota exceeded")
+"""How packages that are not Python's say so."""
+FULL_DISK = (
+    "the disk of the cache or of temporary files is full; free some space and run again, or name folders on another "
+    "disk by BENCH_CACHE and TMPDIR"
+)
 MOST_CHARACTERS = 4000
 """A longer message is cut before it is searched."""
 PLACE = r"(?:[A-Za-z]:)?[\w.+\\/-]{0,300}[\\/][\w.+-]{1,100}\.(?:cc|cpp|cxx|cu|h|hh|hpp|inl):\d+"
@@ -22,6 +30,15 @@ NEAR = re.compile(r"\b[\w-]+\.cc:\d+ \w+ (?=[A-Z])")
 BETWEEN = re.compile(r">*::(?:[\w~]+|<[^>]*>)| const\b| (?=\[with )")
 """Parts of a signature between brackets and after them."""
 OPENED, CLOSED = ("(", "["), (")", "]")
+
+
+def is_full_disk(error: BaseException | None) -> bool:
+    """Whether an error, or what it was raised from, says that a disk is full."""
+    while error is not None:
+        if (isinstance(error, OSError) and error.errno in FULL) or any(said in str(error) for said in NO_SPACE):
+            return True
+        error = error.__cause__
+    return False
 
 
 def without_places(text: str) -> str:

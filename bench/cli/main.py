@@ -64,7 +64,10 @@ def _code(stopping: Stopping) -> Any:
 
 def _os_line(error: OSError) -> str:
     from bench.api import cache
+    from bench.api.messages import FULL_DISK, is_full_disk
 
+    if is_full_disk(error):
+        return FULL_DISK
     if not error.filename:
         return str(error)
     fix = " (BENCH_CACHE can name another folder)" if str(error.filename).startswith(str(cache.folder())) else ""

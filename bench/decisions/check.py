@@ -145,9 +145,7 @@ def pair_of_files(
     if [(spec.name, spec.dtype) for spec in (*task.inputs, *task.outputs)] != ports:
         raise InputError(f"{new} has other inputs or outputs than {pinned}")
     if (labels := getattr(task, "labels", ())) != (pinned_labels := getattr(pinned_task, "labels", ())):
-        raise InputError(
-            f"{new} says the classes {labels}, and {pinned} says {pinned_labels}: their outputs mean others"
-        )
+        raise InputError(f"{new} says the classes {labels}, and {pinned} says {pinned_labels}: they are no pair")
     cell = _cell(task.name, runtime, provider, batch, threads)
     artifact = prepare.artifact_of(cell, limits)
     if artifact.format != pinned_artifact.format:

@@ -15,7 +15,7 @@ import traceback
 
 from bench.api import contained
 from bench.api.errors import BenchError, RefusedError
-from bench.api.messages import without_places
+from bench.api.messages import FULL_DISK, is_full_disk, without_places
 from bench.measure.confine import confine
 from bench.measure.session import Worker
 
@@ -37,6 +37,8 @@ def answer(worker: Worker, line: str) -> str:
 
 
 def _one_line(error: BaseException) -> str:
+    if is_full_disk(error):
+        return FULL_DISK
     is_told = isinstance(error, Exception)
     text = " ".join(without_places(COLOURS.sub("", str(error) if is_told else contained.told(error))).split())
     text = text if len(text) <= 300 else text[:297] + "..."

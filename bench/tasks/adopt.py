@@ -182,7 +182,16 @@ def _examine(module: str, path: Path, folder: Path, options: Options, limits: Li
             try_s=TRYING * limits.prepare_s,
         )
     except ChildError as error:
-        raise InputError(f"cannot use {path}: {error.reason}") from error
+        raise _explained(error, path, options.dataset) from error
+
+
+def _explained(error: ChildError, path: Path, data: Path | None) -> InputError:
+    """The error of the child as one about the file that is to blame: the data set, or else the model."""
+    if data is not None and str(data.absolute()) in error.reason.partition(": ")[0]:
+        return InputError(f"cannot use the data set: {error.reason.replace(str(data.absolute()), str(data))}")
+    if error.kind == "signal":
+        return InputError(f"cannot use {path}: the package that opens it was {error.reason}; the file may be damaged")
+    return InputError(f"cannot use {path}: {error.reason}")
 
 
 def _name(text: str, beside: str | None = None) -> str:

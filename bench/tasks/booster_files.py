@@ -2,12 +2,34 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from pathlib import Path
+
 from bench.api import TensorSpec
+from bench.api.errors import InputError
 from bench.plugins.engines.estimators import INPUT, NUM_TRIED
 from bench.plugins.engines.feature_ranges import Ranges
 from bench.tasks import probe, sizes
 from bench.tasks.options import Asked, Found
 from bench.tasks.user_task import OwnTask
+
+
+def check(of: Callable[[Path], None], path: Path, what: str, *, advice: str = "") -> None:
+    """Check the counts and places in a file before its package opens it.
+
+    Args:
+        of: the check of the file's format.
+        path: the file.
+        what: the beginning of the message.
+        advice: its end.
+
+    Raises:
+        InputError: they do not fit one another; the message names the field.
+    """
+    try:
+        of(path)
+    except InputError as error:
+        raise InputError(f"{what}: {error}{advice}") from error
 
 
 def found(task: type[OwnTask], run: probe.Run, asked: Asked, *, num_features: int, ranges: Ranges | None) -> Found:

@@ -8,10 +8,10 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from bench.api import Arrays, TensorSpec
+from bench.api import Arrays, TensorSpec, array_files
 from bench.api.arrays import load_arrays
 from bench.api.errors import InputError
-from bench.api.files import opened, refuse_special
+from bench.api.files import refuse_special
 from bench.graphs.deferred import np
 from bench.tasks.code import load
 
@@ -60,28 +60,15 @@ def _stacked(folder: Path) -> Arrays:
     files = sorted(path for path in folder.iterdir() if path.suffix in (".npz", ".npy"))
     if not files:
         raise InputError(f"no .npz or .npy files in {folder}; {DATASETS}")
-    samples = [load_arrays(path) if path.suffix == ".npz" else {"": _load_array(path)} for path in files]
+    array_files.check_unpacked(path for path in files if path.suffix == ".npz")
+    samples = [load_arrays(path) if path.suffix == ".npz" else {"": array_files.load_npy(path)} for path in files]
+    first = {name: (array.shape, array.dtype.kind) for name, array in samples[0].items()}
     for path, sample in zip(files, samples, strict=True):
-        for name, array in samples[0].items():
-            if sample.keys() != samples[0].keys() or sample[name].shape != array.shape:
-                raise InputError(
-                    f"{path} does not hold arrays of the names and shapes of {files[0].name}: {_shapes(samples[0])}"
-                )
+        if {name: (array.shape, array.dtype.kind) for name, array in sample.items()} != first:
+            raise InputError(
+                f"{path} does not hold arrays of the names, shapes and kinds of {files[0].name}: {_shapes(samples[0])}"
+            )
     return {name: np.stack([sample[name] for sample in samples]) for name in samples[0]}
-
-
-def _load_array(path: Path) -> np.ndarray:
-    try:
-        with opened(path) as file:
-            array: np.ndarray = np.load(file, allow_pickle=False)
-            return array
-    except OSError as error:
-        raise InputError(f"cannot read {path}: {error.strerror or error}") from error
-    except (ValueError, EOFError) as error:
-        raise InputError(
-            f"{path} is no .npy file of a plain array, as numpy.save writes it: it is another kind of file, damaged, "
-            "or holds Python objects"
-        ) from error
 
 
 @functools.cache

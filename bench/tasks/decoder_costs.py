@@ -21,7 +21,8 @@ from transformers import AttentionInterface
 
 from bench.api.errors import InputError
 from bench.measure.generation import Pass
-from bench.tasks import transformers_models
+from bench.tasks import pretrained_folder, transformers_models
+from bench.tasks.counted_modules import counted
 from bench.tasks.failures import refused
 from bench.tasks.torch_decoders import KEEP
 from bench.tasks.transformers_inputs import most_positions
@@ -83,7 +84,8 @@ def costs(*, path: str, prompt: int, depths: list[int], batch: int, trust: bool)
     Raises:
         InputError: transformers cannot build a decoder from the configuration, or cannot run it without its weights.
     """
-    found = transformers_models.opened(Path(path), trust=trust)
+    pretrained_folder.check_counts(pretrained_folder.config_of(Path(path)), pretrained_folder.NO_WEIGHTS)
+    found = transformers_models.opened(Path(path), trust=trust, has_weights=False)
     model = _built(found)
     notes = list(found.notes)
     most, longest = most_positions(found.config), max([prompt, *(depth + 1 for depth in depths)])
@@ -114,7 +116,8 @@ def _built(found: transformers_models.Opened) -> Any:
         raise InputError(f"{kind.__name__} has an encoder; only models of a decoder alone are priced")
     AttentionInterface.register(COUNTED, _attention)
     found.config.use_cache = True
-    with refused("transformers cannot build it from its config.json"), torch.device("meta"):
+    failing = refused("transformers cannot build it from its config.json")
+    with failing, counted(pretrained_folder.NO_WEIGHTS), torch.device("meta"):
         model = kind._from_config(found.config, attn_implementation="eager")
         model.config._attn_implementation = COUNTED  # beyond transformers' check of what a class supports
     model.tie_weights()

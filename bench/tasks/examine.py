@@ -18,6 +18,7 @@ from bench.graphs.deferred import np
 from bench.graphs.shapes import given
 from bench.tasks import dataset, formats, metrics
 from bench.tasks.code import imported_from
+from bench.tasks.failures import explained
 from bench.tasks.options import Asked, Found
 from bench.tasks.targets import judge_of
 from bench.tasks.user_task import DATASET, EXAMPLE, TARGETS, OwnTask
@@ -80,15 +81,18 @@ def examine(
     wanted = Wanted.of(metric, output)
     kind = formats.module_of(module)
     _check_installed(kind)
-    arrays, targets = dataset.read(place) if place else (None, None)
+    with explained(f"the data set {data} cannot be read"):
+        arrays, targets = dataset.read(place) if place else (None, None)
     asked = Asked(dims=given.dims_from(dims), shapes=given.shapes_from(shapes), trust=trust, arrays=arrays, try_s=try_s)
-    found: Found = kind.examine(source, target, asked)
+    with explained("it cannot be opened, or run once"):  # whatever a format's own steps do not expect
+        found: Found = kind.examine(source, target, asked)
     weights = target / found.task.weights
     if not weights.exists():  # the format keeps the file as it is
         shutil.copyfile(source, weights)
     if found.example is not None and place is None:
         save_arrays(target / EXAMPLE, found.example)
-    judge, attributes, notes = _judge(place, arrays, targets, found, target, wanted)
+    with explained(f"the targets of {data} cannot be compared with the outputs"):
+        judge, attributes, notes = _judge(place, arrays, targets, found, target, wanted)
     code = imported_from(place.resolve().parent) if place is not None and place.suffix == dataset.PYTHON else []
     origins = {str(file): cache.file_digest(file) for file in (*found.files, *code)}
     _write(target, found, judge, {**attributes, "made_from": origins})

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator
 
-from bench.api.errors import InputError
+from bench.api.errors import BenchError, InputError
 from bench.api.messages import without_places
 
 LONGEST = 300
@@ -22,8 +22,25 @@ def one_line(error: Exception, longest: int = 200) -> str:
 
 
 @contextlib.contextmanager
+def explained(step: str) -> Iterator[None]:
+    """The last line of defence: raise an InputError instead of what no step expected.
+
+    Errors that explain themselves, and the want of memory, pass unchanged.
+
+    Args:
+        step: what failed, as the message begins.
+    """
+    try:
+        yield
+    except (BenchError, MemoryError):
+        raise
+    except Exception as error:
+        raise InputError(f"{step}: {one_line(error)}") from error
+
+
+@contextlib.contextmanager
 def refused(what: str, *, advice: str = "") -> Iterator[None]:
-    """Raise an InputError instead of any other error; an InputError, which explains itself already, passes unchanged.
+    """Raise an InputError instead of any other error; an InputError and the want of memory pass.
 
     Args:
         what: the beginning of the message, which names the failing step, such as `PyTorch cannot load it`.
@@ -31,7 +48,7 @@ def refused(what: str, *, advice: str = "") -> Iterator[None]:
     """
     try:
         yield
-    except InputError:
+    except (InputError, MemoryError):
         raise
     except Exception as error:
         room = LONGEST - len(f"{what}: {type(error).__name__}: {advice}")

@@ -16,7 +16,7 @@ from torch import nn
 
 from bench.api.errors import InputError
 from bench.tasks.failures import refused
-from bench.tasks.transformers_models import check_pickles
+from bench.tasks.pretrained_folder import check_pickles, inside, shapes_of, shown
 
 OUTPUT = "sentence_embedding"
 LEGACY_MODES = {
@@ -107,13 +107,17 @@ class Dense(nn.Module):
 
     def __init__(self, settings: Mapping[str, Any]) -> None:
         super().__init__()
-        self.linear = nn.Linear(settings["in_features"], settings["out_features"], bias=settings.get("bias", True))
-        self.activation = _activation(settings.get("activation_function", "torch.nn.modules.activation.Tanh"))
+        given = {**DENSE, **settings}
+        self.linear = nn.Linear(given["in_features"], given["out_features"], bias=given["bias"])
+        self.activation = _activation(given["activation_function"])
 
     def forward(self, embeddings_ND: torch.Tensor) -> torch.Tensor:
         return self.activation(self.linear(embeddings_ND))
 
 
+DENSE = {"bias": True, "activation_function": "torch.nn.modules.activation.Tanh"}
+"""Settings of a linear map that are not in its file."""
+NAMES = {int: "a whole number", bool: "true or false", str: "a text"}
 LAYERS = {"Normalize": Normalized, "Dense": Dense}
 KNOWN = ("Transformer", "Pooling", *LAYERS)
 
@@ -125,11 +129,58 @@ def modes_of(settings: Mapping[str, Any]) -> tuple[str, ...]:
         InputError: a mode is not known here.
     """
     named = settings.get("pooling_mode") or [mode for key, mode in LEGACY_MODES.items() if settings.get(key)] or "mean"
-    modes = (named,) if isinstance(named, str) else tuple(named)
+    modes = named if isinstance(named, list) else [named]
     for mode in modes:
-        if mode not in MODES:
-            raise InputError(f"its pooling mode {mode!r} is not known here; known are {', '.join(MODES)}")
-    return modes
+        if not isinstance(mode, str) or mode not in MODES:
+            raise InputError(f"its pooling mode {shown(mode)} is not known here; known are {', '.join(MODES)}")
+    if len(set(modes)) != len(modes):
+        raise InputError(f"its pooling_mode {shown(modes)} names a mode twice")
+    return tuple(modes)
+
+
+def check(layers: Sequence[tuple[str, Mapping[str, Any]]], folders: Sequence[Path], root: Path, *, trust: bool) -> None:
+    """Check the settings of the modules after the transformer before any of them is built.
+
+    Args:
+        layers: kinds and settings of the modules, the pooling first.
+        folders: their folders.
+        root: the folder of all.
+        trust: whether pickles may be loaded.
+
+    Raises:
+        InputError: a setting is of another type, or the weights of a module are missing, elsewhere, of another size, or
+            pickled and not trusted.
+    """
+    modes_of(layers[0][1])
+    for (kind, settings), folder in zip(layers[1:], folders[1:], strict=True):
+        if kind != "Dense":
+            continue
+        for key, allowed in (("in_features", int), ("out_features", int), ("bias", bool), ("activation_function", str)):
+            if type(value := settings.get(key, DENSE.get(key))) is not allowed:
+                raise InputError(f"its {folder.name} has {shown(value)} for {key}; {NAMES[allowed]} is allowed")
+        _activation(settings.get("activation_function", DENSE["activation_function"]))
+        path = inside(weights_of(folder, trust=trust), root)
+        wanted = (settings["out_features"], settings["in_features"])
+        if path.suffix == ".safetensors" and (found := shapes_of(path).get("linear.weight")) != wanted:
+            raise InputError(
+                f"its {folder.name} has in_features {wanted[1]:,} and out_features {wanted[0]:,}, and its "
+                f"linear.weight is {'missing' if found is None else found}"
+            )
+
+
+def weights_of(folder: Path, *, trust: bool) -> Path:
+    """The file with the weights of a module's folder.
+
+    Raises:
+        InputError: there is none, or it is pickled and not trusted.
+    """
+    path, pickled = folder / "model.safetensors", folder / "pytorch_model.bin"
+    if path.is_file():
+        return path
+    if not pickled.is_file():
+        raise InputError(f"{folder.name} has no model.safetensors")
+    check_pickles(trust)
+    return pickled
 
 
 def load_layers(model: SentenceModel, folders: Sequence[Path], *, trust: bool) -> None:
@@ -143,15 +194,12 @@ def load_layers(model: SentenceModel, folders: Sequence[Path], *, trust: bool) -
     for layer, folder in zip(model.layers, folders, strict=True):
         if not layer.state_dict():
             continue
-        path, pickled = folder / "model.safetensors", folder / "pytorch_model.bin"
+        path = weights_of(folder, trust=trust)
         with refused(f"the weights in {folder.name} do not fit"):
-            if path.is_file():
-                layer.load_state_dict(load_file(path))
-            elif not pickled.is_file():
-                raise InputError(f"{folder.name} has no model.safetensors")
-            else:
-                check_pickles(trust)
-                layer.load_state_dict(torch.load(pickled, map_location="cpu", weights_only=True))
+            is_safe = path.suffix == ".safetensors"
+            layer.load_state_dict(
+                load_file(path) if is_safe else torch.load(path, map_location="cpu", weights_only=True)
+            )
 
 
 def _activation(name: str) -> nn.Module:
@@ -164,4 +212,5 @@ def _activation(name: str) -> nn.Module:
     kind = getattr(nn, last, None) if package.startswith("torch.nn.modules.") else None
     if not (isinstance(kind, type) and issubclass(kind, nn.Module)):
         raise InputError(f"its activation {name!r} is none of PyTorch's")
-    return kind()
+    with refused(f"its activation {name!r} cannot be made without settings"):
+        return kind()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -21,6 +22,8 @@ from bench.tasks.user_task import OwnTask, sized
 OTHER_SIZES = (OTHER_SIZE, 64, 256, 512, 1024)
 """Tried in this order for dimensions whose names and places say nothing."""
 MOST_TRIES = 40
+MOST_BYTES = 2**29
+"""In a made-up input of a size that nobody gave."""
 
 
 class NothingRunsError(InputError):
@@ -192,6 +195,13 @@ def example_of(
                 return {name: np.asarray(array[0]) for name, array in rows.items()}
             raise error
         return {name: array[:1] for name, array in rows.items()}
+    for spec in inputs:
+        shape, num_bytes = sized(spec.shape, sizes), np.dtype(spec.dtype).itemsize * math.prod(sized(spec.shape, sizes))
+        if num_bytes > MOST_BYTES and not (asked.dims or asked.shapes):
+            raise InputError(
+                f"its input {spec.name!r} is {'x'.join(map(str, shape))} of {spec.dtype}, {num_bytes:,} bytes; up to "
+                f"{MOST_BYTES:,} are made up: give samples by --dataset, or its size by --shape"
+            )
     generator = np.random.default_rng(seed)
     return {
         spec.name: np.asarray(generate(generator, spec.dtype, sized(spec.shape, sizes), domains.get(spec.name)))

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import math
 from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from typing import Any
 from bench.api import TensorSpec, files
 from bench.api.errors import InputError
 from bench.tasks.options import Asked
+from bench.tasks.pretrained_folder import inside
 from bench.tasks.probe import BATCH
 
 SEQUENCE, DECODED, SAMPLES, FRAMES, HEIGHT, WIDTH = (
@@ -27,6 +29,8 @@ RATE_HZ = 16_000
 NUM_FRAMES = 100
 """Frames in a second of audio, with the usual hop of 10 ms."""
 CHANNELS = 3
+MOST_NUMBERS = 2**26
+"""In a made-up input of sizes that the user did not give."""
 PROCESSORS = ("preprocessor_config.json", "processor_config.json")
 PARTS = ("image_processor", "feature_extractor")
 """Keys of a `processor_config.json` under which the settings are that older releases kept in a file of their own."""
@@ -55,8 +59,8 @@ def processor_of(folder: Path) -> Mapping[str, Any]:
     """The settings of a folder's image processor or feature extractor; empty where there are none that can be read."""
     for name in PROCESSORS:
         try:
-            found = json.loads(files.read_text(folder / name))
-        except (OSError, ValueError):
+            found = json.loads(files.read_text(inside(folder / name, folder)))
+        except (OSError, ValueError, RecursionError):
             continue
         parts = [found[part] for part in PARTS if isinstance(found, dict) and isinstance(found.get(part), dict)]
         if parts or isinstance(found, dict):
@@ -122,6 +126,22 @@ def fixed(inputs: tuple[TensorSpec, ...], sizes: Mapping[str, int]) -> tuple[Ten
         )
         for spec in inputs
     )
+
+
+def check_sizes(inputs: tuple[TensorSpec, ...], sizes: Mapping[str, int]) -> None:
+    """Refuse sizes that a folder's files state and that no input has.
+
+    Raises:
+        InputError: an input would be empty, or larger than `MOST_NUMBERS`; the message has the figures.
+    """
+    for spec in inputs:
+        shape = [sizes.get(dim, 1) if isinstance(dim, str) else dim for dim in spec.shape]
+        if not all(isinstance(size, int) and size > 0 for size in shape) or math.prod(shape) > MOST_NUMBERS:
+            told = "x".join(map(str, shape))[:80]
+            raise InputError(
+                f"its files say that its input {spec.name!r} is {told}; sizes from 1 and {MOST_NUMBERS:,} numbers are "
+                "made up: mend its config.json or preprocessor_config.json, or say other sizes with --dim"
+            )
 
 
 def decoder_sizes(config: Any) -> dict[str, int]:

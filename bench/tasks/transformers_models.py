@@ -8,20 +8,22 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import importlib
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import huggingface_hub
 import torch
 import transformers
 from transformers.dynamic_module_utils import get_class_from_dynamic_module
 
-from bench.api import files
 from bench.api.errors import InputError
+from bench.tasks import pretrained_folder
+from bench.tasks.counted_modules import counted
 from bench.tasks.failures import refused
+from bench.tasks.pretrained_folder import CONFIG, SAFE, Weights
 
-CONFIG = "config.json"
+ADAPTER = "adapter_config.json"
 MADE_UP = "write a Python file with build() and example_inputs()"
 MOST_NAMES = 3
 """Names of weights in a message, at most."""
@@ -34,30 +36,36 @@ class Opened:
     Attributes:
         kind: the model's class, a `transformers.PreTrainedModel`.
         config: its `transformers.PreTrainedConfig`, set so that the model returns tensors by name and keeps no cache.
+        weights: the files that hold its weights; None where they are read from elsewhere.
         runs_code: whether code in the folder runs.
         notes: lines to tell the user.
     """
 
     kind: Any
     config: Any
+    weights: Weights | None
     runs_code: bool
     notes: tuple[str, ...]
 
 
-def opened(folder: Path, *, trust: bool, encodes: bool = False) -> Opened:
+def opened(folder: Path, *, trust: bool, encodes: bool = False, has_weights: bool = True) -> Opened:
     """Read the configuration of a folder, and find the class that it names.
 
     Args:
         folder: a folder with a `config.json`.
         trust: whether Python files in the folder may run; they run only if the configuration refers to them.
         encodes: whether the class is wanted that gives the hidden states of texts, whichever the configuration names.
+        has_weights: whether the weights are in the folder, as transformers saved them; those of a task are not.
 
     Raises:
-        InputError: transformers cannot read the configuration, there is no such class, or its code is not trusted.
+        InputError: transformers cannot read the configuration, there is no such class, its code is not trusted, or the
+            configuration is of a larger model than the weights, or they are pickled and not trusted.
     """
-    stored = _stored(folder)
-    if "quantization_config" in stored:
-        raise InputError("its weights are quantized for another framework; give the folder of the float model")
+    stored = pretrained_folder.config_of(folder)
+    weights = None
+    if has_weights:
+        weights = pretrained_folder.weights_of(folder, stored, trust=trust)
+        pretrained_folder.check_counts(stored, weights)
     name = next(iter(stored.get("architectures") or ()), None)
     code = {auto: given for auto, given in (stored.get("auto_map") or {}).items() if isinstance(given, str)}
     is_known = stored.get("model_type") in transformers.CONFIG_MAPPING and hasattr(transformers, name or "AutoModel")
@@ -69,12 +77,17 @@ def opened(folder: Path, *, trust: bool, encodes: bool = False) -> Opened:
     runs = bool(code) and trust
     if runs:
         _check_code_is_here(code)
+    huggingface_hub.constants.HF_HUB_OFFLINE = True  # some configurations ask the hub for what they name
     with refused("transformers cannot read its config.json"):
         config = transformers.AutoConfig.from_pretrained(str(folder), local_files_only=True, trust_remote_code=runs)
     for key, value in (("use_cache", False), ("return_dict", True)):
         if hasattr(config, key):
             setattr(config, key, value)
     notes = []
+    if not runs:
+        _forget_code(config)
+    if (folder / ADAPTER).is_file():
+        notes.append(f"the adapter of its {ADAPTER} is not a part of what is measured; merge it into the weights")
     if code and not runs:
         notes.append("the code in the folder did not run: it is measured by transformers' own class; --trust runs it")
     wanted = None if encodes else name
@@ -88,74 +101,70 @@ def opened(folder: Path, *, trust: bool, encodes: bool = False) -> Opened:
         kind = _base(config)
         if not encodes:
             notes.append(f"its config.json names no class; it is measured as {kind.__name__}")
-    return Opened(kind=kind, config=config, runs_code=runs, notes=tuple(notes))
+    return Opened(kind=kind, config=config, weights=weights, runs_code=runs, notes=tuple(notes))
 
 
-def loaded(folder: Path, found: Opened, *, trust: bool) -> tuple[Any, tuple[str, ...]]:
+def loaded(folder: Path, found: Opened) -> tuple[Any, tuple[str, ...]]:
     """The model of a folder with its weights in float32, switched to inference, and lines to tell the user.
 
+    A class of transformers is given the weights, so that it looks for no file: neither for other weights, adapters and
+    settings of a generation, nor for what a class of its own kind reads besides. A class of the folder is trusted.
+
+    Args:
+        folder: the folder.
+        found: as `opened` found it with its weights.
+
     Raises:
-        InputError: transformers cannot load the weights, or they are pickled and not trusted.
+        InputError: transformers cannot load the weights, or they do not fit the configuration.
     """
-    check_shards(folder)
-    is_pickled = not any(folder.glob("*.safetensors")) and any(folder.glob("pytorch_model*.bin"))
-    if is_pickled:
-        check_pickles(trust)
+    weights = found.weights
+    assert weights is not None, "it was opened without its weights"
+    given = {"config": found.config, "local_files_only": True, "dtype": "float32", "output_loading_info": True}
     torch.manual_seed(0)  # weights that the folder lacks are drawn
-    with refused("transformers cannot load it"):
-        model, report = found.kind.from_pretrained(
-            str(folder),
-            config=found.config,
-            local_files_only=True,
-            use_safetensors=not is_pickled,
-            dtype="float32",
-            output_loading_info=True,
-        )
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(refused("transformers cannot load it"))
+        if found.runs_code:
+            load = found.kind.from_pretrained
+            model, report = load(str(folder), use_safetensors=not weights.is_pickled, **given)
+        else:
+            stack.enter_context(counted(weights))
+            tensors = _tensors(weights, stack)
+            load = transformers.PreTrainedModel.from_pretrained.__func__  # not the one that a class may have of its own
+            model, report = load(found.kind, None, state_dict=tensors, ignore_mismatched_sizes=True, **given)
+    for name, stored, built in sorted(report["mismatched_keys"]):
+        raise InputError(f"its weight {name} is {_told(stored)}, and its {CONFIG} makes it {_told(built)}")
     missing = sorted(report["missing_keys"])
     names = ", ".join(missing[:MOST_NAMES]) + (", ..." if len(missing) > MOST_NAMES else "")
     drawn = f"{len(missing)} of its weights are not in the folder, and were drawn at random: {names}"
     return model.eval(), (drawn,) if missing else ()
 
 
-def check_shards(folder: Path) -> None:
-    """Refuse lists of weight files that name files elsewhere, or pickles as safetensors.
+def _tensors(weights: Weights, stack: contextlib.ExitStack) -> dict[str, Any]:
+    """The weights of all files by name; those of safetensors are read when they are needed."""
+    from safetensors import safe_open
+    from transformers.modeling_utils import load_state_dict
 
-    Raises:
-        InputError: a list cannot be read, or names such a file.
-    """
-    for index in sorted(folder.glob("*.index.json")):
-        with refused(f"its {index.name} cannot be read"):
-            names = sorted(set(json.loads(files.read_text(index))["weight_map"].values()))
-        kind = ".safetensors" if ".safetensors." in index.name else ".bin"
-        for name in names:
-            if Path(str(name)).name != name or not str(name).endswith(kind):
-                raise InputError(f"its {index.name} names {name!r}; weights are {kind} files in the folder itself")
-
-
-def check_pickles(trust: bool) -> None:
-    """Refuse pickled weights that are not trusted.
-
-    Raises:
-        InputError: they are not.
-    """
-    if not trust:
-        raise InputError(
-            "its weights are pickled (.bin); add --trust to load them, or save the model again by save_pretrained(), "
-            "which writes safetensors"
-        )
+    found: dict[str, Any] = {}
+    for path in weights.files:
+        if path.suffix == SAFE:
+            opened = stack.enter_context(safe_open(str(path), framework="pt"))
+            found |= {name: opened.get_slice(name) for name in opened.keys()}  # noqa: SIM118
+        else:
+            found |= load_state_dict(str(path))
+    return found
 
 
-def _stored(folder: Path) -> Mapping[str, Any]:
-    """The content of a folder's `config.json`.
+def _told(shape: Any) -> str:
+    return "x".join(map(str, shape)) or "a single number"
 
-    Raises:
-        InputError: it is no JSON object.
-    """
-    with refused("its config.json cannot be read"):
-        stored = json.loads(files.read_text(folder / CONFIG))
-    if not isinstance(stored, dict):
-        raise InputError("its config.json holds no object")
-    return stored
+
+def _forget_code(config: Any) -> None:
+    """Remove the names of classes in the folder from a configuration and its parts: transformers would ask for them."""
+    if "auto_map" in vars(config):
+        del config.auto_map
+    for name in config.sub_configs:
+        if isinstance(part := getattr(config, name, None), transformers.PreTrainedConfig):
+            _forget_code(part)
 
 
 def _check_code_is_here(code: Mapping[str, str]) -> None:
@@ -191,6 +200,8 @@ def _named(name: str, config: Any, stored: Mapping[str, Any]) -> Any:
         with contextlib.suppress(ImportError):
             module = importlib.import_module(type(config).__module__.replace("configuration_", "modeling_"))
             kind = getattr(module, name, None)
+    if kind is not None and not (isinstance(kind, type) and issubclass(kind, transformers.PreTrainedModel)):
+        raise InputError(f"its {CONFIG} names {name}, which is no class of a model here; {MADE_UP}")
     if kind is None:
         by = stored.get("transformers_version")
         raise InputError(

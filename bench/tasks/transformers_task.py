@@ -16,6 +16,7 @@ from bench.api.errors import InputError
 from bench.graphs.deferred import np
 from bench.tasks import sizes
 from bench.tasks import transformers_inputs as fed
+from bench.tasks.failures import refused
 from bench.tasks.options import Asked, Found
 from bench.tasks.user_task import NUM_SAMPLES, SEEDS, TorchTask
 
@@ -44,7 +45,7 @@ class PretrainedTask(TorchTask):
         """The `transformers_models.Opened` of the task's folder."""
         from bench.tasks import transformers_models
 
-        return transformers_models.opened(self.folder, trust=self.trust, encodes=self.encodes)
+        return transformers_models.opened(self.folder, trust=self.trust, encodes=self.encodes, has_weights=False)
 
     @property
     def decoder(self) -> Decoder | None:
@@ -130,12 +131,16 @@ def made(
     """
     from bench.tasks import torch_models
 
-    layouts: list[fed.Layout | None] = [*fed.layouts(network.main, network.config, fed.processor_of(source))]
+    with refused(f"its {CONFIG} does not say what its inputs are"):
+        layouts: list[fed.Layout | None] = [*fed.layouts(network.main, network.config, fed.processor_of(source))]
+        decoded = fed.decoder_sizes(network.config)
     refusal: InputError | None = None
     for layout in layouts or [None]:
         inputs = fed.specs(network.main, layout, network.parameters, asked)
         given = sizes.given_sizes(inputs, asked)
-        likely = {**(layout.sizes if layout else {}), **fed.decoder_sizes(network.config), **given}
+        likely = {**(layout.sizes if layout else {}), **decoded, **given}
+        if not (given or asked.arrays):
+            fed.check_sizes(inputs, likely)
         fixed = {dim: likely[dim] for dim in fed.FIXED if dim in likely}
         try:
             found = _tried(task, network, fed.fixed(inputs, fixed), asked, attributes, likely)
@@ -172,8 +177,9 @@ def _tried(
     """
     from bench.tasks import torch_models
 
-    domains = fed.domains(inputs, network.config)
-    ends = fed.last_tokens(inputs, network.config) if asked.arrays is None else {}
+    with refused(f"its {CONFIG} does not say what its tokens are"):
+        domains = fed.domains(inputs, network.config)
+        ends = fed.last_tokens(inputs, network.config) if asked.arrays is None else {}
     run = torch_models.Run(network.model, by_name=True)
     found = {"trust": network.runs_code, "domains": domains, "last_tokens": ends}
     return sizes.choose(

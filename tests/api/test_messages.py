@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 import time
 
 import pytest
 
-from bench.api.messages import MOST_CHARACTERS, without_places
+from bench.api.messages import MOST_CHARACTERS, is_full_disk, without_places
 
 ENFORCED = "/onnxruntime_src/onnxruntime/core/providers/cpu/tensor/reshape_helper.h:45 "
 RESHAPE = "The input tensor cannot be reshaped to the requested shape. Input shape:{1,16}, requested shape:{4,5}"
@@ -85,3 +86,26 @@ def test_a_long_message_is_cut_before_it_is_searched() -> None:
     began_s = time.process_time()
     assert without_places(message) == message[:MOST_CHARACTERS]
     assert time.process_time() - began_s < 5
+
+
+def caused(error: Exception, cause: Exception) -> Exception:
+    error.__cause__ = cause
+    return error
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        OSError(errno.ENOSPC, "No space left on device"),
+        OSError(errno.EDQUOT, "Disk quota exceeded"),
+        RuntimeError("I/O error: No space left on device (os error 28)"),
+        caused(ValueError("it cannot be written"), OSError(errno.ENOSPC, "full")),
+    ],
+)
+def test_a_full_disk_is_known_whoever_says_so(error: Exception) -> None:
+    assert is_full_disk(error)
+
+
+@pytest.mark.parametrize("error", [None, OSError(errno.EACCES, "no"), ValueError("space"), MemoryError()])
+def test_another_error_is_of_no_full_disk(error: Exception | None) -> None:
+    assert not is_full_disk(error)

@@ -13,6 +13,7 @@ import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import onnx
 import pytest
 from onnx import TensorProto, helper
 
@@ -251,6 +252,22 @@ def test_a_full_disk(bench: Bench, disk: Path) -> None:
             assert len(read_file(disk / name).lines) >= data.count(b"\n")
     (disk / "filler").unlink()
     assert bench("run", "toy", *SHORT).returncode == 0
+
+
+@pytest.mark.parametrize("left_bytes", [0, 4096], ids=["folder", "model"])
+def test_a_full_cache(left_bytes: int, bench: Bench, disk: Path, tmp_path: Path) -> None:
+    """The disk of the cache is full: for the folder of the model's task, or for the files in it."""
+    text = '<ir_version: 8, opset_import: ["": 17]> g (float[N,4] x) => (float[N,5000] y) { y = MatMul (x, w) }'
+    model = onnx.parser.parse_model(text)
+    model.graph.initializer.add(name="w", data_type=1, dims=[4, 5000], raw_data=bytes(80_000))
+    onnx.save(model, tmp_path / "model.onnx")
+    fill(disk / "filler")
+    if left_bytes:
+        os.truncate(disk / "filler", (disk / "filler").stat().st_size - left_bytes)
+    line = refused(bench("run", "--model", "model.onnx", "--dry-run", BENCH_CACHE=str(disk / "cache")))
+    assert "the disk of the cache or of temporary files is full; free some space and run again, or name folders" in line
+    (disk / "filler").unlink()
+    assert bench("run", "--model", "model.onnx", "--dry-run", BENCH_CACHE=str(disk / "cache")).returncode == 0
 
 
 def test_no_space_in_the_middle_of_a_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

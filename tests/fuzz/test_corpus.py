@@ -18,11 +18,22 @@ from fuzz import beside, mutations, targets, watch
 from fuzz.corpus import CORPUS, EXPECTED, Finding, findings
 from fuzz.minimise import minimised
 
+OF_FRAMEWORKS = ("boosters", "ports", "pretrained")
+"""Targets that open models by their packages, in which a test without frameworks has no share."""
+
+
+def marks_of(target: str) -> list[pytest.MarkDecorator]:
+    return [pytest.mark.framework] if target in OF_FRAMEWORKS else []
+
+
 FINDINGS = [
     pytest.param(
         finding,
         id=finding.name,
-        marks=[pytest.mark.xfail(strict=True, reason=finding.open)] if finding.open else [],
+        marks=[
+            *marks_of(finding.target),
+            *([pytest.mark.xfail(strict=True, reason=finding.open)] if finding.open else []),
+        ],
     )
     for finding in findings()
 ]
@@ -40,7 +51,7 @@ def test_every_file_of_the_corpus_is_expected() -> None:
     assert {finding.target for finding in findings()} <= set(targets.names())
 
 
-@pytest.mark.parametrize("name", targets.names())
+@pytest.mark.parametrize("name", [pytest.param(name, marks=marks_of(name)) for name in targets.names()])
 def test_the_seeds_break_no_rule_and_mutations_differ_from_them(name: str) -> None:
     target, chance = targets.target(name), random.Random(0)
     for seed in target.seeds():

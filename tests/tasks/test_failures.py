@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from bench.api.errors import InputError
-from bench.tasks.failures import LONGEST, refused
+from bench.api.errors import ArtifactError, InputError
+from bench.tasks.failures import LONGEST, explained, refused
 
 
 def test_advice_survives_a_long_error() -> None:
@@ -27,3 +27,24 @@ def test_an_error_that_fits_is_whole() -> None:
 def test_an_error_that_explains_itself_passes_unchanged() -> None:
     with pytest.raises(InputError, match=r"^it has no outputs$"), refused("it does not run"):
         raise InputError("it has no outputs")
+
+
+@pytest.mark.parametrize("error", [InputError("no outputs"), ArtifactError("no file"), MemoryError("much")])
+def test_the_last_line_of_defence_lets_errors_pass_that_explain_themselves(error: Exception) -> None:
+    with pytest.raises(type(error)) as raised, explained("it cannot be opened"):
+        raise error
+    assert raised.value is error
+
+
+@pytest.mark.parametrize("error", [KeyError(99), RecursionError("deep"), UnicodeDecodeError("utf-8", b"x", 0, 1, "no")])
+def test_the_last_line_of_defence_names_the_step_that_failed(error: Exception) -> None:
+    with (
+        pytest.raises(InputError, match=rf"^it cannot be opened: {type(error).__name__}: "),
+        explained("it cannot be opened"),
+    ):
+        raise error
+
+
+def test_the_want_of_memory_passes() -> None:
+    with pytest.raises(MemoryError), refused("it does not run"):
+        raise MemoryError

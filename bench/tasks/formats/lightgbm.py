@@ -8,12 +8,13 @@ from typing import Any
 from bench.api import Arrays
 from bench.plugins.engines import boosters, feature_ranges
 from bench.plugins.engines.estimators import INPUT
-from bench.tasks import booster_files
+from bench.tasks import booster_files, lightgbm_files
 from bench.tasks.failures import refused
 from bench.tasks.formats import Format
 from bench.tasks.options import Asked, Found
 from bench.tasks.user_task import OwnTask
 
+NO_MODEL, ADVICE = "it is no model that LightGBM's save_model() wrote", "; no other .txt file can be measured"
 FORMAT = Format(described="a LightGBM .txt file", suffixes=(".txt",))
 
 
@@ -35,12 +36,13 @@ def examine(path: Path, folder: Path, asked: Asked) -> Found:
     Raises:
         InputError: LightGBM cannot open the file, or the model does not run.
     """
-    with refused("it is no model that LightGBM's save_model() wrote", advice="; no other .txt file can be measured"):
+    booster_files.check(lightgbm_files.check, path, NO_MODEL, advice=ADVICE)
+    with refused(NO_MODEL, advice=ADVICE):
         booster = boosters.open_lightgbm(path)
         output = boosters.lightgbm_output(booster)
+        ranges = feature_ranges.of_lightgbm(booster)
 
     def run(feeds: Arrays) -> Arrays:
         return {output: boosters.as_output(booster.predict(feeds[INPUT]), output)}
 
-    ranges = feature_ranges.of_lightgbm(booster)
     return booster_files.found(LightGbmTask, run, asked, num_features=booster.num_feature(), ranges=ranges)

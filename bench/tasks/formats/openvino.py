@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from bench.api import Arrays
 from bench.api.errors import InputError
@@ -36,20 +37,11 @@ def examine(path: Path, folder: Path, asked: Asked) -> Found:
     if not path.with_suffix(".bin").is_file():
         raise InputError(f"its weights, {path.with_suffix('.bin').name}, are not beside it")
     core = openvino.Core()
-    with refused("OpenVINO cannot read it"):
-        model = core.read_model(path)
-    fields = []
-    for kind, ports in (("input", model.inputs), ("output", model.outputs)):
-        names = tf_models.unique([port.any_name if port.names else f"{kind}_{at}" for at, port in enumerate(ports)])
-        for name, port in zip(names, ports, strict=True):
-            port.get_tensor().set_names({name})
-    for port in model.inputs:
-        if port.partial_shape.rank.is_dynamic:
-            raise InputError(f"input {port.any_name!r} has no shape")
-        shape = [None if dim.is_dynamic else dim.get_length() for dim in port.partial_shape]
-        fields.append((port.any_name, port.element_type.to_dtype().name, shape))
-    ir.save(model, folder / OpenVinoTask.weights)
-    compiled = core.compile_model(model, "CPU", {"INFERENCE_PRECISION_HINT": "f32"})
+    model, fields = read(core, path)
+    with refused("OpenVINO cannot write it again"):
+        ir.save(model, folder / OpenVinoTask.weights)
+    with refused("OpenVINO cannot compile it"):
+        compiled = core.compile_model(model, "CPU", {"INFERENCE_PRECISION_HINT": "f32"})
 
     def run(feeds: Arrays) -> Arrays:
         made = compiled(dict(feeds))
@@ -58,6 +50,53 @@ def examine(path: Path, folder: Path, asked: Asked) -> Found:
     operators = [(node.get_type_name(), node.get_friendly_name()) for node in model.get_ops()]
     found = sizes.choose(OpenVinoTask, run, probe.specs_of(fields), asked)
     return found.telling(tf_training.of_operators(operators))
+
+
+def read(core: Any, path: Path) -> tuple[Any, list[tuple[str, str, list[int | None]]]]:
+    """The model of a file with plain names, and the name, the type and the sizes of each of its inputs.
+
+    Args:
+        core: an `openvino.Core`.
+        path: the `.xml` file.
+
+    Raises:
+        InputError: the files hold no model of OpenVINO, a name is no text, or an input has no rank.
+    """
+    with refused("OpenVINO cannot read it"):
+        model = core.read_model(path)
+        return model, _named(model)
+
+
+def _named(model: Any) -> list[tuple[str, str, list[int | None]]]:
+    """The name, the type and the sizes of each input of a model, which gets plain names; None for an open size.
+
+    Raises:
+        InputError: a name is no text, or an input has no rank.
+    """
+    fields: list[tuple[str, str, list[int | None]]] = []
+    for kind, ports in (("input", model.inputs), ("output", model.outputs)):
+        names = tf_models.unique([_name(port, f"{kind}_{at}") for at, port in enumerate(ports)])
+        for name, port in zip(names, ports, strict=True):
+            port.get_tensor().set_names({name})
+    for port in model.inputs:
+        if port.partial_shape.rank.is_dynamic:
+            raise InputError(f"input {port.any_name!r} has no shape")
+        shape = [None if dim.is_dynamic else dim.get_length() for dim in port.partial_shape]
+        with refused(f"input {port.any_name!r} holds {port.element_type}, which cannot be fed"):
+            fields.append((port.any_name, port.element_type.to_dtype().name, shape))
+    return fields
+
+
+def _name(port: Any, otherwise: str) -> str:
+    """The name of an input or an output, or another one for those without.
+
+    Raises:
+        InputError: the name is no text.
+    """
+    try:
+        return str(port.any_name) if port.names else otherwise
+    except UnicodeDecodeError as error:
+        raise InputError(f"the name of its {otherwise.replace('_', ' ')} is no text in UTF-8") from error
 
 
 def write_graph(weights: Path, target: Path, shapes: Mapping[str, Sequence[int]]) -> list[str]:

@@ -9,15 +9,18 @@ from typing import Any, ClassVar
 
 from bench.api import files
 from bench.api.errors import InputError
-from bench.tasks import transformers_task
+from bench.tasks import pretrained_folder, transformers_task
 from bench.tasks.failures import refused
 from bench.tasks.formats import Format
 from bench.tasks.options import Asked, Found
+from bench.tasks.pretrained_folder import shown
 from bench.tasks.transformers_task import Network, PretrainedTask
 
 MARKER = "modules.json"
 FORMAT = Format(described="a sentence-transformers folder", marker=MARKER)
 MAIN = "input_ids"
+FIELDS = {"idx": int, "type": str, "path": str}
+"""The fields of a module that are read, and their types."""
 SAME = ("module_input_name", "module_output_name")
 """Settings by which a layer takes or gives something else than the embedding."""
 
@@ -45,10 +48,8 @@ def examine(path: Path, folder: Path, asked: Asked) -> Found:
     from bench.tasks import sentence_modules, transformers_models
 
     modules = _modules(path)
-    places = [path / place for _, place in modules]
-    if outside := [place for place in places if not place.resolve().is_relative_to(path.resolve())]:
-        raise InputError(f"its module {outside[0]} lies outside its folder, where nothing is read")
-    layers = tuple((kind, _settings(kind, place)) for (kind, _), place in zip(modules, places, strict=True))[1:]
+    places = [pretrained_folder.inside(path / place, path) for _, place in modules]
+    layers = tuple((kind, _settings(kind, place, path)) for (kind, _), place in zip(modules, places, strict=True))[1:]
     if [kind for kind, _ in modules][:2] != ["Transformer", "Pooling"]:
         raise InputError(
             f"its {MARKER} does not begin with a Transformer and a Pooling; write a Python file with build()"
@@ -57,8 +58,13 @@ def examine(path: Path, folder: Path, asked: Asked) -> Found:
         raise InputError(
             f"its {MARKER} has a {unknown[0]}, which is not known here; known are {', '.join(sentence_modules.KNOWN)}"
         )
+    if again := [kind for kind, _ in layers[1:] if kind not in sentence_modules.LAYERS]:
+        raise InputError(
+            f"its {MARKER} has a second {again[0]}; behind both, {', '.join(sentence_modules.LAYERS)} are known"
+        )
+    sentence_modules.check(layers, places[1:], path, trust=asked.trust)
     found = transformers_models.opened(places[0], trust=asked.trust, encodes=True)
-    transformer, notes = transformers_models.loaded(places[0], found, trust=asked.trust)
+    transformer, notes = transformers_models.loaded(places[0], found)
     model = sentence_modules.SentenceModel(transformer, layers).eval()
     sentence_modules.load_layers(model, places[2:], trust=asked.trust)
     network = Network(
@@ -78,13 +84,22 @@ def _modules(folder: Path) -> list[tuple[str, str]]:
     Raises:
         InputError: the `modules.json` is not as the library writes it.
     """
+    pretrained_folder.inside(folder / MARKER, folder)
     with refused(f"its {MARKER} cannot be read"):
         stored = json.loads(files.read_text(folder / MARKER))
-        ordered = sorted(stored, key=lambda module: module["idx"])
-        return [(module["type"].rpartition(".")[2], module["path"]) for module in ordered]
+    allowed = "a list of objects with idx, a number, and type and path, texts, is allowed"
+    if not isinstance(stored, list):
+        raise InputError(f"its {MARKER} holds {shown(stored)}; {allowed}")
+    for module in stored:
+        if not isinstance(module, dict) or any(type(module.get(key)) is not kind for key, kind in FIELDS.items()):
+            raise InputError(f"its {MARKER} has the module {shown(module)}; {allowed}")
+        if "\0" in module["path"]:
+            raise InputError(f"its {MARKER} has {shown(module['path'])} for path; the name of a folder is allowed")
+    ordered = sorted(stored, key=lambda module: module["idx"])
+    return [(module["type"].rpartition(".")[2], module["path"]) for module in ordered]
 
 
-def _settings(kind: str, folder: Path) -> dict[str, Any]:
+def _settings(kind: str, folder: Path, root: Path) -> dict[str, Any]:
     """The settings of a module after the transformer; empty where it has none.
 
     Raises:
@@ -93,12 +108,11 @@ def _settings(kind: str, folder: Path) -> dict[str, Any]:
     path = folder / "config.json"
     if kind == "Transformer" or not path.is_file():
         return {}
-    with refused(f"its {path.parent.name}/{path.name} cannot be read"):
-        stored = dict(json.loads(files.read_text(path)))
+    stored = pretrained_folder.read_json(path, root, f"{path.parent.name}/{path.name}")
     elsewhere = [
         stored[key] for key in SAME if stored.get(key, "sentence_embedding") not in ("sentence_embedding", None)
     ]
     if elsewhere or stored.get("use_residual"):
-        what = elsewhere[0] if elsewhere else "a residual"
+        what = shown(elsewhere[0]) if elsewhere else "a residual"
         raise InputError(f"its {kind} works with {what}, which is not known here")
     return stored

@@ -9,7 +9,7 @@ from typing import Any
 
 from bench.api import UNKNOWN, Arrays, TensorSpec
 from bench.graphs.file.foreign import is_batched
-from bench.tasks import ending, probe, sizes, tf_training
+from bench.tasks import ending, probe, sizes, tf_training, tflite_names
 from bench.tasks.failures import refused
 from bench.tasks.formats import Format
 from bench.tasks.options import Asked, Found, Interface
@@ -39,7 +39,8 @@ def examine(path: Path, folder: Path, asked: Asked) -> Found:
 
     from bench.plugins.engines.litert import LiteRtSession, ports
 
-    with refused("it is not a TFLite file, or one that LiteRT cannot open"):
+    tflite_names.check(path)
+    with refused(tflite_names.NO_MODEL):
         interpreter = Interpreter(str(path), num_threads=1)
     inputs, outputs = ports(interpreter)
     session = LiteRtSession(interpreter, path, list(inputs), list(outputs))

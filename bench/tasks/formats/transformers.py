@@ -35,7 +35,7 @@ def examine(path: Path, folder: Path, asked: Asked) -> Found:
     from bench.tasks import transformers_models
 
     found = transformers_models.opened(path, trust=asked.trust)
-    model, notes = transformers_models.loaded(path, found, trust=asked.trust)
+    model, notes = transformers_models.loaded(path, found)
     attributes = {}
     if getattr(model, "can_generate", bool)():
         from bench.tasks import torch_decoders

@@ -8,12 +8,13 @@ from typing import Any
 from bench.api import Arrays
 from bench.plugins.engines import boosters, feature_ranges
 from bench.plugins.engines.estimators import INPUT
-from bench.tasks import booster_files
+from bench.tasks import booster_files, xgboost_files
 from bench.tasks.failures import refused
 from bench.tasks.formats import Format
 from bench.tasks.options import Asked, Found
 from bench.tasks.user_task import OwnTask
 
+NO_MODEL = "it is no model that XGBoost's save_model() wrote"
 FORMAT = Format(described="an XGBoost .json or .ubj file", suffixes=(".json", ".ubj"))
 
 
@@ -35,12 +36,13 @@ def examine(path: Path, folder: Path, asked: Asked) -> Found:
     Raises:
         InputError: XGBoost cannot open the file, or the model does not run.
     """
-    with refused("it is no model that XGBoost's save_model() wrote"):
+    booster_files.check(xgboost_files.check, path, NO_MODEL)
+    with refused(NO_MODEL):
         booster = boosters.open_xgboost(path)
         output = boosters.xgboost_output(booster)
+        ranges = feature_ranges.of_xgboost(booster)
 
     def run(feeds: Arrays) -> Arrays:
         return {output: boosters.as_output(booster.inplace_predict(feeds[INPUT]), output)}
 
-    ranges = feature_ranges.of_xgboost(booster)
     return booster_files.found(XGBoostTask, run, asked, num_features=booster.num_features(), ranges=ranges)

@@ -1,0 +1,241 @@
+"""Checks LightGBM's text file of a model before LightGBM opens it, which trusts every count and place in the file."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from bench.api import files
+from bench.api.errors import InputError
+from bench.graphs.deferred import np
+from bench.tasks import trees
+
+HEADER = b"tree\n"
+END = b"end of trees"
+PARAMETERS = (b"\nparameters:", b"\nend of parameters\n")
+"""The lines around the parameters of the training, which follow the trees."""
+BARE = ("", "tree", "average_output")
+"""Lines that are no fields with a value."""
+PARAMETER = re.compile(rb"\[[^:\]]*:.*\]")
+NUMBER = re.compile(r"-?\d{1,10}")
+PER_NODE = ("split_feature", "threshold", "left_child", "right_child")
+"""Fields of a tree that have a number for each of its inner nodes; of the others, those that are there do."""
+PER_NODE_OPTIONAL = ("split_gain", "decision_type", "internal_value", "internal_weight", "internal_count")
+PER_LEAF_OPTIONAL = ("leaf_weight", "leaf_count")
+CATEGORICAL = 1
+"""The bit of a decision that compares categories."""
+MISSING = 0b1100
+"""The bits that say which values are missing; the largest of the four kinds is none."""
+Fields = Mapping[str, str]
+
+
+def check(path: Path) -> None:
+    """Refuse a file whose counts do not fit one another, or whose places are outside of what they point to.
+
+    Raises:
+        InputError: the message names the tree and the field.
+    """
+    content = files.read_bytes(path)
+    if not content.startswith(HEADER):
+        raise InputError("it does not begin with the line 'tree'")
+    begin = content.find(b"\nTree=")
+    end = content.find(b"\n" + END)
+    if end < 0:
+        raise InputError(f"it ends early: it has no line {END.decode()!r}")
+    if b"\nTree=" in content[end:] or b"\n" + END in content[end + 1 :]:
+        raise InputError(f"it has trees behind the line {END.decode()!r}")
+    _check_parameters(content, end)
+    head = _fields(content[: begin if 0 <= begin < end else end], "its header")
+    columns = _count(head, "max_feature_idx", "its header", least=0) + 1
+    trees.check_columns(columns, len(content), "its max_feature_idx says that it has columns:")
+    for key in ("feature_names", "feature_infos"):
+        if (found := len(_text(head, key, "its header").split())) != columns:
+            raise InputError(f"its {key} has {found:,} items, and max_feature_idx says {columns:,}")
+    blocks = _blocks(content, head, begin + 1 if 0 <= begin < end else end + 1, end + 1)
+    _check_groups(head, len(blocks))
+    for at, block in enumerate(blocks):
+        whole, _, rest = block.partition(b"\n\n")  # LightGBM reads no further than to an empty line
+        if rest.strip():
+            raise InputError(f"its tree {at} has an empty line before its end")
+        _check_tree(_fields(whole, f"tree {at}", bare=()), f"its tree {at}", columns)
+
+
+def _check_parameters(content: bytes, end: int) -> None:
+    """Check the parameters of the training, where there are any, of which LightGBM reads each line as `[key: value]`.
+
+    Raises:
+        InputError: they are elsewhere than behind the trees, do not end, or are of another form.
+    """
+    begin = content.find(PARAMETERS[0])
+    if begin < 0:
+        return
+    told, mark, _ = content[begin + len(PARAMETERS[0]) :].partition(PARAMETERS[1])
+    if begin < end or not mark:
+        raise InputError(f"it ends early: it has no line {PARAMETERS[1].decode().strip()!r} behind its trees")
+    for line in told.split(b"\n"):
+        if line and not PARAMETER.fullmatch(line):
+            raise InputError(
+                f"its parameters have the line {line[:40].decode(errors='replace')!r}; [key: value] is allowed"
+            )
+
+
+def _blocks(content: bytes, head: Fields, begin: int, end: int) -> list[bytes]:
+    """The texts of the trees: of the sizes that the header says, where it says any.
+
+    Raises:
+        InputError: the sizes do not fit the trees.
+    """
+    if "tree_sizes" not in head:
+        return [] if begin == end else re.split(rb"(?m)(?=^Tree=)", content[begin:end])[1:]
+    sizes = _integers(head["tree_sizes"], "tree_sizes of its header")
+    if (sizes <= 0).any() or int(sizes.sum()) != end - begin:
+        raise InputError(
+            f"its tree_sizes say that its trees have {int(sizes.sum()):,} bytes, and they have {end - begin:,}"
+        )
+    blocks = []
+    for at, size in enumerate(sizes.tolist()):
+        blocks.append(content[begin : begin + size])
+        if not blocks[-1].startswith(b"Tree=%d\n" % at):
+            raise InputError(f"its tree_sizes do not fit its trees: no tree {at} begins where they say")
+        begin += size
+    return blocks
+
+
+def _check_groups(head: Fields, num_trees: int) -> None:
+    classes = _count(head, "num_class", "its header", least=1)
+    groups = _count(head, "num_tree_per_iteration", "its header", least=1)
+    most = num_trees or trees.FREE_GROUPS
+    for key, count in (("num_class", classes), ("num_tree_per_iteration", groups)):
+        if count > most:
+            raise InputError(f"its {key} is {count:,}, and it has {num_trees:,} trees; up to {most:,} are allowed")
+    if num_trees % groups or groups not in (1, classes):
+        raise InputError(
+            f"its {num_trees:,} trees are no rounds of num_tree_per_iteration {groups:,} for {classes:,} classes"
+        )
+    told = re.search(r"\bnum_class:(\S+)", head.get("objective", ""))
+    if told is not None and told[1] != str(classes):
+        raise InputError(f"its objective is of {told[1]} classes, and its num_class is {classes:,}")
+
+
+def _check_tree(tree: Fields, what: str, columns: int) -> None:
+    leaves = _count(tree, "num_leaves", what, least=1)
+    linear = _count(tree, "is_linear", what, least=0) if "is_linear" in tree else 0
+    _numbers(tree, "leaf_value", leaves, what)
+    if "shrinkage" in tree:
+        _numbers(tree, "shrinkage", 1, what)
+    if linear:
+        _check_linear(tree, leaves, what, columns)
+    if leaves == 1:
+        return
+    found = {key: _numbers(tree, key, leaves - 1, what) for key in PER_NODE}
+    found |= {key: _numbers(tree, key, leaves - 1, what) for key in PER_NODE_OPTIONAL if key in tree}
+    for key in PER_LEAF_OPTIONAL:
+        if tree.get(key):
+            _numbers(tree, key, leaves, what)
+    left, right = (_whole(found[key], f"{key} of {what}") for key in ("left_child", "right_child"))
+    for key, side in (("left_child", left), ("right_child", right)):
+        trees.check_places(side[side >= 0], leaves - 1, f"{key} of {what} names node")
+        trees.check_places(~side[side < 0], leaves, f"{key} of {what} names leaf")
+    inside = trees.check_tree(left, right, what)
+    if not inside.all():
+        raise InputError(f"{what} has node {np.flatnonzero(~inside)[0]}, which is below no other")
+    at_leaves = np.sort(~np.concatenate([left[left < 0], right[right < 0]]))
+    if at_leaves.tolist() != list(range(leaves)):
+        raise InputError(f"{what} does not have each of its {leaves:,} leaves once")
+    trees.check_places(_whole(found["split_feature"], f"split_feature of {what}"), columns, f"{what} compares column")
+    _check_categories(tree, found, what)
+
+
+def _check_categories(tree: Fields, found: Mapping[str, np.ndarray], what: str) -> None:
+    count = _count(tree, "num_cat", what, least=0)
+    decisions = _whole(found.get("decision_type", np.zeros(0)), f"decision_type of {what}")
+    trees.check_places(decisions, MISSING, f"decision_type of {what} is")
+    compared = found["threshold"][(decisions & CATEGORICAL) > 0] if decisions.size else found["threshold"][:0]
+    trees.check_places(_whole(compared, f"threshold of {what}"), count, f"threshold of {what} names categories")
+    if not count:
+        return
+    ends = _whole(_numbers(tree, "cat_boundaries", count + 1, what), f"cat_boundaries of {what}")
+    if ends[0] != 0 or (np.diff(ends) < 0).any():
+        raise InputError(f"cat_boundaries of {what} do not go up from 0")
+    _numbers(tree, "cat_threshold", int(ends[-1]), what)
+
+
+def _check_linear(tree: Fields, leaves: int, what: str, columns: int) -> None:
+    _numbers(tree, "leaf_const", leaves, what)
+    counts = _whole(_numbers(tree, "num_features", leaves, what), f"num_features of {what}")
+    trees.check_places(counts, columns + 1, f"num_features of {what} is")
+    used = _whole(_numbers(tree, "leaf_features", int(counts.sum()), what), f"leaf_features of {what}")
+    trees.check_places(used, columns, f"leaf_features of {what} names column")
+    _numbers(tree, "leaf_coeff", int(counts.sum()), what)
+
+
+def _fields(block: bytes, what: str, *, bare: Sequence[str] = BARE) -> dict[str, str]:
+    """The lines of the form `key=value`.
+
+    Raises:
+        InputError: they are no text, a line is of another form, or two have one key.
+    """
+    try:
+        lines = block.decode().split("\n")
+    except UnicodeDecodeError as error:
+        raise InputError(f"{what} is no text in UTF-8") from error
+    found: dict[str, str] = {}
+    for line in lines:
+        key, sign, value = line.partition("=")
+        if not sign and line not in bare:  # LightGBM would read no further
+            raise InputError(f"{what} has the line {line[:40]!r}, which is no field with a value")
+        if key in found and key:
+            raise InputError(f"{what} has the field {key!r} twice")
+        found[key] = value
+    return found
+
+
+def _text(fields: Fields, key: str, what: str) -> str:
+    if key not in fields:
+        raise InputError(f"{what} has no {key}; it is damaged, or ends early")
+    return fields[key]
+
+
+def _count(fields: Fields, key: str, what: str, *, least: int) -> int:
+    text = _text(fields, key, what)
+    if not NUMBER.fullmatch(text) or int(text) < least:
+        raise InputError(f"{key} of {what} is {text[:40]!r}; a whole number from {least} is allowed")
+    return int(text)
+
+
+def _numbers(fields: Fields, key: str, count: int, what: str) -> np.ndarray:
+    """The numbers of a field, which are so many.
+
+    Raises:
+        InputError: they are not, or one is no number.
+    """
+    words = _text(fields, key, what).split()
+    if len(words) != count:
+        raise InputError(f"{key} of {what} has {len(words):,} numbers; there must be {count:,}")
+    try:
+        found = np.array([float(word) for word in words], np.float64)
+    except ValueError as error:
+        raise InputError(f"{key} of {what} holds more than numbers: {error}") from error
+    if not np.isfinite(found).all():
+        raise InputError(f"{key} of {what} holds {found[~np.isfinite(found)][0]:g}; finite numbers are allowed")
+    return found
+
+
+def _integers(text: str, what: str) -> np.ndarray:
+    try:
+        return _whole(np.array([float(word) for word in text.split()], np.float64), what)
+    except ValueError as error:
+        raise InputError(f"{what} holds more than numbers: {error}") from error
+
+
+def _whole(numbers: np.ndarray, what: str) -> np.ndarray:
+    """The numbers as integers.
+
+    Raises:
+        InputError: one is no whole number of 32 bits.
+    """
+    wrong = ~(np.abs(numbers) < 2**31) | (numbers != np.floor(numbers))
+    if wrong.any():
+        raise InputError(f"{what} holds {numbers[wrong][0]:g}; whole numbers are allowed")
+    return numbers.astype(np.int64)

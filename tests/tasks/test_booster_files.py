@@ -1,0 +1,246 @@
+"""Files of XGBoost and LightGBM that hurt: what their packages would follow out of the file is refused by name."""
+
+from __future__ import annotations
+
+import json
+import re
+import struct
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bench.api.errors import InputError
+from bench.tasks import lightgbm_files, ubjson, xgboost_files
+from bench.tasks.formats import module_of
+from bench.tasks.options import Asked
+from fuzz import boosters
+from fuzz.targets.boosters import fitting
+
+pytestmark = pytest.mark.framework
+Changed = Callable[[Any], None]
+
+
+@pytest.fixture(scope="module")
+def seeds() -> list[bytes]:
+    return list(boosters.seeds())
+
+
+@pytest.fixture
+def text(seeds: list[bytes]) -> bytes:
+    """A model of LightGBM with a column of categories."""
+    return next(seed for seed in seeds if b"cat_boundaries" in seed)
+
+
+@pytest.fixture
+def stored(seeds: list[bytes]) -> Any:
+    """A model of XGBoost with a column of categories, as JSON."""
+    return json.loads(next(seed for seed in seeds if b'"feature_types":["q","q","c"]' in seed and seed[1:2] == b'"'))
+
+
+def refusal(check: Callable[[Path], None], content: bytes, folder: Path) -> str:
+    (folder / "model").write_bytes(content)
+    begin = time.process_time()
+    with pytest.raises(InputError) as raised:
+        check(folder / "model")
+    assert time.process_time() - begin < 2
+    return str(raised.value)
+
+
+def test_files_of_the_packages_pass(seeds: list[bytes], tmp_path: Path) -> None:
+    for seed in seeds:
+        (tmp_path / "model").write_bytes(seed)
+        (lightgbm_files if seed.startswith(b"tree") else xgboost_files).check(tmp_path / "model")
+
+
+def test_values_of_categories_pass(tmp_path: Path) -> None:
+    import pandas as pd
+    import xgboost
+
+    for values in (list("abcde"), [3, 5, 7, 9, 11]):
+        table = pd.DataFrame({"x": range(60), "kind": pd.Categorical(values * 12)})
+        data = xgboost.DMatrix(table, table.kind.cat.codes * 2 % 3 + table.x % 2, enable_categorical=True)
+        booster = xgboost.train({"max_depth": 2, "tree_method": "hist", "verbosity": 0}, data, 2)
+        for format in ("json", "ubj"):
+            (tmp_path / "model").write_bytes(bytes(booster.save_raw(format)))
+            xgboost_files.check(tmp_path / "model")
+        changed = json.loads(bytes(booster.save_raw("json")))
+        changed["learner"]["gradient_booster"]["model"]["cats"]["feature_segments"][-1] = 99
+        said = refusal(xgboost_files.check, dumped(changed), tmp_path)
+        assert "its feature_segments does not go from 0 up to its 5 categories" in said
+
+
+def test_trees_of_several_outputs_pass(tmp_path: Path) -> None:
+    import numpy as np
+    import xgboost
+
+    features = np.random.default_rng(0).standard_normal((60, 3))
+    data = xgboost.DMatrix(features, features[:, :2])
+    parameters = {"max_depth": 2, "tree_method": "hist", "multi_strategy": "multi_output_tree", "verbosity": 0}
+    (tmp_path / "model").write_bytes(bytes(xgboost.train(parameters, data, 2).save_raw("json")))
+    xgboost_files.check(tmp_path / "model")
+    changed = json.loads((tmp_path / "model").read_bytes())
+    changed["learner"]["gradient_booster"]["model"]["trees"][0]["right_children"][-1] = 99
+    assert "right_children of its tree 0 names leaf 99" in refusal(xgboost_files.check, dumped(changed), tmp_path)
+
+
+def dumped(stored: Any) -> bytes:
+    return json.dumps(stored).encode()
+
+
+@pytest.mark.parametrize("format", ["lightgbm", "xgboost"])
+def test_every_file_that_ends_early_is_refused_in_a_sentence(format: str, seeds: list[bytes], tmp_path: Path) -> None:
+    """No package opens it: cut anywhere before its end, the check finds what is missing."""
+    check = (lightgbm_files if format == "lightgbm" else xgboost_files).check
+    for seed in seeds:
+        if seed.startswith(b"tree") != (format == "lightgbm"):
+            continue
+        end = seed.index(b"\nend of parameters") if format == "lightgbm" else len(seed) - 1
+        for size in range(0, end, 37):
+            if format == "lightgbm" and boosters.TREES in seed[:size] and b"\nparameters:" not in seed[:size]:
+                continue  # the trees are whole, and no parameters follow
+            assert refusal(check, seed[:size], tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "put", "says"),
+    [
+        (rb"num_leaves=\d+", b"num_leaves=2147483647", "leaf_value of its tree 0 has .* numbers; there must be 2,147,"),
+        (rb"num_leaves=\d+", b"num_leaves=-1", "num_leaves of its tree 0 is '-1'; a whole number from 1 is allowed"),
+        (rb"left_child=\S+", b"left_child=99", "left_child of its tree 0 names node 99; from 0 to"),
+        (rb"right_child=\S+", b"right_child=-99", "right_child of its tree 0 names leaf 98; from 0 to"),
+        (rb"left_child=\S+", b"left_child=0", "its tree 0 has node 0, its root, as a child"),
+        (rb"split_feature=\S+", b"split_feature=7", "its tree 0 compares column 7; from 0 to 2 are allowed"),
+        (rb"threshold=\S+", b"threshold=", "threshold of its tree 0 has . numbers; there must be"),
+        (rb"threshold=\S+", b"threshold=x", "threshold of its tree 0 holds more than numbers"),
+        (rb"leaf_value=\S+", b"leaf_value=nan", "leaf_value of its tree 0 holds nan; finite numbers are allowed"),
+        (rb"cat_boundaries=0 \d+", b"cat_boundaries=0 900", "cat_threshold of its tree 0 has . numbers|do not go up f"),
+        (rb"num_cat=\d", b"num_cat=0", "threshold of its tree 0 names categories .; it has none"),
+        (rb"\nleaf_value=", b"\n\nleaf_value=", "its tree 0 has an empty line before its end"),
+        (rb"leaf_count=", b"leaf_count", "tree 0 has the line 'leaf_count.*', which is no field with a value"),
+        (rb"max_feature_idx=2", b"max_feature_idx=2147483646", "it has columns: 2,147,483,647; 1 to 65,536 columns ar"),
+        (rb"max_feature_idx=2", b"max_feature_idx=1", "its feature_names has 3 items, and max_feature_idx says 2"),
+        (rb"num_class=1", b"num_class=1000000", "its num_class is 1,000,000, and it has 2 trees; up to 2 are allowed"),
+        (rb"num_tree_per_iteration=1", b"num_tree_per_iteration=0", "num_tree_per_iteration of its header is '0'"),
+        (rb"objective=\S+", b"objective=multiclass num_class:3", "its objective is of 3 classes, and its num_class is"),
+    ],
+)
+def test_a_field_of_lightgbm_that_does_not_fit_is_named(
+    pattern: bytes, put: bytes, says: str, text: bytes, tmp_path: Path
+) -> None:
+    changed = fitting(re.sub(pattern, put, text, count=1))
+    assert changed != text
+    assert re.search(says, refusal(lightgbm_files.check, changed, tmp_path))
+
+
+@pytest.mark.parametrize("line", [b"x", b"shrinkage=0.1", b"[key]", b"[key: value", b"key: value]"])
+def test_parameters_of_another_form_are_refused(line: bytes, text: bytes, tmp_path: Path) -> None:
+    changed = text.replace(b"\nparameters:\n", b"\nparameters:\n[seed: 0]\n" + line + b"\n")
+    assert "its parameters have the line" in refusal(lightgbm_files.check, changed, tmp_path)
+    (tmp_path / "model").write_bytes(text.replace(b"\nparameters:\n", b"\nparameters:\n[seed: 0]\n[data: ]\n"))
+    lightgbm_files.check(tmp_path / "model")
+
+
+def test_sizes_of_trees_that_do_not_fit_are_refused(text: bytes, tmp_path: Path) -> None:
+    for sizes in (b"1 1", b"99999999 99999999", b"-5 5", b"x", b"1e300", b""):
+        changed = re.sub(rb"tree_sizes=[^\n]*", b"tree_sizes=" + sizes, text)
+        assert "tree_sizes" in refusal(lightgbm_files.check, changed, tmp_path)
+
+
+def tree(stored: Any) -> Any:
+    return stored["learner"]["gradient_booster"]["model"]["trees"][0]
+
+
+def model(stored: Any) -> Any:
+    return stored["learner"]["learner_model_param"]
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        (lambda s: model(s).update(num_feature="2147483647"), "it has columns: 2,147,483,647; 1 to 65,536 columns"),
+        (lambda s: model(s).update(num_feature="1"), "its feature_types has 3 items, and num_feature says 1"),
+        (lambda s: model(s).update(num_class="1000000000"), "it has 1,000,000,000 outputs by num_class and num_target"),
+        (lambda s: model(s).update(num_class=-1), "num_class of learner_model_param is -1; a whole number from 0"),
+        (lambda s: model(s).update(num_target="x"), "num_target of learner_model_param is 'x'"),
+        (lambda s: tree(s)["tree_param"].update(num_nodes="2147483647"), "has . numbers, and num_nodes says 2,147,483"),
+        (lambda s: tree(s)["left_children"].__setitem__(0, 99), "left_children of its tree 0 names node 99; from 0 to"),
+        (lambda s: tree(s)["left_children"].__setitem__(0, 0), "its tree 0 has node 0, its root, as a child"),
+        (lambda s: tree(s)["left_children"].__setitem__(0, -5), "left_children of its tree 0 names node -5"),
+        (lambda s: tree(s)["left_children"].__setitem__(0, 2), "its tree 0 has node 2 as a child 2 times"),
+        (lambda s: tree(s)["left_children"].__setitem__(0, -1), "its tree 0 has node 0 with one child alone"),
+        (lambda s: tree(s)["parents"].__setitem__(1, 2), "parents of its tree 0 does not fit the children of node 0"),
+        (lambda s: tree(s)["split_indices"].__setitem__(0, 7), "its tree 0 compares column 7; from 0 to 2 are allowed"),
+        (lambda s: tree(s)["split_conditions"].pop(), "split_conditions of its tree 0 has . numbers, and num_nodes sa"),
+        (lambda s: tree(s)["categories"].append(2**30), "categories of its tree 0 holds 1073741824; from 0 to"),
+        (lambda s: tree(s)["categories_sizes"].__setitem__(0, 99), "categories_sizes of its tree 0 is 99"),
+        (lambda s: tree(s)["categories_nodes"].__setitem__(0, 99), "categories_nodes of its tree 0 (names|go)"),
+        (
+            lambda s: tree(s)["split_type"].__setitem__(0, 1 - tree(s)["split_type"][0]),
+            "does not fit feature_types",
+        ),
+        (lambda s: tree(s).update(split_type=[0]), "split_type of its tree 0 has 1 numbers, and num_nodes says"),
+        (lambda s: s["learner"]["gradient_booster"].update(name="x"), "its gradient_booster has 'x' for name; gbtree,"),
+        (lambda s: s["learner"]["gradient_booster"].update(model=[]), r"its model in gradient_booster is \[\]; an obj"),
+        (lambda s: s["learner"]["gradient_booster"]["model"].update(tree_info=[0, 5]), "its tree_info names output 5"),
+        (lambda s: s["learner"]["gradient_booster"]["model"].update(iteration_indptr=[0, 99]), "its iteration_indptr"),
+        (lambda s: s["learner"].update(attributes={"best_iteration": "99"}), "its best_iteration is '99', and it has"),
+        (lambda s: s["learner"].update(attributes={"best_iteration": "x"}), "its best_iteration is 'x'"),
+        (lambda s: s["learner"].update(feature_names=5), "its feature_names has 5; a list of texts is allowed"),
+        (lambda s: s.update(learner=None), "its learner is None; an object is allowed"),
+    ],
+)
+def test_a_field_of_xgboost_that_does_not_fit_is_named(change: Changed, says: str, stored: Any, tmp_path: Path) -> None:
+    change(stored)
+    assert re.search(says, refusal(xgboost_files.check, dumped(stored), tmp_path))
+
+
+def test_json_that_hurts_is_refused_in_a_sentence(tmp_path: Path) -> None:
+    for content in (b'{"a":1,"a":2}', b'{"a":' * 3000, b"{", b'{"a": 1', b"{\xff", b'{"a": ' + b"9" * 5000 + b"}"):
+        assert "its JSON cannot be read: " in refusal(xgboost_files.check, content, tmp_path)
+    for content in (b"[]", b"5", b"junk", b"PK\x03\x04"):
+        assert "it holds no object of JSON or UBJSON" in refusal(xgboost_files.check, content, tmp_path)
+
+
+def length(size: int) -> bytes:
+    return b"L" + struct.pack(">q", size)
+
+
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [
+        (b"{" + length(2**62), "it ends early: 4611686018427387904 bytes are missing"),
+        (b"{" + length(-1), "it ends early: -1 bytes"),
+        (b"{" + length(1) + b"a[$d#" + length(2**60) + b"}", "bytes are missing"),
+        (b"{" + length(1) + b"a[#" + length(2**60) + b"}", "an array has 1152921504606846976 items"),
+        (b"{" + length(1) + b"a" + b"[" * 90, "nested more than 50 deep"),
+        (b"{" + length(1) + b"aX}", "no value begins with 'X'"),
+        (b"{" + length(1) + b"aS" + b"T}", "a length is no whole number"),
+        (b"{" + length(1) + b"a[$T#" + length(9) + b"}", "an array of the type 'T' cannot be read"),
+        (b"{" + length(1) + b"aT" + length(1) + b"aT}", "it has the key 'a' twice"),
+        (b"{}{", "more follows at byte 2"),
+    ],
+)
+def test_binary_json_that_hurts_is_refused(content: bytes, says: str, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=re.escape(says)):
+        ubjson.read(content)
+
+
+def test_binary_json_holds_what_json_holds(seeds: list[bytes]) -> None:
+    pairs = [seed for seed in seeds if not seed.startswith(b"tree")]
+    for plain, binary in zip(pairs[::2], pairs[1::2], strict=True):
+        left, right = json.loads(plain)["learner"], ubjson.read(binary)["learner"]
+        assert left["learner_model_param"]["num_feature"] == right["learner_model_param"]["num_feature"]
+        assert left["objective"] == right["objective"]
+
+
+def test_a_file_that_hurts_is_no_model_of_its_package(text: bytes, stored: Any, tmp_path: Path) -> None:
+    tree(stored)["left_children"][0] = 99
+    damaged = fitting(text.replace(b"left_child=", b"left_child=99 "))
+    for name, content in (("xgboost", dumped(stored)), ("lightgbm", damaged)):
+        (tmp_path / name).mkdir()
+        (tmp_path / f"{name}.file").write_bytes(content)
+        with pytest.raises(InputError, match=r"it is no model that .*'s save_model\(\) wrote: left_child"):
+            module_of(name).examine(tmp_path / f"{name}.file", tmp_path / name, Asked())
