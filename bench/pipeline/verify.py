@@ -16,20 +16,15 @@ from msgspec.structs import replace
 from bench.api import Task, cache, versioned
 from bench.api.artifact import Artifact
 from bench.api.cell import Cell
-from bench.api.decoder import Request
 from bench.api.errors import ArtifactError, BenchError, ChildError
-from bench.measure import bandwidth
-from bench.measure.generation import least_weight_bytes
 from bench.measure.limits import Limits
 from bench.measure.process import ask_once
 from bench.measure.scratch import Scratch
-from bench.pipeline import opening, operations, prepare, provenance, quality, rounding, sweeps
+from bench.pipeline import opening, operations, prepare, provenance, quality, reading, rounding, sweeps
 from bench.pipeline.flow import Prepared, Verified
 from bench.plugins import catalog
-from bench.records.lines import Failure, Generation, Quality
+from bench.records.lines import Failure, Quality
 
-BUILT = ("torch", "keras")
-"""Formats of weights that a framework's own runtime builds a model of, whose weights it stores in another precision."""
 INSPECTED = ("placement", "warning", "precision")
 """Fields of `Quality` that a runtime tells; see `Runtime.inspect`."""
 
@@ -382,30 +377,7 @@ def _inspected(
     if artifact.format == "onnx":
         with contextlib.suppress(ChildError):  # then the size of the file and the precision bound it
             stored = (count or ask)(operations.bytes_read, artifact=str(artifact.path))["num_bytes"]
-    return _bounded(judged, artifact, request, Cell.from_path(opened["cell"]).threads, stored)
-
-
-def _bounded(judged: Quality, artifact: Artifact, request: Request, threads: int, stored: int | None) -> Quality:
-    """The quality with what the pass that is timed reads at least, and how fast this machine reads as much.
-
-    Args:
-        judged: the quality.
-        artifact: the artifact.
-        request: the request.
-        threads: threads that run it.
-        stored: see `least_weight_bytes`; None where only the session may tell.
-
-    Raises:
-        ChildError: the child process that reads failed.
-    """
-    found = judged.generation
-    assert isinstance(found, Generation), "an engine that generates tells facts about its cache"
-    whole = None if artifact.format in BUILT else artifact.size_bytes
-    stored = found.weight_bytes if found.weight_bytes is not None else stored
-    num_bytes = least_weight_bytes(request.decoder.weights_read, judged.precision, whole, stored)
-    num_bytes += request.depth * found.cache_bytes_per_token
-    rate = bandwidth.ask(num_bytes, threads)
-    return replace(judged, generation=replace(found, pass_bytes=num_bytes, read_bytes_per_s=rate))
+    return reading.bounded(judged, artifact, request, Cell.from_path(opened["cell"]).threads, stored)
 
 
 def _quality(fields: Mapping[str, Any]) -> Quality:

@@ -1,0 +1,34 @@
+"""Options of all commands: none hides another, and those of a user's model mean the same everywhere."""
+
+from __future__ import annotations
+
+import collections
+
+import pytest
+import typer.main
+from typer.testing import CliRunner
+
+from bench.cli.commands import app
+
+COMMANDS = dict(typer.main.get_command(app).commands)  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("name", sorted(COMMANDS))
+def test_no_option_of_a_command_has_two_meanings(name: str) -> None:
+    commands = [COMMANDS[name], *getattr(COMMANDS[name], "commands", {}).values()]
+    for command in commands:
+        counted = collections.Counter(option for parameter in command.params for option in parameter.opts)
+        assert not [option for option, number in counted.items() if number > 1], command.name
+
+
+@pytest.mark.parametrize("name", ["run", "check", "compare", "explain", "load"])
+def test_a_metric_and_an_output_can_be_named_where_samples_can(name: str) -> None:
+    assert {"--dataset", "--metric", "--output"} <= {
+        option for parameter in COMMANDS[name].params for option in parameter.opts
+    }
+
+
+@pytest.mark.parametrize("arguments", [["--metric", "rmse"], ["--output", "p"]])
+def test_a_metric_without_targets_is_refused(arguments: list[str]) -> None:
+    found = CliRunner().invoke(app, ["run", "--model", "m.onnx", *arguments])
+    assert "are about the targets of a data set; name it with --dataset" in str(found.exception)
