@@ -56,7 +56,8 @@ def explain(
     names = [cell, *([vs] if vs else [])]
     if given != Options() and not any(_is_model(stored, named) for named in names):
         raise InputError(
-            "--dataset, --metric, --output, --dim, --shape and --trust are about a model's file; a cell has its own"
+            "--dataset, --metric, --output, --dim, --shape and --trust are about the file of a model; a cell has its "
+            "own"
         )
     chosen, *others = [_one(stored, named, given) for named in names]
     other = others[0] if others else None

@@ -25,14 +25,14 @@ HEALTHY = {
 OUT_OF_MEMORY = "out of memory (limit 0.5 GiB)"
 FAILED = {
     "toy/null/native/faulty-raise/null/cpu/b1t1": "faulty-raise: RuntimeError: cannot simplify",
-    "toy/null/native/faulty-exit/null/cpu/b1t1": "faulty-exit: exited with status 6 without an answer",
+    "toy/null/native/faulty-exit/null/cpu/b1t1": "faulty-exit: .../faulty.py, line 25: apply raised SystemExit: 6, ",
     "toy/null/native/faulty-segfault/null/cpu/b1t1": "faulty-segfault: killed by SIGSEGV",
     "toy/null/native/faulty-hang/null/cpu/b1t1": "faulty-hang: no answer within 3 s",
     "toy/null/native/faulty-memory/null/cpu/b1t1": f"faulty-memory: {OUT_OF_MEMORY}",
     "toy/null/native/faulty-nothing/null/cpu/b1t1": "faulty-nothing: ValueError: no artifact was written",
     "toy/null/native/faulty-garbage/null/cpu/b1t1": "artifact.null is not a null artifact",
     f"{RAW}/faulty_open/raise/b1t1": "RuntimeError: cannot open this model",
-    f"{RAW}/faulty_open/exit/b1t1": "exited with status 3 without an answer",
+    f"{RAW}/faulty_open/exit/b1t1": ".../faulty_open.py, line 26: open raised SystemExit: 3, which would end the command",
     f"{RAW}/faulty_open/segfault/b1t1": "killed by SIGSEGV",
     f"{RAW}/faulty_open/memory/b1t1": OUT_OF_MEMORY,
     f"{RAW}/faulty_run/raise/b1t1": "RuntimeError: cannot run",

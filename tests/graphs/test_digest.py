@@ -352,8 +352,8 @@ def test_unreadable_file(content: bytes, tmp_path: Path) -> None:
 
 def test_num_params(tmp_path: Path) -> None:
     onnx.save(make_model(), tmp_path / "model.onnx")
-    # w and b, and the constant [2.0]; neither the axes nor the scalar epsilon.
-    assert num_params(tmp_path / "model.onnx") == 12 + 4 + 1
+    # w and b; neither the axes nor single numbers of a formula, the epsilon and the constant [2.0].
+    assert num_params(tmp_path / "model.onnx") == 12 + 4
 
 
 def test_operators_are_counted_inside_subgraphs_too(tmp_path: Path) -> None:

@@ -33,7 +33,6 @@ OUTCOME = Outcome(
     new_ns=(),
     quality=Quality(fidelity="exact", max_abs_error=0.0, metric_loss=0.0),
     max_metric_loss=0.01,
-    is_right=True,
 )
 
 
@@ -70,15 +69,20 @@ def test_a_noisy_and_hot_machine() -> None:
     [
         ({}, "after 3 launches: fine; outputs exact"),
         ({"num_launches": 1, "verdict": "undecided"}, "after 1 launch: undecided; outputs exact"),
-        ({"quality": Quality(fidelity="broken", reason="NaN"), "is_right": False}, "fine; outputs broken (NaN)"),
+        ({"quality": Quality(fidelity="broken", reason="NaN"), "fault": "NaN"}, "fine; outputs broken (NaN)"),
         (
-            {"quality": Quality(fidelity="drifted", metric_loss=0.02), "is_right": False},
+            {"quality": Quality(fidelity="drifted", metric_loss=0.02), "fault": "too much of accuracy is lost"},
             "outputs drifted, 2 % worse on the samples: too much, a loss of 1 % is allowed",
         ),
         (
             {"quality": Quality(fidelity="drifted", metric_loss=-0.01)},
             "drifted, 1 % better on the samples: a loss of 1 % is allowed",
         ),
+        (
+            {"quality": Quality(fidelity="drifted", metric_loss=0.0), "fault": "output 'boxes' differs"},
+            "0 % worse on the samples: a loss of 1 % is allowed; wrong: output 'boxes' differs",
+        ),
+        ({"quality": Quality(fidelity="drifted"), "fault": "no number"}, "outputs drifted; wrong: no number"),
         (
             {"quality": Quality(fidelity="close", metric_loss=1e-9)},
             "close, 0 % worse on the samples: a loss of 1 % is allowed",

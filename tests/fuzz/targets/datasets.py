@@ -5,19 +5,39 @@ from __future__ import annotations
 import io
 import random
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 
 import numpy as np
 
 from bench.api import TensorSpec
-from bench.tasks import dataset, metrics
+from bench.tasks import dataset
+from bench.tasks.targets import judge_of
+from bench.tasks.wanted import Wanted
 from fuzz import mutations, workplace
 from fuzz.watch import each
 
-INSTRUMENTED = ("bench.api.array_files", "bench.tasks.dataset")
+INSTRUMENTED = ("bench.api.array_files", "bench.tasks.dataset", "bench.tasks.targets", "bench.tasks.rules")
 INPUTS = (TensorSpec(name="x", dtype="float32", shape=("N", 2)), TensorSpec(name="words", dtype="str", shape=("N",)))
-OUTPUTS = (TensorSpec(name="y", dtype="float32", shape=("N", 3)),)
+OUTPUTS = (
+    TensorSpec(name="y", dtype="float32", shape=("N", 3)),
+    TensorSpec(name="p", dtype="float32", shape=("N",)),
+    TensorSpec(name="open", dtype="float32", shape=("N", "?")),
+    TensorSpec(name="label", dtype="int64", shape=("N",)),
+    TensorSpec(name="word", dtype="str", shape=("N",)),
+)
+OBSERVED = tuple(
+    {
+        "y": np.arange(3 * rows, dtype=np.float32).reshape(rows, 3) % 5,
+        "p": np.linspace(0, 1, rows, dtype=np.float32),
+        "open": np.ones((rows, 2), np.float32),
+        "label": np.arange(rows) % 3 - 1,
+        "word": np.array(["a", "b"] * rows)[:rows],
+    }
+    for rows in (1, 4)
+)
+"""Outputs of a model for its first samples."""
+WANTED = (("accuracy@0.5", None), ("rmse", None), (None, "y"), ("accuracy", "label"))
 MAGIC = b"\x93NUMPY"
 WORDS = (
     "<f4",
@@ -78,8 +98,22 @@ def _used(path: Path) -> None:
     each(
         lambda: dataset.fitted(arrays, INPUTS, batched=True, what="the data set"),
         lambda: dataset.fitted(arrays, INPUTS[:1], batched=True, what="the data set"),
-        lambda: None if targets is None else metrics.judge_of(targets, OUTPUTS, batched=True, sizes={}),
+        *(lambda seen=seen: None if targets is None else _judged(targets, seen) for seen in (None, *OBSERVED)),
     )
+
+
+def _judged(targets: np.ndarray, seen: dict[str, np.ndarray] | None) -> None:
+    """Choose how targets are compared, whatever the user names."""
+
+    def observe(names: Collection[str]) -> dict[str, np.ndarray] | None:
+        fits = seen is not None and len(seen["y"]) <= len(targets)
+        return {name: seen[name] for name in names} if fits and seen is not None else None
+
+    def judged(wanted: Wanted) -> None:
+        judge_of(targets, OUTPUTS, batched=True, sizes={}, observe=observe, wanted=wanted)
+
+    if targets.ndim:  # as the reader of data sets requires
+        each(*(lambda named=named: judged(Wanted.of(*named)) for named in ((None, None), *WANTED)))
 
 
 def changed(content: bytes, chance: random.Random, most_bytes: int) -> bytes:
