@@ -32,7 +32,7 @@ FAILED = {
     "toy/null/native/faulty-nothing/null/cpu/b1t1": "faulty-nothing: ValueError: no artifact was written",
     "toy/null/native/faulty-garbage/null/cpu/b1t1": "artifact.null is not a null artifact",
     f"{RAW}/faulty_open/raise/b1t1": "RuntimeError: cannot open this model",
-    f"{RAW}/faulty_open/exit/b1t1": ".../faulty_open.py, line 26: open raised SystemExit: 3, which would end the command",
+    f"{RAW}/faulty_open/exit/b1t1": ".../faulty_open.py, line 26: open raised SystemExit: 3, which",
     f"{RAW}/faulty_open/segfault/b1t1": "killed by SIGSEGV",
     f"{RAW}/faulty_open/memory/b1t1": OUT_OF_MEMORY,
     f"{RAW}/faulty_run/raise/b1t1": "RuntimeError: cannot run",
