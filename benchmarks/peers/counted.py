@@ -72,16 +72,26 @@ def macs(node: onnx.NodeProto, shapes: Shapes) -> int:
 
 FORMULAS = {"Clip", "Div", "Max", "Min", "Mul", "Pow", "Sqrt", "Sub", "Where"}
 """Operators whose operands may be single numbers of a formula."""
+MULTIPLYING = ("Conv", "ConvTranspose", "Gemm", "MatMul")
+"""Operators to whose outputs biases are added."""
 
 
 def params(model: onnx.ModelProto, shapes: Shapes) -> int:
-    """The elements of stored tensors that a node reads as parameters."""
+    """The elements of stored tensors that a node reads as parameters.
+
+    Of single numbers, biases of products count, and a factor and a summand that follow each other.
+    """
     types = {tensor.name: tensor.data_type for tensor in model.graph.initializer}
     for node in model.graph.node:
         tensors = [entry.t for entry in node.attribute if entry.name == "value" and entry.HasField("t")]
         made = node.op_type == "ConstantOfShape" and node.input[0] in types
         if tensors and (made or node.op_type == "Constant"):
             types[node.output[0]] = tensors[0].data_type
+    nodes = model.graph.node
+    products = {name for node in nodes if node.op_type in MULTIPLYING for name in node.output}
+    singles = {name for name in types if shapes[name] and math.prod(shapes[name]) == 1}
+    scaled = {node.output[0] for node in nodes if node.op_type == "Mul" and singles & {*node.input}}
+    shifted = {name for node in nodes if node.op_type == "Add" and singles & {*node.input} for name in node.input}
     learned = {getattr(onnx.TensorProto, name) for name in ("FLOAT", "FLOAT16", "DOUBLE", "INT8", "UINT8")}
     read = {
         name
@@ -89,7 +99,8 @@ def params(model: onnx.ModelProto, shapes: Shapes) -> int:
         for position, name in enumerate(node.input)
         if types.get(name) in learned
         and position not in NO_PARAMETERS.get(node.op_type, ())
-        and not (node.op_type in FORMULAS and math.prod(shapes[name] or ()) == 1)
+        and not (name in singles and node.op_type in FORMULAS and shifted.isdisjoint(node.output))
+        and not (name in singles and node.op_type == "Add" and (products | scaled).isdisjoint(node.input))
     }
     return sum(math.prod(shapes[name]) for name in read if shapes[name])
 

@@ -170,6 +170,9 @@ ATTENTION = chain(
         (chain(("Conv", "x w", "h"), ("Add", "h s", "y")), {"w": np.ones((1, 4, 3), np.float32), "s": ONE}, 12 + 1),
         (chain(("Conv", "x w s", "y")), {"w": np.ones((1, 4, 3), np.float32), "s": ONE}, 12 + 1),
         (chain(("PRelu", "x s", "y")), {"s": ONE}, 1),
+        (chain(("Mul", "x s", "h"), ("Add", "t h", "y")), {"s": ONE, "t": ONE}, 2),  # a learnable affine block
+        (chain(("Mul", "x s", "h"), ("Add", "h t", "a"), ("Mul", "h a", "y")), {"s": ONE, "t": ONE}, 0),
+        (chain(("Add", "x t", "h"), ("Mul", "h s", "y")), {"s": ONE, "t": ONE}, 0),
         (
             chain(("MatMulInteger", "x w", "n"), ("Cast", "n", "f"), ("Mul", "f w_scale", "h"), ("Add", "h s", "y")),
             {"w": np.ones((4, 1), INT8), "w_scale": ONE, "s": ONE},

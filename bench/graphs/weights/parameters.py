@@ -11,7 +11,8 @@ an output, as a number that training sets. In detail:
   scales of a Resize and the cosines and sines of an attention, or the frequencies that these are computed of.
 - A tensor without an axis is a constant of a formula, such as the epsilon of a normalization, and is no parameter.
   So is a single number with axes that an elementwise operator reads, such as the scale of an attention, but for the
-  bias of a product with weights.
+  bias of a product with weights, and for a scale and a shift that follow each other, as of a normalization of one
+  channel or a learnable affine block.
 - A tensor counts once, however many nodes read it; a tensor that nothing reads does not count.
 - Constant nodes store tensors like initializers do. Floats that a ConstantOfShape makes of a stored shape count as if
   they were stored. Local functions are inlined before anything is counted.
@@ -107,6 +108,7 @@ def learned(nodes: Iterable[Node], outputs: Iterable[Value | None] = ()) -> dict
     found = {id(value): numel(value) for value in outputs if value is not None and _may_be_learned(value)}
     nodes = list(nodes)
     behind, products, angles = _behind_scales(nodes), _products(nodes), _behind_angles(nodes)
+    affine = _affine(nodes)
     for node in nodes:
         if node.op_type in WIDENING and behind.issuperset(node.makes):
             continue
@@ -115,11 +117,32 @@ def learned(nodes: Iterable[Node], outputs: Iterable[Value | None] = ()) -> dict
             if value is None or not value.is_weight:
                 continue
             number = _parameters(node, position, value)
-            if number == 1 and node.op_type in ELEMENTWISE and not is_bias:
+            if number == 1 and node.op_type in ELEMENTWISE and not is_bias and id(node) not in affine:
                 continue
             if number and not (node.reads[position] in angles and number == max(value.numbers or (0,))):
                 found[id(value)] = number
     return found
+
+
+def _affine(nodes: Sequence[Node]) -> set[int]:
+    """The `id` of each Mul by a single number to whose output alone an Add adds another, and of that Add."""
+    readers: dict[str, list[Node]] = {}
+    for node in nodes:
+        for name in node.reads:
+            readers.setdefault(name, []).append(node)
+    found: set[int] = set()
+    for node in nodes:
+        if node.op_type == "Mul" and _has_single(node):
+            after = [reader for name in node.makes for reader in readers.get(name, ())]
+            if len(after) == 1 and after[0].op_type == "Add" and _has_single(after[0]):
+                found |= {id(node), id(after[0])}
+    return found
+
+
+def _has_single(node: Node) -> bool:
+    """Whether a node reads a stored number with axes that may be a parameter."""
+    values = enumerate(node.inputs)
+    return any(value is not None and value.is_weight and _parameters(node, at, value) == 1 for at, value in values)
 
 
 def _products(nodes: Iterable[Node]) -> set[str]:
