@@ -326,17 +326,22 @@ def fault_of(pair: Pair, *, max_metric_loss: float) -> str | None:
         return judged.reason or "they are broken"
     if judged.fidelity == quality.EXACT:
         return None
-    name = judged.metric_name
-    if judged.metric_loss is None:
-        return f"how much of {name} is lost is no number: that of the pinned artifact is zero, or was not measured"
-    if judged.metric_loss > max_metric_loss:
-        return f"too much of {name} is lost"
+    name, lost = judged.metric_name, judged.metric_loss
     task = catalog.task(pair.new.cell.task)
-    if isinstance(task, (Accuracy, Rmse)):
-        is_useless = bool(_useless(pair.pinned.quality))
-        held = {key: share for key, share in pair.differing.items() if is_useless or key != task.judged}
-        worst = max(held, key=lambda key: held[key], default=None)
-        if worst is not None and math.sqrt(held[worst]) > max_metric_loss:
-            why = f"{name} tells nothing here" if worst == task.judged else f"{name} does not judge it"
-            return f"output {worst!r} differs by {100 * math.sqrt(held[worst]):.2g} % of its values, and {why}"
-    return None
+    if not isinstance(task, (Accuracy, Rmse)):
+        if lost is None:
+            return f"how much of {name} is lost is no number, so that the outputs are equal or wrong"
+        return f"too much of {name} is lost" if lost > max_metric_loss else None
+    if lost is not None and lost > max_metric_loss:
+        return f"too much of {name} is lost"
+    is_useless = lost is None or bool(_useless(pair.pinned.quality))
+    held = {key: share for key, share in pair.differing.items() if is_useless or key != task.judged}
+    worst = max(held, key=lambda key: held[key], default=None)
+    if worst is None:
+        return f"how much of {name} is lost is no number, and its outputs cannot be compared" if lost is None else None
+    share = math.sqrt(held[worst])
+    if share <= max_metric_loss:
+        return None
+    why = f"{name} tells nothing here" if worst == task.judged else f"{name} does not judge it"
+    allowed = f"{100 * max_metric_loss:.2g} % is allowed (--max-metric-drop)"
+    return f"output {worst!r} differs by {100 * share:.2g} % of its values, {allowed}, and {why}"

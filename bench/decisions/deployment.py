@@ -163,7 +163,7 @@ def _replaced(folder: Path, made: Mapping[str, str]) -> Path | None:
         if path.exists() and cache.file_digest(path) != digest and not (earlier and earlier.wrote(path)):
             raise InputError(
                 f"{path} is there, and not as a pick wrote it: it is left as it is",
-                fix="--output names another folder; or move the file away",
+                fix="--output names another folder; or move the file away, which a pick that was stopped may have left",
             )
     before = folder / earlier.artifact.file if earlier else None
     return before if earlier and before and before.name not in made and earlier.wrote(before) else None
@@ -324,7 +324,11 @@ def _stored(folder: Path) -> _Stored:
             raise ValueError(f"{said.artifact.file!r} is no name of a file")
         Cell.from_path(said.cell)
     except (OSError, ValueError, RecursionError, InputError) as error:
-        raise InputError(f"{path} is not what `bench pick` wrote: {error!r}") from error
+        why = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+        raise InputError(
+            f"{path} is not what `bench pick` wrote: {why}",
+            fix="`bench pick` writes such a folder; --output names another",
+        ) from error
     return said
 
 

@@ -125,14 +125,20 @@ def learned(nodes: Iterable[Node], outputs: Iterable[Value | None] = ()) -> dict
 
 
 def _affine(nodes: Sequence[Node]) -> set[int]:
-    """The `id` of each Mul by a single number to whose output alone an Add adds another, and of that Add."""
+    """The `id` of each Mul by a single number to whose output alone an Add adds another, and of that Add.
+
+    A Mul of a product of integers by its scale is none.
+    """
     readers: dict[str, list[Node]] = {}
+    integers: set[str] = set()
     for node in nodes:
         for name in node.reads:
             readers.setdefault(name, []).append(node)
+        if node.op_type in ("ConvInteger", "MatMulInteger") or (node.op_type == "Cast" and integers & {*node.reads}):
+            integers |= {*node.makes}
     found: set[int] = set()
     for node in nodes:
-        if node.op_type == "Mul" and _has_single(node):
+        if node.op_type == "Mul" and _has_single(node) and integers.isdisjoint(node.reads):
             after = [reader for name in node.makes for reader in readers.get(name, ())]
             if len(after) == 1 and after[0].op_type == "Add" and _has_single(after[0]):
                 found |= {id(node), id(after[0])}

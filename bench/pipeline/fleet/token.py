@@ -31,7 +31,8 @@ def make(path: Path) -> None:
         InputError: the file cannot be written.
     """
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
+        for folder in reversed([one for one in (path.parent, *path.parent.parents) if not one.exists()]):
+            folder.mkdir(mode=0o700, exist_ok=True)  # `parents=True` would take the user's mask for the others
         with contextlib.suppress(FileExistsError):
             descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
             with os.fdopen(descriptor, "w") as file:
@@ -57,7 +58,9 @@ def safe(path: Path) -> Path:
         raise InputError(f"cannot read the fleet's token: {path}: {error.strerror}", fix=NAMES_IT) from error
     _refuse_known(path, state)
     if (reason := private.replaceable(found.parent)) is not None:
-        raise InputError(f"the fleet's token {path} could be replaced: {reason}", fix=ANOTHER)
+        raise InputError(
+            f"the fleet's token {path} could be replaced: {reason}", fix=f"`chmod go-w` that folder; or {ANOTHER}"
+        )
     _refuse_unlikely(path, content)
     return found
 
