@@ -58,6 +58,8 @@ def _code(stopping: Stopping) -> Any:
     except BaseException as error:  # code of a plugin raised what is no `Exception`, where it was asked for something
         if isinstance(error, Exception) or contained.is_stop(error):
             raise
+        if isinstance(error.__context__, BrokenPipeError):  # the packages that print help leave in this way
+            return 0
         options.say(contained.told(error))
     return 2
 

@@ -343,5 +343,10 @@ def fault_of(pair: Pair, *, max_metric_loss: float) -> str | None:
     if share <= max_metric_loss:
         return None
     why = f"{name} tells nothing here" if worst == task.judged else f"{name} does not judge it"
-    allowed = f"{100 * max_metric_loss:.2g} % is allowed (--max-metric-drop)"
-    return f"output {worst!r} differs by {100 * share:.2g} % of its values, {allowed}, and {why}"
+    allowed = f"{percent(100 * max_metric_loss)} is allowed (--max-metric-drop)"
+    return f"output {worst!r} differs by {percent(100 * share)} of its values, {allowed}, and {why}"
+
+
+def percent(value: float) -> str:
+    """A number of per cent with two digits, or with all digits before its point."""
+    return f"{value:.2g} %" if value < 100 else f"{value:,.0f} %"

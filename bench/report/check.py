@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bench.api.printable import printable
-from bench.decisions.check import Outcome
+from bench.decisions.check import Outcome, percent
 from bench.records.metric_loss import Lost
 from bench.report.writing import interval
 
@@ -26,9 +26,13 @@ def _loss(outcome: Outcome) -> str:
         return ""
     share = 100 * abs(judged.metric_loss)
     samples = f"the {judged.lost.num_samples:,} samples" if isinstance(judged.lost, Lost) else "the samples"
-    change = f"{share if share >= 0.005 else 0:.2g} % {'worse' if judged.metric_loss >= 0 else 'better'} on {samples}"
-    allowed = f"a loss of {100 * outcome.max_metric_loss:.2g} % is allowed"
+    change = (
+        f"{percent(share if share >= 0.005 else 0)} {'worse' if judged.metric_loss >= 0 else 'better'} on {samples}"
+    )
+    allowed = f"a loss of {percent(100 * outcome.max_metric_loss)} is allowed"
     bound = ""
     if isinstance(judged.lost, Lost):
-        bound = f"; on others like them at most {100 * judged.lost.high():.2g} % worse, with 95 % confidence"
+        high = 100 * judged.lost.high()
+        most = f"at most {percent(high)} worse" if high >= 0 else f"at least {percent(-high)} better"
+        bound = f"; on others like them {most}, with 95 % confidence"
     return f", {change}: {'too much, ' if judged.metric_loss > outcome.max_metric_loss else ''}{allowed}{bound}"

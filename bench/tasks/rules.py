@@ -104,23 +104,31 @@ def _check_range(classes: np.ndarray, rule: Rule) -> None:
     allowed += "one score for each target" if rule.is_score else f"{rule.num_classes} classes"
     allowed += f": 0 to {rule.num_classes - 1}"
     negative = [int(value) for value in present if value < 0]
+    if least_is_mark(present):
+        raise InputError(f"every target is {most}, which marks what is left out: nothing is left to compare")
     if negative == [-1] and present.tolist() == [-1, 1] and rule.num_classes == 2:
         raise InputError(f"targets are -1 and 1; {allowed}; write 0 for -1, or -100 for what is left out")
-    least = int(present[len(negative)]) if len(negative) < len(present) else None
-    if least is None or len(negative) > 1:
+    least = int(present[min(len(negative), len(present) - 1)])
+    regression = "; for a regression give floats, or --metric rmse" if rule.is_score else ""
+    if len(negative) > 1:
         raise InputError(
             f"targets run from {int(present[0])} to {most}; {allowed}; one negative number, such as -100, may mark "
-            "what is left out"
+            f"what is left out, and there are {len(negative)}: {', '.join(map(str, negative[:5]))}{regression}"
         )
     if most < rule.num_classes:
         return
-    if rule.is_score:
-        fix = "for a regression give floats, or --metric rmse"
-    elif least == 1 and most == rule.num_classes:
+    if least == 1 and most == rule.num_classes:
         fix = "the targets are counted from 1: subtract 1"
     else:
-        fix = "subtract their least number, or write -100 for what is no class and is to be left out"
-    raise InputError(f"targets run from {least} to {most}; {allowed}; {fix}")
+        fix = "leave such samples out, or write -100 for targets that are no class"
+    fix += regression
+    first = least if negative in ([-1], [-100]) else int(present[0])  # usual marks of what is left out
+    raise InputError(f"targets run from {first} to {most}; {allowed}; {fix}")
+
+
+def least_is_mark(present: np.ndarray) -> bool:
+    """Whether all targets are one negative number."""
+    return len(present) == 1 and bool(present[0] < 0)
 
 
 class Observed:

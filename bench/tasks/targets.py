@@ -216,7 +216,7 @@ class _Chooser:
             more = f" ... {self.labels[-1]!r}" if len(self.labels) > 10 else ""
             raise InputError(
                 f"{self.data}: targets hold {', '.join(map(repr, unknown[:5]))}; the classes of the model are "
-                f"{', '.join(map(repr, self.labels[:10]))}{more}; {PADDING} marks what is left out"
+                f"{', '.join(map(repr, self.labels[:10]))}{more}: number or name them as the model does"
             )
         if not any(dtype.startswith("float") for dtype in self.dtypes.values()):
             return classes

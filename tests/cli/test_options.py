@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import collections
+import subprocess
+import sys
 
 import pytest
 import typer.main
@@ -32,3 +34,16 @@ def test_a_metric_and_an_output_can_be_named_where_samples_can(name: str) -> Non
 def test_a_metric_without_targets_is_refused(arguments: list[str]) -> None:
     found = CliRunner().invoke(app, ["run", "--model", "m.onnx", *arguments])
     assert "are about the targets of a data set; name it with --dataset" in str(found.exception)
+
+
+def test_help_that_nobody_reads_to_its_end_is_no_error() -> None:
+    """The packages that print help leave by SystemExit where their reader has gone, as `head` has."""
+    text = "from bench.cli.main import main; main()"
+    with subprocess.Popen(
+        [sys.executable, "-c", text, "show", "--help"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as ran:
+        assert ran.stdout is not None
+        ran.stdout.close()
+        assert ran.stderr is not None
+        assert ran.stderr.read() == ""
+    assert ran.returncode == 0

@@ -103,10 +103,14 @@ def test_a_score_of_a_model_that_does_not_run_needs_a_threshold() -> None:
     [
         (
             [0, 1, 2],
-            r"targets run from 0 to 2; output 'p' has one score for each target: 0 to 1; for a regression give",
+            r"targets run from 0 to 2; output 'p' has one score for each target: 0 to 1; .*; for a regression give",
         ),
         ([-1, 1], r"targets are -1 and 1; output 'p' has one score for each target: 0 to 1; write 0 for -1"),
-        ([1, 2], r"targets run from 1 to 2; output 'p' has one score"),
+        ([1, 2], r"targets run from 1 to 2; output 'p' has one score .* counted from 1: subtract 1; for a regression"),
+        (
+            [-51, 77],
+            r"targets run from -51 to 77; .* or write -100 .*; for a regression give floats, or --metric rmse$",
+        ),
     ],
 )
 def test_targets_that_are_no_two_classes_are_refused_for_one_score(values: list[int], says: str) -> None:
@@ -167,10 +171,13 @@ def test_scores_along_either_axis_lie_where_the_model_is_right() -> None:
     ("targets", "says"),
     [
         (np.arange(N) % 10 + 1, r"targets run from 1 to 10; output 'z' has 10 classes: 0 to 9; .* counted from 1"),
-        (np.arange(N) % 11, r"targets run from 0 to 10; output 'z' has 10 classes: 0 to 9; subtract"),
-        (np.where(np.arange(N) % 9 == 0, 255, 3), r"targets run from 3 to 255; .* or write -100 for what is no class"),
-        (np.arange(N) % 10 - 2, r"targets run from -2 to 7; .* one negative number, such as -100, may mark"),
-        (np.full(N, -100), r"targets run from -100 to -100; .* 0 to 9"),
+        (np.arange(N) % 11, r"targets run from 0 to 10; output 'z' has 10 classes: 0 to 9; leave such samples out, or"),
+        (
+            np.where(np.arange(N) % 9 == 0, 255, 3),
+            r"targets run from 3 to 255; .* or write -100 for targets that are no class",
+        ),
+        (np.arange(N) % 10 - 2, r"targets run from -2 to 7; .* one negative number, .* and there are 2: -2, -1$"),
+        (np.full(N, -100), r"every target is -100, which marks what is left out: nothing is left to compare"),
     ],
     ids=["from one", "too many", "255", "two marks", "nothing but marks"],
 )
