@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from bench.api.errors import InputError
@@ -24,10 +24,14 @@ CALLING = {
 """Operators that name subgraphs, with the type of their options and its fields that do."""
 MOST_NESTED = 100
 """Subgraphs that are named within one another; LiteRT calls itself for each of them."""
+MOST_PREPARED = 2**18
+"""Subgraphs below one, each counted as often as operators name it: LiteRT prepares it so many times."""
 
 
 def check(model: Any, graphs: Sequence[Any]) -> None:
     """Refuse a file with an operator that names no subgraph of it, or with subgraphs that name one another in a circle.
+
+    Subgraphs that LiteRT would prepare very many times are refused, too.
 
     Args:
         model: the file.
@@ -37,31 +41,34 @@ def check(model: Any, graphs: Sequence[Any]) -> None:
         InputError: the message names the operator or the subgraph.
     """
     left = {at: _named(model, graph, len(graphs), f"its subgraph {at}") for at, graph in enumerate(graphs)}
+    prepared: dict[int, int] = {}
     for _ in range(MOST_NESTED):
         ready = [at for at, named in left.items() if not any(other in left for other in named)]
         if not ready:
             raise InputError(f"its subgraph {_in_circle(left)} names itself, or is named by one that it names")
         for at in ready:
-            del left[at]
+            prepared[at] = sum(1 + prepared[other] for other in left.pop(at))
+            if prepared[at] > MOST_PREPARED:
+                raise InputError(f"its subgraph {at} names others {prepared[at]:,} times, counted with those they name")
         if not left:
             return
     raise InputError(f"its subgraph {min(left)} names others more than {MOST_NESTED} deep")
 
 
-def _named(model: Any, graph: Any, count: int, what: str) -> set[int]:
-    """The subgraphs that the operators of a subgraph name.
+def _named(model: Any, graph: Any, count: int, what: str) -> list[int]:
+    """The subgraphs that the operators of a subgraph name, each as often as they do.
 
     Raises:
         InputError: one does not exist, or the options of an operator are of another type.
     """
-    found = set()
+    found = []
     for at in range(graph.OperatorsLength()):
         operator = graph.Operators(at)
         code = model.OperatorCodes(operator.OpcodeIndex())
         for field, number in _calls(operator, max(code.BuiltinCode(), code.DeprecatedBuiltinCode()), at, what):
             if not 0 <= number < count:
                 raise InputError(f"{field} of operator {at} of {what} is subgraph {number}, and there are {count}")
-            found.add(number)
+            found.append(number)
     return found
 
 
@@ -94,7 +101,7 @@ def _name(numbered: type, number: int) -> str | None:
     return next((name for name, value in vars(numbered).items() if value == number), None)
 
 
-def _in_circle(left: dict[int, set[int]]) -> int:
+def _in_circle(left: Mapping[int, Sequence[int]]) -> int:
     """A subgraph of a circle, where each names another of them."""
     at, passed = min(left), set[int]()
     while at not in passed:

@@ -77,6 +77,10 @@ def test_a_loop_that_names_other_subgraphs_runs(tmp_path: Path) -> None:
     ("graphs", "says"),
     [
         ([loop(1, 0), graph(output=2)], "its subgraph 0 names itself, or is named by one that it names"),
+        (
+            [*(loop(at + 1, at + 1) for at in range(30)), graph()],
+            "its subgraph 12 names others 524,286 times, counted",
+        ),
         ([loop(0, 1), graph()], "its subgraph 0 names itself, or is named by one that it names"),
         ([loop(2, 1), loop(2, 0), graph(output=2)], "its subgraph 0 names itself, or is named by one that it names"),
         ([loop(3, 1), loop(3, 2), loop(3, 1), graph(output=2)], "its subgraph 1 names itself, or is named by one"),
@@ -89,9 +93,9 @@ def test_a_loop_that_names_other_subgraphs_runs(tmp_path: Path) -> None:
             [graph([calling()]), graph()],
             "operator 0 of its subgraph 0 is WHILE and has no WhileOptions, which name its",
         ),
-        ([*(loop(at + 1, at + 1) for at in range(200)), graph()], "its subgraph 0 names others more than 100 deep"),
+        ([*(loop(201, at + 1) for at in range(200)), graph(), graph()], "its subgraph 0 names others more than 100 de"),
     ],
-    ids=["self", "own condition", "each other", "below", "beyond", "negative", "no options", "deep"],
+    ids=["self", "twice", "own condition", "each other", "below", "beyond", "negative", "no options", "deep"],
 )
 def test_a_loop_that_would_end_the_process_is_refused(graphs: Sequence[Any], says: str, tmp_path: Path) -> None:
     with pytest.raises(InputError, match=says):
