@@ -24,6 +24,8 @@ MOST_EMPTY = 2**20
 FREE_BYTES = 2**28
 MOST_TIMES = 100
 """Arrays of more than `FREE_BYTES` are at most so many times as large as their file."""
+READ_BYTES = 2**20
+"""Bytes that are read at once: beside the array itself, no more of the file than a few times as many are in memory."""
 LAST_CHARACTER = 0x10FFFF
 SURROGATES = (0xD800, 0xDFFF)
 """Places in the table of characters that stand for none."""
@@ -162,8 +164,9 @@ def _read(file: IO[bytes], size_bytes: int, what: str) -> np.ndarray:
     header = _header(file, size_bytes, what)
     content = bytearray(header.num_bytes)
     place, num_read = memoryview(content), 0
-    while num_read < len(content) and (size := file.readinto(place[num_read:])):  # type: ignore[attr-defined]
-        num_read += size
+    while part := file.read(min(READ_BYTES, len(content) - num_read)):  # of a member, readinto() would read all first
+        place[num_read : num_read + len(part)] = part
+        num_read += len(part)
     if num_read < len(content) or file.read(1):  # of a member of an archive, the end of which shows its checksum
         raise InputError(f"{what} is damaged: {num_read:,} of {len(content):,} bytes are there")
     array = np.ndarray(header.shape, header.dtype, buffer=content, order="F" if header.order == "F" else "C")

@@ -18,11 +18,20 @@ PARAMETERS = (b"\nparameters:", b"\nend of parameters\n")
 BARE = ("", "tree", "average_output")
 """Lines that are no fields with a value."""
 PARAMETER = re.compile(rb"\[[^:\]]*:.*\]")
-NUMBER = re.compile(r"-?\d{1,10}")
+NUMBER = re.compile(r"-?[0-9]{1,10}")
+DECIMAL = re.compile(r"[+-]?([0-9.]+([eE][+-]?[0-9]+)?|nan|inf)")
+"""How LightGBM writes numbers. Of a whole number, it reads no further than to the first character that is no digit."""
+LINE_ENDS = (b"\r", b"\0")
+"""Characters that end a line for LightGBM, which writes neither."""
 PER_NODE = ("split_feature", "threshold", "left_child", "right_child")
 """Fields of a tree that have a number for each of its inner nodes; of the others, those that are there do."""
 PER_NODE_OPTIONAL = ("split_gain", "decision_type", "internal_value", "internal_weight", "internal_count")
 PER_LEAF_OPTIONAL = ("leaf_weight", "leaf_count")
+WHOLE = (
+    *("split_feature", "left_child", "right_child", "decision_type", "internal_count", "leaf_count"),
+    *("cat_boundaries", "cat_threshold", "num_features", "leaf_features"),
+)
+"""Fields of a tree that LightGBM reads as whole numbers."""
 CATEGORICAL = 1
 """The bit of a decision that compares categories."""
 MISSING = 0b1100
@@ -39,6 +48,9 @@ def check(path: Path) -> None:
     content = files.read_bytes(path)
     if not content.startswith(HEADER):
         raise InputError("it does not begin with the line 'tree'")
+    for sign in LINE_ENDS:
+        if sign in content:
+            raise InputError(f"it holds the character {sign.decode()!r}, at which LightGBM ends a line; it writes none")
     begin = content.find(b"\nTree=")
     end = content.find(b"\n" + END)
     if end < 0:
@@ -50,7 +62,7 @@ def check(path: Path) -> None:
     columns = _count(head, "max_feature_idx", "its header", least=0) + 1
     trees.check_columns(columns, len(content), "its max_feature_idx says that it has columns:")
     for key in ("feature_names", "feature_infos"):
-        if (found := len(_text(head, key, "its header").split())) != columns:
+        if (found := len(_words(_text(head, key, "its header")))) != columns:
             raise InputError(f"its {key} has {found:,} items, and max_feature_idx says {columns:,}")
     blocks = _blocks(content, head, begin + 1 if 0 <= begin < end else end + 1, end + 1)
     _check_groups(head, len(blocks))
@@ -88,7 +100,8 @@ def _blocks(content: bytes, head: Fields, begin: int, end: int) -> list[bytes]:
     """
     if "tree_sizes" not in head:
         return [] if begin == end else re.split(rb"(?m)(?=^Tree=)", content[begin:end])[1:]
-    sizes = _integers(head["tree_sizes"], "tree_sizes of its header")
+    sizes_field = "tree_sizes of its header"
+    sizes = _whole(_parsed(_words(head["tree_sizes"]), NUMBER, sizes_field), sizes_field)
     if (sizes <= 0).any() or int(sizes.sum()) != end - begin:
         raise InputError(
             f"its tree_sizes say that its trees have {int(sizes.sum()):,} bytes, and they have {end - begin:,}"
@@ -113,9 +126,9 @@ def _check_groups(head: Fields, num_trees: int) -> None:
         raise InputError(
             f"its {num_trees:,} trees are no rounds of num_tree_per_iteration {groups:,} for {classes:,} classes"
         )
-    told = re.search(r"\bnum_class:(\S+)", head.get("objective", ""))
-    if told is not None and told[1] != str(classes):
-        raise InputError(f"its objective is of {told[1]} classes, and its num_class is {classes:,}")
+    for told in re.findall(r"num_class:([^ ]+)", head.get("objective", "")):  # LightGBM takes the last of them
+        if told != str(classes):
+            raise InputError(f"its objective is of {told[:40]} classes, and its num_class is {classes:,}")
 
 
 def _check_tree(tree: Fields, what: str, columns: int) -> None:
@@ -183,9 +196,9 @@ def _fields(block: bytes, what: str, *, bare: Sequence[str] = BARE) -> dict[str,
     found: dict[str, str] = {}
     for line in lines:
         key, sign, value = line.partition("=")
-        if not sign and line not in bare:  # LightGBM would read no further
+        if (not sign and line not in bare) or (sign and not key):  # LightGBM reads no further, or the value as a key
             raise InputError(f"{what} has the line {line[:40]!r}, which is no field with a value")
-        if key in found and key:
+        if key in found and sign:
             raise InputError(f"{what} has the field {key!r} twice")
         found[key] = value
     return found
@@ -199,7 +212,7 @@ def _text(fields: Fields, key: str, what: str) -> str:
 
 def _count(fields: Fields, key: str, what: str, *, least: int) -> int:
     text = _text(fields, key, what)
-    if not NUMBER.fullmatch(text) or int(text) < least:
+    if not NUMBER.fullmatch(text) or not least <= int(text) < 2**31:
         raise InputError(f"{key} of {what} is {text[:40]!r}; a whole number from {least} is allowed")
     return int(text)
 
@@ -210,23 +223,34 @@ def _numbers(fields: Fields, key: str, count: int, what: str) -> np.ndarray:
     Raises:
         InputError: they are not, or one is no number.
     """
-    words = _text(fields, key, what).split()
+    words = _words(_text(fields, key, what))
     if len(words) != count:
         raise InputError(f"{key} of {what} has {len(words):,} numbers; there must be {count:,}")
-    try:
-        found = np.array([float(word) for word in words], np.float64)
-    except ValueError as error:
-        raise InputError(f"{key} of {what} holds more than numbers: {error}") from error
+    found = _parsed(words, NUMBER if key in WHOLE else DECIMAL, f"{key} of {what}")
     if not np.isfinite(found).all():
         raise InputError(f"{key} of {what} holds {found[~np.isfinite(found)][0]:g}; finite numbers are allowed")
     return found
 
 
-def _integers(text: str, what: str) -> np.ndarray:
+def _words(text: str) -> list[str]:
+    """The words of a field, which LightGBM splits at spaces alone, any number of them; a name may hold other blanks."""
+    return [word for word in text.split(" ") if word]
+
+
+def _parsed(words: Sequence[str], form: re.Pattern[str], what: str) -> np.ndarray:
+    """The values of words, each of which Python and LightGBM read as the same number.
+
+    Raises:
+        InputError: a word is not of the form.
+    """
+    kinds = "whole numbers" if form is NUMBER else "numbers"
     try:
-        return _whole(np.array([float(word) for word in text.split()], np.float64), what)
+        for word in words:
+            if not form.fullmatch(word):
+                raise ValueError(f"{word[:40]!r} is not written in digits, as LightGBM writes {kinds}")
+        return np.array([float(word) for word in words], np.float64)
     except ValueError as error:
-        raise InputError(f"{what} holds more than numbers: {error}") from error
+        raise InputError(f"{what} holds more than {kinds}: {error}") from error
 
 
 def _whole(numbers: np.ndarray, what: str) -> np.ndarray:

@@ -9,6 +9,7 @@ from typing import Any
 
 from bench.api import files
 from bench.api.errors import InputError
+from bench.tasks import tflite_calls
 from bench.tasks.failures import refused
 
 MARK = b"TFL3"
@@ -18,7 +19,7 @@ LEFT_OUT = -1
 
 
 def check(path: Path) -> None:
-    """Refuse a file whose names are no texts, or whose inputs and outputs are no tensors of it.
+    """Refuse a file whose names are no texts, or whose places are no tensors and no subgraphs of it.
 
     Args:
         path: the file.
@@ -38,6 +39,7 @@ def check(path: Path) -> None:
             raise InputError("it has no subgraph, so there is nothing to run")
         for at, graph in enumerate(graphs):
             _check_graph(graph, model, f"its subgraph {at}")
+        tflite_calls.check(model, graphs)
         for at in range(model.SignatureDefsLength()):
             signature = _there(model.SignatureDefs(at), f"its signature {at}")
             _check_signature(signature, graphs, f"its signature {at}")

@@ -6,6 +6,7 @@ import contextlib
 import io
 import struct
 import time
+import tracemalloc
 import zipfile
 from pathlib import Path
 
@@ -97,6 +98,24 @@ def test_a_header_that_does_not_fit_is_refused_at_once(
     assert str(path) in str(raised.value)
     assert not is_archive or "its array 'x'" in str(raised.value)
     assert time.process_time() - begin < 1
+
+
+@pytest.mark.parametrize("store", [np.savez, np.savez_compressed, np.save])
+@pytest.mark.parametrize("dtype", ["f4", ">i2", "S3"])
+def test_an_array_is_read_in_little_more_memory_than_its_own(store: object, dtype: str, tmp_path: Path) -> None:
+    array = np.random.default_rng(0).integers(0, 100, 3 * 2**22 + 5).astype(np.uint8).view()
+    array = array[: array.size // np.dtype(dtype).itemsize * np.dtype(dtype).itemsize].view(dtype)
+    is_archive = store is not np.save
+    path = tmp_path / ("a.npz" if is_archive else "a.npy")
+    store(path, array)  # type: ignore[operator]
+    tracemalloc.start()
+    try:
+        found = array_files.load_npz(path)["arr_0"] if is_archive else array_files.load_npy(path)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    np.testing.assert_array_equal(found, array)
+    assert peak < array.nbytes + 6 * array_files.READ_BYTES
 
 
 @pytest.mark.parametrize("code", [0x110000, 0xD800, 0xFFFFFFFF])

@@ -125,6 +125,14 @@ def test_every_file_that_ends_early_is_refused_in_a_sentence(format: str, seeds:
         (rb"num_class=1", b"num_class=1000000", "its num_class is 1,000,000, and it has 2 trees; up to 2 are allowed"),
         (rb"num_tree_per_iteration=1", b"num_tree_per_iteration=0", "num_tree_per_iteration of its header is '0'"),
         (rb"objective=\S+", b"objective=multiclass num_class:3", "its objective is of 3 classes, and its num_class is"),
+        (
+            rb"objective=\S+",
+            b"objective=multiclass num_class:1 num_class:3",
+            "its objective is of 3 classes, and its n",
+        ),
+        (rb"num_class=1", b"num_class=1\n=num_class=3", "its header has the line '=num_class=3', which is no field"),
+        (rb"(num_class=1)", rb"\1\rmax_feature_idx=9", r"it holds the character '\\r', at which LightGBM ends a line"),
+        (rb"(num_class=1)", b"\\1\0", r"it holds the character '\\x00', at which LightGBM ends a line"),
     ],
 )
 def test_a_field_of_lightgbm_that_does_not_fit_is_named(
@@ -133,6 +141,103 @@ def test_a_field_of_lightgbm_that_does_not_fit_is_named(
     changed = fitting(re.sub(pattern, put, text, count=1))
     assert changed != text
     assert re.search(says, refusal(lightgbm_files.check, changed, tmp_path))
+
+
+def first(pattern: bytes, put: bytes, text: bytes) -> bytes:
+    """A model whose first number of a field is written otherwise, with the same value for Python's float()."""
+    found = re.search(rb"\n" + pattern + rb"=(\d+)", text)
+    assert found is not None
+    value = int(found[1])
+    told = put.replace(b"TIMES", b"%d" % (value * 10**8)).replace(b"VALUE", b"%d" % value)
+    return fitting(text[: found.start(1)] + told + text[found.end(1) :])
+
+
+@pytest.mark.parametrize("field", ["left_child", "split_feature", "decision_type", "cat_boundaries", "cat_threshold"])
+@pytest.mark.parametrize("put", ["TIMESe-8", "0VALUE.0", "VALUE.", "+VALUE", "VALUE\t", "\u00a0VALUE", "\u0663", "0_0"])
+def test_a_whole_number_that_lightgbm_reads_otherwise_is_refused(
+    field: str, put: str, text: bytes, tmp_path: Path
+) -> None:
+    says = refusal(lightgbm_files.check, first(field.encode(), put.encode(), text), tmp_path)
+    assert says.startswith(f"{field} of its tree 0 holds more than whole numbers: "), says
+
+
+@pytest.mark.parametrize(
+    ("pattern", "put", "says"),
+    [
+        (
+            rb"\nsplit_feature=\d+",
+            b"\nsplit_feature=3000000000e-9",
+            "split_feature of its tree 0 holds more than whole",
+        ),
+        (
+            rb"\nnum_leaves=(\d+)",
+            "\nnum_leaves=\u0664".encode(),
+            "num_leaves of its tree 0 is '\u0664'; a whole number",
+        ),
+        (
+            rb"max_feature_idx=2",
+            "max_feature_idx=\u0662".encode(),
+            "max_feature_idx of its header is '\u0662'; a whole",
+        ),
+        (rb"\nnum_leaves=\d+", b"\nnum_leaves=4294967300", "num_leaves of its tree 0 is '4294967300'; a whole number"),
+        (rb"\nleft_child=(\S+) ", b"\nleft_child=\\1\t", "left_child of its tree 0 has . numbers; there must be"),
+        (rb"\nthreshold=\S+", b"\nthreshold=1_0", "threshold of its tree 0 holds more than numbers: '1_0' is not writ"),
+        (rb"\nleaf_value=\S+", "\nleaf_value=\u0661".encode(), "leaf_value of its tree 0 holds more than numbers: "),
+        (rb"\ntree_sizes=(\d+)", b"\ntree_sizes=\\1e0", "tree_sizes of its header holds more than whole numbers: '"),
+    ],
+)
+def test_a_number_in_a_form_that_lightgbm_does_not_write_is_refused(
+    pattern: bytes, put: bytes, says: str, text: bytes, tmp_path: Path
+) -> None:
+    changed = re.sub(pattern, put, text, count=1)
+    changed = changed if b"tree_sizes" in pattern else fitting(changed)
+    assert re.search(says, refusal(lightgbm_files.check, changed, tmp_path))
+
+
+@pytest.mark.parametrize("name", ["a\u3000b", "a\u00a0b", "a\u2028b", "plain"])
+def test_names_of_columns_with_other_blanks_than_a_space_pass(name: str, tmp_path: Path) -> None:
+    import lightgbm
+    import numpy as np
+
+    features = np.random.default_rng(0).standard_normal((60, 3))
+    data = lightgbm.Dataset(features, features[:, 0], feature_name=[name, "c", "d"])
+    booster = lightgbm.train({"num_leaves": 4, "verbose": -1, "num_threads": 1}, data, 2)
+    booster.save_model(tmp_path / "model")
+    lightgbm_files.check(tmp_path / "model")
+    lightgbm.Booster(model_file=tmp_path / "model")
+
+
+@pytest.mark.parametrize(
+    "parameters",
+    [
+        {"objective": "regression"},
+        {"objective": "regression_l1"},
+        {"objective": "binary"},
+        {"objective": "multiclass", "num_class": 3},
+        {"objective": "multiclassova", "num_class": 3},
+        {"objective": "regression", "linear_tree": True},
+        {"objective": "regression", "boosting": "dart", "drop_rate": 0.9},
+        {"objective": "binary", "boosting": "rf", "bagging_freq": 1, "bagging_fraction": 0.5},
+        {"objective": "poisson", "min_data_per_group": 1, "cat_smooth": 0.0},
+    ],
+)
+def test_models_of_each_kind_pass(parameters: dict[str, Any], tmp_path: Path) -> None:
+    import lightgbm
+    import numpy as np
+
+    chance = np.random.default_rng(0)
+    features = chance.standard_normal((200, 3)) * [1e-9, 1e12, 1]
+    features[:, 2] = chance.integers(0, 40, 200)
+    features[::7, 1] = np.nan
+    classes = parameters.get("num_class", 2)
+    target = (features[:, 2] + chance.integers(0, 2, 200)) % classes
+    own = {"verbose": -1, "num_threads": 1, "min_data_in_leaf": 2, "num_leaves": 15}
+    categories = [2] if "min_data_per_group" in parameters else []
+    data = lightgbm.Dataset(features, target, categorical_feature=categories, params={"verbose": -1})
+    booster = lightgbm.train(own | parameters, data, 5)
+    assert ("num_cat=0" in booster.model_to_string()) != bool(categories)
+    booster.save_model(tmp_path / "model")
+    lightgbm_files.check(tmp_path / "model")
 
 
 @pytest.mark.parametrize("line", [b"x", b"shrinkage=0.1", b"[key]", b"[key: value", b"key: value]"])

@@ -11,7 +11,7 @@ from bench.tasks import tflite_names
 from bench.tasks.formats import openvino as openvino_format
 from fuzz import mutations, workplace
 
-INSTRUMENTED = ("bench.tasks.tflite_names", "bench.tasks.formats.openvino")
+INSTRUMENTED = ("bench.tasks.tflite_names", "bench.tasks.tflite_calls", "bench.tasks.formats.openvino")
 WEIGHTS = bytes(128)
 VALUE = re.compile(rb'="([^"]*)"|>([^<>]+)<')
 VALUES = (
