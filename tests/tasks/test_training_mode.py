@@ -186,30 +186,6 @@ def test_a_python_file_is_switched_to_inference_but_for_what_does_not_switch(
         assert "training mode" in notes[0]
 
 
-@pytest.mark.parametrize(
-    ("kind", "arguments", "expected"),
-    [
-        ("Dropout", {"training": True}, "Dropout 'first' is in training mode: it drops values"),
-        ("BatchNormalization", {"training": True}, "BatchNormalization 'first' is in training mode: its outputs"),
-        ("Dropout", {}, None),
-        ("BatchNormalization", {}, None),
-    ],
-)
-def test_keras(kind: str, arguments: dict[str, bool], expected: str | None, examined: Examined, tmp_path: Path) -> None:
-    """In a model within a model, too."""
-    import keras
-
-    layer = (
-        keras.layers.Dropout(0.5, name="first") if kind == "Dropout" else keras.layers.BatchNormalization(name="first")
-    )
-    x, y = keras.Input((4,), name="x"), keras.Input((4,), name="y")
-    inner = keras.Model(x, layer(x, **arguments))
-    keras.Model(y, keras.layers.Dense(2)(inner(y))).save(tmp_path / "net.keras")
-    task, _ = examined("keras", tmp_path / "net.keras")
-    assert len(task.unsettled) == (expected is not None)
-    assert expected is None or task.unsettled[0].startswith(expected)
-
-
 @pytest.mark.parametrize("kind", ["norm", "random", "settled"])
 def test_saved_models(kind: str, examined: Examined, tmp_path: Path) -> None:
     import tensorflow as tf
