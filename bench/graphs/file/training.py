@@ -24,9 +24,12 @@ KERAS_ADVICE = "call the layer with training=False"
 DIFFERS = "differs between two runs with the same inputs"
 """What an output does of which it is not known which node makes it differ."""
 SETTLE = f"a dropout in {MODE} draws at each run: {ADVICE} (of Keras: {KERAS_ADVICE}), and without random numbers"
-NORMALIZES = f"is in {MODE}: its outputs depend on the other samples of a batch; {ADVICE}"
-DROPS = f"is in {MODE}: it drops values at random, others at each run; {ADVICE}"
-KERAS_NORMALIZES, KERAS_DROPS = (effect.replace(ADVICE, KERAS_ADVICE) for effect in (NORMALIZES, DROPS))
+NORMALIZES = "is in training mode: its outputs depend on the other samples of a batch; export after model.eval()"
+DROPS = "is in training mode: it drops values at random, others at each run; export after model.eval()"
+KERAS_NORMALIZES = (
+    "is in training mode: its outputs depend on the other samples of a batch; call the layer with training=False"
+)
+KERAS_DROPS = "is in training mode: it drops values at random, others at each run; call the layer with training=False"
 DRAWS = "draws random numbers at each run, so two runs differ"
 BY_BATCH = "has no running statistics: its outputs depend on the other samples of a batch, in inference, too"
 WRITES = "is written at each run, so outputs may depend on the runs before"
