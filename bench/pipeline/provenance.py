@@ -157,12 +157,22 @@ def record_key(cell: Cell, artifact: Artifact | None) -> str:
 
 def judge_digest(cell: Cell) -> str:
     """Hash of the code that judges a cell's outputs, counts its costs and inspects its artifact, and of its claim."""
-    asked = (operations.verify, operations.spot_check, operations.cost, operations.inspect, operations.explained)
-    functions = [code_digest(function) for function in (*asked, rounding.judged)]
+    asked = (operations.verify, operations.spot_check, operations.cost, operations.inspect, rounding.judged)
+    functions = [code_digest(function) for function in asked]
     claim = rounding.claims_nothing_lost(cell)
     return cache.digest(
-        [*functions, claim, plugin_digest(catalog.runtime(cell.runtime), counted=frozenset({"inspect"}))]
+        [
+            *functions,
+            explaining_digest(),
+            claim,
+            plugin_digest(catalog.runtime(cell.runtime), counted=frozenset({"inspect"})),
+        ]
     )
+
+
+def explaining_digest() -> str:
+    """Hash of the code that measures what rounding explains."""
+    return cache.digest([code_digest(each) for each in (operations.explained, rounding.num_runs, rounding.largest)])
 
 
 def plugin_digest(plugin: Plugin, *, counted: frozenset[str] = frozenset()) -> str:

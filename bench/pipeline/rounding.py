@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import copy
 import math
+import re
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -48,6 +49,9 @@ ROUNDING = frozenset(
 )
 """Operators of ONNX by which a model computes in less than float32 by itself."""
 
+WORST = 1e12
+"""The largest share that is told, since JSON has no infinity: of an output that was zero, or that has a NaN."""
+
 Shares = Mapping[str, float]
 """By the name of the output, the power of its error over its own, or the share of its discrete values that differ."""
 
@@ -60,11 +64,19 @@ def claims_nothing_lost(cell: Cell) -> bool:
 
 
 def shares(outputs: Arrays, expected: Arrays) -> dict[str, float]:
-    """See `Shares`; without outputs that cannot be compared, or whose share is not finite."""
+    """See `Shares`; at most `WORST`, and without outputs that cannot be compared element by element."""
     pairs = {name: (outputs[name], right) for name, right in expected.items() if name in outputs}
+    return {name: _share(*pair) for name, pair in pairs.items() if _are_alike(*pair)}
+
+
+def _share(output: np.ndarray, expected: np.ndarray) -> float:
+    """The share of one output; infinities and NaNs that are where they should be are no error."""
+    if output.dtype.kind == expected.dtype.kind == "f":
+        differs = ~((output == expected) | (np.isnan(output) & np.isnan(expected))) | np.isfinite(expected)
+        output, expected = output[differs], expected[differs]
     with np.errstate(invalid="ignore", over="ignore"):
-        found = {name: noise_share(*pair) for name, pair in pairs.items() if _are_alike(*pair)}
-    return {name: share for name, share in found.items() if math.isfinite(share)}
+        share = noise_share(output, expected)
+    return WORST if math.isnan(share) else min(share, WORST)
 
 
 def _are_alike(output: np.ndarray, expected: np.ndarray) -> bool:
@@ -174,6 +186,8 @@ def _changed_model(model: Any, generator: np.random.Generator) -> Any:
     if callable(getattr(model, "parameters", None)):
         import torch
 
+        if any(map(_is_quantized, model.modules())):
+            raise ReducedError
         stored = (*model.parameters(), *model.buffers())
         if any(tensor.is_quantized or (tensor.is_floating_point() and tensor.element_size() < 4) for tensor in stored):
             raise ReducedError
@@ -189,6 +203,14 @@ def _changed_model(model: Any, generator: np.random.Generator) -> Any:
         if kind in WIDTHS and len(weight.shape) > 1 and hasattr(weight, "assign"):  # a constant of a graph has none
             weight.assign(changed(np.asarray(weight.numpy()), generator))
     return model
+
+
+def _is_quantized(module: Any) -> bool:
+    """Whether a module of PyTorch keeps packed weights, which are neither parameters nor buffers, or computes so."""
+    program = getattr(module, "inlined_graph", None)  # of TorchScript, whose modules have lost their classes
+    return bool(re.search(r"\b(quantized::|aten::quantized_)", str(program or ""))) or any(
+        kind.__module__.startswith("torch.ao.nn.") and "quantized" in kind.__module__ for kind in type(module).__mro__
+    )
 
 
 class ReducedError(Exception):

@@ -280,6 +280,10 @@ def _verify_there(
         return _inspected({**judged, **told}, artifact, ask, opened, count=here), judged["shares"]
 
 
+_FAILURES: dict[tuple[str, Limits], BenchError] = {}
+"""Why it is not known what rounding explains, by what would tell it: each cell of a reference would try again."""
+
+
 def _explained(reference: Reference, limits: Limits) -> rounding.Shares | None:
     """The largest shares of a reference's outputs that rounding makes, from the cache or measured now.
 
@@ -300,8 +304,14 @@ def _explained(reference: Reference, limits: Limits) -> rounding.Shares | None:
         target.write_text(json.dumps(told))
         return told
 
-    code = provenance.code_digest(operations.explained)
-    _, entry = cache.obtain(cache.digest([reference.digest, code]), "shares.json", make)
+    key = cache.digest([reference.digest, provenance.explaining_digest()])
+    if (failure := _FAILURES.get((key, limits))) is not None:
+        raise failure
+    try:
+        _, entry = cache.obtain(key, "shares.json", make)
+    except BenchError as error:
+        _FAILURES[key, limits] = error
+        raise
     found: rounding.Shares | None = entry["shares"]
     return found
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from bench.decisions.best import MAX_METRIC_LOSS
 from bench.decisions.next_pick import NextPick
 from bench.decisions.pick import METRIC
-from bench.graphs.file.training import ADVICE, MODE
+from bench.graphs.file.training import ADVICE, KERAS_ADVICE, MODE
 from bench.measure.goal import Goal
 from bench.measure.stats import UNDECIDED
 from bench.records.ranking import is_timed
@@ -51,8 +51,10 @@ def after(
     if not is_measured(rows):
         return _failure(rows, sizes)
     step = _next(rows, results=results, picks=picks, goal=goal)
-    if any(MODE in (row.reason or row.warning or "") for row in rows):
-        return f"first {ADVICE}, for these rows are of a model in {MODE}; {step}"
+    told = [text for row in rows if MODE in (text := row.reason or row.warning or "")]
+    if told:
+        advice = KERAS_ADVICE if any(f"; {KERAS_ADVICE}" in text for text in told) else ADVICE
+        return f"first {advice}, for these rows are of a model in {MODE}; {step}"
     return step
 
 

@@ -56,10 +56,10 @@ def keras_call(model: Any, names: Sequence[str] | None = None) -> OrderedCall:
 
         return dict(named_tensors(model(keras.tree.pack_sequence_as(structure, list(tensors)), training=False)))
 
-    # Weights that were frozen while others were trained are parameters, too. Keras hands on a value that changes.
-    model.trainable = False
-    model.trainable = True
-    return OrderedCall(named, model.trainable_weights, names)
+    # Weights that were frozen while others were trained are parameters, too. To unfreeze them would change the model: a
+    # frozen normalization that is called in training mode takes the statistics that it keeps.
+    learned = {id(weight) for layer in model._flatten_layers() for weight in layer._trainable_variables}
+    return OrderedCall(named, [weight for weight in model.weights if id(weight) in learned], names)
 
 
 def named_tensors(value: Any, name: str = "output") -> list[tuple[str, Any]]:

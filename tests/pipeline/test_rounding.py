@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import onnx
@@ -16,7 +15,7 @@ from bench.api.cell import Cell
 from bench.api.errors import ChildError
 from bench.api.loading import load_module
 from bench.measure.limits import Limits
-from bench.pipeline import provenance, quality, rounding, verify
+from bench.pipeline import quality, rounding, verify
 from bench.pipeline.flow import Verified
 from bench.plugins import catalog, generating
 from bench.records.lines import Quality
@@ -320,13 +319,6 @@ def test_changed_files_keep_vectors_which_may_be_sizes(tmp_path: Path) -> None:
     assert stored["shape"].tolist() == [[1, 2]]
 
 
-def test_the_code_that_judges_rounding_is_part_of_a_judgement(monkeypatch: pytest.MonkeyPatch) -> None:
-    cell = Cell.from_path("toy/null/native/raw/null/cpu/b1t1")
-    before = provenance.judge_digest(cell)
-    monkeypatch.setattr(rounding, "claims_nothing_lost", lambda _: False)
-    assert provenance.judge_digest(cell) != before
-
-
 GENERATING = generating.generating(
     load_module(Path(__file__).parents[1] / "faults" / "models" / "toy_decoder" / "task.py").ToyDecoder(
         name="toy_decoder", path=Path(__file__).parents[1] / "faults" / "models" / "toy_decoder" / "task.py"
@@ -349,15 +341,6 @@ def test_logits_of_generated_text_and_not_its_tokens(ratio_db: float, by_roundin
         lambda: {"logprobs": share(by_rounding)},
     )
     assert found.fidelity == fidelity
-
-
-def test_outputs_that_cannot_be_compared_have_no_share() -> None:
-    right = {"y": np.ones((2, 3), np.float32), "label": np.array(["a", "b"]), "zero": np.zeros(2, np.float32)}
-    same = {"label": np.array(["a", "c"]), "zero": np.zeros(2, np.float32)}
-    for bad in (np.full((2, 3), "1"), np.ones(3, np.float32), np.full((2, 3), np.nan, np.float32)):
-        assert rounding.shares({"y": bad, **same}, right) == {"label": 0.5, "zero": 0.0}
-    found = rounding.shares({"y": right["y"] * np.float32(1.1), **same, "zero": np.ones(2, np.float32)}, right)
-    assert found == {"y": pytest.approx(0.01, rel=1e-3), "label": 0.5}
 
 
 def test_runs_that_tell_what_rounding_explains() -> None:
@@ -390,50 +373,3 @@ def test_every_row_of_a_model_in_training_mode_says_so(plugin_folder: Path) -> N
     assert HINT in (plain.quality.warning or "")
     again = quality.hinted(plain.quality, catalog.task(cell.task).unsettled)  # type: ignore[attr-defined]
     assert again == plain.quality, "what is stored has them"
-
-
-class Built(Both):
-    """A task that is built in a framework."""
-
-    model: Any
-
-    def build(self, source: str, weights: Path) -> Any:
-        return self.model
-
-
-def changed_model(model: Any) -> Any:
-    task = Built(name="built", path=Path("task.py"))
-    task.model = model
-    return rounding.with_changed_weights(task, np.random.default_rng(0)).build("torch", Path("weights"))
-
-
-@pytest.mark.framework
-def test_weights_of_pytorch_are_changed_and_its_buffers_stay() -> None:
-    import torch
-
-    model = torch.nn.Sequential(torch.nn.Linear(8, 8), torch.nn.BatchNorm1d(8), torch.nn.Embedding(3, 2))
-    before = {name: tensor.clone() for name, tensor in model.state_dict().items()}
-    after = changed_model(model).state_dict()
-    differs = [name for name, tensor in after.items() if not torch.equal(tensor, before[name])]
-    assert differs == ["0.weight", "2.weight"]
-    assert torch.allclose(after["0.weight"], before["0.weight"], rtol=2 * rounding.CHANGE)
-    for reduced in (model.half(), model.bfloat16()):
-        with pytest.raises(rounding.ReducedError):
-            changed_model(reduced)
-
-
-@pytest.mark.framework
-def test_weights_of_keras_are_changed() -> None:
-    import keras
-
-    def made(dtype: str) -> Any:
-        return keras.Sequential([keras.Input((4,)), keras.layers.Dense(3, dtype=dtype)])
-
-    before = made("float32")
-    kernel, bias = before.get_weights()
-    after, same = changed_model(before).get_weights()
-    np.testing.assert_allclose(after, kernel, rtol=2 * rounding.CHANGE)
-    assert (after != kernel).all()
-    assert (same == bias).all()
-    with pytest.raises(rounding.ReducedError):
-        changed_model(made("float16"))

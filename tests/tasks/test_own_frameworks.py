@@ -241,21 +241,6 @@ def test_keras_files_saved_models_and_tflite(examined: Examined, plugin_folder: 
         (plugin_folder / "models").rename(plugin_folder / f"done_{module}")
 
 
-@pytest.mark.parametrize("frozen", ["none", "base", "all"])
-def test_weights_of_keras_that_were_frozen_are_parameters(frozen: str) -> None:
-    """As in PyTorch: a base that was kept while a new head was trained is a part of the model."""
-    import keras
-
-    from bench.tasks import tf_models
-
-    base = keras.Sequential([keras.Input((4,)), keras.layers.Dense(8), keras.layers.BatchNormalization()])
-    model = keras.Sequential([base, keras.layers.Dense(3)])
-    for each in {"none": [], "base": [base], "all": [model]}[frozen]:
-        each.trainable = False
-    weights = tf_models.keras_call(model).trainable_weights
-    assert sum(int(np.prod(weight.shape)) for weight in weights) == (4 * 8 + 8) + 2 * 8 + (8 * 3 + 3)
-
-
 def test_tflite_with_sparse_weights(examined: Examined, tmp_path: Path) -> None:
     """tf2onnx reads no sparse weights, so they are stored in full before it converts the file."""
     import keras

@@ -14,6 +14,7 @@ import pytest
 from bench.api import Task
 from bench.plugins import catalog
 from bench.tasks.examine import examine
+from bench.tasks.formats.python import built
 from bench.tasks.user_task import OwnTask
 
 pytestmark = pytest.mark.framework
@@ -186,28 +187,43 @@ def test_a_python_file_is_switched_to_inference_but_for_what_does_not_switch(
         assert "training mode" in notes[0]
 
 
-@pytest.mark.parametrize(
-    ("kind", "arguments", "expected"),
-    [
-        ("Dropout", {"training": True}, "Dropout 'first' is in training mode: it drops values"),
-        ("BatchNormalization", {"training": True}, "BatchNormalization 'first' is in training mode: its outputs"),
-        ("Dropout", {}, None),
-        ("BatchNormalization", {}, None),
-    ],
-)
-def test_keras(kind: str, arguments: dict[str, bool], expected: str | None, examined: Examined, tmp_path: Path) -> None:
-    """In a model within a model, too."""
-    import keras
+KERAS = """
+import keras
+import numpy as np
 
-    layer = (
-        keras.layers.Dropout(0.5, name="first") if kind == "Dropout" else keras.layers.BatchNormalization(name="first")
-    )
-    x, y = keras.Input((4,), name="x"), keras.Input((4,), name="y")
-    inner = keras.Model(x, layer(x, **arguments))
-    keras.Model(y, keras.layers.Dense(2)(inner(y))).save(tmp_path / "net.keras")
-    task, _ = examined("keras", tmp_path / "net.keras")
-    assert len(task.unsettled) == (expected is not None)
-    assert expected is None or task.unsettled[0].startswith(expected)
+class Net(keras.Model):
+    def __init__(self):
+        super().__init__()
+        self.inner = keras.layers.{layer}
+
+    def call(self, x):
+        return self.inner(x, training=True)
+
+def build():
+    {build}
+
+def example_inputs():
+    return {{"x": 3 + np.arange(12, dtype=np.float32).reshape(3, 4) ** 2}}
+"""
+ASSEMBLED = "x = keras.Input((4,)); return keras.Model(x, keras.layers.{layer}(x, training=True))"
+
+
+@pytest.mark.parametrize("layer", ["Dropout(0.5, name='first')", "BatchNormalization(name='first')"])
+@pytest.mark.parametrize("how", ["code", "assembled", "file"])
+def test_keras(how: str, layer: str, examined: Examined, tmp_path: Path) -> None:
+    """An assembled model is called with `training=False`, which overrides that of its layers; see the other tests."""
+    build = "return Net()" if how == "code" else ASSEMBLED.format(layer=layer)
+    path = tmp_path / "model.py"
+    path.write_text(KERAS.format(layer=layer, build=build))
+    if how == "file":
+        built(path).save(path := tmp_path / "net.keras")
+    task, notes = examined("keras" if how == "file" else "python", path)
+    assert len(task.unsettled) == (how == "code")
+    told = [note for note in notes if "training mode" in note and "is in" in note]
+    assert told == list(task.unsettled)
+    for line in told:
+        assert line.startswith(f"{layer.partition('(')[0]} 'first' is in training mode: ")
+        assert line.endswith("; call the layer with training=False")
 
 
 @pytest.mark.parametrize("kind", ["norm", "random", "settled"])

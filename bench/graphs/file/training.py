@@ -19,15 +19,21 @@ from bench.graphs.file.settled import inline_functions
 MODE = "training mode"
 """Words that are in each sentence of a model that should be exported anew, and in no other."""
 ADVICE = "export after model.eval()"
+KERAS_ADVICE = "call the layer with training=False"
+"""The same of models of Keras and TensorFlow, which have no `eval()`."""
 DIFFERS = "differs between two runs with the same inputs"
 """What an output does of which it is not known which node makes it differ."""
-SETTLE = f"a dropout in {MODE} draws at each run: {ADVICE}, and without random numbers"
+SETTLE = f"a dropout in {MODE} draws at each run: {ADVICE} (of Keras: {KERAS_ADVICE}), and without random numbers"
 NORMALIZES = "is in training mode: its outputs depend on the other samples of a batch; export after model.eval()"
 DROPS = "is in training mode: it drops values at random, others at each run; export after model.eval()"
+KERAS_NORMALIZES = (
+    "is in training mode: its outputs depend on the other samples of a batch; call the layer with training=False"
+)
+KERAS_DROPS = "is in training mode: it drops values at random, others at each run; call the layer with training=False"
 DRAWS = "draws random numbers at each run, so two runs differ"
 BY_BATCH = "has no running statistics: its outputs depend on the other samples of a batch, in inference, too"
 WRITES = "is written at each run, so outputs may depend on the runs before"
-EFFECTS = (NORMALIZES, DROPS, DRAWS, BY_BATCH, WRITES)
+EFFECTS = (NORMALIZES, KERAS_NORMALIZES, DROPS, KERAS_DROPS, DRAWS, BY_BATCH, WRITES)
 """What such a node does, as the end of a sentence, in the order in which it is told."""
 
 FLAG = 14

@@ -61,4 +61,4 @@ def examine(path: Path, folder: Path, asked: Asked) -> Found:
     fields = [(name, tensor.dtype, tensor.shape) for name, tensor in zip(names, model.inputs, strict=True)]
     call, attributes = tf_models.keras_call(model), {"trust": True} if asked.trust else {}
     found = sizes.choose(KerasTask, call.outputs_of, probe.specs_of(fields), asked, attributes)
-    return found.telling(tf_training.of_keras(model))
+    return found.telling(tf_training.of_keras(model, found.inputs))

@@ -117,7 +117,7 @@ def examine(path: Path, folder: Path, asked: Asked) -> Found:
         attributes["nested"] = run.nested
     files = tuple(imported_from(path.resolve().parent))
     found = interface.found(task, attributes=attributes, example=example, files=files, notes=notes, run=run)
-    return found.telling(tf_training.of_keras(model) if task is KerasFileTask else ())
+    return found.telling(tf_training.of_keras(model, found.inputs) if task is KerasFileTask else ())
 
 
 def _example(given: Any) -> Arrays:
