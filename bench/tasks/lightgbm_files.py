@@ -144,7 +144,7 @@ def _check_tree(tree: Fields, what: str, columns: int) -> None:
     found = {key: _numbers(tree, key, leaves - 1, what) for key in PER_NODE}
     found |= {key: _numbers(tree, key, leaves - 1, what) for key in PER_NODE_OPTIONAL if key in tree}
     for key in PER_LEAF_OPTIONAL:
-        if tree.get(key):
+        if key in tree:
             _numbers(tree, key, leaves, what)
     left, right = (_whole(found[key], f"{key} of {what}") for key in ("left_child", "right_child"))
     for key, side in (("left_child", left), ("right_child", right)):

@@ -112,7 +112,7 @@ def _drops(node: onnx.NodeProto, version: int, constants: Mapping[str, float]) -
 
 
 def _attribute(node: onnx.NodeProto, name: str, default: float) -> float:
-    found = [attribute for attribute in node.attribute if attribute.name == name]
+    found = [one for one in node.attribute if one.name == name and not one.ref_attr_name]  # a function's own is unknown
     return float(onnx.helper.get_attribute_value(found[0])) if found else default
 
 
@@ -124,6 +124,8 @@ def _constants(model: onnx.ModelProto) -> Iterator[tuple[str, float]]:
     for node in all_nodes(model):
         if node.op_type == "Constant" and node.output:
             for attribute in node.attribute:
+                if attribute.ref_attr_name:  # the call of the function says it
+                    continue
                 if attribute.name == "value":
                     yield from _single(node.output[0], attribute.t)
                 elif attribute.name in ("value_float", "value_int"):
