@@ -336,9 +336,12 @@ def fault_of(pair: Pair, *, max_metric_loss: float) -> str | None:
         return f"too much of {name} is lost"
     is_useless = lost is None or bool(_useless(pair.pinned.quality))
     held = {key: share for key, share in pair.differing.items() if is_useless or key != task.judged}
+    if judged.fidelity == quality.CLOSE:  # a tolerance is that of numbers: classes and indices that are close differ
+        held = {spec.name: held[spec.name] for spec in task.outputs if spec.name in held and "float" not in spec.dtype}
     worst = max(held, key=lambda key: held[key], default=None)
     if worst is None:
-        return f"how much of {name} is lost is no number, and its outputs cannot be compared" if lost is None else None
+        is_unknown = lost is None and judged.fidelity != quality.CLOSE
+        return f"how much of {name} is lost is no number, and its outputs cannot be compared" if is_unknown else None
     share = math.sqrt(held[worst])
     if share <= max_metric_loss:
         return None
