@@ -98,7 +98,7 @@ def test_an_output_that_was_zero_is_judged(
     )
 
     monkeypatch.setattr(check.catalog, "task", lambda _: task)
-    judged = records.quality(fidelity="close", metric_loss=0.0, metrics={"rmse": 1.0})
+    judged = records.quality(fidelity="drifted" if is_wrong else "close", metric_loss=0.0, metrics={"rmse": 1.0})
     pair = SimpleNamespace(
         pinned=SimpleNamespace(quality=reference),
         new=SimpleNamespace(quality=judged, cell=SimpleNamespace(task="heads")),
