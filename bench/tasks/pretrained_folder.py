@@ -139,6 +139,8 @@ def weights_of(folder: Path, stored: Mapping[str, Any], *, trust: bool) -> Weigh
         InputError: there are none, a list of files cannot be read or names files elsewhere, they are pickled and not
             trusted, or a safetensors file is damaged.
     """
+    read = (f"{SAFE}{INDEX}", f"{PICKLED}{INDEX}")  # not those of other frameworks, which nothing opens
+    lists = {path.name: _listed(path, folder) for path in sorted(folder.glob(f"*{INDEX}")) if path.name.endswith(read)}
     name = stored.get(NAMED)
     if name is not None:
         _check_name(name, f"its {CONFIG}", (SAFE, f"{SAFE}{INDEX}", PICKLED))
@@ -150,7 +152,7 @@ def weights_of(folder: Path, stored: Mapping[str, Any], *, trust: bool) -> Weigh
         )
     if not (folder / name).is_file():
         raise InputError(f"its {CONFIG} names the weights {name!r}, which are not in the folder")
-    names = _listed(folder / name, folder) if name.endswith(INDEX) else [name]
+    names = lists[name] if name.endswith(INDEX) else [name]
     if missing := [part for part in names if not (folder / part).is_file()]:
         raise InputError(f"its {name} names {missing[0]!r}, which is not in the folder")
     found = tuple(inside(folder / part, folder) for part in names)
