@@ -56,6 +56,11 @@ def connect(path):
         there.settimeout(1)
         there.connect(path)
 
+def some_bytes(path):
+    with open(path, "rb") as there:
+        if not there.read(1):  # of a process that has ended Linux opens `maps` for everybody, and it is empty
+            raise OSError("empty")
+
 def replace(path):
     os.rename(path, path + ".old")
     os.symlink("/etc/hostname", path)
@@ -74,7 +79,7 @@ for path in paths:
 for pid in pids:
     for name in ("environ", "mem", "maps", "fd", "cwd"):
         path = f"/proc/{pid}/{name}"
-        tries("read", path, lambda: os.listdir(path) if name == "fd" else open(path, "rb").read(1))
+        tries("read", path, lambda: os.listdir(path) if name in ("fd", "cwd") else some_bytes(path))
 print(json.dumps(sorted(set(done))))
 """
 )
