@@ -21,6 +21,8 @@ PARAMETER = re.compile(rb"\[[^:\]]*:.*\]")
 NUMBER = re.compile(r"-?[0-9]{1,10}")
 DECIMAL = re.compile(r"[+-]?([0-9.]+([eE][+-]?[0-9]+)?|nan|inf)")
 """How LightGBM writes numbers. Of a whole number, it reads no further than to the first character that is no digit."""
+FEATURE = re.compile(rf"none|\[{DECIMAL.pattern}:{DECIMAL.pattern}\]|{NUMBER.pattern}(:{NUMBER.pattern})*")
+"""What the header tells of the values of a column: nothing, its least and largest, or its categories."""
 LINE_ENDS = (b"\r", b"\0")
 """Characters that end a line for LightGBM, which writes neither."""
 PER_NODE = ("split_feature", "threshold", "left_child", "right_child")
@@ -64,6 +66,11 @@ def check(path: Path) -> None:
     for key in ("feature_names", "feature_infos"):
         if (found := len(_words(_text(head, key, "its header")))) != columns:
             raise InputError(f"its {key} has {found:,} items, and max_feature_idx says {columns:,}")
+    for told in _words(head["feature_infos"]):
+        if not FEATURE.fullmatch(told):
+            raise InputError(
+                f"its feature_infos have the item {told[:40]!r}; none, [low:high] or categories are allowed"
+            )
     blocks = _blocks(content, head, begin + 1 if 0 <= begin < end else end + 1, end + 1)
     _check_groups(head, len(blocks))
     for at, block in enumerate(blocks):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import ml_dtypes
 import numpy as np
 import onnx
 import pytest
@@ -52,6 +53,28 @@ def test_the_same_numbers_in_8_bits_whose_blocks_have_scales_of_either_sign() ->
 def test_the_same_numbers_in_4_bits_packed() -> None:
     packed = NIBBLES[::2] | NIBBLES[1::2] << 4
     assert found(table=TABLE, packed=packed) == "2,048 are stored again: table as packed"
+
+
+@pytest.mark.parametrize(
+    "dtype", ["int2", "uint2", "int4", "uint4", "bfloat16", "float8_e4m3fn", "float8_e5m2", "float4_e2m1fn"]
+)
+def test_the_same_numbers_again_in_a_narrow_type(dtype: str) -> None:
+    """NumPy has no such types: their arrays have neither a buffer nor a kind."""
+    narrow = np.dtype(getattr(ml_dtypes, dtype))
+    table, other = (np.abs(np.round(array)).astype(narrow) for array in (TABLE, OTHER))
+    assert found(table=table, other=other, head=table.T.copy()) == "2,048 are stored again: table as head"
+
+
+@pytest.mark.parametrize("dtype", ["int4", "uint4"])
+def test_the_same_numbers_in_4_bits_of_a_type_of_onnx(dtype: str) -> None:
+    codes = (NIBBLES.astype(np.int8) - (8 if dtype == "int4" else 0)).astype(np.dtype(getattr(ml_dtypes, dtype)))
+    assert found(table=TABLE, head=codes, other=OTHER) == "2,048 are stored again: table as head"
+
+
+def test_equal_bytes_of_other_types_are_other_numbers() -> None:
+    codes = np.arange(64).reshape(2, 32) % 16
+    signed, unsigned = (codes.astype(np.dtype(getattr(ml_dtypes, dtype))) for dtype in ("int4", "uint4"))
+    assert found(one=signed, two=unsigned) is None
 
 
 @pytest.mark.parametrize(

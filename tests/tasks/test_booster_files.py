@@ -240,6 +240,18 @@ def test_models_of_each_kind_pass(parameters: dict[str, Any], tmp_path: Path) ->
     lightgbm_files.check(tmp_path / "model")
 
 
+@pytest.mark.parametrize("item", [b"[-1.9", b"[1:", b"[:]", b"[0:1", b"]", b"[", b":", b"0:1e300", b"[0:1]:2", b"x"])
+def test_values_of_a_column_in_another_form_are_refused(item: bytes, text: bytes, tmp_path: Path) -> None:
+    changed = re.sub(rb"feature_infos=[^ \n]+", b"feature_infos=" + item, text)
+    assert "its feature_infos have the item" in refusal(lightgbm_files.check, changed, tmp_path)
+
+
+@pytest.mark.parametrize("item", [b"none", b"[-1.5e-9:inf]", b"[1:1]", b"3", b"-1:0:17"])
+def test_values_of_a_column_as_lightgbm_writes_them_pass(item: bytes, text: bytes, tmp_path: Path) -> None:
+    (tmp_path / "model").write_bytes(re.sub(rb"feature_infos=[^ \n]+", b"feature_infos=" + item, text))
+    lightgbm_files.check(tmp_path / "model")
+
+
 @pytest.mark.parametrize("line", [b"x", b"shrinkage=0.1", b"[key]", b"[key: value", b"key: value]"])
 def test_parameters_of_another_form_are_refused(line: bytes, text: bytes, tmp_path: Path) -> None:
     changed = text.replace(b"\nparameters:\n", b"\nparameters:\n[seed: 0]\n" + line + b"\n")

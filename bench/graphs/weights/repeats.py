@@ -37,6 +37,15 @@ class Weight:
     num_params: int
     array: Callable[[], np.ndarray]
 
+    def numbers(self) -> np.ndarray:
+        """The elements in types of NumPy: those of ONNX's narrow types have neither a buffer nor a kind."""
+        array = self.array()
+        if array.dtype.isbuiltin == 1:
+            return array
+        name = array.dtype.name
+        is_integer = name.startswith(("int", "uint"))
+        return array.astype((np.int8 if name.startswith("int") else np.uint8) if is_integer else np.float32)
+
 
 def told(weights: Iterable[Weight]) -> str | None:
     """A sentence without its end that says which arrays a file stores more than once; None where there are none."""
@@ -68,13 +77,13 @@ def _sets(members: Sequence[Weight]) -> list[list[Weight]]:
     """Sets of two or more arrays that hold the same numbers, of arrays with as many parameters."""
     by_sample: dict[Hashable, list[Weight]] = collections.defaultdict(list)
     for member in members:
-        if (sample := _sample(member.array())) is not None:
+        if (sample := _sample(member.numbers())) is not None:
             by_sample[sample].append(member)
     found: list[list[Weight]] = []
     for likely in by_sample.values():
         by_content: dict[bytes, list[Weight]] = collections.defaultdict(list)
         for member in likely if len(likely) > 1 else ():
-            by_content[_digest(member.array())].append(member)
+            by_content[_digest(member.numbers())].append(member)
         found += [equal for equal in by_content.values() if len(equal) > 1]
     firsts = {id(member) for equal in found for member in equal[1:]}
     return found + _in_fewer_bits([member for member in members if id(member) not in firsts])
@@ -97,13 +106,13 @@ def _digest(array: np.ndarray) -> bytes:
 
 def _in_fewer_bits(members: Sequence[Weight]) -> list[list[Weight]]:
     """Pairs of an array of floats and an array of integers that quantization made of them."""
-    integers = [member for member in members if member.array().dtype.kind in "iu"]
-    floats = [member for member in members if member.array().dtype.kind == "f"]
+    integers = [member for member in members if member.numbers().dtype.kind in "iu"]
+    floats = [member for member in members if member.numbers().dtype.kind == "f"]
     if not integers or members[0].num_params < LEAST_COMPARED:
         return []
     found = []
     for member in floats:
-        other = next((each for each in integers if _correlates(member.array(), _unpacked(each))), None)
+        other = next((each for each in integers if _correlates(member.numbers(), _unpacked(each))), None)
         if other is not None:
             integers.remove(other)
             found.append([member, other])
@@ -111,7 +120,7 @@ def _in_fewer_bits(members: Sequence[Weight]) -> list[list[Weight]]:
 
 
 def _unpacked(weight: Weight) -> np.ndarray:
-    array = weight.array()
+    array = weight.numbers()
     if array.size * 2 == weight.num_params:
         low, high = array.view(np.uint8) & 15, array.view(np.uint8) >> 4
         return np.stack([low, high], -1).reshape(-1)
