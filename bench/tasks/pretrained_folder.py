@@ -35,8 +35,10 @@ COUNTS = re.compile(r"(^|_)(n_layers?|layers?|blocks?|depths?|stages?|experts)$"
 """Keys that say how often a part of the model is there."""
 SIZES = re.compile(r"(^|_)(num|n|d|vocab|hidden|size|sizes|dims?|labels?|channels?|heads?|width|rank|positions?)(_|$)")
 """Keys that say how large a weight or a table is."""
-MOST_PARTS, LARGEST, MOST_LABELS = 10_000, 2**24, 2**20
+MOST_PARTS, LARGEST, MANY_LABELS = 10_000, 2**24, 2**17
 """Counts, sizes and classes of models whose files hold fewer weights than that."""
+MOST_LABELS = 2**20
+"""Classes of any model: transformers gives each a name, which takes 6 µs."""
 MOST_BYTES = 2**26
 """Bytes of a configuration; the largest hold the names of a hundred thousand classes."""
 
@@ -205,7 +207,7 @@ def check_counts(stored: Mapping[str, Any], weights: Weights) -> None:
             continue
         most = max(weights.num_tensors, MOST_PARTS) if is_count else max(weights.num_elements, LARGEST)
         if key == "num_labels":
-            most = max(weights.num_elements, MOST_LABELS)
+            most = min(max(weights.num_elements, MANY_LABELS), MOST_LABELS)
         for number in numbers:
             if not number <= most:
                 held = (

@@ -191,6 +191,7 @@ def test_a_class_that_is_no_model_is_refused(name: str, place: Path) -> None:
         ("num_hidden_layers", 10_001),
         ("num_hidden_layers", -3),
         ("num_labels", 10**9),
+        ("num_labels", 2**17 + 1),
         ("vocab_size", 10**12),
         ("hidden_size", 2**40),
         ("intermediate_size", 10**400),
@@ -225,6 +226,14 @@ def test_parts_are_counted_while_they_are_built(more: dict[str, int], what: str,
         InputError, match=rf"its config\.json makes more than [\d,]+ {what}, and its files hold [\d,]+ weig"
     ):
         examined(place)
+
+
+def test_no_weights_are_so_many_that_names_of_all_classes_are_made() -> None:
+    files = (Path("model.safetensors"),)
+    weights = pretrained_folder.Weights(files=files, is_pickled=False, num_tensors=9, num_elements=2**40)
+    pretrained_folder.check_counts({"num_labels": 2**20}, weights)
+    with pytest.raises(InputError, match=r"for num_labels, .* up to 1,048,576 are built"):
+        pretrained_folder.check_counts({"num_labels": 2**20 + 1}, weights)
 
 
 def test_a_weight_of_another_size_is_named(place: Path) -> None:
