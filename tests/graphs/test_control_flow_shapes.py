@@ -128,7 +128,11 @@ def test_branches_may_list_their_weights_as_inputs() -> None:
 def test_bodies_are_given_as_many_values_as_they_take() -> None:
     inputs = [helper.make_tensor_value_info(name, TensorProto.FLOAT, None) for name in ("state", "row")]
     inner = body([helper.make_node("Add", ["state", "row"], ["next"])], inputs, "next")
-    for number, message in ((1, "gives its body 1 values; it takes 2"), (2, "scans 2 of 1 inputs along 2 axes")):
+    for number, message in (
+        (1, "gives its body 1 values; it takes 2"),
+        (2, "scans 2 of 1 inputs"),
+        (2**31 - 1, "scans 2147483647 of 1 inputs"),
+    ):
         scan = helper.make_node("Scan", ["x"], ["y"], body=inner, num_scan_inputs=number)
         with pytest.raises(InputError, match=message):
             shape_inference.infer(graph_model([scan], {"x": [3, 4]}, "y"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
@@ -123,3 +124,26 @@ def test_a_node_that_makes_nothing_is_profiled(tmp_path: Path) -> None:
     path = tmp_path / "m.onnx"
     onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path)
     assert requests.profile(path=str(path), **NOTHING_GIVEN)["tensors"]["x"]["shape"] == ()
+
+
+@pytest.mark.parametrize(
+    ("domain", "version", "name", "attributes"),
+    [
+        ("", 22, "EyeLike", {"dtype": 1}),
+        ("", 20, "RegexFullMatch", {"pattern": "a"}),
+        ("ai.onnx.ml", 1, "DictVectorizer", {"string_vocabulary": ["a"]}),
+        ("ai.onnx.ml", 1, "LabelEncoder", {"classes_strings": ["a"]}),
+        ("ai.onnx.ml", 2, "LabelEncoder", {"keys_strings": ["a"], "values_int64s": [1]}),
+        ("ai.onnx.ml", 4, "LabelEncoder", {"keys_int64s": [1], "values_floats": [1.0]}),
+        ("ai.onnx.ml", 5, "TreeEnsemble", {"aggregate_function": 1, "n_targets": 1, "post_transform": 0}),
+    ],
+)
+def test_operators_that_crash_onnx_without_the_type_of_an_input_are_left_out(
+    domain: str, version: int, name: str, attributes: dict[str, Any]
+) -> None:
+    """In this process, which a crash would end."""
+    node = helper.make_node(name, ["x"], ["y"], domain=domain, **attributes)
+    opsets = [helper.make_opsetid(domain, version), *([helper.make_opsetid("", 20)] if domain else [])]
+    graph = helper.make_graph([node], "g", [onnx.ValueInfoProto(name="x")], [onnx.ValueInfoProto(name="y")])
+    model = helper.make_model(graph, opset_imports=opsets, ir_version=8)
+    assert not inferred(model).output[0].type.tensor_type.HasField("shape")

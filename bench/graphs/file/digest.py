@@ -268,10 +268,14 @@ def _nodes(nodes: Iterable[onnx.NodeProto]) -> Iterator[onnx.NodeProto]:
             yield from _nodes(graph.node)
 
 
-CRASHING = {("", "RegexFullMatch"), ("ai.onnx.ml", "DictVectorizer")}
+CRASHING = {
+    *(("", "EyeLike"), ("", "RegexFullMatch")),
+    *(("ai.onnx.ml", "DictVectorizer"), ("ai.onnx.ml", "LabelEncoder"), ("ai.onnx.ml", "TreeEnsemble")),
+}
 """Domains and names of the operators for which onnx's inference follows a null pointer where an input has no type.
 
-Found by fuzzing; of all operators of onnx 1.23.2 these are the two that do so.
+These are all that did so of 50,000 nodes: every version of every operator of onnx 1.23.2 with none, each and all of its
+attributes, and with inputs of no type, of a type without elements, and of a full type.
 """
 
 

@@ -185,8 +185,10 @@ def scan(node: Node, walk: GraphWalk, values: Scope) -> Outputs:
     inputs = node.inputs if node.version >= 9 else node.inputs[1:]  # version 8 has sequence_lens first, and a batch
     num_states = len(inputs) - num_scanned
     batch_axes = 0 if node.version >= 9 else 1
+    if not 0 <= num_scanned <= len(inputs):
+        raise ShapeError(f"{node.what} scans {num_scanned} of {len(inputs)} inputs")
     axes = node.integers("scan_input_axes") or [0] * num_scanned
-    if not 0 <= num_scanned <= len(inputs) or len(axes) != num_scanned:
+    if len(axes) != num_scanned:
         raise ShapeError(f"{node.what} scans {num_scanned} of {len(inputs)} inputs along {len(axes)} axes")
     given, runs = [_without_elements(value, batch_axes) for value in inputs], None
     for index, axis in enumerate(axes, num_states):
