@@ -147,3 +147,28 @@ def test_operators_that_crash_onnx_without_the_type_of_an_input_are_left_out(
     graph = helper.make_graph([node], "g", [onnx.ValueInfoProto(name="x")], [onnx.ValueInfoProto(name="y")])
     model = helper.make_model(graph, opset_imports=opsets, ir_version=8)
     assert not inferred(model).output[0].type.tensor_type.HasField("shape")
+
+
+@pytest.mark.parametrize(
+    ("name", "attribute", "value"),
+    [("GatherND", "batch_dims", -(2**31)), ("GatherND", "batch_dims", -1), ("Split", "num_outputs", 2**31 - 1)],
+)
+def test_operators_that_hurt_onnx_by_a_number_are_left_out(name: str, attribute: str, value: int) -> None:
+    inputs = [
+        helper.make_tensor_value_info("x", TensorProto.FLOAT, [4, 4]),
+        helper.make_tensor_value_info("i", TensorProto.INT64, [2]),
+    ]
+    node = helper.make_node(name, ["x", "i"] if name == "GatherND" else ["x"], ["y"], **{attribute: value})
+    relu = helper.make_node("Relu", ["x"], ["z"])
+    outputs = [onnx.ValueInfoProto(name=each) for each in ("y", "z")]
+    graph = helper.make_graph([node, relu], "g", inputs, outputs)
+    found = inferred(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=8))
+    assert [len(output.type.tensor_type.shape.dim) for output in found.output] == [0, 2], "the others are inferred"
+
+
+def test_numbers_that_onnx_takes_are_inferred() -> None:
+    x = helper.make_tensor_value_info("x", TensorProto.FLOAT, [4, 4])
+    node = helper.make_node("Split", ["x"], ["y", "z"], num_outputs=2)
+    graph = helper.make_graph([node], "g", [x], [onnx.ValueInfoProto(name=each) for each in ("y", "z")])
+    found = inferred(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=8))
+    assert [output.type.tensor_type.shape.dim[0].dim_value for output in found.output] == [2, 2]

@@ -19,6 +19,7 @@ from typing import Any
 from bench.api.errors import ArtifactError, InputError
 from bench.graphs.deferred import np, onnx
 from bench.graphs.file import refusals
+from bench.graphs.file.crashes import hurts, is_crashing
 from bench.graphs.file.lazy import Stored, read
 from bench.graphs.file.replace import replace_all
 
@@ -268,17 +269,6 @@ def _nodes(nodes: Iterable[onnx.NodeProto]) -> Iterator[onnx.NodeProto]:
             yield from _nodes(graph.node)
 
 
-CRASHING = {
-    *(("", "EyeLike"), ("", "RegexFullMatch")),
-    *(("ai.onnx.ml", "DictVectorizer"), ("ai.onnx.ml", "LabelEncoder"), ("ai.onnx.ml", "TreeEnsemble")),
-}
-"""Domains and names of the operators for which onnx's inference follows a null pointer where an input has no type.
-
-These are all that did so of 50,000 nodes: every version of every operator of onnx 1.23.2 with none, each and all of its
-attributes, and with inputs of no type, of a type without elements, and of a full type.
-"""
-
-
 def subgraphs(node: onnx.NodeProto) -> Iterator[onnx.GraphProto]:
     """The graphs among a node's attributes, such as the branches of an If."""
     for attribute in node.attribute:
@@ -313,8 +303,13 @@ def inferred(model: onnx.ModelProto) -> onnx.GraphProto:
 
 
 def _without_crashing(model: onnx.ModelProto) -> onnx.ModelProto:
-    """The model without the nodes that crash onnx's inference: those of `CRASHING` with an input of unknown type."""
-    if not any((node.domain, node.op_type) in CRASHING for node in all_nodes(model)):
+    """The model without the nodes that hurt onnx's inference: see `bench.graphs.file.crashes`."""
+    nodes = list(all_nodes(model))
+    if any(map(hurts, nodes)):
+        model = onnx.ModelProto.FromString(model.SerializeToString())
+        for graph in all_graphs(model):
+            replace_all(graph.node, [node for node in graph.node if not hurts(node)])
+    if not any(map(is_crashing, nodes)):
         return model
     graph = onnx.shape_inference.infer_shapes(_typed(model, set())).graph
     values = (*graph.input, *graph.value_info, *graph.output)
@@ -322,10 +317,10 @@ def _without_crashing(model: onnx.ModelProto) -> onnx.ModelProto:
 
 
 def _typed(model: onnx.ModelProto, known: set[str]) -> onnx.ModelProto:
-    """A copy of the model without the nodes of `CRASHING` that read a value which is not among `known`."""
+    """A copy of the model without the nodes of `crashes.CRASHING` that read a value which is not among `known`."""
     copy = onnx.ModelProto.FromString(model.SerializeToString())
     for graph in all_graphs(copy):
-        kept = [node for node in graph.node if (node.domain, node.op_type) not in CRASHING or known >= {*node.input}]
+        kept = [node for node in graph.node if not is_crashing(node) or known >= {*node.input}]
         replace_all(graph.node, kept)
     return copy
 

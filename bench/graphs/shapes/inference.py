@@ -16,6 +16,7 @@ from typing import Any
 
 from bench.api.errors import InputError
 from bench.graphs.deferred import np, onnx
+from bench.graphs.file.crashes import hurts, is_crashing
 from bench.graphs.file.digest import fed_inputs
 from bench.graphs.file.dtypes import is_floating
 from bench.graphs.file.lazy import Stored, external_tensors
@@ -182,6 +183,8 @@ class Walk:
         types = {name: self._type(value) for name, value in values.items()}
         if schema is None or None in types.values():
             return [], None
+        if hurts(node.proto) or (is_crashing(node.proto) and len(values) < sum(map(bool, node.proto.input))):
+            return [], "onnx cannot infer it: its inference would crash"
         data = {}
         for name, value in values.items():
             elements = value.elements
