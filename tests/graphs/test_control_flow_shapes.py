@@ -166,3 +166,10 @@ def test_local_functions_are_followed() -> None:
     model.opset_import.append(helper.make_opsetid("local", 1))
 
     assert shape_inference.infer(model, dims={"N": 3})["y"].shape == (6, 2)
+
+
+@pytest.mark.parametrize("sizes", [[-1, 4], [-2], [3, -(2**40)]])
+def test_constants_of_a_negative_shape_are_refused(sizes: list[int]) -> None:
+    node = helper.make_node("ConstantOfShape", ["sizes"], ["y"])
+    with pytest.raises(InputError, match="no size is negative"):
+        shape_inference.infer(graph_model([node], {"x": [3]}, "y", sizes=np.array(sizes, np.int64)))

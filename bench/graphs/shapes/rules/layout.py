@@ -263,7 +263,7 @@ def constant_of_shape(node: Node) -> Value:
     value = node.attributes["value"].t if "value" in node.attributes else None
     dtype = value.data_type if value is not None else FLOAT
     elements = None
-    if _plain(sizes) and math.prod(sizes) <= MAX_ELEMENTS:
+    if _plain(sizes) and min(sizes, default=0) >= 0 and math.prod(sizes) <= MAX_ELEMENTS:
         one = onnx.numpy_helper.to_array(value).reshape(-1)[0].item() if value is not None else 0.0
         elements = np.full(sizes, one, object)
     result = Value(dtype, sizes, elements)
