@@ -172,3 +172,30 @@ def test_numbers_that_onnx_takes_are_inferred() -> None:
     graph = helper.make_graph([node], "g", [x], [onnx.ValueInfoProto(name=each) for each in ("y", "z")])
     found = inferred(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=8))
     assert [output.type.tensor_type.shape.dim[0].dim_value for output in found.output] == [2, 2]
+
+
+@pytest.mark.parametrize(
+    ("name", "inputs", "attributes"),
+    [
+        ("GatherND", ["x", "i"], {"batch_dims": -(2**31)}),
+        ("RegexFullMatch", ["untyped"], {"pattern": "a"}),
+        ("EyeLike", ["untyped"], {"dtype": 1}),
+    ],
+)
+def test_operators_that_crash_onnx_are_left_out_of_functions(
+    name: str, inputs: list[str], attributes: dict[str, Any]
+) -> None:
+    opset = helper.make_opsetid("", 20)
+    taken = [f"taken_{each}" for each in inputs]
+    body = [helper.make_node(name, taken, ["made"], **attributes)]
+    function = helper.make_function("own", "F", taken, ["made"], body, [opset])
+    nodes = [helper.make_node("F", inputs, ["y"], domain="own"), helper.make_node("Relu", ["x"], ["z"])]
+    given = [
+        helper.make_tensor_value_info("x", TensorProto.FLOAT, [4, 4]),
+        helper.make_tensor_value_info("i", TensorProto.INT64, [2]),
+        onnx.ValueInfoProto(name="untyped"),
+    ]
+    graph = helper.make_graph(nodes, "g", given, [onnx.ValueInfoProto(name=each) for each in ("y", "z")])
+    opsets = [opset, helper.make_opsetid("own", 1)]
+    found = inferred(helper.make_model(graph, functions=[function], opset_imports=opsets, ir_version=8))
+    assert [len(output.type.tensor_type.shape.dim) for output in found.output] == [0, 2]

@@ -307,8 +307,8 @@ def _without_crashing(model: onnx.ModelProto) -> onnx.ModelProto:
     nodes = list(all_nodes(model))
     if any(map(hurts, nodes)):
         model = onnx.ModelProto.FromString(model.SerializeToString())
-        for graph in all_graphs(model):
-            replace_all(graph.node, [node for node in graph.node if not hurts(node)])
+        for part in (*all_graphs(model), *model.functions):
+            replace_all(part.node, [node for node in part.node if not hurts(node)])
     if not any(map(is_crashing, nodes)):
         return model
     graph = onnx.shape_inference.infer_shapes(_typed(model, set())).graph
@@ -317,11 +317,15 @@ def _without_crashing(model: onnx.ModelProto) -> onnx.ModelProto:
 
 
 def _typed(model: onnx.ModelProto, known: set[str]) -> onnx.ModelProto:
-    """A copy of the model without the nodes of `crashes.CRASHING` that read a value which is not among `known`."""
+    """A copy of the model without the nodes of `crashes.CRASHING` that read a value which is not among `known`.
+
+    The names within a function are its own, and its calls may give its inputs no type.
+    """
     copy = onnx.ModelProto.FromString(model.SerializeToString())
     for graph in all_graphs(copy):
-        kept = [node for node in graph.node if not is_crashing(node) or known >= {*node.input}]
-        replace_all(graph.node, kept)
+        replace_all(graph.node, [node for node in graph.node if not is_crashing(node) or known >= {*node.input}])
+    for function in copy.functions:
+        replace_all(function.node, [node for node in function.node if not is_crashing(node)])
     return copy
 
 
