@@ -335,14 +335,18 @@ def fault_of(pair: Pair, *, max_metric_loss: float) -> str | None:
     if lost is not None and lost > max_metric_loss:
         return f"too much of {name} is lost"
     is_useless = lost is None or bool(_useless(pair.pinned.quality))
-    held = {key: share for key, share in pair.differing.items() if is_useless or key != task.judged}
+    unjudged = {key: share for key, share in pair.differing.items() if is_useless or key != task.judged}
     if judged.fidelity == quality.CLOSE:  # a tolerance is that of numbers: classes and indices that are close differ
-        held = {spec.name: held[spec.name] for spec in task.outputs if spec.name in held and "float" not in spec.dtype}
-    worst = max(held, key=lambda key: held[key], default=None)
+        unjudged = {
+            spec.name: unjudged[spec.name]
+            for spec in task.outputs
+            if spec.name in unjudged and "float" not in spec.dtype
+        }
+    worst = max(unjudged, key=lambda key: unjudged[key], default=None)
     if worst is None:
         is_unknown = lost is None and judged.fidelity != quality.CLOSE
         return f"how much of {name} is lost is no number, and its outputs cannot be compared" if is_unknown else None
-    share = math.sqrt(held[worst])
+    share = math.sqrt(unjudged[worst])
     if share <= max_metric_loss:
         return None
     why = f"{name} tells nothing here" if worst == task.judged else f"{name} does not judge it"

@@ -66,10 +66,10 @@ def check(path: Path) -> None:
     for key in ("feature_names", "feature_infos"):
         if (found := len(_words(_text(head, key, "its header")))) != columns:
             raise InputError(f"its {key} has {found:,} items, and max_feature_idx says {columns:,}")
-    for told in _words(head["feature_infos"]):
-        if not FEATURE.fullmatch(told):
+    for item in _words(head["feature_infos"]):
+        if not FEATURE.fullmatch(item):
             raise InputError(
-                f"its feature_infos have the item {told[:40]!r}; none, [low:high] or categories are allowed"
+                f"its feature_infos have the item {item[:40]!r}; none, [low:high] or categories are allowed"
             )
     blocks = _blocks(content, head, begin + 1 if 0 <= begin < end else end + 1, end + 1)
     _check_groups(head, len(blocks))
@@ -89,10 +89,10 @@ def _check_parameters(content: bytes, end: int) -> None:
     begin = content.find(PARAMETERS[0])
     if begin < 0:
         return
-    told, mark, _ = content[begin + len(PARAMETERS[0]) :].partition(PARAMETERS[1])
+    lines, mark, _ = content[begin + len(PARAMETERS[0]) :].partition(PARAMETERS[1])
     if begin < end or not mark:
         raise InputError(f"it ends early: it has no line {PARAMETERS[1].decode().strip()!r} behind its trees")
-    for line in told.split(b"\n"):
+    for line in lines.split(b"\n"):
         if line and not PARAMETER.fullmatch(line):
             raise InputError(
                 f"its parameters have the line {line[:40].decode(errors='replace')!r}; [key: value] is allowed"
