@@ -10,8 +10,7 @@ CRASHING = {
 }
 """Domains and names of the operators for which onnx's inference follows a null pointer where an input has no type.
 
-These are all that did so of 50,000 nodes: every version of every operator of onnx 1.23.2 with none, each and all of its
-attributes, and with inputs of no type, of a type without elements, and of a full type.
+These are all that `benchmarks/onnx_crashes.py types` finds with onnx 1.23.2, in 16,155 models of one node.
 """
 
 
@@ -23,8 +22,7 @@ def is_crashing(node: onnx.NodeProto) -> bool:
 def hurts(node: onnx.NodeProto) -> bool:
     """Whether onnx's inference crashes at a node, or takes memory without bounds, because of a number in an attribute.
 
-    These two did so of 100,000 nodes: every version of every operator of onnx 1.23.2, with -1, 0, 100 and the least and
-    largest integers as each of its attributes.
+    These two are all that `benchmarks/onnx_crashes.py numbers` finds with onnx 1.23.2, in 61,264 models of one node.
     """
     numbers = {attribute.name: attribute.i for attribute in node.attribute}
     if node.op_type == "GatherND":
