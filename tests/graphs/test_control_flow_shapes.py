@@ -138,6 +138,25 @@ def test_bodies_are_given_as_many_values_as_they_take() -> None:
             shape_inference.infer(graph_model([scan], {"x": [3, 4]}, "y"))
 
 
+@pytest.mark.parametrize("name", ["Loop", "Scan"])
+def test_values_that_are_carried_may_not_be_left_out(name: str) -> None:
+    inputs = [helper.make_tensor_value_info(each, TensorProto.FLOAT, None) for each in ("i", "c", "v")]
+    inner = body([helper.make_node("Identity", ["c"], ["c2"])], inputs, "c2", "v")
+    given = {"num_scan_inputs": 1} if name == "Scan" else {}
+    node = helper.make_node(name, ["x", "x", ""], ["y"], body=inner, **given)
+    with pytest.raises(InputError, match="a value that a loop carries or scans is left out"):
+        shape_inference.infer(graph_model([node], {"x": [3, 4]}, "y"))
+
+
+@pytest.mark.parametrize("axes", [[0, 0], [0, 5, -7]])
+def test_scans_stack_each_output_along_one_axis(axes: list[int]) -> None:
+    inputs = [helper.make_tensor_value_info(name, TensorProto.FLOAT, None) for name in ("state", "row")]
+    inner = body([helper.make_node("Add", ["state", "row"], ["next"])], inputs, "next", "next")
+    node = helper.make_node("Scan", ["x", "x"], ["y", "z"], body=inner, num_scan_inputs=1, scan_output_axes=axes)
+    with pytest.raises(InputError, match=f"stacks 1 outputs along {len(axes)} axes"):
+        shape_inference.infer(graph_model([node], {"x": [3, 4]}, "y", "z"))
+
+
 def test_scans_take_their_steps_from_what_they_scan() -> None:
     inputs = [helper.make_tensor_value_info(name, TensorProto.FLOAT, None) for name in ("state", "row")]
     inner = [helper.make_node("Add", ["state", "row"], ["next"]), helper.make_node("Relu", ["next"], ["out"])]

@@ -12,6 +12,7 @@ import pytest
 from bench.api import Samples, TensorSpec
 from bench.api.errors import ArtifactError, RefusedError
 from bench.plugins import catalog
+from bench.plugins.engines import litert
 
 pytestmark = pytest.mark.framework
 
@@ -63,13 +64,15 @@ def test_what_converts_for_one_sample_only_is_converted_for_one_sample(tmp_path:
         session.run({"x": np.ones((2, 3), np.float32)})
 
 
-@pytest.mark.parametrize("has_signature", [True, False])
-def test_code_without_the_harness_gives_the_same(has_signature: bool, tmp_path: Path) -> None:
+@pytest.mark.parametrize("signature", ["serving_default", "", None])
+def test_code_without_the_harness_gives_the_same(signature: str | None, tmp_path: Path) -> None:
     tf = pytest.importorskip("tensorflow")
     task, path = task_of("batch", SIZE), tmp_path / "artifact.tflite"
     spec = tf.TensorSpec([None, SIZE], tf.float32, name="x")
-    if has_signature:
+    if signature is not None:
         converted(lambda x: {"y": 2 * x}, task, path)
+        if not signature:
+            _without_name_of_signature(path)
     else:
         graph = tf.function(lambda x: tf.identity(2 * x, name="y")).get_concrete_function(spec)
         made = tf.lite.TFLiteConverter.from_concrete_functions([graph]).convert()
@@ -78,22 +81,37 @@ def test_code_without_the_harness_gives_the_same(has_signature: bool, tmp_path: 
     assert code is not None
     names: dict[str, Any] = {}
     exec(code, names)
-    output = "y" if has_signature else _only_output(path)
+    output = "y" if signature else _only_output(path)
     x = np.ones((3, SIZE), np.float32)
-    feed = "x" if has_signature else _only_input(path)
+    feed = "x" if signature else _only_input(path)
     assert names["load"](path, [output])({feed: x})[output].tolist() == (2 * x).tolist()
+    inputs, outputs = litert.ports(_interpreter(path))
+    assert ([*inputs], [*outputs]) == ([feed], [output])
+
+
+def _interpreter(path: Path) -> Any:
+    from ai_edge_litert.interpreter import Interpreter
+
+    return Interpreter(str(path))
+
+
+def _without_name_of_signature(path: Path) -> None:
+    import flatbuffers  # type: ignore[import-untyped]
+    from ai_edge_litert import schema_py_generated as schema
+
+    model = schema.ModelT.InitFromObj(schema.Model.GetRootAs(path.read_bytes(), 0))
+    model.signatureDefs[0].signatureKey = ""
+    builder = flatbuffers.Builder()
+    builder.Finish(model.Pack(builder), b"TFL3")
+    path.write_bytes(builder.Output())
 
 
 def _only_output(path: Path) -> str:
-    from ai_edge_litert.interpreter import Interpreter
-
-    return str(Interpreter(str(path)).get_output_details()[0]["name"])
+    return str(_interpreter(path).get_output_details()[0]["name"])
 
 
 def _only_input(path: Path) -> str:
-    from ai_edge_litert.interpreter import Interpreter
-
-    return str(Interpreter(str(path)).get_input_details()[0]["name"])
+    return str(_interpreter(path).get_input_details()[0]["name"])
 
 
 @pytest.mark.parametrize("option", ["dynamic", "static"])

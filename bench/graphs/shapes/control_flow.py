@@ -135,8 +135,13 @@ def loop(node: Node, walk: GraphWalk, values: Scope) -> Outputs:
 
 
 def _without_elements(value: Value | None, batch_axes: int = 0) -> Value:
-    """A value whose elements are not known, without the axes of a batch."""
-    assert value is not None
+    """A value whose elements are not known, without the axes of a batch.
+
+    Raises:
+        ShapeError: the value is left out, which none of those that a loop carries or scans may be.
+    """
+    if value is None:
+        raise ShapeError("a value that a loop carries or scans is left out")
     return Value(value.dtype, None if value.shape is None else value.shape[batch_axes:], proto=value.proto)
 
 
@@ -203,6 +208,9 @@ def scan(node: Node, walk: GraphWalk, values: Scope) -> Outputs:
     count: Size = symbol(f"{body.path}:iterations", is_free=False) if runs is None else runs
     results = body.outputs
     out_axes = node.integers("scan_output_axes") or [0] * (len(results) - num_states)
+    if len(out_axes) != max(len(results) - num_states, 0):
+        stacked = f"stacks {max(len(results) - num_states, 0)} outputs along {len(out_axes)} axes"
+        raise ShapeError(f"{node.what} {stacked}")
     outputs = [_without_elements(value) for value in results[:num_states]]
     outputs += [_stacked(value, count, axis) for value, axis in zip(results[num_states:], out_axes, strict=True)]
     if batch_axes:

@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 def ports(interpreter: Any) -> tuple[dict[str, Any], dict[str, Any]]:
     """The interpreter's details of the inputs and of the outputs, each by name.
 
-    The names are those of the file's signature; a file without a signature has the names of its tensors.
+    The names are those of the file's signature; a file without a signature, or with one that has no name and that the
+    interpreter cannot run for that reason, has the names of its tensors.
 
     Raises:
         ArtifactError: the file has several signatures.
@@ -26,7 +27,7 @@ def ports(interpreter: Any) -> tuple[dict[str, Any], dict[str, Any]]:
     signatures = interpreter.get_signature_list()
     if len(signatures) > 1:
         raise ArtifactError(f"the file has the signatures {', '.join(signatures)}; only one can be measured")
-    if signatures:
+    if any(signatures):
         runner = interpreter.get_signature_runner()  # it knows the names; the file's order may be another
         return runner.get_input_details(), runner.get_output_details()
     details = interpreter.get_input_details(), interpreter.get_output_details()

@@ -11,7 +11,7 @@ from ai_edge_litert.interpreter import Interpreter
 
 def load(path, outputs):
     interpreter = Interpreter(str(path), num_threads={threads})
-    if interpreter.get_signature_list():
+    if any(interpreter.get_signature_list()):
         runner = interpreter.get_signature_runner()
         return lambda feeds: runner(**feeds)
     inputs = {{port["name"]: port["index"] for port in interpreter.get_input_details()}}
