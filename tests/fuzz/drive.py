@@ -70,6 +70,7 @@ def _fuzz(target: Target, folder: Path, seconds: int) -> None:
     ]
     faulthandler.enable()
     options = [*limits, f"-artifact_prefix={violations}/"]
+    judge(target.check, b"")  # imports what the first case needs, which takes a busy machine longer than a case may
     atheris.Setup([sys.argv[0], *options, str(cases)], one, custom_mutator=mutated)
     atheris.Fuzz()
 

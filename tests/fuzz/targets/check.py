@@ -137,9 +137,11 @@ def _measured(records: Sequence[Record]) -> None:
 def _side_by_side(pinned: Sequence[Launch], new: Sequence[Launch]) -> tuple[list[Launch], list[Launch]]:
     """The launches of the blocks in which the pinned artifact ran twice and the new one once, as in every block."""
     seats = [(pinned, REFERENCE), (pinned, CONTROL), (new, CELL)]
-    taken = [[launch for launch in side if launch.role == role and launch.steady_ns] for side, role in seats]
-    blocks = set.intersection(*({launch.block for launch in launches} for launches in taken))
-    first, second, third = ([launch for launch in launches if launch.block in blocks] for launches in taken)
+    taken = [
+        {launch.block: launch for launch in side if launch.role == role and launch.steady_ns} for side, role in seats
+    ]
+    blocks = set.intersection(*map(set, taken))
+    first, second, third = ([launches[block] for block in launches if block in blocks] for launches in taken)
     return [*first, *second], third
 
 
