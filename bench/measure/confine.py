@@ -80,8 +80,12 @@ def _leave_network() -> bool:
         return bool(libc.unshare(CLONE_NEWNET) == 0)
     if libc.unshare(CLONE_NEWUSER | CLONE_NEWNET) != 0:
         return False
-    # Keep the user's identity: packages look the user up to name their cache folders.
+    map_user(uid, gid)
+    return True
+
+
+def map_user(uid: int, gid: int) -> None:
+    """Keep the user's identity in a new namespace: packages look the user up to name their cache folders."""
     for name, text in (("setgroups", "deny"), ("uid_map", f"{uid} {uid} 1"), ("gid_map", f"{gid} {gid} 1")):
         with contextlib.suppress(OSError):
             Path("/proc/self", name).write_text(text)
-    return True

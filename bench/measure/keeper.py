@@ -17,6 +17,10 @@ import signal
 import sys
 import time
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
 PR_SET_CHILD_SUBREAPER = 36
 MOST_LOG_BYTES = 64 << 20
 LOOK_MS = 1000
@@ -26,14 +30,14 @@ MOST_PAUSES = 50
 """Pauses for the worker's own end, before what it left is looked for."""
 
 
-def main(lifeline: int, report: int, folder: str, command: list[str]) -> int:
+def keep(lifeline: int, report: int, folder: str, start: Callable[[], int]) -> int:
     """Keep one worker until it ends or is to end.
 
     Args:
         lifeline: reading end of a pipe, whose end says that the parent is gone.
         report: descriptor to which the worker's process identifier is written.
         folder: the worker's own folder of temporary files.
-        command: the worker's program; the keeper's process identifier is added to its arguments.
+        start: starts the worker and gives its process identifier.
 
     Returns:
         The worker's return code as `subprocess` has it.
@@ -49,7 +53,7 @@ def main(lifeline: int, report: int, folder: str, command: list[str]) -> int:
     signal.signal(signal.SIGCHLD, lambda *_: None)
     for number in (signal.SIGINT, signal.SIGHUP, signal.SIGQUIT):
         signal.signal(number, signal.SIG_IGN)
-    worker = _start(command)
+    worker = start()
     os.write(report, b"%d\n" % worker)
     os.close(report)
     nothing = os.open(os.devnull, os.O_RDWR)
@@ -80,18 +84,24 @@ def _adopt_orphans() -> None:
 
 
 def _start(command: list[str]) -> int:
-    """Start the worker in a session of its own, with a priority of its own, and give its process identifier."""
+    """Start a program as the worker, with the keeper's process identifier as a further argument."""
     keeper = os.getpid()
     pid = os.fork()
     if pid:
         return pid
     try:
-        for number in (signal.SIGTERM, signal.SIGCHLD, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT, signal.SIGPIPE):
-            signal.signal(number, signal.SIG_DFL)
-        os.setsid()
+        begin_worker()
         os.execv(command[0], [*command, str(keeper)])
     finally:
         os._exit(127)
+
+
+def begin_worker() -> None:
+    """Give this process, a fork of a keeper, a session of its own and the usual handlers of signals."""
+    signal.set_wakeup_fd(-1)
+    for number in (signal.SIGTERM, signal.SIGCHLD, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT, signal.SIGPIPE):
+        signal.signal(number, signal.SIG_DFL)
+    os.setsid()
 
 
 def _cut_log() -> None:
@@ -195,4 +205,4 @@ def _end_as(code: int) -> None:
 
 
 if __name__ == "__main__":
-    _end_as(main(int(sys.argv[1]), int(sys.argv[2]), sys.argv[3], sys.argv[4:]))
+    _end_as(keep(int(sys.argv[1]), int(sys.argv[2]), sys.argv[3], lambda: _start(sys.argv[4:])))

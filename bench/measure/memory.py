@@ -100,6 +100,33 @@ def _kib_fields(path: Path) -> dict[str, int]:
     return {row[0].rstrip(":"): int(row[1]) * 1024 for row in rows if len(row) == 3 and row[2] == "kB"}
 
 
+_mapped_before = 0
+"""Bytes of files that the template of this process has in memory."""
+
+
+def forked_from(file_bytes: int) -> None:
+    """Note that this process is a fork of a process with so many bytes of files in memory."""
+    global _mapped_before
+    _mapped_before = file_bytes
+
+
+def file_bytes() -> int:
+    """Bytes of files, such as those of libraries, that this process has in memory; 0 where there is no `/proc`."""
+    try:
+        return _kib_fields(PROC / "status").get("RssFile", 0)
+    except OSError:
+        return 0
+
+
+def rss_bytes_if_started() -> int:
+    """Resident size of this process; of a fork, what it would be, had the process been started.
+
+    A fork has those pages of files in memory that it has read since, and a started process all those that its imports
+    have read. Source: `copy_page_range` in Linux's mm/memory.c, which leaves such pages out.
+    """
+    return rss_bytes() + max(0, _mapped_before - file_bytes())
+
+
 def rss_bytes() -> int:
     """Resident size of this process."""
     try:

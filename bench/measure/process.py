@@ -15,19 +15,22 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any, ClassVar
 
 from bench.api.errors import ChildError
-from bench.measure import keeper
+from bench.measure import keeper, templates
 from bench.measure.interpreter import OWN, Interpreter
 from bench.measure.scratch import Scratch
+from bench.measure.templates import Forked
 
 LOG_TAIL_BYTES = 4000
 QUIET_ENVIRONMENT = {
     "DO_NOT_TRACK": "1",
     "HF_HUB_DISABLE_TELEMETRY": "1",
     "HF_HUB_OFFLINE": "1",
+    "JE_ARROW_MALLOC_CONF": "background_thread:false",  # a thread that its import would start
     "ORT_DISABLE_TELEMETRY": "1",
     "PYTHONUNBUFFERED": "1",
 }
@@ -55,6 +58,8 @@ class Child(contextlib.AbstractContextManager["Child"]):
         environment: variables of the child, besides those of this process.
         memory_bytes: limit on the child's private writable memory; None for no limit.
         interpreter: runs the child; that of this process by default.
+        modules: what the child imports of packages, for a child that is not timed: then it may be a fork of a process
+            that has imported them; None for a process of its own.
     """
 
     living: ClassVar[set[Child]] = set()
@@ -67,34 +72,25 @@ class Child(contextlib.AbstractContextManager["Child"]):
         environment: Mapping[str, str] | None = None,
         memory_bytes: int | None = None,
         interpreter: Interpreter = OWN,
+        modules: Sequence[str] | None = None,
     ) -> None:
         self._log = tempfile.TemporaryFile()  # noqa: SIM115 (closed with the child)
         fcntl.fcntl(self._log, fcntl.F_SETFL, fcntl.fcntl(self._log, fcntl.F_GETFL) | os.O_APPEND)  # it may be cut
         self._scratch = Scratch()
         self._memory_bytes = memory_bytes
         self._buffer = bytearray()
-        settings = json.dumps({"memory_bytes": memory_bytes})
         lifeline, self._lifeline = os.pipe()
         self._report, report = os.pipe()
+        variables = {
+            **interpreter.inherited(),
+            **QUIET_ENVIRONMENT,
+            **(environment or {}),
+            "TMPDIR": str(self._scratch.path),
+        }
         try:
-            self._process = subprocess.Popen(
-                [
-                    *(sys.executable, "-I", "-S", keeper.__file__, str(lifeline), str(report), str(self._scratch.path)),
-                    *interpreter.command("bench.measure.worker"),
-                    settings,
-                ],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=self._log,
-                env={
-                    **interpreter.inherited(),
-                    **QUIET_ENVIRONMENT,
-                    **(environment or {}),
-                    "TMPDIR": str(self._scratch.path),
-                },
-                pass_fds=(lifeline, report, self._scratch.lock),
-                start_new_session=True,  # spared by Ctrl-C, which is the parent's to handle
-            )
+            given = (interpreter, variables, lifeline, report)
+            forked = None if modules is None else self._forked(modules, *given)
+            self._process: subprocess.Popen[bytes] | Forked = forked or self._started(*given)
         finally:
             os.close(lifeline)
             os.close(report)
@@ -103,6 +99,58 @@ class Child(contextlib.AbstractContextManager["Child"]):
         self._died = _death_descriptor(self._process.pid)
         with Child._lock:
             Child.living.add(self)
+
+    def _started(
+        self, interpreter: Interpreter, variables: Mapping[str, str], lifeline: int, report: int
+    ) -> subprocess.Popen[bytes]:
+        """Start the keeper of the child as a process of its own."""
+        return subprocess.Popen(
+            [
+                *(sys.executable, "-I", "-S", keeper.__file__, str(lifeline), str(report), str(self._scratch.path)),
+                *interpreter.command("bench.measure.worker"),
+                json.dumps({"memory_bytes": self._memory_bytes}),
+            ],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._log,
+            env=variables,
+            pass_fds=(lifeline, report, self._scratch.lock),
+            start_new_session=True,  # spared by Ctrl-C, which is the parent's to handle
+        )
+
+    def _forked(
+        self, modules: Sequence[str], interpreter: Interpreter, variables: Mapping[str, str], lifeline: int, report: int
+    ) -> Forked | None:
+        """Have a template fork the keeper of the child; None where there is no such template."""
+        template = templates.OF_THIS_PROCESS.of(interpreter.command("bench.measure.template"), modules, variables)
+        if template is None:
+            return None
+        try:
+            where = os.open(".", os.O_PATH)  # a folder that was removed has no name
+        except OSError:  # nor can a fork go there
+            return None
+        request = {
+            "environment": variables,
+            "umask": _umask(),
+            "folder": str(self._scratch.path),
+            "memory_bytes": self._memory_bytes,
+        }
+        (stdin, ours), (output, stdout) = os.pipe(), os.pipe()
+        pipes = os.fdopen(ours, "wb", 0), os.fdopen(output, "rb", 0)
+        given = {"stdin": stdin, "stdout": stdout, "stderr": self._log.fileno(), "lifeline": lifeline, "report": report}
+        try:
+            told = template.fork(request, {**given, "scratch": self._scratch.lock, "where": where})
+            forked = Forked(template, told[0], *pipes, told[1])
+        except OSError:  # it was killed, or does not answer: if there is a keeper, that waits until the lifeline ends
+            templates.OF_THIS_PROCESS.drop(template)
+            for pipe in pipes:
+                pipe.close()
+            return None
+        finally:
+            for descriptor in (stdin, stdout, where):
+                os.close(descriptor)
+        os.write(self._lifeline, b".")
+        return forked
 
     @functools.cached_property
     def pid(self) -> int:
@@ -267,6 +315,7 @@ class Child(contextlib.AbstractContextManager["Child"]):
 
 def kill_all() -> None:
     """Kill every living child, from any thread; a thread that waits for a child gets the error of its death."""
+    templates.end_starting()
     with Child._lock:
         for child in Child.living:
             child.tell_to_end()
@@ -281,6 +330,12 @@ def ended_at_once() -> Iterator[None]:
         if not isinstance(error, Exception):
             kill_all()
         raise
+
+
+def _umask() -> int:
+    """The mask of this process for new files, which other threads may need meanwhile."""
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return int(next(line.split()[1] for line in lines if line.startswith("Umask:")), 8)
 
 
 def _death_descriptor(pid: int) -> int | None:
@@ -298,6 +353,7 @@ def ask_once(
     memory_bytes: int | None,
     threads: int = 1,
     interpreter: Interpreter = OWN,
+    modules: Sequence[str] | None = None,
     **arguments: Any,
 ) -> dict[str, Any]:
     """Start a child process, send it one request, end it, and return its answer.
@@ -307,12 +363,13 @@ def ask_once(
         timeout_s: seconds after which the child is killed.
         memory_bytes: limit on the child's private writable memory; None for no limit.
         threads: size of the thread pools of numeric libraries in the child.
-        interpreter: as for `Child`.
+        interpreter, modules: as for `Child`.
         **arguments: keyword arguments of the operation.
 
     Raises:
         ChildError: as `Child.request`.
     """
     environment = thread_environment(threads)
-    with Child(environment=environment, memory_bytes=memory_bytes, interpreter=interpreter) as child:
+    given: dict[str, Any] = {"memory_bytes": memory_bytes, "interpreter": interpreter, "modules": modules}
+    with Child(environment=environment, **given) as child:
         return child.request(operation, timeout_s=timeout_s, **arguments)

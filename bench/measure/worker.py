@@ -48,7 +48,17 @@ def _one_line(error: BaseException) -> str:
 def main() -> None:
     """Answer requests until the parent closes the pipe."""
     settings = json.loads(sys.argv[1])
-    worker = Worker(confine(parent_pid=int(sys.argv[2]), memory_bytes=settings["memory_bytes"]))
+    serve(parent_pid=int(sys.argv[2]), memory_bytes=settings["memory_bytes"])
+
+
+def serve(*, parent_pid: int, memory_bytes: int | None) -> None:
+    """Confine this process, and answer requests until its input ends.
+
+    Args:
+        parent_pid: identifier of the parent process, with which this process dies.
+        memory_bytes: limit on private writable memory; None for no limit.
+    """
+    worker = Worker(confine(parent_pid=parent_pid, memory_bytes=memory_bytes))
     requests, replies = os.fdopen(os.dup(0)), os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
     nothing = os.open(os.devnull, os.O_RDONLY)

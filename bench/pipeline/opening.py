@@ -6,12 +6,17 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from bench.api import Plugin, Runtime
 from bench.api.cell import Cell
 from bench.measure.block import Request, Subject
+from bench.measure.interpreter import OWN
 from bench.measure.process import Child, thread_environment
 from bench.pipeline import environments, operations
 from bench.pipeline.flow import Verified
 from bench.plugins import catalog
+
+KERAS_SETTINGS = "bench.tasks.keras_settings"
+"""Keras takes its backend from the environment when it is imported, which plugins set before they import it."""
 
 
 def environment(cell: Cell) -> Mapping[str, str]:
@@ -20,13 +25,36 @@ def environment(cell: Cell) -> Mapping[str, str]:
 
 
 def worker(cell: Cell, *, memory_bytes: int | None = None) -> Child:
-    """Start a new process for a cell, in the environment of its runtime.
+    """Start a child process for a cell, in the environment of its runtime, for whatever is not timed.
 
     Raises:
         ArtifactError: the environment cannot be made.
     """
-    interpreter = environments.interpreter_of("runtimes", cell.runtime)
-    return Child(environment=environment(cell), memory_bytes=memory_bytes, interpreter=interpreter)
+    place = process("runtimes", cell.runtime, catalog.runtime(cell.runtime))
+    if cell.threads > 1:  # packages start threads when they are imported
+        place["modules"] = None
+    return Child(environment=environment(cell), memory_bytes=memory_bytes, **place)
+
+
+def process(kind: str | None, name: str, *plugins: Plugin) -> dict[str, Any]:
+    """The arguments `interpreter` and `modules` of a child process that runs plugins and is not timed.
+
+    Args:
+        kind: the kind of the plugin whose environment it is; None for the environment of this process.
+        name: the plugin's name.
+        plugins: the plugins that it runs.
+
+    Raises:
+        ArtifactError: the environment cannot be made.
+    """
+    interpreter = OWN if kind is None else environments.interpreter_of(kind, name)
+    if interpreter != OWN:
+        return {"interpreter": interpreter, "modules": None}
+    packages = {
+        module for plugin in plugins for module in ((isinstance(plugin, Runtime) and plugin.imports) or plugin.requires)
+    }
+    settings = {KERAS_SETTINGS} if packages & {"keras", "tensorflow"} else set()
+    return {"interpreter": OWN, "modules": (operations.__name__, *settings, *sorted(packages))}
 
 
 def arguments(cell: Cell, artifact: Path) -> dict[str, Any]:

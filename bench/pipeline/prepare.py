@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +16,9 @@ from bench.api.cell import Cell
 from bench.api.errors import ArtifactError, BenchError, ChildError, PluginError, RefusedError
 from bench.api.sized import exported_of, is_generating, judged_of
 from bench.measure import clock
-from bench.measure.interpreter import OWN, Interpreter
 from bench.measure.limits import Limits
 from bench.measure.process import ask_once
-from bench.pipeline import environments, operations, provenance
+from bench.pipeline import environments, opening, operations, provenance
 from bench.pipeline.flow import Prepared
 from bench.plugins import catalog
 from bench.records.lines import Failure
@@ -88,8 +87,8 @@ def steps_of(cell: Cell, limits: Limits, failed: FailedSteps | None = None) -> l
     subject = provenance.subject(catalog.task(task))
     recipe = provenance.recipe("exporters", cell.exporter, exporter, task=subject, source=cell.source)
     request = {"task": task, "source": cell.source, "exporter": cell.exporter}
-    interpreter = environments.interpreter_of("exporters", cell.exporter)
-    steps = [made(cell.exporter, exporter.format(cell.source), recipe, interpreter, operations.export, request)]
+    place = opening.process("exporters", cell.exporter, exporter)
+    steps = [made(cell.exporter, exporter.format(cell.source), recipe, place, operations.export, request)]
     for name in cell.chain:
         named, before = catalog.variant(name), steps[-1]
         if before.format not in named.variant.formats:
@@ -99,8 +98,8 @@ def steps_of(cell: Cell, limits: Limits, failed: FailedSteps | None = None) -> l
         more = {"task": subject, "option": named.option, "source": before.sha256}
         recipe = provenance.recipe("variants", name, named.variant, **more)
         request = {"task": task, "variant": name, "source": str(before.path)}
-        interpreter = environments.interpreter_of("variants", name)
-        steps.append(made(name, before.format, recipe, interpreter, operations.transform, request))
+        place = opening.process("variants", name, named.variant)
+        steps.append(made(name, before.format, recipe, place, operations.transform, request))
     return steps
 
 
@@ -123,7 +122,8 @@ def parts_of(cell: Cell, variant: str, limits: Limits) -> list[Part]:
     """
     artifact = artifact_of(cell, limits)
     request = {"task": exported_of(cell.task), "variant": variant, "source": str(artifact.path)}
-    found = _ask(variant, OWN, operations.parts, limits, **request)["parts"]
+    place = opening.process(None, variant, catalog.variant_file(variant))
+    found = _ask(variant, place, operations.parts, limits, **request)["parts"]
     return msgspec.convert(found, list[Part])
 
 
@@ -133,7 +133,7 @@ def _made(
     step: str,
     format_: str,
     recipe: dict[str, Any],
-    interpreter: Interpreter,
+    place: Mapping[str, Any],
     operation: Callable[..., Any],
     request: dict[str, str],
 ) -> Artifact:
@@ -145,7 +145,7 @@ def _made(
             raise failed[key]
         try:
             taken_ns, facts = clock.time_call(
-                lambda: _ask(step, interpreter, operation, limits, target=str(target), **request)
+                lambda: _ask(step, place, operation, limits, target=str(target), **request)
             )
         except ArtifactError as error:
             failed[key] = error
@@ -158,11 +158,11 @@ def _made(
 
 
 def _ask(
-    step: str, interpreter: Interpreter, operation: Callable[..., Any], limits: Limits, **request: Any
+    step: str, place: Mapping[str, Any], operation: Callable[..., Any], limits: Limits, **request: Any
 ) -> dict[str, Any]:
     limited = functools.partial(ask_once, timeout_s=limits.prepare_s, memory_bytes=limits.memory_bytes)
     try:
-        return limited(operation, interpreter=interpreter, **request)
+        return limited(operation, **place, **request)
     except ChildError as error:
         kind = RefusedError if error.kind == "refused" else ArtifactError
         raise kind(f"{step}: {error.reason}") from error
@@ -177,7 +177,8 @@ def inputs_of(task: Task, limits: Limits) -> Path:
 
     def make(target: Path) -> dict[str, Any]:
         step = f"dataset of {task.name}"
-        return _ask(step, OWN, operations.save_inputs, limits, task=task.name, split="test", target=str(target))
+        place = opening.process(None, task.name, task)
+        return _ask(step, place, operations.save_inputs, limits, task=task.name, split="test", target=str(target))
 
     key = cache.digest([provenance.SCHEMA, "inputs", *provenance.subject(task)])
     return cache.obtain(key, "inputs.npz", make)[0]

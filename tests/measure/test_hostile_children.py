@@ -227,6 +227,7 @@ def test_forged_answers_are_refused_in_one_line(text: str) -> None:
 
 def test_endless_answer_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("bench.measure.process.MOST_REPLY_BYTES", 50_000)
+    monkeypatch.setattr("bench.measure.process.ENDING_S", 0.2)
     with Child() as child, pytest.raises(ChildError):
         child.request(operations.forge, timeout_s=30, text="x" * 60_000)
 

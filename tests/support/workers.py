@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -96,9 +96,10 @@ class Workers:
         timeout_s: float,
         memory_bytes: int,
         interpreter: Interpreter = OWN,
+        modules: Sequence[str] | None = None,
         **request: Any,
     ) -> Any:
-        """The stand-in for `bench.measure.process.ask_once`, which starts a process for each request."""
+        """The stand-in for `bench.measure.process.ask_once`: a worker keeps what the first request has imported."""
         assert interpreter == OWN
         if "variant" in request:
             return self.transform(**request)
