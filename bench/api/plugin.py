@@ -77,11 +77,13 @@ class Points:
         values: N float64 values, one for each sample; more is better.
         score: the metric of these outputs as a score, in points a sample: the mean of `values`, or of what they lack.
         most: the most points that one sample can lose.
+        rows: indices of the N samples in the split, where the metric is not over all of them.
     """
 
     values: np.ndarray
     score: float
     most: float
+    rows: Sequence[int] | None = None
 
 
 class Plugin:
@@ -91,6 +93,8 @@ class Plugin:
     """Import names of the packages without which the plugin cannot work, such as `("torch",)`."""
     extra: ClassVar[str | None] = None
     """The extra of the distribution `inferometer` that installs the packages in `requires`."""
+    compiles: ClassVar[bool] = False
+    """Whether it compiles models for half a minute or longer: a sweep measures its cells after all others."""
 
     def __init__(self, *, name: str, path: Path) -> None:
         self.name = name

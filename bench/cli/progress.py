@@ -37,7 +37,7 @@ def observer(
         every_s: least time between two lines where the console is no terminal.
     """
     if not console.is_terminal:
-        yield Watch(console, every_s, tells_failures=rows is not None)
+        yield Watch(console, every_s, tells_failures=rows is not None, rows=rows)
         return
     with Live(console=console, transient=True, auto_refresh=False, vertical_overflow="ellipsis") as live:
         yield LiveWatch(console, live, rows)
@@ -51,6 +51,7 @@ class Watch:
         every_s: least time between two lines.
         tells_failures: whether cells that went wrong have lines, or are counted.
         name: of the sweep, where lines of several are printed.
+        rows: returns the rows as they are stored now, for a first table; None for none.
     """
 
     def __init__(
@@ -60,8 +61,10 @@ class Watch:
         *,
         tells_failures: bool = True,
         name: str | None = None,
+        rows: Callable[[], list[Row]] | None = None,
     ) -> None:
         self._console = console
+        self._rows = rows
         self._name = name
         self._every_s = every_s
         self._tells_failures = tells_failures
@@ -101,6 +104,13 @@ class Watch:
         self._progress = progress
         self._changed("")
 
+    def standing(self, num_cells: int, total: int) -> None:
+        """So many cells of the sweep, of `total`, have been through all stages: the first have a table of their own."""
+        rows, self._rows = self._rows, None
+        if rows is not None and num_cells < total:
+            self._console.print(TerminalTable(select(row for row in rows() if row.num_launches)))
+            self._changed(f"a first table of {num_cells} cells; {total - num_cells} follow", must_tell=True)
+
     def _status(self) -> str:
         clock = _minutes(time.monotonic() - self._start)
         if self._stage == "measure" and self._progress is not None:
@@ -125,9 +135,8 @@ class LiveWatch(Watch):
     """Redraws a status line, and the table of results below it if there is to be one."""
 
     def __init__(self, console: terminal.Console, live: Live, rows: Callable[[], list[Row]] | None) -> None:
-        super().__init__(console, tells_failures=rows is not None)
+        super().__init__(console, tells_failures=rows is not None, rows=rows)
         self._live = live
-        self._rows = rows
         self._table: RenderableType = ""
 
     def measured(self, cells: Sequence[Cell]) -> None:
@@ -138,6 +147,9 @@ class LiveWatch(Watch):
         if name == "measure":
             self._redraw()
         super().stage(name, total)
+
+    def standing(self, num_cells: int, total: int) -> None:
+        """The table is there already."""
 
     def _went_wrong(self, event: str) -> None:
         if self._tells_failures:

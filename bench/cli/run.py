@@ -23,12 +23,12 @@ if TYPE_CHECKING:
     from bench.records.folder import Results
     from bench.records.rows import Row
 
-FIRST_TABLE_S = 30
+FIRST_TABLE_S = 15
 """Time for measuring a model of one's own, at each combination of sizes, unless `--budget` is given."""
-FIRST_MINUTE_S = 50
+FIRST_RUN_S = 27
 """Time for all steps together to end by then: on a slow machine, measuring gets less, see `Options.ends_s`."""
 FIRST_CELLS = "*/b1t1"
-"""The cells of the full sweep that are measured then: half a minute answers one request, not one more at all cores."""
+"""The cells of the full sweep that are measured then: so short a time answers one request, not two."""
 
 
 FLEET = "bench.fleet"
@@ -59,7 +59,7 @@ def run(
     yes: options.Yes = False,
     budget: Annotated[
         str | None,
-        typer.Option(help="Time for measuring, such as 10m; 30s a size by default with --model alone, else no limit."),
+        typer.Option(help="Time for measuring, such as 10m; 15s a size by default with --model alone, else no limit."),
     ] = None,
     margin: Annotated[str, typer.Option(help="Half-width of the ratio's interval to aim at.")] = "2%",
     launches: Annotated[int, typer.Option(min=1, help="Most launches of a cell.")] = 16,
@@ -70,6 +70,12 @@ def run(
     results: options.Results = options.RESULTS,
     force: Annotated[bool, typer.Option("--force", help="Measure again what is measured already.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the cells and stop.")] = False,
+    whole_split: Annotated[
+        bool, typer.Option("--whole-split", help="Verify every cell with the whole held-out split, before timing any.")
+    ] = False,
+    total: Annotated[
+        str | None, typer.Option(help="Time for the whole run, of which measuring gets what the other steps leave.")
+    ] = None,
     strict: Annotated[bool, typer.Option("--strict", help="Exit with 1 when a row failed.")] = False,
 ) -> None:
     """Run a sweep, or measure one model; cells without an open question are not measured again.
@@ -80,7 +86,7 @@ def run(
     from bench.api.sized import family_of
     from bench.cli import progress
     from bench.cli.keeping import KeepingStore
-    from bench.cli.stopping import Stopping
+    from bench.cli.stopping import Stopped, Stopping
     from bench.graphs.shapes.given import axes_from
     from bench.measure import machine
     from bench.measure.block import Method
@@ -98,7 +104,7 @@ def run(
     axes = axes_from(dim or ())
     whole_s: float | None = None
     began_s = time.monotonic()
-    step_s, budget_s = (units.seconds(text) if text else None for text in (timeout, budget))
+    step_s, budget_s, total_s = (units.seconds(text) if text else None for text in (timeout, budget, total))
     limits = Limits.of(step_s=step_s, memory_bytes=units.size_bytes(memory) if memory else None)
     given = options.own_model(dataset, None, shape, trust, metric, judged, is_named=model is not None)
     sizes: Mapping[str, int] = {}
@@ -116,7 +122,7 @@ def run(
             if budget_s is None:
                 num_sizes = len({cell.task for cell in own}) if own else math.prod(map(len, axes.values()))
                 budget_s = FIRST_TABLE_S * num_sizes
-                whole_s = None if own else FIRST_MINUTE_S * num_sizes  # to verify texts takes minutes anyway
+                whole_s = None if own else FIRST_RUN_S * num_sizes  # to verify texts takes minutes anyway
         globs = [f"{adopted.name}/{glob.removeprefix(f'{adopted.name}/')}" for glob in globs or ["*"]]
     for name in dict.fromkeys(family_of(glob.partition("/")[0]) for glob in globs or []):
         if name not in loading.find("models"):
@@ -126,6 +132,8 @@ def run(
     if dry_run:
         options.tell(*(cell.path for cell in cells))
         return
+    if total_s is not None:
+        budget_s, whole_s = min(budget_s or total_s, total_s), total_s
     goal = Goal(aims=Aims(margin=units.share(margin)), max_launches=launches, budget_s=budget_s)
     across_threads = sweep == sweeps.threads.__name__
     settings = Options(
@@ -134,6 +142,7 @@ def run(
         force=force,
         across_threads=across_threads,
         ends_s=None if whole_s is None else began_s + whole_s,
+        whole_split=whole_split or across_threads,
     )
     stopping = ctx.obj or Stopping()
     tell = _tell_threads if across_threads else functools.partial(_tell, results=results, goal=goal)
@@ -151,14 +160,28 @@ def run(
         is_measured = tell(found, shown, sizes)
         return is_measured and not (strict and any(row.status == "failed" or row.fidelity == "broken" for row in shown))
 
+    left_out: list[Cell] = []
     if FLEET in ctx.meta:
         stores = _on_fleet(ctx.meta[FLEET], cells, settings, lambda kind: KeepingStore(results, kind, stopping))
     else:
         stores = [store := KeepingStore(results, machine.name(), stopping)]
         rows = None if model else lambda: stored(store).of(cells)
-        with progress.observer(Console(stderr=True), rows) as observer:
-            Sweep(store, settings, observer).run(cells)
-    if sum(map(told_of, stores)) < len(stores):
+        try:
+            with progress.observer(Console(stderr=True), rows) as observer:
+                sweep_here = Sweep(store, settings, observer)
+                sweep_here.run(cells)
+        except Stopped:
+            with stopping.last_words():
+                _tell_standing(stored(store).of(cells), len(cells))
+            raise
+        left_out = sweep_here.left_out
+    num_told = sum(map(told_of, stores))
+    if left_out:
+        late = f"{len(left_out)} of {len(cells)} cells are not in the table"
+        options.say(
+            f"{late}: each compiles for half a minute, and no time was left; a longer --total or --budget adds them"
+        )
+    if num_told < len(stores):
         raise typer.Exit(1)
 
 
@@ -186,6 +209,20 @@ def _on_fleet(
         options.say,
     )
     return list(stores.values())
+
+
+def _tell_standing(shown: Sequence[Row], total: int) -> None:
+    """Print the table of the cells that were timed before a run was stopped, and how many are not in it."""
+    from bench.cli.show import print_table
+
+    timed = [row for row in shown if row.num_launches or row.same_as]
+    if not timed:
+        return
+    print_table(timed)
+    known = {row.cell for row in shown if row.status != "ok" or row.fidelity == "broken"}
+    missing = total - len(known.union(row.cell for row in timed))
+    if missing > 0:
+        options.say(f"{missing} of {total} cells are not in this table: they were not timed yet")
 
 
 def _tell(found: Results, shown: Sequence[Row], sizes: Mapping[str, int], *, results: Path, goal: Goal) -> bool:

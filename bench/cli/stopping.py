@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 LATEST_S = 1.0
 """Time in which a command ends by itself; keepers end the children of a command that did not."""
+LAST_WORDS_S = 20.0
+"""Time in which a command that has last words, such as a table of what it has measured, ends by itself."""
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 SHOW_CURSOR = "\x1b[?25h"
 
@@ -46,6 +48,7 @@ class Stopping:
         self._unfreed: object = None
         self._number = 0
         self._held = 0
+        self._has_last_words = False
         self._wake: int | None = None
         self._ending = threading.Lock()
 
@@ -71,7 +74,9 @@ class Stopping:
             os.close(self._wake)
 
     def _came(self, number: int, _: FrameType | None) -> None:
-        if not self._number:  # the second is heeded already
+        if self._has_last_words:  # the second: they are not wanted
+            self.end()
+        if not self._number:  # else it is heeded already
             self._number = number
             if not self._held:
                 raise Stopped
@@ -83,8 +88,19 @@ class Stopping:
                 os.close(woken)
                 return
         threading.Event().wait(LATEST_S)
+        if self._has_last_words:
+            threading.Event().wait(LAST_WORDS_S)
         self._number = self._number or number
         self.end()
+
+    @contextlib.contextmanager
+    def last_words(self) -> Iterator[None]:
+        """Have some time, after a signal, for the statements in the `with` block; a second signal ends them."""
+        self._has_last_words = True
+        try:
+            yield
+        finally:
+            self._has_last_words = False
 
     @contextlib.contextmanager
     def keeping(self, num_launches: int) -> Iterator[None]:

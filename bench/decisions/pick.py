@@ -265,13 +265,22 @@ def too_few_samples(measurements: Measurements, group: Group, constraints: Const
     ]
     if not unsure:
         return None
+    many = f"{len(unsure)} cell{'s' if len(unsure) > 1 else ''}"
+    drop = _human("metric_loss", limit)
+    part = [lost for lost in unsure if lost.is_part]
+    if part and len(part) == len(unsure):
+        return (
+            f"{min(lost.num_samples for lost in part):,} samples of the held-out split are too few to say that {many} "
+            f"would lose at most {drop} of the metric; `bench run --whole-split` runs all of them"
+        )
+    unsure = [lost for lost in unsure if not lost.is_part]
     enough = [number for lost in unsure if (number := lost.enough(limit)) is not None]
     many = f"{len(unsure)} cell{'s' if len(unsure) > 1 else ''}"
     best = " for the best of them" if len(unsure) > 1 else ""
     would = f"; about {_round_up(min(enough)):,} would do{best}" if enough else ""
     return (
         f"{unsure[0].num_samples:,} held-out samples are too few to say that {many} would lose at most "
-        f"{_human('metric_loss', limit)} of the metric{would}"
+        f"{drop} of the metric{would}"
     )
 
 

@@ -28,8 +28,7 @@ def timed(task: Task, inputs: Arrays, batch: int) -> list[dict[str, np.ndarray]]
         than fit into `MOST_BYTES`. Where the split has fewer samples than a request, they repeat.
     """
     num_samples = len(next(iter(inputs.values())))
-    # By hashes rather than by a generator of random numbers, whose order another version may change.
-    order = sorted(range(num_samples), key=lambda row: hashlib.sha256(str(row).encode()).digest())
+    order = drawn(num_samples)
     request_bytes = batch * sum(array.nbytes for array in inputs.values()) // num_samples
     wanted = 1 if task.one_input else min(MOST_REQUESTS, -(-num_samples // batch))
     fitting = max(1, MOST_BYTES // max(1, request_bytes))
@@ -37,6 +36,17 @@ def timed(task: Task, inputs: Arrays, batch: int) -> list[dict[str, np.ndarray]]
         feeds(task, inputs, [order[(start + row) % num_samples] for row in range(batch)])
         for start in range(0, min(wanted, fitting) * batch, batch)
     ]
+
+
+def drawn(num_samples: int) -> list[int]:
+    """The samples of a split in an order that looks drawn by lot and is the same for every version of everything."""
+    # By hashes rather than by a generator of random numbers, whose order another version may change.
+    return sorted(range(num_samples), key=lambda row: hashlib.sha256(str(row).encode()).digest())
+
+
+def rows_of(arrays: Arrays, rows: Sequence[int]) -> dict[str, np.ndarray]:
+    """The rows with these indices of arrays that have the samples along their first axis."""
+    return {name: array[list(rows)] for name, array in arrays.items()}
 
 
 def feeds(task: Task, inputs: Arrays, rows: Sequence[int]) -> dict[str, np.ndarray]:

@@ -43,6 +43,12 @@ class Verified(Prepared):
     quality: Quality
     inputs: Path
 
+    @classmethod
+    def of(cls, value: Prepared, *, quality: Quality, inputs: Path) -> Verified:
+        """A prepared cell, or a cell that is verified again, with the quality that was found."""
+        fields = {field.name: getattr(value, field.name) for field in dataclasses.fields(Prepared)}
+        return cls(**fields, quality=quality, inputs=inputs)
+
 
 def measured(
     value: Prepared, launches: Sequence[Launch] = (), failure: Failure | None = None, *, time: str = ""

@@ -4,16 +4,24 @@ from __future__ import annotations
 
 from bench.api import Arrays, Samples, Task
 from bench.pipeline import generated, quality
+from bench.pipeline.quality import Part
 from bench.records.lines import Quality
 
 
 def judge(
-    task: Task, samples: Samples, outputs: Arrays, expected: Arrays | None, *, precision: str | None = None
+    task: Task,
+    samples: Samples,
+    outputs: Arrays,
+    expected: Arrays | None,
+    *,
+    precision: str | None = None,
+    part: Part | None = None,
+    in_order: bool = False,
 ) -> Quality:
     """See `quality.judge`; `precision` is that of the session, which counts for generated text alone."""
     if task.request is not None:
         return generated.judge(task, samples, outputs, expected, precision)
-    return quality.judge(task, samples, outputs, expected)
+    return quality.judge(task, samples, outputs, expected, part=part, in_order=in_order)
 
 
 def compare(task: Task, outputs: Arrays, expected: Arrays) -> Quality:

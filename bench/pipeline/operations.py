@@ -19,7 +19,7 @@ from bench.api.decoder import IDS
 from bench.api.generation import Generator
 from bench.graphs.deferred import np
 from bench.measure import clock
-from bench.measure.memory import MemoryLog, rss_bytes
+from bench.measure.memory import MemoryLog, rss_bytes_if_started
 from bench.measure.session import Opened
 from bench.pipeline import feeding
 from bench.plugins import catalog, generating
@@ -96,28 +96,55 @@ def bytes_read(*, artifact: str) -> dict[str, Any]:
     return {"num_bytes": reading.bytes_read(Path(artifact))}
 
 
-def verify(*, cell: str, artifact: str, reference: str | None, save_outputs: str | None) -> dict[str, Any]:
-    """Run a whole split through an artifact and judge the outputs against the outputs of the reference.
+def verify(
+    *,
+    cell: str,
+    artifact: str,
+    reference: str | None,
+    save_outputs: str | None,
+    until: dict[str, Any] | None = None,
+    known: dict[str, Any] | None = None,
+    begun: str | None = None,
+) -> dict[str, Any]:
+    """Run a split through an artifact and judge the outputs against the outputs of the reference.
+
+    Args:
+        cell: path of the cell.
+        artifact: path of the artifact.
+        reference: `.npz` file with the outputs of the reference for the split; None where this is the reference.
+        save_outputs: `.npz` file to write the outputs to, those of a part of the split in its order.
+        until: fields of `looks.Until`; None for the whole split.
+        known: fields of the reference's `Quality`, where `until` is given.
+        begun: `.npz` file with the outputs of the samples that an earlier verification ran; see `looks.run`.
 
     Returns:
         Fields of `Quality`, and `shares`, see `bench.pipeline.rounding.Shares`.
     """
-    from msgspec import to_builtins  # only here: it would count in the memory of a worker that is measured
+    import msgspec  # only here: it would count in the memory of a worker that is measured
 
-    from bench.pipeline import judging, rounding
+    from bench.pipeline import judging, looks, rounding
+    from bench.records.lines import Quality
 
-    known = Cell.from_path(cell)
-    task, runtime = catalog.task(known.task), catalog.runtime(known.runtime)
+    opened = Cell.from_path(cell)
+    task, runtime = catalog.task(opened.task), catalog.runtime(opened.runtime)
     samples = task.samples("test")
     import_packages(cell=cell, artifact=artifact)
-    with runtime.open(Path(artifact), task=task, **_how(known)) as session:
-        outputs = feeding.run_all(judged_call(session, margins=reference is None), task, samples, known.batch)
+    with runtime.open(Path(artifact), task=task, **_how(opened)) as session:
+        call, precision = judged_call(session, margins=reference is None), session.precision
         expected = load_arrays(Path(reference)) if reference is not None else None
-        judged = judging.judge(task, samples, outputs, expected, precision=session.precision)
+        if until is None or expected is None or task.request is not None:
+            outputs = feeding.run_all(call, task, samples, opened.batch)
+            judged = judging.judge(task, samples, outputs, expected, precision=precision)
+        else:
+            how: dict[str, Any] = {"reference": msgspec.convert(known, Quality), "precision": precision}
+            how["begun"] = load_arrays(Path(begun)) if begun is not None else None
+            told = looks.Until(**until)
+            outputs, part, judged = looks.run(call, task, samples, expected, opened.batch, told, **how)
+            expected = expected if part is None else feeding.rows_of(expected, part.rows)
         if save_outputs is not None:
             save_arrays(Path(save_outputs), outputs)
         figures = {"shares": rounding.shares(outputs, expected or outputs)}
-        return {**to_builtins(judged), **figures, **_of_session(session, task, samples, outputs, known.batch)}
+        return {**msgspec.to_builtins(judged), **figures, **_of_session(session, task, samples, outputs, opened.batch)}
 
 
 def run_split(
@@ -203,7 +230,7 @@ def spot_check(
         reference: `.npz` file with the outputs of the reference.
         verified: fields of the `Quality` of the same artifact in the verified cell.
         by: path of the verified cell.
-        outputs: `.npz` file with the outputs of the verified cell.
+        outputs: `.npz` file with the outputs of the verified cell, for the part of the split that it ran.
 
     Returns:
         Fields of the cell's `Quality` as `quality`, which is None where the outputs are not those of the verified cell.
@@ -217,15 +244,19 @@ def spot_check(
     task, runtime = catalog.task(known.task), catalog.runtime(known.runtime)
     samples = Samples(inputs=load_arrays(Path(inputs)), targets=None)
     rows = spot.rows(samples.num_samples, known.batch)
-    few = Samples(inputs=spot.rows_of(samples.inputs, rows), targets=None)
+    few = Samples(inputs=feeding.rows_of(samples.inputs, rows), targets=None)
     import_packages(cell=cell, artifact=artifact)
     with runtime.open(Path(artifact), task=task, **_how(known)) as session:
         made = feeding.run_all(judged_call(session), task, few, known.batch)
         figures = _of_session(session, task, few, made, known.batch)
-    beside_verified, beside_reference = (
-        judging.compare(task, made, spot.rows_of(load_arrays(Path(path)), rows)) for path in (outputs, reference)
-    )
     whole = msgspec.convert(verified, Quality)
+    stored = load_arrays(Path(outputs))
+    if not whole.is_whole:  # the part may be shorter than one inference here
+        rows = rows[: len(next(iter(stored.values())))]
+        made = feeding.rows_of(made, range(len(rows)))
+    theirs = feeding.rows_of(stored, rows if whole.is_whole else range(len(rows)))
+    beside_verified = judging.compare(task, made, theirs)
+    beside_reference = judging.compare(task, made, feeding.rows_of(load_arrays(Path(reference)), rows))
     found = spot.vouched(whole, by, beside_verified, beside_reference, num_samples=len(rows))
     figures["rss_bytes"] = max(figures["rss_bytes"], whole.rss_bytes)  # a few samples may take less than all of them
     return {"quality": None if found is None else {**msgspec.to_builtins(found), **figures}}
@@ -260,7 +291,7 @@ def _of_session(session: Session, task: Task, samples: Samples, outputs: Arrays,
             "io_bytes": 8 * shapes[IDS][1]
             + 4 * asked.decoder.vocabulary
             + cached * asked.decoder.cache_per_token * session.cache_bytes,
-            "rss_bytes": rss_bytes(),
+            "rss_bytes": rss_bytes_if_started(),
             "generation": {
                 "cache_bytes_per_token": asked.decoder.cache_per_token * session.cache_bytes,
                 "reserved_tokens": session.reserved_tokens,
@@ -269,14 +300,15 @@ def _of_session(session: Session, task: Task, samples: Samples, outputs: Arrays,
             },
         }
     feeds = feeding.feeds(task, samples.inputs, [0] * batch)
-    made_bytes = sum(output.nbytes for output in outputs.values()) * batch // samples.num_samples
+    num_made = len(next(iter(outputs.values())))
+    made_bytes = sum(output.nbytes for output in outputs.values()) * batch // num_made
     return {
         "precision": session.precision,
         "num_params": session.num_params,
         "repeated": session.repeated,
         "input_shapes": {name: array.shape for name, array in feeds.items()},
         "io_bytes": sum(array.nbytes for array in feeds.values()) + made_bytes,
-        "rss_bytes": rss_bytes(),
+        "rss_bytes": rss_bytes_if_started(),
     }
 
 

@@ -19,6 +19,7 @@ from bench.measure.blocks import Blocks, BlocksHere
 from bench.measure.limits import Limits
 from bench.pipeline import opening, prepare, provenance, verify
 from bench.pipeline.flow import Prepared, Verified
+from bench.pipeline.looks import Until
 from bench.pipeline.verify import Reference
 from bench.plugins import catalog
 from bench.records.lines import SCHEMA, Failure, Header, Quality
@@ -58,6 +59,7 @@ class Place(Protocol):
         cells: Sequence[Prepared],
         known: Mapping[str, Quality],
         limits: Limits,
+        until: Until | None,
         told: Callable[[Sequence[Prepared], Verified | Failure], None],
     ) -> None:
         """Judge prepared cells.
@@ -66,6 +68,7 @@ class Place(Protocol):
             cells: the cells.
             known: qualities that earlier runs stored, by the cells' keys.
             limits: time and memory of each worker.
+            until: when the verification of a cell has decided; None for whole splits.
             told: called with cells that run the same graph, and the quality that they share, or what stopped them.
         """
 
@@ -109,14 +112,19 @@ class Here:
             for cell in sharing[shared]:
                 told(_begun(cell, outcome))
 
-        # Exports before their variants: two chains that wait for one export would leave a core idle.
-        on_all_cores(make, sorted(sharing, key=lambda shared: len(sharing[shared][0].chain)), made)
+        def when(shared: tuple[str, str]) -> tuple[int, str]:
+            """Exports before the variants that need them; steps of a kind share the packages that are imported."""
+            cell = sharing[shared][0]
+            return len(cell.chain), cell.variant if cell.chain else cell.exporter
+
+        on_all_cores(make, sorted(sharing, key=when), made)
 
     def verify(
         self,
         cells: Sequence[Prepared],
         known: Mapping[str, Quality],
         limits: Limits,
+        until: Until | None,
         told: Callable[[Sequence[Prepared], Verified | Failure], None],
     ) -> None:
         """See `Place`."""
@@ -145,14 +153,14 @@ class Here:
                 one.cell: [known[value.key] for value in values if value.key in known]
                 for one, values in zip(first, alike[thing], strict=True)
             }
-            return verify.verified(first, reference, limits, stored)
+            return verify.verified(first, reference, limits, stored, until)
 
         def judged(thing: object, outcomes: list[Verified | Failure] | BenchError) -> None:
             assert not isinstance(outcomes, BenchError)
             for values, outcome in zip(alike[thing], outcomes, strict=True):
                 told(values, outcome)
 
-        on_all_cores(judge, alike, judged, threads=lambda thing: alike[thing][0][0].cell.threads)
+        on_all_cores(judge, alike, judged)  # not as many as have a core for each thread: nothing is timed
 
     def subject(self, value: Verified) -> Subject:
         """See `Place`."""

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from msgspec.structs import replace
 
 from bench.api import Arrays, Samples, Task
 from bench.graphs.deferred import np
+from bench.pipeline import feeding
 from bench.records import metric_loss
 from bench.records.lines import Quality
 from bench.records.metric_loss import Lost
@@ -17,42 +19,74 @@ from bench.records.metric_loss import Lost
 EXACT, CLOSE, DRIFTED, BROKEN = "exact", "close", "drifted", "broken"
 
 
-def judge(task: Task, samples: Samples, outputs: Arrays, expected: Arrays | None) -> Quality:
-    """Judge the outputs of a whole split.
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Part:
+    """The samples of a split that ran, and the figures of the reference on the whole split.
+
+    The figures of a part are those of the reference on the whole split and the difference, on the part, of the outputs
+    from the reference's: samples that are harder than others count for both, and equal answers have equal figures.
+
+    Attributes:
+        rows: indices of the samples, the first in the drawn order of the split.
+        loss: loss of the reference.
+        metrics: metrics of the reference by name; None where they are not finite.
+    """
+
+    rows: Sequence[int]
+    loss: float | None
+    metrics: Mapping[str, float | None]
+
+
+def judge(
+    task: Task,
+    samples: Samples,
+    outputs: Arrays,
+    expected: Arrays | None,
+    *,
+    part: Part | None = None,
+    in_order: bool = False,
+) -> Quality:
+    """Judge the outputs of a split, or of a part of it.
 
     Args:
         task: defines the loss, the metrics and the limits.
         samples: the split.
-        outputs: output arrays by name, with the N samples along the first axis.
-        expected: the reference's outputs for the same samples, which are also the targets where the samples have none;
-            None for the reference itself.
+        outputs: output arrays by name, with the samples along the first axis: those of the part, in its order.
+        expected: the reference's outputs for the split, which are also the targets where the samples have none; None
+            for the reference itself.
+        part: the samples that ran; None for the whole split.
+        in_order: whether the whole split ran in its drawn order, and might have ended sooner: see `Lost.of`.
 
     Returns:
         The fidelity with its reason, the loss, the metrics and the errors; the fields about the run are left empty.
+        Of a part, `broken` with metrics says no more than that the whole split may be so.
     """
-    expected = outputs if expected is None else expected
-    targets = _rows(expected, samples.num_samples) if samples.targets is None else samples.targets
+    whole = outputs if expected is None else expected
+    targets = _rows(whole, samples.num_samples) if samples.targets is None else samples.targets
     figures: dict[str, Any] = {"metric_name": task.metric_name, "higher_is_better": task.higher_is_better}
     if task.judged_as is not None:
         figures["judged_as"] = task.judged_as
     if samples.targets is not None and (chance := task.chance(targets)) is not None:
         figures["chance"] = chance
+    expected = whole if part is None else feeding.rows_of(whole, part.rows)
+    if part is not None:
+        figures["num_samples"] = len(part.rows)
     if (reason := _malformed(outputs, expected)) is not None:
         return Quality(**figures, fidelity=BROKEN, reason=reason)
     errors = [_error(outputs[name], expected[name]) for name in expected]
     absolute_error = max(absolute for absolute, _ in errors)
     relative_error = max(relative for _, relative in errors)
-    metrics = {name: float(value) for name, value in task.metrics(outputs, targets).items()}
+    loss, metrics = _figures(task, outputs, expected, targets, part)
     figures |= {
         "max_abs_error": _finite(absolute_error),
         "relative_error": _finite(relative_error),
-        "loss": _finite(float(task.loss(outputs, targets))),
+        "loss": _finite(loss),
         "metrics": {name: _finite(value) for name, value in metrics.items()},
     }
-    figures["lost"] = _lost(task, outputs, expected, targets)
+    figures["lost"] = _lost(task, outputs, whole, targets, part, in_order=in_order)
     if absolute_error == 0:
         return Quality(**figures, metric_loss=0.0, fidelity=EXACT)
-    reference_metric = float(task.metrics(expected, targets)[task.metric_name])
+    reference_metric = _reference_metric(task, expected, targets, part)
     figures["metric_loss"] = _finite(task.relative_loss(metrics[task.metric_name], reference_metric))
     sign = 1 if task.higher_is_better else -1
     lost = sign * (reference_metric - metrics[task.metric_name])
@@ -64,24 +98,82 @@ def judge(task: Task, samples: Samples, outputs: Arrays, expected: Arrays | None
     return Quality(**figures, fidelity=CLOSE if relative_error <= task.close else DRIFTED)
 
 
+def _figures(
+    task: Task, outputs: Arrays, expected: Arrays, targets: Sequence[Any], part: Part | None
+) -> tuple[float, dict[str, float]]:
+    """The loss and the metrics by name; the arrays are of the samples that ran, the targets of the split."""
+    if part is None:
+        return float(task.loss(outputs, targets)), _metrics(task, outputs, targets)
+    targets = [targets[row] for row in part.rows]
+    loss = _known(part.loss) + (float(task.loss(outputs, targets)) - float(task.loss(expected, targets)))
+    own, beside = _metrics(task, outputs, targets), _metrics(task, expected, targets)
+    if all(np.array_equal(outputs[name], right) for name, right in expected.items()):
+        own = beside = dict.fromkeys(own, 0.0)  # although a part may be too few samples for a metric, which is then NaN
+    return loss, {name: _known(part.metrics.get(name)) + (value - beside[name]) for name, value in own.items()}
+
+
+def _reference_metric(task: Task, expected: Arrays, targets: Sequence[Any], part: Part | None) -> float:
+    if part is not None:
+        return _known(part.metrics.get(task.metric_name))
+    return _metrics(task, expected, targets)[task.metric_name]
+
+
+def _known(value: float | None) -> float:
+    return math.nan if value is None else value
+
+
+def _metrics(task: Task, outputs: Arrays, targets: Sequence[Any]) -> dict[str, float]:
+    return {name: float(value) for name, value in task.metrics(outputs, targets).items()}
+
+
 def _told_apart(value: float, limit: float) -> tuple[str, str]:
     """Two different numbers with as many digits, four at least, as tell them apart."""
     texts = ((f"{value:.{digits}g}", f"{limit:.{digits}g}") for digits in range(4, 18))
     return next(pair for pair in texts if pair[0] != pair[1])
 
 
-def _lost(task: Task, outputs: Arrays, expected: Arrays, targets: Sequence[Any]) -> Lost | str:
-    """What the samples lose of the ranked metric, or why that cannot be told."""
-    right = task.points(expected, targets)
+def _lost(
+    task: Task, outputs: Arrays, whole: Arrays, targets: Sequence[Any], part: Part | None, *, in_order: bool
+) -> Lost | str:
+    """What the samples lose of the ranked metric, or why that cannot be told.
+
+    Args:
+        task: defines the points.
+        outputs: of the samples that ran.
+        whole: the reference's outputs for the split.
+        targets: of the split.
+        part: the samples that ran; None for all.
+        in_order: see `judge`.
+    """
+    right = task.points(whole, targets)
     if isinstance(right, str):
         return right
-    own = task.points(outputs, targets)
+    if part is None:
+        own = task.points(outputs, targets)
+    else:  # points are over the whole split: of a sample that has not run, no difference is known
+        own = task.points({name: _replaced(array, part.rows, outputs[name]) for name, array in whole.items()}, targets)
     assert not isinstance(own, str), f"{task.name} has points for some outputs only"
     if not (np.isfinite(own.values).all() and np.isfinite(right.values).all()):
         return "the points of a sample are not finite"
     if not (right.score > 0 and right.most > 0):
         return "the score of the reference, or all that a sample can lose of it, is zero"
-    return metric_loss.lost(own.values, right.values, score=right.score, most=right.most)
+    everyone = range(len(right.values))
+    chosen: Sequence[int] = everyone
+    if part is not None:
+        place = {row: number for number, row in enumerate(right.rows or everyone)}
+        chosen = [place[row] for row in part.rows if row in place]
+    if not len(chosen):
+        return "no sample that ran counts for the metric"
+    of = len(right.values) if part is not None or in_order else None
+    return metric_loss.lost(own.values[chosen], right.values[chosen], score=right.score, most=right.most, of=of)
+
+
+def _replaced(array: np.ndarray, rows: Sequence[int], values: np.ndarray) -> np.ndarray:
+    """A copy of an array with other values in some rows."""
+    dtype = np.result_type(array, values) if array.dtype.kind == values.dtype.kind else array.dtype
+    replaced = array.astype(dtype)
+    replaced[list(rows)] = values
+    return replaced
 
 
 def _rows(arrays: Arrays, num_samples: int) -> list[dict[str, np.ndarray]]:

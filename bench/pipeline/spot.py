@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from msgspec.structs import replace
 
-from bench.api import Arrays
-from bench.graphs.deferred import np
+from bench.pipeline import feeding
 from bench.pipeline.quality import CLOSE, EXACT
 from bench.records.lines import Quality
 
@@ -17,19 +14,13 @@ SAME = (EXACT, CLOSE)
 
 
 def rows(num_samples: int, batch: int) -> list[int]:
-    """Indices of the samples to check: whole batches, spread evenly over the split, its first and last sample included.
+    """Indices of the samples to check: whole batches, from the start of the drawn order in which all cells run.
 
     Args:
         num_samples: number of samples in the split.
         batch: number of samples in an inference.
     """
-    num_rows = min(num_samples, -(-FEWEST_SAMPLES // batch) * batch)
-    return [round(number * (num_samples - 1) / max(1, num_rows - 1)) for number in range(num_rows)]
-
-
-def rows_of(arrays: Arrays, rows: Sequence[int]) -> dict[str, np.ndarray]:
-    """The rows with these indices of arrays that have the samples along their first axis."""
-    return {name: array[list(rows)] for name, array in arrays.items()}
+    return feeding.drawn(num_samples)[: -(-FEWEST_SAMPLES // batch) * batch]
 
 
 def vouched(

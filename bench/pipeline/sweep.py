@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import itertools
+import math
 import time
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
@@ -18,12 +20,13 @@ from bench.measure.comparison import REFERENCE, by_block
 from bench.measure.goal import Goal
 from bench.measure.ledgers import Group, Ledger
 from bench.measure.rounds import Progress
-from bench.pipeline import sweeps
+from bench.pipeline import contenders, sweeps
 from bench.pipeline.flow import Prepared, Verified
+from bench.pipeline.looks import Until
 from bench.pipeline.place import Begun, Here, Place
 from bench.pipeline.quality import BROKEN
-from bench.records.lines import Failure, Header, Reset, ThreadLaunch
-from bench.records.measured import same_as
+from bench.records.lines import Failure, Header, Quality, Reset, ThreadLaunch
+from bench.records.measured import same_as, what_runs
 from bench.records.store import LAUNCH, THREAD_LAUNCH, Record, Store
 
 LEAST_SHARE = 1 / 3
@@ -45,6 +48,9 @@ class Observer(Protocol):
     def progress(self, progress: Progress) -> None:
         """The progress of measuring, before the first block and after each block."""
 
+    def standing(self, num_cells: int, total: int) -> None:
+        """So many cells of the sweep, of `total`, have been through all stages."""
+
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Options:
@@ -59,6 +65,9 @@ class Options:
         ends_s: time by `time.monotonic` at which measuring is to end; where preparing took long, measuring gets less
             than its budget, but at least `LEAST_SHARE` of it. None for the whole budget.
         baseline: the cell to compare with, of the same request; None for the task's baseline.
+        whole_split: whether every cell runs the whole held-out split before any cell is timed. Otherwise the cells go
+            through all stages in waves with a few samples each, and only contenders run as many as decide: see
+            `bench.pipeline.looks` and `bench.pipeline.contenders`.
     """
 
     method: Method = Method()
@@ -68,10 +77,15 @@ class Options:
     across_threads: bool = False
     ends_s: float | None = None
     baseline: Cell | None = None
+    whole_split: bool = True
 
 
 class Sweep:
-    """The policy of `bench run`: which cells take which stage, given the results that earlier runs stored."""
+    """The policy of `bench run`: which cells take which stage, given the results that earlier runs stored.
+
+    Attributes:
+        left_out: cells that compile for long, for which there was no time.
+    """
 
     def __init__(self, store: Store, options: Options, observer: Observer, place: Place | None = None) -> None:
         self._store = store
@@ -81,6 +95,9 @@ class Sweep:
         self._limits = options.method.limits
         self._records: dict[str, Record] = {}
         self._to_reset: set[str] = set()
+        self._ledgers: dict[str, Ledger] = {}
+        self._measured_s = 0.0
+        self.left_out: list[Cell] = []
 
     def run(self, cells: Sequence[Cell]) -> None:
         """Prepare, verify and measure the cells and the baselines that they are compared with.
@@ -93,13 +110,59 @@ class Sweep:
         reasons = dict(zip(candidates, self._place.skip_reasons(candidates), strict=True))
         baselines = [next((cell for cell in found if reasons[cell] is None), None) for found in wanted]
         extra = dict.fromkeys(cell for cell in baselines if cell is not None and cell not in cells)
+        everything = [*cells, *extra]
+        waves = [everything] if self._options.whole_split else sweeps.waves(everything)
+        verified: list[Verified] = []
         with self._store.locked(), self._place.held():
-            prepared = self._prepare([*cells, *extra])
-            self._store.point({record.cell.path: key for key, record in self._records.items()})
-            if self._options.force:
-                self._forget([value for value in prepared if value.cell not in baselines])
-            verified = self._verify(prepared)
-            self._measure(self._groups(verified, set(cells)))
+            for wave in waves:
+                if self._is_too_late(wave):
+                    self.left_out += wave
+                    continue
+                prepared = self._prepare(wave)
+                self._store.point({record.cell.path: key for key, record in self._records.items()})
+                if self._options.force:
+                    self._forget([value for value in prepared if value.cell not in baselines])
+                verified += self._verify(prepared, None if self._options.whole_split else Until())
+                if not self._options.whole_split:
+                    self._time(self._groups(verified, set(cells)), self._goal(len(wave) / len(everything)))
+                    self._observer.standing(sum(map(len, waves[: waves.index(wave) + 1])), len(everything))
+            if self._options.whole_split:
+                self._measure(self._groups(verified, set(cells)))
+                return
+            groups = self._groups(verified, set(cells))
+            verified = self._verify_contenders(groups, verified)
+            groups = self._groups(verified, set(cells))
+            self._measure(groups)
+            self._verify_contenders(groups, verified)  # a cell may have become the fastest since
+
+    def _is_too_late(self, wave: Sequence[Cell]) -> bool:
+        """Whether compiling a wave's cells would leave measuring less than its least share of the time."""
+        compiling_s, ends_s, budget_s = sweeps.compiling_s(wave), self._options.ends_s, self._options.goal.budget_s
+        if self._options.whole_split or not compiling_s or ends_s is None or budget_s is None:
+            return False
+        return ends_s - time.monotonic() - compiling_s < LEAST_SHARE * budget_s
+
+    def _verify_contenders(self, groups: Sequence[Group], verified: Sequence[Verified]) -> list[Verified]:
+        """Verify the contenders until it is known whether they keep the metric; those that follow them where not."""
+        limit = self._options.max_metric_loss
+        values = {value.key: value for value in verified}
+        done: set[str] = set()
+        while wanted := contenders.of(groups, values, limit) - done:
+            until = Until(limit=limit)
+            alike = {what_runs(values[key].cell, values[key].artifact) or key for key in wanted}
+            left = [
+                value
+                for key, value in values.items()
+                if (what_runs(value.cell, value.artifact) or key) in alike and not until.is_met(value.quality)
+            ]
+            if left:
+                found = {value.key: value for value in self._verify(left, until)}
+                values |= found
+                for value in left:
+                    if value.key not in found and value.key in self._ledgers:  # it failed at a later sample
+                        self._ledgers[value.key].failed = True
+            done |= wanted
+        return [values[value.key] for value in verified]
 
     def _request(self, cell: Cell) -> Cell | tuple[str, int, int]:
         """Equal for cells that are compared with the same baseline."""
@@ -128,13 +191,14 @@ class Sweep:
         self._place.prepare(cells, self._limits, told)
         return [found[cell] for cell in cells if cell in found]
 
-    def _verify(self, cells: Sequence[Prepared]) -> list[Verified]:
+    def _verify(self, cells: Sequence[Prepared], until: Until | None) -> list[Verified]:
         """Cells that run; the quality of each is stored, as judged against the present reference."""
         self._observer.stage("verify", len(cells))
         found: dict[Cell, Verified] = {}
         stored = {value.key: self._records[value.key].quality for value in cells}
         known = {key: quality for key, quality in stored.items() if quality is not None}
-        self._place.verify(cells, known, self._limits, lambda values, outcome: self._judged(values, outcome, found))
+        told = functools.partial(self._judged, found=found)
+        self._place.verify(cells, known, self._limits, until, told)
         return [found[value.cell] for value in cells if value.cell in found]
 
     def _judged(self, cells: Sequence[Prepared], outcome: Verified | Failure, found: dict[Cell, Verified]) -> None:
@@ -145,12 +209,21 @@ class Sweep:
                 continue
             record, now = self._records[value.key], outcome.quality
             quality = record.quality
-            if quality is None or quality.judges != now.judges:
+            if quality is None or quality.judges != now.judges or _extent(quality) < _extent(now):
                 quality = now
                 self._store.append(value.key, quality)
                 self._records[value.key] = dataclasses.replace(record, quality=quality, failure=None)
-            found[value.cell] = Verified(**vars(value), quality=quality, inputs=outcome.inputs)
+                if quality.fidelity == BROKEN:
+                    self._discard_launches(value.key)
+            found[value.cell] = Verified.of(value, quality=quality, inputs=outcome.inputs)
             self._observer.cell(value.cell, now.fidelity)
+
+    def _discard_launches(self, key: str) -> None:
+        """Drop the launches of a cell that was timed before its outputs were known to be broken."""
+        record, ledger = self._records[key], self._ledgers.get(key)
+        if record.launches or record.thread_launches or (ledger is not None and ledger.launches):
+            self._store.append(key, Reset())
+            self._records[key] = dataclasses.replace(record, launches=(), thread_launches=())
 
     def _groups(self, cells: Sequence[Verified], wanted: set[Cell]) -> list[Group]:
         """The cells to time, in groups with their baselines, without broken cells and repetitions of the same graph."""
@@ -163,17 +236,21 @@ class Sweep:
             timed = [cell for cell in members if cell in wanted and (cell.path not in twins or cell == baseline)]
             if self._options.across_threads and (baseline.threads != 1 or timed == [baseline]):
                 continue  # nothing to compare, or nothing to compare it with
+            known = {cell for cell in members if members[cell].key in self._ledgers}
             ledgers = {cell: self._ledger(members[cell]) for cell in {baseline: 0, **dict.fromkeys(timed)}}
             groups.append(Group(baseline=ledgers[baseline], ledgers=[ledgers[cell] for cell in timed]))
             self._mark_candidates(groups[-1], members)
-            if self._options.force:  # a baseline is not reset: other cells' launches need those beside them
+            if self._options.force and baseline not in known:  # not reset: other cells' launches need those beside them
                 ledgers[baseline].num_stale = len(by_block(ledgers[baseline].launches, REFERENCE))
         return groups
 
     def _ledger(self, value: Verified) -> Ledger:
-        record = self._records[value.key]
-        launches = record.thread_launches if self._options.across_threads else record.launches
-        return Ledger(subject=self._place.subject(value), launches=list(launches))
+        """The ledger of a cell, which stays the same while its launches come in."""
+        if value.key not in self._ledgers:
+            record = self._records[value.key]
+            launches = record.thread_launches if self._options.across_threads else record.launches
+            self._ledgers[value.key] = Ledger(subject=self._place.subject(value), launches=list(launches))
+        return self._ledgers[value.key]
 
     def _mark_candidates(self, group: Group, values: Mapping[Cell, Verified]) -> None:
         """Say which cells of a group may win: those that keep their metric.
@@ -190,23 +267,35 @@ class Sweep:
             ledger.may_win = ledger.name in (sure or seen)
 
     def _measure(self, groups: Sequence[Group]) -> None:
+        """Time cells until no question is open or the time is up."""
+        self._time(groups, self._goal())
+
+    def _time(self, groups: Sequence[Group], goal: Goal) -> None:
         self._observer.stage("measure", sum(len(group.ledgers) for group in groups))
-        method, goal = self._options.method, self._goal()
-        blocks = self._place.blocks()
+        method, blocks, began_s = self._options.method, self._place.blocks(), time.monotonic()
         rounds.measure(groups, method, goal, keep=self._keep, report=self._observer.progress, blocks=blocks)
+        self._measured_s += time.monotonic() - began_s
         for group in groups:
             if group.baseline.failed:
                 reason = f"not timed: its baseline {group.baseline.subject.cell} failed"
                 for ledger in group.ledgers:
                     self._keep_untimed(ledger.subject.key, reason)
 
-    def _goal(self) -> Goal:
-        """The goal, with the budget that is left now."""
+    def _goal(self, share: float | None = None) -> Goal:
+        """The goal, with the budget that is left now.
+
+        Args:
+            share: of the whole budget, for one launch of each cell that has none; None for all that is left.
+        """
         goal, ends_s = self._options.goal, self._options.ends_s
-        if goal.budget_s is None or ends_s is None:
+        if share is not None:
+            goal = dataclasses.replace(goal, max_launches=goal.min_launches)
+        if goal.budget_s is None:
             return goal
-        left_s = max(LEAST_SHARE * goal.budget_s, ends_s - time.monotonic())
-        return dataclasses.replace(goal, budget_s=min(goal.budget_s, left_s))
+        left_s = goal.budget_s - self._measured_s
+        if ends_s is not None:
+            left_s = min(left_s, max(LEAST_SHARE * goal.budget_s - self._measured_s, ends_s - time.monotonic()))
+        return dataclasses.replace(goal, budget_s=left_s if share is None else min(left_s, share * goal.budget_s))
 
     def _keep(self, result: Result) -> None:
         """Store the result of a block; the baseline's launches first, for the others mean nothing without them."""
@@ -255,3 +344,8 @@ class Sweep:
             assert record is not None
         self._records[header.key] = record
         return record
+
+
+def _extent(found: Quality) -> float:
+    """The number of samples that a quality is of; the whole split is more than any number."""
+    return math.inf if isinstance(found.num_samples, msgspec.UnsetType) else found.num_samples

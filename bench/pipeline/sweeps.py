@@ -28,6 +28,10 @@ QUICK_TASK = "super_resolution"
 BATCHES = (1, 4, 16)
 PROMPTS = (256, 768)
 """Tokens of the prompts of the sweep `generation`."""
+SMALL = 60
+"""Cells that are measured in any order: a model has about as many in the sweep `full`."""
+COMPILING_S = 40.0
+"""Time of a core for a cell that compiles, of which half a minute is the compiler's."""
 NUM_NEW = 64
 """New tokens of its requests whose time per output token is measured."""
 
@@ -153,6 +157,34 @@ def _format(cell: Cell) -> str:
 def _is_open(cell: Cell) -> bool:
     """Whether the cell's exporter accepts the model of the cell's task."""
     return catalog.exporter(cell.exporter).refusal(catalog.task(cell.task)) is None
+
+
+def waves(cells: Iterable[Cell]) -> list[list[Cell]]:
+    """Cells in the order in which a sweep measures them: those that a first table is about, most others, and the slow.
+
+    The first are the plain exports on their usual runtimes at the fewest threads; of a few cells there is a table soon
+    in any order. The slow compile models for long.
+    """
+    cells = list(cells)
+    fewest = min((cell.threads for cell in cells), default=1)
+    is_small = len(cells) <= SMALL
+
+    def wave(cell: Cell) -> int:
+        if _compiles(cell):
+            return 2
+        return int(is_small or not (cell.variant == RAW and cell.threads == fewest and _is_usual(cell)))
+
+    found = [[cell for cell in cells if wave(cell) == number] for number in range(3)]
+    return [each for each in found if each]
+
+
+def compiling_s(cells: Iterable[Cell]) -> float:
+    """The time that all cores together need, roughly, for the compilations of cells that compile for long."""
+    return COMPILING_S * sum(map(_compiles, cells)) / machine.num_cores()
+
+
+def _compiles(cell: Cell) -> bool:
+    return catalog.exporter(cell.exporter).compiles or catalog.runtime(cell.runtime).compiles
 
 
 def _is_usual(cell: Cell) -> bool:

@@ -1,4 +1,4 @@
-"""Verify before timing: a whole held-out split through each artifact on each runtime, against the reference outputs."""
+"""Verify before timing: the held-out split through each artifact on each runtime, against the reference outputs."""
 
 from __future__ import annotations
 
@@ -20,8 +20,9 @@ from bench.api.errors import ArtifactError, BenchError, ChildError
 from bench.measure.limits import Limits
 from bench.measure.process import ask_once
 from bench.measure.scratch import Scratch
-from bench.pipeline import opening, operations, prepare, provenance, quality, reading, rounding, sweeps
+from bench.pipeline import begun, opening, operations, prepare, provenance, quality, reading, rounding, sweeps
 from bench.pipeline.flow import Prepared, Verified
+from bench.pipeline.looks import Until
 from bench.plugins import catalog
 from bench.records.lines import Failure, Quality
 
@@ -47,8 +48,8 @@ class Reference:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class _Whole:
-    """A cell whose outputs for the whole split were judged, with the `.npz` file of the outputs."""
+class _Judged:
+    """A cell whose own outputs were judged, with the `.npz` file of the outputs, for the samples that it ran."""
 
     cell: Cell
     quality: Quality
@@ -111,6 +112,7 @@ def verified(
     reference: Reference,
     limits: Limits,
     stored: Mapping[Cell, Sequence[Quality]] | None = None,
+    until: Until | None = None,
 ) -> list[Verified | Failure]:
     """Judge cells that run the same graph on the same runtime and provider, with other batches and numbers of threads.
 
@@ -123,41 +125,53 @@ def verified(
         reference: the reference of the cells' task.
         limits: time and memory of each worker.
         stored: by cell, qualities of the same outputs that earlier runs stored; the first that was judged by the code
-            of now, against the reference of now, is reused.
+            of now, against the reference of now, is reused if it tells enough.
+        until: when a verification has decided; None for the whole split.
 
     Returns:
         In the order of the cells, the verified cell or the failure that stopped it.
     """
     found: list[Verified | Failure] = []
-    whole: _Whole | None = None
+    whole: _Judged | None = None
     if any(_runs_like(value.cell, reference.cell) for value in values):
-        whole = _Whole(cell=reference.cell, quality=reference.quality, outputs=reference.outputs)
+        whole = _Judged(cell=reference.cell, quality=reference.quality, outputs=reference.outputs)
     with Scratch() as folder:
         for value in values:
             try:
                 inputs = prepare.inputs_of(catalog.task(value.cell.task), limits)
-                judge = provenance.judge_digest(value.cell)
-                known = next(
-                    (item for item in (stored or {}).get(value.cell, ()) if item.judges == (judge, reference.digest)),
-                    None,
-                )
+                judges = provenance.judge_digest(value.cell), reference.digest
+                told = [item for item in (stored or {}).get(value.cell, ()) if item.judges == judges]
+                enough = (item for item in told if (item.is_whole if until is None else until.is_met(item)))
+                known = next(enough, None)
                 if value.cell == reference.cell:
                     known = known or reference.quality
                 if known is None and whole is not None and not versioned.label_of(value.cell.runtime):
                     known = spot_check(value, inputs, whole, reference, limits)
                 if known is None:
-                    outputs = Path(folder, "outputs.npz") if whole is None and value is not values[-1] else None
-                    known = verify(value.cell, value.artifact, reference, limits, save_outputs=outputs)
-                    if outputs is not None and known.fidelity != quality.BROKEN:
-                        whole = _Whole(cell=value.cell, quality=known, outputs=outputs)
+                    outputs = Path(folder, f"{len(found)}.npz")
+                    # Where a part was looked at, the bound of the whole split is one of several.
+                    ends = Until(limit=0.0) if until is None and told else until
+                    parts = (begun.of(value, item, judges) for item in told)
+                    known = verify(
+                        value.cell,
+                        value.artifact,
+                        reference,
+                        limits,
+                        save_outputs=outputs,
+                        until=ends,
+                        begun_outputs=next(filter(None, parts), None),
+                    )
+                    begun.keep(value, known, judges, outputs)
+                    if whole is None and known.fidelity != quality.BROKEN:
+                        whole = _Judged(cell=value.cell, quality=known, outputs=outputs)
             except BenchError as error:
                 found.append(Failure.of("verify", error))
                 continue
-            origin = {"reference": reference.cell.path, "reference_digest": reference.digest, "judged_by": judge}
+            origin = {"reference": reference.cell.path, "reference_digest": reference.digest, "judged_by": judges[0]}
             counted = {"reference_params": reference.quality.num_params}
             known = replace(known, **origin, **counted)
             known = quality.hinted(known, getattr(catalog.task(value.cell.task), "unsettled", ()))
-            found.append(Verified(**vars(value), quality=known, inputs=inputs))
+            found.append(Verified.of(value, quality=known, inputs=inputs))
     return found
 
 
@@ -166,7 +180,7 @@ def _runs_like(cell: Cell, other: Cell) -> bool:
     return dataclasses.replace(cell, batch=other.batch, threads=other.threads) == other
 
 
-def spot_check(value: Prepared, inputs: Path, whole: _Whole, reference: Reference, limits: Limits) -> Quality | None:
+def spot_check(value: Prepared, inputs: Path, whole: _Judged, reference: Reference, limits: Limits) -> Quality | None:
     """Run a few samples through a cell, and compare its outputs with those of the same artifact in a verified cell.
 
     Returns:
@@ -196,6 +210,8 @@ def verify(
     limits: Limits,
     *,
     save_outputs: Path | None = None,
+    until: Until | None = None,
+    begun_outputs: Path | None = None,
 ) -> Quality:
     """Run the held-out split through an artifact in a worker of its own, and judge the outputs.
 
@@ -206,6 +222,8 @@ def verify(
             outputs to compare with, which may be of another precision; None where this cell defines the right outputs.
         limits: time and memory of the worker.
         save_outputs: `.npz` file to write the outputs to.
+        until: when the verification has decided, where there is a reference; None for the whole split.
+        begun_outputs: `.npz` file with the outputs of the samples that an earlier verification ran.
 
     Returns:
         The quality without the fields on the comparison: `reference`, `reference_digest` and `judged_by`.
@@ -215,16 +233,23 @@ def verify(
         ArtifactError: the environment of the cell's runtime cannot be made.
     """
     expected = reference.outputs if isinstance(reference, Reference) else reference
-    judged, shares = beside(cell, artifact, expected, limits, save_outputs=save_outputs)
+    known = reference.quality if isinstance(reference, Reference) else None
+    how: dict[str, Any] = {"until": until, "begun_outputs": begun_outputs} if known else {}
+    judged, shares = beside(cell, artifact, expected, limits, save_outputs=save_outputs, known=known, **how)
     if not isinstance(reference, Reference) or not rounding.claims_nothing_lost(cell):
         return judged
     try:
-        return rounding.judged(
+        found = rounding.judged(
             catalog.task(cell.task), judged, shares, reference.quality, lambda: _explained(reference, limits)
         )
+        if found.fidelity != quality.BROKEN or judged.fidelity == quality.BROKEN or judged.is_whole:
+            return found
     except BenchError as error:
         unsure = f"whether rounding explains how far it drifted cannot be told: {error}"
         return replace(judged, warning="; ".join(filter(None, (judged.warning, unsure))))
+    # One sample of a few may differ by more than rounding explains on the whole split, which alone tells.
+    more: dict[str, Any] = {"until": Until(limit=0.0), "begun_outputs": begun_outputs}
+    return verify(cell, artifact, reference, limits, save_outputs=save_outputs, **more)
 
 
 def beside(
@@ -235,6 +260,9 @@ def beside(
     *,
     save_outputs: Path | None = None,
     judge: Cell | None = None,
+    until: Until | None = None,
+    known: Quality | None = None,
+    begun_outputs: Path | None = None,
 ) -> tuple[Quality, rounding.Shares]:
     """Run the held-out split through an artifact, and judge the outputs against others by the task's limits alone.
 
@@ -243,6 +271,10 @@ def beside(
         reference: `.npz` file with the outputs to compare with; None where this cell defines the right outputs.
         judge: a cell of the task whose samples are run and whose metric judges, where that is another task than that of
             `cell`: the same inputs then go through two models of one interface.
+        until: when the verification has decided; None for the whole split, which runs in any case in the environment of
+            a version, and for the task of another cell.
+        known: the quality of the reference, where `until` is given.
+        begun_outputs: as for `verify`.
 
     Returns:
         The quality, and by output how far it differs.
@@ -257,6 +289,9 @@ def beside(
         opened = opening.arguments(cell, artifact.path)
         paths = {"reference": reference, "save_outputs": save_outputs}
         files: dict[str, Any] = {name: str(path) if path else None for name, path in paths.items()}
+        if until is not None:
+            files |= {"until": dataclasses.asdict(until), "known": msgspec.to_builtins(known)}
+            files["begun"] = str(begun_outputs) if begun_outputs else None
         told = ask(operations.verify, **opened, **files)
         return _inspected(told, artifact, ask, opened), told["shares"]
 

@@ -149,6 +149,7 @@ def _judged(quality: Quality) -> dict[str, Any]:
         **{name: getattr(quality, name) for name in same},
         "metric": (quality.metrics or {}).get(quality.metric_name or ""),
         **_bound(quality),
+        "metric_samples": None if quality.num_samples is msgspec.UNSET else quality.num_samples,
         "placement": _placement(quality.placement),
     }
 

@@ -104,6 +104,9 @@ class Quality(msgspec.Struct, frozen=True, kw_only=True, tag="quality", tag_fiel
             batch and threads alone and gave the same outputs for a few samples; unset where the outputs of this cell
             itself were judged.
         num_spot_samples: number of those few samples.
+        num_samples: number of samples that were judged, the first in the drawn order of the split; unset for the whole
+            split. The loss and the metrics are those of the reference on the whole split, and the mean difference on
+            these samples.
         loss: mean loss of a sample.
         metrics: values by name; the name ends with the unit.
         metric_loss: share of the reference's ranked metric that is lost, see `Task.relative_loss`.
@@ -137,6 +140,7 @@ class Quality(msgspec.Struct, frozen=True, kw_only=True, tag="quality", tag_fiel
     judged_by: str | None = None
     verified_by: str | msgspec.UnsetType = msgspec.UNSET
     num_spot_samples: Count | msgspec.UnsetType = msgspec.UNSET
+    num_samples: Count | msgspec.UnsetType = msgspec.UNSET
     loss: float | None = None
     metrics: Mapping[str, float | None] | None = None
     metric_loss: float | None = None
@@ -168,6 +172,11 @@ class Quality(msgspec.Struct, frozen=True, kw_only=True, tag="quality", tag_fiel
         if self.metric_loss is not None and isinstance(self.lost, Lost):
             return self.lost.high()
         return self.metric_loss
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether the whole split was judged."""
+        return self.num_samples is msgspec.UNSET
 
     @property
     def judges(self) -> tuple[str | None, str | None]:

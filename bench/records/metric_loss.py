@@ -7,10 +7,17 @@ that differ, it is the percentile bound of the paired bootstrap. It needs no oth
 they are independent and that none can lose more; its coverage is known from proofs of special cases and from
 simulations: `benchmarks/metric_bounds.py` shows that of the metrics here.
 
+Where samples run in a drawn order until the loss is known well enough, the bound must hold at all looks together, so
+they share the 5 %. While no sample loses anything, it is the binomial bound again: it holds at all looks, because it
+can only fail after as many samples as are unlikely to all lose nothing. Where some do, it is the largest mean loss
+against which fair bets have not yet won; their wealth rarely gets that large, whenever one looks. At the end it is the
+bound above.
+
 Sources: Gaffke 2005, "Three test statistics for a nonparametric one-sided hypothesis on the mean of a nonnegative
 variable", Mathematical Methods of Statistics 14(4); Learned-Miller and Thomas 2019, arXiv:1905.06208 (the same bound,
 and its coverage); Rubin 1981, doi 10.1214/aos/1176345338 (the Bayesian bootstrap); Davison and Hinkley 1988, doi
-10.1093/biomet/75.3.417 (saddlepoint instead of resampling).
+10.1093/biomet/75.3.417 (saddlepoint instead of resampling); Waudby-Smith and Ramdas 2024, doi 10.1093/jrsssb/qkad009
+(means of bounded variables by betting); Ville 1939 (the wealth of fair bets).
 """
 
 from __future__ import annotations
@@ -23,6 +30,12 @@ import msgspec
 import numpy as np
 
 ALPHA = 0.05  # of the one-sided bound
+NONE_LOST, SOME_LOST, AT_THE_END = 0.18, 0.02, 0.8
+"""Shares of `ALPHA` that three bounds of one sequence of samples get: before its end, where none of the samples so far
+loses anything, and where some do; and at its end, where the bound should be nearly that of a split that just ran."""
+STAKES = {1.0: 0.5, 0.5: 0.2, 0.2: 0.2, 0.05: 0.1}
+"""Shares of its wealth that each part of a bet stakes, and the part's share of the first wealth. Large stakes win where
+few samples differ, small stakes where many do."""
 RESOLUTION = 1e-6
 """Points lost that are a smaller share of the score are taken for none: they are the rounding of sums."""
 MOST_SAMPLES = 10_000_000
@@ -40,17 +53,25 @@ class Lost(msgspec.Struct, frozen=True, kw_only=True, cache_hash=True):
         score: the reference's score, in points a sample.
         most: the most points that a sample can lose, see `bench.api.plugin.Points`.
         points: number among the samples, and points lost, of each sample that differs; negative points are a gain.
+        of: number of samples of the split, where these are the first in its order that ran until the loss was known
+            well enough; unset for a split that was to run as a whole.
     """
 
     num_samples: Annotated[int, msgspec.Meta(ge=1, le=MOST_SAMPLES)]
     score: Annotated[float, msgspec.Meta(gt=0, le=MOST_POINTS)]
     most: Annotated[float, msgspec.Meta(gt=0, le=MOST_POINTS)]
     points: tuple[tuple[Annotated[int, msgspec.Meta(ge=0)], Points], ...] = ()
+    of: Annotated[int, msgspec.Meta(ge=1, le=MOST_SAMPLES)] | msgspec.UnsetType = msgspec.UNSET
 
     @property
     def mean(self) -> float:
         """The share of the score that is lost on these samples."""
         return sum(points for _, points in self.points) / self.num_samples / self.score
+
+    @property
+    def is_part(self) -> bool:
+        """Whether these are some of the samples of a split, whose others did not run."""
+        return self.of is not msgspec.UNSET and self.num_samples < self.of
 
     def high(self, samples: float | None = None, *, alpha: float = ALPHA) -> float:
         """The largest share of the score that may be lost, with 95 % confidence.
@@ -89,27 +110,82 @@ def _high(lost: Lost, each: float, alpha: float) -> float:
     """
     points = np.array([points for _, points in lost.points], float)
     most = max(lost.most, points.max(initial=0.0))
+    if lost.of is not msgspec.UNSET and lost.num_samples * each < lost.of:
+        if points.max(initial=0.0) <= 0:
+            return _none_lost(lost.num_samples * each, most, NONE_LOST * alpha) / lost.score
+        return _bet_bound(points, each, lost.num_samples, most, SOME_LOST * alpha) / lost.score
+    alpha *= 1.0 if lost.of is msgspec.UNSET else AT_THE_END
     if not len(points):
-        return most * -math.expm1(math.log(alpha) / (each * lost.num_samples)) / lost.score
+        return _none_lost(each * lost.num_samples, most, alpha) / lost.score
     values, counts = np.unique(points, return_counts=True)
     rest = lost.num_samples - len(points)
     values, counts = np.append(values, (0.0, most)), np.append(counts * each, (rest * each, 1.0))
     return _quantile(values[counts > 0], counts[counts > 0], alpha) / lost.score
 
 
-def lost(values: np.ndarray, reference: np.ndarray, *, score: float, most: float) -> Lost:
+def num_without_loss(limit: float, *, score: float, most: float) -> int:
+    """The first samples of a split that, if none of them loses anything, bound the share that may be lost.
+
+    Args:
+        limit: the bound, as a share of the score.
+        score, most: see `Lost`.
+    """
+    share = limit * score / most
+    if share >= 1:
+        return 1
+    return math.ceil(math.log(NONE_LOST * ALPHA) / math.log1p(-share)) if share > 0 else MOST_SAMPLES
+
+
+def lost(values: np.ndarray, reference: np.ndarray, *, score: float, most: float, of: int | None = None) -> Lost:
     """The points that each sample loses.
 
     Args:
         values: the points of each sample, N.
         reference: the points of the reference's samples, N.
-        score: see `Lost`.
-        most: see `Lost`.
+        score, most: see `Lost`.
+        of: likewise; None for a split that was to run as a whole.
     """
     differences = np.asarray(reference, np.float64) - np.asarray(values, np.float64)
     rows = np.flatnonzero(np.abs(differences) > RESOLUTION * abs(score))
     points = tuple((int(row), float(f"{differences[row]:.6g}")) for row in rows)
-    return Lost(num_samples=len(differences), score=score, most=most, points=points)
+    return Lost(
+        num_samples=len(differences), score=score, most=most, points=points, of=msgspec.UNSET if of is None else of
+    )
+
+
+def _none_lost(num_samples: float, most: float, alpha: float) -> float:
+    """The mean loss of which a share `alpha` of all draws of so many samples shows nothing, at least."""
+    return most * -math.expm1(math.log(alpha) / num_samples)
+
+
+def _bet_bound(points: np.ndarray, each: float, num_samples: int, most: float, alpha: float) -> float:
+    """The least mean loss against which the bets on some samples have made 1 / `alpha` of 1.
+
+    Args:
+        points: points lost of the samples that differ, D.
+        each: how many samples each of them stands for.
+        num_samples: number of all samples.
+        most: the most points that a sample can lose.
+        alpha: probability that the mean loss is larger.
+    """
+    from scipy import optimize, special  # only here: a worker that verifies imports this module and needs no bound
+
+    values, counts = np.unique(points, return_counts=True)
+    values = np.append(values, 0.0)
+    weights = np.append(counts, num_samples - len(points)) * each
+    stakes, first = np.array([*STAKES]), np.array([*STAKES.values()])
+
+    def wealth(level: float) -> float:
+        """The logarithm of the wealth times `alpha`; it grows with the level."""
+        with np.errstate(divide="ignore"):
+            gains = np.log1p(np.outer(stakes, (level - values) / (most - level))) @ weights
+        return float(special.logsumexp(gains, b=first)) + math.log(alpha)
+
+    highest = most * (1 - 1e-9)
+    lowest = float(values @ weights / weights.sum())  # a bet on the mean that was seen wins nothing
+    if lowest >= highest or wealth(highest) <= 0:
+        return most
+    return float(optimize.brentq(wealth, lowest, highest, xtol=1e-12 * most, rtol=1e-12))
 
 
 def _quantile(values: np.ndarray, counts: np.ndarray, alpha: float) -> float:

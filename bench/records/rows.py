@@ -27,6 +27,7 @@ class Row:
         metric_loss: share of the reference's metric that is lost; negative where it is better.
         metric_loss_high: the largest share that may be lost, with 95 % confidence: see `bench.records.metric_loss`;
             None where it has no bound, for the reason `metric_loss_note`.
+        metric_samples: held-out samples that were judged, the first in a drawn order; None for the whole split.
         aa_low: interval of the ratio of the baseline to a second copy of itself in the same blocks.
         model_rss_bytes: growth of the peak over the process with its packages imported.
         input_spread: standard deviation of the latency between inputs, as a share of it; None where it is no more than
@@ -99,6 +100,7 @@ class Row:
     metric_loss: float | None = None
     metric_loss_high: float | None = None
     metric_loss_note: str | None = None
+    metric_samples: int | None = None
     max_abs_error: float | None = None
     num_launches: int = 0
     num_samples: int = 0

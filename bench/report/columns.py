@@ -257,6 +257,12 @@ def _caption(group: Group) -> str:
     parts += [f"Judged by {name}: {judged_as}." for name, judged_as in compared]
     if any(row.metric_loss_high is not None for row in ranked):
         parts.append("Max drop: the largest share of the metric that may be lost, with 95 % confidence.")
+    if counts_of_part := [row.metric_samples for row in ranked if row.metric_samples is not None]:
+        fewest = min(counts_of_part)
+        cells = f"{len(counts_of_part)} cell{'s' if len(counts_of_part) > 1 else ''}"
+        parts.append(
+            f"Metric: of {cells} by the first {fewest:,} held-out samples or more; --whole-split runs them all."
+        )
     reasons = dict.fromkeys(row.metric_loss_note for row in ranked if row.metric_loss_note)
     parts += [f"No bound on the lost metric: {reason}." for reason in reasons]
     return " ".join(parts)

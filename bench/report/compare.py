@@ -134,9 +134,10 @@ def _otherwise(change: Change) -> list[tuple[str, str, str]]:
     if before is None or after is None:
         return []
     found = _status(change)
-    if before.fidelity and after.fidelity and before.fidelity != after.fidelity:
+    is_alike = before.metric_samples == after.metric_samples  # else the figures are of other samples of the split
+    if is_alike and before.fidelity and after.fidelity and before.fidelity != after.fidelity:
         found.append(("fidelity", before.fidelity, after.fidelity))
-    if before.metric_name == after.metric_name and _differ(before.metric, after.metric, LEAST_METRIC):
+    if is_alike and before.metric_name == after.metric_name and _differ(before.metric, after.metric, LEAST_METRIC):
         found.append((f"{before.metric_name}", f"{before.metric:.6g}", f"{after.metric:.6g}"))
     sizes = (
         (before.size_bytes, after.size_bytes, LEAST_SIZE),

@@ -47,7 +47,7 @@ class TextLines(Task):
     outputs = (TensorSpec(name="probabilities", dtype="float32", shape=("batch", NUM_STEPS, NUM_CLASSES)),)
     dataset = "form_lines"
     packages = ("numpy", "PIL", "safetensors")
-    metric_name = "cer"
+    metric_name = "line_cer"
     higher_is_better = False
     is_error_rate = True
     close = 1e-4
@@ -90,41 +90,38 @@ class TextLines(Task):
         return float(losses_N.mean())
 
     def metrics(self, outputs: Arrays, targets: Sequence[Any]) -> dict[str, float]:
-        """Of lines in fonts of the training set, and of lines in new fonts: two figures each, NaN if there is no line.
+        """Of lines in fonts of the training set, and of lines in new fonts: three figures each, NaN without a line.
 
         Returns:
-            `cer` and `cer_new_fonts`: edits that mend the lines as they are read, over the characters that they hold;
+            `line_cer` and `line_cer_new_fonts`: the mean over lines of the edits that mend a line as it is read, over
+            the characters that it holds, at most 1; `cer` and `cer_new_fonts`: all edits over all characters;
             `lines_right` and `lines_right_new_fonts`: the share of lines without an error. NaN for the lines of a kind
             if an output of theirs is.
         """
         import numpy as np
 
         probabilities_NTK = outputs["probabilities"]
-        edits = self._edits(probabilities_NTK, targets)
-        for row in np.flatnonzero(np.isnan(probabilities_NTK).any(axis=(1, 2))):
-            edits[row] = math.nan
+        edits_N = np.array(self._edits(probabilities_NTK, targets), np.float64)
+        edits_N[np.isnan(probabilities_NTK).any(axis=(1, 2))] = math.nan
         figures = {}
         for suffix, is_new_font in (("", False), ("_new_fonts", True)):
             rows = [row for row, target in enumerate(targets) if target.is_new_font == is_new_font]
-            wrong = [edits[row] for row in rows]
-            num_characters = sum(len(targets[row].labels) for row in rows)
-            num_right = math.nan if any(map(math.isnan, wrong)) else wrong.count(0)
-            figures[f"cer{suffix}"] = sum(wrong) / num_characters if rows else math.nan
-            figures[f"lines_right{suffix}"] = num_right / len(rows) if rows else math.nan
+            wrong, lengths = edits_N[rows], _lengths([targets[row] for row in rows])
+            right = np.where(np.isnan(wrong), math.nan, wrong == 0)
+            figures[f"line_cer{suffix}"] = float(np.minimum(wrong / lengths, 1).mean()) if rows else math.nan
+            figures[f"cer{suffix}"] = float(wrong.sum() / lengths.sum()) if rows else math.nan
+            figures[f"lines_right{suffix}"] = float(right.mean()) if rows else math.nan
         return figures
 
     def points(self, outputs: Arrays, targets: Sequence[Any]) -> Points | str:
-        """Of each line in a font of the training set, its characters less the edits that mend it.
-
-        A line of `NUM_STEPS` wrong characters can be read from an image, so that many edits can be lost.
-        """
+        """Of each line in a font of the training set, the share of its characters that need no edit."""
         import numpy as np
 
         rows = [row for row, target in enumerate(targets) if not target.is_new_font]
         kept = [targets[row] for row in rows]
-        edits = self._edits(outputs["probabilities"][rows], kept)
-        values = np.array([len(target.labels) - wrong for target, wrong in zip(kept, edits, strict=True)], np.float64)
-        return Points(values=values, score=float(values.mean()), most=NUM_STEPS)
+        edits_N = np.array(self._edits(outputs["probabilities"][rows], kept), np.float64)
+        values = 1 - np.minimum(edits_N / _lengths(kept), 1)
+        return Points(values=values, score=float(values.mean()), most=1.0, rows=rows)
 
     def _edits(self, probabilities_NTK: np.ndarray, targets: Sequence[Any]) -> list[float]:
         decoding = self.module("decoding")
@@ -137,3 +134,10 @@ class TextLines(Task):
         """The module of the data set."""
         assert self.dataset is not None
         return load_module(dataset_path(self.dataset))
+
+
+def _lengths(targets: Sequence[Target]) -> np.ndarray:
+    """Characters of each line, float64 (N)."""
+    import numpy as np
+
+    return np.array([len(target.labels) for target in targets], np.float64)

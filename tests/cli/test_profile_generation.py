@@ -6,7 +6,9 @@ import csv
 import json
 import sys
 import typing
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -46,6 +48,16 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
+@pytest.fixture
+def _in_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Imports transformers once for several tests, where others price a model in a process of its own."""
+
+    def ask_once(operation: Callable[..., Any], *, timeout_s: float, memory_bytes: int, **asked: Any) -> Any:
+        return json.loads(json.dumps(operation(**asked)))
+
+    monkeypatch.setattr(decoders, "ask_once", ask_once)
+
+
 def bench(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, *arguments: object
 ) -> tuple[int, str, str]:
@@ -57,7 +69,7 @@ def bench(
     return int(caught.value.code or 0), said.out, said.err
 
 
-@pytest.mark.framework
+@pytest.mark.framework("transformers")
 def test_each_pass_has_its_costs_and_its_bound(
     folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -81,7 +93,8 @@ def test_each_pass_has_its_costs_and_its_bound(
     assert first["weight_bytes"] == 2 * (LAYERS + WORDS + VECTORS)
 
 
-@pytest.mark.framework
+@pytest.mark.framework("torch")
+@pytest.mark.usefixtures("_in_this_process")
 def test_the_table_and_the_csv(
     folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -102,7 +115,8 @@ def test_the_table_and_the_csv(
     assert [int(row["cache_read"]) for row in rows] == [4 * 512 * CACHE, 4 * 513 * CACHE, 4 * 639 * CACHE]
 
 
-@pytest.mark.framework
+@pytest.mark.framework("torch")
+@pytest.mark.usefixtures("_in_this_process")
 def test_a_terminal_of_80_columns_has_the_bounds_whole(
     folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -113,7 +127,8 @@ def test_a_terminal_of_80_columns_has_the_bounds_whole(
     assert "attention" not in titles
 
 
-@pytest.mark.framework
+@pytest.mark.framework("torch")
+@pytest.mark.usefixtures("_in_this_process")
 def test_a_single_new_token_takes_no_decode_step(
     folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -121,7 +136,7 @@ def test_a_single_new_token_takes_no_decode_step(
     assert [one["pass"] for one in json.loads(out)["passes"]] == ["prefill"]
 
 
-@pytest.mark.framework
+@pytest.mark.framework("transformers")
 def test_a_model_that_cannot_be_priced_is_one_line(
     folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -155,7 +170,8 @@ def test_weights_are_stored_as_the_command_line_can_say() -> None:
     assert typing.get_args(choices) == tuple(WEIGHT_BITS)
 
 
-@pytest.mark.framework
+@pytest.mark.framework("torch")
+@pytest.mark.usefixtures("_in_this_process")
 def test_an_unknown_type_of_weights_is_asked_for(
     folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

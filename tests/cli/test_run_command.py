@@ -14,6 +14,7 @@ from onnx import TensorProto, helper
 from bench.cli import main, run
 from bench.measure import machine
 from bench.pipeline import sweeps
+from support import searches
 
 ROOT = Path(__file__).parents[2]
 
@@ -64,3 +65,14 @@ def test_runtimes_at_all_cores_are_a_glob_away(
     assert "model/onnx/native/raw/onnxruntime/cpu/b1t3" in found
     assert len(found) > 1
     assert {path.split("/")[3] for path in found} == {"raw"}
+
+
+def test_a_cell_that_was_timed_and_has_ended_is_counted_once(capsys: pytest.CaptureFixture[str]) -> None:
+    """Of five cells, one was timed, one was timed before it was broken, and one was skipped."""
+    shown = [
+        searches.row(cell="a", num_launches=1),
+        searches.row(cell="b", num_launches=1, fidelity="broken"),
+        searches.row(cell="c", status="skipped"),
+    ]
+    run._tell_standing(shown, 5)
+    assert "2 of 5 cells are not in this table" in capsys.readouterr().err

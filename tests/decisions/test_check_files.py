@@ -183,8 +183,11 @@ def example_inputs():
 """
 
 
-@pytest.mark.framework
-@pytest.mark.parametrize("folders", [("a", "b"), ("a", "a")], ids=["same name", "same folder"])
+@pytest.mark.framework("torch")
+@pytest.mark.parametrize(
+    "folders",
+    [pytest.param(("a", "b"), id="same name"), pytest.param(("a", "a"), id="same folder", marks=pytest.mark.thorough)],
+)
 def test_code_that_differs_is_another_model_with_the_same_weights(folders: tuple[str, str], tmp_path: Path) -> None:
     paths = [
         tmp_path / folders[0] / "model.py",
@@ -197,7 +200,7 @@ def test_code_that_differs_is_another_model_with_the_same_weights(folders: tuple
     assert pair(paths[0], paths[0], None).new.quality.fidelity == "exact"
 
 
-@pytest.mark.framework
+@pytest.mark.framework("torch")
 def test_code_that_has_changed_is_not_run_under_its_old_name(tmp_path: Path) -> None:
     path = tmp_path / "net.py"
     path.write_text(MODULE.format(sign=""))

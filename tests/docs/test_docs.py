@@ -289,7 +289,7 @@ def test_example_variant_says_what_it_lost(rows: dict[str, dict[str, Any]]) -> N
     assert pruned["latency_p50_ns"]
 
 
-@pytest.mark.framework
+@pytest.mark.framework("torch")
 def test_example_of_a_model_and_data_of_ones_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("BENCH_CACHE", str(tmp_path))
     monkeypatch.setenv("BENCH_PATH", "")

@@ -202,7 +202,7 @@ def test_mixed_texts_have_words_of_their_language_only(augment):
     assert all(len(text.split()) >= 1 for text in drawn)
 
 
-@pytest.mark.framework
+@pytest.mark.framework("torch")
 def test_tokenizer_is_the_one_that_training_makes(task, data):
     pytest.importorskip("torch")
     texts = [string.text for string in data.load("train")]
@@ -212,7 +212,8 @@ def test_tokenizer_is_the_one_that_training_makes(task, data):
     assert made == (task.folder / "tokenizer.model").read_bytes()
 
 
-@pytest.mark.framework
+@pytest.mark.thorough
+@pytest.mark.framework("torch")
 def test_network_reaches_the_figures_of_the_readme(task, samples):
     torch = pytest.importorskip("torch")
     model = task.build("torch", task.weights_path)

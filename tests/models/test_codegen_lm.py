@@ -178,7 +178,8 @@ def test_the_tokenizer_is_the_one_that_training_makes(task: Any, tokens: Any) ->
     assert json.loads(made) == json.loads((task.folder / "tokenizer.json").read_text())
 
 
-@pytest.mark.framework
+@pytest.mark.thorough
+@pytest.mark.framework("torch")
 def test_the_network_beats_the_baseline_by_far(task: Any) -> None:
     """Byte 5-grams take 1.8445 bits a byte of the whole test split; see the README for both on the same texts."""
     torch = pytest.importorskip("torch")
@@ -190,7 +191,7 @@ def test_the_network_beats_the_baseline_by_far(task: Any) -> None:
     assert not task.loss({"logits": logits_NTV}, samples.targets) < 1  # it has not learnt the split by heart
 
 
-@pytest.mark.framework
+@pytest.mark.framework("torch")
 def test_no_token_sees_a_later_one(task: Any) -> None:
     torch = pytest.importorskip("torch")
     model = task.build("torch", task.weights_path)
@@ -201,7 +202,7 @@ def test_no_token_sees_a_later_one(task: Any) -> None:
         assert torch.equal(model(first)[0, :40], model(other)[0, :40])
 
 
-@pytest.mark.framework
+@pytest.mark.framework("torch")
 def test_batches_are_a_pass_over_all_texts(task: Any) -> None:
     torch = pytest.importorskip("torch")
     train = task.module("train")
@@ -218,7 +219,8 @@ def test_batches_are_a_pass_over_all_texts(task: Any) -> None:
     assert not torch.equal(train.Batches(texts, seed=4).draw(1, 256), batches.draw(1, 256))
 
 
-@pytest.mark.framework
+@pytest.mark.thorough
+@pytest.mark.framework("torch")
 def test_training_goes_on_as_if_it_had_not_stopped(task: Any, tmp_path: Any, capsys: Any) -> None:
     torch = pytest.importorskip("torch")
     transformers = pytest.importorskip("transformers")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from types import SimpleNamespace
@@ -15,6 +16,7 @@ from bench.cli import fleet as command
 from bench.pipeline.fleet import cluster, place, work
 from bench.pipeline.fleet.facts import Facts
 from bench.pipeline.fleet.place import FleetError, FleetPlace, Machine
+from bench.pipeline.fleet.portable import Portable
 from bench.records.lines import Failure
 
 ray = pytest.importorskip("ray")
@@ -95,10 +97,21 @@ def test_what_a_machine_verified_before_it_died_is_not_verified_again(monkeypatc
     monkeypatch.setattr(place, "remote", lambda *_: SimpleNamespace(remote=lambda path: path))
     told: list[str] = []
     limits: Any = None
-    there.place.verify(values, {}, limits, lambda each, _: told.extend(value.key for value in each))
+    there.place.verify(values, {}, limits, None, lambda each, _: told.extend(value.key for value in each))
 
     assert asked == [["0", "1", "2"], ["2"]]
     assert told == ["0", "1", "2"]
+
+
+def test_each_wave_of_a_sweep_has_its_portable_files() -> None:
+    files = Portable("first")
+    files.send([("key", "name", "file")])  # type: ignore[list-item]
+    coming: Future[Any] = Future()
+    threading.Thread(target=lambda: coming.set_result([files.come(1), files.come(2)]), daemon=True).start()
+    assert files.come(0) == [("key", "name", "file")]
+    files.send([("other", "name", "file")])  # type: ignore[list-item]
+    files.end()
+    assert coming.result(timeout=10) == [[("other", "name", "file")], []]
 
 
 def test_a_step_that_no_machine_survives_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -24,6 +24,8 @@ from bench.plugins import catalog
 from bench.records.store import Record, Store
 from bench.report import load as report
 
+pytestmark = pytest.mark.slow(seconds=3)
+
 RAW, OTHER = "toy/null/native/raw/null/cpu/b1t1", "toy/null/native/raw/slow/cpu/b1t1"
 SLOW = '''
 """The null runtime, which sleeps, and fails at a run that the folder's file `fails` names."""
@@ -92,6 +94,7 @@ def loaded(
     return dict(store.current_records()), watcher, store
 
 
+@pytest.mark.thorough
 def test_scenarios_and_turns_are_stored_and_told(runtimes: Path, tmp_path: Path) -> None:
     asked = dataclasses.replace(ASKED, scenarios=(*loadgen.SCENARIOS,))
     records, _, store = loaded(tmp_path, asked, RAW, OTHER)
@@ -134,6 +137,7 @@ def test_another_baseline_is_compared_with(runtimes: Path, tmp_path: Path) -> No
     assert (found.baseline.cell.path, {way.cell.path for way in found.launches}) == (OTHER, {RAW, OTHER})
 
 
+@pytest.mark.thorough
 def test_launches_of_a_second_run_add_up_at_the_same_rate(runtimes: Path, tmp_path: Path) -> None:
     asked = dataclasses.replace(ASKED, rate=None, latency_ns=None)
     loaded(tmp_path, dataclasses.replace(asked, rate=100.0), RAW, OTHER)
@@ -144,6 +148,7 @@ def test_launches_of_a_second_run_add_up_at_the_same_rate(runtimes: Path, tmp_pa
     assert {run.settings["server_target_qps"] for run in records[RAW].load_runs} == {100}
 
 
+@pytest.mark.thorough
 def test_a_session_that_fails_under_load_is_a_row_and_the_others_are_measured(runtimes: Path, tmp_path: Path) -> None:
     (runtimes / "fails").touch()
     records, watcher, _ = loaded(tmp_path, ASKED, RAW, OTHER)
@@ -167,6 +172,7 @@ def test_what_is_overloaded_has_no_figures_and_no_turns(runtimes: Path, tmp_path
     assert decisions.turns(records) == []
 
 
+@pytest.mark.thorough
 def test_a_plan_compares_ways_to_serve(runtimes: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(plan, "BATCHES", (1, 4))
     records, _, _ = loaded(tmp_path, ASKED, OTHER, sweep=PlanSweep)

@@ -109,6 +109,7 @@ def test_all_that_a_worker_may_import_needs_no_package(tmp_path: Path) -> None:
     import_all(sys.executable, tmp_path)
 
 
+@pytest.mark.thorough
 def test_all_that_a_worker_may_import_can_be_imported_on_another_python(other: str, tmp_path: Path) -> None:
     import_all(other, tmp_path)
 
@@ -144,6 +145,7 @@ def test_outputs_are_judged_in_another_process_as_in_the_one_that_made_them(
     assert here["fidelity"] == "exact"
 
 
+@pytest.mark.thorough
 def test_worker_starts_on_another_python(other: str, seen: Any) -> None:
     operation, folder = seen
     with elsewhere(other, folder) as child:
@@ -151,6 +153,7 @@ def test_worker_starts_on_another_python(other: str, seen: Any) -> None:
         assert child.request(operation, timeout_s=60)["packages"] == ["bench", "seen_modules"]
 
 
+@pytest.mark.thorough
 def test_cell_is_measured_on_another_python(other: str, session_cache: Path, tmp_path: Path) -> None:
     if not works(other, "numpy"):
         pytest.skip(f"{other} has no NumPy")

@@ -224,6 +224,7 @@ class Helped(Variant):
 """
 
 
+@pytest.mark.thorough
 def test_editing_the_picture_verifies_nothing_and_editing_a_helper_makes_its_cells_anew(tmp_path: Path) -> None:
     copy = tmp_path / "copy"
     shutil.copytree(loading.PACKAGE, copy / "bench", ignore=shutil.ignore_patterns("__pycache__"))

@@ -23,6 +23,8 @@ from bench.tasks import adopt
 from bench.tasks.user_task import OwnTask
 from support import records
 
+pytestmark = pytest.mark.slow(seconds=0.5)
+
 LIMITS = Limits.of(step_s=60, memory_bytes=2**31)
 FLOAT, INT64 = TensorProto.FLOAT, TensorProto.INT64
 REFERENCE = records.quality(fidelity="exact")

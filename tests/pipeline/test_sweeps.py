@@ -213,3 +213,19 @@ def test_threads_sweep_doubles_up_to_all_cores(monkeypatch: pytest.MonkeyPatch) 
         found = sweeps.threads()
         assert {cell.threads for cell in found} == counts
         assert {(cell.batch, cell.variant) for cell in found} == {(1, "raw")}
+
+
+def test_a_large_sweep_begins_with_plain_exports_and_ends_with_what_compiles_for_long() -> None:
+    cells = sweeps.select([], "full")
+    first, second, last = sweeps.waves(cells)
+    assert sorted([*first, *second, *last]) == sorted(cells)
+    assert {cell.task for cell in first} == {cell.task for cell in cells}
+    assert {(cell.variant, cell.threads) for cell in first} == {("raw", 1)}
+    assert {cell.runtime for cell in last} | {cell.exporter for cell in last} >= {"torch_compile", "aot_inductor"}
+    assert not [cell for cell in (*first, *second) if {cell.runtime, cell.exporter} & {"torch_compile", "aot_inductor"}]
+    assert len(first) < len(cells) / 4
+
+
+def test_a_few_cells_are_one_wave() -> None:
+    cells = [cell for cell in sweeps.select(["toy/*"], None) if cell.threads == 1]
+    assert sweeps.waves(cells) == [cells]

@@ -6,6 +6,7 @@ import dataclasses
 from collections.abc import Sequence
 from pathlib import Path
 
+import msgspec
 import pytest
 from msgspec import UNSET
 from msgspec.structs import replace
@@ -13,12 +14,14 @@ from msgspec.structs import replace
 from bench.api.cell import Cell
 from bench.measure import ledgers, rounds
 from bench.measure.limits import Limits
-from bench.pipeline import opening, prepare, spot, verify
+from bench.pipeline import feeding, looks, opening, operations, prepare, spot, verify
 from bench.pipeline.flow import Prepared, Verified
+from bench.pipeline.looks import Until
 from bench.pipeline.quality import BROKEN, CLOSE, DRIFTED, EXACT
 from bench.pipeline.sweep import Options, Sweep
 from bench.plugins import catalog
 from bench.records.lines import Failure, Quality
+from bench.records.metric_loss import Lost
 from bench.records.store import Store
 from support import records
 
@@ -202,18 +205,12 @@ def test_reference_runs_once_and_vouches_for_its_other_settings(runs: Path, monk
 
 
 @pytest.mark.parametrize(
-    ("num_samples", "batch", "expected"),
-    [
-        (16, 1, [0, 2, 4, 6, 9, 11, 13, 15]),
-        (720, 1, [0, 103, 205, 308, 411, 514, 616, 719]),
-        (9, 4, [0, 1, 2, 3, 5, 6, 7, 8]),
-        (10, 3, [0, 1, 2, 3, 4, 6, 7, 8, 9]),
-        (5, 16, [0, 1, 2, 3, 4]),
-        (1, 1, [0]),
-    ],
+    ("num_samples", "batch", "count"), [(16, 1, 8), (720, 1, 8), (9, 4, 8), (10, 3, 9), (5, 16, 5), (1, 1, 1)]
 )
-def test_checked_samples_are_spread_over_the_split(num_samples: int, batch: int, expected: list[int]) -> None:
-    assert spot.rows(num_samples, batch) == expected
+def test_checked_samples_are_those_that_every_cell_runs_first(num_samples: int, batch: int, count: int) -> None:
+    rows = spot.rows(num_samples, batch)
+    assert rows == feeding.drawn(num_samples)[:count]
+    assert len(rows) == count
 
 
 def test_a_large_batch_is_checked_whole() -> None:
@@ -296,3 +293,68 @@ def test_sweep_verifies_the_smallest_setting_and_checks_the_others(
     runs.write_text("")
     Sweep(store, Options(), Watcher()).run(cells)
     assert counted(runs) == {}, "an earlier run has verified all"
+
+
+def test_a_part_that_is_shorter_than_an_inference_is_compared_as_far_as_it_goes(
+    runs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(looks, "GATE", 4)
+    monkeypatch.setattr(looks, "FEWEST", 4)
+    first, wide = prepared("same", "b1t1", "b8t1")
+    reference = verify.reference_of(catalog.task("toy"), LIMITS)
+    outputs = str(tmp_path / "part.npz")
+    known = msgspec.to_builtins(reference.quality)
+    part = operations.verify(
+        cell=first.cell.path,
+        artifact=str(first.artifact.path),
+        reference=str(reference.outputs),
+        save_outputs=outputs,
+        until={"limit": None},
+        known=known,
+    )
+    assert part["num_samples"] == 4
+    found = operations.spot_check(
+        cell=wide.cell.path,
+        artifact=str(wide.artifact.path),
+        inputs=str(prepare.inputs_of(catalog.task("toy"), LIMITS)),
+        reference=str(reference.outputs),
+        verified={name: value for name, value in part.items() if name != "shares"},
+        by=first.cell.path,
+        outputs=outputs,
+    )["quality"]
+    assert found is not None
+    assert (found["fidelity"], found["num_spot_samples"], found["num_samples"]) == (EXACT, 4, 4)
+
+
+@pytest.mark.parametrize("is_broken", [False, True])
+def test_what_rounding_does_not_explain_on_a_part_is_told_by_the_whole_split(
+    is_broken: bool, runs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (value,) = prepared("same", "b1t1")
+    reference = verify.reference_of(catalog.task("toy"), LIMITS)
+    asked: list[Until | None] = []
+
+    def beside(*_: object, until: Until | None, **__: object) -> tuple[Quality, dict[str, float]]:
+        asked.append(until)
+        part = UNSET if until == Until(limit=0.0) else 64
+        return records.quality(fidelity=DRIFTED, num_samples=part), {}
+
+    def judged(task: object, found: Quality, *_: object) -> Quality:
+        return replace(found, fidelity=BROKEN) if is_broken or not found.is_whole else found
+
+    monkeypatch.setattr(verify, "beside", beside)
+    monkeypatch.setattr(verify.rounding, "judged", judged)
+    found = verify.verify(value.cell, value.artifact, reference, LIMITS, until=Until())
+    assert asked == [Until(), Until(limit=0.0)]
+    assert (found.fidelity, found.is_whole) == (BROKEN if is_broken else DRIFTED, True)
+    assert Until().is_met(found), "the next sweep does not verify it again"
+
+
+def test_the_whole_split_after_a_part_has_its_share_of_the_error(runs: Path) -> None:
+    (value,) = prepared("same", "b1t1")
+    (first,) = qualities(verified([value]))
+    assert isinstance(first.lost, Lost)
+    assert first.lost.of is UNSET
+    (second,) = qualities(verified([value], b1t1=replace(first, num_samples=4)))
+    assert isinstance(second.lost, Lost)
+    assert (second.is_whole, second.lost.of) == (True, NUM_SAMPLES)

@@ -24,6 +24,8 @@ from bench.pipeline.installed import Installed
 from bench.plugins import catalog
 from bench.records import folder
 
+pytestmark = pytest.mark.slow(seconds=0.6)
+
 RUNTIME = """
 import numpy as np
 from bench.api import Runtime

@@ -17,8 +17,8 @@ NUM_TRIALS = 2_000
 LEAST = 0.95 - 3 * math.sqrt(0.05 * 0.95 / NUM_TRIALS)
 
 
-def lost(losses: np.ndarray, *, score: float = 1.0, most: float = 1.0) -> Lost:
-    return metric_loss.lost(np.zeros(len(losses)), losses, score=score, most=most)
+def lost(losses: np.ndarray, *, score: float = 1.0, most: float = 1.0, of: int | None = None) -> Lost:
+    return metric_loss.lost(np.zeros(len(losses)), losses, score=score, most=most, of=of)
 
 
 @pytest.mark.parametrize("num_samples", [4, 14, 720])
@@ -124,3 +124,50 @@ def test_a_bootstrap_of_the_same_samples_would_not_hold() -> None:
     highs = [np.quantile(generator.binomial(300, draw.mean(), 1000) / 300, 0.95) for draw in draws]
     assert np.mean(np.array(highs) >= 0.0101) < 0.9
     assert np.mean([lost(draw).high() >= 0.0101 for draw in draws]) >= 0.93
+
+
+@pytest.mark.parametrize(("num_samples", "num_gains"), [(64, 0), (64, 3), (500, 0)])
+def test_samples_before_the_end_that_lose_nothing_have_their_share_of_the_error(
+    num_samples: int, num_gains: int
+) -> None:
+    losses = np.zeros(num_samples)
+    losses[:num_gains] = -1
+    found = lost(losses, of=720)
+    assert found.high() == pytest.approx(stats.beta.ppf(1 - 0.05 * 0.18, 1, num_samples), rel=1e-9)
+
+
+@pytest.mark.parametrize("wrong", [0, 1, 2, 40])
+def test_the_bound_at_the_end_of_a_sequence_is_little_wider(wrong: int) -> None:
+    losses = np.zeros(720)
+    losses[:wrong] = 1
+    assert lost(losses).high() < lost(losses, of=720).high() < 1.1 * lost(losses).high()
+    assert lost(losses, of=720).high() == pytest.approx(stats.beta.ppf(0.96, wrong + 1, 720 - wrong), rel=0.002)
+
+
+def test_a_bet_on_samples_that_differ_is_won_where_its_wealth_says() -> None:
+    """The wealth that the definition gives, at the bound itself: 1 over the share of the error."""
+    losses = np.zeros(300)
+    losses[:4], losses[4:6], losses[6] = 0.5, -0.25, 1
+    level = lost(losses, score=2.0, of=720).high() * 2.0
+    wealth = sum(
+        share * np.prod(1 + stake * (level - losses) / (1 - level)) for stake, share in metric_loss.STAKES.items()
+    )
+    assert wealth == pytest.approx(1 / (0.05 * 0.02), rel=1e-6)
+
+
+@pytest.mark.parametrize("limit", [0.001, 0.01, 0.05])
+def test_as_many_samples_as_show_a_limit_where_none_loses_anything(limit: float) -> None:
+    number = metric_loss.num_without_loss(limit, score=0.9, most=1.0)
+    assert lost(np.zeros(number), score=0.9, of=10**6).high() <= limit
+    assert lost(np.zeros(number - 1), score=0.9, of=10**6).high() > limit
+
+
+def test_bounds_at_all_looks_together_hold_in_95_of_100_splits() -> None:
+    """Of the populations of `benchmarks/metric_bounds.py` one, with fewer trials."""
+    random, num_trials, truth = np.random.default_rng(0), 400, 0.01
+    looks = (64, 128, metric_loss.num_without_loss(0.999 * truth, score=1.0, most=1.0), 600)
+    bounds = []
+    for _ in range(num_trials):
+        losses = random.choice([1.0, -1.0, 0.0], 600, p=[0.03, 0.02, 0.95])
+        bounds.append(min(lost(losses[:number], of=600).high() for number in looks))
+    assert np.mean(np.array(bounds) >= truth) >= 0.95 - 3 * math.sqrt(0.05 * 0.95 / num_trials)

@@ -386,6 +386,7 @@ print(json.dumps({
 """
 
 
+@pytest.mark.thorough
 @pytest.mark.slow(seconds=20)
 def test_otava_itself_finds_a_change(tmp_path: Path) -> None:
     """With the tool's own configuration and importer, in an environment of its own: it asks for an older NumPy."""

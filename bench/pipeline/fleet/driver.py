@@ -53,7 +53,7 @@ def run(
     waiting: set[Future[None]] = {lost}
     for kind, members in kinds.items():
         place = FleetPlace(members, cluster.living, say, portable)
-        waiting.add(_begun(Sweep(store(kind), options, observer(kind), place), cells, place.give_up))
+        waiting.add(_begun(Sweep(store(kind), options, observer(kind), place), cells, place.end))
     errors: list[BaseException] = []
     while waiting != {lost}:
         done, waiting = wait(waiting, return_when=FIRST_COMPLETED)
@@ -66,21 +66,23 @@ def run(
         raise errors[0]
 
 
-def _begun(sweep: Sweep, cells: Sequence[Cell], failed: Callable[[], None]) -> Future[None]:
+def _begun(sweep: Sweep, cells: Sequence[Cell], ended: Callable[[], None]) -> Future[None]:
     """Run a sweep in a thread that does not keep the process alive.
 
     Args:
         sweep: the sweep.
         cells: its cells.
-        failed: called where it ends with an error.
+        ended: called when it ends, with an error or without.
     """
     found: Future[None] = Future()
 
     def go() -> None:
         try:
-            sweep.run(cells)
+            try:
+                sweep.run(cells)
+            finally:
+                ended()
         except BaseException as error:  # raised again where it is waited for
-            failed()
             found.set_exception(error)
         else:
             found.set_result(None)

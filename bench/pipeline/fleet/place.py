@@ -22,6 +22,7 @@ from bench.pipeline.fleet import work
 from bench.pipeline.fleet.facts import Facts
 from bench.pipeline.fleet.portable import Portable, Sent
 from bench.pipeline.flow import Prepared, Verified
+from bench.pipeline.looks import Until
 from bench.pipeline.place import Begun
 from bench.records.lines import Failure, Quality
 
@@ -80,6 +81,7 @@ class FleetPlace:
         self._say = say
         self._living = living
         self._portable = portable
+        self._num_waves = 0
         self._values: dict[str, Verified] = {}
         self._files: dict[str, ObjectRef[Any]] = {}
 
@@ -141,7 +143,8 @@ class FleetPlace:
         """
         left = dict.fromkeys(cells)
         is_first = self._portable is not None and self._portable.is_first(self.kind)
-        sent = [] if self._portable is None or is_first else self._portable.come()
+        sent = [] if self._portable is None or is_first else self._portable.come(self._num_waves)
+        self._num_waves += 1
         made: list[Cell] = []
         files: list[Sent] = []
 
@@ -161,16 +164,17 @@ class FleetPlace:
         if self._portable is not None and is_first:
             self._portable.send(files)
 
-    def give_up(self) -> None:
-        """Let no other kind of machine wait for this one."""
+    def end(self) -> None:
+        """Let no other kind of machine wait for this one any more."""
         if self._portable is not None and self._portable.is_first(self.kind):
-            self._portable.send([])
+            self._portable.end()
 
     def verify(
         self,
         cells: Sequence[Prepared],
         known: Mapping[str, Quality],
         limits: Limits,
+        until: Until | None,
         told: Callable[[Sequence[Prepared], Verified | Failure], None],
     ) -> None:
         """See `Place`; the files of the cells are kept in Ray's object store where several machines will need them."""
@@ -178,7 +182,7 @@ class FleetPlace:
 
         def step(machine: Machine) -> None:
             paths: dict[str, Any] = {}
-            for values, outcome in _stream(work.verified, machine, list(left.values()), dict(known), limits):
+            for values, outcome in _stream(work.verified, machine, list(left.values()), dict(known), limits, until):
                 for value in values:
                     left.pop(value.key, None)
                 if isinstance(outcome, Verified):

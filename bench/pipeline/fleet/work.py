@@ -30,6 +30,7 @@ from bench.measure.limits import Limits
 from bench.pipeline import opening, prepare, provenance
 from bench.pipeline.fleet import facts
 from bench.pipeline.flow import Prepared, Verified
+from bench.pipeline.looks import Until
 from bench.pipeline.place import Begun, Here
 from bench.plugins import catalog
 from bench.records.lines import Failure, Quality
@@ -110,7 +111,7 @@ def portable(cells: Sequence[Cell], limits: Limits) -> list[Path]:
 
 
 def verified(
-    cells: Sequence[Prepared], known: Mapping[str, Quality], limits: Limits
+    cells: Sequence[Prepared], known: Mapping[str, Quality], limits: Limits, until: Until | None
 ) -> Iterator[tuple[Sequence[Prepared], Verified | Failure]]:
     """Verify cells; yields those that run the same graph together, with what came of it."""
 
@@ -121,7 +122,7 @@ def verified(
                 local.append(_prepared_here(value, limits))
             except BenchError as error:
                 told(([value], Failure.of("verify", error)))
-        _HERE.verify(local, known, limits, lambda *each: told(each))
+        _HERE.verify(local, known, limits, until, lambda *each: told(each))
 
     yield from _as_told(step)
 

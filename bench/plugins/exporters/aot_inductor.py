@@ -15,6 +15,7 @@ class AotInductor(TorchExporter):
     """A `.pt2` package of frozen weights and code for this processor, for any batch and any number of threads."""
 
     writes = "pt2"
+    compiles = True
 
     def skip(self) -> str | None:
         return super().skip() or no_compiler()

@@ -20,7 +20,7 @@ LONGEST_TEXT = 600
 ENDS = {end for ends in INTERVALS.values() for end in ends}
 IN_PATH = {"cell", "task", "source", "exporter", "variant", "runtime", "provider", "batch", "threads"}
 IN_NOTE = {"reason", "warning"}
-CHECKED = ("reference", "verified_by", "num_spot_samples", "metrics", "relative_error", "input_shapes")
+CHECKED = ("reference", "verified_by", "num_spot_samples", "num_samples", "metrics", "relative_error", "input_shapes")
 STATE = {"load_1m": "load {}", "clock_mhz": "{} MHz", "governor": "governor {}", "temperature_c": "{} °C"}
 
 Section = dict[str, Any]

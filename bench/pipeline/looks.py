@@ -1,0 +1,126 @@
+"""Verification that ends when it has decided: the samples of a split run in a drawn order until the loss is bounded.
+
+Every cell runs the same first samples, which show whether it is broken. Where some of their answers differ from the
+reference's, the metric is an estimate, and the cell runs more of them for a short while. A cell that matters goes on
+until the bound on its loss is within the limit, or to the end of the split. Where no sample loses anything, that is
+after as many samples as the limit takes; where some do, only the whole split decides. The bound holds at all of these
+looks together, see `bench.records.metric_loss`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import time
+from collections.abc import Callable
+from typing import Any
+
+from bench.api import Arrays, Outputs, Samples, Task
+from bench.graphs.deferred import np
+from bench.pipeline import feeding, judging, quality
+from bench.pipeline.quality import Part
+from bench.records import metric_loss
+from bench.records.lines import Quality
+from bench.records.metric_loss import Lost
+
+GATE = 64
+"""Samples that every cell runs, or as many, `FEWEST` at least, as take `GATE_S`."""
+FEWEST = 16
+GATE_S = 2.0
+ESTIMATE_S = 2.0
+"""Time for samples of a cell that does not matter and whose answers differ."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Until:
+    """When a verification has decided.
+
+    Attributes:
+        limit: largest share of the metric that may be lost, of a cell whose first samples were looked at before; zero
+            for the whole split. None to stop after the first samples, whatever they lose.
+    """
+
+    limit: float | None = None
+
+    def is_met(self, found: Quality) -> bool:
+        """Whether a quality tells enough; that of a whole split always does."""
+        if found.is_whole:
+            return True
+        if found.fidelity == quality.BROKEN:
+            return found.metrics is None  # else by the metric, of which a part of the split does not tell enough
+        if not isinstance(found.lost, Lost):
+            return False
+        return self.limit is None or found.lost.high() <= self.limit
+
+
+def run(
+    call: Callable[[Arrays], Outputs],
+    task: Task,
+    samples: Samples,
+    expected: Arrays,
+    batch: int,
+    until: Until,
+    *,
+    reference: Quality,
+    precision: str | None,
+    begun: Arrays | None = None,
+) -> tuple[dict[str, np.ndarray], Part | None, Quality]:
+    """Run samples until the verification has decided.
+
+    Args:
+        call: runs one inference, and returns the outputs in the task's order.
+        task: the task.
+        samples: the split.
+        expected: the reference's outputs for the split.
+        batch: number of samples in an inference.
+        until: when to stop.
+        reference: the reference's quality on the whole split.
+        precision: that of the session.
+        begun: outputs of the first samples in the drawn order, which are not run again.
+
+    Returns:
+        The outputs; the part of the split that they are of, None for the whole split in its own order; and the quality.
+    """
+    order = feeding.drawn(samples.num_samples)
+    figures: dict[str, Any] = {"loss": reference.loss, "metrics": reference.metrics or {}}
+    made: list[Arrays] = [] if begun is None else [begun]
+    most, num_looks = FEWEST, 0
+    began_s = ends_s = time.monotonic()
+    while True:
+        num = sum(len(next(iter(arrays.values()))) for arrays in made)
+        rows = order[num : min(len(order), -(-most // batch) * batch)]
+        if rows:
+            few = Samples(inputs=feeding.rows_of(samples.inputs, rows), targets=None)
+            made.append(feeding.run_all(call, task, few, batch))
+            num += len(rows)
+        outputs = {name: np.concatenate([arrays[name] for arrays in made]) for name in made[0]}
+        made = [outputs]
+        if num == len(order):
+            back = np.argsort(order)
+            outputs = {name: array[back] for name, array in outputs.items()}
+            in_order = until.limit is not None or num_looks > 0  # else nobody looked before the end
+            judged = judging.judge(task, samples, outputs, expected, precision=precision, in_order=in_order)
+            return outputs, None, judged
+        now_s = time.monotonic()
+        if num < GATE and now_s < began_s + GATE_S:
+            most = min(GATE, num + FEWEST)
+            continue
+        num_looks += 1
+        ends_s = now_s + ESTIMATE_S if num_looks == 1 else ends_s
+        part = Part(rows=order[:num], **figures)
+        judged = judging.judge(task, samples, outputs, expected, precision=precision, part=part)
+        is_estimate = until.limit is None and isinstance(judged.lost, Lost) and judged.lost.points
+        if until.is_met(judged) and not (is_estimate and now_s < ends_s):
+            return outputs, part, judged
+        most = 2 * num if is_estimate else _next(judged, num, len(order), until.limit)
+
+
+def _next(judged: Quality, num: int, total: int, limit: float | None) -> int:
+    """The number of samples after which to look again, of which `num` have run."""
+    lost = judged.lost
+    if limit is None or not isinstance(lost, Lost) or any(points > 0 for _, points in lost.points):
+        return total
+    needed = metric_loss.num_without_loss(limit, score=lost.score, most=lost.most)
+    each = num / lost.num_samples  # not every sample counts for the metric
+    most = math.ceil(needed * each)
+    return most if most > num else min(total, num + GATE)

@@ -1,0 +1,322 @@
+"""A sweep in waves: what is prepared, verified and timed in which order, and which cells are verified further."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from msgspec import UNSET
+from msgspec.structs import replace
+from scipy import stats
+
+from bench.api.artifact import Artifact
+from bench.api.cell import Cell
+from bench.measure.block import Subject
+from bench.measure.blocks import Blocks, BlocksHere
+from bench.measure.goal import Goal
+from bench.measure.limits import Limits
+from bench.pipeline import contenders, sweeps
+from bench.pipeline.flow import Prepared, Verified
+from bench.pipeline.looks import Until
+from bench.pipeline.place import Begun
+from bench.pipeline.sweep import Options, Sweep
+from bench.records.lines import SCHEMA, Failure, Header, Quality
+from bench.records.metric_loss import Lost
+from bench.records.store import Store
+from support import records as made
+from support.fake_blocks import Bench
+
+NUM = 1000
+LETTERS = "abcdefghijklmnopqrst"
+
+
+def cell(variant: str, task: str = "toy") -> Cell:
+    return Cell.from_path(f"{task}/null/native/{variant}/null/cpu/b1t1")
+
+
+class FakePlace:
+    """A place that notes its steps, and knows how many samples each variant loses of the first and of all.
+
+    Args:
+        bench: the fake blocks, whose variants it times.
+        losses: by variant, the samples of the whole split that it loses.
+        sizes: by variant, bytes of its file.
+        ends: by variant, what comes of it where it runs more than the first samples: `broken` or `failed`.
+        graphs: by variant, its graph, where others may have the same one.
+    """
+
+    def __init__(
+        self,
+        bench: Bench,
+        losses: Mapping[str, int],
+        sizes: Mapping[str, int],
+        ends: Mapping[str, str],
+        graphs: Mapping[str, str],
+    ) -> None:
+        self.steps: list[tuple[str, ...]] = []
+        self._bench, self._losses, self._sizes, self._ends, self._graphs = bench, losses, sizes, ends, graphs
+
+    @contextlib.contextmanager
+    def held(self) -> Iterator[None]:
+        yield
+
+    def skip_reasons(self, cells: Sequence[Cell]) -> list[str | None]:
+        return [None] * len(cells)
+
+    def prepare(self, cells: Sequence[Cell], limits: Limits, told: Callable[[Begun], None]) -> None:
+        self.note("prepare", cells)
+        for each in cells:
+            key = each.variant.encode().hex().ljust(24, "0")
+            artifact: Any = Artifact(
+                path=Path(each.variant),
+                format="null",
+                sha256=each.variant,
+                size_bytes=self._sizes.get(each.variant, 9),
+                canonical=self._graphs.get(each.variant),
+            )
+            outcome = Prepared(cell=each, artifact=artifact, key=key)
+            header = Header(schema=SCHEMA, key=key, cell=each.path, subject=("weights", None), artifact=artifact.facts)
+            told(Begun(cell=each, header=header, outcome=outcome))
+
+    def verify(
+        self,
+        cells: Sequence[Prepared],
+        known: Mapping[str, Quality],
+        limits: Limits,
+        until: Until | None,
+        told: Callable[[Sequence[Prepared], Verified | Failure], None],
+    ) -> None:
+        def is_enough(found: Quality) -> bool:
+            return found.is_whole if until is None else until.is_met(found)
+
+        missing = [value for value in cells if value.key not in known or not is_enough(known[value.key])]
+        if missing:
+            limit = "whole" if until is None else "first" if until.limit is None else f"until {until.limit}"
+            self.note(f"verify {limit}", [value.cell for value in missing])
+        for value in cells:
+            end = self._ends.get(value.cell.variant) if until != Until() and value in missing else None
+            if end == "failed":
+                told([value], Failure(stage="verify", reason="it crashed"))
+                continue
+            found = self._quality(value.cell.variant, until) if value in missing else known[value.key]
+            if end == "broken":
+                found = replace(found, fidelity="broken", reason="it is broken", num_samples=UNSET)
+            told([value], Verified.of(value, quality=found, inputs=Path("inputs")))
+
+    def _quality(self, variant: str, until: Until | None) -> Quality:
+        lost, whole = self._losses.get(variant, 0), until is None
+        if until is not None and until.limit is not None:
+            whole = bool(lost)
+        num = NUM if whole else 64 if until is None or until.limit is None else 600
+        points = tuple((row, 1.0) for row in range(lost if whole else 0))
+        known = Lost(num_samples=num, score=0.9, most=1.0, points=points, of=UNSET if until is None else NUM)
+        return replace(
+            made.quality(judged_by="judge", reference_digest="reference", fidelity="drifted" if points else "close"),
+            metric_loss=known.mean,
+            lost=known,
+            num_samples=UNSET if whole else num,
+        )
+
+    def subject(self, value: Verified) -> Subject:
+        return made.subject(value.cell, key=value.key)
+
+    def blocks(self) -> Blocks:
+        return BlocksHere()
+
+    def note(self, step: str, cells: Sequence[Cell]) -> None:
+        self.flush()
+        self.steps.append((step, *sorted(each.variant for each in cells)))
+
+    def flush(self) -> None:
+        """Note the variants of the blocks that have run since the last step."""
+        if self._bench.blocks:
+            self.steps.append(("time", *sorted({variant for block in self._bench.blocks for variant in block})))
+            self._bench.blocks.clear()
+
+
+class Told:
+    """An observer that notes how many cells have been through all stages."""
+
+    def __init__(self) -> None:
+        self.standings: list[tuple[int, int]] = []
+
+    def stage(self, name: str, total: int) -> None: ...
+    def cell(self, cell: Cell, outcome: str) -> None: ...
+    def measured(self, cells: Sequence[Cell]) -> None: ...
+    def progress(self, progress: object) -> None: ...
+    def standing(self, num_cells: int, total: int) -> None:
+        self.standings.append((num_cells, total))
+
+
+@pytest.fixture
+def swept(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
+    """Runs a sweep of variants in waves, and gives its steps."""
+    bench = Bench(monkeypatch)
+    told = Told()
+
+    def run(
+        waves: Sequence[Sequence[str]],
+        *,
+        speeds: Mapping[str, int],
+        losses: Mapping[str, int] | None = None,
+        sizes: Mapping[str, int] | None = None,
+        ends: Mapping[str, str] | None = None,
+        graphs: Mapping[str, str] | None = None,
+        whole_split: bool = False,
+        ends_s: float | None = None,
+        **goal: Any,
+    ) -> list[tuple[str, ...]]:
+        bench.speeds = {variant: [ns] for variant, ns in speeds.items()}
+        order = [name for wave in waves for name in wave]
+        monkeypatch.setattr(sweeps, "waves", lambda cells: [[cell(name) for name in wave] for wave in waves])
+        monkeypatch.setattr(sweeps, "baselines", lambda *_: [cell("raw")])
+        place: Any = FakePlace(bench, losses or {}, sizes or {}, ends or {}, graphs or {})
+        options = Options(goal=Goal(**({"max_launches": 3} | goal)), whole_split=whole_split, ends_s=ends_s)
+        store = Store(tmp_path, "machine")
+        sweep = Sweep(store, options, told, place)
+        sweep.run([cell(name) for name in order])
+        run.left_out = sweep.left_out  # type: ignore[attr-defined]
+        run.records = {record.cell.variant: record for record in store.read_all().values()}  # type: ignore[attr-defined]
+        place.flush()
+        return list(place.steps)
+
+    run.told = told  # type: ignore[attr-defined]
+    return run
+
+
+SPEEDS = {"fast": 400, "near": 410, "slow": 3000}
+
+
+def test_each_wave_is_through_all_stages_before_the_next_begins(swept: Any) -> None:
+    steps = swept([["raw", "slow"], ["fast", "near"]], speeds=SPEEDS)
+    assert steps[:6] == [
+        ("prepare", "raw", "slow"),
+        ("verify first", "raw", "slow"),
+        ("time", "slow"),
+        ("prepare", "fast", "near"),
+        ("verify first", "fast", "near"),
+        ("time", "fast", "near"),
+    ]
+    assert swept.told.standings == [(2, 4), (4, 4)]
+
+
+@pytest.mark.parametrize(("ends_in_s", "is_left_out"), [(200, True), (300, False), (None, False)])
+def test_what_compiles_for_long_is_left_out_where_no_time_is_left(
+    swept: Any, monkeypatch: pytest.MonkeyPatch, ends_in_s: float | None, is_left_out: bool
+) -> None:
+    """Of 600 s measuring gets 200 at least, and the compilation takes 40."""
+    monkeypatch.setattr(sweeps, "compiling_s", lambda cells: 40.0 * sum(each.variant == "slow" for each in cells))
+    ends_s = None if ends_in_s is None else time.monotonic() + ends_in_s
+    steps = swept([["raw", "fast"], ["slow"]], speeds=SPEEDS, ends_s=ends_s, budget_s=600.0)
+    assert (("prepare", "slow") not in steps) == is_left_out
+    assert [each.variant for each in swept.left_out] == (["slow"] if is_left_out else [])
+
+
+def test_contenders_alone_are_verified_further_before_the_open_questions(swept: Any) -> None:
+    steps = swept([["raw", "slow", "fast", "near"]], speeds=SPEEDS)
+    assert steps[3:] == [("verify until 0.01", "fast", "near"), ("time", "fast", "near")]
+
+
+def test_a_contender_that_loses_too_much_makes_way_for_the_next(swept: Any) -> None:
+    steps = swept([["raw", "slow", "fast", "near"]], speeds={**SPEEDS, "near": 600}, losses={"fast": 60})
+    assert steps[3:5] == [("verify until 0.01", "fast"), ("verify until 0.01", "near")]
+
+
+def test_a_contender_whose_bound_is_too_wide_makes_way_for_the_next(swept: Any) -> None:
+    """Of the whole split 6 in 1000 are lost: less than the limit, of which the split is too small to be sure."""
+    steps = swept([["raw", "slow", "fast", "near"]], speeds={**SPEEDS, "near": 600}, losses={"fast": 6})
+    assert steps[3:5] == [("verify until 0.01", "fast"), ("verify until 0.01", "near")]
+
+
+def test_cells_that_run_the_graph_of_a_contender_are_verified_with_it(swept: Any) -> None:
+    waves = [["raw", "fast", "slow", "near"]]
+    steps = swept(waves, speeds={**SPEEDS, "near": 600}, graphs={"fast": "graph", "slow": "graph"})
+    assert ("verify until 0.01", "fast", "slow") in steps
+
+
+@pytest.mark.parametrize("end", ["broken", "failed"])
+def test_a_contender_that_proves_unsound_makes_way_for_the_next_and_is_not_timed_further(swept: Any, end: str) -> None:
+    waves = [["raw", "slow", "fast", "near"]]
+    steps = swept(waves, speeds={**SPEEDS, "near": 600}, ends={"fast": end})
+    assert steps[3:5] == [("verify until 0.01", "fast"), ("verify until 0.01", "near")]
+    assert not [step for step in steps[5:] if "fast" in step]
+    record = swept.records["fast"]
+    assert (record.failure is not None) == (end == "failed")
+    assert len(record.launches) == (0 if end == "broken" else 1), "the times of a broken cell are discarded"
+
+
+@pytest.mark.parametrize(
+    ("num", "num_lost", "is_kept"), [(64, 0, True), (64, 1, True), (64, 3, True), (64, 5, False), (600, 20, False)]
+)
+def test_a_few_samples_that_lose_something_rule_no_contender_out(num: int, num_lost: int, is_kept: bool) -> None:
+    known = Lost(num_samples=num, score=0.9, most=1.0, points=tuple((row, 1.0) for row in range(num_lost)), of=NUM)
+    found = replace(made.quality(fidelity="drifted"), metric_loss=known.mean, lost=known, num_samples=num)
+    assert contenders.may_keep(found, 0.01) == is_kept
+
+
+def test_a_cell_at_the_limit_is_rarely_ruled_out() -> None:
+    """Exact, for each number of samples of which each loses all or nothing."""
+    for num in (64, 128, 256, 512):
+        lost = np.arange(num + 1)
+        ruled_out = [
+            not contenders.may_keep(
+                replace(
+                    made.quality(fidelity="drifted"),
+                    metric_loss=float(each) / num,
+                    lost=Lost(num_samples=num, score=1.0, most=1.0, points=((0, float(each)),) if each else (), of=NUM),
+                    num_samples=num,
+                ),
+                0.01,
+            )
+            for each in lost
+        ]
+        assert stats.binom.pmf(lost, num, 0.01)[ruled_out].sum() <= contenders.RARE
+
+
+def test_measuring_gets_its_least_share_once(swept: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All time is over: the waves have measured for more than a third of the budget, so nothing more is measured."""
+    sweep = Sweep(
+        Store(Path("unused"), "machine"), Options(goal=Goal(budget_s=30.0), ends_s=-1e9, whole_split=False), Told()
+    )
+    assert sweep._goal().budget_s == pytest.approx(10.0)
+    sweep._measured_s = 12.0
+    assert (sweep._goal().budget_s or 0.0) <= 0
+
+
+def test_a_smaller_cell_is_a_contender(swept: Any) -> None:
+    steps = swept([["raw", "slow", "fast", "near"]], speeds={**SPEEDS, "near": 600}, sizes={"slow": 1})
+    assert ("verify until 0.01", "fast", "slow") in steps
+
+
+def test_the_whole_split_runs_through_every_cell_before_any_is_timed(swept: Any) -> None:
+    steps = swept([["raw", "slow"], ["fast", "near"]], speeds=SPEEDS, whole_split=True)
+    assert steps[:2] == [("prepare", "fast", "near", "raw", "slow"), ("verify whole", "fast", "near", "raw", "slow")]
+    assert {step[0] for step in steps[2:]} == {"time"}
+
+
+def test_a_second_sweep_verifies_and_times_nothing_that_is_known(swept: Any) -> None:
+    waves = [["raw", "slow"], ["fast", "near"]]
+    swept(waves, speeds=SPEEDS, max_launches=2)
+    steps = swept(waves, speeds=SPEEDS, max_launches=2)
+    assert steps == [("prepare", "raw", "slow"), ("prepare", "fast", "near")]
+
+
+def test_the_whole_split_is_run_where_a_part_is_stored_and_not_the_other_way_round(swept: Any) -> None:
+    waves = [["raw", "slow"], ["fast", "near"]]
+    swept(waves, speeds=SPEEDS, max_launches=1)
+    steps = swept(waves, speeds=SPEEDS, max_launches=1, whole_split=True)
+    assert steps[1] == ("verify whole", "fast", "near", "raw", "slow")
+    assert not [step for step in swept(waves, speeds=SPEEDS, max_launches=1) if step[0].startswith("verify")]
+
+
+def test_the_first_launches_of_a_wave_have_its_share_of_the_time(swept: Any) -> None:
+    """A block takes 10 s of the fake clock: half of the cells have 9 s, so no second block of theirs begins then."""
+    waves = [["raw", *(f"v{letter}" for letter in LETTERS)], [f"w{letter}" for letter in LETTERS + "z"]]
+    steps = swept(waves, speeds=SPEEDS, budget_s=18.0)
+    assert [step[0] for step in steps[:5]] == ["prepare", "verify first", "time", "prepare", "verify first"]
+    assert 0 < len(steps[2]) - 1 < len(LETTERS)
