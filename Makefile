@@ -11,9 +11,10 @@ MERMAID := build/mermaid/package/dist/mermaid.min.js
 RUN := $(BIN)/bench
 RESULTS ?= results
 REPORT := $(RESULTS)/report.html
-BUDGET ?= 14m
+TOTAL ?= 20m
 MINUTES ?= 10
 SHARED := -n 2 --dist loadgroup --no-loadscope-reorder
+TIMED := grep -rl --include='test_*.py' 'mark\.timing' tests
 FAST := api measure graphs records tasks pipeline decisions report cli
 
 $(READY): pyproject.toml constraints.txt
@@ -36,18 +37,25 @@ $(MERMAID):  # draws the diagrams of the site; from its registry, for no package
 
 install: $(READY)  ## set up .venv with every framework, runtime and tool
 bench: install  ## the full sweep, to tables and plots under results/; goes on where it was stopped
-	$(RUN) run --budget $(BUDGET) --results $(RESULTS)
+	$(RUN) run --total $(TOTAL) $(if $(WHOLE),--whole-split) --results $(RESULTS)
 	@test -f $(REPORT) && test -z "$$(find $(RESULTS) bench -newer $(REPORT) \( -name '*.jsonl' -o -name '*.py' -o -name '*.j2' -o -name '*.css' -o -name '*.js' \) -print -quit)" \
 	|| { $(RUN) roofline --results $(RESULTS) --format md --output $(RESULTS)/roofline.md && \
 	$(MAKE) --no-print-directory report; }
 quick: install  ## a small sweep: the two frameworks and their plain exports, in under 3 minutes
 	$(RUN) run --sweep quick --launches 3 --budget 90s
+test test-all: export SESSION_CACHE := $(or $(SESSION_CACHE),$(CURDIR)/.cache/tests)
 test: install  ## the tests: on two processes, and then those that measure time or threads by themselves
-	@SESSION_CACHE=$$(mktemp -d) && export SESSION_CACHE && trap 'rm -rf "$$SESSION_CACHE"' EXIT && status=0 && \
-	{ $(BIN)/python -m pytest -m 'not timing' $(SHARED) || status=1; } && \
-	{ $(BIN)/python -m pytest -m timing || status=1; } && exit $$status
+	@status=0; \
+	$(BIN)/python -m pytest -m 'not thorough and not timing' $(SHARED) || status=1; \
+	$(BIN)/python -m pytest -m 'not thorough and timing' $$($(TIMED)) || status=1; \
+	echo 'make test-all runs the thorough tests, which are left out here'; exit $$status
+test-all: install  ## the thorough tests, which make test leaves out: all combinations, fleets, kills, other Pythons
+	@status=0; \
+	$(BIN)/python -m pytest -m 'thorough and not timing' $(SHARED) || status=1; \
+	$(BIN)/python -m pytest -m 'thorough and timing' $$($(TIMED)) || status=1; \
+	exit $$status
 test-fast: install  ## the unit tests that import no framework, in a minute
-	$(BIN)/python -m pytest -m 'not framework and not timing' $(SHARED) $(addprefix tests/,$(FAST))
+	$(BIN)/python -m pytest -m 'not framework and not timing and not thorough' $(SHARED) $(addprefix tests/,$(FAST))
 lint: install  ## ruff and mypy
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -85,4 +93,4 @@ clean:  ## remove the environment and the caches; results stay
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 16
 
-.PHONY: install bench quick test test-fast lint report readme docs schema fuzz check instrument train clean help
+.PHONY: install bench quick test test-all test-fast lint report readme docs schema fuzz check instrument train clean help

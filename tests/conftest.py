@@ -13,6 +13,7 @@ import pytest
 
 from bench.measure.process import thread_environment
 from bench.plugins import catalog
+from support import session_cache as kept
 from support.workers import Workers
 
 FRAMEWORKS = frozenset({"tensorflow", "torch"})
@@ -23,16 +24,23 @@ if "PYTEST_XDIST_WORKER" in os.environ:  # threads that wait for each other on a
     os.environ.pop("COLUMNS", None)  # tables are as wide as where there is no terminal, not as pytest-xdist says
 
 
+def pytest_sessionstart() -> None:
+    """Make room in the cache that is kept between sessions, before a process of this session uses it."""
+    if (folder := os.environ.get("SESSION_CACHE")) and "PYTEST_XDIST_WORKER" not in os.environ:
+        kept.trim(Path(folder))
+
+
 @pytest.fixture(scope="session", autouse=True)
 def session_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """The cache of whatever has none of its own: one for all processes of the session, empty when it begins.
 
-    `$SESSION_CACHE` names the folder where several sessions follow each other, as in `make test`.
+    `$SESSION_CACHE` names a folder that is kept for the sessions that follow, as in `make test`: entries are named by
+    digests of all that they are made from. A test for which the cache must be empty has a folder of its own.
     """
     base = tmp_path_factory.getbasetemp()
     base = base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
     folder = Path(os.environ.get("SESSION_CACHE") or base / "session-cache")
-    with pytest.MonkeyPatch.context() as patch:
+    with kept.used(folder), pytest.MonkeyPatch.context() as patch:
         patch.setenv("BENCH_CACHE", str(folder))
         patch.setenv("BENCH_LEASE", str(tmp_path_factory.getbasetemp() / "lease.lock"))  # the processes run at once
         yield folder
@@ -69,12 +77,20 @@ def plugin_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[P
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:
-    """Give each test its group: its own, or that of the tests that import a framework here, or its file."""
+    """Give each test its group: its own, or that of the tests that import the same frameworks here, or its file."""
     if item.get_closest_marker("xdist_group") is None:
-        in_process = item.get_closest_marker("framework") is not None
-        item.add_marker(pytest.mark.xdist_group("framework" if in_process else item.path.stem))
-        if in_process and item.get_closest_marker("slow") is None:
+        imported = frameworks(item)
+        item.add_marker(pytest.mark.xdist_group(" and ".join(sorted(imported)) or item.path.stem))
+        if imported and item.get_closest_marker("slow") is None:
             item.add_marker(pytest.mark.slow(seconds=0.5))
+    if item.get_closest_marker("timing") is not None and "mark.timing" not in item.path.read_text(encoding="utf-8"):
+        raise pytest.UsageError(f"{item.path}: write out `mark.timing`, by which the Makefile finds the file")
+
+
+def frameworks(item: pytest.Item) -> frozenset[str]:
+    """Which of PyTorch and TensorFlow a test may import in this process: those that its marker names, or both."""
+    marker = item.get_closest_marker("framework")
+    return frozenset() if marker is None else FRAMEWORKS & frozenset(marker.args or FRAMEWORKS)
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -83,11 +99,13 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     item.stash[IMPORTED] = FRAMEWORKS & sys.modules.keys()
 
 
+@pytest.hookimpl(trylast=True)  # a test is torn down whatever is found here
 def pytest_runtest_teardown(item: pytest.Item) -> None:
-    """Fail a test that imports a framework without the marker that keeps it out of `make test-fast`."""
+    """Fail a test that imports a framework that its marker does not name, or without the marker."""
     imported = (FRAMEWORKS & sys.modules.keys()) - item.stash[IMPORTED]
-    if imported and item.get_closest_marker("framework") is None:
-        pytest.fail(f"it imports {' and '.join(sorted(imported))}; mark it with `pytest.mark.framework`")
+    if more := sorted(imported - frameworks(item)):
+        names = ", ".join(f'"{name}"' for name in sorted(imported | frameworks(item)))
+        pytest.fail(f"it imports {' and '.join(more)}; mark it with `pytest.mark.framework({names})`")
 
 
 @pytest.hookimpl(trylast=True)

@@ -19,6 +19,7 @@ import pytest
 from bench.api import Exporter, Plugin, Task, cache, loading
 from bench.api.cell import RAW, Cell
 from bench.api.errors import BenchError, ChildError
+from bench.api.sized import family_of
 from bench.graphs.file.digest import canonical_digest
 from bench.graphs.file.interface import check_kept
 from bench.plugins import catalog
@@ -32,10 +33,12 @@ LOADERS = {
     "models": catalog.task,
 }
 FOUND = [(kind, name) for kind in LOADERS for name in loading.find(kind)]
-TASKS = ("super_resolution", "toy")
+CORNER = 64
+"""Height and width of the corners of photographs on which the network of super_resolution runs here."""
+TASKS = (f"super_resolution@height={CORNER},width={CORNER}", "toy")
 """Small tasks to try exporters, variants and runtimes on, the first that fits."""
 FRAMEWORK_FREE = "toy"
-BATCHES = [1, 2, 5]  # an export that bakes its example's batch passes at one of them only
+BATCHES = (1, 2, 5)  # an export that bakes its example's batch passes at one of them only
 
 
 def task_for(source: str) -> Task | None:
@@ -52,6 +55,22 @@ def exports() -> list[Any]:
             if task is not None and catalog.exporter(name).refusal(task) is None:
                 marks = [] if task.name == FRAMEWORK_FREE else [pytest.mark.framework]
                 cases.append(pytest.param(name, source, marks=marks, id=f"{name}-{source}"))
+    return cases
+
+
+def twice(cases: list[Any]) -> list[Any]:
+    """Each case for one of its combinations, and once more for all of them, which is thorough."""
+    marks = [pytest.mark.thorough]
+    every = [pytest.param(*case.values, True, id=f"{case.id}-every", marks=[*case.marks, *marks]) for case in cases]
+    return [*(pytest.param(*case.values, False, id=case.id, marks=case.marks) for case in cases), *every]
+
+
+def variants() -> list[Any]:
+    """Every variant, for one export each; the first option of a file for every export, too, which is thorough."""
+    cases = [pytest.param(name, False, id=name) for name in catalog.variants()]
+    for name, found in catalog.variants().items():
+        if found.option in (None, "", *found.variant.options[:1]):
+            cases.append(pytest.param(name, True, id=f"{name}-every", marks=pytest.mark.thorough))
     return cases
 
 
@@ -78,7 +97,9 @@ class Workshop:
         return self.workers.artifact_of(cell).path
 
     @functools.cache  # noqa: B019 (one workshop a session)
-    def outputs(self, runtime: str, provider: str, source: str, artifact: Path) -> dict[str, np.ndarray]:
+    def outputs(
+        self, runtime: str, provider: str, source: str, artifact: Path, batches: tuple[int, ...] = BATCHES
+    ) -> dict[str, np.ndarray]:
         task = task_for(source)
         assert task is not None
         target = self.folder / "outputs.npz"
@@ -89,7 +110,7 @@ class Workshop:
             task=task.name,
             source=source,
             artifact=str(artifact),
-            batches=BATCHES,
+            batches=list(batches),
             target=str(target),
         )
         with np.load(target) as saved:
@@ -210,15 +231,16 @@ print(*[name for name in names if "site-packages" in (getattr(sys.modules[name],
 
 @pytest.mark.xdist_group("exports")
 @pytest.mark.slow(seconds=3)
-@pytest.mark.parametrize(("exporter", "source"), exports())
-def test_export_gives_the_reference_outputs(exporter: str, source: str, workshop: Workshop) -> None:
+@pytest.mark.parametrize(("exporter", "source", "every"), twice(exports()))
+def test_export_gives_the_reference_outputs(exporter: str, source: str, every: bool, workshop: Workshop) -> None:
+    """In one runtime that opens it, or in every one."""
     plugin, task = catalog.exporter(exporter), task_for(source)
     assert task is not None
     skip_without(plugin)
     artifact = workshop.artifact(exporter, source)
     assert {path.name for path in artifact.parent.iterdir()} == {artifact.name, cache.ENTRY}, "an artifact is one file"
     reference = workshop.reference(task)
-    for runtime in openers(plugin.format(source)):
+    for runtime in openers(plugin.format(source))[: None if every else 1]:
         provider = catalog.runtime(runtime).providers()[0]
         assert drift(workshop.outputs(runtime, provider, source, artifact), reference) <= task.close, runtime
 
@@ -226,16 +248,15 @@ def test_export_gives_the_reference_outputs(exporter: str, source: str, workshop
 @pytest.mark.framework
 @pytest.mark.xdist_group("variants")
 @pytest.mark.slow(seconds=2)
-@pytest.mark.parametrize("name", list(catalog.variants()))
-def test_variant_keeps_interface_and_outputs(name: str, workshop: Workshop, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("name", "every"), variants())
+def test_variant_keeps_interface_and_outputs(name: str, every: bool, workshop: Workshop, tmp_path: Path) -> None:
     variant = catalog.variant(name).variant
     skip_without(variant)
     tried, refusals = 0, []
     graphs: set[str] = set()
-    is_first = catalog.variant(name).option in (None, "", *variant.options[:1])
     for case in exports():
-        if tried and not is_first:
-            break  # other options of a file are tried on one export that they do not refuse
+        if tried and not every:
+            break  # it is tried on one export that it does not refuse
         exporter, source = case.values
         file_format, task = catalog.exporter(exporter).format(source), task_for(source)
         assert task is not None
@@ -266,7 +287,7 @@ def test_variant_keeps_interface_and_outputs(name: str, workshop: Workshop, tmp_
             assert all(np.isfinite(array).all() for array in outputs.values())
             # The first option stands for its file in sweeps; what another loses is for verifying to say.
             if catalog.variant(name).option == variant.options[0]:
-                assert metric_loss(task, outputs, reference) <= task.max_metric_loss
+                assert metric_loss(task, outputs, reference) <= catalog.task(family_of(task.name)).max_metric_loss
         else:
             assert drift(outputs, reference) <= task.close
     if not tried:
@@ -274,28 +295,34 @@ def test_variant_keeps_interface_and_outputs(name: str, workshop: Workshop, tmp_
 
 
 def metric_loss(task: Task, outputs: dict[str, np.ndarray], reference: dict[str, np.ndarray]) -> float:
-    """How much worse the task's metric is than the reference's, on the largest batch."""
-    batch = BATCHES[-1]
-    targets = task.samples("test").targets
+    """How much worse the metric of the task at its own sizes is than the reference's, on the largest batch."""
+    batch, own = BATCHES[-1], catalog.task(family_of(task.name))
+    targets = own.samples("test").targets
     targets = [targets[at % len(targets)] for at in range(batch)]
+    if own.name != task.name:  # the outputs are corners
+        height, width = outputs[f"{batch}/hr"].shape[2:]
+        targets = [whole_HW[:height, :width] for whole_HW in targets]
     values = []
     for arrays in (reference, outputs):
-        named = {spec.name: arrays[f"{batch}/{spec.name}"] for spec in task.outputs}
-        values.append(task.metrics(named, targets)[task.metric_name])
+        named = {spec.name: arrays[f"{batch}/{spec.name}"] for spec in own.outputs}
+        values.append(own.metrics(named, targets)[own.metric_name])
     loss = values[0] - values[1]
-    return loss if task.higher_is_better else -loss
+    return loss if own.higher_is_better else -loss
 
 
 @pytest.mark.xdist_group("exports")
 @pytest.mark.slow(seconds=1)
 @pytest.mark.parametrize(
-    "name",
-    [
-        pytest.param(name, marks=[pytest.mark.framework] if catalog.runtime(name).requires else [])
-        for name in loading.find("runtimes")
-    ],
+    ("name", "every"),
+    twice(
+        [
+            pytest.param(name, id=name, marks=[pytest.mark.framework] if catalog.runtime(name).requires else [])
+            for name in loading.find("runtimes")
+        ]
+    ),
 )
-def test_runtime_opens_every_format_on_every_provider(name: str, workshop: Workshop) -> None:
+def test_runtime_opens_every_format_on_every_provider(name: str, every: bool, workshop: Workshop) -> None:
+    """One export of a format that it opens, on every provider of an engine; or every export, in all batches."""
     plugin = catalog.runtime(name)
     skip_without(plugin)
     assert plugin.providers()
@@ -304,6 +331,8 @@ def test_runtime_opens_every_format_on_every_provider(name: str, workshop: Works
         pytest.skip("it only generates text: its own test has it generate")
     tried = 0
     for case in exports():
+        if tried and not every:
+            break
         exporter, source = case.values
         task = task_for(source)
         assert task is not None
@@ -311,10 +340,13 @@ def test_runtime_opens_every_format_on_every_provider(name: str, workshop: Works
         if skipped or not {"*", catalog.exporter(exporter).format(source)} & set(plugin.formats):
             continue
         artifact = workshop.artifact(exporter, source)
+        is_first = openers(catalog.exporter(exporter).format(source))[0] == name  # its exports are tested with it, too
+        batches = BATCHES if every or is_first else BATCHES[:1]
         # One exporter is enough for the providers that are not the default.
-        for provider in plugin.providers() if not tried else plugin.providers()[:1]:
-            outputs = workshop.outputs(name, provider, source, artifact)
-            for batch in BATCHES:
+        is_tried = tried or not (every or is_first)
+        for provider in plugin.providers()[:1] if is_tried else plugin.providers():
+            outputs = workshop.outputs(name, provider, source, artifact, batches)
+            for batch in batches:
                 for spec in task.outputs:
                     array = outputs[f"{batch}/{spec.name}"]
                     assert array.dtype.name == spec.dtype

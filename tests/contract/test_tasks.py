@@ -1,8 +1,9 @@
 """Every task that is found is one model: in its frameworks and after plain exports, at any batch and size.
 
-Each plain cell takes the harness's own steps once: export, verify, count parameters. The whole test split goes through
-each framework's own form, for it says whether the frameworks have the same model; the exports, whose whole split every
-sweep verifies, run a few samples at several batches and sizes.
+Each plain cell takes the harness's own steps once: export, verify, count parameters. Each runs a few samples at several
+batches and sizes. The whole test split goes through each framework's own form, for it says whether the frameworks have
+the same model; every sweep verifies the whole split of the exports. Of the smallest model all of this is tested each
+time; of the others it is thorough, but for a few samples of the frameworks' own forms.
 """
 
 from __future__ import annotations
@@ -10,9 +11,9 @@ from __future__ import annotations
 import dataclasses
 import functools
 import json
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import pytest
@@ -30,9 +31,11 @@ from support.workers import Workers
 pytestmark = [pytest.mark.framework, pytest.mark.timeout(900), pytest.mark.slow(seconds=1)]
 
 TASKS = [name for name, path in loading.find("models").items() if not path.is_relative_to(loading.PACKAGE.resolve())]
+SMALLEST = "super_resolution"
 BATCH = 16
 SMALL_BATCHES = [1, 4]
 NUM_SMALL = 4
+T = TypeVar("T")
 SAME = 1e-5
 """Largest difference over the largest magnitude that other sums of the same products may make."""
 
@@ -69,30 +72,50 @@ CELLS = {cell.path: cell for name in TASKS for cell in plain_cells(catalog.task(
 REFERENCES = {name: next(cell.path for cell in CELLS.values() if cell.task == name) for name in TASKS}
 
 
-def grouped(paths: Iterable[str]) -> list[Any]:
-    """Cells as parameters; one process runs those of a task, whose reference it keeps."""
-    return [pytest.param(path, marks=pytest.mark.xdist_group(CELLS[path].task)) for path in paths]
+def marked(paths: Iterable[str], *, own_forms: bool = False) -> list[Any]:
+    """Cells as parameters; one process runs those of a task, whose reference it keeps.
+
+    Args:
+        paths: the cells.
+        own_forms: whether frameworks' own forms are tested of each task and not of the smallest model alone.
+    """
+    marks = {path: [pytest.mark.xdist_group(CELLS[path].task)] for path in paths}
+    for path, found in marks.items():
+        if CELLS[path].task != SMALLEST and not (own_forms and is_own_form(CELLS[path])):
+            found.append(pytest.mark.thorough)
+    return [pytest.param(path, marks=found) for path, found in marks.items()]
 
 
 ALL_BUT_REFERENCES = [path for path in CELLS if path not in REFERENCES.values()]
-OTHERS, WHOLE = grouped(ALL_BUT_REFERENCES), grouped(path for path in ALL_BUT_REFERENCES if is_own_form(CELLS[path]))
+OWN_FORMS = [path for path in CELLS if is_own_form(CELLS[path])]
+OTHERS = marked(ALL_BUT_REFERENCES, own_forms=True)
+WHOLE = marked(path for path in ALL_BUT_REFERENCES if path in OWN_FORMS)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Found:
-    """What one cell gave.
+    """What one cell gave for a few samples.
 
     Attributes:
-        judged: see `bench.pipeline.quality.judge`; None where a few samples ran.
         num_params: as the table shows it.
-        outputs: by name, of the whole test split, in batches of 16; empty where a few samples ran.
-        small: by `<batch>/<name>` of the first samples in smaller batches, by `cropped/<name>` of two cropped ones.
+        small: by `<batch>/<name>` of the first samples, by `cropped/<name>` of two cropped ones.
     """
 
-    judged: Quality | None
     num_params: int | None
-    outputs: dict[str, np.ndarray]
     small: dict[str, np.ndarray]
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Whole:
+    """What one cell gave for the whole test split.
+
+    Attributes:
+        judged: see `bench.pipeline.quality.judge`.
+        outputs: by name, in batches of 16.
+    """
+
+    judged: Quality
+    outputs: dict[str, np.ndarray]
 
 
 class Laboratory:
@@ -103,33 +126,33 @@ class Laboratory:
         self.workers = workers
 
     def found(self, path: str) -> Found:
-        """What a cell gave; skips the test where the cell cannot work."""
+        """What a cell gave for a few samples; skips the test where the cell cannot work."""
+        return self.once(self.examine, path)
+
+    def whole(self, path: str) -> Whole:
+        """What a cell gave for the whole test split; skips the test where the cell cannot work."""
+        return self.once(self.judge, path)
+
+    def once(self, do: Callable[[Cell], T], path: str) -> T:
         for needed in (REFERENCES[CELLS[path].task], path):
             if (reason := catalog.skip_reason(CELLS[needed])) is not None:
                 pytest.skip(reason)
-        found = self.outcome(path)
-        if isinstance(found, BenchError):
-            raise found
-        return found
+        outcome: T | BenchError = self.outcome(do, path)
+        if isinstance(outcome, BenchError):
+            raise outcome
+        return outcome
 
     @functools.cache  # noqa: B019 (one laboratory a module)
-    def outcome(self, path: str) -> Found | BenchError:
+    def outcome(self, do: Callable[[Cell], T], path: str) -> T | BenchError:
         try:
-            return self.examine(CELLS[path])
+            return do(CELLS[path])
         except BenchError as error:
             return error
 
     def examine(self, cell: Cell) -> Found:
-        reference = None
-        if cell.path != REFERENCES[cell.task]:  # the others are judged against it
-            self.found(REFERENCES[cell.task])
-            reference = self.outputs_of(REFERENCES[cell.task])
-        outputs = self.outputs_of(cell.path)
         artifact = self.workers.artifact_of(cell)
-        is_whole = is_own_form(cell)
-        judged = self.workers.verify(cell, artifact, reference, save_outputs=outputs) if is_whole else None
-        small = outputs.with_suffix(".small.npz")
-        self.workers.run(
+        small = self.outputs_of(cell.path).with_suffix(".small.npz")
+        ran = self.workers.run(
             plugin_child.run_small,
             runtime=cell.runtime,
             provider=cell.provider,
@@ -140,12 +163,17 @@ class Laboratory:
             batches=SMALL_BATCHES,
             target=str(small),
         )
-        return Found(
-            judged=judged,
-            num_params=artifact.num_params if judged is None or judged.num_params is None else judged.num_params,
-            outputs=arrays(outputs) if is_whole else {},
-            small=arrays(small),
-        )
+        told = ran["num_params"] if is_own_form(cell) else None
+        return Found(num_params=artifact.num_params if told is None else told, small=arrays(small))
+
+    def judge(self, cell: Cell) -> Whole:
+        reference = None
+        if cell.path != REFERENCES[cell.task]:  # the others are judged against it
+            self.whole(REFERENCES[cell.task])
+            reference = self.outputs_of(REFERENCES[cell.task])
+        outputs = self.outputs_of(cell.path)
+        judged = self.workers.verify(cell, self.workers.artifact_of(cell), reference, save_outputs=outputs)
+        return Whole(judged=judged, outputs=arrays(outputs))
 
     def outputs_of(self, path: str) -> Path:
         return self.folder / f"{path.replace('/', '-')}.npz"
@@ -189,7 +217,7 @@ def test_task_has_its_own_form_and_an_export_in_each_framework(task: str) -> Non
         assert len(exporters) >= 2
 
 
-@pytest.mark.parametrize("path", grouped(path for path, cell in CELLS.items() if is_own_form(cell)))
+@pytest.mark.parametrize("path", marked(OWN_FORMS))
 def test_building_imports_no_package_late(path: str) -> None:
     """In a process of its own: the time and the memory of an import would count as the model's."""
     cell = CELLS[path]
@@ -202,23 +230,21 @@ def test_building_imports_no_package_late(path: str) -> None:
 
 @pytest.mark.parametrize("path", WHOLE)
 def test_agrees_with_the_reference_on_every_test_sample(path: str, laboratory: Laboratory) -> None:
-    found = laboratory.found(path)
-    reference = laboratory.found(REFERENCES[CELLS[path].task])
+    found = laboratory.whole(path)
+    reference = laboratory.whole(REFERENCES[CELLS[path].task])
     assert found.outputs.keys() == reference.outputs.keys()
     for name, expected in reference.outputs.items():
         assert error(found.outputs[name], expected) <= 1e-4, name
-    assert found.judged is not None
     assert found.judged.fidelity in ("exact", "close")
     assert found.judged.precision == "float32"
+    assert found.judged.num_params in (None, laboratory.found(path).num_params)
 
 
 @pytest.mark.parametrize("path", WHOLE)
 def test_has_the_same_loss_and_metrics(path: str, laboratory: Laboratory) -> None:
     """The loss to 3 digits, metrics to 4; one that counts samples is the very same, unlike decibels and bits."""
     task = catalog.task(CELLS[path].task)
-    found, reference = laboratory.found(path).judged, laboratory.found(REFERENCES[task.name]).judged
-    assert found is not None
-    assert reference is not None
+    found, reference = laboratory.whole(path).judged, laboratory.whole(REFERENCES[task.name]).judged
     assert found.metrics is not None
     assert reference.metrics is not None
     if isinstance(task, FidelityTask):  # these tell what the frameworks differ in
@@ -233,8 +259,7 @@ def test_has_the_same_loss_and_metrics(path: str, laboratory: Laboratory) -> Non
 
 @pytest.mark.parametrize("path", WHOLE)
 def test_points_lost_by_the_samples_make_up_the_share_that_is_lost(path: str, laboratory: Laboratory) -> None:
-    found = laboratory.found(path).judged
-    assert found is not None
+    found = laboratory.whole(path).judged
     if isinstance(catalog.task(CELLS[path].task), FidelityTask):
         assert found.lost == EXEMPT
         return
@@ -257,7 +282,7 @@ def test_has_the_same_number_of_parameters(path: str, laboratory: Laboratory) ->
         assert found - expected in stored_beside(path)
 
 
-@pytest.mark.parametrize("path", grouped(path for path in CELLS if CELLS[path].exporter.startswith("torch_onnx")))
+@pytest.mark.parametrize("path", marked(path for path in CELLS if CELLS[path].exporter.startswith("torch_onnx")))
 def test_has_as_many_after_equal_weights_are_merged(path: str, laboratory: Laboratory) -> None:
     """Of weights that layers share, whether the exporter wrote them once or not, one is left."""
     expected = laboratory.found(REFERENCES[CELLS[path].task]).num_params
@@ -266,13 +291,21 @@ def test_has_as_many_after_equal_weights_are_merged(path: str, laboratory: Labor
     assert merged.num_params - expected in stored_beside(path)
 
 
-@pytest.mark.parametrize("path", grouped(CELLS))
+@pytest.mark.parametrize("path", marked(CELLS, own_forms=True))
 def test_outputs_of_a_sample_do_not_depend_on_its_batch(path: str, laboratory: Laboratory) -> None:
-    found = laboratory.found(path)
-    whole = found.outputs or {name: found.small[f"{SMALL_BATCHES[0]}/{name}"] for name in _names(path)}
+    small = laboratory.found(path).small
+    for name in _names(path):
+        alone, *others = (small[f"{batch}/{name}"] for batch in SMALL_BATCHES)
+        for outputs in others:
+            assert error(outputs, alone) <= SAME, name
+
+
+@pytest.mark.parametrize("path", marked(OWN_FORMS))
+def test_outputs_of_a_sample_are_those_of_the_whole_split(path: str, laboratory: Laboratory) -> None:
+    small, whole = laboratory.found(path).small, laboratory.whole(path).outputs
     for name, outputs in whole.items():
         for batch in SMALL_BATCHES:
-            assert error(found.small[f"{batch}/{name}"], outputs[:NUM_SMALL]) <= SAME, (name, batch)
+            assert error(small[f"{batch}/{name}"], outputs[:NUM_SMALL]) <= SAME, (name, batch)
 
 
 @pytest.mark.parametrize("path", OTHERS)
@@ -280,7 +313,8 @@ def test_agrees_with_the_reference_on_a_few_samples_in_every_batch(path: str, la
     found, reference = laboratory.found(path), laboratory.found(REFERENCES[CELLS[path].task])
     for name in _names(path):
         for batch in SMALL_BATCHES:
-            assert error(found.small[f"{batch}/{name}"], reference.outputs[name][:NUM_SMALL]) <= 1e-4, (name, batch)
+            expected = reference.small[f"{SMALL_BATCHES[0]}/{name}"]
+            assert error(found.small[f"{batch}/{name}"], expected) <= 1e-4, (name, batch)
 
 
 def _names(path: str) -> list[str]:

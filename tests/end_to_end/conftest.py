@@ -14,6 +14,8 @@ from typing import Any
 
 import pytest
 
+from bench.cli import main
+from bench.plugins import catalog
 from bench.records import assemble
 from bench.records.store import Store
 from support import quick_bench
@@ -58,12 +60,31 @@ class Harness:
         assert "Traceback" not in self.stderr()
         return (self.folder / "stdout").read_text()
 
+    def here(self, *arguments: str, code: int = 0) -> str:
+        """The same in this process: for what reads results, or is refused before anything is measured."""
+        with contextlib.ExitStack() as ended, pytest.MonkeyPatch.context() as patch:
+            for name in ("stdout", "stderr"):
+                file = ended.enter_context((self.folder / name).open("w"))
+                patch.setattr(sys, name, file)
+            patch.chdir(self.folder)
+            patch.setattr(sys, "argv", ["bench", *arguments])
+            for variable, value in self.environment.items():
+                patch.setenv(variable, value)
+            catalog.forget()  # the folders above may hold other plugins
+            ended.callback(catalog.forget)
+            with pytest.raises(SystemExit) as exit_:
+                main.main()
+        found = exit_.value.code or 0
+        assert found == code, self.stderr()
+        assert "Traceback" not in self.stderr()
+        return (self.folder / "stdout").read_text()
+
     def stderr(self) -> str:
         return (self.folder / "stderr").read_text()
 
     def shown(self, *arguments: str) -> dict[str, dict[str, Any]]:
         """The rows of `bench show` by cell."""
-        return {row["cell"]: row for row in json.loads(self.run("show", "--format", "json", *arguments))}
+        return {row["cell"]: row for row in json.loads(self.here("show", "--format", "json", *arguments))}
 
     def rows(self) -> dict[str, dict[str, Any]]:
         """The same without starting a process."""

@@ -12,6 +12,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import onnx
 import pytest
@@ -22,6 +23,9 @@ from bench.measure import machine
 from bench.records.lines import Header
 from bench.records.store import Store, read_file
 from support import records as made
+
+if TYPE_CHECKING:
+    from conftest import Harness
 
 COMMAND = Path(sys.executable).with_name("bench")
 TOY = "toy/null/native/raw/null/cpu/b1t1"
@@ -50,8 +54,12 @@ def bench(tmp_path: Path) -> Bench:
 def refused(done: subprocess.CompletedProcess[str], *, after_progress: bool = False) -> str:
     """The one line that says why, after the lines that tell how far it was."""
     assert done.returncode == 2, done.stderr
-    assert "Traceback" not in done.stderr
-    lines = done.stderr.splitlines()
+    return only_line(done.stderr, after_progress=after_progress)
+
+
+def only_line(stderr: str, *, after_progress: bool = False) -> str:
+    assert "Traceback" not in stderr
+    lines = stderr.splitlines()
     assert after_progress or len(lines) == 1, lines
     assert [line.startswith("bench: ") for line in lines] == [False] * (len(lines) - 1) + [True]
     return lines[-1]
@@ -102,9 +110,10 @@ def save_model(path: Path) -> bytes:
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
-def test_wrong_usage(arguments: list[str], says: str, bench: Bench, tmp_path: Path) -> None:
+def test_wrong_usage(arguments: list[str], says: str, harness: Harness, tmp_path: Path) -> None:
     save_model(tmp_path / "mine.onnx")
-    assert re.search(says, refused(bench(*arguments)), re.IGNORECASE)
+    harness.here(*arguments, code=2)
+    assert re.search(says, only_line(harness.stderr()), re.IGNORECASE)
     assert not (tmp_path / "results").exists()
 
 
@@ -120,12 +129,13 @@ def test_wrong_usage(arguments: list[str], says: str, bench: Bench, tmp_path: Pa
     ids=lambda value: value.removesuffix(".onnx") if isinstance(value, str) and " " not in value else "",
 )
 def test_a_file_that_is_no_model(
-    name: str, damage: Callable[[bytes], bytes], says: str, bench: Bench, tmp_path: Path
+    name: str, damage: Callable[[bytes], bytes], says: str, harness: Harness, tmp_path: Path
 ) -> None:
     path = tmp_path / name
     data = damage(save_model(path))
     path.write_bytes(data)
-    assert says in refused(bench("run", "--model", name))
+    harness.here("run", "--model", name, code=2)
+    assert says in only_line(harness.stderr())
     assert path.read_bytes() == data
     assert not (tmp_path / "results").exists()
 

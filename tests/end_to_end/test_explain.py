@@ -9,7 +9,14 @@ from typing import Any
 
 import numpy as np
 import onnx
+import pytest
 from onnx import TensorProto, helper, numpy_helper
+
+from bench.api.errors import InputError
+from bench.decisions.model_cells import plain_cell
+from bench.plugins import catalog
+from bench.records import folder as stored
+from bench.tasks import adopt
 
 TOY = "toy/null/native/raw/{runtime}/cpu/b1t1"
 DEADLY = '''
@@ -94,13 +101,16 @@ def test_own_model_with_weights_of_8_bits(harness: Any) -> None:
     assert "| operator | nodes | ms | share |" in alone
 
     shutil.copyfile(harness.folder / "mine.onnx", harness.folder / "other.onnx")
-    harness.run("explain", "other.onnx", code=2)
-    assert "other.onnx was not measured; `bench run --model other.onnx` measures it" in harness.stderr()
-    harness.run("explain", cell, "--dim", "batch=2", code=2)
-    assert "are about the file of a model; a cell has its own" in harness.stderr()
+    for arguments, said in (
+        (("other.onnx",), "other.onnx was not measured; `bench run --model other.onnx` measures it"),
+        ((cell, "--dim", "batch=2"), "are about the file of a model; a cell has its own"),
+    ):
+        harness.here("explain", *arguments, code=2)
+        assert said in harness.stderr()
 
 
-def test_file_that_was_measured_at_several_sizes(harness: Any) -> None:
+@pytest.mark.thorough
+def test_file_that_was_measured_at_several_sizes(harness: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """The largest is explained and the others are named; a size may be asked for, and one that was not measured."""
     graph = helper.make_graph(
         [helper.make_node("MatMul", ["x", "w"], ["y"])],
@@ -113,22 +123,30 @@ def test_file_that_was_measured_at_several_sizes(harness: Any) -> None:
     onnx.save(model, harness.folder / "sized.onnx")
     plain, at = "onnx/native/raw/onnxruntime/cpu/b1t1", "sized@length={}/onnx/native/raw/onnxruntime/cpu/b1t1"
     run = ("run", "--model", "sized.onnx", plain, "--launches", "1", "--dim")
-    explain = ("explain", "sized.onnx", "--format", "json")
+    monkeypatch.chdir(harness.folder)
+    monkeypatch.setenv("BENCH_CACHE", harness.environment["BENCH_CACHE"])
 
-    def explained(*options: str) -> str:
-        return str(json.loads(harness.run(*explain, *options))["after"]["cell"])
+    def explained(*dims: str) -> str:
+        """The cell that the command would explain."""
+        catalog.forget()
+        try:
+            return plain_cell(stored.read(Path("results")), Path("sized.onnx"), adopt.Options(dims=dims)).path
+        finally:
+            catalog.forget()
 
     harness.run(*run, "length=24")
-    assert explained() == explained("--dim", "length=24") == f"sized/{plain}"
+    assert explained() == explained("length=24") == f"sized/{plain}"
     harness.run(*run, "length=5,9")
-    assert explained("--dim", "length=5") == at.format(5)
-    assert explained("--dim", "length=9") == at.format(9)
-    assert explained() == at.format(9)
+    assert explained("length=5") == at.format(5)
+    assert explained("length=9") == at.format(9)
+    with pytest.raises(InputError, match=r"sized\.onnx was not measured at length=6; `bench explain` also takes sized"):
+        explained("length=6")
+    told = json.loads(harness.run("explain", "sized.onnx", "--format", "json"))
+    assert told["after"]["cell"] == at.format(9)
     assert f"this is {at.format(9)}; `bench explain` also takes {at.format(5)}" in harness.stderr()
-    harness.run("explain", "sized.onnx", "--dim", "length=6", code=2)
-    assert "sized.onnx was not measured at length=6; `bench explain` also takes sized" in harness.stderr()
 
 
+@pytest.mark.thorough
 def test_what_cannot_be_told_is_said(harness: Any) -> None:
     """A runtime without a profiler, one that dies of it, an artifact that is no ONNX file; then a refusal."""
     runtimes = harness.folder / "plugins" / "runtimes"
@@ -145,9 +163,9 @@ def test_what_cannot_be_told_is_said(harness: Any) -> None:
     text = " ".join(harness.run("explain", deadly).split())
     assert f"{deadly}: the profiler of deadly tells nothing: killed by SIGKILL" in text
 
-    harness.run("explain", "toy/*", code=2)
+    harness.here("explain", "toy/*", code=2)
     assert "one cell at a time; 'toy/*' names" in harness.stderr()
-    harness.run("explain", null, "--vs", "mine", code=2)
+    harness.here("explain", null, "--vs", "mine", code=2)
     assert "no result matches 'mine'" in harness.stderr()
     for path in harness.files():
         path.write_text(path.read_text().replace('"sha256":"', '"sha256":"0'))

@@ -89,8 +89,9 @@ class Fleet(NODES.Fleet):  # type: ignore[name-defined,misc]
     """A fleet whose folder other users may enter, as a home folder of many systems, and which has no private `/tmp`."""
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def fleet() -> Iterator[Fleet]:
+    """A head and another machine, which the last test has leave."""
     folder = Path("/tmp", f"bt-{secrets.token_hex(3)}")
     folder.mkdir(mode=0o755)
     there = NODES.Fleet.at_free_port(folder, BENCH_PATH=str(FAULTS), RAY_TMPDIR=str(folder))
@@ -112,7 +113,8 @@ def places(fleet: Fleet) -> set[str]:
         with contextlib.suppress(psutil.Error):
             found |= {one.path for one in process.open_files() if one.mode != "r"}
             found |= {one.laddr for one in process.net_connections("unix") if str(one.laddr).startswith("/")}
-            found |= {one.path for one in process.memory_maps() if one.path.startswith(("/dev/shm/", "/tmp/"))}
+            mapped = {one.path for one in process.memory_maps() if one.path.startswith(("/dev/shm/", "/tmp/"))}
+            found |= {path for path in mapped if not path.startswith(f"{sys.prefix}/")}
     shared = {str(fleet.folder / f"lease-{name}") for name in ("head", "one")}  # a lock which all users take
     return {path for path in found if os.path.lexists(path)} - shared  # without those that have no name any more
 
@@ -148,12 +150,11 @@ def test_a_neighbour_reaches_nothing_of_a_running_fleet(fleet: Fleet, harness: H
 def test_no_port_of_a_fleet_says_anything_without_the_token(fleet: Fleet) -> None:
     """But for the health check of gRPC, which tells that there is a server."""
     grpc = pytest.importorskip("grpc")
-    ports = {
-        one.laddr.port
-        for process in fleet.processes()
-        for one in process.net_connections("tcp")
-        if one.status == psutil.CONN_LISTEN
-    }
+    ports = set()
+    for process in fleet.processes():
+        with contextlib.suppress(psutil.NoSuchProcess):  # one that an earlier sweep had may be ending
+            listening = [one for one in process.net_connections("tcp") if one.status == psutil.CONN_LISTEN]
+            ports |= {one.laddr.port for one in listening}
     calls = [
         "/ray.rpc.NodeInfoGcsService/GetAllNodeInfo",
         "/ray.rpc.InternalKVGcsService/InternalKVKeys",

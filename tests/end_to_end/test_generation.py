@@ -49,11 +49,11 @@ def test_mistakes_of_engines_are_reasons(generating: Harness) -> None:
         row = rows[cells[name]]
         assert (row["status"], row["latency_p50_ns"]) == ("failed", None), name
         assert reason in row["reason"], (name, row["reason"])
-    table = generating.run("show", "--sweep", "generation")
+    table = generating.here("show", "--sweep", "generation")
     assert "null/native/raw/toy_engine/cpu" in table.replace("\n", "")
     picked = generating.run("pick", DECODE, "--max-ttft", "1m", "--min-tokens-per-s", "1")
     assert f"pick: {cells['cpu']}" in picked
-    generating.run("pick", DECODE, "--min-tokens-per-s", "1e9", code=2)
+    generating.here("pick", DECODE, "--min-tokens-per-s", "1e9", code=2)
     assert "--min-tokens-per-s 0 of 1" in generating.stderr()
-    generating.run("pick", PREFILL, "--min-tokens-per-s", "1", code=2)
+    generating.here("pick", PREFILL, "--min-tokens-per-s", "1", code=2)
     assert "times first tokens alone" in generating.stderr()

@@ -17,7 +17,6 @@ import pytest
 if TYPE_CHECKING:
     from conftest import Harness
 
-NUM_KILLS = 8
 NUM_LAUNCHES = 2
 FAULTS = Path(__file__).parents[1] / "faults"
 CELLS = [
@@ -54,16 +53,19 @@ def check_complete(harness: Harness, cells: list[str]) -> None:
         assert row["ratio"] is not None, cell
 
 
-def test_killed_at_eight_moments(harness: Harness) -> None:
+@pytest.mark.parametrize(
+    ("num_kills", "cells"), [(2, FEW), pytest.param(8, CELLS, marks=pytest.mark.thorough)], ids=["few", "many"]
+)
+def test_killed_at_moments(num_kills: int, cells: list[str], harness: Harness) -> None:
     """Before, in and between all stages, for the run goes on a little further each time."""
     moments = random.Random(20)
     seen: set[str] = set()
     num_running = 0
-    for _ in range(NUM_KILLS):
+    for _ in range(num_kills):
         # Counted in stored lines, so that the moments are spread alike on a slow machine and a fast one.
         num_lines, more_s = moments.randint(0, 3), moments.uniform(0.0, 0.4)
         before = harness.num_lines()
-        process = harness.start(*command(CELLS), process_group=0)
+        process = harness.start(*command(cells), process_group=0)
         wait_for(
             lambda: process.poll() is not None or harness.num_lines() - before >= num_lines,  # noqa: B023
             "no progress",
@@ -79,18 +81,19 @@ def test_killed_at_eight_moments(harness: Harness) -> None:
         assert len(ids) == len(set(ids))
         seen |= set(ids)
         wait_for(lambda: not harness.workers(), "workers outlive the sweep")
-    assert num_running >= NUM_KILLS / 2  # most were killed at work
-    harness.run(*command(CELLS))
+    assert num_running >= num_kills / 2  # most were killed at work
+    harness.run(*command(cells))
     ids = harness.launch_ids()
     assert seen <= set(ids)
     assert len(ids) == len(set(ids))
-    check_complete(harness, CELLS)
+    check_complete(harness, cells)
     for path in harness.files():
         assert path.read_bytes().endswith(b"\n")  # a line that was cut short is healed
-    harness.run(*command(CELLS))
+    harness.run(*command(cells))
     assert harness.launch_ids() == ids  # and nothing is measured again
 
 
+@pytest.mark.thorough
 def test_line_that_was_cut_short_is_measured_again(harness: Harness) -> None:
     """As a power cut leaves it."""
     harness.run(*command(FEW))
@@ -103,7 +106,13 @@ def test_line_that_was_cut_short_is_measured_again(harness: Harness) -> None:
     check_complete(harness, FEW)
 
 
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)], ids=["INT", "TERM"])
+@pytest.mark.parametrize(
+    ("number", "code"),
+    [
+        pytest.param(signal.SIGINT, 130, id="INT"),
+        pytest.param(signal.SIGTERM, 143, id="TERM", marks=pytest.mark.thorough),
+    ],
+)
 def test_signal(harness: Harness, number: int, code: int) -> None:
     """Ctrl-C goes to the whole group, as a terminal sends it, and may come twice in a row."""
     process = harness.start(*command(FEW, launches=50), "--margin", "0.0001%", process_group=0)
@@ -125,6 +134,7 @@ def test_signal(harness: Harness, number: int, code: int) -> None:
     check_complete(harness, FEW)
 
 
+@pytest.mark.thorough
 def test_two_sweeps_at_once_are_refused(harness: Harness) -> None:
     """They would measure each other."""
     process = harness.start(*command(FEW), process_group=0)

@@ -33,6 +33,7 @@ def kills() -> ModuleType:
 
 
 @pytest.mark.skipif(shutil.which("git") is None, reason="needs git")
+@pytest.mark.thorough
 @pytest.mark.slow(seconds=30)
 def test_each_command_loses_nothing(kills: ModuleType, tmp_path: Path) -> None:
     place = kills.Place(tmp_path)

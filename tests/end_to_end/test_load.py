@@ -54,5 +54,5 @@ def test_what_cannot_be_asked(harness: Harness) -> None:
         (("--baseline", CELL, "--plan"), "--plan compares with the way that answers most requests a second"),
         (("--plan", "--rate", "5", "--max-batch", "4"), "--plan chooses for itself: leave out --rate, --max-batch"),
     ):
-        harness.run("load", CELL, *asked, code=2)
+        harness.here("load", CELL, *asked, code=2)
         assert told in harness.stderr()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import importlib.util
 import os
 import shutil
 from collections.abc import Iterator
@@ -14,8 +15,6 @@ import pytest
 from support import page_records as made
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome", "chrome"))), None)
-pytestmark = [pytest.mark.skipif(CHROMIUM is None, reason="no Chromium here; Debian's package is `chromium`")]
-playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed; pip install playwright")
 DESKTOP, PHONE = {"width": 1440, "height": 900}, {"width": 390, "height": 844}
 
 
@@ -46,6 +45,14 @@ class Window:
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
+    """Skips the tests where there is none, or fails them where `REQUIRE_BROWSER` is set, as `.ci/run` sets it."""
+    without = pytest.fail if os.environ.get("REQUIRE_BROWSER") else pytest.skip
+    if CHROMIUM is None:
+        without("no Chromium here; Debian's package is `chromium`")
+    if importlib.util.find_spec("playwright") is None:
+        without("playwright is not installed; pip install playwright")
+    import playwright.sync_api as playwright
+
     arguments = ["--no-sandbox"] if os.geteuid() == 0 else []  # Chromium has no sandbox for root
     with playwright.sync_playwright() as driver:
         browser = driver.chromium.launch(executable_path=CHROMIUM, args=arguments)

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import onnx
@@ -15,6 +17,9 @@ from onnx import TensorProto, helper, numpy_helper
 
 from bench.api.errors import InputError
 from bench.decisions import deployment
+
+if TYPE_CHECKING:
+    from conftest import Harness
 
 COMMAND = Path(sys.executable).with_name("bench")
 TOY = "toy/null/native/raw/null/cpu/b1t1"
@@ -57,8 +62,23 @@ def program(folder: Path, path: Path, *more: str) -> str:
     return done.stdout
 
 
+@pytest.fixture(scope="module")
+def measured(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the results of a short sweep over the toy, to copy."""
+    folder = tmp_path_factory.mktemp("measured")
+    command(folder, "run", TOY, "--launches", "1", "--budget", "30s")
+    return folder
+
+
+@pytest.fixture
+def toy(measured: Path, tmp_path: Path) -> Path:
+    """The same for one test to change."""
+    shutil.copytree(measured, tmp_path, dirs_exist_ok=True)
+    return tmp_path
+
+
+@pytest.mark.usefixtures("toy")
 def test_picked_toy_gives_the_measured_metric(tmp_path: Path) -> None:
-    command(tmp_path, "run", TOY, "--launches", "1", "--budget", "30s")
     said = command(tmp_path, "pick", TOY, "--max-metric-drop", "50%")
     assert f"pick: {TOY}" in said
     folder = tmp_path / "results" / "picks" / "toy"
@@ -123,13 +143,16 @@ def test_samples_without_a_loss(tmp_path: Path) -> None:
     ]
 
 
-def test_what_cannot_be_picked_is_said(tmp_path: Path) -> None:
-    command(tmp_path, "run", TOY, "--launches", "1", "--budget", "30s")
-    said = command(tmp_path, "pick", TOY, "--max-latency", "1us", "--max-size", "1kB", code=2)
-    assert "--max-latency 0 of 1; the least is" in said
-    assert "there are: --batch 1 --threads 1" in command(tmp_path, "pick", "toy", "--threads", "7", code=2)
-    assert "no result matches 'nothing'" in command(tmp_path, "pick", "nothing", code=2)
-    assert "not a size: '10'" in command(tmp_path, "pick", "toy", "--max-size", "10", code=2)
+@pytest.mark.usefixtures("toy")
+def test_what_cannot_be_picked_is_said(harness: Harness) -> None:
+    for arguments, said in (
+        ((TOY, "--max-latency", "1us", "--max-size", "1kB"), "--max-latency 0 of 1; the least is"),
+        (("toy", "--threads", "7"), "there are: --batch 1 --threads 1"),
+        (("nothing",), "no result matches 'nothing'"),
+        (("toy", "--max-size", "10"), "not a size: '10'"),
+    ):
+        printed = harness.here("pick", *arguments, code=2)
+        assert said in printed + harness.stderr()
 
 
 def saved(folder: Path, **changes: object) -> None:

@@ -92,6 +92,7 @@ def test_second_run_measures_nothing(harness: Harness) -> None:
     assert {cell: row["num_launches"] for cell, row in rows.items()} == {BASELINE: 4, FEWER: 2, VERSIONED: 2}
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("plugins")
 def test_more_launches_are_added_to_those_there_are(harness: Harness) -> None:
     harness.run(*RUN[:-1], "3", "--margin", "0.0001%")
@@ -125,12 +126,14 @@ def test_new_version_of_a_package_is_measured_again(harness: Harness) -> None:
     assert versions == {"1.0", "2.0"}
 
 
+@pytest.mark.thorough
 def test_new_code_of_a_runtime_is_measured_again(harness: Harness, plugins: Path) -> None:
     with (plugins / "runtimes" / "versioned.py").open("a") as file:
         file.write("\nCHANGED = True\n")
     assert new_launches(harness, *RUN) == {VERSIONED, BASELINE}
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("plugins")
 def test_package_that_went_away_is_a_reason(harness: Harness) -> None:
     shutil.rmtree(harness.folder / "site")
@@ -146,6 +149,7 @@ def test_package_that_went_away_is_a_reason(harness: Harness) -> None:
     assert harness.rows()[VERSIONED]["status"] == "ok"
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("plugins")
 def test_force_measures_again(harness: Harness) -> None:
     assert new_launches(harness, *RUN, "--force") == {BASELINE, FEWER, VERSIONED}
@@ -164,13 +168,13 @@ def test_force_that_is_stopped_leaves_what_there_was(harness: Harness) -> None:
 
 @pytest.mark.usefixtures("plugins")
 def test_show_in_every_format(harness: Harness) -> None:
-    rows = json.loads(harness.run("show", "--format", "json"))
+    rows = json.loads(harness.here("show", "--format", "json"))
     assert {row["cell"] for row in rows} == {BASELINE, FEWER, VERSIONED}
-    table = list(csv.DictReader(io.StringIO(harness.run("show", "--format", "csv"))))
+    table = list(csv.DictReader(io.StringIO(harness.here("show", "--format", "csv"))))
     assert [row["cell"] for row in table] == [row["cell"] for row in rows]
     assert set(table[0]) == set(rows[0])
-    texts = {format_: harness.run("show", "--format", format_).replace("\\_", "_") for format_ in ("table", "latex")}
-    harness.run("show", "*/raw/*", "--format", "md", "--output", "table.md")
+    texts = {format_: harness.here("show", "--format", format_).replace("\\_", "_") for format_ in ("table", "latex")}
+    harness.here("show", "*/raw/*", "--format", "md", "--output", "table.md")
     texts["md"] = (harness.folder / "table.md").read_text()
     for format_, text in texts.items():
         assert "versioned" in text, format_
@@ -190,7 +194,7 @@ def test_results_can_be_read_elsewhere(harness: Harness) -> None:
     assert harness.shown("--results", "archive/moved") == rows
     (other / "current.json").unlink()  # it can be lost
     assert harness.shown("--results", "archive/moved") == rows
-    harness.run("show", code=2)
+    harness.here("show", code=2)
     assert "no such folder: results" in harness.stderr()
 
 
@@ -202,6 +206,6 @@ def test_results_of_one_machine_of_several_can_be_named(harness: Harness) -> Non
     for name in ("one", "two"):
         shutil.copytree(machine, machine.with_name(name))
     shutil.rmtree(machine)
-    harness.run("show", code=2)
+    harness.here("show", code=2)
     assert "give one with --results: results/one, results/two" in harness.stderr()
     assert harness.shown("--results", "results/two") == rows

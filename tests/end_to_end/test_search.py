@@ -61,15 +61,16 @@ def test_the_winner_is_fast_and_right(searching: Harness) -> None:
     assert json.loads((folder / recipe["artifact"]["file"]).read_text()) == {"rounds": pytest.approx(900), "scale": 2.0}
     plots = {path.name for path in (searching.folder / "results").glob("*/plots/*.png")}
     assert plots == {"toy-b1t1-latency-search.png", "toy-b1t1-latency-letters-1.png"}
-    shown = {row["cell"]: row for row in json.loads(searching.run("show", "toy~tuning/*", "--format", "json"))}
+    shown = {row["cell"]: row for row in json.loads(searching.here("show", "toy~tuning/*", "--format", "json"))}
     assert {cell.split("/")[3] for cell in shown} == {"raw", "halving-2h", "halving-1h1f", "halving-1f1h"}
     assert {row["metric_name"] for row in shown.values()} == {"snr_db"}
-    everything = json.loads(searching.run("show", "--format", "json"))
+    everything = json.loads(searching.here("show", "--format", "json"))
     assert {row["task"] for row in everything} == {"toy"}, "proposals are shown where they are asked for"
     asked = {row["variant"] for row in everything}
     assert asked == {"raw", "halving-1h1f"}, "what loses the metric on the tuning samples is not confirmed"
 
 
+@pytest.mark.thorough
 def test_nothing_better_is_said_and_ends_with_1(searching: Harness) -> None:
     path = searching.folder / "plugins" / "variants" / "halving.py"
     path.write_text(path.read_text().replace('2.1 if "useful" in chosen else 2.0', "2.1"))
@@ -79,15 +80,17 @@ def test_nothing_better_is_said_and_ends_with_1(searching: Harness) -> None:
 
 
 def test_what_cannot_be_searched_is_said_in_a_line(harness: Harness) -> None:
-    harness.run("search", code=2)
-    assert "name a task, or a model of your own with --model" in harness.stderr()
-    harness.run("search", "toy", "--model", "model.onnx", code=2)
-    assert "name a task, or a model of your own with --model, not both" in harness.stderr()
-    harness.run("search", "toy", "--dim", "width=3", code=2)
-    assert "--dim is for a model of your own" in harness.stderr()
-    harness.run("search", "--model", "model.onnx", "--dim", "width=3,4", code=2)
-    assert "--dim width: a search is for one request" in harness.stderr()
-    harness.run("search", "toy", "--threads", "4096", code=2)
-    assert "--threads 4096 is more than the" in harness.stderr()
+    for arguments, said in (
+        ((), "name a task, or a model of your own with --model"),
+        (("toy", "--model", "model.onnx"), "name a task, or a model of your own with --model, not both"),
+        (("toy", "--dim", "width=3"), "--dim is for a model of your own"),
+        (("--model", "model.onnx", "--dim", "width=3,4"), "--dim width: a search is for one request"),
+        (("toy", "--threads", "4096"), "--threads 4096 is more than the"),
+    ):
+        harness.here("search", *arguments, code=2)
+        assert said in harness.stderr()
+
+
+def test_a_task_of_which_nothing_can_be_chosen(harness: Harness) -> None:
     harness.run("search", "toy", "--budget", "2s", code=2)
     assert "nothing can be chosen for an export of toy here" in harness.stderr()

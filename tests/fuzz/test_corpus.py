@@ -18,12 +18,12 @@ from fuzz import apart, beside, mutations, targets, watch
 from fuzz.corpus import CORPUS, EXPECTED, Finding, findings
 from fuzz.minimise import minimised
 
-OF_FRAMEWORKS = ("boosters", "ports", "pretrained")
+OF_FRAMEWORKS = {"boosters": "xgboost", "ports": "litert", "pretrained": "torch"}
 """Targets that open models by their packages, in which a test without frameworks has no share."""
 
 
 def marks_of(target: str) -> list[pytest.MarkDecorator]:
-    return [pytest.mark.framework] if target in OF_FRAMEWORKS else []
+    return [pytest.mark.framework(OF_FRAMEWORKS[target])] if target in OF_FRAMEWORKS else []
 
 
 FINDINGS = [

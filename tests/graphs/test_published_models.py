@@ -157,7 +157,7 @@ def test_work_follows_batch_and_length(transformers: Any, tmp_path: Path) -> Non
     assert found[1, 32] == transformer_macs(config, 32, gated=False, head=False)
 
 
-@pytest.mark.framework
+@pytest.mark.framework("torch")
 @pytest.mark.parametrize("keep_copies", [False, True])
 def test_albert_base_has_11_7_million_unique_parameters(tmp_path: Path, keep_copies: bool) -> None:
     torch = pytest.importorskip("torch")

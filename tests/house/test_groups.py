@@ -29,3 +29,58 @@ def test_a_group_runs_in_one_process(tmp_path: Path) -> None:
     ran = {tuple(line.split()) for line in (tmp_path / "ran").read_text().splitlines()}
     assert len(ran) == 2, "each group has one process"
     assert {group for group, _ in ran} == {"0", "1"}
+
+
+MARKED = """
+import sys
+import types
+
+import pytest
+
+
+@pytest.fixture
+def group(request):
+    return request.node.get_closest_marker("xdist_group").args[0]
+
+
+@pytest.mark.framework
+def test_both(group):
+    assert group == "tensorflow and torch"
+
+
+@pytest.mark.framework("torch")
+def test_one(group):
+    assert group == "torch"
+
+
+@pytest.mark.framework("sklearn")
+def test_another_package(group):
+    assert group == "test_marked"
+
+
+@pytest.mark.xdist_group("own")
+@pytest.mark.framework
+def test_own(group):
+    assert group == "own"
+
+
+@pytest.mark.framework("tensorflow")
+def test_wrong(group):
+    assert group == "tensorflow"
+    sys.modules["torch"] = types.ModuleType("torch")
+"""
+
+
+def test_tests_that_import_a_framework_say_which(tmp_path: Path) -> None:
+    """Tests of one framework are a group, and a test that imports another fails."""
+    folder = Path(__file__).parents[1]
+    (tmp_path / "test_marked.py").write_text(MARKED)
+    (tmp_path / "conftest.py").write_text((folder / "conftest.py").read_text())
+    (tmp_path / "pytest.ini").write_text("[pytest]\n")
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
+    environment["PYTHONPATH"] = os.pathsep.join((str(folder), str(folder.parent)))
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "test_marked.py"]
+    done = subprocess.run(command, cwd=tmp_path, env=environment, check=False, capture_output=True, text=True)
+    assert "5 passed" in done.stdout, done.stdout
+    assert "1 error" in done.stdout
+    assert 'it imports torch; mark it with `pytest.mark.framework("tensorflow", "torch")`' in done.stdout

@@ -23,6 +23,8 @@ from bench.pipeline import feeding
 from bench.plugins import catalog
 from support.blocks import METHOD, PASSES, Order, failures, is_gone, num_passes, roles
 
+pytestmark = pytest.mark.slow(seconds=1)
+
 
 def test_launches(make: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     order = Order(monkeypatch)

@@ -25,6 +25,8 @@ from bench.measure.load.paired import Arrivals, Bound, Member, run_block
 from bench.measure.load.service import Bounds, Driver, Service, Setup
 from bench.measure.load.serving import Batching, polled
 
+pytestmark = pytest.mark.slow(seconds=1.5)
+
 LIMITS = Limits.of(step_s=30, memory_bytes=2**30)
 BOUNDS = Bounds(most_waiting=256, silent_s=1.0)
 LEARN_RUNS = 9
@@ -231,6 +233,7 @@ def test_a_block_serves_the_same_arrivals_by_all_in_turns(make: Any) -> None:
         assert launch.of(P50).medians_ns == launch.slices_ns[P50]
 
 
+@pytest.mark.thorough
 def test_a_service_that_no_rate_suits_is_asked_about_it_once(make: Any) -> None:
     arrivals = Arrivals(due_ns=20_000_000 * np.arange(20), rows=np.arange(20))
     bound = Bound(statistic=P99, most_ns=1_000_000)  # an inference takes longer
@@ -245,6 +248,7 @@ def test_a_service_that_no_rate_suits_is_asked_about_it_once(make: Any) -> None:
     assert time.monotonic() - begun < 60
 
 
+@pytest.mark.thorough
 def test_a_service_that_cannot_keep_up_has_no_latency(make: Any) -> None:
     arrivals = Arrivals(due_ns=1_000_000 * np.arange(40), rows=np.arange(40))
     slow = [Member(subject=make("slow", run_s=0.01))]

@@ -17,6 +17,8 @@ from onnx import TensorProto, helper
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
+pytestmark = pytest.mark.slow(seconds=3)
+
 ROOT = Path(__file__).parents[2]
 SOURCES = ("bench", "models", "datasets", "setup.py", "pyproject.toml", "MANIFEST.in", "README.md", "LICENSE")
 SHORT = ["--launches", "1", "--budget", "30s"]

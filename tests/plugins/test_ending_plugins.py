@@ -210,7 +210,14 @@ def test_what_a_plugin_raises_anywhere_else_is_one_line(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow(seconds=10)
-@pytest.mark.parametrize("ends", ["sys.exit(3)", "raise KeyboardInterrupt", "raise type('Mine', (BaseException,), {})"])
+@pytest.mark.parametrize(
+    "ends",
+    [
+        "sys.exit(3)",
+        pytest.param("raise KeyboardInterrupt", marks=pytest.mark.thorough),
+        pytest.param("raise type('Mine', (BaseException,), {})", marks=pytest.mark.thorough),
+    ],
+)
 def test_a_data_set_that_would_end_the_worker(tmp_path: Path, ends: str) -> None:
     from onnx import TensorProto, helper, numpy_helper
 

@@ -9,14 +9,15 @@ import pytest
 
 from bench.api import Task
 from bench.plugins import catalog, steps
+from support import deferred
 from support import variant_graphs as graphs
 
-torch = pytest.importorskip("torch")
+torch = deferred.importorskip("torch")
 onnx = pytest.importorskip("onnx")
 
 WIDTH, LAYERS = 32, 3
 
-pytestmark = pytest.mark.framework
+pytestmark = pytest.mark.framework("torch")
 
 
 @pytest.fixture

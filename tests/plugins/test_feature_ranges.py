@@ -63,7 +63,7 @@ def models() -> dict[str, Callable[[], Any]]:
     }
 
 
-@pytest.mark.framework
+@pytest.mark.framework("sklearn")
 @pytest.mark.parametrize(
     "name", ["tree", "forest", "boosting", "histogram", "xgboost", "lightgbm", "deviations", "extremes"]
 )
@@ -78,7 +78,7 @@ def test_models_tell_where_their_features_lay(name: str) -> None:
     assert (width < 15 * SCALE).all(), "at most twice as wide as the features"
 
 
-@pytest.mark.framework
+@pytest.mark.framework("sklearn")
 def test_models_that_tell_no_range() -> None:
     from sklearn.decomposition import PCA
     from sklearn.linear_model import LogisticRegression
@@ -90,7 +90,7 @@ def test_models_that_tell_no_range() -> None:
         assert feature_ranges.of_estimator(model.fit(features, classes)) is None
 
 
-@pytest.mark.framework
+@pytest.mark.framework("sklearn")
 def test_categories_are_no_thresholds() -> None:
     import xgboost
 

@@ -43,7 +43,7 @@ def test_blocks_of_4_bits_are_read_as_they_are_written() -> None:
     assert np.mean((read - weights) ** 2) < np.mean((plain - weights) ** 2)
 
 
-@pytest.mark.framework
+@pytest.mark.framework("torch")
 @pytest.mark.slow(seconds=8)
 def test_the_file_holds_the_decoder(file: Path) -> None:
     reader = gguf.GGUFReader(file)
@@ -56,7 +56,7 @@ def test_the_file_holds_the_decoder(file: Path) -> None:
     assert len(facts["tokenizer.ggml.tokens"]) == 4096
 
 
-@pytest.mark.framework
+@pytest.mark.framework("torch")
 @pytest.mark.slow(seconds=20)
 @pytest.mark.parametrize(("option", "precision", "error"), [("", "float32", 0.05), ("q8_0", "int8", 1.0)])
 def test_it_generates_what_the_reference_does(file: Path, option: str, precision: str, error: float) -> None:
@@ -81,7 +81,7 @@ def test_it_generates_what_the_reference_does(file: Path, option: str, precision
     session.close()
 
 
-@pytest.mark.framework
+@pytest.mark.framework("torch")
 def test_text_that_is_no_token_is_a_failure(file: Path) -> None:
     """Of characters that several tokens make, llama.cpp streams one text."""
     task = catalog.task(REQUEST)
@@ -98,7 +98,7 @@ def test_ids_by_the_text_that_is_streamed() -> None:
     assert found == {"<s>": 0, "a": 1, " b": 2, "\n": 3}  # the last is half a character
 
 
-@pytest.mark.framework
+@pytest.mark.framework("torch")
 def test_rows_that_blocks_do_not_divide_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "odd.gguf"
     writer = gguf.GGUFWriter(path, "llama")

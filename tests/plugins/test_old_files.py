@@ -58,7 +58,7 @@ def old_model() -> onnx.ModelProto:
 
 IMPORT_TORCH = {"onnxsim"}
 NAMES = [
-    pytest.param(name, marks=pytest.mark.framework if name in IMPORT_TORCH else ())
+    pytest.param(name, marks=pytest.mark.framework("torch") if name in IMPORT_TORCH else ())
     for name, named in catalog.variants().items()
     if "onnx" in named.variant.formats and name not in FIXED
 ]

@@ -89,7 +89,7 @@ def export() -> Path:
     return prepare.artifact_of(cell, Limits.of(step_s=None, memory_bytes=None)).path
 
 
-@pytest.mark.framework
+@pytest.mark.framework("onnx")
 @pytest.mark.parametrize("name", ["int8-sym-channel", "int4-asym-block"])
 def test_every_weight_of_a_real_export_is_quantized(name: str, export: Path, tmp_path: Path) -> None:
     import onnxruntime

@@ -12,10 +12,11 @@ from bench.api import Samples, TensorSpec
 from bench.api.errors import RefusedError
 from bench.plugins import catalog
 from bench.plugins.engines.openvino import ir
+from support import deferred
 from support import small_models as small
 
-pytest.importorskip("nncf")
-pytestmark = pytest.mark.framework
+deferred.importorskip("nncf")
+pytestmark = pytest.mark.framework("torch")
 
 
 IMAGES = np.random.default_rng(4).random((6, 8, 10, 10), np.float32)

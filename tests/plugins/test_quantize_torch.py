@@ -11,10 +11,11 @@ import pytest
 from bench.api import Samples, TensorSpec
 from bench.api.errors import ArtifactError, RefusedError
 from bench.plugins import catalog
+from support import deferred
 from support import small_models as small
 
-torch = pytest.importorskip("torch")
-pytestmark = pytest.mark.framework
+torch = deferred.importorskip("torch")
+pytestmark = pytest.mark.framework("torch")
 
 
 STEPS = np.random.default_rng(2).standard_normal((5, 7, 64)).astype(np.float32)

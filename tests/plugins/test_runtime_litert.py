@@ -14,7 +14,7 @@ from bench.api.errors import ArtifactError, RefusedError
 from bench.plugins import catalog
 from bench.plugins.engines import litert
 
-pytestmark = pytest.mark.framework
+pytestmark = pytest.mark.framework("tensorflow")
 
 SIZE = 64
 

@@ -15,10 +15,11 @@ from bench.api.cell import Cell
 from bench.api.errors import ArtifactError, RefusedError
 from bench.plugins import catalog, steps
 from bench.plugins.engines import archive, genai
+from support import deferred
 
 pytest.importorskip("onnxruntime_genai")
-torch = pytest.importorskip("torch")
-pytest.importorskip("transformers")
+torch = deferred.importorskip("torch")
+deferred.importorskip("transformers")
 pytestmark = [pytest.mark.framework, pytest.mark.xdist_group("genai"), pytest.mark.slow(seconds=10)]
 
 PROMPT = np.arange(100, 116)

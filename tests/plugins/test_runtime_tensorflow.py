@@ -13,7 +13,7 @@ import pytest
 from bench.api import TensorSpec
 from bench.plugins import catalog
 
-pytestmark = pytest.mark.framework
+pytestmark = pytest.mark.framework("tensorflow")
 
 TASK = SimpleNamespace(inputs=(TensorSpec(name="x", dtype="float32", shape=("batch", "tokens", 8)),))
 

@@ -16,13 +16,9 @@ from bench.plugins import catalog
 from support import threads_child
 from support.workers import Workers
 
-CASES = [
+ENGINES = [
     ("native-torch", "pytorch"),
-    ("native-torch", "torch_compile"),
-    ("aot_inductor-torch", "aot_inductor"),
     ("torch_onnx_legacy-torch", "onnxruntime"),
-    ("torch_onnx_legacy-torch", "onnxruntime_bytes"),
-    ("torch_onnx_legacy-torch", "onnxruntime_iobinding"),
     ("torch_onnx_legacy-torch", "openvino"),
     ("torch_mnn-torch", "mnn"),
     ("torch_ncnn-torch", "ncnn"),
@@ -30,10 +26,17 @@ CASES = [
     ("torch_iree-torch", "iree"),
     ("torch_tvm-torch", "tvm"),
     ("native-tf", "tensorflow"),
-    ("native-tf", "tensorflow_eager"),
-    ("native-tf", "tensorflow_xla"),
     ("tflite-tf", "litert"),
 ]
+SAME_ENGINES = [
+    ("native-torch", "torch_compile"),
+    ("aot_inductor-torch", "aot_inductor"),
+    ("torch_onnx_legacy-torch", "onnxruntime_bytes"),
+    ("torch_onnx_legacy-torch", "onnxruntime_iobinding"),
+    ("native-tf", "tensorflow_eager"),
+    ("native-tf", "tensorflow_xla"),
+]
+"""Further runtimes of engines whose threads are tested each time."""
 TASK = "super_resolution"
 STRAY = {1: 0.03, 2: 0.2}
 """Share of the processor time that other threads may take: collectors and timers; and, where a pool works, the thread
@@ -72,7 +75,9 @@ def spread(runtime: str, source: str, artifact: Path, threads: int) -> dict[str,
     return answer
 
 
-@pytest.mark.parametrize(("made", "runtime"), CASES)
+@pytest.mark.parametrize(
+    ("made", "runtime"), [*ENGINES, *(pytest.param(*case, marks=pytest.mark.thorough) for case in SAME_ENGINES)]
+)
 def test_as_many_threads_work_as_are_given(made: str, runtime: str, framework_worker: Workers) -> None:
     opener = catalog.runtime(runtime)
     if (reason := opener.skip()) is not None:

@@ -69,7 +69,7 @@ def test_compiling_needs_a_compiler(monkeypatch: pytest.MonkeyPatch, tmp_path: P
     assert "(no-such-c++)" in (compilers[0].skip() or "")
 
 
-@pytest.mark.framework
+@pytest.mark.framework("torch")
 @pytest.mark.parametrize(
     ("provider", "precision", "expected"), [("cpu", "float32", 1.001), ("cpu-bf16", "bfloat16", 1)]
 )
@@ -84,7 +84,7 @@ def test_bfloat16_rounds_inside_and_gives_float32(provider: str, precision: str,
     np.testing.assert_allclose(y, np.eye(8)[:3] * expected, rtol=1e-6)
 
 
-@pytest.mark.framework
+@pytest.mark.framework("torch")
 def test_nothing_rounds_float32_on_a_device_behind_ones_back() -> None:
     torch = pytest.importorskip("torch")
     task = catalog.task("super_resolution")

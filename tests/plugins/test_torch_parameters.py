@@ -7,11 +7,12 @@ from typing import Any
 
 import pytest
 
-torch = pytest.importorskip("torch")
+from bench.plugins.engines.pytorch import script
+from support import deferred
 
-from bench.plugins.engines.pytorch import script  # noqa: E402
+torch = deferred.importorskip("torch")
 
-pytestmark = pytest.mark.framework
+pytestmark = pytest.mark.framework("torch")
 
 
 def layers() -> Any:

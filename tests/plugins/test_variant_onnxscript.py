@@ -9,9 +9,10 @@ import pytest
 from onnx import NodeProto, helper
 
 from bench.graphs.file.digest import all_graphs, all_nodes
+from support import deferred
 from support import variant_graphs as graphs
 
-pytest.importorskip("onnxscript")
+deferred.importorskip("onnxscript")
 pytest.importorskip("onnxruntime")
 
 node = helper.make_node

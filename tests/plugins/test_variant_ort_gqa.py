@@ -13,11 +13,12 @@ from bench.api import Task
 from bench.api.errors import RefusedError
 from bench.pipeline import operations
 from bench.plugins import catalog, generating, steps
+from support import deferred
 
 pytest.importorskip("onnxruntime")
-pytest.importorskip("onnxscript")
+deferred.importorskip("onnxscript")
 pytest.importorskip("sympy")
-pytest.importorskip("transformers")
+deferred.importorskip("transformers")
 pytestmark = [pytest.mark.framework, pytest.mark.xdist_group("ort_gqa"), pytest.mark.slow(seconds=20)]
 
 
@@ -26,7 +27,7 @@ def task() -> Task:
     return catalog.task("codegen_lm~step")
 
 
-@pytest.fixture(scope="module", params=["torch_onnx", "torch_onnx_legacy"])
+@pytest.fixture(scope="module", params=[pytest.param("torch_onnx", marks=pytest.mark.thorough), "torch_onnx_legacy"])
 def exported(request: pytest.FixtureRequest, task: Task, tmp_path_factory: pytest.TempPathFactory) -> Path:
     target = tmp_path_factory.mktemp("exported") / "model.onnx"
     steps.export(catalog.exporter(request.param), task, "torch", target)

@@ -42,7 +42,8 @@ def run_small(
 ) -> dict[str, Any]:
     """Save the outputs for the first test samples in batches, as `<batch>/<output>`, and for two that are cropped.
 
-    Cropped, as `cropped/<output>`, means that 3/8 is left of each dynamic dimension but that of the samples.
+    Cropped, as `cropped/<output>`, means that 3/8 is left of each dynamic dimension but that of the samples. Returns
+    the parameters that the session tells of the artifact.
     """
     session, inputs = opened(runtime, provider, task, source, artifact)
     num_samples = min(num_samples, len(next(iter(inputs.values()))))
@@ -60,8 +61,9 @@ def run_small(
                 saved[f"{batch}/{name}"] = np.concatenate([part[name] for part in parts])[:num_samples]
         for name, output in answers(session, task, cropped).items():
             saved[f"cropped/{name}"] = output
+        num_params = session.num_params
     np.savez(target, **saved)
-    return {}
+    return {"num_params": num_params}
 
 
 def late_imports(*, runtime: str, provider: str, task: str, source: str) -> dict[str, Any]:

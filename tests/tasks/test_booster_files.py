@@ -19,7 +19,7 @@ from bench.tasks.options import Asked
 from fuzz import boosters
 from fuzz.targets.boosters import fitting
 
-pytestmark = pytest.mark.framework
+pytestmark = pytest.mark.framework("xgboost")
 Changed = Callable[[Any], None]
 
 

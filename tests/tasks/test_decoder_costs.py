@@ -11,10 +11,11 @@ import pytest
 
 from bench.api.errors import InputError
 from bench.measure.process import ask_once
+from support import deferred
 
-pytestmark = pytest.mark.framework
-pytest.importorskip("transformers")
-decoder_costs = pytest.importorskip("bench.tasks.decoder_costs")
+pytestmark = pytest.mark.framework("torch")
+deferred.importorskip("transformers")
+decoder_costs = deferred.importorskip("bench.tasks.decoder_costs")
 
 PROMPT, DEPTH = 5000, 6000
 """Beyond the window of Mistral's and of every other layer of Gemma 2's attention, which are 4096 tokens."""

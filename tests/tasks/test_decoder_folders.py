@@ -12,10 +12,11 @@ from bench.api import Task
 from bench.api.generation import Generator
 from bench.plugins import catalog, steps
 from bench.tasks.examine import examine
+from support import deferred
 
-pytestmark = pytest.mark.framework
-torch = pytest.importorskip("torch")
-transformers = pytest.importorskip("transformers")
+pytestmark = pytest.mark.framework("torch")
+torch = deferred.importorskip("torch")
+transformers = deferred.importorskip("transformers")
 SMALL = {
     "vocab_size": 160, "hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4,
     "num_key_value_heads": 2, "max_position_embeddings": 100, "eos_token_id": [5, 7],

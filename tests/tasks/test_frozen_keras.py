@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-pytestmark = pytest.mark.framework
+pytestmark = pytest.mark.framework("tensorflow")
 
 
 @pytest.mark.parametrize("frozen", ["none", "base", "all"])

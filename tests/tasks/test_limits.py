@@ -153,8 +153,8 @@ def endless_script(path: Path) -> Path:
     return path.with_suffix(".pt")
 
 
-@pytest.mark.framework
-@pytest.mark.parametrize("make", [hanging_python, endless_script])
+@pytest.mark.framework("torch")
+@pytest.mark.parametrize("make", [hanging_python, pytest.param(endless_script, marks=pytest.mark.thorough)])
 def test_torch_model_that_runs_for_ever_is_refused_at_the_time_limit(
     make: Callable[[Path], Path], tmp_path: Path
 ) -> None:

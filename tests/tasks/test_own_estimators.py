@@ -19,7 +19,7 @@ from bench.plugins import catalog, steps
 from bench.plugins.engines import estimators
 from support.estimators import WIDTH, Examined, examiner, others_than_trained, pickled, table
 
-pytestmark = pytest.mark.framework
+pytestmark = pytest.mark.framework("sklearn")
 COMMAND = Path(sys.executable).with_name("bench")
 EXPORTERS = {"sklearn": "skl2onnx", "xgboost": "xgboost_onnx", "lightgbm": "lightgbm_onnx"}
 
@@ -257,6 +257,7 @@ def test_every_estimator_in_a_pickle_takes_the_threads(
     assert json.loads(booster.get_booster().save_config())["learner"]["generic_param"]["nthread"] == "2"
 
 
+@pytest.mark.thorough
 @pytest.mark.slow(seconds=20)
 def test_an_estimator_is_measured_beside_its_onnx_file(tmp_path: Path) -> None:
     """The whole way by the command: the same answers, and the times of both."""

@@ -17,7 +17,7 @@ from bench.tasks.formats import module_of
 from bench.tasks.options import Asked
 from fuzz.targets import ports
 
-pytestmark = pytest.mark.framework
+pytestmark = pytest.mark.framework("litert")
 
 
 def changed(change: Callable[[Any], None]) -> bytes:

@@ -16,7 +16,7 @@ from bench.tasks.formats import module_of
 from bench.tasks.options import Asked
 from fuzz.targets import pretrained as small
 
-pytestmark = pytest.mark.framework
+pytestmark = pytest.mark.framework("torch")
 ANY: dict[str, Any] = {}
 
 

@@ -17,7 +17,7 @@ from bench.plugins import catalog
 from bench.tasks import adopt
 from support.estimators import Examined, examiner, pickled, table
 
-pytestmark = pytest.mark.framework
+pytestmark = pytest.mark.framework("sklearn")
 
 
 @pytest.fixture

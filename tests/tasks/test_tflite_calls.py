@@ -15,7 +15,7 @@ from bench.tasks import tflite_calls, tflite_names
 from bench.tasks.formats import module_of
 from bench.tasks.options import Asked
 
-pytestmark = pytest.mark.framework
+pytestmark = pytest.mark.framework("litert")
 
 
 def tensor(name: str, kind: int, buffer: int = 0) -> Any:

@@ -7,10 +7,12 @@ from typing import Any
 
 import pytest
 
-pytestmark = pytest.mark.framework
-torch = pytest.importorskip("torch")
-transformers = pytest.importorskip("transformers")
-torch_decoders = pytest.importorskip("bench.tasks.torch_decoders")
+from support import deferred
+
+pytestmark = pytest.mark.framework("torch")
+torch = deferred.importorskip("torch")
+transformers = deferred.importorskip("transformers")
+torch_decoders = deferred.importorskip("bench.tasks.torch_decoders")
 
 GATED = {
     "vocab_size": 96, "hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4,

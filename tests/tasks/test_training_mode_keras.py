@@ -11,7 +11,7 @@ import pytest
 from bench.api import TensorSpec
 from bench.tasks import tf_models, tf_training
 
-pytestmark = pytest.mark.framework
+pytestmark = pytest.mark.framework("tensorflow")
 X = 3 + np.random.default_rng(0).normal(size=(6, 4)).astype(np.float32)
 INPUTS = (TensorSpec(name="x", dtype="float32", shape=("batch", 4)),)
 

@@ -16,7 +16,7 @@ from bench.api.errors import InputError
 from bench.plugins import catalog
 from bench.tasks.examine import examine
 
-pytestmark = pytest.mark.framework
+pytestmark = pytest.mark.framework("torch")
 Examined = Callable[..., tuple[Task, dict[str, Any]]]
 TEXT = {
     "vocab_size": 60, "hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 16,
