@@ -163,7 +163,7 @@ def operations(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> types.ModuleT
     name = f"operations_{uuid.uuid4().hex}"
     (tmp_path / f"{name}.py").write_text(OPERATIONS)
     monkeypatch.syspath_prepend(str(tmp_path))
-    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")]))
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(filter(None, [str(tmp_path), os.environ.get("PYTHONPATH")])))
     return __import__(name)
 
 
