@@ -148,10 +148,11 @@ def verified(
                 if known is None and whole is not None and not versioned.label_of(value.cell.runtime):
                     known = spot_check(value, inputs, whole, reference, limits)
                 if known is None:
-                    outputs = Path(folder, f"{len(found)}.npz")
                     # Where a part was looked at, the bound of the whole split is one of several.
                     ends = Until(limit=0.0) if until is None and told else until
                     parts = (begun.of(value, item, judges) for item in told)
+                    is_needed = ends is not None or (whole is None and value is not values[-1])
+                    outputs = Path(folder, f"{len(found)}.npz") if is_needed else None
                     known = verify(
                         value.cell,
                         value.artifact,
@@ -161,8 +162,9 @@ def verified(
                         until=ends,
                         begun_outputs=next(filter(None, parts), None),
                     )
-                    begun.keep(value, known, judges, outputs)
-                    if whole is None and known.fidelity != quality.BROKEN:
+                    if outputs is not None:
+                        begun.keep(value, known, judges, outputs)
+                    if whole is None and outputs is not None and known.fidelity != quality.BROKEN:
                         whole = _Judged(cell=value.cell, quality=known, outputs=outputs)
             except BenchError as error:
                 found.append(Failure.of("verify", error))
