@@ -88,9 +88,9 @@ class Child(contextlib.AbstractContextManager["Child"]):
             "TMPDIR": str(self._scratch.path),
         }
         try:
-            given = (interpreter, variables, lifeline, report)
-            forked = None if modules is None else self._forked(modules, *given)
-            self._process: subprocess.Popen[bytes] | Forked = forked or self._started(*given)
+            setting = (interpreter, variables, lifeline, report)
+            forked = None if modules is None else self._forked(modules, *setting)
+            self._process: subprocess.Popen[bytes] | Forked = forked or self._started(*setting)
         finally:
             os.close(lifeline)
             os.close(report)
@@ -137,10 +137,16 @@ class Child(contextlib.AbstractContextManager["Child"]):
         }
         (stdin, ours), (output, stdout) = os.pipe(), os.pipe()
         pipes = os.fdopen(ours, "wb", 0), os.fdopen(output, "rb", 0)
-        given = {"stdin": stdin, "stdout": stdout, "stderr": self._log.fileno(), "lifeline": lifeline, "report": report}
+        passed = {
+            "stdin": stdin,
+            "stdout": stdout,
+            "stderr": self._log.fileno(),
+            "lifeline": lifeline,
+            "report": report,
+        }
         try:
-            told = template.fork(request, {**given, "scratch": self._scratch.lock, "where": where})
-            forked = Forked(template, told[0], *pipes, told[1])
+            pid, status = template.fork(request, {**passed, "scratch": self._scratch.lock, "where": where})
+            forked = Forked(template, pid, *pipes, status)
         except OSError:  # it was killed, or does not answer: if there is a keeper, that waits until the lifeline ends
             templates.OF_THIS_PROCESS.drop(template)
             for pipe in pipes:
@@ -370,6 +376,6 @@ def ask_once(
         ChildError: as `Child.request`.
     """
     environment = thread_environment(threads)
-    given: dict[str, Any] = {"memory_bytes": memory_bytes, "interpreter": interpreter, "modules": modules}
-    with Child(environment=environment, **given) as child:
+    setting: dict[str, Any] = {"memory_bytes": memory_bytes, "interpreter": interpreter, "modules": modules}
+    with Child(environment=environment, **setting) as child:
         return child.request(operation, timeout_s=timeout_s, **arguments)

@@ -66,9 +66,9 @@ class Forked:
         if self._code is None:
             if not select.select([self._handle], [], [], timeout)[0]:
                 raise subprocess.TimeoutExpired("a fork", timeout or 0)
-            told = os.read(self._status, 64) if select.select([self._status], [], [], 0)[0] else b""
+            endings = os.read(self._status, 64) if select.select([self._status], [], [], 0)[0] else b""
             try:
-                self._code = int(told.split(b"\n")[0])
+                self._code = int(endings.split(b"\n")[0])
             except ValueError:  # nothing stands there, or what the worker's code wrote
                 self._code = -signal.SIGKILL
         return self._code
@@ -176,8 +176,8 @@ class Template:
         data = self._link.recv(MOST_BYTES)
         if not data:
             raise OSError("the template has ended")
-        told: dict[str, Any] = json.loads(data)
-        return told
+        reply: dict[str, Any] = json.loads(data)
+        return reply
 
     def close(self) -> None:
         """End the template; its forks go on."""

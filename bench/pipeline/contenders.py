@@ -44,14 +44,14 @@ def _of(group: Group, fitted: Fitted, values: Mapping[str, Verified], limit: flo
         for ledger in group.ledgers
         if ledger.name in fitted.names and not ledger.failed and may_keep(values[ledger.name].quality, limit)
     ]
-    found = select(fitted, names, within=WITHIN)
-    if found is None:
+    selection = select(fitted, names, within=WITHIN)
+    if selection is None:
         return set()
     points = [(fitted.effect(name, fitted.baseline).value, float(values[name].artifact.size_bytes)) for name in names]
-    return {found.first, *found.rivals, *(names[index] for index in undominated(points))}
+    return {selection.first, *selection.rivals, *(names[index] for index in undominated(points))}
 
 
-def may_keep(found: Quality, limit: float) -> bool:
+def may_keep(quality: Quality, limit: float) -> bool:
     """Whether a cell may be shown to lose no more than a share of its metric.
 
     The whole split has shown it or not. A part leaves it open unless so large a loss on it were rare, with a
@@ -59,11 +59,11 @@ def may_keep(found: Quality, limit: float) -> bool:
 
     Source: Hoeffding 1963, doi 10.1080/01621459.1963.10500830 (means of bounded variables).
     """
-    if found.fidelity == BROKEN or found.metric_loss is None:
+    if quality.fidelity == BROKEN or quality.metric_loss is None:
         return False
-    if found.is_whole or not isinstance(found.lost, Lost):
-        return found.loss_bound is not None and found.loss_bound <= limit
-    lost = found.lost
+    if quality.is_whole or not isinstance(quality.lost, Lost):
+        return quality.loss_bound is not None and quality.loss_bound <= limit
+    lost = quality.lost
     mean, level = (share * lost.score / lost.most for share in (lost.mean, limit))
     return mean <= level or lost.num_samples * _divergence(min(mean, 1.0), level) < -math.log(RARE)
 

@@ -346,6 +346,6 @@ class Sweep:
         return record
 
 
-def _extent(found: Quality) -> float:
+def _extent(quality: Quality) -> float:
     """The number of samples that a quality is of; the whole split is more than any number."""
-    return math.inf if isinstance(found.num_samples, msgspec.UnsetType) else found.num_samples
+    return math.inf if isinstance(quality.num_samples, msgspec.UnsetType) else quality.num_samples

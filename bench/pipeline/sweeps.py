@@ -174,8 +174,8 @@ def waves(cells: Iterable[Cell]) -> list[list[Cell]]:
             return 2
         return int(is_small or not (cell.variant == RAW and cell.threads == fewest and _is_usual(cell)))
 
-    found = [[cell for cell in cells if wave(cell) == number] for number in range(3)]
-    return [each for each in found if each]
+    groups = [[cell for cell in cells if wave(cell) == number] for number in range(3)]
+    return [group for group in groups if group]
 
 
 def compiling_s(cells: Iterable[Cell]) -> float:
