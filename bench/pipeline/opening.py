@@ -16,7 +16,15 @@ from bench.pipeline.flow import Verified
 from bench.plugins import catalog
 
 KERAS_SETTINGS = "bench.tasks.keras_settings"
-"""Keras takes its backend from the environment when it is imported, which plugins set before they import it."""
+OPENVINO_SETTINGS = "bench.plugins.engines.openvino.quiet"
+SETTINGS = {
+    "keras": KERAS_SETTINGS,
+    "tensorflow": KERAS_SETTINGS,
+    "nncf": OPENVINO_SETTINGS,
+    "openvino": OPENVINO_SETTINGS,
+    "openvino_genai": OPENVINO_SETTINGS,
+}
+"""Modules, by package, that set the package up: plugins import them first, and so does what imports it ahead."""
 
 
 def environment(cell: Cell) -> Mapping[str, str]:
@@ -53,7 +61,7 @@ def process(kind: str | None, name: str, *plugins: Plugin) -> dict[str, Any]:
     packages = {
         module for plugin in plugins for module in ((isinstance(plugin, Runtime) and plugin.imports) or plugin.requires)
     }
-    settings = {KERAS_SETTINGS} if packages & {"keras", "tensorflow"} else set()
+    settings = sorted({SETTINGS[name] for name in packages if name in SETTINGS})
     return {"interpreter": OWN, "modules": (operations.__name__, *settings, *sorted(packages))}
 
 

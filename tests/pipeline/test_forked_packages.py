@@ -6,18 +6,20 @@ import importlib.util
 
 import pytest
 
+from bench.api import Plugin
 from bench.measure import apart
 from bench.measure.process import Child, thread_environment
 from bench.measure.templates import Forked
 from bench.pipeline import opening, operations
+from bench.plugins import catalog
 
 IS_FORKED = {
     "torch": True,
     "tensorflow": True,
     "onnxruntime": True,
     "ai_edge_litert": True,
-    "openvino": False,  # it starts a thread when it is imported, which a fork would lack
-    "nncf": False,  # it imports OpenVINO
+    "openvino": True,  # without its telemetry, which would start a thread
+    "nncf": True,
 }
 QUICK = ("onnxruntime", "openvino")
 
@@ -39,6 +41,20 @@ def test_large_packages_are_forked_where_they_start_no_threads(package: str) -> 
 def check(package: str) -> None:
     if importlib.util.find_spec(package) is None:
         pytest.skip(f"{package} is not installed")
-    modules = (opening.KERAS_SETTINGS, operations.__name__, package)
+    settings = [opening.SETTINGS[package]] if package in opening.SETTINGS else []
+    modules = (operations.__name__, *settings, package)
     with Child(environment=thread_environment(1), modules=modules) as child:
         assert isinstance(child._process, Forked) == IS_FORKED[package]
+
+
+@pytest.mark.parametrize(
+    ("plugin", "settings", "package"),
+    [
+        (catalog.runtime("openvino"), opening.OPENVINO_SETTINGS, "openvino"),
+        (catalog.variant_file("nncf_int8"), opening.OPENVINO_SETTINGS, "nncf"),
+        (catalog.runtime("tensorflow"), opening.KERAS_SETTINGS, "tensorflow"),
+    ],
+)
+def test_packages_are_set_up_before_they_are_imported(plugin: Plugin, settings: str, package: str) -> None:
+    modules = opening.process(None, "", plugin)["modules"]
+    assert modules.index(settings) < modules.index(package)

@@ -6,7 +6,6 @@ into memory where they lie in the archive, as OpenVINO does with a `.bin` file.
 
 from __future__ import annotations
 
-import sys
 import tarfile
 import tempfile
 from collections.abc import Sequence
@@ -18,6 +17,7 @@ from bench.api import Task
 from bench.api.errors import ArtifactError
 from bench.graphs.deferred import np
 from bench.plugins.engines.archive import pack
+from bench.plugins.engines.openvino import quiet  # noqa: F401
 
 XML, BIN = "model.xml", "model.bin"
 DECOMPRESSION = ("Convert", "Subtract", "Multiply", "Reshape")
@@ -27,11 +27,7 @@ QUANTIZED = ("i8", "u8", "i4", "u4")
 
 
 def import_openvino() -> ModuleType:
-    """The package `openvino` without its telemetry, which sends events at the import and at each conversion.
-
-    The only switch is a file in the user's home; without the package `openvino_telemetry` nothing is sent.
-    """
-    sys.modules.setdefault("openvino_telemetry", None)  # type: ignore[arg-type]
+    """The package `openvino` without its telemetry, which `quiet` keeps off."""
     import openvino
 
     return openvino
