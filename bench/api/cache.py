@@ -22,7 +22,10 @@ from bench.api import files
 ENTRY = "entry.json"
 MAKING = "making-"  # the name of an entry begins with it until the entry is whole
 ABANDONED_S = 86_400
+SETTLED_S = 1.0
+"""Age at which a file's times tell it from what is written to it later: clocks of file systems tick coarsely."""
 _GUARD = threading.Lock()
+_DIGESTS: dict[tuple[Path, int, int, int, int], str] = {}
 
 
 def folder() -> Path:
@@ -78,6 +81,11 @@ def obtain(key: str, file_name: str, make: Callable[[Path], dict[str, Any]]) -> 
     return place / file_name, entry
 
 
+def found(key: str, file_name: str) -> dict[str, Any] | None:
+    """The entry of a key's file; None where the cache does not have it."""
+    return _read(folder() / key, file_name)
+
+
 def entry_text(path: Path) -> str:
     """The entry of a cached file, as JSON: see `obtain`."""
     return (path.parent / ENTRY).read_text()
@@ -122,6 +130,18 @@ def _put(making: Path, place: Path, file_name: str) -> dict[str, Any] | None:
 def _read(place: Path, file_name: str) -> dict[str, Any] | None:
     try:
         entry: dict[str, Any] = json.loads((place / ENTRY).read_text())
-        return entry if file_digest(place / file_name) == entry["sha256"] else None
+        return entry if _known_digest(place / file_name) == entry["sha256"] else None
     except (OSError, ValueError, KeyError, TypeError):
         return None
+
+
+def _known_digest(path: Path) -> str:
+    """`file_digest`, which this process computes once for a file that stays as it is: a sweep asks for some often."""
+    now = path.stat()
+    file = (path, now.st_ino, now.st_size, now.st_mtime_ns, now.st_ctime_ns)
+    if file not in _DIGESTS:
+        content = file_digest(path)
+        if time.time() - now.st_ctime < SETTLED_S:
+            return content
+        _DIGESTS[file] = content
+    return _DIGESTS[file]

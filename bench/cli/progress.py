@@ -76,6 +76,7 @@ class Watch:
         self._start = time.monotonic()
         self._progress: Progress | None = None
         self._last = ""
+        self._has_measured = False
 
     def stage(self, name: str, total: int) -> None:
         """A stage of `total` cells begins."""
@@ -97,6 +98,7 @@ class Watch:
 
     def measured(self, cells: Sequence[Cell]) -> None:
         """Launches of these cells were stored."""
+        self._has_measured = True
         self._changed(f"{_count(len(cells), 'launch', 'launches')} stored")
 
     def progress(self, progress: Progress) -> None:
@@ -107,7 +109,7 @@ class Watch:
     def standing(self, num_cells: int, total: int) -> None:
         """So many cells of the sweep, of `total`, have been through all stages: the first have a table of their own."""
         rows, self._rows = self._rows, None
-        if rows is not None and num_cells < total:
+        if rows is not None and self._has_measured and num_cells < total:
             self._console.print(TerminalTable(select(row for row in rows() if row.num_launches)))
             self._changed(f"a first table of {num_cells} cells; {total - num_cells} follow", must_tell=True)
 

@@ -35,6 +35,10 @@ class Ledger:
         """The name of the subject among all subjects of a sweep."""
         return self.subject.key
 
+    def lacks(self, launches: int) -> bool:
+        """Whether it is to have so many launches, and has fewer."""
+        return not self.failed and len(self.launches) < launches + self.num_stale
+
     def series(self) -> Series:
         """The launches so far."""
         cell = self.subject.cell

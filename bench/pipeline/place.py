@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
 from contextlib import AbstractContextManager
 from typing import Protocol
 
@@ -25,6 +27,8 @@ from bench.plugins import catalog
 from bench.records.lines import SCHEMA, Failure, Header, Quality
 from bench.records.measured import what_answers, what_runs
 
+Judged = tuple[Sequence[Prepared], Verified | Failure]
+"""Cells that run the same graph, and the quality that they share, or what stopped them."""
 WAIT_S = 20.0
 """Time that a sweep waits for another to end, such as a step of a fleet."""
 
@@ -128,12 +132,7 @@ class Here:
         told: Callable[[Sequence[Prepared], Verified | Failure], None],
     ) -> None:
         """See `Place`."""
-        references: dict[str, Reference | BenchError] = {}
-        on_all_cores(
-            lambda name: verify.reference_of(catalog.task(name), limits, self._failed_steps),
-            dict.fromkeys(value.cell.task for value in cells),
-            references.__setitem__,
-        )
+        references: dict[str, Future[Reference]] = {value.cell.task: Future() for value in cells}
         same: dict[object, list[Prepared]] = {}
         for value in cells:
             same.setdefault(what_runs(value.cell, value.artifact) or value.cell, []).append(value)
@@ -141,26 +140,35 @@ class Here:
         for values in sorted(same.values(), key=lambda values: values[0].cell.group):
             alike.setdefault(what_answers(values[0].cell, values[0].artifact), []).append(values)
 
-        def judge(thing: object) -> list[Verified | Failure]:
+        def refer(name: str) -> list[Judged]:
+            try:
+                references[name].set_result(verify.reference_of(catalog.task(name), limits, self._failed_steps))
+            except BaseException as error:
+                references[name].set_exception(error)
+            return []
+
+        def judge(group: list[list[Prepared]]) -> list[Judged]:
             """Judge cells that differ in batch and threads alone; cells that run the same graph are judged once."""
-            reference = references[alike[thing][0][0].cell.task]
-            if isinstance(reference, BenchError):
-                return [Failure.of("verify", reference)] * len(alike[thing])
-            first = [
-                next((value for value in values if value.cell == reference.cell), values[0]) for values in alike[thing]
-            ]
+            try:
+                reference = references[group[0][0].cell.task].result()
+            except BenchError as error:
+                return [(values, Failure.of("verify", error)) for values in group]
+            first = [next((value for value in values if value.cell == reference.cell), values[0]) for values in group]
             stored = {
                 one.cell: [known[value.key] for value in values if value.key in known]
-                for one, values in zip(first, alike[thing], strict=True)
+                for one, values in zip(first, group, strict=True)
             }
-            return verify.verified(first, reference, limits, stored, until)
+            return [*zip(group, verify.verified(first, reference, limits, stored, until), strict=True)]
 
-        def judged(thing: object, outcomes: list[Verified | Failure] | BenchError) -> None:
-            assert not isinstance(outcomes, BenchError)
-            for values, outcome in zip(alike[thing], outcomes, strict=True):
+        def done(_: object, found: list[Judged] | BenchError) -> None:
+            assert not isinstance(found, BenchError)
+            for values, outcome in found:
                 told(values, outcome)
 
-        on_all_cores(judge, alike, judged)  # not as many as have a core for each thread: nothing is timed
+        # Cells wait for their own task's reference alone, each of which has begun when the first of them begins.
+        steps: list[Callable[[], list[Judged]]] = [functools.partial(refer, name) for name in references]
+        steps += [functools.partial(judge, group) for group in alike.values()]
+        on_all_cores(lambda step: step(), steps, done)  # not as many as have a core for each thread: nothing is timed
 
     def subject(self, value: Verified) -> Subject:
         """See `Place`."""

@@ -23,6 +23,7 @@ from bench.pipeline.flow import Prepared
 from bench.plugins import catalog
 from bench.records.lines import Failure
 
+REFUSAL = "refusal.txt"
 FailedSteps = dict[str, ArtifactError]
 """The errors of failed steps by the steps' keys, which a sweep shares: an export is the first step of many cells."""
 
@@ -139,22 +140,32 @@ def _made(
 ) -> Artifact:
     """The artifact of one step, from the cache or made now by a child process."""
     key = cache.digest(recipe)
+    refusal = cache.digest([key, "refusal"])
 
     def make(target: Path) -> dict[str, Any]:
         if key in failed:
             raise failed[key]
+        if (refused := cache.found(refusal, REFUSAL)) is not None:
+            raise RefusedError(refused["reason"])
         try:
             taken_ns, facts = clock.time_call(
                 lambda: _ask(step, place, operation, limits, target=str(target), **request)
             )
         except ArtifactError as error:
             failed[key] = error
+            if isinstance(error, RefusedError):  # it follows from the recipe, as the file would
+                cache.obtain(refusal, REFUSAL, functools.partial(_written, reason=str(error)))
             raise
         facts["info"] |= {"seconds": round(taken_ns / 1e9, 3), "versions": recipe["versions"]}
         return {"format": format_, **facts}
 
     path, entry = cache.obtain(key, f"artifact.{format_}", make)
     return Artifact(path=path, **entry)
+
+
+def _written(target: Path, *, reason: str) -> dict[str, Any]:
+    target.write_text(reason)
+    return {"reason": reason}
 
 
 def _ask(

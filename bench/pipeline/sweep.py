@@ -124,7 +124,9 @@ class Sweep:
                     self._forget([value for value in prepared if value.cell not in baselines])
                 verified += self._verify(prepared, None if self._options.whole_split else Until())
                 if not self._options.whole_split:
-                    self._time(self._groups(verified, set(cells)), self._goal(len(wave) / len(everything)))
+                    groups, goal = self._groups(verified, set(cells)), self._goal(len(wave) / len(everything))
+                    if any(ledger.lacks(goal.min_launches) for group in groups for ledger in group.ledgers):
+                        self._time(groups, goal)
                     self._observer.standing(sum(map(len, waves[: waves.index(wave) + 1])), len(everything))
             if self._options.whole_split:
                 self._measure(self._groups(verified, set(cells)))

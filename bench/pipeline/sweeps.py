@@ -162,17 +162,21 @@ def _is_open(cell: Cell) -> bool:
 def waves(cells: Iterable[Cell]) -> list[list[Cell]]:
     """Cells in the order in which a sweep measures them: those that a first table is about, most others, and the slow.
 
-    The first are the plain exports on their usual runtimes at the fewest threads; of a few cells there is a table soon
-    in any order. The slow compile models for long.
+    The first are each framework's own format and its first plain export to each other format, on their usual runtimes
+    at the fewest threads; of a few cells there is a table soon in any order. The slow compile models for long.
     """
     cells = list(cells)
-    fewest = min((cell.threads for cell in cells), default=1)
     is_small = len(cells) <= SMALL
+    fewest = min((cell.threads for cell in cells), default=1)
+    plain = [cell for cell in cells if cell.variant == RAW and cell.threads == fewest and _is_usual(cell)]
+    ranked = sorted(plain, key=_is_open, reverse=True)
+    first = {(cell.task, cell.batch, cell.source, _format(cell)): cell.exporter for cell in reversed(ranked)}
+
+    def is_first(cell: Cell) -> bool:
+        return cell in plain and first[cell.task, cell.batch, cell.source, _format(cell)] == cell.exporter
 
     def wave(cell: Cell) -> int:
-        if _compiles(cell):
-            return 2
-        return int(is_small or not (cell.variant == RAW and cell.threads == fewest and _is_usual(cell)))
+        return 2 if _compiles(cell) else int(is_small or not is_first(cell))
 
     groups = [[cell for cell in cells if wave(cell) == number] for number in range(3)]
     return [group for group in groups if group]

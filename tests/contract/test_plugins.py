@@ -8,8 +8,10 @@ from __future__ import annotations
 import ast
 import functools
 import importlib.metadata
+import itertools
 import subprocess
 import sys
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
@@ -58,11 +60,30 @@ def exports() -> list[Any]:
     return cases
 
 
-def twice(cases: list[Any]) -> list[Any]:
-    """Each case for one of its combinations, and once more for all of them, which is thorough."""
-    marks = [pytest.mark.thorough]
-    every = [pytest.param(*case.values, True, id=f"{case.id}-every", marks=[*case.marks, *marks]) for case in cases]
-    return [*(pytest.param(*case.values, False, id=case.id, marks=case.marks) for case in cases), *every]
+def twice(cases: list[Any], compiling: Collection[str]) -> list[Any]:
+    """Each case for one of its combinations, and once more for all of them, which is thorough.
+
+    Args:
+        cases: the cases, each of which begins with the plugin's name.
+        compiling: names of plugins that compile a model for half a minute: all their cases are thorough.
+    """
+    found = []
+    for every, case in itertools.product((False, True), cases):
+        marks = [pytest.mark.thorough] if every or case.values[0] in compiling else []
+        name = f"{case.id}-every" if every else case.id
+        found.append(pytest.param(*case.values, every, id=name, marks=[*case.marks, *marks]))
+    return found
+
+
+def compiling_exporters() -> set[str]:
+    return {name for name in loading.find("exporters") if catalog.exporter(name).compiles}
+
+
+def compiling_runtimes() -> set[str]:
+    """Runtimes that compile, and those that open nothing but what is compiled."""
+    made = {catalog.exporter(name).format("torch") for name in compiling_exporters()}
+    known = {name: catalog.runtime(name) for name in loading.find("runtimes")}
+    return {name for name, one in known.items() if one.compiles or (one.formats and set(one.formats) <= made)}
 
 
 def variants() -> list[Any]:
@@ -231,7 +252,7 @@ print(*[name for name in names if "site-packages" in (getattr(sys.modules[name],
 
 @pytest.mark.xdist_group("exports")
 @pytest.mark.slow(seconds=3)
-@pytest.mark.parametrize(("exporter", "source", "every"), twice(exports()))
+@pytest.mark.parametrize(("exporter", "source", "every"), twice(exports(), compiling_exporters()))
 def test_export_gives_the_reference_outputs(exporter: str, source: str, every: bool, workshop: Workshop) -> None:
     """In one runtime that opens it, or in every one."""
     plugin, task = catalog.exporter(exporter), task_for(source)
@@ -318,7 +339,8 @@ def metric_loss(task: Task, outputs: dict[str, np.ndarray], reference: dict[str,
         [
             pytest.param(name, id=name, marks=[pytest.mark.framework] if catalog.runtime(name).requires else [])
             for name in loading.find("runtimes")
-        ]
+        ],
+        compiling_runtimes(),
     ),
 )
 def test_runtime_opens_every_format_on_every_provider(name: str, every: bool, workshop: Workshop) -> None:
