@@ -10,6 +10,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from bench.api import Arrays, Samples, Task
+from bench.api.fidelity import pieces
 from bench.graphs.deferred import np
 from bench.pipeline import feeding
 from bench.records import metric_loss
@@ -207,8 +208,12 @@ def _error(output: np.ndarray, reference: np.ndarray) -> tuple[float, float]:
     if reference.dtype.kind == "U":
         differs = float(np.any(output != reference))
         return differs, differs
-    absolute = float(np.abs(output.astype(np.float64) - reference.astype(np.float64)).max(initial=0.0))
-    scale = float(np.abs(reference.astype(np.float64)).max(initial=0.0))
+    absolute, scale = 0.0, 0.0
+    for made, right in pieces(output, reference):
+        expected = right.astype(np.float64)
+        # Unlike the builtin, these maxima keep a NaN.
+        absolute = float(np.maximum(absolute, np.abs(made.astype(np.float64) - expected).max()))
+        scale = float(np.maximum(scale, np.abs(expected).max()))
     return absolute, absolute / scale if scale else absolute
 
 

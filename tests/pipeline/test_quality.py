@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from bench.api import Points, Samples, Task, TensorSpec
+from bench.api import Points, Samples, Task, TensorSpec, fidelity
 from bench.api.fidelity import FidelityTask
 from bench.pipeline import quality
 from bench.records.lines import Quality
@@ -311,3 +311,24 @@ def test_elements_are_compared_without_a_metric(scale: float, fidelity: str, mon
     if fidelity != "broken":
         assert found.max_abs_error == pytest.approx(2 * (scale - 1), rel=0.3)
         assert found.relative_error == pytest.approx(scale - 1, rel=0.3)
+
+
+def test_an_error_is_seen_wherever_it_lies() -> None:
+    """Outputs are compared in pieces, of which the last is shorter than the others."""
+    expected = np.linspace(-3, 2, 2 * fidelity.PIECE + 5, dtype=np.float32).reshape(1, -1)
+    for place in (0, fidelity.PIECE - 1, fidelity.PIECE, 2 * fidelity.PIECE + 4):
+        output = expected.copy()
+        output[0, place] += 0.5
+        assert quality._error(output, expected) == pytest.approx((0.5, 0.5 / 3), rel=1e-6)
+        power = float((expected.astype(np.float64) ** 2).sum())
+        assert fidelity.noise_share(output, expected) == pytest.approx(0.25 / power, rel=1e-6)
+
+
+@pytest.mark.parametrize("place", [0, fidelity.PIECE + 1])
+def test_a_nan_is_an_error(place: int) -> None:
+    expected = np.ones((1, fidelity.PIECE + 9), np.float32)
+    broken = expected.copy()
+    broken[0, place] = np.nan
+    for output, right in ((broken, expected), (expected, broken)):
+        assert np.isnan(quality._error(output, right)).all() or np.isnan(quality._error(output, right)[0])
+        assert np.isnan(fidelity.noise_share(output, right))
