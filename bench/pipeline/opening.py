@@ -17,14 +17,8 @@ from bench.plugins import catalog
 
 KERAS_SETTINGS = "bench.tasks.keras_settings"
 OPENVINO_SETTINGS = "bench.plugins.engines.openvino.quiet"
-SETTINGS = {
-    "keras": KERAS_SETTINGS,
-    "tensorflow": KERAS_SETTINGS,
-    "nncf": OPENVINO_SETTINGS,
-    "openvino": OPENVINO_SETTINGS,
-    "openvino_genai": OPENVINO_SETTINGS,
-}
-"""Modules, by package, that set the package up: plugins import them first, and so does what imports it ahead."""
+SETTINGS = {KERAS_SETTINGS: {"keras", "tensorflow"}, OPENVINO_SETTINGS: {"openvino"}}
+"""Modules that set packages up, and the packages: plugins import them first, and so does what imports these ahead."""
 
 
 def environment(cell: Cell) -> Mapping[str, str]:
@@ -61,7 +55,7 @@ def process(kind: str | None, name: str, *plugins: Plugin) -> dict[str, Any]:
     packages = {
         module for plugin in plugins for module in ((isinstance(plugin, Runtime) and plugin.imports) or plugin.requires)
     }
-    settings = sorted({SETTINGS[name] for name in packages if name in SETTINGS})
+    settings = [module for module, names in SETTINGS.items() if packages & names]
     return {"interpreter": OWN, "modules": (operations.__name__, *settings, *sorted(packages))}
 
 

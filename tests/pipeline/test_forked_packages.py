@@ -41,8 +41,7 @@ def test_large_packages_are_forked_where_they_start_no_threads(package: str) -> 
 def check(package: str) -> None:
     if importlib.util.find_spec(package) is None:
         pytest.skip(f"{package} is not installed")
-    settings = [opening.SETTINGS[package]] if package in opening.SETTINGS else []
-    modules = (operations.__name__, *settings, package)
+    modules = (operations.__name__, *opening.SETTINGS, package)
     with Child(environment=thread_environment(1), modules=modules) as child:
         assert isinstance(child._process, Forked) == IS_FORKED[package]
 

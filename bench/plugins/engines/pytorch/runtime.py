@@ -7,7 +7,6 @@ products and convolutions above all) run in bfloat16 by autocast, and outputs ar
 from __future__ import annotations
 
 import contextlib
-import functools
 import importlib.metadata
 import os
 import shutil
@@ -121,11 +120,11 @@ def no_compiler() -> str | None:
     return f"no C++ compiler found ({', '.join(names)}); install one, such as g++, or name it in $CXX"
 
 
-@functools.cache
 def _has_cuda() -> bool:
     """Whether an NVIDIA driver is loaded and PyTorch's version does not name a build without CUDA."""
+    if not gpu.has_nvidia():
+        return False
     try:
-        version = importlib.metadata.version("torch")
+        return not importlib.metadata.version("torch").endswith("+cpu")
     except importlib.metadata.PackageNotFoundError:
         return False
-    return gpu.has_nvidia() and not version.endswith("+cpu")
