@@ -25,7 +25,8 @@ class Part:
     """The samples of a split that ran, and the figures of the reference on the whole split.
 
     The figures of a part are those of the reference on the whole split and the difference, on the part, of the outputs
-    from the reference's: samples that are harder than others count for both, and equal answers have equal figures.
+    from the reference's: samples that are harder than others count for both, and equal answers have equal figures. The
+    metrics that do not rank are known where the difference is zero.
 
     Attributes:
         rows: indices of the samples, the first in the drawn order of the split.
@@ -110,7 +111,13 @@ def _figures(
     own, beside = _metrics(task, outputs, targets), _metrics(task, expected, targets)
     if all(np.array_equal(outputs[name], right) for name, right in expected.items()):
         own = beside = dict.fromkeys(own, 0.0)  # although a part may be too few samples for a metric, which is then NaN
-    return loss, {name: _known(part.metrics.get(name)) + (value - beside[name]) for name, value in own.items()}
+    changes = {name: value - beside[name] for name, value in own.items()}
+    for name, change in changes.items():
+        if (
+            change != 0 and name != task.metric_name
+        ):  # it may be no mean over samples, as a score of rare classes is not
+            changes[name] = math.nan
+    return loss, {name: _known(part.metrics.get(name)) + change for name, change in changes.items()}
 
 
 def _reference_metric(task: Task, expected: Arrays, targets: Sequence[Any], part: Part | None) -> float:

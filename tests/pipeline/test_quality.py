@@ -13,6 +13,7 @@ import pytest
 from bench.api import Points, Samples, Task, TensorSpec, fidelity
 from bench.api.fidelity import FidelityTask
 from bench.pipeline import quality
+from bench.pipeline.quality import Part
 from bench.records.lines import Quality
 from bench.records.metric_loss import Lost
 
@@ -252,6 +253,16 @@ def test_outputs_that_are_equal_lose_no_points_but_may() -> None:
     assert isinstance(found.lost, Lost)
     assert found.lost.points == ()
     assert found.lost.high() == pytest.approx(1 - 0.05 ** (1 / NUM_SAMPLES))
+
+
+@pytest.mark.parametrize(("error", "largest"), [(0.03, None), (0.0, 2.0)])
+def test_a_metric_that_does_not_rank_is_not_estimated_from_a_part(error: float, largest: float | None) -> None:
+    """The largest value of a few samples, as a score of rare classes on them, says nothing of the whole split."""
+    rows = [1, 0]
+    part = Part(rows=rows, loss=0.0, metrics={"score": 100.0, "largest": 2.0})
+    outputs = {"y": off_by(error)[rows]}
+    found = quality.judge(SCORED, SAMPLES, outputs, EXPECTED, part=part)
+    assert found.metrics == {"score": pytest.approx(100 - 100 * error / 3 / 2, rel=1e-5), "largest": largest}
 
 
 def test_no_points_are_lost_where_the_reference_has_none() -> None:
