@@ -262,7 +262,8 @@ def _tell_threads(found: Results, shown: Sequence[Row], sizes: Mapping[str, int]
     records = sound(found, shown)
     has_launches = any(row.cell in records and records[row.cell].thread_launches for row in shown)
     if scaled := scalings(records, margin=found.margin):
-        options.write(threads.render(scaled, format="table"), None)
+        own = [row for row in found.rows if row.cell in records]
+        options.write(threads.render(scaled, own, format="table"), None)
     else:
         print_table(shown)
         options.say(next_step.unscaled(shown, sizes, has_launches=has_launches))

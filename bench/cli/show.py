@@ -100,4 +100,6 @@ def sweep_tables(sweep: str, stored: Results, rows: Sequence[Row], format: str) 
         return generated.render(deployments(stored, rows), format=format)
     if sweep != "threads":
         raise InputError(f"the sweeps 'generation', 'seed' and 'threads' have tables of their own, not {sweep!r}")
-    return threads.render(scalings(sound(stored, rows), margin=stored.margin), format=format)
+    records = sound(stored, rows)
+    own = [row for row in stored.rows if row.cell in records]
+    return threads.render(scalings(records, margin=stored.margin), own, format=format)

@@ -11,7 +11,7 @@ import numpy as np
 from bench.api import sized
 from bench.api.artifact import Facts
 from bench.api.errors import InputError
-from bench.measure import comparison, corrections, inputs, stats
+from bench.measure import comparison, corrections, inputs, processors, stats
 from bench.measure.comparison import Fitted
 from bench.measure.corrections import Judged
 from bench.measure.launch import Launch
@@ -24,7 +24,7 @@ from bench.records.measured import Measured, same_as
 from bench.records.measurements import Measurements
 from bench.records.metric_loss import Lost
 from bench.records.parameters import Sources
-from bench.records.rows import Row
+from bench.records.rows import TO, Row
 
 PHASES = ("load", "first_inference", "steady")
 EARLIER = "an earlier version verified it"
@@ -68,7 +68,7 @@ def rows(
 
     def row(path: str, record: Measured) -> Row:
         cell = record.cell
-        coordinates: dict[str, Any] = {"cell": path, **vars(cell)}
+        coordinates: dict[str, Any] = {"cell": path, **vars(cell), **_origin(record)}
         if (reason := _outdated(record, records, newest[cell.task])) is not None:
             return Row(**coordinates, status="skipped", reason=reason)
         found = _fields(record, records, twins.get(path), fitted.of(path), baseline, judged.get(path), parameters)
@@ -83,6 +83,18 @@ def rows(
     found = [row(path, record) for path, record in records.items()]
     _add_prefills(found)
     return found
+
+
+def _origin(record: Measured) -> dict[str, str | None]:
+    """On which machine, on which days and with which packages a record was measured."""
+    header = record.header
+    days = sorted({time[:10] for launch in record.launches if (time := launch.time)}) or [header.time[:10]]
+    packages = [f"{name} {version}" for name, version in sorted(header.versions.items()) if version is not None]
+    return {
+        "machine": processors.told(header.machine) if header.machine else None,
+        "measured": TO.join(dict.fromkeys((days[0], days[-1]))) or None,
+        "packages": ", ".join(packages) or None,
+    }
 
 
 def _add_prefills(found: Sequence[Row]) -> None:

@@ -11,7 +11,7 @@ from bench.api.printable import printable
 from bench.decisions.best import Best, sources_of
 from bench.decisions.pick import WITHIN
 from bench.measure.stats import Estimate
-from bench.records import ranking
+from bench.records import machines, ranking
 from bench.records.ranking import Group
 from bench.records.rows import Row
 from bench.report import writing
@@ -48,9 +48,10 @@ def render(found: Sequence[Best], *, format: str) -> str:
         lines.append(
             [*map(printable, (request, name, f"{writing.milliseconds(row.latency_p50_ns, '.3g')} ms", metric, *over))]
         )
+    where = writing.above([machines.headline(one.row for one in found)], format)
     if format == "md":
-        return writing.plain(titles, lines, format=format, num_names=2)
-    texts = []
+        return where + writing.plain(titles, lines, format=format, num_names=2)
+    texts = [where.rstrip("\n")] if where else []
     for request, name, latency, metric, *over in lines:
         ratios = [f"{ratio} {title}" for title, ratio in zip(titles[4:], over, strict=True) if ratio != writing.DASH]
         texts.append("\n  ".join(filter(None, (request, name, f"{latency}, {metric}", ", ".join(ratios)))))

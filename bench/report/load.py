@@ -10,6 +10,7 @@ from bench.decisions.load import STATISTICS, Turns, Way, last_runs
 from bench.measure.load import loadgen
 from bench.measure.load.launch import HIGHEST, P50, P90, P99, LoadRun
 from bench.measure.load.sporadic import BUSY
+from bench.records import machines
 from bench.records.store import Record
 from bench.report import writing
 
@@ -37,9 +38,13 @@ def render(records: Sequence[Record], found: Sequence[Turns], *, format: str, ma
         format: `table`, `md` or `json`.
         margin: largest difference that counts as noise, as a share.
     """
+    where = machines.headline_under_load(records)
     if format == "json":
-        return writing.as_json({"turns": [_raw(one, margin) for one in found], "cells": [*map(_raw_record, records)]})
+        turns = [_raw(one, margin) for one in found]
+        return writing.as_json({"measured": where, "turns": turns, "cells": [*map(_raw_record, records)]})
+    above = writing.above([where], format)
     tables = [
+        above and above.rstrip("\n") + "\n",
         _scenarios(records, format),
         *(table for one in found for table in (_turns(one, format, margin), _plan(one, format))),
         _sporadic(records, format),

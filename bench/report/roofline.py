@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from bench.api.printable import printable
 from bench.measure.roofline import Peaks
+from bench.records import machines
 from bench.records.ranking import select
 from bench.records.rows import Row
 from bench.report import tables, writing
@@ -35,10 +36,15 @@ def render(rows: Sequence[Row], peaks: Mapping[int, Peaks], *, format: str) -> s
         return tables.render(timed, format="csv", columns=COLUMNS)
     if format == "json":
         found = {number: {key: getattr(peak, key) for key in PEAK_KEYS} for number, peak in peaks.items()}
-        return writing.as_json({"peaks": found, "cells": tables.raw(select(timed, columns=COLUMNS))})
+        measured = machines.headline(timed)
+        return writing.as_json(
+            {"measured": measured, "peaks": found, "cells": tables.raw(select(timed, columns=COLUMNS))}
+        )
     selection = select(timed, columns=COLUMNS, sort="-gmacs_per_s")
     legend = textwrap.fill(LEGEND, WIDTH) if format == "table" else LEGEND
-    return "\n".join([_peaks(peaks, format), tables.render_selection(selection, format=format), legend]) + "\n"
+    found = _peaks(peaks, format)
+    head = writing.above([machines.headline(timed)], format, WIDTH) + ("" if format == "md" else "\n") + found
+    return "\n".join([head, tables.render_selection(selection, format=format), legend]) + "\n"
 
 
 def _peaks(peaks: Mapping[int, Peaks], format: str) -> str:
