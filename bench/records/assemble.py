@@ -90,11 +90,11 @@ def rows(
 def _origin(record: Measured) -> dict[str, str | None]:
     """On which machine, on which days and with which packages a record was measured."""
     header = record.header
-    days = sorted({time[:10] for launch in record.launches if (time := launch.time)}) or [header.time[:10]]
+    days = sorted({time[:10] for launch in record.launches if (time := launch.time)})
     packages = [f"{name} {version}" for name, version in sorted(header.versions.items()) if version is not None]
     return {
         "machine": processors.told(header.machine) if header.machine else None,
-        "measured": TO.join(dict.fromkeys((days[0], days[-1]))) or None,
+        "measured": TO.join(dict.fromkeys((days[0], days[-1]))) if days else None,
         "packages": ", ".join(packages) or None,
     }
 

@@ -40,25 +40,22 @@ def test_a_row_tells_its_machine_the_days_of_its_launches_and_its_packages() -> 
     assert (row.packages, other.packages) == (None, "numpy 2.3.4, onnxruntime 1.23.2")
 
 
-def test_a_row_without_launches_has_the_day_on_which_it_was_stored() -> None:
-    (row,) = rows(on(made.record(made.HALVE), ZEN5, missing=None))
-    assert (row.measured, row.packages) == ("2026-11-20", None)
+def test_a_row_without_launches_has_a_machine_and_no_day() -> None:
+    (row,) = found = rows(on(made.record(made.HALVE), ZEN5, missing=None))
+    assert (row.measured, row.packages) == (None, None)
+    assert machines.headline(found) == "Measured on AMD EPYC, Zen 5 (family 26, model 2), 2 cores."
 
 
 def test_rows_of_two_machines_name_both_each_with_its_days() -> None:
-    old = on(made.record(made.HALVE), ZEN5)
-    new = on(made.record(made.PRUNE), ZEN4)
     found = rows(
-        old, replace_time(new, "2026-11-26"), replace_time(on(made.record(made.OTHER_GROUP), ZEN4), "2026-11-27")
+        on(made.record(made.HALVE, made.launch("a", CELL, 500)), ZEN5, "2026-11-20"),
+        on(made.record(made.PRUNE, made.launch("b", CELL, 500)), ZEN4, "2026-11-26"),
+        on(made.record(made.OTHER_GROUP, made.launch("c", CELL, 500)), ZEN4, "2026-11-27"),
     )
     assert machines.headline(found) == (
         "Measured on AMD EPYC, Zen 4 (family 25, model 17), 2 cores; 2026-11-26 to 2026-11-27, "
         "and on AMD EPYC, Zen 5 (family 26, model 2), 2 cores; 2026-11-20."
     )
-
-
-def replace_time(found: Record, day: str) -> Record:
-    return dataclasses.replace(found, header=replace(found.header, time=f"{day}T00:00:00+00:00"))
 
 
 def test_rows_that_do_not_tell_have_nothing_above_them() -> None:
