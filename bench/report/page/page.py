@@ -33,6 +33,7 @@ from bench.report.page import about
 from bench.report.page.details import details
 from bench.report.page.scatters import Scatter, against_latency, roofline
 from bench.report.page.tracks import Lines, lines
+from bench.report.roofline import above_peak
 from bench.report.templates import Block, fill
 from bench.report.writing import one_line, unbroken
 
@@ -54,12 +55,14 @@ class Request:
         columns: the columns of the table, with a text for each row of the group.
         scatters: the scatter plots of the group.
         lines: the timed cells of the group below one another, with tracks beside them.
+        above_peak: why rows are above the machine's peak.
     """
 
     group: Group
     columns: Sequence[Column]
     scatters: Sequence[Scatter]
     lines: Lines
+    above_peak: Sequence[str]
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -237,6 +240,7 @@ def _request(
         columns=[column for column in wanted if not column.is_unknown],
         scatters=[*scatters, roof] if roof else scatters,
         lines=lines(group, task, launches),
+        above_peak=above_peak(group.rows, {} if peaks is None else {group.threads: peaks}),
     )
 
 
