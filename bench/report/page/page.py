@@ -74,6 +74,7 @@ class Shown:
         records: the current record of each cell path.
         rows: the rows of the cells to show.
         part: a sentence on which cells these are; empty where they are all.
+        noise: sentences on how noisy the machine was, see `bench.records.noise`.
         best: the deployments to ship among these cells; each loses at most `MAX_METRIC_LOSS` of its metric.
         peaks: the peaks of the machine, by number of threads.
         searches: the searches to show beside the rows of their tasks.
@@ -85,6 +86,7 @@ class Shown:
     records: Mapping[str, Record]
     rows: Sequence[Row]
     part: str = ""
+    noise: str = ""
     best: Sequence[Best] = ()
     peaks: Mapping[int, Peaks] = dataclasses.field(default_factory=dict)
     searches: Sequence[Kept] = ()
@@ -175,6 +177,7 @@ def _place(one: Shown, prefix: str, looks: Mapping[str, Look], first: int) -> _P
         machine=about.machine(recorded),
         counts=about.counts(selection.rows),
         part=one.part,
+        noise=one.noise,
         best=one.best,
         within=WITHIN,
         sources=sources_of(one.best),
