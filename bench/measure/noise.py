@@ -31,7 +31,7 @@ IDLE = dataclasses.replace(
     program_freedom=SURE,
     block_freedom=SURE,
 )
-"""Those of an idle machine: medians over the programs and cells of `results/reference`, two cores of an EPYC (Zen 5)."""
+"""Those of an idle machine: medians over the programs and cells of `results/reference` (EPYC, Zen 5, two cores)."""
 
 
 def widening(groups: Sequence[Group], fits: Sequence[Fitted]) -> dict[str, float]:

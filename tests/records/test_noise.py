@@ -38,8 +38,8 @@ def test_what_the_noise_cost(widening: float, words: str) -> None:
 
 def test_of_few_launches_the_cost_is_that_of_not_knowing() -> None:
     assert said(1.5, "abc") == (
-        "So few launches do not tell how noisy the machine was: intervals are 1.5 times as wide as on one that is known "
-        "to be idle."
+        "So few launches do not tell how noisy the machine was: "
+        "intervals are 1.5 times as wide as on one that is known to be idle."
     )
 
 
