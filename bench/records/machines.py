@@ -60,7 +60,7 @@ def _sentence(seen: Iterable[tuple[str | None, Iterable[str]]]) -> str:
         "; ".join(filter(None, (machine, TO.join(dict.fromkeys((min(own), max(own)))) if own else "")))
         for machine, own in sorted(days.items())
     ]
-    return f"Measured on {', and on '.join(texts)}."
+    return f"Measured on {'; and on '.join(texts)}."
 
 
 def _packages(rows: Iterable[Row], room: int | None) -> str:

@@ -225,15 +225,21 @@ def test_precision_below_float32_is_said() -> None:
     assert "onnxruntime/cpu in int8 |" in report.render([found], format="md")
 
 
+MARKS = ("<!-- bench best: begin -->", "<!-- bench best: end -->")
+
+
 def test_table_goes_between_its_marks(tmp_path: Path) -> None:
     path = tmp_path / "README.md"
-    path.write_text(f"before\n{report.BEGIN}\nold\n{report.END}\nafter\n")
-    assert report.put_into(path, "| new |\n") == f"before\n{report.BEGIN}\n| new |\n{report.END}\nafter\n"
+    begin, end = MARKS
+    path.write_text(f"before\n{begin}\nold\n{end}\nafter\n")
+    assert report.put_into(path, "| new |\n") == f"before\n{begin}\n| new |\n{end}\nafter\n"
+    with pytest.raises(InputError, match="<!-- bench other: begin -->"):
+        report.put_into(path, "| new |\n", name="other")
 
 
 @pytest.mark.parametrize("text", ["", "{0}", "{1} {0}", "{0} {1} {1}", "{0} {0} {1}"])
 def test_file_without_its_marks_is_left_alone(tmp_path: Path, text: str) -> None:
     path = tmp_path / "README.md"
-    path.write_text(text.format(report.BEGIN, report.END))
+    path.write_text(text.format(*MARKS))
     with pytest.raises(InputError, match="must hold the lines"):
         report.put_into(path, "new")

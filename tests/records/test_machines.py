@@ -53,7 +53,7 @@ def test_rows_of_two_machines_name_both_each_with_its_days() -> None:
         on(made.record(made.OTHER_GROUP, made.launch("c", CELL, 500)), ZEN4, "2026-11-27"),
     )
     assert machines.headline(found) == (
-        "Measured on AMD EPYC, Zen 4 (family 25, model 17), 2 cores; 2026-11-26 to 2026-11-27, "
+        "Measured on AMD EPYC, Zen 4 (family 25, model 17), 2 cores; 2026-11-26 to 2026-11-27; "
         "and on AMD EPYC, Zen 5 (family 26, model 2), 2 cores; 2026-11-20."
     )
 
