@@ -243,3 +243,17 @@ def test_file_without_its_marks_is_left_alone(tmp_path: Path, text: str) -> None
     path.write_text(text.format(*MARKS))
     with pytest.raises(InputError, match="must hold the lines"):
         report.put_into(path, "new")
+
+
+def test_the_processor_and_the_days_stand_above_the_deployments(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    facts = {"processor": "AMD EPYC", "family": ["26", "2", "1"], "num_cores": 2}
+    found = cell(ORT.format("raw"), 0.5)
+    found = dataclasses.replace(found, header=replace(found.header, machine=facts))
+    (shown,) = best_of(found)
+    days = sorted(str(launch.time)[:10] for launch in found.launches)
+    said = f"Measured on AMD EPYC, Zen 5 (family 26, model 2), 2 cores; {days[0]} to {days[-1]}."
+    for format in ("md", "table"):
+        text = report.render([shown], format=format)
+        assert " ".join(text.split()).startswith(said)
+        assert format == "md" or max(map(len, text.splitlines())) <= 80
