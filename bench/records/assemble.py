@@ -258,9 +258,9 @@ def _tails(launches: Sequence[Launch], p50_ns: float | None) -> dict[str, float 
     Each sample is taken over the median of its launch, so that a launch in a slow or a fast state of the machine does
     not count as slow or fast inferences; the percentile of all samples over their median, times `p50_ns`, is the row's.
     """
-    if p50_ns is None:
-        return {}
     own = [np.array(launch.samples_ns, float) for launch in launches if launch.samples_ns]
+    if p50_ns is None or not own:
+        return {}
     relative = np.concatenate([samples / np.median(samples) for samples in own])
     found = {key: stats.percentile(relative, percent) for key, percent in TAILS.items()}
     middle = float(np.median(relative))
