@@ -36,8 +36,8 @@ def headline_under_load(records: Iterable[Record]) -> str:
     """The same of services: the days are those on which they were under load."""
     found = []
     for record in records:
-        alone = [record.sporadic] if record.sporadic is not None else []
-        times = [line.time for line in (*record.load_launches, *record.load_runs, *alone)]
+        times = [line.time for line in record.load_launches] + [line.time for line in record.load_runs]
+        times += [record.sporadic.time] if record.sporadic is not None else []
         machine = processors.told(record.header.machine) if record.header.machine else None
         found.append((machine, [time[:10] for time in times if time]))
     return _sentence(found)

@@ -10,5 +10,11 @@ from bench.report.templates import fill
 def render(found: Examination) -> str:
     """A few paragraphs for a person."""
     width = max(12, 1 + max(len(one.name) for one in found.runtimes))
-    known = {"processor": processors.told(found.facts), "can": found.protection, "is_quiet": found.is_quiet}
-    return fill("templates/doctor.j2", width=width, **known, **vars(found))
+    return fill(
+        "templates/doctor.j2",
+        width=width,
+        processor=processors.told(found.facts),
+        can=found.protection,
+        is_quiet=found.is_quiet,
+        **vars(found),
+    )

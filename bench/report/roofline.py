@@ -48,8 +48,8 @@ def render(rows: Sequence[Row], peaks: Mapping[int, Peaks], *, format: str) -> s
         )
     selection = select(timed, columns=COLUMNS, sort="-gmacs_per_s")
     legend = textwrap.fill(LEGEND, WIDTH) if format == "table" else LEGEND
-    found = _peaks(peaks, format)
-    head = writing.above([machines.headline(timed)], format, WIDTH) + ("" if format == "md" else "\n") + found
+    head = writing.above([machines.headline(timed)], format, WIDTH) + ("" if format == "md" else "\n")
+    head += _peaks(peaks, format)
     beyond = above_peak(timed, peaks)
     legend = "\n".join([*(map(_filled, beyond) if format == "table" else beyond), legend])
     return "\n".join([head, tables.render_selection(selection, format=format), legend]) + "\n"
