@@ -24,7 +24,7 @@ LEGEND = (
 MARK = "*"
 """Behind a rate that may be too low."""
 MARK_MEANS = (
-    f"{MARK}: never measured while nothing else ran on the machine, so it may reach more; `bench roofline --force` "
+    f"{MARK}: not known to have been measured undisturbed, so the machine may reach more; `bench roofline --force` "
     "measures again."
 )
 
@@ -71,7 +71,7 @@ def _peaks(peaks: Mapping[int, Peaks], format: str) -> str:
     texts = [[*map(printable, line)] for line in (titles, *lines)]
     table = writing.plain(texts[0], texts[1:], format="md" if format == "md" else "table")
     is_marked = any({*peak.macs_per_s, COPY} - {*peak.undisturbed} for peak in peaks.values())
-    means = writing.escape_markdown(MARK_MEANS) if format == "md" else _filled(MARK_MEANS)
+    means = f"\\{MARK_MEANS}" if format == "md" else _filled(MARK_MEANS)
     return f"{table}\n{means}\n" if is_marked else table
 
 
@@ -98,8 +98,6 @@ def above_peak(rows: Iterable[Row], peaks: Mapping[int, Peaks]) -> list[str]:
         if threads in peaks and precision in peaks[threads].undisturbed:
             why = "it was measured undisturbed, so they multiply faster than that product, or less than is counted"
         else:
-            why = (
-                "it is too low, for the machine was disturbed when it was measured; `bench roofline --force` raises it"
-            )
+            why = "it is not known to have been measured undisturbed; `bench roofline --force` raises it where it is too low"
         sentences.append(f"{what}, {most}: {why}.")
     return sentences
