@@ -98,6 +98,6 @@ def above_peak(rows: Iterable[Row], peaks: Mapping[int, Peaks]) -> list[str]:
         if threads in peaks and precision in peaks[threads].undisturbed:
             why = "it was measured undisturbed, so they multiply faster than that product, or less than is counted"
         else:
-            why = "it is not known to have been measured undisturbed; `bench roofline --force` raises it where it is too low"
+            why = "it may have been disturbed when it was measured; `bench roofline --force` raises it if it was"
         sentences.append(f"{what}, {most}: {why}.")
     return sentences

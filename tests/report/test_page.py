@@ -341,5 +341,5 @@ def test_the_page_says_how_noisy_the_machine_was_and_why_a_row_is_above_the_peak
     said = page([Shown(records=found, rows=rows, peaks=peaks, noise="The machine was noisy: so much.")], margin=0.02)
     assert "The machine was noisy: so much." in said
     assert "1 row is above the peak in float32 at 1 thread" in said
-    assert "raises it where it is too low" in said
+    assert "raises it if it was" in said
     assert "above the peak" not in text()
