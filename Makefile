@@ -11,6 +11,9 @@ MERMAID := build/mermaid/package/dist/mermaid.min.js
 RUN := $(BIN)/bench
 RESULTS ?= results
 REPORT := $(RESULTS)/report.html
+# One folder for each processor, that of the published tables first; a full sweep of another one is made there by
+# `make bench RESULTS=results/NAME WHOLE=1`.
+PROCESSORS ?= results/reference results/search results/search_amx
 TOTAL ?= 20m
 MINUTES ?= 10
 SHARED := -n 2 --dist loadgroup --no-loadscope-reorder
@@ -69,6 +72,7 @@ report: install  ## the page, tables and plots from the stored results, without 
 readme: install  ## the figures in both READMEs, from the published results
 	$(RUN) best --results results/reference --into README.md
 	$(RUN) best --results results/reference --into results/README.md
+	$(BIN)/python benchmarks/processors.py $(PROCESSORS) --into README.md
 schema: install  ## the schema of stored results, as JSON Schema and as a page of the docs
 	$(BIN)/python -m bench.records.schema docs
 docs: $(DOCS_READY) $(MERMAID)  ## the documentation site under build/site, which works without a network

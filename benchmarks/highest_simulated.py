@@ -102,7 +102,7 @@ def main() -> int:
         print(
             f"{queue} at {100 * LOAD:.0f} %, p99 over that of hours: a slice {of_slice:.2f}, a launch {of_launch:.2f}"
         )
-    print("queue, bound in service times: rate found over rate held (geometric mean), scatter of one search")
+    print("queue, bound in service times: rate found over rate held (geometric mean), scatter of one search, none")
     for is_fixed, statistic, times in (
         (True, P99, 4),
         (True, P99, 10),
@@ -118,7 +118,8 @@ def main() -> int:
         bias = float(np.exp(np.nanmean(shares)))
         is_sound &= bias <= MOST_BIAS
         queue = "M/D/1" if is_fixed else "M/M/1"
-        print(f"{queue}, {statistic} <= {times}: {bias:.3f}, {100 * float(np.nanstd(shares)):.0f} %")
+        lacking = 100 * float(np.isnan(shares).mean())
+        print(f"{queue}, {statistic} <= {times}: {bias:.3f}, {100 * float(np.nanstd(shares)):.0f} %, {lacking:.1f} %")
     return int(not is_sound)
 
 

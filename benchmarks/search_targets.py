@@ -21,7 +21,7 @@ from pathlib import Path
 
 from bench.decisions.search import kept
 from bench.measure import machine
-from bench.records import folder
+from bench.records import folder, machines
 from bench.records.folder import Results
 from bench.records.rows import Row
 
@@ -146,7 +146,7 @@ def main() -> int:
     parser.add_argument("--budget", default="20m", help="of each search")
     parser.add_argument("--only", nargs="*", default=[], help="targets, as crnn-latency")
     given = parser.parse_args()
-    print(f"# What a search reaches on {machine.name()}\n", flush=True)
+    print(f"# What a search reaches on {machine.name()}\n\n{machines.here()}\n", flush=True)
     sections = []
     for target in TARGETS:
         if not given.only or f"{target.task}-{target.objective}" in given.only:

@@ -77,6 +77,7 @@ def _shown(name: str, stored: Results, rows: Sequence[Row], most: int, *, public
     from bench.decisions import load
     from bench.decisions.best import MAX_METRIC_LOSS, best
     from bench.decisions.search import kept
+    from bench.records import noise
     from bench.records.sending import record_to_send, row_to_send
     from bench.report import part
     from bench.report.page.page import Shown
@@ -101,6 +102,7 @@ def _shown(name: str, stored: Results, rows: Sequence[Row], most: int, *, public
         name=name,
         records=records,
         rows=taken,
+        noise=noise.said(stored.measurements, rows),
         part=part.sentence("those to ship, ", len(taken), len(rows)) if len(taken) < len(rows) else "",
         best=[one for one in found if one.row.cell in paths],
         peaks=stored.peaks,

@@ -232,11 +232,13 @@ def _tell(found: Results, shown: Sequence[Row], sizes: Mapping[str, int], *, res
     from bench.decisions.generation import deployments
     from bench.decisions.next_pick import next_pick
     from bench.decisions.sizes import families
+    from bench.records import noise
     from bench.records.chance import warnings
-    from bench.report import generated, next_step, shared
+    from bench.report import generated, next_step, shared, writing
     from bench.report import sizes as by_size
 
     print_table(shown)
+    options.write(writing.above([noise.said(found.measurements, shown)], "table"), None)
     decoders = deployments(found, shown)
     others = [row for row in shown if not sized.is_generating(row.task)]
     options.write(by_size.render(families(found.measurements, others), format="table"), None)
@@ -262,7 +264,8 @@ def _tell_threads(found: Results, shown: Sequence[Row], sizes: Mapping[str, int]
     records = sound(found, shown)
     has_launches = any(row.cell in records and records[row.cell].thread_launches for row in shown)
     if scaled := scalings(records, margin=found.margin):
-        options.write(threads.render(scaled, format="table"), None)
+        own = [row for row in found.rows if row.cell in records]
+        options.write(threads.render(scaled, own, format="table"), None)
     else:
         print_table(shown)
         options.say(next_step.unscaled(shown, sizes, has_launches=has_launches))

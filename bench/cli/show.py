@@ -37,10 +37,10 @@ def show(
 ) -> None:
     """The table, from stored results."""
     from bench.decisions.sizes import families
-    from bench.records import ranking
+    from bench.records import noise, ranking
     from bench.records.chance import warnings
     from bench.records.rows import COLUMNS
-    from bench.report import frame, sizes, tables
+    from bench.report import frame, sizes, tables, writing
 
     stored = options.read(results, margin=units.share(margin), baseline=baseline)
     if len(stored.rows) >= MANY:
@@ -63,10 +63,13 @@ def show(
     by_size = families(stored.measurements, rows) if format in ("table", "md") and chosen is None else []
     if format == "table" and output is None:
         print_table(rows, chosen, sort)
+        options.write(writing.above([noise.said(stored.measurements, rows)], format), None)
         options.write(sizes.render(by_size, format=format), None)
     else:
         table = tables.render(rows, format=format, columns=chosen, sort=sort)
-        options.write("\n".join(filter(None, (table, sizes.render(by_size, format=format)))) + "\n", output)
+        told = noise.said(stored.measurements, rows) if format in ("table", "md") else ""
+        texts = (table, writing.above([told], format), sizes.render(by_size, format=format))
+        options.write("\n".join(text.rstrip("\n") + "\n" for text in texts if text) + "\n", output)
 
 
 def print_table(rows: Sequence[Row], columns: tuple[str, ...] | None = None, sort: str | None = None) -> None:
@@ -100,4 +103,6 @@ def sweep_tables(sweep: str, stored: Results, rows: Sequence[Row], format: str) 
         return generated.render(deployments(stored, rows), format=format)
     if sweep != "threads":
         raise InputError(f"the sweeps 'generation', 'seed' and 'threads' have tables of their own, not {sweep!r}")
-    return threads.render(scalings(sound(stored, rows), margin=stored.margin), format=format)
+    records = sound(stored, rows)
+    own = [row for row in stored.rows if row.cell in records]
+    return threads.render(scalings(records, margin=stored.margin), own, format=format)

@@ -15,11 +15,11 @@ from bench.api.artifact import Facts
 from bench.api.cell import Cell
 from bench.api.errors import InputError
 from bench.measure import comparison as compare
-from bench.measure import corrections, stats
+from bench.measure import corrections, processors, stats
 from bench.measure.comparison import Comparison
 from bench.measure.corrections import Judged
 from bench.pipeline.quality import BROKEN
-from bench.records import assemble, folder
+from bench.records import assemble, folder, machines
 from bench.records.reading import Damage
 from bench.records.rows import Row
 from bench.records.store import Record
@@ -42,11 +42,13 @@ class Side:
         name: the folder, the cell or the revision, as it was named.
         machine: name of the machine's folder of results.
         num_cells: number of cells with a result.
+        measured: the processor and the days, see `bench.records.machines.headline`.
     """
 
     name: str
     machine: str
     num_cells: int
+    measured: str = ""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -172,7 +174,8 @@ class _Run:
         self.machines = {json.dumps(machine, sort_keys=True): machine for machine in machines}
 
     def side(self) -> Side:
-        return Side(name=self.name, machine=self.folder.name, num_cells=len(self.rows))
+        measured = machines.headline(self.rows.values())
+        return Side(name=self.name, machine=self.folder.name, num_cells=len(self.rows), measured=measured)
 
     def timed(self, path: str) -> Record:
         """The record with the launches of a cell: its own, or those of the same graph with the same weights."""
@@ -292,7 +295,10 @@ def cells(results: Path, before: str, after: str, *, margin: float) -> Compared:
     else:
         note = "they never ran in the same blocks, nor beside the same baseline"
         change = dataclasses.replace(change, note=note)
-    sides = [Side(name=path, machine=run.folder.name, num_cells=1) for path in (before, after)]
+    sides = [
+        Side(name=path, machine=run.folder.name, num_cells=1, measured=machines.headline([run.rows[path]]))
+        for path in (before, after)
+    ]
     changes = judged([change], margin=margin)
     return Compared(before=sides[0], after=sides[1], how=SHARED, changes=changes, damages=tuple(run.damages))
 
@@ -318,7 +324,7 @@ def _machine(run: _Run) -> str:
     """The processor, cores and memory of a folder's machine, or of several."""
     texts = []
     for facts in run.machines.values():
-        what = f"{facts.get('processor')}, {facts.get('num_cores')} cores, {facts.get('memory_gib')} GiB"
+        what = f"{processors.told(facts)}, {facts.get('memory_gib')} GiB"
         texts.append(f"{run.folder.name} ({what})" if facts else run.folder.name)
     return " and ".join(texts)
 

@@ -12,6 +12,7 @@ from bench.measure.block import Method
 from bench.measure.goal import Goal
 from bench.measure.limits import Limits
 from bench.pipeline.sweep import Observer
+from bench.records import machines
 from bench.tasks import adopt, revisions
 
 SAME = "the same at both revisions: nothing was measured"
@@ -54,7 +55,12 @@ def compare(
         changes = side_by_side.measure(cells, method, goal, observer)
         remark = side_by_side.differing_inputs(before, after)
     sides = [
-        Side(name=str(revision), machine=machine.name(), num_cells=sum(pair[index] is not None for pair in cells))
+        Side(
+            name=str(revision),
+            machine=machine.name(),
+            num_cells=sum(pair[index] is not None for pair in cells),
+            measured=machines.here(),
+        )
         for index, revision in enumerate(found)
     ]
     return Compared(

@@ -15,6 +15,7 @@ from bench.measure.limits import Limits
 from bench.pipeline import versions
 from bench.pipeline.asked import Asked
 from bench.pipeline.sweep import Observer
+from bench.records import machines
 
 HERE = "the environment of this command"
 
@@ -51,7 +52,7 @@ def compare(
     measured = side_by_side.measure(sought, Method(limits=limits), goal, observer, compares_outputs=True)
     changes = [dataclasses.replace(change, cell=cell.path) for cell, change in zip(pairs, measured, strict=True)]
     names = [HERE if side is None else side.text for side in sides]
-    told = [Side(name=name, machine=machine.name(), num_cells=len(pairs)) for name in names]
+    told = [Side(name=name, machine=machine.name(), num_cells=len(pairs), measured=machines.here()) for name in names]
     return Compared(before=told[0], after=told[1], how=PAIRED, changes=judged(changes, margin=goal.aims.margin))
 
 

@@ -44,7 +44,7 @@ class Watch:
     """Watches workers from now on; one that is parked neither runs nor waits, so only its bursts are counted.
 
     Args:
-        pids: identifiers of the workers' processes.
+        pids: identifiers of the workers' processes; the watching process may be the only one of them.
         proc: the folder that the kernel shows processes in.
     """
 
@@ -61,7 +61,7 @@ class Watch:
             return Lost(steal_share=None, run_delay_shares=dict.fromkeys(self._workers))
         passed = [after - before for before, after in zip(self._ticks, now, strict=True)]
         work, steal = sum(passed[place] for place in WORK), passed[STEAL]
-        own_ns, _ = self._ran_and_waited(self._parent)
+        own_ns = 0 if os.getpid() in self._workers else self._ran_and_waited(self._parent)[0]
         times = {pid: self._ran_and_waited(threads, pid) for pid, threads in self._workers.items()}
         others_ns = work * TICK_NS - own_ns - sum(ran for ran, _ in times.values())
         total_ns = sum(map(sum, times.values()))

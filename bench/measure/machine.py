@@ -31,8 +31,15 @@ def describe() -> dict[str, Any]:
         "system": platform.system(),
         "num_cores": num_cores(),
         "memory_gib": round(psutil.virtual_memory().total / 2**30),
+        **_arm(info),
         **_gpus(),
     }
+
+
+def _arm(info: Mapping[str, str]) -> dict[str, Any]:
+    """Implementer and part of an Arm processor, whose `family` is empty; other processors have neither."""
+    numbers = [info.get(key, "") for key in ("CPU implementer", "CPU part")]
+    return {"arm": numbers} if all(numbers) else {}
 
 
 def _gpus() -> dict[str, Any]:

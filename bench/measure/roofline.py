@@ -9,6 +9,9 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 
+COPY = "copy"
+"""Stands for the rate of copies beside the names of precisions."""
+
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Peaks:
@@ -18,11 +21,14 @@ class Peaks:
         macs_per_s: by precision, MACs in a second of a product of two large matrices.
         libraries: by precision, name of the library that computed this product.
         bytes_per_s: bytes that a copy within the memory reads and writes in a second.
+        undisturbed: precisions, and `COPY`, that were measured several times while nothing disturbed the machine; the
+            other rates may be too low.
     """
 
     macs_per_s: Mapping[str, float]
     libraries: Mapping[str, str]
     bytes_per_s: float
+    undisturbed: tuple[str, ...] = ()
 
     def or_higher(self, other: Peaks) -> Peaks:
         """The higher rate in each precision: a disturbance lowers a rate, so the highest is nearest to the truth."""
@@ -30,7 +36,12 @@ class Peaks:
         for precision, rate in other.macs_per_s.items():
             if rate > macs.get(precision, 0.0):
                 macs[precision], libraries[precision] = rate, other.libraries[precision]
-        return Peaks(macs_per_s=macs, libraries=libraries, bytes_per_s=max(self.bytes_per_s, other.bytes_per_s))
+        return Peaks(
+            macs_per_s=macs,
+            libraries=libraries,
+            bytes_per_s=max(self.bytes_per_s, other.bytes_per_s),
+            undisturbed=tuple(sorted({*self.undisturbed, *other.undisturbed})),
+        )
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -101,15 +101,15 @@ def verdict(ratio: Estimate, *, margin: float, may_win: bool = True) -> str:
     return NOISE if 1 - margin <= ratio.low and ratio.high <= 1 + margin else UNDECIDED
 
 
-def percentile_ns(samples_ns: np.ndarray, percent: float) -> float | None:
+def percentile(samples: np.ndarray, percent: float) -> float | None:
     """Percentile by nearest rank (`inverted_cdf`): the smallest sample that `percent` of all samples do not exceed.
 
     Returns:
         None when there are fewer than `min_samples(percent)`.
     """
-    if len(samples_ns) < min_samples(percent):
+    if len(samples) < min_samples(percent):
         return None
-    return float(np.percentile(samples_ns, percent, method="inverted_cdf"))
+    return float(np.percentile(samples, percent, method="inverted_cdf"))
 
 
 @functools.cache

@@ -11,7 +11,7 @@ import numpy as np
 from bench.api import sized
 from bench.api.artifact import Facts
 from bench.api.errors import InputError
-from bench.measure import comparison, corrections, inputs, stats
+from bench.measure import comparison, corrections, inputs, processors, stats
 from bench.measure.comparison import Fitted
 from bench.measure.corrections import Judged
 from bench.measure.launch import Launch
@@ -24,8 +24,10 @@ from bench.records.measured import Measured, same_as
 from bench.records.measurements import Measurements
 from bench.records.metric_loss import Lost
 from bench.records.parameters import Sources
-from bench.records.rows import Row
+from bench.records.rows import TO, Row
 
+TAILS = {"latency_p90_ns": 90.0, "latency_p99_ns": 99.0}
+"""The percentiles of a row above its median, by key."""
 PHASES = ("load", "first_inference", "steady")
 EARLIER = "an earlier version verified it"
 """Why a quality that says nothing of its samples has no bound on the metric that it loses."""
@@ -68,7 +70,7 @@ def rows(
 
     def row(path: str, record: Measured) -> Row:
         cell = record.cell
-        coordinates: dict[str, Any] = {"cell": path, **vars(cell)}
+        coordinates: dict[str, Any] = {"cell": path, **vars(cell), **_origin(record)}
         if (reason := _outdated(record, records, newest[cell.task])) is not None:
             return Row(**coordinates, status="skipped", reason=reason)
         found = _fields(record, records, twins.get(path), fitted.of(path), baseline, judged.get(path), parameters)
@@ -83,6 +85,18 @@ def rows(
     found = [row(path, record) for path, record in records.items()]
     _add_prefills(found)
     return found
+
+
+def _origin(record: Measured) -> dict[str, str | None]:
+    """On which machine, on which days and with which packages a record was measured."""
+    header = record.header
+    days = sorted({time[:10] for launch in record.launches if (time := launch.time)})
+    packages = [f"{name} {version}" for name, version in sorted(header.versions.items()) if version is not None]
+    return {
+        "machine": processors.told(header.machine) if header.machine else None,
+        "measured": TO.join(dict.fromkeys((days[0], days[-1]))) if days else None,
+        "packages": ", ".join(packages) or None,
+    }
 
 
 def _add_prefills(found: Sequence[Row]) -> None:
@@ -130,6 +144,8 @@ def _fields(
     """The fields of a row, without the cell's coordinates and costs."""
     cell, quality, artifact = record.cell, record.quality, record.artifact
     launches = compared(record, records)
+    timing = _timing(launches, cell.batch) if launches else {}
+    timing |= _compared(cell.path, fitted, other, judged) if fitted else {}
     return {
         "status": record.failure.status if record.failure else "ok",
         "reason": record.failure.reason if record.failure else quality.reason if quality else None,
@@ -138,8 +154,8 @@ def _fields(
         **parameters.fields(record),
         **(_judged(quality) | _of_metric(quality, records) if quality else {}),
         "warning": _warning(artifact, quality),
-        **(_timing(launches, cell.batch) if launches else {}),
-        **(_compared(cell.path, fitted, other, judged) if fitted else {}),
+        **timing,
+        **_tails(launches, timing.get("latency_p50_ns")),
     }
 
 
@@ -225,8 +241,6 @@ def _timing(launches: Sequence[Launch], batch: int) -> dict[str, Any]:
     imported = [phase["imports"].rss_bytes for phase in phases]
     return {
         "latency_p50_ns": float(np.median(medians)) if medians else None,  # where no baseline places it in the model
-        "latency_p90_ns": stats.percentile_ns(samples, 90),
-        "latency_p99_ns": stats.percentile_ns(samples, 99),
         "throughput_per_s": batch * 1e9 / float(samples.mean()),
         "input_spread": inputs.spread(launches),
         "load_ns": float(np.median([launch.load_ns for launch in launches])),
@@ -236,6 +250,21 @@ def _timing(launches: Sequence[Launch], batch: int) -> dict[str, Any]:
         "num_launches": len(launches),
         "num_samples": len(samples),
     }
+
+
+def _tails(launches: Sequence[Launch], p50_ns: float | None) -> dict[str, float | None]:
+    """The percentiles above the median, in the same state of the machine as the median: none is below it.
+
+    Each sample is taken over the median of its launch, so that a launch in a slow or a fast state of the machine does
+    not count as slow or fast inferences; the percentile of all samples over their median, times `p50_ns`, is the row's.
+    """
+    own = [np.array(launch.samples_ns, float) for launch in launches if launch.samples_ns]
+    if p50_ns is None or not own:
+        return {}
+    relative = np.concatenate([samples / np.median(samples) for samples in own])
+    found = {key: stats.percentile(relative, percent) for key, percent in TAILS.items()}
+    middle = float(np.median(relative))
+    return {key: None if value is None else p50_ns * (value / middle) for key, value in found.items()}
 
 
 def _compared(path: str, fitted: Fitted, other: str | None, judged: Judged | None) -> dict[str, Any]:

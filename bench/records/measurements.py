@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
 
-from bench.measure import comparison
+from bench.measure import comparison, noise
 from bench.measure.comparison import Comparison, Fitted, Group, Series
 from bench.measure.stats import Effect
 from bench.records.measured import Measured
@@ -29,16 +30,21 @@ class Measurements:
             baseline = record.launches[-1].reference if record.launches else None
             if baseline is not None and baseline in records and records[baseline].launches:
                 members.setdefault(baseline, []).append(_series(path, record))
-        groups = [
+        self._groups = [
             Group(baseline=_series(baseline, records[baseline]), cells=cells) for baseline, cells in members.items()
         ]
-        fits = comparison.fit(groups)
-        self._of = {name: fitted for fitted in fits for name in fitted.names}
+        self._fits = comparison.fit(self._groups)
+        self._of = {name: fitted for fitted in self._fits for name in fitted.names}
 
     @property
     def places(self) -> Mapping[tuple[str, str], Effect]:
         """What each of several machines of one kind does to each program; see `Fitted.places`."""
         return next((fitted.places for fitted in self._of.values() if fitted.places), {})
+
+    @functools.cached_property
+    def widening(self) -> Mapping[str, float]:
+        """By cell, how many times as wide its interval is as on an idle machine; see `bench.measure.noise`."""
+        return noise.widening(self._groups, self._fits)
 
     def of(self, path: str) -> Fitted | None:
         """The group of a cell; None for a cell that was not timed beside the baseline as it is now."""

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 
+TO = " to "
+"""Stands between the first and the last day in `Row.measured`."""
+
 
 # Not frozen: with slots, to make a row takes 0.7 µs instead of 3.8, and there may be 100,000 of them.
 @dataclasses.dataclass(kw_only=True, slots=True, unsafe_hash=True)
@@ -44,6 +47,9 @@ class Row:
             the memory.
         bound: `compute` or `memory`: which of the two alone would take longer.
         ttft_ns: of a row that generates, the time to first token that was measured after a prompt of the same length.
+        machine: processor, microarchitecture and number of cores, see `bench.measure.processors.told`.
+        measured: the day of its launches (UTC), or the first and the last joined by ` to `.
+        packages: versions of the packages that ran it, such as `numpy 2.3.4, onnxruntime 1.23.2`.
     """
 
     cell: str
@@ -104,6 +110,9 @@ class Row:
     max_abs_error: float | None = None
     num_launches: int = 0
     num_samples: int = 0
+    machine: str | None = None
+    measured: str | None = None
+    packages: str | None = None
 
 
 COLUMNS = tuple(field.name for field in dataclasses.fields(Row))

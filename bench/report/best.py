@@ -11,7 +11,7 @@ from bench.api.printable import printable
 from bench.decisions.best import Best, sources_of
 from bench.decisions.pick import WITHIN
 from bench.measure.stats import Estimate
-from bench.records import ranking
+from bench.records import machines, ranking
 from bench.records.ranking import Group
 from bench.records.rows import Row
 from bench.report import writing
@@ -19,7 +19,6 @@ from bench.report import writing
 LEAST_LOSS = 5e-5
 """Smallest share of the metric whose loss is shown; a smaller loss would be written as 0 per cent."""
 NOTHING = "no cell that was timed keeps its metric for sure; `bench show` lists them all, `bench pick` says why"
-BEGIN, END = "<!-- bench best: begin -->", "<!-- bench best: end -->"
 
 
 def render(found: Sequence[Best], *, format: str) -> str:
@@ -48,9 +47,10 @@ def render(found: Sequence[Best], *, format: str) -> str:
         lines.append(
             [*map(printable, (request, name, f"{writing.milliseconds(row.latency_p50_ns, '.3g')} ms", metric, *over))]
         )
+    where = writing.above([machines.headline(one.row for one in found)], format)
     if format == "md":
-        return writing.plain(titles, lines, format=format, num_names=2)
-    texts = []
+        return where + writing.plain(titles, lines, format=format, num_names=2)
+    texts = [where.rstrip("\n")] if where else []
     for request, name, latency, metric, *over in lines:
         ratios = [f"{ratio} {title}" for title, ratio in zip(titles[4:], over, strict=True) if ratio != writing.DASH]
         texts.append("\n  ".join(filter(None, (request, name, f"{latency}, {metric}", ", ".join(ratios)))))
@@ -81,18 +81,23 @@ def near_the_best(equal: Sequence[str], untold: Sequence[str]) -> str:
     return "; ".join(shown + unknown)
 
 
-def put_into(path: Path, table: str) -> str:
+def put_into(path: Path, table: str, *, name: str = "best") -> str:
     """The text of a Markdown file with a table put between the file's two marks, in place of the text there.
+
+    Args:
+        path: the file.
+        table: the table.
+        name: what the marks name: `<!-- bench best: begin -->`.
 
     Raises:
         InputError: the marks are not there, once each and in order.
     """
-    text = read_text(path)
-    head, begin, rest = text.partition(BEGIN)
-    _, end, tail = rest.partition(END)
-    if not begin or not end or BEGIN in rest or END in tail:
-        raise InputError(f"{path} must hold the lines {BEGIN} and {END}, once each and in this order")
-    return f"{head}{BEGIN}\n{table}{END}{tail}"
+    first, last = (f"<!-- bench {name}: {end} -->" for end in ("begin", "end"))
+    head, begin, rest = read_text(path).partition(first)
+    _, end, tail = rest.partition(last)
+    if not begin or not end or first in rest or last in tail:
+        raise InputError(f"{path} must hold the lines {first} and {last}, once each and in this order")
+    return f"{head}{first}\n{table}{last}{tail}"
 
 
 def _lost(row: Row) -> Iterator[str]:

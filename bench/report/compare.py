@@ -47,6 +47,7 @@ def render(compared: Compared, *, format: str) -> str:
         is_markdown=format == "md",
         table=lambda *lines, **named: Block(writing.plain(*lines, **named, format=format)),
         sides=[(letter, *map(printable, (side.name, side.machine)), str(side.num_cells)) for letter, side in sides],
+        measured=[printable(f"{letter}: {side.measured}") for letter, side in sides if side.measured],
         figures=[
             (_name(change.cell, format), change.judged.verdict, _ratio(change.judged), *_medians(change))
             for change in figures
@@ -172,7 +173,10 @@ def counts(compared: Compared) -> dict[str, int]:
 def _content(compared: Compared) -> dict[str, Any]:
     sides = (("a", compared.before), ("b", compared.after))
     return {
-        **{letter: {"name": side.name, "machine": side.machine, "cells": side.num_cells} for letter, side in sides},
+        **{
+            letter: {"name": side.name, "machine": side.machine, "measured": side.measured, "cells": side.num_cells}
+            for letter, side in sides
+        },
         "how": compared.how,
         "remarks": list(compared.remarks),
         "counts": counts(compared),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bench.measure import processors
 from bench.pipeline.doctor import Examination
 from bench.report.templates import fill
 
@@ -9,4 +10,11 @@ from bench.report.templates import fill
 def render(found: Examination) -> str:
     """A few paragraphs for a person."""
     width = max(12, 1 + max(len(one.name) for one in found.runtimes))
-    return fill("templates/doctor.j2", width=width, can=found.protection, is_quiet=found.is_quiet, **vars(found))
+    return fill(
+        "templates/doctor.j2",
+        width=width,
+        processor=processors.told(found.facts),
+        can=found.protection,
+        is_quiet=found.is_quiet,
+        **vars(found),
+    )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from bench.api.printable import printable
 from bench.decisions.everywhere import Everywhere
 from bench.measure.stats import Estimate
-from bench.records import ranking
+from bench.records import machines, ranking
 from bench.report import writing
 
 MOST_SHOWN = 5
@@ -17,6 +17,8 @@ def render(found: Everywhere) -> str:
     picked, *others = found.ranked
     many = f"{len(found.ranked)} cell{'s' if others else ''}"
     parts = [f"{found.title}: {many} qualify on all {len(found.fastest)} machines.\n"]
+    measured = [f"{name}: {where}" for name, row in found.fastest.items() if (where := machines.headline([row]))]
+    parts += [writing.above(measured, "table")] if measured else []
     titles = ("fastest there", "p50\n(ms)", "picked\np50 (ms)", "picked over the\nfastest [95 %]")
     lines = [
         (

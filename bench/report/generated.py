@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 
 from bench.api.errors import InputError
 from bench.decisions.generation import Deployment, Stage
+from bench.records import machines
 from bench.report import writing
 from bench.report.writing import DASH
 
@@ -55,10 +56,12 @@ def _table(family: str, threads: int, members: Sequence[Deployment], format: str
     stages = sorted({stage for one in members for stage in one.rows}, key=lambda one: (one.num_prompt, one.num_new))
     columns = _columns(members, stages)
     head = f"{family}, batch 1, {threads} thread{'s' * (threads > 1)}"
+    rows = [row for one in members for row in one.rows.values()]
     if format == "md":
         titles = ["deployment", *(title.replace("\n", " ") for _, title, _ in columns)]
         lines = [[one.name, *(text(one) for _, _, text in columns)] for one in members]
-        return f"### {head}\n\n" + writing.markdown(titles, lines, [True, *[False] * len(columns)])
+        above = writing.above(machines.above(rows), format)
+        return f"### {head}\n\n{above}" + writing.markdown(titles, lines, [True, *[False] * len(columns)])
     if writing.terminal_width() < WIDE:
         columns = [column for column in columns if column[0] in NARROW]
     figures = [[title, *(text(one) for one in members)] for _, title, text in columns]
@@ -67,7 +70,8 @@ def _table(family: str, threads: int, members: Sequence[Deployment], format: str
     )
     names = [writing.wrap_name(one.name, room) for one in members]
     lines = [[name, *line] for name, line in zip(names, list(zip(*figures, strict=True))[1:], strict=True)]
-    return f"{head}\n" + writing.plain(["deployment", *(rows[0] for rows in figures)], lines, format=format)
+    head += "\n" + writing.above(machines.above(rows, writing.terminal_width()), format)
+    return head + writing.plain(["deployment", *(rows[0] for rows in figures)], lines, format=format)
 
 
 def _columns(members: Sequence[Deployment], stages: Sequence[Stage]) -> list[Column]:

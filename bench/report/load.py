@@ -8,8 +8,9 @@ from collections.abc import Iterator, Sequence
 
 from bench.decisions.load import STATISTICS, Turns, Way, last_runs
 from bench.measure.load import loadgen
-from bench.measure.load.launch import HIGHEST, P50, P90, P99, LoadRun
+from bench.measure.load.launch import HIGHEST, P50, P90, P99, LoadRun, Point
 from bench.measure.load.sporadic import BUSY
+from bench.records import machines
 from bench.records.store import Record
 from bench.report import writing
 
@@ -37,9 +38,13 @@ def render(records: Sequence[Record], found: Sequence[Turns], *, format: str, ma
         format: `table`, `md` or `json`.
         margin: largest difference that counts as noise, as a share.
     """
+    where = machines.headline_under_load(records)
     if format == "json":
-        return writing.as_json({"turns": [_raw(one, margin) for one in found], "cells": [*map(_raw_record, records)]})
+        turns = [_raw(one, margin) for one in found]
+        return writing.as_json({"measured": where, "turns": turns, "cells": [*map(_raw_record, records)]})
+    above = writing.above([where], format)
     tables = [
+        above and above.rstrip("\n") + "\n",
         _scenarios(records, format),
         *(table for one in found for table in (_turns(one, format, margin), _plan(one, format))),
         _sporadic(records, format),
@@ -213,6 +218,9 @@ def without(found: Turns, way: Way) -> str:
     lacking, number = found.lacking(way, HIGHEST), len(found.launches[way])
     if way in found.failures:
         return "failed"
+    falls = [one.fall for one in found.launches[way] if one.fall is not None]
+    if falls and found.bound is not None:
+        return _in_launches(f"{found.bound[0]} falls: {_told(falls[-1])}", len(falls), number)
     if 0 < lacking < number:
         return _in_launches("none", lacking, number)
     seen = found.rate_seen(way)
@@ -222,6 +230,12 @@ def without(found: Turns, way: Way) -> str:
     if found.bound is not None and any(ns is not None and ns <= found.bound[1] for _, ns in tried):
         return "not found"
     return f"none from {rate(min(asked for asked, _ in tried))} on" if tried else "none"
+
+
+def _told(points: Sequence[Point]) -> str:
+    """Points of a curve, such as `25.6 ms at 49.4/s, 15.8 ms at 96.5/s`."""
+    times = ["cannot keep up" if ns is None else f"{writing.milliseconds(ns, '.3g')} ms" for _, ns in points]
+    return ", ".join(f"{time} at {rate(asked)}/s" for time, (asked, _) in zip(times, points, strict=True))
 
 
 def bound(found: Turns) -> str:
@@ -259,6 +273,7 @@ def _raw(found: Turns, margin: float) -> dict[str, object]:
                 "over_baseline": {name: found.over_baseline(way, name).ratio for name in STATISTICS},
                 "verdict": {name: found.over_baseline(way, name).verdict(margin) for name in STATISTICS},
                 "highest_rate": found.highest_rate(way),
+                "fall": next((one.fall for one in reversed(launches) if one.fall is not None), None),
                 "joules": [one.joules for one in launches],
                 "joules_of": _counted(found),
             }

@@ -12,7 +12,7 @@ from bench.decisions import load as load_decisions
 from bench.decisions.load import Turns
 from bench.decisions.pick import METRIC, Choice, Constraints
 from bench.measure.load.launch import HIGHEST
-from bench.records import ranking
+from bench.records import machines, ranking
 from bench.report import load, writing
 from bench.report.best import near_the_best
 from bench.report.templates import fill
@@ -51,7 +51,8 @@ def front(choice: Choice, constraints: Constraints) -> str:
         titles = [title.replace(" ", "\n") for title in titles]
         lines = [[text.replace(" [", "\n[") for text in line] for line in lines]
     few = f"{choice.too_few}.\n" if choice.too_few else ""
-    return f"{few}{title}\n\n{writing.named_table('cell', names, titles, lines)}\n"
+    where = writing.above(machines.above(choice.qualified, writing.terminal_width()), "table")
+    return f"{few}{where}{title}\n\n{writing.named_table('cell', names, titles, lines)}\n"
 
 
 def services(choice: Choice, plan: Turns | None) -> str:

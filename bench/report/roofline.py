@@ -3,22 +3,29 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from bench.api.printable import printable
-from bench.measure.roofline import Peaks
+from bench.measure.roofline import COPY, Peaks
+from bench.records import machines
 from bench.records.ranking import select
 from bench.records.rows import Row
 from bench.report import tables, writing
 
 WIDTH = 120
 COLUMNS = ("cell", "precision", "latency_p50_ns", "macs", "gmacs_per_s", "peak_share", "roof_share", "bound")
-PEAK_KEYS = ("macs_per_s", "bytes_per_s")
+PEAK_KEYS = ("macs_per_s", "bytes_per_s", "undisturbed")
 LEGEND = (
     "Of the peak: MACs a second over the most that a product of two matrices of 1024 rows and columns reached in this "
     "precision. Of the roof: the time that the MACs at the peak, or the weights, inputs and outputs moved once at the "
     "rate of a copy, would take at least, over the latency; what stays in the caches is not moved, so it may pass 100. "
     "Bound by: the longer of the two. MACs of files that are no ONNX are those of the task's plain export."
+)
+MARK = "*"
+"""Behind a rate that may be too low."""
+MARK_MEANS = (
+    f"{MARK}: not known to have been measured undisturbed, so the machine may reach more; `bench roofline --force` "
+    "measures again."
 )
 
 
@@ -35,10 +42,17 @@ def render(rows: Sequence[Row], peaks: Mapping[int, Peaks], *, format: str) -> s
         return tables.render(timed, format="csv", columns=COLUMNS)
     if format == "json":
         found = {number: {key: getattr(peak, key) for key in PEAK_KEYS} for number, peak in peaks.items()}
-        return writing.as_json({"peaks": found, "cells": tables.raw(select(timed, columns=COLUMNS))})
+        measured = machines.headline(timed)
+        return writing.as_json(
+            {"measured": measured, "peaks": found, "cells": tables.raw(select(timed, columns=COLUMNS))}
+        )
     selection = select(timed, columns=COLUMNS, sort="-gmacs_per_s")
     legend = textwrap.fill(LEGEND, WIDTH) if format == "table" else LEGEND
-    return "\n".join([_peaks(peaks, format), tables.render_selection(selection, format=format), legend]) + "\n"
+    head = writing.above([machines.headline(timed)], format, WIDTH) + ("" if format == "md" else "\n")
+    head += _peaks(peaks, format)
+    beyond = above_peak(timed, peaks)
+    legend = "\n".join([*(map(_filled, beyond) if format == "table" else beyond), legend])
+    return "\n".join([head, tables.render_selection(selection, format=format), legend]) + "\n"
 
 
 def _peaks(peaks: Mapping[int, Peaks], format: str) -> str:
@@ -48,8 +62,42 @@ def _peaks(peaks: Mapping[int, Peaks], format: str) -> str:
     titles = ["threads", *(f"{name} (GMAC/s)" for name in precisions), "memory copy (GB/s)"]
     lines = []
     for threads, peak in peaks.items():
-        rates = {name: f"{rate / 1e9:.1f} ({peak.libraries[name]})" for name, rate in peak.macs_per_s.items()}
+        marks = {name: "" if name in peak.undisturbed else MARK for name in (*peak.macs_per_s, COPY)}
+        rates = {
+            name: f"{rate / 1e9:.1f}{marks[name]} ({peak.libraries[name]})" for name, rate in peak.macs_per_s.items()
+        }
         shown = [rates.get(name, writing.DASH) for name in precisions]
-        lines.append([str(threads), *shown, f"{peak.bytes_per_s / 1e9:.1f}"])
+        lines.append([str(threads), *shown, f"{peak.bytes_per_s / 1e9:.1f}{marks[COPY]}"])
     texts = [[*map(printable, line)] for line in (titles, *lines)]
-    return writing.plain(texts[0], texts[1:], format="md" if format == "md" else "table")
+    table = writing.plain(texts[0], texts[1:], format="md" if format == "md" else "table")
+    is_marked = any({*peak.macs_per_s, COPY} - {*peak.undisturbed} for peak in peaks.values())
+    means = f"\\{MARK_MEANS}" if format == "md" else _filled(MARK_MEANS)
+    return f"{table}\n{means}\n" if is_marked else table
+
+
+def _filled(text: str) -> str:
+    return textwrap.fill(text, WIDTH)
+
+
+def above_peak(rows: Iterable[Row], peaks: Mapping[int, Peaks]) -> list[str]:
+    """Why rows are above the peak, in a sentence for each number of threads and precision.
+
+    Args:
+        rows: rows of any cells.
+        peaks: the peaks of the machine, by number of threads.
+    """
+    beyond: dict[tuple[int, str], list[float]] = {}
+    for row in rows:
+        if row.peak_share is not None and row.peak_share > 1 and row.precision is not None:
+            beyond.setdefault((row.threads, row.precision), []).append(row.peak_share)
+    sentences = []
+    for (threads, precision), shares in sorted(beyond.items()):
+        many = f"{len(shares)} row{'s are' if len(shares) > 1 else ' is'}"
+        what = f"{many} above the peak in {precision} at {threads} thread{'s' * (threads > 1)}"
+        most = f"up to {100 * max(shares):.0f} %"
+        if threads in peaks and precision in peaks[threads].undisturbed:
+            why = "it was measured undisturbed, so they multiply faster than that product, or less than is counted"
+        else:
+            why = "it may have been disturbed when it was measured; `bench roofline --force` raises it if it was"
+        sentences.append(f"{what}, {most}: {why}.")
+    return sentences

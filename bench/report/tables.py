@@ -12,6 +12,7 @@ from rich.console import Console, ConsoleOptions, RenderResult
 from bench.api.errors import InputError, suggest
 from bench.api.printable import printable
 from bench.measure.stats import ALPHA, FASTER, NOISE, SLOWER
+from bench.records import machines
 from bench.records.chance import warnings
 from bench.records.ranking import Group, Selection, select, short_name
 from bench.records.rows import COLUMNS, Row
@@ -132,13 +133,16 @@ def render_selection(selection: Selection, *, format: str, width: int | None = N
 def _markdown(group: Group, columns: Sequence[Column], lines: Sequence[Sequence[str]]) -> str:
     table = writing.markdown([column.title for column in columns], lines, [column.is_text for column in columns])
     legend = writing.escape_markdown(" ".join((*warnings(group.rows), caption(group, columns), legend_of(group.rows))))
-    return f"### {writing.escape_markdown(group.title)}\n\n{table}\n{legend}\n"
+    above = writing.above(machines.above(group.rows), "md")
+    return f"### {writing.escape_markdown(group.title)}\n\n{above}{table}\n{legend}\n"
 
 
 def _latex(group: Group, columns: Sequence[Column], lines: Sequence[Sequence[str]]) -> str:
     return fill(
         "templates/latex.j2",
-        caption=_escape_latex(f"{group.title}. {caption(group, columns)} {legend_of(group.rows)}"),
+        caption=_escape_latex(
+            " ".join((f"{group.title}.", *machines.above(group.rows), caption(group, columns), legend_of(group.rows)))
+        ),
         alignment="".join("l" if column.is_text else "r" for column in columns),
         lines=[[*map(_escape_latex, line)] for line in ([column.title for column in columns], *lines)],
     )
@@ -161,6 +165,8 @@ class TerminalTable:
             yield terminal.line("No rows.")
         for index, group in enumerate(self.selection.groups):
             yield terminal.lines(("\n" if index else "") + printable(group.title), style="bold")
+            for text in machines.above(group.rows, options.max_width):
+                yield terminal.line(text, style="dim")
             yield from self._tables(group, options.max_width)
         if any(row.num_launches for row in self.selection.rows):
             legend = legend_of(self.selection.rows)

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from bench.api.errors import InputError
 from bench.decisions.threads import Scaling
+from bench.records import machines
+from bench.records.rows import Row
 from bench.report import writing
 
 NARROWEST_NAME = 24
 """Characters of a name on one line, at least."""
 
 
-def render(found: list[Scaling], *, format: str) -> str:
-    """The table as Markdown (`md`) or for a terminal (`table`).
+def render(found: list[Scaling], rows: Iterable[Row] = (), *, format: str) -> str:
+    """The table as Markdown (`md`) or for a terminal (`table`), below the machine that the rows of its cells name.
 
     Raises:
         InputError: another format, or there is nothing to show.
@@ -27,14 +29,15 @@ def render(found: list[Scaling], *, format: str) -> str:
     over = [f"{count} threads / 1 thread [95 %]" for count in counts]
     titles = ["cell", "1 thread (ms)", *over, "most per second", "best"]
     lines = [[scaling.cell.path.rpartition("/")[0] + _batch(scaling), *_figures(scaling, counts)] for scaling in found]
+    above = writing.above([machines.headline(rows)], format)
     if format == "md":
-        return writing.markdown(titles, lines, [True, *[False] * (len(titles) - 1)])
+        return above + writing.markdown(titles, lines, [True, *[False] * (len(titles) - 1)])
     figures = [[re.sub(r" (?=[\[(]|1 |second)", "\n", text) for text in line[1:]] for line in (titles, *lines)]
     widths = [max(len(part) for text in column for part in text.split("\n")) for column in zip(*figures, strict=True)]
     room = max(NARROWEST_NAME, writing.terminal_width() - sum(widths) - 2 * len(widths))
     names = [writing.wrap_name(one.cell.path.rpartition("/")[0], room) + _batch(one, "\n") for one in found]
     named = [[name, *line] for name, line in zip(names, figures[1:], strict=True)]
-    return writing.plain(["cell", *figures[0]], named, format=format)
+    return above + writing.plain(["cell", *figures[0]], named, format=format)
 
 
 def _batch(scaling: Scaling, blank: str = " ") -> str:

@@ -225,15 +225,35 @@ def test_precision_below_float32_is_said() -> None:
     assert "onnxruntime/cpu in int8 |" in report.render([found], format="md")
 
 
+MARKS = ("<!-- bench best: begin -->", "<!-- bench best: end -->")
+
+
 def test_table_goes_between_its_marks(tmp_path: Path) -> None:
     path = tmp_path / "README.md"
-    path.write_text(f"before\n{report.BEGIN}\nold\n{report.END}\nafter\n")
-    assert report.put_into(path, "| new |\n") == f"before\n{report.BEGIN}\n| new |\n{report.END}\nafter\n"
+    begin, end = MARKS
+    path.write_text(f"before\n{begin}\nold\n{end}\nafter\n")
+    assert report.put_into(path, "| new |\n") == f"before\n{begin}\n| new |\n{end}\nafter\n"
+    with pytest.raises(InputError, match="<!-- bench other: begin -->"):
+        report.put_into(path, "| new |\n", name="other")
 
 
 @pytest.mark.parametrize("text", ["", "{0}", "{1} {0}", "{0} {1} {1}", "{0} {0} {1}"])
 def test_file_without_its_marks_is_left_alone(tmp_path: Path, text: str) -> None:
     path = tmp_path / "README.md"
-    path.write_text(text.format(report.BEGIN, report.END))
+    path.write_text(text.format(*MARKS))
     with pytest.raises(InputError, match="must hold the lines"):
         report.put_into(path, "new")
+
+
+def test_the_processor_and_the_days_stand_above_the_deployments(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    facts = {"processor": "AMD EPYC", "family": ["26", "2", "1"], "num_cores": 2}
+    found = cell(ORT.format("raw"), 0.5)
+    found = dataclasses.replace(found, header=replace(found.header, machine=facts))
+    (shown,) = best_of(found)
+    days = sorted(str(launch.time)[:10] for launch in found.launches)
+    said = f"Measured on AMD EPYC, Zen 5 (family 26, model 2), 2 cores; {days[0]} to {days[-1]}."
+    for format in ("md", "table"):
+        text = report.render([shown], format=format)
+        assert " ".join(text.split()).startswith(said)
+        assert format == "md" or max(map(len, text.splitlines())) <= 80

@@ -232,6 +232,7 @@ def test_json_has_everything_and_no_endless_number(tmp_path: Path) -> None:
     assert 0 < rows[HALVE]["p_adjusted"] < 0.05, "one launch is enough for a large difference"
     assert rows[HALVE]["before"]["latency_p50_ns"] == pytest.approx(500_001)
     assert rows[BASELINE]["is_baseline"] is True
+    assert content["a"].pop("measured").startswith("Measured on Fast, 2 cores; 20")
     assert content["a"] == {"name": str(tmp_path / "A"), "machine": "here", "cells": 3}
     assert all(isinstance(row["ratio"], float | None) for row in content["cells"])
 

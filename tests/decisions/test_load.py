@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 from types import SimpleNamespace
 from typing import Any
 
@@ -188,6 +189,24 @@ def test_where_the_baseline_holds_no_rate_the_others_are_not_said_to_hold_none(p
     text = report.render([*found.values()], load.turns(found), format="md", margin=0.02)
     assert "| none from 300 on |" in text, "the lowest rate that was tried"
     assert "no way to serve keeps" not in text
+
+
+def test_a_latency_that_falls_while_the_rate_rises_is_told_in_place_of_a_rate() -> None:
+    found = records()
+    falls: dict[str, Any] = {"highest_ns": (), "fall": ((49.4, 25_600_000), (96.5, 15_800_000))}
+    found[SLOW] = made.record(SLOW, line("a", CELL, 2.0, **falls), line("b", CELL, 2.0))
+    (turns,) = load.turns(found)
+    said = "p99 falls: 25.6 ms at 49.4/s, 15.8 ms at 96.5/s"
+    assert report.without(turns, way(SLOW)) == f"{said} in 1 of 2 launches"
+    found[SLOW] = made.record(SLOW, *(line(block, CELL, 2.0, **falls) for block in "ab"))
+    (turns,) = load.turns(found)
+    text = report.render([*found.values()], [turns], format="md", margin=0.02)
+    assert f"| {said} | \N{EN DASH} |" in text
+    services = json.loads(report.render([*found.values()], [turns], format="json", margin=0.02))["turns"][0]["services"]
+    assert {one["cell"]: one["fall"] for one in services} == {
+        FAST: None,
+        SLOW: [[49.4, 25_600_000], [96.5, 15_800_000]],
+    }
 
 
 def test_a_plan_names_the_way_with_the_highest_rate() -> None:

@@ -79,7 +79,7 @@ def test_processes_are_started_by_the_pipeline(room: str) -> None:
         for module, found in IMPORTS.items()
         if module not in FACES and room_of(module) == room
         for name, line in found
-        if name.startswith(PROCESSES)
+        if f"{name}.".startswith(tuple(f"{process}." for process in PROCESSES))
     ]
     assert direct == []
 

@@ -49,6 +49,16 @@ def test_shares_of_a_span(tmp_path: Path) -> None:
     assert lost.most == pytest.approx(10 / 200 + 15 / 105)
 
 
+def test_the_watching_process_may_watch_itself(tmp_path: Path) -> None:
+    own = str(os.getpid())
+    show(tmp_path, "cpu  0 0 0 0 0 0 0 0 0 0", {"self": {own: "0 0 0"}, own: {own: "0 0 0"}})
+    watch = Watch([os.getpid()], tmp_path)
+    # 200 ms of work in all, of which 150 ms are its own; it waited for 25 ms while another program ran.
+    times = {own: f"{150 * MS} {25 * MS} 9"}
+    show(tmp_path, "cpu  20 0 0 0 0 0 0 0 0 0", {"self": times, own: times})
+    assert watch.lost().most == pytest.approx(25 / 175)
+
+
 def test_threads_of_a_worker_that_wait_for_each_other_are_not_what_others_take(tmp_path: Path) -> None:
     show(tmp_path, "cpu  0 0 0 0 0 0 0 0 0 0", {"7": {"7": "0 0 0"}, "9": {"9": "0 0 0"}})
     watch = Watch([7, 9], tmp_path)

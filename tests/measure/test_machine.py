@@ -26,6 +26,8 @@ processor\t: 1
 model name\t: another
 """
 
+PUBLISHED = Path(__file__).parents[2] / "results"
+
 
 @pytest.fixture(autouse=True)
 def _fresh() -> Iterator[None]:
@@ -66,11 +68,36 @@ def test_name_is_a_folder_and_stays_the_same(cpuinfo: Path) -> None:
     assert name_now() == machine.name()
 
 
-@pytest.mark.parametrize(("old", "new"), [("avx2", "avx2 amx"), ("Gold", "Silver"), ("stepping\t: 4", "stepping\t: 5")])
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("avx2", "avx2 amx"),
+        ("Gold", "Silver"),
+        ("stepping\t: 4", "stepping\t: 5"),
+        ("model\t\t: 85", "model\t\t: 106"),
+    ],
+)
 def test_another_processor_has_another_name(cpuinfo: Path, old: str, new: str) -> None:
     before = name_now()
     cpuinfo.write_text(CPUINFO.replace(old, new))
     assert name_now() != before
+
+
+def test_cores_of_arm_are_told_apart_by_implementer_and_part(cpuinfo: Path) -> None:
+    assert "arm" not in machine.describe(), "so that folders of other processors keep their names"
+    text = "processor\t: 0\nFeatures\t: fp asimd\nCPU implementer\t: 0x41\nCPU part\t: 0xd0c\n"
+    cpuinfo.write_text(text)
+    before = name_now()
+    assert machine.describe()["arm"] == ["0x41", "0xd0c"]
+    assert machine.describe()["family"] == ["", "", ""]
+    cpuinfo.write_text(text.replace("d0c", "d4f"))
+    assert name_now() != before
+
+
+@pytest.mark.parametrize("folder", sorted(PUBLISHED.glob("*/*-*c-*g-*")), ids=lambda path: f"{path.parent.name}")
+def test_folders_of_published_results_have_the_names_of_their_machines(folder: Path) -> None:
+    with next(folder.glob("*.jsonl")).open() as file:
+        assert machine.name_of(json.loads(file.readline())["machine"]) == folder.name
 
 
 def test_fewer_cores_are_another_machine(cpuinfo: Path, monkeypatch: pytest.MonkeyPatch) -> None:

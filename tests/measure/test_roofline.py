@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
+import itertools
 import json
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -19,7 +23,12 @@ from bench.records.store import Record
 from bench.report import roofline
 from support import page_records, records
 
-PEAKS = Peaks(macs_per_s={"float32": 4e10, "int8": 8e10}, libraries={"float32": "a", "int8": "b"}, bytes_per_s=1e10)
+PEAKS = Peaks(
+    macs_per_s={"float32": 4e10, "int8": 8e10},
+    libraries={"float32": "a", "int8": "b"},
+    bytes_per_s=1e10,
+    undisturbed=("copy", "float32", "int8"),
+)
 TORCH = "toy/torch/torch_onnx/raw/onnxruntime/cpu/b1t1"
 NATIVE = "toy/torch/native/raw/pytorch/cpu/b1t1"
 INT8 = "toy/torch/torch_onnx/int8/onnxruntime/cpu/b1t1"
@@ -59,6 +68,13 @@ def test_peaks_only_rise(tmp_path: Path) -> None:
     assert known[2].macs_per_s == {"float32": 5e10, "int8": 8e10}
     assert known[2].libraries == {"float32": "c", "int8": "b"}
     assert known[2].bytes_per_s == 1e10
+    assert (known[1].undisturbed, known[2].undisturbed) == ((), ("copy", "float32", "int8"))
+
+
+def test_peaks_of_earlier_versions_do_not_say_what_disturbed_them(tmp_path: Path) -> None:
+    text = '{"1": {"macs_per_s": {"float32": 1e9}, "libraries": {"float32": "a"}, "bytes_per_s": 1e9}}'
+    (tmp_path / "peaks.json").write_text(text)
+    assert stored.read(tmp_path)[1].undisturbed == ()
 
 
 def test_fields_of_a_newer_version_stay_in_the_file_of_the_peaks(tmp_path: Path) -> None:
@@ -112,6 +128,7 @@ def test_peaks_are_measured(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_rates_are_sizes_over_the_fastest_time(monkeypatch: pytest.MonkeyPatch) -> None:
     products = [("float32", "slow", "slow"), ("float32", "fast", "fast")]
     seconds = {"slow": 4.0, "fast": 2.0}
+    monkeypatch.setattr(measuring, "Watch", watching(lambda call: 0.0))
     monkeypatch.setattr(measuring, "_products", lambda threads: products)
     monkeypatch.setattr(measuring, "_fastest_s", lambda call: seconds.get(call, 0.5))
     monkeypatch.setattr(measuring, "COPY_BYTES", 2**20)
@@ -119,6 +136,65 @@ def test_rates_are_sizes_over_the_fastest_time(monkeypatch: pytest.MonkeyPatch) 
     assert found.macs_per_s == {"float32": 1024**3 / 2.0}
     assert found.libraries == {"float32": "fast"}
     assert found.bytes_per_s == 2 * 2**20 / 0.5  # each byte is read once and written once
+
+
+def watching(lost: Callable[[int], float | None]) -> Callable[[object], SimpleNamespace]:
+    """A watch of the process that has lost such a share of its time, by the number of the try."""
+    numbers = itertools.count()
+    return lambda pids: SimpleNamespace(lost=lambda: SimpleNamespace(most=lost(next(numbers))))
+
+
+@pytest.mark.parametrize(
+    ("lost", "tries", "undisturbed"),
+    [
+        (lambda number: 0.0, 3, ("copy", "float32")),
+        (lambda number: 0.3 if number < 8 else 0.0, 7, ("copy", "float32")),  # of both products the first four
+        (lambda number: 0.3 if number in (1, 3, 5) or number > 5 else 0.0, 8, ("float32",)),  # of the copies each one
+        (lambda number: None, 8, ()),  # the system does not tell
+    ],
+)
+def test_tries_that_were_disturbed_are_repeated_and_a_rate_without_enough_others_is_marked(
+    monkeypatch: pytest.MonkeyPatch, lost: Callable[[int], float | None], tries: int, undisturbed: tuple[str, ...]
+) -> None:
+    calls = {"product": 0, "copy": 0}
+
+    def fastest_s(call: object) -> float:
+        kind = "product" if call == "product" else "copy"
+        calls[kind] += 1
+        return 1.0 / calls[kind]  # each try is faster than those before
+
+    monkeypatch.setattr(measuring, "_products", lambda threads: [("float32", "a library", "product")])
+    monkeypatch.setattr(measuring, "_fastest_s", fastest_s)
+    monkeypatch.setattr(measuring, "Watch", watching(lost))
+    monkeypatch.setattr(measuring, "COPY_BYTES", 2**20)
+    found = measuring.measure(1)
+    assert max(calls.values()) == tries
+    assert found.undisturbed == undisturbed
+    assert found.macs_per_s == {"float32": 1024**3 * calls["product"]}, "the highest counts, disturbed or not"
+
+
+def test_rows_above_the_peak_say_why() -> None:
+    records_of = {TORCH: _timed(TORCH, cost={"macs": 60_000, "weight_bytes": 95_000})}
+    for undisturbed, why in (
+        ((), "it may have been disturbed"),
+        (("float32",), "it was measured undisturbed"),
+    ):
+        peaks = {1: dataclasses.replace(PEAKS, undisturbed=undisturbed)}
+        rows = assemble.rows(records_of, peaks=peaks)
+        (said,) = roofline.above_peak(rows, peaks)
+        assert said.startswith("1 row is above the peak in float32 at 1 thread, up to 150 %: ")
+        assert why in said
+        for format in ("md", "table"):
+            assert said in roofline.render(rows, peaks, format=format).replace("\n", " ")
+    assert roofline.above_peak(assemble.rows({TORCH: _timed(TORCH, cost=None)}), {}) == []
+
+
+def test_a_rate_that_was_never_measured_undisturbed_has_a_mark() -> None:
+    rows = assemble.rows({TORCH: _timed(TORCH, cost={"macs": 4_000, "weight_bytes": 95_000})}, peaks={1: PEAKS})
+    assert "not known to have been measured undisturbed, so" not in roofline.render(rows, {1: PEAKS}, format="md")
+    text = roofline.render(rows, {1: dataclasses.replace(PEAKS, undisturbed=("float32",))}, format="md")
+    assert r"| 1 | 40.0 (a) | 80.0\* (b) | 10.0\* |" in text
+    assert "not known to have been measured undisturbed, so" in text
 
 
 def _timed(path: str, *, cost: dict[str, int | None] | None, precision: str = "float32") -> Record:
@@ -185,7 +261,7 @@ def test_peaks_that_are_known_are_measured_again_only_when_asked(
         return PEAKS
 
     monkeypatch.setattr(measuring, "ask", ask)
-    for options, expected in (([], [1]), ([], []), (["--force"], [1])):
+    for options, expected in (([], [1]), ([], []), (["--force"], [1])):  # what it finds was not disturbed
         asked.clear()
         monkeypatch.setattr(sys, "argv", ["bench", "roofline", "--results", str(tmp_path), *options])
         with pytest.raises(SystemExit) as ended:

@@ -143,14 +143,14 @@ def test_min_samples_by_counting(percent: float) -> None:
 
 def test_percentile_is_the_nearest_rank() -> None:
     samples = np.random.default_rng(0).permutation(np.arange(1.0, 101.0))
-    assert stats.percentile_ns(samples, 90) == 90.0
-    assert stats.percentile_ns(samples[samples < 100], 90) == 90.0  # rank ceil(0.9 * 99) = 90
-    assert stats.percentile_ns(np.arange(1.0, 65.0), 90) == 58.0  # rank ceil(57.6)
+    assert stats.percentile(samples, 90) == 90.0
+    assert stats.percentile(samples[samples < 100], 90) == 90.0  # rank ceil(0.9 * 99) = 90
+    assert stats.percentile(np.arange(1.0, 65.0), 90) == 58.0  # rank ceil(57.6)
 
 
 def test_percentile_below_the_bound_is_none() -> None:
-    assert stats.percentile_ns(np.arange(1.0, 64.0), 90) is None
-    assert stats.percentile_ns(np.arange(1.0, 65.0), 90) is not None
-    assert stats.percentile_ns(np.arange(1.0, 662.0), 99) is None
-    assert stats.percentile_ns(np.arange(1.0, 663.0), 99) == 656.0
-    assert stats.percentile_ns(np.array([]), 90) is None
+    assert stats.percentile(np.arange(1.0, 64.0), 90) is None
+    assert stats.percentile(np.arange(1.0, 65.0), 90) is not None
+    assert stats.percentile(np.arange(1.0, 662.0), 99) is None
+    assert stats.percentile(np.arange(1.0, 663.0), 99) == 656.0
+    assert stats.percentile(np.array([]), 90) is None

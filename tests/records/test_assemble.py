@@ -25,7 +25,7 @@ KEYS = (
     "model_rss_bytes size_bytes num_params num_params_from num_params_note macs macs_per_byte gmacs_per_s peak_share "
     "roof_share bound ttft_ns "
     "loss metric metric_name judged_as chance chance_note metric_loss metric_loss_high metric_loss_note metric_samples "
-    "max_abs_error num_launches num_samples"
+    "max_abs_error num_launches num_samples machine measured packages"
 )
 
 BASELINE, HALVE, PRUNE, OTHER_GROUP = made.BASELINE, made.HALVE, made.PRUNE, made.OTHER_GROUP
@@ -131,7 +131,27 @@ def test_baseline_row_is_one_by_definition() -> None:
 def test_percentiles_appear_when_there_are_enough_samples() -> None:
     samples = [list(range(1, 101))]
     row = rows(baseline(a=1000), record(HALVE, launch("a", CELL, 1, steady_ns=samples)))[HALVE]
-    assert (pytest.approx(row.latency_p50_ns), row.latency_p90_ns, row.latency_p99_ns) == (50.5, 90, None)
+    assert (row.latency_p50_ns, row.latency_p90_ns) == (pytest.approx(50.5), pytest.approx(90))
+    assert row.latency_p99_ns is None
+
+
+def test_no_percentile_is_below_the_median_where_the_machine_was_fast_for_the_cell_alone() -> None:
+    """Of two blocks, one at half the speed, the cell ran in the fast one alone."""
+    samples = [[500 + number % 10 for number in range(start, start + 140)] for start in range(5)]
+    row = rows(baseline(a=1000, b=2000), record(HALVE, launch("a", CELL, 500, steady_ns=samples)))[HALVE]
+    assert row.latency_p50_ns is not None
+    assert row.latency_p50_ns > 650, "the usual state of the machine is between the blocks"
+    assert row.latency_p90_ns == pytest.approx(row.latency_p50_ns * 508 / 504.5)
+    assert row.latency_p99_ns == pytest.approx(row.latency_p50_ns * 509 / 504.5)
+
+
+def test_launches_in_different_states_of_the_machine_are_no_tail() -> None:
+    """Every inference of a launch takes the same time, so that none is slower than the median."""
+    even = [[500] * 100] * 5
+    slow = [[1000] * 40] * 5
+    cell = record(HALVE, launch("a", CELL, 500, steady_ns=even), launch("b", CELL, 1000, steady_ns=slow))
+    row = rows(baseline(a=1000, b=2000), cell)[HALVE]
+    assert row.latency_p90_ns == row.latency_p99_ns == row.latency_p50_ns
 
 
 def test_cold_samples_are_not_latency() -> None:

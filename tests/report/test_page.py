@@ -17,11 +17,13 @@ from bench.decisions.best import Best
 from bench.measure.roofline import Peaks
 from bench.records import assemble, ranking
 from bench.records.launches import MOST_SAMPLES
+from bench.records.lines import Cost
 from bench.records.rows import Row
 from bench.report.page import details, scatters, tracks
 from bench.report.page.axes import Axis, axis_of
 from bench.report.page.page import Shown, embedded, page
 from support import page_records as made
+from support import records as made_by_hand
 
 records, text = made.records, made.text
 BASELINE, HALVE, PRUNE, BROKEN = made.BASELINE, made.HALVE, made.PRUNE, made.BROKEN
@@ -327,3 +329,17 @@ def test_results_without_anything_timed_have_a_page() -> None:
     assert "No cell that was timed keeps its metric for sure." in page(
         [Shown(records=found, rows=assemble.rows(found))], margin=0.02
     )
+
+
+def test_the_page_says_how_noisy_the_machine_was_and_why_a_row_is_above_the_peak() -> None:
+    found = records()
+    found[HALVE] = made_by_hand.replaced_quality(
+        found[HALVE], cost=Cost(macs=10**9, weight_bytes=1), io_bytes=1, precision="float32"
+    )
+    peaks = {1: Peaks(macs_per_s={"float32": 1e9}, libraries={"float32": "a"}, bytes_per_s=1e9)}
+    rows = assemble.rows(found, peaks=peaks)
+    said = page([Shown(records=found, rows=rows, peaks=peaks, noise="The machine was noisy: so much.")], margin=0.02)
+    assert "The machine was noisy: so much." in said
+    assert "1 row is above the peak in float32 at 1 thread" in said
+    assert "raises it if it was" in said
+    assert "above the peak" not in text()

@@ -1,10 +1,15 @@
-"""The highest rate of requests at which a service keeps its latency, by serving the same arrivals slower and faster."""
+"""The highest rate of requests at which a service keeps its latency, by serving the same arrivals slower and faster.
+
+Where requests wait for each other, more of them wait longer, so that one rate divides those at which the latency is
+kept from the others. The latency of some services falls in places while the rate rises: what makes it long is something
+else, such as a runtime's own threads. Such a curve is told instead of a rate.
+"""
 
 from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 STEP = 1.25
 """Ratio of two rates that are tried one after the other, until one keeps the latency and the other does not."""
@@ -13,8 +18,16 @@ RESOLUTION = 1.06
 HIGHEST_TIMES = 1000.0
 """Times the first rate above which no rate is tried: requests are too few then to wait for each other."""
 LOWEST_SHARE = 0.2
-"""Share of the first rate below which no rate is tried, and none is said to keep the latency: where the first rate is
-near what the service can answer, hardly a request waits for another there, and the same requests take long to come."""
+"""Share of the first rate below which no rate is tried, and none is said to keep the latency: the same requests take
+long to come there."""
+BELOW = 0.5
+"""Share of the lowest rate that was tried at which the latency is tried, too: there it must be kept all the more."""
+FALL = 1.25
+"""Latency above the bound over that at a rate which is higher by `STEP` or more, from which it is said to fall."""
+MOST_AGAIN = 6
+"""Probes that are made again in a search, to tell a fall from noise."""
+ROUNDED = 1 + 1e-9
+"""Ratio of two rates that are the same but for rounding."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -35,12 +48,18 @@ class Found:
     """The highest rate.
 
     Attributes:
-        rate: requests a second; None where no rate keeps the latency.
+        rate: requests a second; None where no rate keeps the latency, or the latency falls while the rate rises.
         probes: what was tried, in that order.
+        fall: two probes of which the second is at a higher rate and has less latency; None where there are none.
     """
 
     rate: float | None
     probes: tuple[Probe, ...]
+    fall: tuple[Probe, Probe] | None = None
+
+
+class _Falls(Exception):  # noqa: N818
+    """The latency falls while the rate rises."""
 
 
 def search(try_rate: Callable[[float], float], bound_ns: float, guess: float) -> Found:
@@ -53,30 +72,81 @@ def search(try_rate: Callable[[float], float], bound_ns: float, guess: float) ->
     """
     probes: list[Probe] = []
 
-    def keeps(rate: float) -> bool:
+    def probe(rate: float) -> float:
         probes.append(Probe(rate=rate, latency_ns=try_rate(rate)))
-        return probes[-1].latency_ns <= bound_ns
+        return probes[-1].latency_ns
 
+    def keeps(rate: float) -> bool:
+        latency_ns = probe(rate)
+        while (pair := fall(probes, bound_ns)) is not None:
+            rates = [one.rate for one in probes]
+            once = [one.rate for one in pair if rates.count(one.rate) == 1]
+            if not once:
+                raise _Falls
+            if len(rates) - len(set(rates)) >= MOST_AGAIN:
+                break
+            for one in once:
+                probe(one)
+        return latency_ns <= bound_ns
+
+    try:
+        rate = _highest(keeps, probes, bound_ns, guess)
+    except _Falls:
+        rate = None
+    return Found(rate=rate, probes=tuple(probes), fall=fall(probes, bound_ns) if rate is None else None)
+
+
+def _highest(keeps: Callable[[float], bool], probes: Sequence[Probe], bound_ns: float, guess: float) -> float | None:
     low = high = guess
     if keeps(guess):
         while True:
             low, high = high, high * STEP
             if high > HIGHEST_TIMES * guess:
-                return Found(rate=None, probes=tuple(probes))
+                return None
             if not keeps(high):
                 break
     else:
         while True:
             low, high = low / STEP, low
             if low < LOWEST_SHARE * guess:
-                return Found(rate=None, probes=tuple(probes))
+                _look_above(keeps, probes)
+                return None
             if keeps(low):
                 break
+    keeps(BELOW * min(probe.rate for probe in probes))
     while high > low * RESOLUTION:
         middle = math.sqrt(low * high)
         low, high = (middle, high) if keeps(middle) else (low, middle)
-    latency = {probe.rate: probe.latency_ns for probe in probes}
-    return Found(rate=_crossing((low, latency[low]), (high, latency[high]), bound_ns), probes=tuple(probes))
+    first = {probe.rate: probe.latency_ns for probe in reversed(probes)}
+    return _crossing((low, first[low]), (high, first[high]), bound_ns)
+
+
+def _look_above(keeps: Callable[[float], bool], probes: Sequence[Probe]) -> None:
+    """Try higher rates than the first, as long as the latency does not rise with the rate."""
+    least_ns, rate = min(probe.latency_ns for probe in probes), probes[0].rate
+    while next(probe.latency_ns for probe in probes if probe.rate == rate) <= FALL * least_ns:
+        rate *= 2
+        if rate > HIGHEST_TIMES * probes[0].rate or keeps(rate):
+            return
+
+
+def fall(probes: Sequence[Probe], bound_ns: float) -> tuple[Probe, Probe] | None:
+    """Two rates of which the lower one is above the bound and the higher one has less latency, by `FALL`.
+
+    Of a rate that was tried again, that latency counts which makes the fall smaller. None where no two rates are so.
+    """
+    least, most = (
+        [Probe(rate=rate, latency_ns=pick(one.latency_ns for one in probes if one.rate == rate)) for rate in rates]
+        for pick in (min, max)
+        for rates in [dict.fromkeys(one.rate for one in probes)]
+    )
+    pairs = [
+        (low, high)
+        for low in least
+        for high in most
+        if high.rate * ROUNDED >= low.rate * STEP and low.latency_ns > max(bound_ns, FALL * high.latency_ns)
+    ]
+    return max(pairs, key=lambda pair: pair[0].latency_ns / pair[1].latency_ns, default=None)
 
 
 def _crossing(low: tuple[float, float], high: tuple[float, float], bound_ns: float) -> float:

@@ -27,6 +27,8 @@ TIMELINE = 240
 
 Rate: TypeAlias = Annotated[float, msgspec.Meta(gt=0, le=1e9)]
 """Requests a second."""
+Point: TypeAlias = tuple[Rate, Sample | None]
+"""A rate, and the nanoseconds of the bounded percentile there; None where the service could not keep up."""
 
 
 class LoadLaunch(msgspec.Struct, frozen=True, kw_only=True, tag="load_launch", tag_field="kind"):
@@ -50,8 +52,9 @@ class LoadLaunch(msgspec.Struct, frozen=True, kw_only=True, tag="load_launch", t
         mean_batch: mean number of requests of an inference.
         bound: the percentile that is bounded, and its most nanoseconds; None where no highest rate was looked for.
         highest_ns: for each pass, time between two requests at the highest rate within the bound; empty where none is.
-        curve: rates that were tried, with the nanoseconds of the bounded percentile there; None where the service could
-            not keep up.
+        curve: what was tried, as `Point`s.
+        fall: two points of the curve of which the second has a higher rate and less latency, also when they are tried
+            again, so that no rate is the highest; None where there are none.
         joules: energy of the machine for each answer in the slices; None where the machine does not count it.
         joules_of: what that is the energy of, such as `package-0` and `gpu-0`.
         checked: answers that were held against those of the idle service.
@@ -77,7 +80,8 @@ class LoadLaunch(msgspec.Struct, frozen=True, kw_only=True, tag="load_launch", t
     mean_batch: Annotated[float, msgspec.Meta(ge=1)] = 1.0
     bound: tuple[str, Sample] | None = None
     highest_ns: tuple[Sample, ...] = ()
-    curve: tuple[tuple[Rate, Sample | None], ...] = ()
+    curve: tuple[Point, ...] = ()
+    fall: tuple[Point, Point] | None = None
     joules: Annotated[float, msgspec.Meta(ge=0)] | None = None
     joules_of: tuple[str, ...] = ()
     checked: Count = 0

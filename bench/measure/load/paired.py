@@ -323,12 +323,13 @@ def _launch(seat: _Seat, shared: dict[str, object]) -> LoadLaunch:
         "role": seat.role,
         **seat.service.setup.as_fields(),
         "highest_ns": () if None in rates else tuple(int(1e9 / rate) for rate in rates if rate is not None),
-        "curve": [
-            (probe.rate, int(probe.latency_ns) if math.isfinite(probe.latency_ns) else None)
-            for found in seat.highest
-            for probe in found.probes
-        ],
+        "curve": [_point(probe) for found in seat.highest for probe in found.probes],
+        "fall": next(([*map(_point, found.fall)] for found in seat.highest if found.fall), None),
         "checked": sum(run.checked for run in seat.runs),
         "machine": seat.state,
     }
     return msgspec.convert(fields, LoadLaunch)
+
+
+def _point(probe: highest.Probe) -> launch.Point:
+    return probe.rate, int(probe.latency_ns) if math.isfinite(probe.latency_ns) else None

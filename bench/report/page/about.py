@@ -6,17 +6,20 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
+from bench.measure import processors
 from bench.records.ranking import is_timed
 from bench.records.rows import Row
 from bench.records.store import Record
 
 
 def machine(records: Sequence[Record]) -> str:
-    """The machine, and from when to when: `AMD EPYC, 2 cores, 24 GiB, Linux x86_64; 2026-11-20 to 2026-11-21`."""
+    """The machine, and from when to when.
+
+    `AMD EPYC, Zen 5 (family 26, model 2), 2 cores, 24 GiB, Linux x86_64; 2026-11-20 to 2026-11-21`.
+    """
     said: dict[str, Any] = next((dict(r.header.machine) for r in records if r.header.machine), {})
-    parts = [str(said.get("processor") or "an unknown processor")]
-    parts += [f"{said[key]} {unit}" for key, unit in (("num_cores", "cores"), ("memory_gib", "GiB")) if key in said]
-    parts += map(str, said.get("gpus", []))
+    parts = [processors.told(said)]
+    parts += [f"{said['memory_gib']} GiB"] if "memory_gib" in said else []
     parts.append(" ".join(str(said[key]) for key in ("system", "architecture") if key in said))
     days = sorted(record.header.time[:10] for record in records)
     return ", ".join(filter(None, parts)) + "; " + " to ".join(dict.fromkeys((days[0], days[-1])))

@@ -20,6 +20,8 @@ LONGEST_TEXT = 600
 ENDS = {end for ends in INTERVALS.values() for end in ends}
 IN_PATH = {"cell", "task", "source", "exporter", "variant", "runtime", "provider", "batch", "threads"}
 IN_NOTE = {"reason", "warning"}
+ABOVE = {"machine", "measured", "packages"}
+"""Keys of what the page says once, or in other sections."""
 CHECKED = ("reference", "verified_by", "num_spot_samples", "num_samples", "metrics", "relative_error", "input_shapes")
 STATE = {"load_1m": "load {}", "clock_mhz": "{} MHz", "governor": "governor {}", "temperature_c": "{} °C"}
 
@@ -46,7 +48,7 @@ def _figures(row: Row) -> Section:
     lines = []
     for key in COLUMNS:
         value = getattr(row, key)
-        if key in IN_PATH | IN_NOTE | ENDS | {"aa_high"} or value is None:
+        if key in IN_PATH | IN_NOTE | ENDS | ABOVE | {"aa_high"} or value is None:
             continue
         if key == "aa_low":
             lines.append(["baseline against its copy", f"[{text_of(key, value)}, {text_of(key, row.aa_high)}]"])

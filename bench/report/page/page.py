@@ -33,6 +33,7 @@ from bench.report.page import about
 from bench.report.page.details import details
 from bench.report.page.scatters import Scatter, against_latency, roofline
 from bench.report.page.tracks import Lines, lines
+from bench.report.roofline import above_peak
 from bench.report.templates import Block, fill
 from bench.report.writing import one_line, unbroken
 
@@ -54,12 +55,14 @@ class Request:
         columns: the columns of the table, with a text for each row of the group.
         scatters: the scatter plots of the group.
         lines: the timed cells of the group below one another, with tracks beside them.
+        above_peak: why rows are above the machine's peak.
     """
 
     group: Group
     columns: Sequence[Column]
     scatters: Sequence[Scatter]
     lines: Lines
+    above_peak: Sequence[str]
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -71,6 +74,7 @@ class Shown:
         records: the current record of each cell path.
         rows: the rows of the cells to show.
         part: a sentence on which cells these are; empty where they are all.
+        noise: sentences on how noisy the machine was, see `bench.records.noise`.
         best: the deployments to ship among these cells; each loses at most `MAX_METRIC_LOSS` of its metric.
         peaks: the peaks of the machine, by number of threads.
         searches: the searches to show beside the rows of their tasks.
@@ -82,6 +86,7 @@ class Shown:
     records: Mapping[str, Record]
     rows: Sequence[Row]
     part: str = ""
+    noise: str = ""
     best: Sequence[Best] = ()
     peaks: Mapping[int, Peaks] = dataclasses.field(default_factory=dict)
     searches: Sequence[Kept] = ()
@@ -172,6 +177,7 @@ def _place(one: Shown, prefix: str, looks: Mapping[str, Look], first: int) -> _P
         machine=about.machine(recorded),
         counts=about.counts(selection.rows),
         part=one.part,
+        noise=one.noise,
         best=one.best,
         within=WITHIN,
         sources=sources_of(one.best),
@@ -237,6 +243,7 @@ def _request(
         columns=[column for column in wanted if not column.is_unknown],
         scatters=[*scatters, roof] if roof else scatters,
         lines=lines(group, task, launches),
+        above_peak=above_peak(group.rows, {} if peaks is None else {group.threads: peaks}),
     )
 
 

@@ -1,0 +1,69 @@
+"""How noisy a machine was during a sweep, and what that cost.
+
+The cost is by how much wider intervals are than they would be on an idle machine: for each cell, the standard error of
+its ratio to the baseline, over the standard error in the same blocks with the variances of `IDLE` in the model of the
+measurement. Launches, blocks and the noise of passes are the same in both, so the figure tells of states, jolts and
+launches alone, not of how much was measured. Where few launches tell little of the variances, it is near that of the
+belief of the model, whatever the machine did.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Mapping, Sequence
+
+from bench.measure import comparison
+from bench.measure.belief import USUAL
+from bench.measure.comparison import Fitted, Group
+from bench.measure.launch import Launch
+
+SURE = 1e9
+"""Degrees of freedom of a variance that no launch changes."""
+IDLE = dataclasses.replace(
+    USUAL,
+    launch=0.013,
+    state=0.012,
+    own_state=0.0086,
+    jolt=0.0104,
+    launch_freedom=SURE,
+    freedom=SURE,
+    program_freedom=SURE,
+    block_freedom=SURE,
+)
+"""Those of an idle machine: medians over the programs and cells of `results/reference` (EPYC, Zen 5, two cores)."""
+
+
+def widening(groups: Sequence[Group], fits: Sequence[Fitted]) -> dict[str, float]:
+    """By cell, how many times as wide its interval is as on an idle machine; none for baselines.
+
+    Args:
+        groups: the launches.
+        fits: what the model of the measurement makes of them, group by group.
+    """
+    found = {}
+    for fitted, idle in zip(fits, comparison.fit(groups, IDLE), strict=True):
+        for name in (name for name in fitted.names if name != fitted.baseline):
+            error, usual = (each.effect(name, fitted.baseline).error for each in (fitted, idle))
+            if min(error, usual) > 0:
+                found[name] = error / usual
+    return found
+
+
+def typical(widenings: Mapping[str, float], names: Sequence[str]) -> float | None:
+    """The geometric mean of some cells' widenings; None without any."""
+    logs = [math.log(widenings[name]) for name in names if name in widenings]
+    return math.exp(sum(logs) / len(logs)) if logs else None
+
+
+def lost_share(launches: Sequence[Launch]) -> float | None:
+    """The share of their time that launches lost to other programs and other virtual machines, in the mean.
+
+    None where the system told of no launch.
+    """
+    shares = [
+        launch.run_delay_share + (launch.steal_share or 0.0)
+        for launch in launches
+        if launch.run_delay_share is not None
+    ]
+    return sum(shares) / len(shares) if shares else None
