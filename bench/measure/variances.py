@@ -9,6 +9,7 @@ from collections.abc import Mapping
 import numpy as np
 
 LEAST_FREEDOM = 0.02  # fewer degrees of freedom say nothing of a variance
+LEAST_ERROR = 1e-12  # of the logarithm of a variance: less is as good as known
 MOST_SURPRISE = 1.0
 """Most that residuals may be too large or too small, relative to what a variance lets expect, as evidence about it.
 
@@ -101,23 +102,57 @@ def drawn(
     return found
 
 
-def freedom_of_sum(variance_P: np.ndarray, freedom_P: np.ndarray, common_KP: np.ndarray) -> float:
-    """Degrees of freedom of a sum of variances, after Satterthwaite.
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Logarithms:
+    """Estimates of the logarithms of several variances.
 
-    Source: Satterthwaite 1946, doi 10.2307/3002019, for independent variances; here those of a kind have errors in
-    common, which count once more for each pair.
+    Attributes:
+        mean_C: the estimates, of shape (C,).
+        covariance_CC: covariance of their errors, of shape (C, C).
+    """
+
+    mean_C: np.ndarray  # noqa: N815
+    covariance_CC: np.ndarray  # noqa: N815
+
+    def without(self, index: int, evidence: Evidence) -> Variance:
+        """The estimate of one of them without its own evidence: from the others and the belief alone.
+
+        It is the normal distribution that has the posterior as its product with that of the evidence: see Rasmussen and
+        Williams 2006, "Gaussian Processes for Machine Learning", equation 3.56.
+        """
+        error = max(float(self.covariance_CC[index, index]), LEAST_ERROR)
+        precision = 1 / error - evidence.freedom / 2
+        log = (float(self.mean_C[index]) / error - evidence.log * evidence.freedom / 2) / precision
+        return Variance(value=math.exp(log), freedom=2 * precision)
+
+
+def hierarchical(log_C: np.ndarray, freedom_C: np.ndarray, *, believed: float, covariance_CC: np.ndarray) -> Logarithms:
+    """Variances that are alike in several ways, as by request and by program: each drawn towards those of its like.
+
+    Before any evidence the logarithms are normal; the evidence of each has an error of 2 / freedom. So the estimates
+    are those of a Gaussian process: Rasmussen and Williams 2006, chapter 3 (Laplace's approximation).
+
+    Args:
+        log_C: what the evidence tells of the logarithm of each variance, of shape (C,).
+        freedom_C: degrees of freedom of the evidence; 0 where there is none.
+        believed: the variance that is believed before any evidence.
+        covariance_CC: covariance of the logarithms before any evidence: what two variances have in common.
+    """
+    root_C = np.sqrt(freedom_C / 2)
+    scaled_CC = root_C[:, None] * covariance_CC
+    gain_CC = np.linalg.solve(np.eye(len(root_C)) + scaled_CC * root_C, scaled_CC)
+    mean_C = math.log(believed) + gain_CC.T @ (root_C * (log_C - math.log(believed)))
+    return Logarithms(mean_C=mean_C, covariance_CC=covariance_CC - scaled_CC.T @ gain_CC)
+
+
+def error_of_sum(variance_P: np.ndarray, errors_PP: np.ndarray) -> float:
+    """Variance of the logarithm of a sum of estimated variances; 0 where the sum is 0.
+
+    Source: Satterthwaite 1946, doi 10.2307/3002019, for independent parts; here the errors may have parts in common.
 
     Args:
         variance_P: the parts of the sum.
-        freedom_P: their degrees of freedom.
-        common_KP: `Variance.common` of each part, in the row of its kind; 0 in the other rows.
-
-    Returns:
-        The degrees of freedom; 1 where the sum is 0.
+        errors_PP: covariance of the errors of their logarithms.
     """
     total = float(variance_P.sum())
-    if total == 0:
-        return 1.0
-    together_KP = common_KP * variance_P
-    pairs = (together_KP.sum(axis=1) ** 2 - (together_KP**2).sum(axis=1)).sum()
-    return 2 * total**2 / float((2 * variance_P**2 / freedom_P).sum() + pairs)
+    return float(variance_P @ errors_PP @ variance_P) / total**2 if total else 0.0
