@@ -29,7 +29,7 @@ from threadpoolctl import threadpool_limits
 from bench.measure.belief import USUAL, Belief
 from bench.measure.joint import Components, Effects, Joint, Observation
 from bench.measure.stats import Effect
-from bench.measure.variances import Variance, error_of_sum
+from bench.measure.variances import Variance, error_of_sum, scaled
 
 LEAST_PAIRS = 3
 """Fewest blocks in which a cell must have run twice for an alarm by its two launches."""
@@ -96,9 +96,10 @@ class Request:
         if len(pairs) < LEAST_PAIRS:
             return None
         changes = np.array([joint.level_N[second] - joint.level_N[first] for first, second in pairs])
-        known, further = joint.launch_variance_by_others(index), len(pairs) - 1
-        freedom = known.freedom + further
-        variance = (known.freedom * known.value + further * float(changes.var(ddof=1)) / 2) / freedom
+        by_others = joint.launch_variance_by_others(index)
+        known, known_freedom = scaled(by_others.value, 2 / by_others.freedom)
+        freedom = known_freedom + len(pairs) - 1
+        variance = (known_freedom * known + (len(pairs) - 1) * float(changes.var(ddof=1)) / 2) / freedom
         return Effect(value=float(changes.mean()), error=math.sqrt(2 * variance / len(pairs)), freedom=freedom)
 
     def _index(self, cell: str) -> int:
@@ -115,11 +116,8 @@ class Request:
         if further:
             variance_P, errors_PP = np.append(variance_P, further.value), np.pad(errors_PP, (0, 1))
             errors_PP[-1, -1] = 2 / further.freedom
-        return Effect(
-            value=float(row_weights @ known.values[rows]),
-            error=math.sqrt(variance_P.sum()),
-            freedom=2 / max(error_of_sum(variance_P, errors_PP), 1e-12),
-        )
+        variance, freedom = scaled(float(variance_P.sum()), error_of_sum(variance_P, errors_PP))
+        return Effect(value=float(row_weights @ known.values[rows]), error=math.sqrt(variance), freedom=freedom)
 
     @functools.cached_property
     def _components(self) -> Components:

@@ -6,8 +6,9 @@ import math
 
 import numpy as np
 import pytest
+from scipy import special
 
-from bench.measure.variances import Evidence, approached, drawn, error_of_sum, evidence, hierarchical
+from bench.measure.variances import Evidence, approached, drawn, error_of_sum, evidence, hierarchical, scaled
 
 
 def test_steps_of_scoring_end_at_the_most_likely_variance() -> None:
@@ -102,3 +103,22 @@ def test_variance_by_the_others_is_what_it_were_without_its_own_evidence() -> No
     others = found.without(2, Evidence(log=-1.0, freedom=10.0))
     assert math.log(others.value) == pytest.approx(without.mean_C[2])
     assert 2 / others.freedom == pytest.approx(without.covariance_CC[2, 2])
+
+
+@pytest.mark.parametrize("error", [0.1, 0.5, 1.0, 3.0])
+def test_intervals_hold_an_effect_whose_variance_is_as_unsure_as_that(error: float) -> None:
+    random = np.random.default_rng(3)
+    scale, freedom = scaled(0.04, error)
+    effects = random.normal(size=100_000) * 0.2 * np.exp(random.normal(size=100_000) * math.sqrt(error) / 2)
+    assert np.mean(np.abs(effects) <= special.stdtrit(freedom, 0.975) * math.sqrt(scale)) == pytest.approx(
+        0.95, abs=0.01
+    )
+
+
+def test_scale_and_degrees_of_freedom_have_the_mean_and_error_of_the_logarithm() -> None:
+    scale, freedom = scaled(0.04, 1.5)
+    logs = np.log(scale * freedom / np.random.default_rng(4).chisquare(freedom, size=200_000))
+    assert logs.mean() == pytest.approx(math.log(0.04), abs=0.02)
+    assert logs.var() == pytest.approx(1.5, rel=0.03)
+    assert scaled(0.04, 0.0)[0] == pytest.approx(0.04)
+    assert scaled(0.04, 0.001)[1] == pytest.approx(2000, rel=0.01)
