@@ -32,11 +32,11 @@ class Belief:
         fading_s: seconds after which two states are correlated by 1 / e.
     """
 
-    launch: float = 0.015
+    launch: float = 0.018
     launch_common: float = 0.6
     launch_request: float = 0.5
     launch_program: float = 0.4
-    launch_own: float = 0.6
+    launch_own: float = 0.7
     state: float = 0.03
     own_state: float = 0.012
     jolt: float = 0.014

@@ -64,13 +64,16 @@ class Components:
 
     Attributes:
         values: the levels of the cells, and last the mean of the blocks, of shape (R,).
-        covariances: the parts of their covariance, of shape (P, R, R).
+        covariances: the parts of their covariance, of shape (P, R, R): those of all cells' launches, and then those of
+            the effects.
         errors: covariance of the errors of the logarithms of the parts' variances, of shape (P, P).
+        num_cells: number of the parts that are of launches.
     """
 
     values: np.ndarray
     covariances: np.ndarray
     errors: np.ndarray
+    num_cells: int
 
 
 class Joint:
@@ -351,6 +354,7 @@ class Joint:
             values=weights_RN @ self.level_N,
             covariances=np.array(parts),
             errors=linalg.block_diag(self._launches.covariance_CC, errors_EE),
+            num_cells=len(self.cells),
         )
 
 

@@ -29,7 +29,7 @@ from threadpoolctl import threadpool_limits
 from bench.measure.belief import USUAL, Belief
 from bench.measure.joint import Components, Effects, Joint, Observation
 from bench.measure.stats import Effect
-from bench.measure.variances import Variance, error_of_sum, scaled
+from bench.measure.variances import LEAST_ERROR, Variance, error_of_sum, scaled, together
 
 LEAST_PAIRS = 3
 """Fewest blocks in which a cell must have run twice for an alarm by its two launches."""
@@ -116,7 +116,14 @@ class Request:
         if further:
             variance_P, errors_PP = np.append(variance_P, further.value), np.pad(errors_PP, (0, 1))
             errors_PP[-1, -1] = 2 / further.freedom
-        variance, freedom = scaled(float(variance_P.sum()), error_of_sum(variance_P, errors_PP))
+        of_launches, of_effects = np.arange(known.num_cells), np.arange(known.num_cells, len(variance_P))
+        errors = [
+            error_of_sum(variance_P[own_p], errors_PP[np.ix_(own_p, own_p)]) for own_p in (of_launches, of_effects)
+        ]
+        launches = scaled(float(variance_P[of_launches].sum()), errors[0])
+        # Effects are not drawn as a belief says: a machine jumps. So their degrees of freedom are taken as few.
+        effects = (float(variance_P[of_effects].sum()), 2 / max(errors[1], LEAST_ERROR))
+        variance, freedom = together([launches, effects])
         return Effect(value=float(row_weights @ known.values[rows]), error=math.sqrt(variance), freedom=freedom)
 
     @functools.cached_property
