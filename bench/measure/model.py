@@ -112,6 +112,7 @@ class Request:
         known = self._components
         rows, row_weights = list(weights), np.array(list(weights.values()))
         variance_P = np.einsum("r,prs,s->p", row_weights, known.covariances[:, rows][:, :, rows], row_weights)
+        variance_P = np.maximum(variance_P, 0.0)  # where effects cancel, rounding leaves less than nothing
         errors_PP = known.errors
         if further:
             variance_P, errors_PP = np.append(variance_P, further.value), np.pad(errors_PP, (0, 1))

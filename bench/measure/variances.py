@@ -11,7 +11,7 @@ import numpy as np
 from scipy import special
 
 LEAST_FREEDOM = 0.02  # fewer degrees of freedom say nothing of a variance
-LEAST_ERROR = 1e-12  # of the logarithm of a variance: less is as good as known
+LEAST_ERROR = 1e-8  # of the logarithm of a variance: less is as good as known
 LEVELS = (0.05, 0.005)
 """Probabilities of error at which the interval of a sum of effects is recovered from those of its parts."""
 MOST_SURPRISE = 1.0
@@ -172,7 +172,7 @@ def scaled(value: float, error: float) -> tuple[float, float]:
 @functools.cache
 def _inverse_chi_squared() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """By the logarithm of the error, in order: logarithms of half of the degrees of freedom and of the scale."""
-    half_K = np.logspace(12, -1.3, 1000)
+    half_K = np.logspace(9, -1.3, 1000)
     return np.log(special.polygamma(1, half_K)), np.log(half_K), special.digamma(half_K) - np.log(half_K)
 
 
@@ -201,7 +201,7 @@ def together(parts: Sequence[tuple[float, float]]) -> tuple[float, float]:
 @functools.cache
 def _ratios() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """By the logarithm of the ratio of squared quantiles at both `LEVELS`, in order: freedoms and first quantiles."""
-    freedom_K = np.logspace(12, -1, 2000)
+    freedom_K = np.logspace(9, -1, 2000)
     near_K, far_K = (special.stdtrit(freedom_K, 1 - level / 2) for level in LEVELS)
     return 2 * np.log(far_K / near_K), freedom_K, near_K
 
