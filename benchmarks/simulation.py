@@ -55,6 +55,7 @@ class Scenario:
         num_passes: bursts of each launch of a block.
         block_s: seconds from one block to the next; those of a sweep's other requests lie between them.
         offsets: true log-ratios of the cells to the baseline, in turn.
+        race_offsets: the same in a race, which takes long; None for `offsets`.
         num_requests: requests of the sweep, with cells alike.
         share_states: whether a program's state is that of all requests; otherwise each request has its own.
         num_places: machines of one kind that share the sweep, each with states of its own; a block runs on any of them.
@@ -80,6 +81,7 @@ class Scenario:
     num_passes: int = 8
     block_s: float = 48.0
     offsets: tuple[float, ...]
+    race_offsets: tuple[float, ...] | None = None
     num_requests: int = 2
     share_states: bool = True
     num_places: int = 1

@@ -32,7 +32,7 @@ STATE, OWN, JOLT, PLACE = "state", "own state", "jolt", "place"
 KINDS = (STATE, OWN, JOLT, PLACE)
 Effects = tuple[str, str]
 """A kind of effect, `STATE`, `OWN`, `JOLT` or `PLACE`, and the name of the program."""
-MOST_STEP = 1.0  # largest change of the logarithm of a variance across launches in a step
+MOST_STEP = 0.3  # largest change of the logarithm of a variance across launches in a step
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -234,6 +234,7 @@ class Joint:
             log_C, freedom_C, believed=self._belief.launch**2, covariance_CC=self._believed_CC
         )
         before_C = np.log(self.variances)
+        # In no larger steps than those of states and jolts, or launches would explain all before these can.
         step_C = np.clip(self._launches.mean_C - before_C, -MOST_STEP, MOST_STEP)
         self.variances = np.maximum(np.exp(before_C + step_C), np.maximum(self._least_C, LEAST_VARIANCE))
 
