@@ -185,7 +185,7 @@ def _told(outcome: Outcome) -> dict[str, Any]:
     return {
         "verdict": outcome.verdict,
         "ratio": dataclasses.asdict(outcome.ratio),
-        "control": dataclasses.asdict(outcome.control),
+        "control": outcome.control and dataclasses.asdict(outcome.control),
         "num_launches": outcome.num_launches,
         "fidelity": outcome.quality.fidelity,
         "max_abs_error": outcome.quality.max_abs_error,

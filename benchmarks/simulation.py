@@ -32,6 +32,12 @@ NOTHING = Request(operation=dict, arguments={})
 BASE_NS = 1e7
 SLOWED = 0.05
 """Share of bursts that a neighbour slows, by 20 % on average."""
+SLOW_LAUNCH = math.log(1.2)
+"""How much slower a slow launch is, on the log scale."""
+ROUNDS = 3
+"""Rounds that a race counts as where it drifts or jumps over its whole time."""
+JUMP = math.log(1.15)
+"""How much slower half of the programs become where the machine jumps, on the log scale."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -49,10 +55,20 @@ class Scenario:
         num_passes: bursts of each launch of a block.
         block_s: seconds from one block to the next; those of a sweep's other requests lie between them.
         offsets: true log-ratios of the cells to the baseline, in turn.
+        race_offsets: the same in a race, which takes long; None for `offsets`.
         num_requests: requests of the sweep, with cells alike.
         share_states: whether a program's state is that of all requests; otherwise each request has its own.
         num_places: machines of one kind that share the sweep, each with states of its own; a block runs on any of them.
         place: standard deviation of what each of several machines does to each program at all times.
+        launch_spread: standard deviation between cells of the logarithm of their `launch`.
+        launch_tail: degrees of freedom of Student's t, by which launches are distributed; None for the normal.
+        slow_launches: share of the launches that are slower by `SLOW_LAUNCH`.
+        program_jolt: standard deviation of a jolt of each program in each block, of Student's t with `jolt_tail`.
+        jolt_tail: its degrees of freedom.
+        drift: standard deviation of each program's change from the start of the sweep to its end, beside a random walk
+            of 1 % a block.
+        jumps: whether each program becomes slower by `JUMP`, with probability one half, somewhere midway.
+        steal: share of the bursts that lose time to other machines, with the long tail of Pareto.
     """
 
     name: str
@@ -65,10 +81,19 @@ class Scenario:
     num_passes: int = 8
     block_s: float = 48.0
     offsets: tuple[float, ...]
+    race_offsets: tuple[float, ...] | None = None
     num_requests: int = 2
     share_states: bool = True
     num_places: int = 1
     place: float = 0.0
+    launch_spread: float = 0.0
+    launch_tail: float | None = None
+    slow_launches: float = 0.0
+    program_jolt: float = 0.0
+    jolt_tail: float = 5.0
+    drift: float = 0.0
+    jumps: bool = False
+    steal: float = 0.0
 
     def state_sds(self) -> tuple[float, ...]:
         """Standard deviations of the machine's state and of the programs' states, of one request after the other."""
@@ -87,6 +112,13 @@ class World:
         self._states = random.normal(size=shape) * scenario.state_sds()
         self._places = scenario.place * random.normal(size=(scenario.num_places, len(scenario.programs)))
         self.truth: dict[str, float] = {}
+        number = len(scenario.programs)
+        self._slopes = scenario.drift * random.normal(size=number)
+        self._walk = np.zeros(number)
+        self._jumps = JUMP * scenario.jumps * (random.random(number) < 0.5)
+        self._jump_share = random.uniform(0.2, 0.8)  # of the sweep, after which the machine jumps
+        self._sweep_s = math.inf
+        self._launch_sd: dict[str, float] = {}
 
     def groups(self) -> list[Group]:
         """The groups of a sweep, with no launches yet."""
@@ -102,11 +134,13 @@ class World:
         program = number % len(self._scenario.programs)
         cell = Cell.from_path(f"toy/null/native/v{number}/program{program}/cpu/b{request + 1}t1")
         self.truth[cell.path] = self._scenario.offsets[number - 1] if number else 0.0
+        typical = self._scenario.launch[number % len(self._scenario.launch)]
+        self._launch_sd[cell.path] = typical * math.exp(self._scenario.launch_spread * self._random.normal())
         return Subject(cell=cell, key=cell.path, environment={}, imports=NOTHING, opening=NOTHING, rss_bytes=1)
 
     def latency_ns(self, name: str) -> float:
         """The true latency of a cell in the usual state of the machine."""
-        return BASE_NS * math.exp(self.truth[name])
+        return BASE_NS * math.exp(self.truth[name] + self._scenario.slow_launches * SLOW_LAUNCH)
 
     def pass_time(self, seconds: float) -> None:
         """Let the states drift."""
@@ -123,7 +157,7 @@ class World:
         shared_P = np.cumsum(0.01 * random.normal(size=scenario.num_passes))
         block = f"block {next(self._numbers)}"
         place = random.integers(scenario.num_places)
-        states, offsets = self._states[place], self._places[place]
+        states, offsets = self._states[place], self._places[place] + self._program_effects()
         launches = []
         for subject, role in [(baseline, REFERENCE), (baseline, CONTROL), *((subject, CELL) for subject in subjects)]:
             number = int(subject.cell.variant[1:])
@@ -131,15 +165,41 @@ class World:
             first = 1 if scenario.share_states else 1 + (subject.cell.batch - 1) * len(scenario.programs)
             level = math.log(BASE_NS) + self.truth[subject.cell.path] + states[0] + states[first + program]
             level += offsets[program]
-            level += scenario.launch[number % len(scenario.launch)] * random.normal() + (jolt if program == 0 else 0)
+            level += self._launch_effect(subject.cell.path) + (jolt if program == 0 else 0)
             noise_P = scenario.passes * random.standard_t(3, size=scenario.num_passes) / math.sqrt(3)
             noise_P += (random.random(scenario.num_passes) < SLOWED) * random.exponential(0.2, scenario.num_passes)
+            if scenario.steal:
+                stolen_P = np.minimum(3.0, 0.1 * random.pareto(1.5, scenario.num_passes))
+                noise_P += (random.random(scenario.num_passes) < scenario.steal) * stolen_P
             bursts = np.exp(level + shared_P + noise_P)
             launch = self._launch(block, role, baseline.cell.path, bursts)
             if scenario.num_places > 1:
                 launch = msgspec.structs.replace(launch, place=f"machine {place}")
             launches.append((subject, launch))
         return Result(launches=tuple(launches), failures=())
+
+    def _program_effects(self) -> np.ndarray:
+        """What the present block does to each program beside its state, of shape (programs,)."""
+        scenario, random = self._scenario, self._random
+        effects = np.zeros(len(scenario.programs))
+        share = self.now_s / self._sweep_s
+        if scenario.program_jolt:
+            scale = scenario.program_jolt / math.sqrt(scenario.jolt_tail / (scenario.jolt_tail - 2))
+            effects += scale * random.standard_t(scenario.jolt_tail, size=len(effects))
+        if scenario.drift:
+            self._walk += 0.01 * random.normal(size=len(effects))
+            effects += self._walk + self._slopes * (min(share, 1.0) - 0.5)
+        return effects + (self._jumps if share > self._jump_share else 0.0)
+
+    def _launch_effect(self, name: str) -> float:
+        """What one launch of a cell differs from the cell."""
+        scenario, random = self._scenario, self._random
+        if tail := scenario.launch_tail:
+            effect = random.standard_t(tail) / math.sqrt(tail / (tail - 2))
+        else:
+            effect = random.normal()
+        is_slow = scenario.slow_launches > 0 and random.random() < scenario.slow_launches
+        return float(self._launch_sd[name] * effect + is_slow * SLOW_LAUNCH)
 
     def _launch(self, block: str, role: str, reference: str, bursts_ns: np.ndarray) -> Launch:
         return Launch(
@@ -157,6 +217,7 @@ class World:
     def rounds(self, num_launches: int) -> list[Group]:
         """A sweep with so many launches of every cell, whatever they show."""
         groups = self.groups()
+        self._sweep_s = self._round_s() * num_launches
         for _ in range(num_launches):
             for group in groups:
                 others = list(self._random.permutation(np.array(group.ledgers[1:], dtype=object)))
@@ -165,9 +226,15 @@ class World:
                     ledgers.note(group, result)
         return groups
 
+    def _round_s(self) -> float:
+        """Seconds that one launch of every cell takes."""
+        blocks_of_request = math.ceil(len(self._scenario.offsets) / (rounds.MAX_WORKERS - 2))
+        return self._scenario.num_requests * blocks_of_request * self._scenario.block_s
+
     def race(self, goal: Goal) -> list[Group]:
         """A sweep whose launches go where a question is open."""
         groups = self.groups()
+        self._sweep_s = self._round_s() * ROUNDS
         with mock.patch.object(blocks, "run_block", self.run_block):
             rounds.measure(groups, Method(), goal, keep=lambda _: None, report=lambda _: None)
         return groups

@@ -68,7 +68,8 @@ class Outcome:
     Attributes:
         verdict: `regression` (slower by more than the tolerance), `fine` (not slower by more), or `undecided`.
         ratio: latency of the new artifact over the pinned one's.
-        control: the same ratio for a second copy of the pinned artifact: how far it goes where nothing differs.
+        control: the same ratio for a second copy of the pinned artifact: how far it goes where nothing differs; None
+            for fewer launches than an alarm needs, see `measure.model.LEAST_PAIRS`.
         num_launches: launches of the new artifact that were compared.
         new_ns: steady samples of the new artifact, in nanoseconds.
         quality: quality of the new artifact's outputs, with the pinned artifact's outputs as the reference.
@@ -81,7 +82,7 @@ class Outcome:
 
     verdict: str
     ratio: Estimate
-    control: Estimate
+    control: Estimate | None
     num_launches: int
     new_ns: tuple[int, ...]
     quality: Quality
@@ -302,11 +303,10 @@ def measure(pair: Pair, goal: Goal, method: Method, *, max_metric_loss: float = 
     (fitted,) = comparison.fit([group.launched()])
     found = fitted.against_baseline(new.name)
     assert found.ratio is not None
-    assert found.control is not None
     return Outcome(
         verdict=goal.regression(found),
         ratio=found.ratio,
-        control=found.control.ratio(),
+        control=found.control.ratio() if found.control else None,
         num_launches=found.num_launches,
         new_ns=tuple(sample for launch in new.launches for sample in launch.samples_ns),
         quality=pair.new.quality,

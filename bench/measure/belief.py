@@ -14,7 +14,11 @@ class Belief:
 
     Attributes:
         launch: standard deviation across launches of a cell.
-        launch_freedom: weight of the program's variance beside a cell's own launches, in degrees of freedom.
+        launch_common: how far the `launch` of a machine may be from this one: standard deviation of the logarithm of a
+            standard deviation across launches, as are the next three.
+        launch_request: how far that of a request is from those of others.
+        launch_program: how far that of a program is from those of others.
+        launch_own: how far that of a cell is from what its request and its program have in common.
         state: standard deviation of a program's state, which all requests share.
         own_state: standard deviation of a program's further state, which each request has for itself.
         place: standard deviation of what a machine does to a program at all times, beside the others of its kind.
@@ -28,8 +32,11 @@ class Belief:
         fading_s: seconds after which two states are correlated by 1 / e.
     """
 
-    launch: float = 0.012
-    launch_freedom: float = 4.0
+    launch: float = 0.018
+    launch_common: float = 0.6
+    launch_request: float = 0.5
+    launch_program: float = 0.4
+    launch_own: float = 0.7
     state: float = 0.03
     own_state: float = 0.012
     jolt: float = 0.014

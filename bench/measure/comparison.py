@@ -66,7 +66,7 @@ class Comparison:
     Attributes:
         effect: logarithm of the ratio of latencies; None when nothing connects the two.
         control: the same of the A/A control: of the baseline's second copy over its first, whose true ratio is 1; None
-            without a block of both.
+            where fewer blocks held both than an alarm needs.
         num_launches: number of launches of the cell that were compared.
     """
 
@@ -100,7 +100,7 @@ class Fitted:
 
     @functools.cached_property
     def control(self) -> Effect | None:
-        """The baseline's second copy over its first; None without a block of both."""
+        """The baseline's second copy over its first; None where too few blocks held both: see `Request.control`."""
         return self._request.control(self.baseline) if self._request else None
 
     def effect(self, name: str, other: str) -> Effect:

@@ -1,9 +1,9 @@
 """The joint estimate of all levels and variances of the model of the measurement, over all requests of a sweep.
 
 The variances of states, jolts and launches are estimated by restricted maximum likelihood. Few launches tell little of
-a variance, so that of each cell is drawn towards that of its program's cells, that of a program towards that of all
-programs, and all towards what such machines have shown. Jolts have the long tails of Student's t: in most blocks a
-program is hardly jolted, and in some by ten per cent and more.
+a variance, so that of each cell is drawn towards those of its request and of its program, these towards that of all
+cells, and all towards what such machines have shown. Jolts have the long tails of Student's t: in most blocks a program
+is hardly jolted, and in some by ten per cent and more.
 
 Sources: Patterson and Thompson 1971, doi 10.1093/biomet/58.3.545 (restricted maximum likelihood); Smyth 2004, doi
 10.2202/1544-6115.1027 (variances drawn towards each other); Lange, Little and Taylor 1989, doi 10.2307/2290063
@@ -17,7 +17,7 @@ import math
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 
 import numpy as np
-from scipy import sparse
+from scipy import linalg, sparse
 
 from bench.measure import variances
 from bench.measure.belief import Belief
@@ -32,7 +32,7 @@ STATE, OWN, JOLT, PLACE = "state", "own state", "jolt", "place"
 KINDS = (STATE, OWN, JOLT, PLACE)
 Effects = tuple[str, str]
 """A kind of effect, `STATE`, `OWN`, `JOLT` or `PLACE`, and the name of the program."""
-BELIEF_CELLS = 3.0  # cells' worth of belief in the variance across launches of all programs together
+MOST_STEP = 0.3  # largest change of the logarithm of a variance across launches in a step
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -64,15 +64,16 @@ class Components:
 
     Attributes:
         values: the levels of the cells, and last the mean of the blocks, of shape (R,).
-        covariances: the parts of their covariance, of shape (P, R, R).
-        freedoms: degrees of freedom of each part, of shape (P,).
-        common: what the parts' errors have in common, of shape (K, P) for K kinds of effect: see `Variance.common`.
+        covariances: the parts of their covariance, of shape (P, R, R): those of all cells' launches, and then those of
+            the effects.
+        errors: covariance of the errors of the logarithms of the parts' variances, of shape (P, P).
+        num_cells: number of the parts that are of launches.
     """
 
     values: np.ndarray
     covariances: np.ndarray
-    freedoms: np.ndarray
-    common: np.ndarray
+    errors: np.ndarray
+    num_cells: int
 
 
 class Joint:
@@ -117,13 +118,24 @@ class Joint:
         passes_N = np.array([seen.variance for _, seen in everything])
         self._least_C = np.bincount(self.cell_N, passes_N) / np.bincount(self.cell_N)
         self.variances = np.maximum(self._least_C, belief.launch**2)
-        self.freedoms = np.zeros(len(cells))
+        self._believed_CC = self._alike_before()
+        self._draw_launch_variances(np.zeros(len(cells)), np.zeros(len(cells)))
         self.effects = {
             (kind, name): Variance(value=variance, freedom=belief.freedom)
             for kind, variance in self._believed.items()
             for name in self._programs
         }
         self.block_state = Variance(value=0.0, freedom=1.0)
+
+    def _alike_before(self) -> np.ndarray:
+        """Covariance of the logarithms of the cells' variances across launches before any launch."""
+        belief, program_C = self._belief, np.array(self.programs)
+        return 4 * (  # the variance of a logarithm of a variance, which is twice that of a standard deviation
+            belief.launch_common**2
+            + belief.launch_request**2 * np.equal.outer(self.request_C, self.request_C)
+            + belief.launch_program**2 * np.equal.outer(program_C, program_C)
+            + belief.launch_own**2 * np.eye(len(self.cells))
+        )
 
     def _program(self, name: str, design_EN: sparse.csc_array) -> Program:
         cells_c = np.flatnonzero(np.array([program == name for program in self.programs]))
@@ -152,16 +164,14 @@ class Joint:
 
     def fit(self) -> None:
         """Estimate the variances, and the levels given these."""
-        launch = dict.fromkeys(self._programs, self._belief.launch**2)
         for _ in range(MAX_STEPS):
             before = self._all_variances()
             self._estimate()
-            self._draw_launch_variances(launch)
+            self._draw_launch_variances(*self._launch_evidence())
             found = self._evidence()
             for kind in self._believed:
                 self.effects |= self._drawn(kind, found)
             self._weigh_jolts()
-            launch = self._launch_variances()
             if np.max(np.abs(np.log(self._all_variances() / before))) < CONVERGED:
                 break
         self._estimate()
@@ -206,30 +216,32 @@ class Joint:
                 estimate_E,
             )
 
-    def _draw_launch_variances(self, programs: Mapping[str, float]) -> None:
-        """Estimate each cell's variance across launches, drawn towards its program's."""
+    def _launch_evidence(self) -> tuple[np.ndarray, np.ndarray]:
+        """What the residuals tell of the logarithm of each cell's variance across launches: it and its freedom."""
         score_C, information_C = np.zeros(len(self.cells)), np.zeros(len(self.cells))
         for program in self._programs.values():
             score_C[program.cells_c] = program.score_c
             information_C[program.cells_c] = program.information_c
-        raw_C, freedom_C = _scored(self.variances, score_C, information_C)
-        prior_C = np.array([programs[program] for program in self.programs])
-        self.freedoms = self._belief.launch_freedom + freedom_C
-        drawn_C = (self._belief.launch_freedom * prior_C + freedom_C * raw_C) / self.freedoms
-        self.variances = np.maximum(drawn_C, np.maximum(self._least_C, LEAST_VARIANCE))
+        freedom_C = information_C * self.variances**2
+        knows_C = freedom_C > variances.LEAST_FREEDOM
+        surprise_C = np.divide(score_C * self.variances, freedom_C, out=np.zeros_like(score_C), where=knows_C)
+        return np.log(self.variances) + surprise_C, np.where(knows_C, freedom_C, 0.0)
 
-    def _launch_variances(self) -> dict[str, float]:
-        """For each program, the typical variance across launches of its cells, drawn towards that of all cells."""
-        weight_C = 1 - self._belief.launch_freedom / self.freedoms  # the share of own launches in a cell's variance
-        log_C = weight_C * np.log(self.variances)
-        believed = BELIEF_CELLS * math.log(self._belief.launch**2)
-        common = (believed + log_C.sum()) / (BELIEF_CELLS + weight_C.sum())
-        found = {}
-        for name, program in self._programs.items():
-            own_c = program.cells_c
-            log = (BELIEF_CELLS * common + log_C[own_c].sum()) / (BELIEF_CELLS + weight_C[own_c].sum())
-            found[name] = math.exp(log)
-        return found
+    def _draw_launch_variances(self, log_C: np.ndarray, freedom_C: np.ndarray) -> None:
+        """Estimate each cell's variance across launches, drawn towards those of its request and of its program."""
+        self._launch_log_C, self._launch_freedom_C = log_C, freedom_C
+        self._launches = variances.hierarchical(
+            log_C, freedom_C, believed=self._belief.launch**2, covariance_CC=self._believed_CC
+        )
+        before_C = np.log(self.variances)
+        # In no larger steps than those of states and jolts, or launches would explain all before these can.
+        step_C = np.clip(self._launches.mean_C - before_C, -MOST_STEP, MOST_STEP)
+        self.variances = np.maximum(np.exp(before_C + step_C), np.maximum(self._least_C, LEAST_VARIANCE))
+
+    def launch_variance_by_others(self, cell: int) -> Variance:
+        """A cell's variance across launches as the other cells and the belief have it, without its own launches."""
+        own = Evidence(log=float(self._launch_log_C[cell]), freedom=float(self._launch_freedom_C[cell]))
+        return self._launches.without(cell, own)
 
     def _evidence(self) -> dict[Effects, Evidence]:
         """What the residuals tell of the variance of each program's states and jolts."""
@@ -323,10 +335,10 @@ class Joint:
         weights_RN = np.vstack([self._estimator_EN[cells], mean_N])
         order_N = np.argsort(self.cell_N, kind="stable")
         bounds = np.cumsum(np.bincount(self.cell_N))[:-1]
-        parts, freedoms = [], self.freedoms.tolist()
+        parts = []
         for variance, own_N in zip(self.variances, np.split(order_N, bounds), strict=True):
             parts.append(variance * weights_RN[:, own_N] @ weights_RN[:, own_N].T)
-        common_KP = np.zeros((len(KINDS), len(parts) + len(self.effects)))
+        effects = []
         # The weights that stand for Student's t are estimates themselves; its information about a mean is less.
         tail = self._belief.jolt_tail
         factors = dict.fromkeys(self._believed, 1.0) | {JOLT: (tail + 3) / (tail + 1)}
@@ -334,14 +346,16 @@ class Joint:
             own_Rb = program.in_blocks(weights_RN[:, program.members_n].T).T
             for kind, kernel_bb in program.kernels.items():
                 effect = self.effects[kind, name]
-                common_KP[KINDS.index(kind), len(parts)] = effect.common
+                effects.append((kind, effect))
                 parts.append(factors[kind] * effect.value * own_Rb @ kernel_bb @ own_Rb.T)
-                freedoms.append(effect.freedom)
+        of_E, common_E = np.array([kind for kind, _ in effects]), np.array([effect.common for _, effect in effects])
+        errors_EE = np.equal.outer(of_E, of_E) * np.outer(common_E, common_E)
+        np.fill_diagonal(errors_EE, [2 / effect.freedom for _, effect in effects])
         return Components(
             values=weights_RN @ self.level_N,
             covariances=np.array(parts),
-            freedoms=np.array(freedoms),
-            common=common_KP,
+            errors=linalg.block_diag(self._launches.covariance_CC, errors_EE),
+            num_cells=len(self.cells),
         )
 
 
@@ -354,11 +368,3 @@ def _positions(known: Sequence[Hashable], values: Iterable[Hashable]) -> np.ndar
 def _fading(time_N: np.ndarray, fading_s: float) -> np.ndarray:
     """Correlation of the states at each two times."""
     return np.asarray(np.exp(-np.abs(np.subtract.outer(time_N, time_N)) / fading_s))
-
-
-def _scored(variance: np.ndarray, score: np.ndarray, information: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Fisher's scoring step for variances, and the degrees of freedom that the information is worth."""
-    freedom = information * variance**2
-    knows = freedom > variances.LEAST_FREEDOM
-    step = np.divide(score, information, out=np.zeros_like(score), where=knows)
-    return np.maximum(0.0, variance + step), np.where(knows, freedom, 0.0)

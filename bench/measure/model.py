@@ -29,7 +29,10 @@ from threadpoolctl import threadpool_limits
 from bench.measure.belief import USUAL, Belief
 from bench.measure.joint import Components, Effects, Joint, Observation
 from bench.measure.stats import Effect
-from bench.measure.variances import Variance, freedom_of_sum
+from bench.measure.variances import LEAST_ERROR, Variance, error_of_sum, scaled, together
+
+LEAST_PAIRS = 3
+"""Fewest blocks in which a cell must have run twice for an alarm by its two launches."""
 
 
 class Request:
@@ -79,22 +82,25 @@ class Request:
         return self._effect({self._index(cell): 1.0, -1: 1.0}, dataclasses.replace(state, value=state.value * share))
 
     def control(self, cell: str) -> Effect | None:
-        """Second launch over first, in the blocks that held the cell twice; None where no block did.
+        """Second launch over first, in the blocks that held the cell twice; None for fewer than `LEAST_PAIRS` of these.
 
-        Both run the same program in the same minutes, so only the launches differ.
+        Both run the same program in the same minutes, so only the launches differ. Their variance is that of other
+        cells and of the belief, and how far the pairs differ from one another; their mean tells nothing of it, or no
+        mean could be too large. Source: Smyth 2004, doi 10.2202/1544-6115.1027 (moderated variances).
         """
         joint, index = self._joint, self._start + self._index(cell)
         own_N = np.flatnonzero(joint.cell_N == index)
         pairs = [
             pair for block in np.unique(joint.block_N[own_N]) if len(pair := own_N[joint.block_N[own_N] == block]) == 2
         ]
-        if not pairs:
+        if len(pairs) < LEAST_PAIRS:
             return None
-        return Effect(
-            value=float(np.mean([joint.level_N[second] - joint.level_N[first] for first, second in pairs])),
-            error=math.sqrt(2 * float(joint.variances[index]) / len(pairs)),
-            freedom=float(joint.freedoms[index]),
-        )
+        changes = np.array([joint.level_N[second] - joint.level_N[first] for first, second in pairs])
+        by_others = joint.launch_variance_by_others(index)
+        known, known_freedom = scaled(by_others.value, 2 / by_others.freedom)
+        freedom = known_freedom + len(pairs) - 1
+        variance = (known_freedom * known + (len(pairs) - 1) * float(changes.var(ddof=1)) / 2) / freedom
+        return Effect(value=float(changes.mean()), error=math.sqrt(2 * variance / len(pairs)), freedom=freedom)
 
     def _index(self, cell: str) -> int:
         if cell not in self.cells:
@@ -106,15 +112,20 @@ class Request:
         known = self._components
         rows, row_weights = list(weights), np.array(list(weights.values()))
         variance_P = np.einsum("r,prs,s->p", row_weights, known.covariances[:, rows][:, :, rows], row_weights)
-        freedom_P, common_KP = known.freedoms, known.common
+        variance_P = np.maximum(variance_P, 0.0)  # where effects cancel, rounding leaves less than nothing
+        errors_PP = known.errors
         if further:
-            variance_P, freedom_P = np.append(variance_P, further.value), np.append(freedom_P, further.freedom)
-            common_KP = np.pad(common_KP, ((0, 0), (0, 1)))
-        return Effect(
-            value=float(row_weights @ known.values[rows]),
-            error=math.sqrt(variance_P.sum()),
-            freedom=freedom_of_sum(variance_P, freedom_P, common_KP),
-        )
+            variance_P, errors_PP = np.append(variance_P, further.value), np.pad(errors_PP, (0, 1))
+            errors_PP[-1, -1] = 2 / further.freedom
+        of_launches, of_effects = np.arange(known.num_cells), np.arange(known.num_cells, len(variance_P))
+        errors = [
+            error_of_sum(variance_P[own_p], errors_PP[np.ix_(own_p, own_p)]) for own_p in (of_launches, of_effects)
+        ]
+        launches = scaled(float(variance_P[of_launches].sum()), errors[0])
+        # Effects are not drawn as a belief says: a machine jumps. So their degrees of freedom are taken as few.
+        effects = (float(variance_P[of_effects].sum()), 2 / max(errors[1], LEAST_ERROR))
+        variance, freedom = together([launches, effects])
+        return Effect(value=float(row_weights @ known.values[rows]), error=math.sqrt(variance), freedom=freedom)
 
     @functools.cached_property
     def _components(self) -> Components:

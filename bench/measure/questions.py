@@ -5,6 +5,10 @@ deployment, the sweep asks for a winner that is sure to be nearly as fast as any
 as the winner within a few per cent, and for the winner's gain. A cell gets launches only while a question about it is
 open, first where few launches are expected to answer it; a cell that has a verdict and was shown to be slower than the
 winner gets none.
+
+A sweep looks at its questions after every block and stops at the first answer. So a cell that may have 16 launches is
+looked at up to 16 times, and an answer counts at the level at which all these looks together are wrong as rarely as is
+said (`bench.measure.looks`). Over cells and requests the level is corrected as that of the claims that are shown.
 """
 
 from __future__ import annotations
@@ -15,19 +19,13 @@ from collections.abc import Callable, Sequence
 
 from bench.measure import corrections, stats
 from bench.measure.comparison import Fitted
-from bench.measure.selection import highest, lowest, select
+from bench.measure.looks import nominal
+from bench.measure.selection import LEAST_LAUNCHES, highest, is_known, lowest, select
 from bench.measure.stats import Effect
 
 VERDICT, BEST, WITHIN, GAIN = "verdict", "best", "within", "gain"
 URGENCY = {BEST: 3.0, VERDICT: 2.0, WITHIN: 1.0, GAIN: 0.5}
 """The order of questions whose answers are equally near."""
-ANSWERED = stats.ALPHA / 2
-"""Probability of error at which a sweep takes a verdict as given.
-
-A sweep asks after every block and stops at the first answer, so a verdict at the level that is shown would be wrong
-more often than it says: a noisy cell whose first launches happen to agree would get no further launch. Half the level
-makes up for it, as `benchmarks/coverage.py` shows.
-"""
 FAR = 1_000_000
 """Launches that a question counts as needing where the allowed launches are not expected to answer it."""
 
@@ -98,11 +96,16 @@ def open_questions(contests: Sequence[Contest], aims: Aims, *, most: int) -> lis
         for name in contest.asked
         if name != contest.fitted.baseline and name in contest.fitted.names
     ]
-    judged = corrections.judge([found for *_, found in asked], margin=aims.margin, alpha=ANSWERED)
+    alpha = nominal(stats.ALPHA, most)
+    judged = corrections.judge([found for *_, found in asked], margin=aims.margin, alpha=alpha)
+
+    def has_verdict(effect: Effect) -> bool:
+        return stats.verdict(effect.ratio(alpha), margin=aims.margin) != stats.UNDECIDED
+
     questions: list[list[Question]] = [_of_winner(contest, aims, most) for contest in contests]
     for (index, name, found), one in zip(asked, judged, strict=True):
         if found.effect and one is not None and one.verdict == stats.UNDECIDED:
-            launches = _launches(found.effect, found.num_launches, most, lambda effect: _has_verdict(effect, aims))
+            launches = _launches(found.effect, found.num_launches, most, has_verdict)
             questions[index].append(Question(kind=VERDICT, cells=(name,), launches=launches))
     return questions
 
@@ -110,8 +113,8 @@ def open_questions(contests: Sequence[Contest], aims: Aims, *, most: int) -> lis
 def _of_winner(contest: Contest, aims: Aims, most: int) -> list[Question]:
     """The open questions about the winner of a contest."""
     fitted = contest.fitted
-    near_best = select(fitted, contest.candidates, within=aims.regret)
-    near = select(fitted, contest.candidates, within=aims.within)
+    near_best = select(fitted, contest.candidates, within=aims.regret, looks=most)
+    near = select(fitted, contest.candidates, within=aims.within, looks=most)
     if near_best is None or near is None:
         return []
     first = near.first
@@ -128,10 +131,14 @@ def _of_winner(contest: Contest, aims: Aims, most: int) -> list[Question]:
         for name in rivals:
             found = fitted.between(name, first)
             assert found.effect is not None
-            if not is_answered(found.effect) and (name, first) not in [question.cells for question in questions]:
+            is_open = not is_known(fitted, name, first) or not is_answered(found.effect)
+            if is_open and (name, first) not in [question.cells for question in questions]:
                 fewest = min(fitted.num_launches[name], fitted.num_launches[first])
                 launches = _launches(found.effect, fewest, most, is_answered)
                 questions.append(Question(kind=kind, cells=(name, first), launches=launches))
+    if near.others and not questions and not is_known(fitted, first):
+        missing = LEAST_LAUNCHES - fitted.num_launches[first]
+        questions.append(Question(kind=BEST, cells=(first,), launches=missing if most >= LEAST_LAUNCHES else None))
     gain = fitted.against_baseline(first)
     if first != fitted.baseline and gain.effect and not _is_narrow(gain.effect, aims.margin):
         launches = _launches(gain.effect, gain.num_launches, most, lambda effect: _is_narrow(effect, aims.margin))
@@ -154,10 +161,6 @@ def _launches(effect: Effect, launches: int, most: int, is_answered: Callable[[E
         if any(is_answered(found.after(number / launches)) for found in moved):
             return number - launches
     return None
-
-
-def _has_verdict(effect: Effect, aims: Aims) -> bool:
-    return stats.verdict(effect.ratio(ANSWERED), margin=aims.margin) != stats.UNDECIDED
 
 
 def _is_narrow(effect: Effect, share: float) -> bool:

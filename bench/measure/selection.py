@@ -5,6 +5,9 @@ holds for all candidates at once that may have been chosen. That is Bonferroni's
 all candidates: those that are far behind could not have been chosen, whatever the noise, and a tenth of the error
 probability is spent on telling them apart from the rivals.
 
+One launch says nothing of how far the launches of a cell differ. So no regret is claimed before the cell and the rivals
+that it is compared with have been launched in `LEAST_LAUNCHES` blocks each.
+
 Sources: Bechhofer 1954, doi 10.1214/aoms/1177728845 (indifference zone); Hsu 1984, doi 10.1214/aos/1176346732
 (comparisons with the best); Zrnic and Fithian 2024, arXiv 2212.09009 (correction for the plausible selections).
 """
@@ -17,10 +20,13 @@ from collections.abc import Mapping, Sequence
 
 from bench.measure import stats
 from bench.measure.comparison import Fitted
+from bench.measure.looks import nominal
 from bench.measure.stats import Effect, Estimate, exp
 
 SPENT = stats.ALPHA / 10
 """Probability of error that goes into telling rivals from candidates that are far behind."""
+LEAST_LAUNCHES = 2
+"""Fewest launches, in blocks of their own, of a winner and of each of its rivals before a regret is claimed."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -37,7 +43,7 @@ class Selection:
         slower: those of the others that were shown to be slower than the first by more than `within`. That says more
             than to be no rival: the first candidate was chosen by the data, so it is a statement about pairs.
         regrets: by name, for the first candidate and its rivals, the largest share by which the candidate may be slower
-            than the fastest of all candidates.
+            than the fastest of all candidates; infinite while it or one of the others has too few launches.
         within: largest share by which a candidate may be slower and still count as equally good.
         alpha: probability of error of each comparison, on one side.
     """
@@ -61,29 +67,33 @@ class Selection:
         return tuple(name for name in self.others if name not in {*self.equal, *self.slower})
 
 
-def select(fitted: Fitted, candidates: Sequence[str], *, within: float) -> Selection | None:
+def select(fitted: Fitted, candidates: Sequence[str], *, within: float, looks: int = 1) -> Selection | None:
     """Select the fastest of the candidates that ran beside the baseline; None without any.
 
     Args:
         fitted: the cells of one group.
         candidates: names of the cells to choose among.
         within: largest share by which a candidate may be slower and still count as equally good.
+        looks: how often the candidates may be looked at until the claims are answered; see `bench.measure.looks`.
     """
+
+    def level(alpha: float) -> float:  # of each look, on one side
+        return nominal(2 * alpha, looks) / 2
+
     levels = {name: fitted.effect(name, fitted.baseline).value for name in candidates if name in fitted.names}
     if not levels:
         return None
     ordered = sorted(levels, key=lambda name: (levels[name], name))
     first, others = ordered[0], ordered[1:]
-    each = SPENT / max(1, len(others))
+    each = level(SPENT / max(1, len(others)))
     rivals = [name for name in others if lowest(fitted.effect(name, first), each) <= math.log1p(within)]
-    alpha = (stats.ALPHA - SPENT) / max(1, len(rivals))
+    alpha = level((stats.ALPHA - SPENT) / max(1, len(rivals)))
     # Within the rivals the usual level tells more: those that are slower by more than the margin are no rivals.
     rivals = [name for name in rivals if lowest(fitted.effect(name, first), alpha) <= math.log1p(within)]
     best = (first, *rivals)  # one of them is the fastest for sure
-    regrets = {
-        name: max([0.0, *(exp(highest(fitted.effect(name, other), alpha)) - 1 for other in best if other != name)])
-        for name in best
-    }
+    regrets = {name: _regret(fitted, name, [other for other in best if other != name], alpha) for name in best}
+    if others and not is_known(fitted, first):
+        regrets[first] = math.inf
     pairs = _num_plausible(fitted, first, others) * max(1, len(others))
     behind = [lowest(fitted.effect(name, first), (stats.ALPHA - SPENT) / pairs) for name in others]
     return Selection(
@@ -95,6 +105,18 @@ def select(fitted: Fitted, candidates: Sequence[str], *, within: float) -> Selec
         within=within,
         alpha=alpha,
     )
+
+
+def is_known(fitted: Fitted, *names: str) -> bool:
+    """Whether cells have been launched often enough for a claim about the fastest."""
+    return all(fitted.num_launches[name] >= LEAST_LAUNCHES for name in names)
+
+
+def _regret(fitted: Fitted, name: str, others: Sequence[str], alpha: float) -> float:
+    """The largest share by which a cell may be slower than the fastest of some others."""
+    if others and not is_known(fitted, name, *others):
+        return math.inf
+    return max([0.0, *(exp(highest(fitted.effect(name, other), alpha)) - 1 for other in others)])
 
 
 def _num_plausible(fitted: Fitted, selected: str, others: Sequence[str], within: float = 0.0) -> int:

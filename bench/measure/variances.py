@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
+from scipy import special
 
 LEAST_FREEDOM = 0.02  # fewer degrees of freedom say nothing of a variance
+LEAST_ERROR = 1e-8  # of the logarithm of a variance: less is as good as known
+LEVELS = (0.05, 0.005)
+"""Probabilities of error at which the interval of a sum of effects is recovered from those of its parts."""
 MOST_SURPRISE = 1.0
 """Most that residuals may be too large or too small, relative to what a variance lets expect, as evidence about it.
 
@@ -101,23 +106,114 @@ def drawn(
     return found
 
 
-def freedom_of_sum(variance_P: np.ndarray, freedom_P: np.ndarray, common_KP: np.ndarray) -> float:
-    """Degrees of freedom of a sum of variances, after Satterthwaite.
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Logarithms:
+    """Estimates of the logarithms of several variances.
 
-    Source: Satterthwaite 1946, doi 10.2307/3002019, for independent variances; here those of a kind have errors in
-    common, which count once more for each pair.
+    Attributes:
+        mean_C: the estimates, of shape (C,).
+        covariance_CC: covariance of their errors, of shape (C, C).
+    """
+
+    mean_C: np.ndarray  # noqa: N815
+    covariance_CC: np.ndarray  # noqa: N815
+
+    def without(self, index: int, evidence: Evidence) -> Variance:
+        """The estimate of one of them without its own evidence: from the others and the belief alone.
+
+        It is the normal distribution that has the posterior as its product with that of the evidence: see Rasmussen and
+        Williams 2006, "Gaussian Processes for Machine Learning", equation 3.56.
+        """
+        error = max(float(self.covariance_CC[index, index]), LEAST_ERROR)
+        precision = 1 / error - evidence.freedom / 2
+        log = (float(self.mean_C[index]) / error - evidence.log * evidence.freedom / 2) / precision
+        return Variance(value=math.exp(log), freedom=2 * precision)
+
+
+def hierarchical(log_C: np.ndarray, freedom_C: np.ndarray, *, believed: float, covariance_CC: np.ndarray) -> Logarithms:
+    """Variances that are alike in several ways, as by request and by program: each drawn towards those of its like.
+
+    Before any evidence the logarithms are normal; the evidence of each has an error of 2 / freedom. So the estimates
+    are those of a Gaussian process: Rasmussen and Williams 2006, chapter 3 (Laplace's approximation).
+
+    Args:
+        log_C: what the evidence tells of the logarithm of each variance, of shape (C,).
+        freedom_C: degrees of freedom of the evidence; 0 where there is none.
+        believed: the variance that is believed before any evidence.
+        covariance_CC: covariance of the logarithms before any evidence: what two variances have in common.
+    """
+    root_C = np.sqrt(freedom_C / 2)
+    scaled_CC = root_C[:, None] * covariance_CC
+    gain_CC = np.linalg.solve(np.eye(len(root_C)) + scaled_CC * root_C, scaled_CC)
+    mean_C = math.log(believed) + gain_CC.T @ (root_C * (log_C - math.log(believed)))
+    return Logarithms(mean_C=mean_C, covariance_CC=covariance_CC - scaled_CC.T @ gain_CC)
+
+
+def scaled(value: float, error: float) -> tuple[float, float]:
+    """The scaled inverse chi-squared distribution whose logarithm has a given mean and variance.
+
+    An effect with such a variance is Student's. For small errors the degrees of freedom are 2 over the error, and the
+    scale is the value; but the logarithm of a chi-squared variable is skewed, and few degrees of freedom are more than
+    that: 2.9 for an error of 1. Source: Smyth 2004, doi 10.2202/1544-6115.1027, section 6.2.
+
+    Args:
+        value: exponential of the mean.
+        error: variance of the logarithm.
+
+    Returns:
+        The scale, which is a variance, and the degrees of freedom.
+    """
+    error_K, half_K, factor_K = _inverse_chi_squared()
+    log = math.log(max(error, LEAST_ERROR))
+    half = math.exp(float(np.interp(log, error_K, half_K)))
+    return value * math.exp(float(np.interp(log, error_K, factor_K))), 2 * half
+
+
+@functools.cache
+def _inverse_chi_squared() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """By the logarithm of the error, in order: logarithms of half of the degrees of freedom and of the scale."""
+    half_K = np.logspace(9, -1.3, 1000)
+    return np.log(special.polygamma(1, half_K)), np.log(half_K), special.digamma(half_K) - np.log(half_K)
+
+
+def together(parts: Sequence[tuple[float, float]]) -> tuple[float, float]:
+    """Student's distribution for a sum of independent effects that have Student's distributions.
+
+    A small part with few degrees of freedom makes the tails of the sum long, which Satterthwaite's degrees of freedom
+    do not say. So the half-widths of the parts' intervals are added in squares, at two levels, and the distribution has
+    the sum at both. Source: Zou and Donner 2008, doi 10.1002/sim.3095 (limits recovered from those of the parts).
+
+    Args:
+        parts: square of the scale, and degrees of freedom, of each part.
+
+    Returns:
+        The square of the scale and the degrees of freedom of the sum.
+    """
+    scale_P, freedom_P = np.array(parts).T
+    near, far = (float(scale_P @ special.stdtrit(freedom_P, 1 - level / 2) ** 2) for level in LEVELS)
+    if near == 0:
+        return 0.0, 1.0
+    ratio_K, freedom_K, quantile_K = _ratios()
+    log = math.log(far / near)
+    return near / float(np.interp(log, ratio_K, quantile_K)) ** 2, float(np.interp(log, ratio_K, freedom_K))
+
+
+@functools.cache
+def _ratios() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """By the logarithm of the ratio of squared quantiles at both `LEVELS`, in order: freedoms and first quantiles."""
+    freedom_K = np.logspace(9, -1, 2000)
+    near_K, far_K = (special.stdtrit(freedom_K, 1 - level / 2) for level in LEVELS)
+    return 2 * np.log(far_K / near_K), freedom_K, near_K
+
+
+def error_of_sum(variance_P: np.ndarray, errors_PP: np.ndarray) -> float:
+    """Variance of the logarithm of a sum of estimated variances; 0 where the sum is 0.
+
+    Source: Satterthwaite 1946, doi 10.2307/3002019, for independent parts; here the errors may have parts in common.
 
     Args:
         variance_P: the parts of the sum.
-        freedom_P: their degrees of freedom.
-        common_KP: `Variance.common` of each part, in the row of its kind; 0 in the other rows.
-
-    Returns:
-        The degrees of freedom; 1 where the sum is 0.
+        errors_PP: covariance of the errors of their logarithms.
     """
     total = float(variance_P.sum())
-    if total == 0:
-        return 1.0
-    together_KP = common_KP * variance_P
-    pairs = (together_KP.sum(axis=1) ** 2 - (together_KP**2).sum(axis=1)).sum()
-    return 2 * total**2 / float((2 * variance_P**2 / freedom_P).sum() + pairs)
+    return float(variance_P @ errors_PP @ variance_P) / total**2 if total else 0.0

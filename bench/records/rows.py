@@ -31,7 +31,7 @@ class Row:
         metric_loss_high: the largest share that may be lost, with 95 % confidence: see `bench.records.metric_loss`;
             None where it has no bound, for the reason `metric_loss_note`.
         metric_samples: held-out samples that were judged, the first in a drawn order; None for the whole split.
-        aa_low: interval of the ratio of the baseline to a second copy of itself in the same blocks.
+        aa_low: interval of the ratio of the baseline to a second copy of itself in the same blocks, of three or more.
         model_rss_bytes: growth of the peak over the process with its packages imported.
         input_spread: standard deviation of the latency between inputs, as a share of it; None where it is no more than
             noise, or where a single input was timed.

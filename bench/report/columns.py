@@ -248,7 +248,10 @@ def _caption(group: Group) -> str:
     parts = [f"Baseline{'s' if len(baselines) > 1 else ''}: {names}." if names else missing]
     floors = dict.fromkeys((r.aa_low, r.aa_high) for r in baselines or ranked if r.aa_low and r.aa_high)
     spans = [f"{low:.3f} to {high:.3f}" for low, high in floors if low is not None and high is not None]
-    parts.append(f"The baseline's second copy over its first, truly 1: {'; '.join(spans) or 'not measured'}.")
+    if not spans and is_elsewhere:
+        parts.append("No alarm is possible: fewer than three blocks held the baseline's second copy.")
+    else:
+        parts.append(f"The baseline's second copy over its first, truly 1: {'; '.join(spans) or 'not measured'}.")
     counts = sorted({row.num_launches for row in ranked})
     many = f"{counts[0]} to {counts[-1]} launches" if len(counts) > 1 else f"{counts[0]} launch"
     many += "es" if len(counts) == 1 and counts[0] != 1 else ""

@@ -103,6 +103,41 @@ def test_launches_of_other_cells_tell_how_far_to_believe_one_launch() -> None:
     assert widths[0] < 0.5 * widths[1]
 
 
+def two_requests(noise: dict[int, float], *, launches: int = 1) -> list[list[Observation]]:
+    """Requests whose launches scatter differently; five blocks hold the baseline twice, and other cells once in all."""
+    random = np.random.default_rng(8)
+    requests = []
+    for sd in noise.values():
+        levels = [("a", block, sd * random.normal()) for block in range(5) for _ in range(2)]
+        for number in range(10):
+            for launch in range(launches):
+                levels.append((f"{'bc'[number % 2]}{number}", (number + launch) % 5, sd * random.normal()))
+        requests.append([observed({(cell, block): level}, apart_s=60)[0] for cell, block, level in levels])
+    return requests
+
+
+def test_launches_of_a_request_are_as_noisy_as_its_baseline_shows() -> None:
+    """Its pairs differ by 0.4 % in one request and by 8 % in the other; all other cells have a single launch."""
+    quiet, noisy = fit(two_requests({0: 0.004, 1: 0.08}))
+    typical = [float(np.exp(np.log(request.variances[1:]).mean() / 2)) for request in (quiet, noisy)]
+    assert typical[0] < 0.012
+    assert typical[1] > 0.03
+    widths = [request.difference("b0", "b2").half_width() for request in (quiet, noisy)]
+    assert widths[1] > 1.6 * widths[0]
+
+
+def test_a_noisy_cell_is_known_by_its_own_launches() -> None:
+    """Five launches of one cell scatter by 10 % among cells that scatter by 0.5 %."""
+    random = np.random.default_rng(9)
+    names = ("a", *(f"b{number}" for number in range(8)))
+    levels = {(cell, block): 0.005 * random.normal() for cell in names for block in range(5)}
+    levels |= {("b0", block): 0.1 * random.normal() for block in range(5)}
+    request = only(observed(levels))
+    found = dict(zip(request.cells, np.sqrt(request.variances), strict=True))
+    assert found["b0"] > 0.04
+    assert all(found[name] < 0.012 for name in names if name != "b0")
+
+
 def test_launches_close_in_time_tell_less_than_launches_far_apart() -> None:
     levels = {(cell, block): 0.001 * block * len(cell) for cell in ("a", "b") for block in range(4)}
     near = only(observed(levels, apart_s=5)).difference("a", "b")

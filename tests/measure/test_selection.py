@@ -10,6 +10,7 @@ from scipy import special
 
 from bench.measure import selection, stats
 from bench.measure.comparison import Fitted
+from bench.measure.looks import nominal
 from bench.measure.selection import Selection, select, selected_ratio
 from support import known
 
@@ -76,6 +77,36 @@ def test_equal_and_untold() -> None:
     assert found.untold == ("sure", "unsure"), "either may be slower than the unsure one by more than 3 %"
     found = chosen(known.fitted({"fast": 1.0, "sure": 1.01, "unsure": 1.06}, {**errors, "unsure": 0.02}, freedom=30))
     assert (found.equal, found.untold) == (("sure",), ("unsure",))
+
+
+@pytest.mark.parametrize("single", ["fast", "near", "far"])
+def test_no_regret_is_claimed_of_or_beside_a_single_launch(single: str) -> None:
+    """A cell that is far behind may have one; its interval alone tells that it is no rival."""
+    found = chosen(known.fitted({"fast": 0.5, "near": 0.505, "far": 0.9}, 0.0001, launches={single: 1}))
+    assert found.rivals == ("near",)
+    is_claimed = single == "far"
+    assert (found.regrets["fast"] == 0) == is_claimed
+    assert (found.equal == ("near",)) == is_claimed
+    assert all(math.isinf(regret) != is_claimed for regret in found.regrets.values())
+
+
+def test_winner_without_rivals_has_no_regret_from_its_second_launch_on() -> None:
+    for launches, regret in ((1, math.inf), (2, 0.0)):
+        fitted = known.fitted({"fast": 0.5, "far": 0.9}, 0.0001, launches={"fast": launches, "far": 1})
+        assert chosen(fitted).regrets == {"fast": regret}
+
+
+def test_many_looks_leave_each_a_smaller_level() -> None:
+    """Two rivals: of 2.25 % on one side each, sixteen looks have 0.37 % each."""
+    fitted = known.fitted({"fast": 1.0, "near": 1.01, "other": 1.01}, 0.01)
+    names = ["fast", "near", "other"]
+    once, often = (select(fitted, names, within=WITHIN, looks=looks) for looks in (1, 16))
+    assert once is not None
+    assert often is not None
+    assert once.alpha == pytest.approx(0.0225)
+    assert often.alpha == pytest.approx(nominal(0.045, 16) / 2)
+    assert 0.0225 / 16 < often.alpha < 0.0225 / 5
+    assert often.regrets["fast"] > once.regrets["fast"]
 
 
 def test_margin_decides_who_is_a_rival() -> None:

@@ -6,9 +6,9 @@ import math
 
 import numpy as np
 import pytest
-from scipy import stats
+from scipy import special
 
-from bench.measure.variances import Evidence, approached, drawn, evidence, freedom_of_sum
+from bench.measure.variances import Evidence, approached, drawn, error_of_sum, evidence, hierarchical, scaled
 
 
 def test_steps_of_scoring_end_at_the_most_likely_variance() -> None:
@@ -60,33 +60,65 @@ def test_a_belief_does_not_bar_variances_far_below_it() -> None:
 
 
 def test_independent_variances_add_by_satterthwaite() -> None:
-    assert freedom_of_sum(np.array([1.0, 1.0]), np.array([5.0, 5.0]), np.zeros((1, 2))) == pytest.approx(10)
-    assert freedom_of_sum(np.array([1.0, 0.0]), np.array([5.0, 5.0]), np.zeros((1, 2))) == pytest.approx(5)
-    assert freedom_of_sum(np.zeros(2), np.array([5.0, 5.0]), np.zeros((1, 2))) == 1.0
+    assert error_of_sum(np.array([1.0, 1.0]), np.diag([0.4, 0.4])) == pytest.approx(2 / 10)
+    assert error_of_sum(np.array([1.0, 0.0]), np.diag([0.4, 0.4])) == pytest.approx(2 / 5)
+    assert error_of_sum(np.zeros(2), np.diag([0.4, 0.4])) == 0.0
 
 
-def test_variances_that_rest_on_the_same_belief_have_its_degrees_of_freedom() -> None:
+def test_variances_with_a_common_error_have_its_degrees_of_freedom() -> None:
     known = {name: Evidence(log=0.0, freedom=0.0) for name in "ab"}
     found = drawn(known, believed=1.0, belief_freedom=2.0, own_freedom=1e9)
-    common = np.array([[found["a"].common, found["b"].common]])
-    freedoms = np.array([found["a"].freedom, found["b"].freedom])
-    assert freedom_of_sum(np.array([1.0, 1.0]), freedoms, common) == pytest.approx(2.0)
-    assert freedom_of_sum(np.array([1.0, 1.0]), freedoms, np.zeros((1, 2))) == pytest.approx(4.0)
+    common = np.array([found["a"].common, found["b"].common])
+    errors = np.outer(common, common)
+    np.fill_diagonal(errors, [2 / found["a"].freedom, 2 / found["b"].freedom])
+    assert error_of_sum(np.array([1.0, 1.0]), errors) == pytest.approx(2 / 2)
+    assert error_of_sum(np.array([1.0, 1.0]), np.diag(np.diag(errors))) == pytest.approx(2 / 4)
 
 
-def test_intervals_of_a_sum_hold_what_they_claim() -> None:
-    """Two effects whose one unknown variance is estimated from three draws."""
-    random = np.random.default_rng(2)
-    held = []
-    for _ in range(4000):
-        variance = float((random.normal(size=3) ** 2).mean())
-        known = {name: Evidence(log=math.log(variance), freedom=1.5) for name in "ab"}
-        found = drawn(known, believed=variance, belief_freedom=1e-9, own_freedom=1e9)
-        freedom = freedom_of_sum(
-            np.array([each.value for each in found.values()]),
-            np.array([each.freedom for each in found.values()]),
-            np.array([[each.common for each in found.values()]]),
-        )
-        width = stats.t.ppf(0.975, freedom) * math.sqrt(2 * variance)
-        held.append(abs(random.normal(size=2).sum()) <= width)
-    assert np.mean(held) == pytest.approx(0.95, abs=0.012)
+ALIKE = 0.5 + 0.3 * np.kron(np.eye(2), np.ones((2, 2))) + 0.2 * np.eye(4)
+"""Covariance of the logarithms of four variances: all, the first two and the last two have something in common."""
+
+
+def test_hierarchy_is_the_posterior_of_normal_logarithms() -> None:
+    """Beside the plain formulas: precisions add, and means are weighted by them."""
+    log, freedom = np.array([1.0, 2.0, -1.0, 3.0]), np.array([4.0, 1.0, 10.0, 2.0])
+    found = hierarchical(log, freedom, believed=math.exp(0.5), covariance_CC=ALIKE)
+    covariance = np.linalg.inv(np.linalg.inv(ALIKE) + np.diag(freedom / 2))
+    np.testing.assert_allclose(found.covariance_CC, covariance)
+    np.testing.assert_allclose(found.mean_C, covariance @ (np.linalg.solve(ALIKE, np.full(4, 0.5)) + freedom / 2 * log))
+
+
+def test_variance_without_evidence_is_drawn_to_those_that_are_alike() -> None:
+    """The second shares 0.8 of its belief's 1.0 with the first, the others 0.5."""
+    known = hierarchical(np.array([2.0, 0, 0, 0]), np.array([1e9, 0, 0, 0]), believed=1.0, covariance_CC=ALIKE)
+    np.testing.assert_allclose(known.mean_C, [2.0, 1.6, 1.0, 1.0], rtol=1e-6)
+    np.testing.assert_allclose(np.diag(known.covariance_CC), [0, 1 - 0.64, 0.75, 0.75], atol=1e-6)
+    assert known.covariance_CC[2, 3] == pytest.approx(0.8 - 0.25), "what they have in common is as unsure for both"
+
+
+def test_variance_by_the_others_is_what_it_were_without_its_own_evidence() -> None:
+    log, freedom = np.array([1.0, 2.0, -1.0, 3.0]), np.array([4.0, 1.0, 10.0, 2.0])
+    found = hierarchical(log, freedom, believed=1.0, covariance_CC=ALIKE)
+    without = hierarchical(log, np.array([4.0, 1.0, 0.0, 2.0]), believed=1.0, covariance_CC=ALIKE)
+    others = found.without(2, Evidence(log=-1.0, freedom=10.0))
+    assert math.log(others.value) == pytest.approx(without.mean_C[2])
+    assert 2 / others.freedom == pytest.approx(without.covariance_CC[2, 2])
+
+
+@pytest.mark.parametrize("error", [0.1, 0.5, 1.0, 3.0])
+def test_intervals_hold_an_effect_whose_variance_is_as_unsure_as_that(error: float) -> None:
+    random = np.random.default_rng(3)
+    scale, freedom = scaled(0.04, error)
+    effects = random.normal(size=100_000) * 0.2 * np.exp(random.normal(size=100_000) * math.sqrt(error) / 2)
+    assert np.mean(np.abs(effects) <= special.stdtrit(freedom, 0.975) * math.sqrt(scale)) == pytest.approx(
+        0.95, abs=0.01
+    )
+
+
+def test_scale_and_degrees_of_freedom_have_the_mean_and_error_of_the_logarithm() -> None:
+    scale, freedom = scaled(0.04, 1.5)
+    logs = np.log(scale * freedom / np.random.default_rng(4).chisquare(freedom, size=200_000))
+    assert logs.mean() == pytest.approx(math.log(0.04), abs=0.02)
+    assert logs.var() == pytest.approx(1.5, rel=0.03)
+    assert scaled(0.04, 0.0)[0] == pytest.approx(0.04)
+    assert scaled(0.04, 0.001)[1] == pytest.approx(2000, rel=0.01)

@@ -14,7 +14,10 @@ def firm(
     """Standard deviations of launches, states, jolts and blocks that the model takes as they are."""
     return Belief(
         launch=launch,
-        launch_freedom=FIRM,
+        launch_common=0.0,
+        launch_request=0.0,
+        launch_program=0.0,
+        launch_own=0.0,
         state=state,
         own_state=1e-6,
         jolt=jolt,
