@@ -34,6 +34,7 @@ Globs = Annotated[list[str] | None, typer.Argument(help=CELLS, show_default=Fals
 Results = Annotated[Path, typer.Option("--results", help="Folder of the results.")]
 Output = Annotated[Path | None, typer.Option(help="File to write instead of printing.")]
 Margin = Annotated[str, typer.Option(help="Largest difference that counts as noise, as a share.")]
+Tolerance = Annotated[str, typer.Option(help="How much slower than the fastest it may be, at most.")]
 Tables = Annotated[Literal["table", "md", "json"], typer.Option("--format", help="Format to print.")]
 Plain = Annotated[Literal["table", "json"], typer.Option("--format", help="Format to print.")]
 Rows = Annotated[
@@ -210,10 +211,12 @@ def read(results: Path, *, margin: float | None = None, baseline: str | None = N
     Raises:
         InputError: there are no results, it is not clear of which machine, or the baseline has no result.
     """
+    from bench.cli import waiting
     from bench.records import folder
     from bench.records.reading import told
 
-    stored = folder.read(results, baseline=baseline, **({} if margin is None else {"margin": margin}))
+    with waiting.said(f"reading the results in {results}"):
+        stored = folder.read(results, baseline=baseline, **({} if margin is None else {"margin": margin}))
     gc.freeze()  # what is stored stays until the command ends, and need not be searched for garbage
     say_notes(filter(None, [told(stored.damages)]))
     return stored
@@ -225,10 +228,12 @@ def read_all(results: Path, *, margin: float | None = None) -> dict[str, Stored]
     Raises:
         InputError: there are no results.
     """
+    from bench.cli import waiting
     from bench.records import folder
     from bench.records.reading import told
 
-    every = folder.read_all(results, left_out=say, **({} if margin is None else {"margin": margin}))
+    with waiting.said(f"reading the results in {results}"):
+        every = folder.read_all(results, left_out=say, **({} if margin is None else {"margin": margin}))
     gc.freeze()  # as above
     say_notes(filter(None, [told(stored.damages) for stored in every.values()]))
     return every

@@ -229,8 +229,8 @@ def _tell(found: Results, shown: Sequence[Row], sizes: Mapping[str, int], *, res
     """Print the tables of a run and its last line, and return whether a cell was measured."""
     from bench.api import sized
     from bench.cli.show import print_table
+    from bench.decisions.answer import of_run
     from bench.decisions.generation import deployments
-    from bench.decisions.next_pick import next_pick
     from bench.decisions.sizes import families
     from bench.records.chance import warnings
     from bench.report import generated, next_step, shared
@@ -244,8 +244,8 @@ def _tell(found: Results, shown: Sequence[Row], sizes: Mapping[str, int], *, res
         options.write(generated.render(decoders, format="table"), None)
     options.write(shared.render(found.measurements.places), None)
     options.say_notes(warnings(shown))
-    picks = [next_pick(found, task) for task in dict.fromkeys(row.task for row in shown)]
-    options.say(next_step.after(shown, sizes=sizes, results=results, picks=picks, goal=goal))
+    answers = [of_run(found, task) for task in dict.fromkeys(row.task for row in shown)]
+    options.say(next_step.after(shown, sizes=sizes, results=results, answers=answers, goal=goal))
     return next_step.is_measured(shown)
 
 

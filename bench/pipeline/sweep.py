@@ -25,6 +25,7 @@ from bench.pipeline.flow import Prepared, Verified
 from bench.pipeline.looks import Until
 from bench.pipeline.place import Begun, Here, Place
 from bench.pipeline.quality import BROKEN
+from bench.records import metric_loss
 from bench.records.lines import Failure, Header, Quality, Reset, ThreadLaunch
 from bench.records.measured import same_as, what_runs
 from bench.records.store import LAUNCH, THREAD_LAUNCH, Record, Store
@@ -149,8 +150,9 @@ class Sweep:
         limit = self._options.max_metric_loss
         values = {value.key: value for value in verified}
         done: set[str] = set()
-        while wanted := contenders.of(groups, values, limit) - done:
-            until = Until(limit=limit)
+        while wanted := (every := contenders.of(groups, values, limit)) - done:
+            num = contenders.most_candidates([values[key] for key in every])
+            until = Until(limit=limit, alpha=metric_loss.ALPHA / num)
             alike = {what_runs(values[key].cell, values[key].artifact) or key for key in wanted}
             left = [
                 value

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from bench.api import sized
 from bench.measure import comparison
 from bench.measure.comparison import Comparison, Fitted, Group, Series
 from bench.measure.stats import Effect
@@ -12,6 +13,8 @@ from bench.records.measured import Measured
 
 class Measurements:
     """The cells of all records, compared within the groups that share a baseline.
+
+    What is tried in a search says nothing of the noise of other cells, and so changes none of their figures.
 
     Attributes:
         records: the current record of each cell path.
@@ -29,10 +32,11 @@ class Measurements:
             baseline = record.launches[-1].reference if record.launches else None
             if baseline is not None and baseline in records and records[baseline].launches:
                 members.setdefault(baseline, []).append(_series(path, record))
-        groups = [
-            Group(baseline=_series(baseline, records[baseline]), cells=cells) for baseline, cells in members.items()
-        ]
-        fits = comparison.fit(groups)
+        groups: dict[bool, list[Group]] = {False: [], True: []}
+        for baseline, cells in members.items():
+            is_searched = sized.is_searched(records[baseline].cell.task)
+            groups[is_searched].append(Group(baseline=_series(baseline, records[baseline]), cells=cells))
+        fits = [fitted for own in groups.values() for fitted in comparison.fit(own)]
         self._of = {name: fitted for fitted in fits for name in fitted.names}
 
     @property

@@ -25,6 +25,7 @@ from bench.pipeline.flow import Prepared, Verified
 from bench.pipeline.looks import Until
 from bench.pipeline.place import Begun
 from bench.pipeline.sweep import Options, Sweep
+from bench.records import metric_loss
 from bench.records.lines import SCHEMA, Failure, Header, Quality
 from bench.records.metric_loss import Lost
 from bench.records.store import Store
@@ -275,7 +276,7 @@ def test_a_cell_at_the_limit_is_rarely_ruled_out() -> None:
             )
             for each in lost
         ]
-        assert stats.binom.pmf(lost, num, 0.01)[ruled_out].sum() <= contenders.RARE
+        assert stats.binom.pmf(lost, num, 0.01)[ruled_out].sum() <= metric_loss.RARE
 
 
 def test_measuring_gets_its_least_share_once(swept: Any, monkeypatch: pytest.MonkeyPatch) -> None:
