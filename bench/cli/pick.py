@@ -69,7 +69,7 @@ def pick(
     be faster (keep). Otherwise it exits with 1 and says what would decide (none).
     """
     from bench.decisions import answer as answering
-    from bench.decisions import deployment, load, ports
+    from bench.decisions import deployment, load, open_sizes, ports
     from bench.decisions.constraints import Constraints
     from bench.measure.limits import Limits
     from bench.records.chance import warnings
@@ -103,7 +103,8 @@ def pick(
     plan = load.plan_of(stored.records, choice.group.task)
     record = stored.records[choice.shipped.cell] if choice.shipped else None
     if format == "table":
-        sizes = ports.fixed_sizes(record, deployment.task_of(record)) if record else ""
+        is_fixed = record is not None and open_sizes.freezes(record.cell)
+        sizes = ports.fixed_sizes(record, deployment.task_of(record)) if record and is_fixed else ""
         given = _given(ctx.command.params, ctx.params)
         command = shlex.join(["bench", "pick", *globs, *given])
         text = report.verdict(found, command, outcome.results_option(results), sizes)

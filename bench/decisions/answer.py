@@ -56,7 +56,7 @@ def answer(
     found = _answer(measurements, rows, constraints, tolerance)
     if found.choice.outcome == WINNER or not found.choice.contenders:
         return found
-    percent, needed = 0, max(tolerance, found.choice.least_regret)
+    percent, needed = 0, min(1.0, max(tolerance, found.choice.least_regret))
     while (percent := max(percent + 1, math.ceil(100 * needed - 1e-9))) < 100:
         tried = _answer(measurements, rows, constraints, percent / 100).choice
         if tried.outcome == WINNER:

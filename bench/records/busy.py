@@ -6,9 +6,8 @@ from collections.abc import Collection, Mapping
 from typing import Any
 
 from bench.measure.launch import Launch
+from bench.measure.machine import LOADED
 
-LOADED = 3.0
-"""Load over the last minute, by core, above which others were at work: a sweep alone makes no more than 1 or 2."""
 LOST = 0.1
 """Share of its time above which a worker was kept waiting: for a core, or by a hypervisor that ran other machines."""
 MANY = 0.25
