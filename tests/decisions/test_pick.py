@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -239,6 +240,29 @@ def test_front_holds_what_no_other_beats() -> None:
         cell("better", 1.2, noise=0.001, size=100, lost=-0.01),
     )
     assert [row.variant for row in found.front] == ["fast", "small", "better"]
+
+
+def test_cells_that_differ_by_noise_alone_have_one_place_on_the_front() -> None:
+    """Ten files that differ by 0.1 % in size and speed; one that is a tenth of the size stays."""
+    alike = [cell(f"v{number}", 0.5 + 0.0005 * number, noise=0.001, size=10_000 - 10 * number) for number in range(10)]
+    found = choose(*alike, cell("small", 0.8, noise=0.001, size=1000))
+    assert [row.variant for row in found.front] == ["v0", "small", "raw"]
+
+
+def test_a_ratio_is_printed_with_one_interval() -> None:
+    found = Answer(choice=choose(cell("fast", 0.5, noise=0.001)), beside=(), constraints=Constraints())
+    text = pick_report.front(found) + pick_report.verdict(found, "bench pick toy", "")
+    assert len(re.findall(r"0\.\d+ \[0\.\d+, 0\.\d+\]", text)) == 1
+
+
+def test_cells_that_may_be_as_fast_have_one_count() -> None:
+    cells = [cell(f"v{number}", 0.5 + 0.005 * number, noise=0.001 + 0.01 * number) for number in range(4)]
+    found = Answer(choice=choose(*cells), beside=(), constraints=Constraints())
+    text = pick_report.verdict(found, "bench pick toy", "")
+    number = len(found.choice.others)
+    assert number
+    assert re.findall(r"(\d+) others?", text) == [str(number)]
+    assert sum(row.cell in text for row in found.choice.others) == number
 
 
 def test_launches_are_counted_from_the_cell_that_has_most() -> None:
