@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from bench.cli import options, units
+from bench.cli import options, units, waiting
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -150,9 +150,14 @@ def run(
     def stored(store: KeepingStore) -> folder.Results:
         return folder.stored(store, margin=goal.aims.margin, tasks={cell.task for cell in cells})
 
+    def everything(store: KeepingStore) -> folder.Results:
+        """All results, as `bench pick` reads them: what a run advises is what that command accepts."""
+        with waiting.said("reading all results of this machine"):
+            return folder.stored(store, margin=goal.aims.margin)
+
     def told_of(store: KeepingStore) -> bool:
         """Print what is stored of the cells; returns whether that is what was asked for."""
-        found = stored(store)
+        found = everything(store)
         options.say_notes(filter(None, [told(found.damages)]))
         shown = found.of(cells)
         if versions or python:  # whose cells are beside a baseline that nobody named

@@ -104,7 +104,7 @@ def of_run(stored: Results, task: str) -> Answer | None:
 
 
 def of_one_batch(rows: Sequence[Row], batch: int | None = None, threads: int | None = None) -> list[Row]:
-    """The rows of one batch; where several remain, those with most timed rows.
+    """The rows of one batch; where several remain, those with most timed rows. All rows where none was timed.
 
     Args:
         rows: the rows of one task.
@@ -112,18 +112,20 @@ def of_one_batch(rows: Sequence[Row], batch: int | None = None, threads: int | N
         threads: number of threads of the request; None for any number.
 
     Raises:
-        InputError: the rows are of several tasks, or no cell was timed and is right for that request.
+        InputError: the rows are of several tasks, or cells were timed and are right, but not for that request.
     """
     tasks = sorted({row.task for row in rows})
     if len(tasks) > 1:
         raise InputError(f"pick for one task at a time; these cells are of {', '.join(tasks)}")
     timed = collections.Counter((row.batch, row.threads) for row in rows if ranking.is_ranked(row))
+    if not timed:
+        return [row for row in rows if (row.batch, row.threads) == (rows[0].batch, rows[0].threads)]
     fitting = collections.Counter[int]()
     for (one, other), number in timed.items():
         if batch in (None, one) and threads in (None, other):
             fitting[one] += number
     if not fitting:
-        known = ", ".join(f"--batch {one} --threads {other}" for one, other in sorted(timed)) or "none"
+        known = ", ".join(f"--batch {one} --threads {other}" for one, other in sorted(timed))
         raise InputError(f"no cell was timed and is right for that request; there are: {known}")
     chosen = max(fitting, key=lambda one: (fitting[one], -one))
     return [row for row in rows if row.batch == chosen and threads in (None, row.threads)]

@@ -36,7 +36,9 @@ class Measurements:
         for baseline, cells in members.items():
             is_searched = sized.is_searched(records[baseline].cell.task)
             groups[is_searched].append(Group(baseline=_series(baseline, records[baseline]), cells=cells))
-        fits = [fitted for own in groups.values() for fitted in comparison.fit(own)]
+        fits = comparison.fit(groups[False])
+        if groups[True]:
+            fits += comparison.fit(groups[True])
         self._of = {name: fitted for fitted in fits for name in fitted.names}
 
     @property

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shlex
+
 from bench.api.cell import Cell
 from bench.api.printable import printable
 from bench.decisions import load as load_decisions
@@ -81,7 +83,11 @@ def verdict(answer: Answer, command: str, option: str, sizes: str = "") -> str:
         sizes: the sizes that the file of the shipped cell takes, where it takes these alone; else empty.
     """
     choice = answer.choice
-    has_none = choice.lacking is not None
+    commands: list[str] = []
+    if choice.lacking is not None:
+        commands = [f"bench show {shlex.quote(choice.group.task)}{option}"]
+    elif choice.outcome != WINNER:
+        commands = [*outcome.missing(answer, command, option)]
     return fill(
         "templates/pick.j2",
         choice=choice,
@@ -93,5 +99,5 @@ def verdict(answer: Answer, command: str, option: str, sizes: str = "") -> str:
         twins=choice.twins.get(choice.shipped.cell, ()) if choice.shipped else (),
         sizes=sizes,
         said=[*filter(None, [outcome.faster(choice)]), *outcome.beside(answer)],
-        commands=[] if choice.outcome == WINNER or has_none else [*outcome.missing(answer, command, option)],
+        commands=commands,
     )

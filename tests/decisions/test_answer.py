@@ -249,6 +249,18 @@ def test_the_outcome_is_in_json_and_in_the_saved_deployment(
     assert (code, json.loads(printed)) == (None, [kept["outcome"]])
 
 
+def test_a_pick_of_what_was_never_timed_ends_in_none_and_a_command(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    found = stored(made.record(BASE, quality=None, failure=Failure(stage="verify", reason="no kernel")))
+    monkeypatch.setattr(folder, "read", lambda *_, **__: found)
+    code, printed = run(capsys, monkeypatch, "pick", "toy")
+    assert code == 1
+    assert printed == (
+        "none: no cell of toy, batch 1, 1 thread was timed and is right\n  to see why:\n    bench show toy\n"
+    )
+
+
 def test_a_command_that_is_advised_repeats_the_options(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
