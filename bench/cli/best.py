@@ -34,7 +34,7 @@ def best(
     stored = options.read(results, margin=units.share(margin))
     options.say_notes(warnings(stored.chosen(None)))
     share = units.share(tolerance)
-    with waiting.said(f"comparing {len(stored.rows)} cells"):
+    with waiting.said(f"comparing {len(stored.rows)} cells", options.say):
         found = find(stored.measurements, stored.chosen(None), max_metric_loss=most, tolerance=share)
     if format == "json":
         options.write(writing.as_json([outcome.fields(one.answer) for one in found]), into)

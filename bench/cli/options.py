@@ -15,6 +15,7 @@ import typer.core
 
 from bench.api.errors import InputError
 from bench.api.printable import printable
+from bench.cli import waiting
 from bench.graphs.shapes import given
 
 if TYPE_CHECKING:
@@ -211,11 +212,10 @@ def read(results: Path, *, margin: float | None = None, baseline: str | None = N
     Raises:
         InputError: there are no results, it is not clear of which machine, or the baseline has no result.
     """
-    from bench.cli import waiting
     from bench.records import folder
     from bench.records.reading import told
 
-    with waiting.said(f"reading the results in {results}"):
+    with waiting.said(f"reading the results in {results}", say):
         stored = folder.read(results, baseline=baseline, **({} if margin is None else {"margin": margin}))
     gc.freeze()  # what is stored stays until the command ends, and need not be searched for garbage
     say_notes(filter(None, [told(stored.damages)]))
@@ -228,11 +228,10 @@ def read_all(results: Path, *, margin: float | None = None) -> dict[str, Stored]
     Raises:
         InputError: there are no results.
     """
-    from bench.cli import waiting
     from bench.records import folder
     from bench.records.reading import told
 
-    with waiting.said(f"reading the results in {results}"):
+    with waiting.said(f"reading the results in {results}", say):
         every = folder.read_all(results, left_out=say, **({} if margin is None else {"margin": margin}))
     gc.freeze()  # as above
     say_notes(filter(None, [told(stored.damages) for stored in every.values()]))

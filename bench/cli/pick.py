@@ -97,7 +97,7 @@ def pick(
     stored = options.read(results, margin=units.share(margin))
     rows = answering.of_one_batch(stored.chosen(globs), batch, threads)
     options.say_notes(warnings(rows))
-    with waiting.said(f"comparing {len(rows)} cells"):
+    with waiting.said(f"comparing {len(rows)} cells", options.say):
         found = answering.answer(stored.measurements, rows, constraints, tolerance=most)
     choice, fields, saved = found.choice, outcome.fields(found), []
     plan = load.plan_of(stored.records, choice.group.task)
@@ -114,7 +114,7 @@ def pick(
         limits = Limits.of(step_s=None, memory_bytes=None)
         request = {**{option: limit for option, (_, limit) in constraints.limits().items()}, "--tolerance": most}
         served = None if plan is None else load.as_service(plan, record.cell)
-        with waiting.said("making the artifact again"):
+        with waiting.said("making the artifact again", options.say):
             saved = deployment.save(
                 target, choice.shipped, record, request=request, limits=limits, service=served, outcome=fields
             )

@@ -152,7 +152,7 @@ def run(
 
     def everything(store: KeepingStore) -> folder.Results:
         """All results, as `bench pick` reads them: what a run advises is what that command accepts."""
-        with waiting.said("reading all results of this machine"):
+        with waiting.said("reading all results of this machine", options.say):
             return folder.stored(store, margin=goal.aims.margin)
 
     def told_of(store: KeepingStore) -> bool:

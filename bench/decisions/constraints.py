@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
+from bench.api.cell import Cell
 from bench.decisions import open_sizes
 from bench.measure.questions import Aims
+from bench.pipeline import rounding
 from bench.records import metric_loss, ranking
 from bench.records.measurements import Measurements
 from bench.records.metric_loss import Lost
@@ -69,7 +71,8 @@ class Qualified:
     Attributes:
         ranked: the rows that were timed and are right, the fastest first.
         rows: those of them that keep to all constraints.
-        alpha: probability of error at which the loss of each row was held against the limit; see `metric_loss.level`.
+        alpha: probability of error at which the loss of each lossy row was held against the limit; see
+            `metric_loss.level`.
         lossy: rows that keep to all constraints but that of the metric.
         fixed: rows whose file takes sizes alone that nobody named; see `bench.decisions.open_sizes`.
     """
@@ -91,7 +94,8 @@ def qualified(
         group: the rows of the request.
         constraints: the limits.
         tolerance: largest share by which a row that is shipped may be slower than the fastest. A slower row cannot be
-            shipped, so it takes no part of the probability of error.
+            shipped, so it takes no part of the probability of error; neither does a row that claims to lose nothing,
+            for its outputs were held to what rounding explains.
     """
     # Over two baselines ratios have no common meaning.
     by = "ratio" if sum(map(ranking.is_baseline, group.rows)) < 2 else "latency_p50_ns"
@@ -104,7 +108,11 @@ def qualified(
     able = [row for row in ranked if row not in fixed and all(_meets(row, *limit) for limit in limits.values())]
     kept, alpha = able, metric_loss.ALPHA
     if (limit := constraints.max_metric_loss) is not None:
-        known = losses(measurements, able)
+        known = {
+            row.cell: lost
+            for row, lost in losses(measurements, able)
+            if rounding.is_lossy(Cell.from_path(row.cell), row.precision)
+        }
         kept = [row for row in able if row.cell not in known and _meets(row, "metric_loss_high", limit)]
         fastest = min((getattr(row, by) for row in kept), default=math.inf)
         near = [row.cell for row in able if row.cell in known and getattr(row, by) <= (1 + tolerance) * fastest]
@@ -115,14 +123,12 @@ def qualified(
     return Qualified(ranked=ranked, rows=kept, alpha=alpha, lossy=lossy, fixed=fixed)
 
 
-def losses(measurements: Measurements, rows: Collection[Row]) -> Mapping[str, Lost]:
-    """By path, what the samples of each row lose; without rows that lose nothing, or whose loss has no bound."""
-    found = {}
+def losses(measurements: Measurements, rows: Collection[Row]) -> Iterator[tuple[Row, Lost]]:
+    """What the samples of each row lose; without rows that lose nothing, or whose loss has no bound."""
     for row in rows:
         quality = measurements.records[row.cell].quality
         if row.metric_loss_high and quality is not None and isinstance(quality.lost, Lost):
-            found[row.cell] = quality.lost
-    return found
+            yield row, quality.lost
 
 
 def too_few_samples(measurements: Measurements, found: Qualified, constraints: Constraints) -> str | None:
@@ -140,7 +146,7 @@ def too_few_samples(measurements: Measurements, found: Qualified, constraints: C
     if limit is None:
         return None
     rows = [row for row in found.lossy if row.metric_loss is not None and row.metric_loss <= limit]
-    unsure = [*losses(measurements, rows).values()]
+    unsure = [lost for _, lost in losses(measurements, rows)]
     if not unsure:
         return None
     drop = human("metric_loss", limit)

@@ -50,15 +50,15 @@ def _of(group: Group, fitted: Fitted, values: Mapping[str, Verified], limit: flo
     return {selection.first, *selection.rivals, *(names[index] for index in undominated(points))}
 
 
-def most_candidates(contenders: Iterable[Verified]) -> int:
-    """The most contenders of one request that share the probability of error: see `bench.records.metric_loss.level`.
+def most_lossy(contenders: Iterable[Verified]) -> int:
+    """The most lossy contenders of one request, which share the probability of error; at least one.
 
-    Those that claim to lose nothing count once, because they lose the same points unless they are wrong.
+    See `bench.records.metric_loss.level`. Those that claim to lose nothing are held to what rounding explains.
     """
     found: dict[object, set[object]] = {}
     for value in contenders:
-        is_lossy = not rounding.claims_nothing_lost(value.cell)
-        found.setdefault(value.cell.group, set()).add(is_lossy and what_answers(value.cell, value.artifact))
+        if rounding.is_lossy(value.cell, value.quality.precision):
+            found.setdefault(value.cell.group, set()).add(what_answers(value.cell, value.artifact))
     return max(map(len, found.values()), default=1)
 
 

@@ -21,6 +21,8 @@ from bench.report import writing
 
 RESULTS = Path("results")
 """Folder of the results that commands take by default."""
+LEAST_REGRET = 5e-4
+"""A smaller regret is told as none."""
 MOST_GAIN = 0.995
 """A larger share that could be gained is not told: it says nothing."""
 
@@ -29,6 +31,8 @@ def regret(choice: Choice) -> str:
     """How much slower than the fastest the leading row may be, or that the data do not decide."""
     if choice.outcome == KEEP:
         return f"as it is: {kept(choice)}"
+    if choice.outcome == WINNER and choice.regret < LEAST_REGRET:
+        return "no other is faster"
     if choice.outcome == WINNER:
         return f"at most {100 * choice.regret:.2g} % slower than the fastest"
     if math.isinf(choice.regret):
@@ -53,15 +57,16 @@ def beside(answer: Answer) -> Iterator[str]:
     """What is known of the other numbers of threads, a sentence each without its full stop."""
     own = answer.choice.group.threads
     for choice in answer.beside:
-        if not (number := len(choice.qualified.ranked)):
+        if not choice.qualified.ranked:
             continue
-        cells = f"{_threads(choice.group.threads)}: {number} cell{'s' if number > 1 else ''} measured"
-        if not choice.qualified.rows:
-            yield f"{cells}, none of which meets the constraints"
+        threads, number = _threads(choice.group.threads), len(choice.qualified.rows)
+        cells = f"{threads}: {number} cell{'s qualify' if number > 1 else ' qualifies'}"
+        if not number:
+            yield f"{threads}: none of {len(choice.qualified.ranked)} cells qualifies"
         elif choice.group.threads > own:
             yield f"{cells}, none of which is shown to beat {_threads(own)}"
         else:
-            yield f"{cells}, all of which are slower than the fastest at {_threads(own)}"
+            yield f"{cells}, the fastest of which is slower than that at {_threads(own)}"
 
 
 def _threads(number: int) -> str:

@@ -6,17 +6,17 @@ import time
 
 import pytest
 
-from bench.cli import waiting
+from bench.cli import options, waiting
 
 
 def test_a_long_wait_has_a_line(capsys: pytest.CaptureFixture[str]) -> None:
-    with waiting.said("comparing 3 cells", first_s=0.01):
+    with waiting.said("comparing 3 cells", options.say, first_s=0.01):
         time.sleep(0.3)
     assert capsys.readouterr().err == "bench: comparing 3 cells, for 0 s so far\n"
 
 
 def test_a_short_wait_has_none(capsys: pytest.CaptureFixture[str]) -> None:
-    with waiting.said("comparing 3 cells"):
+    with waiting.said("comparing 3 cells", options.say):
         pass
     assert capsys.readouterr().err == ""
 

@@ -170,12 +170,12 @@ def test_the_answer_has_the_fewest_threads_unless_more_are_shown_to_be_faster() 
     slow = [baseline(TWO, 2.0), cell("fast", 0.9, noise=0.001, beside=TWO)]
     found = answer(baseline(), cell("fast", 0.5, noise=0.001), *slow)
     assert found.choice.group.threads == 1
-    assert [*outcome.beside(found)] == ["2 threads: 2 cells measured, none of which is shown to beat 1 thread"]
+    assert [*outcome.beside(found)] == ["2 threads: 2 cells qualify, none of which is shown to beat 1 thread"]
     quick = [baseline(TWO, 0.2), cell("fast", 0.5, noise=0.001, beside=TWO)]
     found = answer(baseline(), cell("fast", 0.5, noise=0.001), *quick)
     assert found.choice.group.threads == 2
     assert [*outcome.beside(found)] == [
-        "1 thread: 2 cells measured, all of which are slower than the fastest at 2 threads"
+        "1 thread: 2 cells qualify, the fastest of which is slower than that at 2 threads"
     ]
 
 

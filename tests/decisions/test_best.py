@@ -164,7 +164,7 @@ def test_table() -> None:
     assert cells[1:5] == [
         "tf/native/raw/tensorflow/cpu",
         "2.88 ms",
-        "at most 0 % slower than the fastest",
+        "no other is faster",
         "0.9962 accuracy (0.4 % worse, no bound: an earlier version verified it)",
     ]
     assert cells[5] == "itself"
