@@ -151,7 +151,7 @@ def choose(measurements: Measurements, rows: Sequence[Row], constraints: Constra
         regret=regret,
         least_regret=least_regret,
         over_baseline=_over_baseline(measurements, shipped, candidates, tolerance) if outcome == WINNER else None,
-        all_slower=len(race.slower) == len(race.others),
+        all_slower=bool(race.others) and len(race.slower) == len(race.others),
         further=None if outcome == WINNER else further(measurements, contenders, race, tolerance),
         too_few=too_few,
         faster=_faster(measurements, found.lossy, shipped),

@@ -95,7 +95,7 @@ def verdict(answer: Answer, command: str, option: str, sizes: str = "") -> str:
         regret=outcome.regret(choice),
         kept=outcome.kept(choice),
         shipped=outcome.shipped(choice) if choice.shipped else "",
-        num_qualified=len(choice.qualified.rows),
+        is_alone=len(choice.twins) == 1,
         twins=choice.twins.get(choice.shipped.cell, ()) if choice.shipped else (),
         sizes=sizes,
         said=[*filter(None, [outcome.faster(choice)]), *outcome.beside(answer)],

@@ -27,6 +27,7 @@ from bench.records.measurements import Measurements
 from bench.records.metric_loss import Lost
 from bench.records.store import Record
 from bench.report import outcome
+from bench.report import pick as pick_report
 from support import records as made
 
 BASE = "toy/null/native/raw/null/cpu/b1t1"
@@ -205,6 +206,9 @@ def test_cells_that_run_the_same_arithmetic_need_not_be_told_apart() -> None:
     assert found.shipped is not None
     assert (found.outcome, found.shipped.variant) == ("winner", "dedup")
     assert len(found.twins[found.shipped.cell]) == 3
+    alone = answer(*map(ran_with, [baseline(), cell("twin", 1.0, noise=0.1)]))
+    assert len(alone.choice.qualified.rows) == 2
+    assert "  no other qualifies\n" in pick_report.verdict(alone, "bench pick toy", "")
     assert found.others == []
     others = [ran_with(one, str(number)) for number, one in enumerate(cells)]
     assert answer(baseline(), *others, far).choice.outcome == "none", "other versions are other programs"
