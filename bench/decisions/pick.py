@@ -246,8 +246,9 @@ def _front(rows: Sequence[Row], shipped: Row | None) -> tuple[Row, ...]:
         *shares, (own_loss, other_loss, noise) = pairs
         return own_loss <= other_loss + noise and all(own <= its * (1 + share) for own, its, share in shares)
 
-    found = uncovered(rows, covers)
-    return tuple(row for index, row in enumerate(rows) if index in found or row is shipped)
+    ordered = sorted(rows, key=lambda row: row is not shipped)  # of those that differ by noise, the shipped row stays
+    found = {ordered[index].cell for index in uncovered(ordered, covers)}
+    return tuple(row for row in rows if row.cell in found or row is shipped)
 
 
 def _preferred(good: Sequence[Row]) -> Row:
