@@ -105,22 +105,22 @@ def qualified(
     )
     fixed = [row for row in ranked if open_sizes.are_fixed(row.cell)]
     limits = {option: limit for option, limit in constraints.limits().items() if option != METRIC}
-    able = [row for row in ranked if row not in fixed and all(_meets(row, *limit) for limit in limits.values())]
-    kept, alpha = able, metric_loss.ALPHA
+    left_out = {row.cell for row in fixed}
+    able = [row for row in ranked if row.cell not in left_out and all(_meets(row, *limit) for limit in limits.values())]
+    kept, alpha = {row.cell for row in able}, metric_loss.ALPHA
     if (limit := constraints.max_metric_loss) is not None:
         known = {
             row.cell: lost
             for row, lost in losses(measurements, able)
             if rounding.is_lossy(Cell.from_path(row.cell), row.precision)
         }
-        kept = [row for row in able if row.cell not in known and _meets(row, "metric_loss_high", limit)]
-        fastest = min((getattr(row, by) for row in kept), default=math.inf)
+        kept = {row.cell for row in able if row.cell not in known and _meets(row, "metric_loss_high", limit)}
+        fastest = min((getattr(row, by) for row in able if row.cell in kept), default=math.inf)
         near = [row.cell for row in able if row.cell in known and getattr(row, by) <= (1 + tolerance) * fastest]
         alpha = metric_loss.level([known[cell] for cell in near if known[cell].may_be_shown(limit)], limit)
-        sure = {cell for cell, lost in known.items() if lost.high(alpha=alpha) <= limit}
-        kept = [row for row in able if row in kept or row.cell in sure]
-    lossy = [row for row in able if row not in kept]
-    return Qualified(ranked=ranked, rows=kept, alpha=alpha, lossy=lossy, fixed=fixed)
+        kept |= {cell for cell, lost in known.items() if lost.high(alpha=alpha) <= limit}
+    rows, lossy = ([row for row in able if (row.cell in kept) == is_kept] for is_kept in (True, False))
+    return Qualified(ranked=ranked, rows=rows, alpha=alpha, lossy=lossy, fixed=fixed)
 
 
 def losses(measurements: Measurements, rows: Collection[Row]) -> Iterator[tuple[Row, Lost]]:
